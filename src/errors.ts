@@ -1,0 +1,32 @@
+/** What an error of Valise carries besides its message. */
+export interface ValiseErrorOptions {
+  /** What the caller can do about it; becomes the last sentence of the message. */
+  readonly next?: string;
+  readonly cause?: unknown;
+}
+
+/**
+ * The one family of errors that Valise throws. `code` is stable across releases and meant for `switch`;
+ * the message says what happened, to what, and the next step, and is meant for people.
+ *
+ * @example
+ * ```ts
+ * try {
+ *   await openStore('sqlite:/read-only/state.db');
+ * } catch (error) {
+ *   if (error instanceof ValiseError && error.code === 'store-read-only') chooseAnotherFolder();
+ *   else throw error;
+ * }
+ * ```
+ */
+export class ValiseError extends Error {
+  readonly code: string;
+  readonly next: string | undefined;
+
+  constructor(code: string, message: string, { next, cause }: ValiseErrorOptions = {}) {
+    super(next === undefined ? message : `${message} ${next}`, cause === undefined ? undefined : { cause });
+    this.name = new.target.name;
+    this.code = code;
+    this.next = next;
+  }
+}

@@ -1,0 +1,20 @@
+import { fileURLToPath } from 'node:url';
+import { defineConfig } from 'vitest/config';
+
+const src = (path: string) => fileURLToPath(new URL(`./src/${path}.ts`, import.meta.url));
+
+export default defineConfig({
+  resolve: {
+    alias: [
+      { find: /^mcp-valise\/(client|server|seal|store|wire)$/, replacement: src('$1/index') },
+      { find: /^mcp-valise\/store\/(contract|sqlite|redis|postgres|keychain)$/, replacement: src('store/$1') },
+    ],
+  },
+  test: {
+    include: ['test/**/*.test.ts'],
+    testTimeout: 30_000,
+    hookTimeout: 60_000,
+    maxWorkers: 2,
+    typecheck: { enabled: true, include: ['test/**/*.test-d.ts'], tsconfig: './tsconfig.json' },
+  },
+});
