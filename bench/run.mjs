@@ -1,0 +1,26 @@
+#!/usr/bin/env node
+// `npm run bench -- NAME [--json]`: installs the peers once, then runs bench/NAME.mjs against the built package.
+import { spawnSync } from 'node:child_process';
+import { existsSync, readdirSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+
+const here = fileURLToPath(new URL('.', import.meta.url));
+const root = fileURLToPath(new URL('..', import.meta.url));
+const names = readdirSync(here)
+  .filter((file) => file.endsWith('.mjs') && file !== 'run.mjs')
+  .map((file) => file.slice(0, -4))
+  .sort();
+const [name, ...rest] = process.argv.slice(2);
+if (!names.includes(name)) {
+  console.error(`usage: npm run bench -- ${names.join('|')} [--json]`);
+  process.exit(2);
+}
+const run = (command, args, cwd) => {
+  const { status } = spawnSync(command, args, { cwd, stdio: ['ignore', 2, 2] });
+  if (status !== 0) process.exit(status ?? 1);
+};
+if (!existsSync(`${root}node_modules`)) run('npm', ['ci', '--no-audit', '--no-fund'], root);
+if (!existsSync(`${root}dist`)) run('npx', ['tsdown'], root);
+if (!existsSync(`${here}node_modules`)) run('npm', ['install', '--no-audit', '--no-fund'], here);
+const { status } = spawnSync(process.execPath, ['--expose-gc', `${here}${name}.mjs`, ...rest], { stdio: 'inherit' });
+process.exit(status ?? 1);
