@@ -1,10 +1,30 @@
-/** The two ages of the protocol: with `initialize` and sessions (up to 2025-11-25), and with metadata in each request (2026-07-28). */
+/**
+ * The two ages of the protocol: `legacy` starts with `initialize` (up to 2025-11-25), `modern` has its metadata
+ * in each request (2026-07-28 and later).
+ */
 export type Era = 'legacy' | 'modern';
 
-/** Every name that a family uses on the wire, in one era. */
+/** How long a piece of jar state lives: until the session ends, or until the server removes it. */
+export type Scope = 'session' | 'server';
+
+/** How the sealed context of a round travels to a client that knows the drafts, in the client's order of liking. */
+export type Carrier = 'state' | 'dependent-shared' | 'dependent-each';
+
+/** Every name that the four families use on the wire, in one era. */
 export interface Names {
-  readonly state: { readonly session: string; readonly server: string } | { readonly key: string };
+  /** The jar. `key` is the one `_meta` key that holds both scopes; without it each scope is a `_meta` key itself. */
+  readonly state: {
+    readonly key: string | undefined;
+    readonly session: string;
+    readonly server: string;
+    readonly attributes: string;
+  };
+  /** `_meta` key of the session a message belongs to. */
   readonly session: string;
+  /** `_meta` key of the sequence number of the session's state. */
+  readonly seq: string;
+  /** `_meta` key of what a listener asks for and where it stands. */
+  readonly listen: string;
   readonly method: {
     readonly create: string;
     readonly delete: string;
@@ -15,5 +35,87 @@ export interface Names {
   };
   readonly notification: { readonly listening: string };
   readonly code: { readonly sessionNotFound: number; readonly sessionRequired: number };
-  readonly header: { readonly session: string };
+  readonly header: { readonly session: string; readonly protocolVersion: string };
+  /** Places of their own in `capabilities`: of the jar at the client, of sessions at the server. */
+  readonly capability: { readonly state: string; readonly sessions: string };
+  /** Identifiers in `capabilities.extensions`. */
+  readonly extension: { readonly state: string; readonly sessions: string; readonly rounds: string };
+  /** Fields in which a round's question, answer and context travel. */
+  readonly rounds: { readonly requests: string; readonly responses: string; readonly state: string };
 }
+
+/**
+ * The one table: (family, era) → keys, methods, codes, headers, extension ids. Everything above it is era-blind.
+ *
+ * The legacy column is what the drafts spell out. The modern column differs because 2026-07-28 reserves the
+ * `io.modelcontextprotocol/` prefix and the codes -32020 … -32099 and allows one slash in a `_meta` name.
+ * What no draft names (attributes, sequence, listener position) is under our own prefix in both.
+ *
+ * @example
+ * ```ts
+ * NAMES[eraOf(request)].session; // 'io.modelcontextprotocol/session' or 'dev.valise/session'
+ * ```
+ */
+export const NAMES: Readonly<Record<Era, Names>> = {
+  legacy: {
+    state: {
+      key: undefined,
+      session: 'modelcontextprotocol.io/state/session',
+      server: 'modelcontextprotocol.io/state/server',
+      attributes: 'dev.valise/state-attributes',
+    },
+    session: 'io.modelcontextprotocol/session',
+    seq: 'dev.valise/seq',
+    listen: 'dev.valise/listen',
+    method: {
+      create: 'sessions/create',
+      delete: 'sessions/delete',
+      list: 'sessions/list',
+      resume: 'sessions/resume',
+      fork: 'sessions/fork',
+      listen: 'messages/listen',
+    },
+    notification: { listening: 'notifications/messages/listen' },
+    code: { sessionNotFound: -32043, sessionRequired: -32044 },
+    header: { session: 'Mcp-Session-Id', protocolVersion: 'Mcp-Protocol-Version' },
+    capability: { state: 'state', sessions: 'sessions' },
+    extension: { state: 'dev.valise/state', sessions: 'dev.valise/sessions', rounds: 'dev.valise/rounds' },
+    rounds: { requests: 'dependent_requests', responses: 'dependent_responses', state: 'state' },
+  },
+  modern: {
+    state: {
+      key: 'dev.valise/state',
+      session: 'session',
+      server: 'server',
+      attributes: 'dev.valise/state-attributes',
+    },
+    session: 'dev.valise/session',
+    seq: 'dev.valise/seq',
+    listen: 'dev.valise/listen',
+    method: {
+      create: 'dev.valise/sessions/create',
+      delete: 'dev.valise/sessions/delete',
+      list: 'dev.valise/sessions/list',
+      resume: 'dev.valise/sessions/resume',
+      fork: 'dev.valise/sessions/fork',
+      listen: 'dev.valise/listen',
+    },
+    notification: { listening: 'notifications/dev.valise/listen' },
+    code: { sessionNotFound: -31043, sessionRequired: -31044 },
+    header: { session: 'Valise-Session-Id', protocolVersion: 'Mcp-Protocol-Version' },
+    capability: { state: 'state', sessions: 'sessions' },
+    extension: { state: 'dev.valise/state', sessions: 'dev.valise/sessions', rounds: 'dev.valise/rounds' },
+    rounds: { requests: 'inputRequests', responses: 'inputResponses', state: 'requestState' },
+  },
+};
+
+/** `_meta` keys of the 2026-07-28 core that Valise reads. */
+export const CORE = {
+  protocolVersion: 'io.modelcontextprotocol/protocolVersion',
+  clientCapabilities: 'io.modelcontextprotocol/clientCapabilities',
+  clientInfo: 'io.modelcontextprotocol/clientInfo',
+  serverInfo: 'io.modelcontextprotocol/serverInfo',
+} as const;
+
+/** All carriers, in the order in which our own client likes them. */
+export const CARRIERS: readonly Carrier[] = ['state', 'dependent-shared', 'dependent-each'];

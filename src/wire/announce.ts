@@ -1,0 +1,94 @@
+import { isObject, type JsonObject } from '../json.ts';
+import { isEmpty } from './dict.ts';
+import { CARRIERS, type Carrier, NAMES } from './names.ts';
+
+/** What one side of a connection can do, as it announces it. */
+export interface Families {
+  /** The jar. */
+  readonly state?: boolean;
+  /** Data-layer sessions. */
+  readonly sessions?: boolean;
+  /** Rounds, and how their context may travel, best liked first. */
+  readonly rounds?: readonly Carrier[];
+}
+
+/** {@link Families} of a peer, as read from its capabilities. */
+export type Announced = Required<Families>;
+
+/** Identifiers and places are the same in both eras: a client announces before it knows the server's. */
+const { capability, extension } = NAMES.modern;
+const NONE: Announced = Object.freeze({ state: false, sessions: false, rounds: [] });
+
+/**
+ * Capabilities that tell a server what this client can do: each family in the place its draft names, under
+ * `extensions`, and once more under `experimental` for servers that know only that.
+ *
+ * @example
+ * ```ts
+ * mergeCapabilities(capabilities, announceClient({ state: true, rounds: CARRIERS }));
+ * ```
+ */
+export function announceClient(families: Families): JsonObject {
+  const extensions = extensionsOf(families);
+  if (isEmpty(extensions)) return {};
+  return {
+    ...(families.state ? { [capability.state]: {} } : {}),
+    experimental: { ...(families.sessions ? { [capability.sessions]: {} } : {}), ...extensions },
+    extensions,
+  };
+}
+
+/** Capabilities that tell a client what this server can do. */
+export function announceServer(families: Families): JsonObject {
+  const extensions = extensionsOf(families);
+  if (isEmpty(extensions)) return {};
+  return {
+    ...(families.sessions ? { [capability.sessions]: {} } : {}),
+    experimental: extensions,
+    extensions,
+  };
+}
+
+function extensionsOf({ state, sessions, rounds }: Families): JsonObject {
+  return {
+    ...(state ? { [extension.state]: {} } : {}),
+    ...(sessions ? { [extension.sessions]: {} } : {}),
+    ...(rounds ? { [extension.rounds]: { carriers: rounds } } : {}),
+  };
+}
+
+/** Which families a peer has, from any of the places it may say so. Read the raw message: SDK getters drop some. */
+export function readAnnounced(capabilities: unknown): Announced {
+  if (!isObject(capabilities)) return NONE;
+  const experimental = isObject(capabilities.experimental) ? capabilities.experimental : {};
+  const extensions = isObject(capabilities.extensions) ? capabilities.extensions : {};
+  const named = (id: string) => (isObject(extensions[id]) ? extensions[id] : experimental[id]);
+  return {
+    state: isObject(capabilities[capability.state]) || isObject(named(extension.state)),
+    sessions:
+      isObject(capabilities[capability.sessions]) ||
+      isObject(experimental[capability.sessions]) ||
+      isObject(named(extension.sessions)),
+    rounds: carriersOf(named(extension.rounds)),
+  };
+}
+
+function carriersOf(settings: unknown): readonly Carrier[] {
+  if (!isObject(settings) || !Array.isArray(settings.carriers)) return [];
+  const listed: readonly unknown[] = settings.carriers.slice(0, 16);
+  // Through a set, since the peer's order counts and a carrier named twice counts once.
+  return [...new Set(listed.filter((c): c is Carrier => CARRIERS.includes(c as Carrier)))];
+}
+
+/** Adds a fragment to capabilities that an author wrote. What the author wrote stays as it is. */
+export function mergeCapabilities(own: JsonObject | undefined, fragment: JsonObject): JsonObject {
+  const merged: Record<string, JsonObject[string]> = { ...own };
+  for (const [name, value] of Object.entries(fragment)) {
+    const present = merged[name];
+    if (present === undefined) merged[name] = value;
+    else if (isObject(present) && isObject(value)) {
+      merged[name] = mergeCapabilities(present as JsonObject, value as JsonObject);
+    }
+  }
+  return merged;
+}

@@ -1,0 +1,67 @@
+import { isObject } from '../json.ts';
+import type { RpcError } from './message.ts';
+import { type Era, NAMES } from './names.ts';
+import { isSessionId } from './session.ts';
+
+/** What an error says about a session. */
+export interface SessionErrorReading {
+  readonly kind: 'not-found' | 'required';
+  readonly sessionId?: string;
+}
+
+/** The answer to a session that is unknown, foreign, expired, revoked or forged: one and the same. */
+export function sessionNotFound(era: Era, sessionId: string): RpcError {
+  return { code: NAMES[era].code.sessionNotFound, message: 'Session not found', data: { sessionId } };
+}
+
+/** The answer to an operation that needs a session and got none. */
+export function sessionRequired(era: Era): RpcError {
+  return { code: NAMES[era].code.sessionRequired, message: 'Session required' };
+}
+
+/** A spelling slip of an interim draft. */
+const NOT_FOUND_TYPO = -34043;
+/** What the first draft used for "required"; elsewhere the same code means other things. */
+const FIRST_REQUIRED = -32002;
+
+/**
+ * Recognises a session error of any draft. -32043 has had two meanings: "required" in the second and third draft,
+ * "not found" since. The message tells them apart, and so does whether the request named a session at all (`sent`).
+ *
+ * @example
+ * ```ts
+ * if (readSessionError(response.error, { sent: true })?.kind === 'not-found') forget(sessionId);
+ * ```
+ */
+export function readSessionError(
+  error: unknown,
+  { sent = true }: { readonly sent?: boolean } = {},
+): SessionErrorReading | undefined {
+  if (!isObject(error)) return undefined;
+  const kind = kindOf(error, sent);
+  if (kind === undefined) return undefined;
+  const sessionId = isObject(error.data) ? error.data.sessionId : undefined;
+  return isSessionId(sessionId) ? { kind, sessionId } : { kind };
+}
+
+function kindOf(
+  { code, message }: Record<string, unknown>,
+  sent: boolean,
+): SessionErrorReading['kind'] | undefined {
+  const { legacy, modern } = NAMES;
+  const saysRequired = typeof message === 'string' && /\bsession required\b/i.test(message.slice(0, 200));
+  switch (code) {
+    case modern.code.sessionNotFound:
+    case NOT_FOUND_TYPO:
+      return 'not-found';
+    case modern.code.sessionRequired:
+    case legacy.code.sessionRequired:
+      return 'required';
+    case legacy.code.sessionNotFound:
+      return saysRequired || !sent ? 'required' : 'not-found';
+    case FIRST_REQUIRED:
+      return saysRequired ? 'required' : undefined;
+    default:
+      return undefined;
+  }
+}
