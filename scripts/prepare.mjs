@@ -1,0 +1,119 @@
+// Makes a checkout ready to run: installs what package-lock.json asks for and builds dist, each only where needed.
+// Plain Node, no dependency: on a fresh clone this is what runs first.
+import { createHash } from 'node:crypto';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { must, root, say } from './steps.mjs';
+
+const INPUTS = ['package.json', 'tsconfig.json', 'tsdown.config.ts', 'src', 'examples'];
+
+/** Installs the dependencies unless node_modules holds exactly what package-lock.json names. */
+export async function install() {
+  const difference = notInstalled();
+  if (difference === undefined) return;
+  say(`${difference}: installing`);
+  await must('npm ci', 'npm', ['ci', '--include=dev', '--no-audit', '--no-fund']);
+}
+
+/**
+ * Builds dist unless it was built from exactly these sources. It is built beside and then put in place, and by one
+ * process at a time, so that whoever runs from dist never sees half of it.
+ */
+export async function build() {
+  if (isBuilt()) return;
+  mkdirSync(`${root}.cache`, { recursive: true });
+  await alone(`${root}.cache/build.lock`, async () => {
+    if (isBuilt()) return;
+    const digest = inputsDigest();
+    const fresh = `.dist-${process.pid}`;
+    try {
+      await must('build', process.execPath, ['node_modules/tsdown/dist/run.mjs', '--out-dir', fresh]);
+      writeFileSync(`${root}${fresh}/.inputs`, digest);
+      rmSync(`${root}${fresh}-old`, { recursive: true, force: true });
+      if (existsSync(`${root}dist`)) renameSync(`${root}dist`, `${root}${fresh}-old`);
+      renameSync(`${root}${fresh}`, `${root}dist`);
+    } finally {
+      rmSync(`${root}${fresh}`, { recursive: true, force: true });
+      rmSync(`${root}${fresh}-old`, { recursive: true, force: true });
+    }
+  });
+}
+
+/** Whether dist was built from the sources as they are now. */
+export function isBuilt() {
+  const stamp = `${root}dist/.inputs`;
+  return existsSync(stamp) && readFileSync(stamp, 'utf8') === inputsDigest();
+}
+
+/** What npm wrote into node_modules, against what the lock file asks for; optional packages may be left out by npm. */
+function notInstalled() {
+  const installed = packagesOf('node_modules/.package-lock.json');
+  if (!installed) return 'nothing is installed';
+  for (const [path, wanted] of Object.entries(packagesOf('package-lock.json') ?? {})) {
+    if (path === '' || wanted.optional || wanted.devOptional) continue;
+    if (installed[path]?.version !== wanted.version) return `${path} is not at ${wanted.version}`;
+  }
+  return undefined;
+}
+
+/** @returns {Record<string, { version?: string, optional?: boolean, devOptional?: boolean }> | undefined} */
+function packagesOf(lock) {
+  return existsSync(root + lock) ? JSON.parse(readFileSync(root + lock, 'utf8')).packages : undefined;
+}
+
+/** A digest of all that dist is made from. Contents, not dates: git and editors move dates about. */
+function inputsDigest() {
+  const hash = createHash('sha256');
+  for (const input of INPUTS.flatMap(filesUnder).sort()) {
+    const content = readFileSync(root + input);
+    hash.update(`${input}\0${content.length}\0`).update(content);
+  }
+  return hash.digest('hex');
+}
+
+function filesUnder(path) {
+  if (!existsSync(root + path)) return [];
+  if (statSync(root + path).isFile()) return [path];
+  return readdirSync(root + path).flatMap((name) => filesUnder(`${path}/${name}`));
+}
+
+/** Runs `work` while no other process of this checkout does; a lock whose owner has died does not count. */
+async function alone(lock, work) {
+  while (!take(lock)) await sleep(100);
+  try {
+    await work();
+  } finally {
+    rmSync(lock, { force: true });
+  }
+}
+
+/** A symbolic link is made together with what it says, so a lock always names its owner. */
+function take(lock) {
+  try {
+    symlinkSync(String(process.pid), lock);
+    return true;
+  } catch (error) {
+    if (error.code !== 'EEXIST') throw error;
+    if (!ownerLives(lock)) rmSync(lock, { force: true });
+    return false;
+  }
+}
+
+function ownerLives(lock) {
+  try {
+    return process.kill(Number(readlinkSync(lock)), 0);
+  } catch (error) {
+    return error.code === 'EPERM';
+  }
+}

@@ -1,0 +1,67 @@
+// Running commands one after the other, with a line for each, so that long work shows where it is.
+import { spawn } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+
+/** The root of the repository, with a slash at the end. */
+export const root = fileURLToPath(new URL('..', import.meta.url));
+
+/**
+ * A line about what is going on. To stderr, so that stdout stays for results.
+ * @param {string} line
+ */
+export function say(line) {
+  process.stderr.write(`valise: ${line}\n`);
+}
+
+/**
+ * How long something took, for people.
+ * @param {number} since a value of `performance.now()`
+ */
+export function took(since) {
+  return `${((performance.now() - since) / 1000).toFixed(1)} s`;
+}
+
+/**
+ * Runs a command to its end. With `quiet` its output is kept and handed back; otherwise it goes to the terminal.
+ * @param {string} command
+ * @param {readonly string[]} args
+ * @param {{ cwd?: string, env?: NodeJS.ProcessEnv, quiet?: boolean }} [options]
+ * @returns {Promise<{ code: number, output: string }>}
+ */
+export function run(command, args, { cwd = root, env = process.env, quiet = false } = {}) {
+  return new Promise((resolve) => {
+    const child = spawn(command, args, {
+      cwd,
+      env,
+      stdio: ['ignore', quiet ? 'pipe' : 'inherit', quiet ? 'pipe' : 'inherit'],
+    });
+    let output = '';
+    const keep = (chunk) => {
+      output += chunk;
+    };
+    child.stdout?.setEncoding('utf8').on('data', keep);
+    child.stderr?.setEncoding('utf8').on('data', keep);
+    child.on('error', (error) => resolve({ code: 127, output: `${command}: ${error.message}` }));
+    child.on('close', (code) => resolve({ code: code ?? 1, output }));
+  });
+}
+
+/**
+ * Runs a command that must succeed; where it does not, shows what it said and ends this process.
+ * @param {string} title
+ * @param {string} command
+ * @param {readonly string[]} args
+ * @param {{ cwd?: string, env?: NodeJS.ProcessEnv }} [options]
+ */
+export async function must(title, command, args, options) {
+  const start = performance.now();
+  say(`${title} …`);
+  const { code, output } = await run(command, args, { ...options, quiet: true });
+  if (code !== 0) {
+    process.stderr.write(output);
+    throw new Error(
+      `${title}: \`${[command, ...args].join(' ')}\` ended with code ${code}; what it said is above.`,
+    );
+  }
+  say(`${title}: done in ${took(start)}`);
+}
