@@ -7,11 +7,15 @@ export default defineConfig({
   resolve: {
     alias: [
       { find: /^mcp-valise\/(client|server|seal|store|wire)$/, replacement: src('$1/index') },
-      { find: /^mcp-valise\/store\/(contract|sqlite|redis|postgres|keychain)$/, replacement: src('store/$1') },
+      {
+        find: /^mcp-valise\/store\/(contract|sqlite|redis|postgres|keychain)$/,
+        replacement: src('store/$1'),
+      },
     ],
   },
   test: {
     include: ['test/**/*.test.ts'],
+    globalSetup: ['test/global-setup.ts'],
     testTimeout: 30_000,
     hookTimeout: 60_000,
     maxWorkers: 2,

@@ -1,0 +1,87 @@
+#!/usr/bin/env node
+// Private servers for tests and benches: on free ports of 127.0.0.1, with data in a temporary folder, gone in the end,
+// also where this process is killed. A server that this did not start is used only where it is named:
+// VALISE_TEST_REDIS, VALISE_TEST_POSTGRES.
+//
+//   node scripts/services.mjs [redis] [postgres]              runs them until it is stopped, prints their URLs
+//   node scripts/services.mjs [redis] [postgres] -- COMMAND   runs COMMAND with their URLs in its environment
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { realpathSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { startPostgres } from './services/postgres.mjs';
+import { startRedis } from './services/redis.mjs';
+
+export { startNginx } from './services/nginx.mjs';
+export { startPostgres, startRedis };
+
+const KINDS = {
+  redis: { variable: 'VALISE_TEST_REDIS', start: startRedis },
+  postgres: { variable: 'VALISE_TEST_POSTGRES', start: startPostgres },
+};
+
+/**
+ * The servers of these kinds: the ones that the environment names, else new ones. `env` is what to hand to a child
+ * process so that it uses the same; `stop()` ends only what was started here.
+ */
+export async function startServices(kinds = Object.keys(KINDS)) {
+  const started = [];
+  const urls = {};
+  const stop = async () => void (await Promise.all(started.map((service) => service.stop())));
+  const outcomes = await Promise.allSettled(
+    kinds.map(async (kind) => {
+      const { variable, start } = KINDS[kind];
+      const named = process.env[variable];
+      if (named) {
+        urls[kind] = named;
+        return;
+      }
+      const service = await start();
+      started.push(service);
+      urls[kind] = service.url;
+    }),
+  );
+  const failed = outcomes.find(({ status }) => status === 'rejected');
+  if (failed) {
+    await stop();
+    throw failed.reason;
+  }
+  const env = Object.fromEntries(kinds.map((kind) => [KINDS[kind].variable, urls[kind]]));
+  return { urls, env, stop };
+}
+
+async function main(args) {
+  const dashes = args.indexOf('--');
+  const [command, ...rest] = dashes === -1 ? [] : args.slice(dashes + 1);
+  const asked = dashes === -1 ? args : args.slice(0, dashes);
+  const unknown = asked.find((kind) => !(kind in KINDS));
+  if (unknown !== undefined) {
+    console.error('usage: node scripts/services.mjs [redis] [postgres] [-- COMMAND ARGS…]');
+    return 2;
+  }
+  const { env, stop } = await startServices(asked.length > 0 ? asked : undefined);
+  const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'];
+  try {
+    if (command === undefined) {
+      for (const [name, url] of Object.entries(env)) console.log(`${name}=${url}`);
+      // Listening for a signal alone does not keep a process alive.
+      const alive = setInterval(() => {}, 1 << 30);
+      await Promise.race(signals.map((signal) => once(process, signal)));
+      clearInterval(alive);
+      return 0;
+    }
+    const child = spawn(command, rest, { stdio: 'inherit', env: { ...process.env, ...env } });
+    for (const signal of signals) process.on(signal, () => child.kill(signal));
+    const [code] = await once(child, 'exit');
+    return code ?? 1;
+  } finally {
+    await stop();
+  }
+}
+
+if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
+  process.exitCode = await main(process.argv.slice(2)).catch((error) => {
+    console.error(error.message);
+    return 1;
+  });
+}

@@ -1,0 +1,101 @@
+import { spawnSync } from 'node:child_process';
+import {
+  accessSync,
+  constants,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { delimiter, join } from 'node:path';
+
+const POLICY = '/usr/sbin/policy-rc.d';
+const NO_CLUSTER = '/etc/postgresql-common/createcluster.conf';
+
+/** Where an executable is: in PATH, in the folders that hold servers, or in Debian's folder for PostgreSQL. */
+export function find(binary) {
+  const debian = '/usr/lib/postgresql';
+  const versions = existsSync(debian) ? readdirSync(debian).sort((a, b) => Number(b) - Number(a)) : [];
+  const folders = [
+    ...versions.map((version) => join(debian, version, 'bin')),
+    ...(process.env.PATH ?? '').split(delimiter),
+    '/usr/sbin',
+    '/usr/local/sbin',
+    '/opt/homebrew/bin',
+  ];
+  return folders.map((folder) => join(folder, binary)).find(isExecutable);
+}
+
+/** The path of `binary`; installs Debian's `packageName` for it where it may. */
+export function need(binary, packageName) {
+  const found = find(binary);
+  if (found) return found;
+  const command = `apt-get install -y --no-install-recommends ${packageName}`;
+  if (process.getuid?.() !== 0 || !find('apt-get')) {
+    throw new Error(
+      `${binary} is missing. Install it (on Debian or Ubuntu, as root: ${command}), or set VALISE_NO_SERVICES=1 to run without it.`,
+    );
+  }
+  console.error(`${binary} is missing: ${command}`);
+  const result = install(packageName);
+  const path = find(binary);
+  if (!path) throw new Error(`${command} did not bring ${binary}.\n${result}`);
+  return path;
+}
+
+/** Debian starts a server as soon as it is installed. Nobody asked for that one, so it is kept from starting. */
+function install(packageName) {
+  const made = [];
+  const place = (path, text, mode) => {
+    if (existsSync(path)) return;
+    mkdirSync(join(path, '..'), { recursive: true });
+    writeFileSync(path, text, { mode });
+    made.push(path);
+  };
+  place(POLICY, '#!/bin/sh\nexit 101\n', 0o755);
+  if (packageName.startsWith('postgresql')) place(NO_CLUSTER, 'create_main_cluster = false\n', 0o644);
+  try {
+    const first = aptGet(packageName);
+    if (first.status === 0) return first.output;
+    aptGet();
+    return aptGet(packageName).output;
+  } finally {
+    if (made.includes(POLICY)) rmSync(POLICY);
+  }
+}
+
+function aptGet(packageName) {
+  const args = packageName
+    ? ['install', '-y', '--no-install-recommends', '-o', 'Dpkg::Options::=--force-confold', packageName]
+    : ['update'];
+  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
+  const { status, stdout, stderr } = spawnSync('apt-get', ['-o', 'DPkg::Lock::Timeout=120', ...args], {
+    env,
+    encoding: 'utf8',
+  });
+  return { status, output: `${stdout}\n${stderr}`.split('\n').slice(-20).join('\n') };
+}
+
+/** The user that servers run as where this process is root, which PostgreSQL refuses to be; else nobody special. */
+export function unprivileged(...names) {
+  if (process.getuid?.() !== 0) return undefined;
+  const rows = readFileSync('/etc/passwd', 'utf8')
+    .split('\n')
+    .map((line) => line.split(':'));
+  for (const name of names) {
+    const row = rows.find(([user]) => user === name);
+    if (row) return { uid: Number(row[2]), gid: Number(row[3]) };
+  }
+  throw new Error(`None of the users ${names.join(', ')} exists, and a server must not run as root.`);
+}
+
+function isExecutable(path) {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}

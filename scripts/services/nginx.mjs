@@ -1,0 +1,72 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { answers, launch, onFreePort, temporaryFolder } from './daemon.mjs';
+import { need, unprivileged } from './install.mjs';
+
+/**
+ * A private nginx on loopback that hands every request to the next of `upstreams` (URLs or `host:port`) in turn,
+ * and passes on what streams through it byte by byte. The response header `x-upstream` says who answered.
+ */
+export async function startNginx({ upstreams }) {
+  const command = need('nginx', 'nginx-light');
+  const user = unprivileged('www-data', 'nobody');
+  const hosts = upstreams.map((upstream) => (upstream.includes('://') ? new URL(upstream).host : upstream));
+  return onFreePort(async (port) => {
+    const dir = temporaryFolder('nginx', user);
+    const file = join(dir, 'nginx.conf');
+    writeFileSync(file, configuration({ dir, port, hosts }));
+    return launch({
+      name: 'nginx',
+      dir,
+      port,
+      url: `http://127.0.0.1:${port}`,
+      command,
+      args: ['-p', dir, '-c', file, '-e', join(dir, 'error.log')],
+      user,
+      halt: 'SIGQUIT',
+      ready: () => answers(port, 'GET /.balancer HTTP/1.0\r\n\r\n', ' 204 '),
+    });
+  });
+}
+
+/** One process, so that the turns are strict; no second try elsewhere, so that a test sees each instance as it is. */
+function configuration({ dir, port, hosts }) {
+  return `
+daemon off;
+master_process off;
+pid ${dir}/pid;
+error_log ${dir}/error.log notice;
+events { worker_connections 1024; }
+http {
+  access_log off;
+  client_body_temp_path ${dir}/body;
+  proxy_temp_path ${dir}/proxy;
+  fastcgi_temp_path ${dir}/fastcgi;
+  uwsgi_temp_path ${dir}/uwsgi;
+  scgi_temp_path ${dir}/scgi;
+  client_max_body_size 16m;
+  upstream instances {
+${hosts.map((host) => `    server ${host} max_fails=0;`).join('\n')}
+    keepalive 16;
+  }
+  server {
+    listen 127.0.0.1:${port};
+    location = /.balancer { return 204; }
+    location / {
+      proxy_pass http://instances;
+      proxy_http_version 1.1;
+      proxy_set_header Connection "";
+      proxy_set_header Host $http_host;
+      proxy_set_header X-Forwarded-For $remote_addr;
+      proxy_next_upstream off;
+      proxy_buffering off;
+      proxy_request_buffering off;
+      proxy_cache off;
+      proxy_read_timeout 1h;
+      proxy_send_timeout 1h;
+      add_header X-Upstream $upstream_addr always;
+    }
+  }
+}
+`;
+}

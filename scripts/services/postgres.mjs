@@ -1,0 +1,72 @@
+import { spawnSync } from 'node:child_process';
+import { readFileSync, rmSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { launch, onFreePort, temporaryFolder } from './daemon.mjs';
+import { need, unprivileged } from './install.mjs';
+
+/** What makes it fast and is wrong everywhere but in tests, and where it listens: on loopback, with no socket file. */
+const SETTINGS = {
+  listen_addresses: '127.0.0.1',
+  unix_socket_directories: '',
+  max_connections: '200',
+  fsync: 'off',
+  synchronous_commit: 'off',
+  full_page_writes: 'off',
+};
+
+/** A private PostgreSQL on loopback that lets in anyone who reaches it. */
+export async function startPostgres({ settings = {} } = {}) {
+  const command = need('postgres', 'postgresql');
+  const user = unprivileged('postgres', 'nobody');
+  return onFreePort(async (port) => {
+    const dir = temporaryFolder('postgres', user);
+    const data = join(dir, 'data');
+    const env = { ...process.env, HOME: dir, LC_ALL: 'C.UTF-8', TZ: 'UTC' };
+    initialise({ initdb: join(dirname(command), 'initdb'), data, dir, env, user });
+    return launch({
+      name: 'postgres',
+      dir,
+      port,
+      url: `postgres://valise@127.0.0.1:${port}/postgres`,
+      command,
+      args: [
+        '-D',
+        data,
+        '-p',
+        String(port),
+        ...Object.entries({ ...SETTINGS, ...settings }).flatMap(([name, value]) => [
+          '-c',
+          `${name}=${value}`,
+        ]),
+      ],
+      env,
+      user,
+      halt: 'SIGINT',
+      // Not SIGKILL: PostgreSQL would leave its shared memory behind.
+      quit: 'SIGQUIT',
+      ready: async () => isReady(data),
+    });
+  });
+}
+
+function initialise({ initdb, data, dir, env, user }) {
+  const args = ['-D', data, '-U', 'valise', '-A', 'trust', '-E', 'UTF8', '--locale=C.UTF-8', '--no-sync'];
+  const { status, stdout, stderr, error } = spawnSync(initdb, args, {
+    cwd: dir,
+    env,
+    ...user,
+    encoding: 'utf8',
+  });
+  if (status === 0) return;
+  rmSync(dir, { recursive: true, force: true });
+  throw new Error(`initdb failed: ${error?.message ?? ''}\n${stdout}\n${stderr}`);
+}
+
+/** The server writes how far it is into the last line of its pid file. */
+function isReady(data) {
+  try {
+    return readFileSync(join(data, 'postmaster.pid'), 'utf8').trimEnd().endsWith('ready');
+  } catch {
+    return false;
+  }
+}

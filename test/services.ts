@@ -1,0 +1,47 @@
+import { relative } from 'node:path';
+import { expect, inject } from 'vitest';
+import {
+  type Service,
+  type ServiceKind,
+  startNginx,
+  startPostgres,
+  startRedis,
+} from '../scripts/services.mjs';
+
+export { type Service, startNginx, startPostgres, startRedis };
+
+/** True where the run was told to do without Redis and PostgreSQL. */
+export const noServices: boolean = process.env.VALISE_NO_SERVICES === '1';
+
+const said = new Set<string>();
+
+/**
+ * The URL of the run's shared server, or undefined where the run does without:
+ *
+ * ```ts
+ * const redis = await service('redis');
+ * describe.skipIf(!redis)('the Redis store', () => { … });
+ * ```
+ * Shared means: use names of your own in it (`uniqueName()`), and never restart it.
+ * A test that restarts a server starts its own with `startRedis()` or `startPostgres()`.
+ */
+export async function service(kind: ServiceKind): Promise<string | undefined> {
+  if (noServices) {
+    const file = relative(process.cwd(), expect.getState().testPath ?? '');
+    const note = `SKIPPED without ${kind} (VALISE_NO_SERVICES=1): tests in ${file}`;
+    if (!said.has(note)) process.stderr.write(`${note}\n`);
+    said.add(note);
+    return undefined;
+  }
+  const named = process.env[kind === 'redis' ? 'VALISE_TEST_REDIS' : 'VALISE_TEST_POSTGRES'];
+  if (named) return named;
+  const response = await fetch(`${inject('services')}/${kind}`);
+  const text = await response.text();
+  if (!response.ok) throw new Error(text);
+  return text;
+}
+
+/** A name for a namespace or a table that no other test uses. */
+export function uniqueName(): string {
+  return `t_${crypto.randomUUID().replaceAll('-', '')}`;
+}
