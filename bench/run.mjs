@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 const here = fileURLToPath(new URL('.', import.meta.url));
 const root = fileURLToPath(new URL('..', import.meta.url));
 const names = readdirSync(here)
-  .filter((file) => file.endsWith('.mjs') && file !== 'run.mjs')
+  .filter((file) => file.endsWith('.mjs') && file !== 'run.mjs' && file !== 'measure.mjs')
   .map((file) => file.slice(0, -4))
   .sort();
 const [name, ...rest] = process.argv.slice(2);
@@ -22,5 +22,7 @@ const run = (command, args, cwd) => {
 if (!existsSync(`${root}node_modules`)) run('npm', ['ci', '--no-audit', '--no-fund'], root);
 if (!existsSync(`${root}dist`)) run('npx', ['tsdown'], root);
 if (!existsSync(`${here}node_modules`)) run('npm', ['install', '--no-audit', '--no-fund'], here);
-const { status } = spawnSync(process.execPath, ['--expose-gc', `${here}${name}.mjs`, ...rest], { stdio: 'inherit' });
+const { status } = spawnSync(process.execPath, ['--expose-gc', `${here}${name}.mjs`, ...rest], {
+  stdio: 'inherit',
+});
 process.exit(status ?? 1);

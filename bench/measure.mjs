@@ -1,0 +1,169 @@
+// How every bench here measures: ours and the peers side by side in one process, in interleaved rounds,
+// so that a busy machine slows all of them alike. What counts is the median over the rounds, of CPU time
+// (all threads of this process) unless a bench asks for wall time.
+//
+//   const bench = openBench('seal');
+//   await bench.compare('seal 200 B', {
+//     ours: () => sealer.seal(value, options),
+//     peers: { 'node:crypto': bare, jose: { run: () => encrypt(value), goal: 5 } },
+//   });
+//   bench.close();
+//
+// A function may be synchronous or return a promise; promises run `inFlight` at a time. `ratio` is the peer's
+// cost over ours: 5 means ours is five times as fast, 0.8 means ours costs a quarter more. A `goal` is the ratio to reach.
+
+const median = (list) => {
+  const sorted = [...list].sort((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+};
+
+const isPromise = (value) => typeof value?.then === 'function';
+
+/** Calls `run` `count` times, `inFlight` at a time where it is asynchronous. */
+async function repeat(run, count, inFlight, asynchronous) {
+  if (!asynchronous) {
+    for (let index = 0; index < count; index++) run(index);
+    return;
+  }
+  let next = 0;
+  const lane = async () => {
+    while (next < count) await run(next++);
+  };
+  await Promise.all(Array.from({ length: Math.min(inFlight, count) }, lane));
+}
+
+/** Microseconds per call over `count` calls, by both clocks. */
+async function slot(subject, count, inFlight) {
+  globalThis.gc?.();
+  const cpu = process.cpuUsage();
+  const wall = process.hrtime.bigint();
+  await repeat(subject.run, count, inFlight, subject.asynchronous);
+  const wallUs = Number(process.hrtime.bigint() - wall) / 1000;
+  const { user, system } = process.cpuUsage(cpu);
+  return { cpu: (user + system) / count, wall: wallUs / count };
+}
+
+/** Runs until the compiler has settled, and finds how many calls fill one slot. */
+async function warmUp(subject, { inFlight, slotMs, warmUpMs }) {
+  const first = subject.run(0);
+  subject.asynchronous = isPromise(first);
+  await first;
+  const end = performance.now() + warmUpMs;
+  let count = 1;
+  let perCall = 0;
+  do {
+    const start = performance.now();
+    await repeat(subject.run, count, inFlight, subject.asynchronous);
+    const took = performance.now() - start;
+    perCall = took / count;
+    if (took < slotMs / 2) count *= 2;
+  } while (performance.now() < end);
+  subject.count = Math.max(1, Math.round(slotMs / Math.max(perCall, 1e-5)));
+}
+
+const figure = (value) =>
+  value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2);
+
+function print(row, goal, first) {
+  const verdict =
+    goal === undefined ? '' : `goal ${figure(goal)}: ${row.ratio >= goal ? 'reached' : 'MISSED'}`;
+  const cells = [
+    (first ? row.case : '').padEnd(34),
+    (first ? figure(row.ours_us) : '').padStart(10),
+    ` ${row.peer}`.padEnd(34),
+    figure(row.peer_us).padStart(10),
+    `${figure(row.ratio)} ×`.padStart(10),
+    `  ${verdict}`,
+  ];
+  console.log(cells.join('').trimEnd());
+}
+
+/**
+ * Opens a bench. Reads `--json` (one JSON object per line), `--rounds N` and `--only TEXT` (cases whose name holds it)
+ * from the command line.
+ */
+export function openBench(bench, defaults = {}) {
+  const argv = process.argv.slice(2);
+  const flag = (name) => (argv.includes(name) ? argv[argv.indexOf(name) + 1] : undefined);
+  const json = argv.includes('--json');
+  const only = flag('--only');
+  const rows = [];
+  let missed = 0;
+
+  if (!json) {
+    const heads = [
+      'case'.padEnd(34),
+      'ours µs'.padStart(10),
+      ' peer'.padEnd(34),
+      'µs'.padStart(10),
+      'ratio'.padStart(10),
+    ];
+    console.log(`${bench} · ratio = the peer's cost over ours · medians of interleaved rounds\n`);
+    console.log(heads.join(''));
+  }
+
+  return {
+    rows,
+
+    /** Measures `ours` and every peer; resolves to the rows. `clock` is 'cpu' or 'wall'. */
+    async compare(name, { ours, peers, ...given }) {
+      const settings = {
+        clock: 'cpu',
+        inFlight: 1,
+        slotMs: 20,
+        warmUpMs: 150,
+        rounds: 25,
+        ...defaults,
+        ...given,
+      };
+      const rounds = Number(flag('--rounds') ?? settings.rounds);
+      if (only !== undefined && !name.includes(only)) return [];
+      const subjects = [{ name: 'ours', run: ours }];
+      for (const [peer, given] of Object.entries(peers)) {
+        subjects.push({ name: peer, ...(typeof given === 'function' ? { run: given } : given) });
+      }
+      for (const subject of subjects) {
+        subject.times = [];
+        await warmUp(subject, settings);
+      }
+      for (let round = 0; round < rounds; round++) {
+        for (let index = 0; index < subjects.length; index++) {
+          // Another one starts each round, so that nobody always runs after the same neighbour.
+          const subject = subjects[(index + round) % subjects.length];
+          subject.times.push((await slot(subject, subject.count, settings.inFlight))[settings.clock]);
+        }
+      }
+      const [own, ...others] = subjects;
+      const oursUs = median(own.times);
+      const added = others.map((peer, index) => {
+        const peerUs = median(peer.times);
+        const row = {
+          bench,
+          case: name,
+          ours_us: Number(oursUs.toFixed(3)),
+          peer: peer.name,
+          peer_us: Number(peerUs.toFixed(3)),
+          ratio: Number((peerUs / oursUs).toFixed(3)),
+        };
+        if (peer.goal !== undefined && row.ratio < peer.goal) missed++;
+        if (json) console.log(JSON.stringify(row));
+        else print(row, peer.goal, index === 0);
+        return row;
+      });
+      rows.push(...added);
+      return added;
+    },
+
+    /** A figure that is no comparison, such as a size; only in the table. */
+    note(text) {
+      if (!json) console.log(text);
+    },
+
+    /** Says how the goals went; with `--strict` a missed one makes the run fail. */
+    close() {
+      if (!json) console.log(missed === 0 ? '\nEvery goal reached.' : `\n${missed} goal(s) missed.`);
+      if (missed > 0 && argv.includes('--strict')) process.exitCode = 1;
+    },
+  };
+}
