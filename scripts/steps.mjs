@@ -5,6 +5,8 @@ import { fileURLToPath } from 'node:url';
 /** The root of the repository, with a slash at the end. */
 export const root = fileURLToPath(new URL('..', import.meta.url));
 
+const SIGNALS = ['SIGINT', 'SIGTERM'];
+
 /**
  * A line about what is going on. To stderr, so that stdout stays for results.
  * @param {string} line
@@ -41,8 +43,15 @@ export function run(command, args, { cwd = root, env = process.env, quiet = fals
     };
     child.stdout?.setEncoding('utf8').on('data', keep);
     child.stderr?.setEncoding('utf8').on('data', keep);
-    child.on('error', (error) => resolve({ code: 127, output: `${command}: ${error.message}` }));
-    child.on('close', (code) => resolve({ code: code ?? 1, output }));
+    const end = () => child.kill('SIGTERM');
+    const settle = (result) => {
+      for (const signal of SIGNALS) process.off(signal, end);
+      resolve(result);
+    };
+    // Whoever ends this process means the command too; what was started before it is then stopped in order.
+    for (const signal of SIGNALS) process.on(signal, end);
+    child.on('error', (error) => settle({ code: 127, output: `${command}: ${error.message}` }));
+    child.on('close', (code) => settle({ code: code ?? 1, output }));
   });
 }
 

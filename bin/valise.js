@@ -1,0 +1,29 @@
+#!/usr/bin/env node
+// The launcher of the command `valise`. In a fresh checkout it builds first, since dist is not in git.
+import { existsSync } from 'node:fs';
+
+const built = new URL('../dist/cli/main.js', import.meta.url);
+
+if (!existsSync(built)) {
+  const prepare = new URL('../scripts/prepare.mjs', import.meta.url);
+  if (!existsSync(prepare)) {
+    process.stderr.write('valise: dist/cli/main.js is missing from this installation. Install mcp-valise again.\n');
+    process.exit(1);
+  }
+  process.stderr.write('valise: dist is not built yet; building it once.\n');
+  const { build, install } = await import(prepare.href);
+  try {
+    await install();
+    await build();
+  } catch (error) {
+    process.stderr.write(`valise: ${error.message}\n`);
+    process.exit(1);
+  }
+  if (!existsSync(built)) {
+    process.stderr.write('valise: the build made no dist/cli/main.js. Is src/cli/main.ts there?\n');
+    process.exit(1);
+  }
+}
+
+const { main } = await import(built.href);
+process.exitCode = await main(process.argv.slice(2));

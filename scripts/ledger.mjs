@@ -1,0 +1,96 @@
+// The ledger (spec/requirements.md), the families claimed done (spec/claimed.json), and what the tests prove of it.
+import { readFileSync } from 'node:fs';
+
+/**
+ * @typedef {{ id: string, family: string, level: string, says: string }} Row
+ * @typedef {'proved' | 'failing' | 'skipped' | 'none'} State
+ * @typedef {Row & { state: State, tests: import('./results.mjs').Test[], owed: boolean }} TracedRow
+ */
+
+const ROW = /^\|\s*([A-Z]-\d\d)\s*\|([^|]*)\|((?:\\\||`[^`]*`|[^|])*)\|/;
+const BRACKET = /\[([^\]]*)\]/g;
+const ID = /\b[A-Z]-\d\d\b/g;
+
+/**
+ * The rows of the ledger, in its order.
+ * @param {string} markdown
+ * @returns {Row[]}
+ */
+export function readLedger(markdown) {
+  const rows = markdown.split('\n').flatMap((line) => {
+    const match = ROW.exec(line);
+    return match
+      ? [{ id: match[1], family: match[1][0], level: match[2].trim(), says: match[3].trim() }]
+      : [];
+  });
+  const twice = rows.find((row, index) => rows.findIndex(({ id }) => id === row.id) !== index);
+  if (twice) throw new Error(`${twice.id} is in the ledger twice; give one of the two rows another id.`);
+  return rows;
+}
+
+/**
+ * The families that the project claims to have done.
+ * @param {string} path
+ * @returns {string[]}
+ */
+export function readClaimed(path) {
+  return JSON.parse(readFileSync(path, 'utf8')).claimed;
+}
+
+/**
+ * The ids that a test's title names in brackets: `[J-05] …`, `[J-05, J-06] …`.
+ * @param {string} title
+ * @returns {string[]}
+ */
+export function idsIn(title) {
+  return [...title.matchAll(BRACKET)].flatMap(([, inside]) => inside.match(ID) ?? []);
+}
+
+/**
+ * Puts rows and tests together. A row is owed a proof where it is a MUST and its family is claimed.
+ * @param {readonly Row[]} rows
+ * @param {readonly import('./results.mjs').Test[]} tests
+ * @param {readonly string[]} claimed
+ */
+export function trace(rows, tests, claimed) {
+  /** @type {Map<string, import('./results.mjs').Test[]>} */
+  const byId = new Map(rows.map(({ id }) => [id, []]));
+  const unknown = new Set();
+  for (const test of tests) {
+    for (const id of idsIn(test.title)) byId.get(id)?.push(test) ?? unknown.add(id);
+  }
+  const traced = rows.map((row) => {
+    const own = byId.get(row.id) ?? [];
+    return {
+      ...row,
+      tests: own,
+      state: stateOf(own),
+      owed: row.level.startsWith('MUST') && claimed.includes(row.family),
+    };
+  });
+  const problems = [
+    ...traced
+      .filter(({ owed, state }) => owed && state !== 'proved')
+      .map((row) => `${row.id} (${row.level}): ${WORDS[row.state]}`),
+    ...[...unknown].sort().map((id) => `${id}: named by a test, but not in the ledger`),
+    ...claimed
+      .filter((family) => !rows.some((row) => row.family === family))
+      .map((family) => `${family}: claimed, but not a family of the ledger`),
+  ];
+  return { rows: traced, problems };
+}
+
+/** @type {Record<State, string>} */
+export const WORDS = {
+  proved: 'proved',
+  failing: 'a test of it fails',
+  skipped: 'all its tests are skipped',
+  none: 'no test',
+};
+
+/** @returns {State} */
+function stateOf(tests) {
+  if (tests.some(({ status }) => status === 'failed')) return 'failing';
+  if (tests.some(({ status }) => status === 'passed')) return 'proved';
+  return tests.length > 0 ? 'skipped' : 'none';
+}

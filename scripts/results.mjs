@@ -1,0 +1,65 @@
+// What vitest's JSON report says, in the few words that people and the trace need.
+import { existsSync, readFileSync } from 'node:fs';
+import { relative } from 'node:path';
+import { root } from './steps.mjs';
+
+/** Where a full run of the tests leaves its report, for `npm run trace`. */
+export const FULL_REPORT = `${root}.cache/test-results.json`;
+
+/**
+ * @typedef {{ file: string, title: string, status: string, ms: number }} Test
+ * @typedef {{ tests: Test[], brokenFiles: string[], passed: number, failed: number, skipped: number, files: { file: string, ms: number }[] }} Report
+ */
+
+/**
+ * Reads a report. A file that could not even be loaded has no tests and counts as one failure.
+ * @param {string} path
+ * @returns {Report | undefined} undefined where there is none or it was cut off
+ */
+export function readReport(path) {
+  const report = existsSync(path) ? parse(readFileSync(path, 'utf8')) : undefined;
+  if (!report) return undefined;
+  const tests = report.testResults.flatMap(testsOf);
+  const brokenFiles = report.testResults
+    .filter((file) => file.status === 'failed' && !file.assertionResults.some(isFailed))
+    .map((file) => relative(root, file.name));
+  const count = (status) => tests.filter((test) => test.status === status).length;
+  const passed = count('passed');
+  const failed = count('failed') + brokenFiles.length;
+  const files = report.testResults.map((file) => ({
+    file: relative(root, file.name),
+    ms: file.endTime - file.startTime,
+  }));
+  return { tests, brokenFiles, passed, failed, skipped: tests.length - passed - count('failed'), files };
+}
+
+/**
+ * The line that every run ends with.
+ * @param {{ passed: number, failed: number, skipped?: number }} counts
+ */
+export function lastLine({ passed, failed, skipped = 0 }) {
+  return `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`;
+}
+
+/** @returns {Test[]} */
+function testsOf({ name, assertionResults }) {
+  const file = relative(root, name);
+  return assertionResults.map(({ fullName, status, duration }) => ({
+    file,
+    title: fullName,
+    status,
+    ms: duration ?? 0,
+  }));
+}
+
+function isFailed({ status }) {
+  return status === 'failed';
+}
+
+function parse(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,136 @@
+#!/usr/bin/env node
+// `npm test`: from a fresh clone to one line `N passed, M failed`. Installs and builds where needed, starts its own
+// Redis and PostgreSQL, runs every test, then the stores and seals once more on Node 22, and stops what it started.
+import { mkdirSync, rmSync } from 'node:fs';
+import { parseArgs } from 'node:util';
+import { node22 } from './node22.mjs';
+import { build, install } from './prepare.mjs';
+import { FULL_REPORT, lastLine, readReport } from './results.mjs';
+import { root, run, say, took } from './steps.mjs';
+
+const HELP = `npm test [-- OPTIONS] [FILTERS…]
+
+  FILTERS          parts of test file names, as vitest takes them: test/store, jar
+  --filter TEXT    the same
+  -t PATTERN       only tests whose title matches
+  --no-services    without Redis, PostgreSQL and other programs; says what it skipped
+  --no-node22      without the second run of stores and seals on Node 22
+  --soak           the long form of the kill and load tests (npm run test:soak)`;
+
+const TWICE = ['test/store', 'test/seal'];
+
+const { values, positionals } = readArguments();
+const filters = [...positionals, ...values.filter];
+const partial = filters.length > 0 || values.title !== undefined;
+
+if (values.help) console.log(HELP);
+else await main();
+
+function readArguments() {
+  try {
+    return parseArgs({
+      allowPositionals: true,
+      options: {
+        filter: { type: 'string', multiple: true, default: [] },
+        title: { type: 'string', short: 't' },
+        'no-services': { type: 'boolean', default: false },
+        'no-node22': { type: 'boolean', default: false },
+        soak: { type: 'boolean', default: false },
+        help: { type: 'boolean', short: 'h', default: false },
+      },
+    });
+  } catch (error) {
+    console.error(`${error.message}\n\n${HELP}`);
+    process.exit(2);
+  }
+}
+
+async function main() {
+  const start = performance.now();
+  await install();
+  await build();
+  const services = await startServices();
+  const reports = [];
+  try {
+    const title = values.title === undefined ? [] : ['-t', values.title];
+    const report = partial ? `${root}.cache/test-results-partial.json` : FULL_REPORT;
+    reports.push(await vitest('all tests', process.execPath, [...filters, ...title], report, services.env));
+    if (!partial && !values['no-node22']) reports.push(await onNode22(services.env));
+  } finally {
+    await services.stop();
+  }
+  finish(reports.filter(Boolean), start);
+}
+
+/** Redis and PostgreSQL of our own, or the ones that the environment names, or none with `--no-services`. */
+async function startServices() {
+  if (values['no-services']) {
+    say('--no-services: tests that need Redis, PostgreSQL or a program that is not here are skipped');
+    return { env: { VALISE_NO_SERVICES: '1' }, stop: async () => {} };
+  }
+  const { ensure } = await import('./debian.mjs');
+  ensure();
+  const begin = performance.now();
+  const { startServices: start } = await import('./services.mjs');
+  const services = await start();
+  say(`Redis and PostgreSQL are up in ${took(begin)}`);
+  return services;
+}
+
+async function onNode22(env) {
+  const binary = await node22();
+  if (binary)
+    return vitest(
+      'stores and seals on Node 22',
+      binary,
+      TWICE,
+      `${root}.cache/test-results-node22.json`,
+      env,
+    );
+  say(`npm has no Node 22 for ${process.platform} ${process.arch}: the second run is skipped`);
+  return undefined;
+}
+
+/** One run of vitest, with its report; errors outside of any test are in the exit code alone and count as one failure. */
+async function vitest(title, node, args, path, env) {
+  say(`${title} …`);
+  mkdirSync(`${root}.cache`, { recursive: true });
+  rmSync(path, { force: true });
+  const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${path}`];
+  const soak = values.soak && node === process.execPath ? { VALISE_SOAK: '1' } : {};
+  const { code } = await run(node, [`${root}node_modules/vitest/vitest.mjs`, 'run', ...args, ...reporters], {
+    env: { ...process.env, ...env, ...soak },
+  });
+  const report = readReport(path) ?? {
+    tests: [],
+    brokenFiles: [],
+    files: [],
+    passed: 0,
+    failed: 0,
+    skipped: 0,
+  };
+  if (code !== 0 && report.failed === 0) report.failed = 1;
+  return { title, ...report };
+}
+
+function finish(reports, start) {
+  const slowest = reports.flatMap(({ files }) => files).sort((a, b) => b.ms - a.ms);
+  say('slowest files:');
+  for (const { file, ms } of slowest.slice(0, 8)) say(`  ${(ms / 1000).toFixed(1).padStart(6)} s  ${file}`);
+  if (values.title === undefined) reports.forEach(tellSkipped);
+  for (const { title, ...counts } of reports) say(`${title}: ${lastLine(counts)}`);
+  say(`in all ${took(start)}`);
+  const sum = (key) => reports.reduce((total, report) => total + report[key], 0);
+  const total = { passed: sum('passed'), failed: sum('failed'), skipped: sum('skipped') };
+  console.log(lastLine(total));
+  process.exitCode = total.failed > 0 || total.passed === 0 ? 1 : 0;
+}
+
+/** Nothing is left out silently. */
+function tellSkipped({ title, tests }) {
+  const skipped = tests.filter(({ status }) => status !== 'passed' && status !== 'failed');
+  for (const file of new Set(skipped.map((test) => test.file))) {
+    const own = skipped.filter((test) => test.file === file);
+    say(`skipped in ${file} (${title}): ${own.length}, the first is "${own[0].title}"`);
+  }
+}
