@@ -25,6 +25,8 @@ export interface Names {
   readonly seq: string;
   /** `_meta` key of what a listener asks for and where it stands. */
   readonly listen: string;
+  /** `_meta` key by which a client introduces itself to a server instance that has not seen its `initialize`. */
+  readonly introduction: string;
   readonly method: {
     readonly create: string;
     readonly delete: string;
@@ -56,7 +58,7 @@ export interface Names {
  * NAMES[eraOf(request)].session; // 'io.modelcontextprotocol/session' or 'dev.valise/session'
  * ```
  */
-export const NAMES: Readonly<Record<Era, Names>> = {
+export const NAMES = {
   legacy: {
     state: {
       key: undefined,
@@ -67,6 +69,7 @@ export const NAMES: Readonly<Record<Era, Names>> = {
     session: 'io.modelcontextprotocol/session',
     seq: 'dev.valise/seq',
     listen: 'dev.valise/listen',
+    introduction: 'dev.valise/client',
     method: {
       create: 'sessions/create',
       delete: 'sessions/delete',
@@ -92,6 +95,7 @@ export const NAMES: Readonly<Record<Era, Names>> = {
     session: 'dev.valise/session',
     seq: 'dev.valise/seq',
     listen: 'dev.valise/listen',
+    introduction: 'dev.valise/client',
     method: {
       create: 'dev.valise/sessions/create',
       delete: 'dev.valise/sessions/delete',
@@ -107,7 +111,7 @@ export const NAMES: Readonly<Record<Era, Names>> = {
     extension: { state: 'dev.valise/state', sessions: 'dev.valise/sessions', rounds: 'dev.valise/rounds' },
     rounds: { requests: 'inputRequests', responses: 'inputResponses', state: 'requestState' },
   },
-};
+} as const satisfies Readonly<Record<Era, Names>>;
 
 /** `_meta` keys of the 2026-07-28 core that Valise reads. */
 export const CORE = {

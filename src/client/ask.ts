@@ -1,0 +1,33 @@
+import type { Top } from '../link/top.ts';
+import type { Request, Response } from '../wire/message.ts';
+import type { Connection } from './connection.ts';
+
+/** A request of the server while the client works on it. */
+export class Ask {
+  readonly connection: Connection;
+  readonly request: Request;
+  /** Top-level members that came with it, as text. */
+  readonly top: Top | undefined;
+  readonly #answered: ((response: Response) => Response | undefined)[] = [];
+
+  constructor(connection: Connection, request: Request, top: Top | undefined) {
+    this.connection = connection;
+    this.request = request;
+    this.top = top;
+  }
+
+  /** Shows the client's response to `answered` before it is sent; `undefined` keeps it. */
+  whenAnswered(answered: (response: Response) => Response | undefined): void {
+    this.#answered.push(answered);
+  }
+
+  /** Runs the response through the steps. */
+  answer(response: Response): Response | undefined {
+    let current: Response | undefined = response;
+    for (const answered of this.#answered) {
+      if (current === undefined) break;
+      current = answered(current);
+    }
+    return current;
+  }
+}

@@ -1,0 +1,85 @@
+import type { Errand } from '../link/edge-fetch.ts';
+import type { Top } from '../link/top.ts';
+import { type Era, eraOf, type Id, type Request, type Response, type ResultResponse } from '../wire/index.ts';
+import type { Connection } from './connection.ts';
+
+/** Sees the response of a call; returns it, another one, or `undefined` to keep it (and act on it later). */
+export type Answered = (
+  response: Response,
+  top: Top | undefined,
+) => Response | undefined | Promise<Response | undefined>;
+
+/** A request of the client on its way out and, until its response has come, under way. */
+export class Call {
+  readonly connection: Connection;
+  /** As the SDK (or Valise itself) made it. */
+  readonly request: Request;
+  readonly era: Era;
+  /** The id that stands on the wire; parts may change it before the request is sent. */
+  wireId: Id;
+  #meta: Record<string, unknown> | undefined;
+  #errand: Errand | undefined;
+  readonly #answered: Answered[] = [];
+
+  constructor(connection: Connection, request: Request) {
+    this.connection = connection;
+    this.request = request;
+    this.era = eraOf(request);
+    this.wireId = request.id;
+  }
+
+  get method(): string {
+    return this.request.method;
+  }
+
+  /** Adds to the request's `_meta`. */
+  addMeta(fragment: Readonly<Record<string, unknown>> | undefined): void {
+    if (fragment) this.#meta = this.#meta ? Object.assign(this.#meta, fragment) : { ...fragment };
+  }
+
+  /** Asks something of the HTTP request that will carry this call; without effect on other transports. */
+  addErrand(errand: Errand): void {
+    this.#errand = this.#errand
+      ? { ...this.#errand, ...errand, headers: { ...this.#errand.headers, ...errand.headers } }
+      : errand;
+  }
+
+  get errand(): Errand | undefined {
+    return this.#errand;
+  }
+
+  /** Has the response shown to `answered`; the one registered last sees it first. */
+  whenAnswered(answered: Answered): void {
+    this.#answered.push(answered);
+  }
+
+  /** The request as it goes out, with everything that parts added. */
+  outgoing(): Request {
+    const { request } = this;
+    if (!this.#meta) return this.wireId === request.id ? request : { ...request, id: this.wireId };
+    const params = { ...request.params, _meta: { ...request.params?._meta, ...this.#meta } };
+    return { ...request, id: this.wireId, params };
+  }
+
+  /** Runs the response through the steps, with the id that the sender of the request knows. */
+  answer(response: Response, top: Top | undefined): Response | undefined | Promise<Response | undefined> {
+    const own =
+      response.id === this.request.id ? response : ({ ...response, id: this.request.id } as ResultResponse);
+    return this.#step(own, top, this.#answered.length - 1);
+  }
+
+  #step(
+    response: Response,
+    top: Top | undefined,
+    from: number,
+  ): Response | undefined | Promise<Response | undefined> {
+    let current: Response = response;
+    for (let at = from; at >= 0; at--) {
+      const next = (this.#answered[at] as Answered)(current, top);
+      if (next instanceof Promise) return next.then((late) => late && this.#step(late, top, at - 1));
+      if (next === undefined) return undefined;
+      current = next;
+    }
+    return current;
+  }
+}

@@ -1,0 +1,264 @@
+import { ValiseError } from '../errors.ts';
+import type { JsonObject } from '../json.ts';
+import { withErrand } from '../link/edge-fetch.ts';
+import { type Dispatch, instrument, type Link, type Passage } from '../link/instrument.ts';
+import { takeTop } from '../link/top.ts';
+import type { TransportLike } from '../link/transport.ts';
+import {
+  announceClient,
+  CORE,
+  type Era,
+  type Families,
+  type Id,
+  isNotification,
+  isRequest,
+  type Message,
+  mergeCapabilities,
+  type Notification,
+  type Params,
+  type Request,
+  type Response,
+  type Result,
+} from '../wire/index.ts';
+import { Ask } from './ask.ts';
+import { Call } from './call.ts';
+import type { ClientPart } from './part.ts';
+import { ServerFacts } from './server-facts.ts';
+import type { Target } from './target.ts';
+
+/** What the server of a connection answered with an error. */
+export class RequestError extends ValiseError {
+  readonly rpcCode: number;
+  readonly data: unknown;
+
+  constructor(
+    method: string,
+    { code, message, data }: { readonly code: number; readonly message: string; readonly data?: unknown },
+  ) {
+    super('request-failed', `The server answered ${method} with error ${code}: ${message}.`);
+    this.rpcCode = code;
+    this.data = data;
+  }
+}
+
+/** Settings of a connection. */
+export interface ConnectionOptions {
+  readonly owner: object;
+  readonly target: Target;
+  readonly principal: string;
+  readonly parts: readonly ClientPart[];
+}
+
+/** One client on one transport: the way of each message through the parts. */
+export class Connection {
+  readonly target: Target;
+  /** Whose state this is; `''` where the host does not tell users apart. */
+  readonly principal: string;
+  readonly server = new ServerFacts();
+  readonly link: Link;
+  readonly #parts: readonly ClientPart[];
+  readonly #inwards: readonly ClientPart[];
+  readonly #capabilities: JsonObject;
+  readonly #calls = new Map<Id, Call>();
+  readonly #asks = new Map<Id, Ask>();
+  readonly #own = new Map<Id, (response: Response) => void>();
+  #era: Era = 'legacy';
+  #envelope: Readonly<Record<string, unknown>> | undefined;
+  #count = 0;
+
+  constructor(transport: TransportLike, { owner, target, principal, parts }: ConnectionOptions) {
+    this.target = target;
+    this.principal = principal;
+    this.#parts = parts;
+    this.#inwards = [...parts].reverse();
+    this.link = instrument(transport, owner, {
+      inbound: (message) => this.#inbound(message),
+      outbound: (message) => this.#outbound(message),
+      closed: () => this.#closed(),
+    });
+    this.#capabilities = announceClient(
+      Object.assign({}, ...parts.map((part) => part.announce?.(this))) as Families,
+    );
+  }
+
+  /** The era of the latest request. */
+  get era(): Era {
+    return this.#era;
+  }
+
+  /** Lets every part load what it needs, before the first message. */
+  async open(): Promise<void> {
+    for (const part of this.#parts) await part.opening?.(this);
+  }
+
+  /** Sends a request of Valise's own, on the same way as the SDK's. */
+  request(
+    method: string,
+    params: Params = {},
+    { timeout = 60 }: { readonly timeout?: number } = {},
+  ): Promise<Result> {
+    const id = `valise:${++this.#count}`;
+    const meta = this.#envelope ? { ...this.#envelope, ...params._meta } : params._meta;
+    const request: Request = {
+      jsonrpc: '2.0',
+      id,
+      method,
+      params: meta ? { ...params, _meta: meta } : params,
+    };
+    return new Promise<Result>((resolve, reject) => {
+      const timer = setTimeout(() => {
+        this.#own.delete(id);
+        reject(
+          new ValiseError('request-timeout', `The server did not answer ${method} within ${timeout} s.`, {
+            next: 'Try again, or give a longer timeout.',
+          }),
+        );
+      }, timeout * 1000);
+      this.#own.set(id, (response) => {
+        clearTimeout(timer);
+        if ('result' in response) resolve(response.result);
+        else reject(new RequestError(method, response.error));
+      });
+      this.link.transport.send(request).catch((error: unknown) => {
+        clearTimeout(timer);
+        this.#own.delete(id);
+        reject(error instanceof Error ? error : new Error(String(error)));
+      });
+    });
+  }
+
+  /** Hands a request to the client's own handlers, as if the server had sent it, and waits for what they answer. */
+  askClient(method: string, params: Params | undefined): Promise<Response> {
+    const id = `valise:${++this.#count}`;
+    const request = { jsonrpc: '2.0' as const, id, method, ...(params && { params }) };
+    return new Promise((resolve) => {
+      const ask = new Ask(this, request, undefined);
+      ask.whenAnswered((response) => {
+        resolve(response);
+        return undefined;
+      });
+      this.#asks.set(id, ask);
+      this.link.deliver(request);
+    });
+  }
+
+  /** Sends a call once more, with other params and a new id; its response goes the way of the first one. */
+  resend(call: Call, request: Message, wireId: Id): Promise<void> {
+    this.#calls.set(wireId, call);
+    const send = (): Promise<void> => this.link.send(request);
+    return call.errand ? withErrand(call.errand, send) : send();
+  }
+
+  #outbound(message: Message): Dispatch | Promise<Dispatch> {
+    if (isRequest(message)) return this.#requesting(message);
+    if (isNotification(message)) return this.#cancelling(message);
+    const ask = message.id === undefined || message.id === null ? undefined : this.#asks.get(message.id);
+    if (!ask) return message;
+    this.#asks.delete(ask.request.id);
+    return ask.answer(message);
+  }
+
+  #requesting(request: Request): Dispatch | Promise<Dispatch> {
+    const call = new Call(this, this.#announcing(request));
+    this.#era = call.era;
+    if (call.era === 'modern') this.#remember(request);
+    for (let at = 0; at < this.#parts.length; at++) {
+      const step = this.#parts[at]?.outbound?.(call);
+      if (step instanceof Promise) return this.#late(call, step, at + 1);
+    }
+    return this.#dispatch(call);
+  }
+
+  async #late(call: Call, step: Promise<void>, from: number): Promise<Dispatch> {
+    await step;
+    for (let at = from; at < this.#parts.length; at++) await this.#parts[at]?.outbound?.(call);
+    return this.#dispatch(call);
+  }
+
+  #dispatch(call: Call): Dispatch {
+    this.#calls.set(call.wireId, call);
+    const message = call.outgoing();
+    const { errand } = call;
+    return errand ? { message, run: (send) => withErrand(errand, send) } : message;
+  }
+
+  /** Says what this client can do: in `initialize`, and with each request where the era has no `initialize`. */
+  #announcing(request: Request): Request {
+    const { params } = request;
+    if (request.method === 'initialize') {
+      const capabilities = mergeCapabilities(
+        params?.['capabilities'] as JsonObject | undefined,
+        this.#capabilities,
+      );
+      return { ...request, params: { ...params, capabilities } };
+    }
+    const own = params?._meta?.[CORE.clientCapabilities];
+    if (own === undefined) return request;
+    const capabilities = mergeCapabilities(own as JsonObject, this.#capabilities);
+    return {
+      ...request,
+      params: { ...params, _meta: { ...params?._meta, [CORE.clientCapabilities]: capabilities } },
+    };
+  }
+
+  #remember({ params }: Request): void {
+    if (this.#envelope) return;
+    const meta = params?._meta ?? {};
+    this.#envelope = Object.fromEntries(
+      [CORE.protocolVersion, CORE.clientCapabilities, CORE.clientInfo]
+        .filter((key) => key in meta)
+        .map((key) => [key, meta[key]]),
+    );
+  }
+
+  /** A cancellation names the id that the SDK knows; the server knows the one on the wire. */
+  #cancelling(message: Notification): Message {
+    if (message.method !== 'notifications/cancelled') return message;
+    for (const [wireId, call] of this.#calls) {
+      if (call.request.id !== message.params?.['requestId'] || wireId === call.request.id) continue;
+      return { ...message, params: { ...message.params, requestId: wireId } };
+    }
+    return message;
+  }
+
+  #inbound(arrived: Message): Passage | Promise<Passage> {
+    const { message, top } = takeTop(arrived);
+    if (isRequest(message)) {
+      const ask = new Ask(this, message, top);
+      for (const part of this.#inwards) part.asked?.(ask);
+      this.#asks.set(message.id, ask);
+      return message;
+    }
+    if (isNotification(message))
+      return this.#inwards.some((part) => part.notified?.(message, this)) ? undefined : message;
+    const call = message.id === undefined || message.id === null ? undefined : this.#calls.get(message.id);
+    if (!call) return message;
+    this.#calls.delete(message.id as Id);
+    const answer = call.answer(message, top);
+    return answer instanceof Promise
+      ? answer.then((late) => this.#settle(call, late))
+      : this.#settle(call, answer);
+  }
+
+  #settle(call: Call, response: Response | undefined): Message | undefined {
+    if (!response) return undefined;
+    this.server.learn(call.method, response);
+    const own = this.#own.get(call.request.id);
+    if (!own) return response;
+    this.#own.delete(call.request.id);
+    own(response);
+    return undefined;
+  }
+
+  #closed(): void {
+    for (const part of this.#inwards) part.closed?.(this);
+    const gone = new ValiseError('not-connected', 'The connection closed before the answer came.', {
+      next: 'Connect again.',
+    });
+    for (const settle of this.#own.values())
+      settle({ jsonrpc: '2.0', error: { code: -32000, message: gone.message } });
+    this.#own.clear();
+    this.#calls.clear();
+    this.#asks.clear();
+  }
+}

@@ -1,0 +1,2 @@
+export { ValiseError } from '../errors.ts';
+export { type ClientLike, type ClientValise, type ClientValiseOptions, openValise } from './valise.ts';

@@ -1,0 +1,24 @@
+import type { Families } from '../wire/announce.ts';
+import type { Notification } from '../wire/message.ts';
+import type { Ask } from './ask.ts';
+import type { Call } from './call.ts';
+import type { Connection } from './connection.ts';
+
+/**
+ * One family on the client's side. A connection asks its parts in order on the way out and in the opposite order
+ * on the way in; each hook is one step of a message's way, and there is no other.
+ */
+export interface ClientPart {
+  /** What this family tells the server that the client can do. */
+  announce?(connection: Connection): Families;
+  /** Before anything is sent: what must be loaded is loaded here. */
+  opening?(connection: Connection): void | Promise<void>;
+  /** A request on its way out: add to `call.meta`, register `call.whenAnswered`. A promise only where waiting is needed. */
+  outbound?(call: Call): void | Promise<void>;
+  /** A request of the server on its way in: register `ask.whenAnswered`. */
+  asked?(ask: Ask): void;
+  /** A notification of the server; true keeps it from the SDK. */
+  notified?(notification: Notification, connection: Connection): boolean;
+  /** The transport has closed. */
+  closed?(connection: Connection): void;
+}

@@ -1,0 +1,30 @@
+import { type Announced, type Response, type Result, readAnnounced } from '../wire/index.ts';
+
+const INTRODUCTIONS = new Set(['initialize', 'server/discover']);
+
+/** What a server has said about itself, read from the raw messages: the SDKs' getters leave some of it out. */
+export class ServerFacts {
+  #introduction: Result | undefined;
+  #families: Announced = readAnnounced(undefined);
+
+  /** The `initialize` or `server/discover` result as it came. */
+  get introduction(): Result | undefined {
+    return this.#introduction;
+  }
+
+  /** The families that the server announced. */
+  get families(): Announced {
+    return this.#families;
+  }
+
+  /** Takes note where `response` is an introduction. */
+  learn(method: string, response: Response): void {
+    if (INTRODUCTIONS.has(method) && 'result' in response) this.introduce(response.result);
+  }
+
+  /** Takes an introduction from elsewhere: a store, or the SDK that asked on another channel. */
+  introduce(result: Result): void {
+    this.#introduction = result;
+    this.#families = readAnnounced(result['capabilities']);
+  }
+}

@@ -1,0 +1,53 @@
+import { realpathSync } from 'node:fs';
+import { resolve } from 'node:path';
+import type { TransportLike } from '../link/transport.ts';
+
+/** Where a connection leads: what sessions and credentials are tied to. */
+export type Target =
+  | { readonly kind: 'http'; readonly url: URL }
+  | {
+      readonly kind: 'stdio';
+      readonly command: string;
+      readonly args: readonly string[];
+      readonly cwd: string;
+    }
+  | { readonly kind: 'unknown' };
+
+/** Reads where a transport leads. Both SDK majors keep it under the same names. */
+export function targetOf(transport: TransportLike): Target {
+  const known = transport as TransportLike & {
+    readonly _url?: unknown;
+    readonly _serverParams?: {
+      readonly command?: unknown;
+      readonly args?: readonly string[];
+      readonly cwd?: string;
+    };
+  };
+  if (known._url instanceof URL) return { kind: 'http', url: known._url };
+  const { command, args = [], cwd } = known._serverParams ?? {};
+  if (typeof command === 'string')
+    return { kind: 'stdio', command, args: [...args], cwd: resolved(cwd ?? process.cwd()) };
+  return { kind: 'unknown' };
+}
+
+/** The stable name of a target, for keys in a store: the full URL, or the command as it would be run. */
+export function targetKey(target: Target): string {
+  switch (target.kind) {
+    case 'http': {
+      const { origin, pathname, search } = target.url;
+      return `${origin}${pathname}${search}`;
+    }
+    case 'stdio':
+      return `stdio:${JSON.stringify([target.command, ...target.args, target.cwd])}`;
+    case 'unknown':
+      return 'unknown:';
+  }
+}
+
+function resolved(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    return resolve(path);
+  }
+}

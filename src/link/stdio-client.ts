@@ -1,0 +1,171 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import type { Readable } from 'node:stream';
+import { ValiseError } from '../errors.ts';
+import type { Message } from '../wire/message.ts';
+import { parseLowered, restoreRaw } from './top.ts';
+import type { TransportLike } from './transport.ts';
+
+/** How to start a stdio server. */
+export interface StdioCommand {
+  readonly command: string;
+  readonly args?: readonly string[];
+  readonly cwd?: string;
+  /** Besides a few harmless variables of this process, as both SDKs hand them on. */
+  readonly env?: Readonly<Record<string, string>>;
+  readonly stderr?: 'inherit' | 'pipe' | 'ignore';
+  /** How long the server may take to leave after its input ended, and again after SIGTERM; seconds. */
+  readonly grace?: number;
+}
+
+const INHERITED = [
+  'HOME',
+  'LANG',
+  'LC_ALL',
+  'LOGNAME',
+  'PATH',
+  'SHELL',
+  'TERM',
+  'TMPDIR',
+  'USER',
+  'APPDATA',
+  'SYSTEMROOT',
+  'TEMP',
+  'USERPROFILE',
+];
+const MAX_LINE = 64 * 1024 * 1024;
+
+/**
+ * A stdio client transport for either SDK major. The SDKs' own has no place to reach the lines before they are parsed;
+ * this one lowers family R's messages on the way in and prints them to the letter on the way out.
+ */
+export class StdioClientTransport implements TransportLike {
+  onclose?: (() => void) | undefined;
+  onerror?: ((error: Error) => void) | undefined;
+  onmessage?: ((message: unknown, extra?: unknown) => void) | undefined;
+  sessionId?: string | undefined;
+  // The name by which both SDKs keep it; tools that look for it find it here too.
+  readonly _serverParams: StdioCommand;
+  #child: ChildProcess | undefined;
+  #parts: Buffer[] = [];
+  #held = 0;
+
+  constructor(command: StdioCommand) {
+    this._serverParams = command;
+  }
+
+  get pid(): number | null {
+    return this.#child?.pid ?? null;
+  }
+
+  get stderr(): Readable | null {
+    return this.#child?.stderr ?? null;
+  }
+
+  start(): Promise<void> {
+    if (this.#child) {
+      return Promise.reject(new ValiseError('already-started', 'This stdio server is running already.'));
+    }
+    const { command, args = [], cwd, env, stderr = 'inherit' } = this._serverParams;
+    return new Promise((resolve, reject) => {
+      const child = spawn(command, args, {
+        cwd,
+        env: { ...inheritedEnv(), ...env },
+        stdio: ['pipe', 'pipe', stderr],
+        windowsHide: true,
+      });
+      this.#child = child;
+      child.once('spawn', resolve);
+      child.once('error', (error) => {
+        const failure = new ValiseError(
+          'stdio-not-started',
+          `The server "${command}" could not be started: ${error.message}.`,
+          {
+            next: 'Check that the command exists and may be run.',
+            cause: error,
+          },
+        );
+        reject(failure);
+        this.onerror?.(failure);
+      });
+      child.once('close', () => {
+        this.#child = undefined;
+        this.onclose?.();
+      });
+      child.stdin?.on('error', (error) => this.onerror?.(error));
+      child.stdout?.on('data', (chunk: Buffer) => this.#read(chunk));
+    });
+  }
+
+  send(message: Message): Promise<void> {
+    const stdin = this.#child?.stdin;
+    if (!stdin?.writable) {
+      return Promise.reject(
+        new ValiseError('not-connected', 'The stdio server is not running.', { next: 'Connect again.' }),
+      );
+    }
+    return new Promise((resolve) => {
+      if (stdin.write(`${restoreRaw(JSON.stringify(message))}\n`)) resolve();
+      else stdin.once('drain', resolve);
+    });
+  }
+
+  async close(): Promise<void> {
+    const child = this.#child;
+    if (!child) return;
+    const gone = new Promise<void>((resolve) => child.once('close', () => resolve()));
+    const grace = (this._serverParams.grace ?? 2) * 1000;
+    const timers = [
+      setTimeout(() => child.kill('SIGTERM'), grace),
+      setTimeout(() => child.kill('SIGKILL'), 2 * grace),
+    ];
+    child.stdin?.end();
+    await gone;
+    for (const timer of timers) clearTimeout(timer);
+  }
+
+  #read(chunk: Buffer): void {
+    let from = 0;
+    for (let end = chunk.indexOf(0x0a); end >= 0; end = chunk.indexOf(0x0a, from)) {
+      const line = this.#take(chunk.subarray(from, end));
+      from = end + 1;
+      if (line !== '') this.#receive(line);
+    }
+    if (from < chunk.length) this.#hold(chunk.subarray(from));
+  }
+
+  #take(last: Buffer): string {
+    const line = this.#parts.length > 0 ? Buffer.concat([...this.#parts, last]) : last;
+    this.#parts = [];
+    this.#held = 0;
+    return line.toString('utf8').trimEnd();
+  }
+
+  #hold(part: Buffer): void {
+    this.#held += part.length;
+    this.#parts.push(part);
+    if (this.#held <= MAX_LINE) return;
+    this.#parts = [];
+    this.#held = 0;
+    this.onerror?.(
+      new ValiseError('line-too-long', `The server sent a line of over ${MAX_LINE} bytes; it was dropped.`),
+    );
+  }
+
+  #receive(line: string): void {
+    try {
+      this.onmessage?.(parseLowered(line));
+    } catch (error) {
+      this.onerror?.(error instanceof Error ? error : new Error(String(error)));
+    }
+  }
+}
+
+function inheritedEnv(): Record<string, string> {
+  const env: Record<string, string> = {};
+  for (const name of INHERITED) {
+    const value = process.env[name];
+    // A value that starts with `()` is a function of an old shell, and is never handed on.
+    if (value !== undefined && !value.startsWith('()')) env[name] = value;
+  }
+  return env;
+}

@@ -1,0 +1,160 @@
+import { randomBytes } from 'node:crypto';
+import { isObject } from '../json.ts';
+import type { Message } from '../wire/message.ts';
+import { skimObject } from './skim.ts';
+
+/**
+ * Both SDKs refuse a message with a top-level name that JSON-RPC does not know. So at the byte edges such a member is
+ * **lowered** into a place that the schemas leave open, before the SDK parses, and **raised** again when it prints.
+ */
+export const TOP_NAMES = ['state', 'dependent_requests', 'dependent_responses'] as const;
+
+/** A top-level name of family R. */
+export type TopName = (typeof TOP_NAMES)[number];
+
+/** Top-level members as JSON **text**: what must be echoed is echoed to the letter (R-03). */
+export type Top = { readonly [Name in TopName]?: string };
+
+// Drawn anew in each process, so that no peer can send one: what stands under it came from our own edge.
+const secret = randomBytes(9).toString('base64url');
+const CARRIER = `dev.valise/top-${secret}`;
+const RAW = `valise-raw-${secret}:`;
+
+/** The SDK-safe form of one JSON-RPC message in text; the same text where there is nothing to lower. */
+export function lowerText(text: string): string {
+  if (!mayHaveTop(text)) return text;
+  const lowered = lowerParsed(text, () => JSON.parse(text) as unknown);
+  return lowered === undefined ? text : JSON.stringify(lowered);
+}
+
+/** As {@link lowerText}, for an edge that parses by itself: text in, message out, parsed once. */
+export function parseLowered(text: string): unknown {
+  const parsed: unknown = JSON.parse(text);
+  return mayHaveTop(text) ? (lowerParsed(text, () => parsed) ?? parsed) : parsed;
+}
+
+/** The SDK-safe form of a message that somebody has parsed already (an HTTP body, or a message in memory). */
+export function lowerObject(message: unknown): unknown {
+  if (Array.isArray(message)) return message.map(lowerObject);
+  if (!isObject(message) || !TOP_NAMES.some((name) => Object.hasOwn(message, name))) return message;
+  const top: { [Name in TopName]?: string } = {};
+  for (const name of TOP_NAMES) if (Object.hasOwn(message, name)) top[name] = JSON.stringify(message[name]);
+  return lower(message, top);
+}
+
+/** A quick look that spares all other messages a second reading. */
+export function mayHaveTop(text: string): boolean {
+  return text.includes('"state"') || text.includes('"dependent_re');
+}
+
+function lowerParsed(text: string, parse: () => unknown): unknown {
+  const spans = skimObject(text);
+  if (!spans) return lowerBatch(parse());
+  const top: { [Name in TopName]?: string } = {};
+  let found = false;
+  for (const name of TOP_NAMES) {
+    const span = spans.get(name);
+    if (!span) continue;
+    found = true;
+    top[name] = text.slice(span.start, span.end);
+  }
+  return found ? lower(parse() as Record<string, unknown>, top) : undefined;
+}
+
+function lowerBatch(parsed: unknown): unknown {
+  return Array.isArray(parsed) ? lowerObject(parsed) : undefined;
+}
+
+function lower(message: Record<string, unknown>, top: Top): Record<string, unknown> {
+  const { state: _s, dependent_requests: _q, dependent_responses: _r, ...rest } = message;
+  if ('method' in rest) return { ...rest, params: withMeta(rest['params'], top) };
+  if ('error' in rest) {
+    const error = isObject(rest['error']) ? rest['error'] : {};
+    return { ...rest, error: { ...error, data: { [CARRIER]: top, data: error['data'] } } };
+  }
+  return { ...rest, result: withMeta(rest['result'], top) };
+}
+
+function withMeta(holder: unknown, top: Top): Record<string, unknown> {
+  const own = isObject(holder) ? holder : {};
+  const meta = isObject(own['_meta']) ? own['_meta'] : {};
+  return { ...own, _meta: { ...meta, [CARRIER]: top } };
+}
+
+/** Takes the top-level members out of an SDK-safe message: the message as it would be without them, and them. */
+export function takeTop(message: Message): { readonly message: Message; readonly top?: Top } {
+  const wire = message as unknown as Record<string, unknown>;
+  // A raised message that never became text: the peer is in this process.
+  if (typeof wire['toJSON'] === 'function') {
+    return takeTop(lowerObject((wire['toJSON'] as () => unknown)()) as Message);
+  }
+  if (TOP_NAMES.some((name) => Object.hasOwn(wire, name))) return takeTop(lowerObject(wire) as Message);
+  const place = 'params' in wire ? 'params' : 'result' in wire ? 'result' : undefined;
+  const holder = place && wire[place];
+  const meta = isObject(holder) ? holder['_meta'] : undefined;
+  if (place && isObject(holder) && isObject(meta) && Object.hasOwn(meta, CARRIER)) {
+    const { [CARRIER]: top, ...others } = meta;
+    const { _meta: _, ...own } = holder;
+    const kept = Object.keys(others).length > 0 ? { ...own, _meta: others } : own;
+    return { message: { ...wire, [place]: kept } as unknown as Message, top: top as Top };
+  }
+  const error = wire['error'];
+  const data = isObject(error) ? error['data'] : undefined;
+  if (isObject(error) && isObject(data) && Object.hasOwn(data, CARRIER)) {
+    const { data: _, ...own } = error;
+    const kept = data['data'] === undefined ? own : { ...own, data: data['data'] };
+    return { message: { ...wire, error: kept } as unknown as Message, top: data[CARRIER] as Top };
+  }
+  return { message };
+}
+
+/**
+ * Adds top-level members that appear only when the message is printed: the transports' own strict checks see a clean
+ * message. `without: 'result'` leaves the result out of the printed form (the draft form of an incomplete result).
+ */
+export function raise<M extends Message>(
+  message: M,
+  top: Top,
+  { without }: { readonly without?: 'result' } = {},
+): M {
+  const clean = { ...message };
+  Object.defineProperty(clean, 'toJSON', {
+    enumerable: false,
+    value: () => {
+      const printed: Record<string, unknown> = { ...message };
+      if (without) delete printed[without];
+      for (const name of TOP_NAMES) {
+        const text = top[name];
+        if (text !== undefined) printed[name] = printable(text);
+      }
+      return printed;
+    },
+  });
+  return clean;
+}
+
+/** The value where printing gives the same text again, else a mark that {@link restoreRaw} turns into the text. */
+function printable(text: string): unknown {
+  const value: unknown = JSON.parse(text);
+  return JSON.stringify(value) === text ? value : RAW + text;
+}
+
+/** At an outbound byte edge: puts the texts in place that printing would have changed. */
+export function restoreRaw(printed: string): string {
+  let out = printed;
+  for (let at = out.indexOf(`"${RAW}`); at >= 0; at = out.indexOf(`"${RAW}`, at)) {
+    let end = at + RAW.length;
+    do end = out.indexOf('"', end) + 1;
+    while (isEscaped(out, end - 1));
+    const raw = (JSON.parse(out.slice(at, end)) as string).slice(RAW.length);
+    out = out.slice(0, at) + raw + out.slice(end);
+    at += raw.length;
+  }
+  return out;
+}
+
+function isEscaped(text: string, quote: number): boolean {
+  let slashes = 0;
+  while (text.charCodeAt(quote - 1 - slashes) === 0x5c) slashes++;
+  return slashes % 2 === 1;
+}

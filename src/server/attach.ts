@@ -1,0 +1,178 @@
+import { randomBytes } from 'node:crypto';
+import { isObject, type JsonObject } from '../json.ts';
+import { type Dispatch, instrument, type Link, type Passage } from '../link/instrument.ts';
+import { takeTop } from '../link/top.ts';
+import type { TransportLike } from '../link/transport.ts';
+import {
+  announceServer,
+  type Families,
+  type Id,
+  isNotification,
+  isRequest,
+  type Message,
+  mergeCapabilities,
+  type Notification,
+  type Request,
+  type Response,
+} from '../wire/index.ts';
+import { currentExchange, Exchange, runIn } from './exchange.ts';
+import { currentIngress } from './ingress.ts';
+import type { Reply, ServerPart } from './part.ts';
+import { type Peer, peerOf, STRANGER, withoutIntroduction } from './peer.ts';
+import { type AuthInfo, authInfoOf, type Principal } from './principal.ts';
+
+/** What every link of one server shares. */
+export interface Attachment {
+  readonly owner: object;
+  readonly parts: readonly ServerPart[];
+  readonly principalOf: (authInfo: AuthInfo | undefined, extra: unknown) => Principal | undefined;
+}
+
+const INTRODUCTIONS = new Set(['initialize', 'server/discover']);
+
+/** Reaches the messages of one server transport: the way of each message through the parts. */
+export function attach(transport: TransportLike, { owner, parts, principalOf }: Attachment): Link {
+  const outwards = [...parts].reverse();
+  const capabilities = announceServer(Object.assign({}, ...parts.map((part) => part.families)) as Families);
+  const exchanges = new Map<Id, Exchange>();
+  const asked = new Map<Id, Id>();
+  // Another instance may have asked under the same number: ids of our own requests are told apart by this.
+  const nonce = randomBytes(6).toString('base64url');
+  const connection = `link:${randomBytes(16).toString('base64url')}`;
+  let known: Peer = STRANGER;
+
+  const received = (
+    message: Request,
+    top: ReturnType<typeof takeTop>['top'],
+    extra: unknown,
+  ): Passage | Promise<Passage> => {
+    const ingress = currentIngress();
+    const peer = peerOf(message, ingress?.peer ?? known);
+    if (message.method === 'initialize') known = peer;
+    const request = { ...message, params: withoutIntroduction(message.params) };
+    const exchange = new Exchange({
+      request: request.params === message.params ? message : request,
+      top,
+      extra,
+      link,
+      peer,
+      principal: principalOf(authInfoOf(extra), extra),
+      transportSession:
+        transport.sessionId ?? ingress?.transportSession ?? (isHttp(extra) ? undefined : connection),
+      again: (exchange) => {
+        const passage = begin(exchange);
+        const deliver = (passed: Passage): void => {
+          if (passed && 'run' in passed) passed.run(() => link.deliver(passed.message, extra));
+        };
+        if (passage instanceof Promise)
+          passage.then(deliver, (error: unknown) => transport.onerror?.(error as Error));
+        else deliver(passage);
+      },
+    });
+    return begin(exchange);
+  };
+
+  const begin = (exchange: Exchange): Passage | Promise<Passage> => {
+    exchanges.set(exchange.request.id, exchange);
+    for (let at = 0; at < parts.length; at++) {
+      const reply = parts[at]?.receive?.(exchange);
+      if (reply instanceof Promise) return reply.then((late) => beginLate(exchange, late, at + 1));
+      if (reply) return answerNow(exchange, reply);
+    }
+    return admit(exchange);
+  };
+
+  const beginLate = async (exchange: Exchange, first: Reply | undefined, from: number): Promise<Passage> => {
+    let reply = first;
+    for (let at = from; !reply && at < parts.length; at++) reply = await parts[at]?.receive?.(exchange);
+    return reply ? answerNow(exchange, reply) : admit(exchange);
+  };
+
+  const admit = (exchange: Exchange): Passage => ({
+    message: exchange.request,
+    run: (deliver) => runIn(exchange, deliver),
+  });
+
+  const answerNow = (exchange: Exchange, reply: Reply): undefined => {
+    const { era } = exchange;
+    const { id } = exchange.request;
+    const response: Response =
+      'result' in reply && era === 'modern'
+        ? { jsonrpc: '2.0', id, result: { resultType: 'complete', ...reply.result } }
+        : { jsonrpc: '2.0', id, ...reply };
+    // The same way out as a handler's answer, only without the SDK in between.
+    transport.send(response).catch((error: unknown) => transport.onerror?.(error as Error));
+    return undefined;
+  };
+
+  const sent = (response: Response): Dispatch | Promise<Dispatch> => {
+    const exchange =
+      response.id === undefined || response.id === null ? undefined : exchanges.get(response.id);
+    if (!exchange) return response;
+    exchanges.delete(exchange.request.id);
+    return exchange.answer(introducing(exchange, response));
+  };
+
+  const introducing = (exchange: Exchange, response: Response): Response => {
+    if (!INTRODUCTIONS.has(exchange.method) || !('result' in response)) return response;
+    const own = response.result['capabilities'] as JsonObject | undefined;
+    return {
+      ...response,
+      result: { ...response.result, capabilities: mergeCapabilities(own, capabilities) },
+    };
+  };
+
+  const asking = (request: Request): Message => {
+    let current = request;
+    for (const part of outwards) current = part.asking?.(current, currentExchange()) ?? current;
+    if (current.id === request.id && typeof request.id === 'number')
+      current = { ...current, id: `${nonce}.${request.id}` };
+    if (current.id !== request.id) asked.set(current.id, request.id);
+    return current;
+  };
+
+  /** A cancellation of our own request names the id that the SDK knows; the client knows the one on the wire. */
+  const cancelling = (message: Notification): Notification => {
+    if (message.method !== 'notifications/cancelled') return message;
+    for (const [wireId, own] of asked) {
+      if (own === message.params?.['requestId']) return { ...message, params: { ...message.params, requestId: wireId } };
+    }
+    return message;
+  };
+
+  const answered = (response: Response, top: ReturnType<typeof takeTop>['top'], extra: unknown): Passage => {
+    const own = response.id === undefined || response.id === null ? undefined : asked.get(response.id);
+    if (own !== undefined) {
+      asked.delete(response.id as Id);
+      return { ...response, id: own } as Response;
+    }
+    return parts.some((part) => part.answered?.(response, top, link, extra)) ? undefined : response;
+  };
+
+  const link = instrument(transport, owner, {
+    inbound: (arrived, extra) => {
+      const { message, top } = takeTop(arrived);
+      if (isRequest(message)) return received(message, top, extra);
+      return isNotification(message) ? message : answered(message, top, extra);
+    },
+    outbound: (message) => {
+      if (isRequest(message)) return asking(message);
+      if (!isNotification(message)) return sent(message);
+      let current: typeof message | undefined = cancelling(message);
+      for (const part of outwards)
+        current = current && (part.notifying ? part.notifying(current, currentExchange()) : current);
+      return current;
+    },
+    closed: () => {
+      for (const part of outwards) part.closed?.(link);
+      exchanges.clear();
+      asked.clear();
+    },
+  });
+  return link;
+}
+
+/** HTTP requests come with what the SDKs know of them: v1 as `requestInfo`, v2 as the `Request` itself. */
+function isHttp(extra: unknown): boolean {
+  return isObject(extra) && (extra['requestInfo'] !== undefined || extra['request'] !== undefined);
+}

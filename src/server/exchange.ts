@@ -1,0 +1,117 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import type { Link } from '../link/instrument.ts';
+import type { Top } from '../link/top.ts';
+import { type Era, eraOf, type Request, type Response, type Result } from '../wire/index.ts';
+import type { Peer } from './peer.ts';
+import type { Principal } from './principal.ts';
+
+/** Sees the handler's response; returns it, another one, or `undefined` to keep it (and act on it later). */
+export type Answered = (response: Response) => Response | undefined | Promise<Response | undefined>;
+
+/** What an exchange is made from. */
+export interface ExchangeFacts {
+  readonly request: Request;
+  readonly top: Top | undefined;
+  readonly extra: unknown;
+  readonly link: Link;
+  readonly peer: Peer;
+  readonly principal: Principal | undefined;
+  readonly transportSession: string | undefined;
+  /** Gives the request to the handler once more; see {@link Exchange.rerun}. */
+  readonly again: (exchange: Exchange) => void;
+}
+
+/** A request from when it came until its response is sent. Handlers find it through {@link currentExchange}. */
+export class Exchange {
+  /** As it came, without top-level members. Parts may put another one in place before the handler sees it. */
+  request: Request;
+  readonly era: Era;
+  /** Top-level members that came with it, as text. */
+  readonly top: Top | undefined;
+  /** What the transport said about the request: HTTP headers, verified auth, and so on. */
+  readonly extra: unknown;
+  readonly link: Link;
+  /** What is known about the client. */
+  readonly peer: Peer;
+  /** Who asks, where auth has been verified. */
+  readonly principal: Principal | undefined;
+  /** The id of the transport's own session, where it has one. */
+  readonly transportSession: string | undefined;
+  readonly #again: (exchange: Exchange) => void;
+  #meta: Record<string, unknown> | undefined;
+  #answered: Answered[] = [];
+
+  constructor(facts: ExchangeFacts) {
+    this.request = facts.request;
+    this.era = eraOf(facts.request);
+    this.top = facts.top;
+    this.extra = facts.extra;
+    this.link = facts.link;
+    this.peer = facts.peer;
+    this.principal = facts.principal;
+    this.transportSession = facts.transportSession;
+    this.#again = facts.again;
+  }
+
+  get method(): string {
+    return this.request.method;
+  }
+
+  /** Adds to the result's `_meta`. An error carries none. */
+  addMeta(fragment: Readonly<Record<string, unknown>> | undefined): void {
+    if (fragment) this.#meta = this.#meta ? Object.assign(this.#meta, fragment) : { ...fragment };
+  }
+
+  /** Has the handler's response shown to `answered`; the one registered last sees it first. */
+  whenAnswered(answered: Answered): void {
+    this.#answered.push(answered);
+  }
+
+  /**
+   * Starts over: the parts see the request again and the handler runs again. For a part that has kept the response
+   * back because what the handler saw is no longer true.
+   */
+  rerun(): void {
+    this.#meta = undefined;
+    this.#answered = [];
+    this.#again(this);
+  }
+
+  /** Runs the response through the steps and adds what they had to add. */
+  answer(response: Response): Response | undefined | Promise<Response | undefined> {
+    return this.#step(response, this.#answered, this.#answered.length - 1);
+  }
+
+  #step(
+    response: Response,
+    steps: readonly Answered[],
+    from: number,
+  ): Response | undefined | Promise<Response | undefined> {
+    let current: Response = response;
+    for (let at = from; at >= 0; at--) {
+      const next = (steps[at] as Answered)(current);
+      if (next instanceof Promise) return next.then((late) => late && this.#step(late, steps, at - 1));
+      if (next === undefined) return undefined;
+      current = next;
+    }
+    return this.#finish(current);
+  }
+
+  #finish(response: Response): Response {
+    if (!this.#meta || !('result' in response)) return response;
+    const result: Result = { ...response.result, _meta: { ...response.result._meta, ...this.#meta } };
+    return { ...response, result };
+  }
+}
+
+const current = new AsyncLocalStorage<Exchange>();
+
+/** The exchange whose handler is running, at any depth of calls. */
+export function currentExchange(): Exchange | undefined {
+  return current.getStore();
+}
+
+/** Runs `work` as part of an exchange. */
+export function runIn<T>(exchange: Exchange, work: () => T): T {
+  return current.run(exchange, work);
+}
