@@ -4,12 +4,127 @@
  *
  * @packageDocumentation
  */
-export * from './announce.ts';
-export * from './dict.ts';
-export * from './era.ts';
-export * from './message.ts';
-export * from './names.ts';
-export * from './problem.ts';
-export * from './session.ts';
-export * from './session-errors.ts';
-export * from './state.ts';
+export type { Json, JsonObject } from '../json.ts';
+export {
+  type Announced,
+  announceClient,
+  announceServer,
+  type Families,
+  mergeCapabilities,
+  readAnnounced,
+} from './announce.ts';
+export {
+  type Attributes,
+  type AttributesReading,
+  checkMaxAge,
+  MAX_AGE,
+  readAttributes,
+  type StateAttributes,
+  writeAttributes,
+} from './attributes.ts';
+export { isKnownVersion, readServerMetadata, type ServerMetadata } from './continuity.ts';
+export {
+  type Answer,
+  type DependentRequest,
+  type DependentRequests,
+  type DependentResponse,
+  type DependentResponses,
+  dependentRequests,
+  dependentResponses,
+  MAX_QUESTIONS,
+  readDependentRequests,
+  readDependentResponses,
+  readTopState,
+  withTopState,
+} from './dependent.ts';
+export { type Dict, dict, isShallow, MAX_DEPTH } from './dict.ts';
+export { eraOf, FIRST_MODERN_VERSION, isModernVersion, PROTOCOL_VERSIONS } from './era.ts';
+export {
+  INPUT_METHODS,
+  type InputGiven,
+  type InputRequest,
+  type InputRequired,
+  inputRequired,
+  readInputGiven,
+  readInputRequired,
+  retryParams,
+} from './input-required.ts';
+export {
+  isListening,
+  type ListenPosition,
+  type ListenRequest,
+  listening,
+  listenParams,
+  type Poll,
+  pollResult,
+  readListenParams,
+  readNotificationTag,
+  readPollResult,
+  tagNotification,
+} from './listen.ts';
+export {
+  type ErrorResponse,
+  type Id,
+  INVALID_PARAMS,
+  isErrorResponse,
+  isNotification,
+  isRequest,
+  isResponse,
+  isResultResponse,
+  METHOD_NOT_FOUND,
+  type Message,
+  type Meta,
+  type Notification,
+  type Params,
+  type Request,
+  type Response,
+  type Result,
+  type ResultResponse,
+  type RpcError,
+} from './message.ts';
+export { CARRIERS, type Carrier, CORE, type Era, NAMES, type Names, type Scope } from './names.ts';
+export { isProblem, type Problem, type ProblemCode } from './problem.ts';
+export { methodPath, methodScopeMatches, scopeCovers } from './scope.ts';
+export {
+  isSession,
+  isSessionId,
+  MAX_SESSION_ID,
+  readSession,
+  type SessionMeta,
+  type SessionReading,
+  writeSession,
+} from './session.ts';
+export {
+  readSessionError,
+  type SessionErrorReading,
+  sessionNotFound,
+  sessionRequired,
+} from './session-errors.ts';
+export {
+  createParams,
+  emptyResult,
+  listParams,
+  listResult,
+  MAX_LABEL,
+  readCreateParams,
+  readListParams,
+  readListResult,
+  readSessionResult,
+  readTargetParams,
+  type SessionPage,
+  type SessionSummary,
+  type SessionVerb,
+  sessionMethod,
+  sessionResult,
+  targetParams,
+} from './session-methods.ts';
+export {
+  applyState,
+  MAX_NAMES,
+  readState,
+  type State,
+  type StateProblem,
+  type StateReading,
+  writeState,
+} from './state.ts';
+export { allocatesResources, RESOURCE_ALLOCATION } from './tool-hint.ts';

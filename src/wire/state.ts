@@ -24,7 +24,8 @@ export interface StateReading extends State {
 /** More names than this in one scope of one message are not read at all. */
 export const MAX_NAMES = 10_000;
 
-const SCOPES: readonly Scope[] = ['session', 'server'];
+/** Both scopes, in the order in which they are read and written. */
+export const SCOPES: readonly Scope[] = ['session', 'server'];
 const NOTHING: StateReading = Object.freeze({});
 
 // Weakest first: where a peer writes a name in two places, the later place wins.
@@ -32,7 +33,7 @@ const LEGACY_KEYS: Readonly<Record<Scope, readonly string[]>> = {
   session: [`http://${NAMES.legacy.state.session}`, NAMES.legacy.state.session],
   server: [`http://${NAMES.legacy.state.server}`, NAMES.legacy.state.server],
 };
-const MODERN_KEY = NAMES.modern.state.key ?? '';
+const MODERN_KEY = NAMES.modern.state.key;
 
 /**
  * Reads jar state from the `_meta` of a request or a result: both eras, both spellings of the older keys.
@@ -114,4 +115,19 @@ export function writeState(era: Era, state: { readonly [S in Scope]?: Meta | und
     fragment[names[scope]] = values;
   }
   return fragment && names.key !== undefined ? { [names.key]: fragment } : fragment;
+}
+
+/**
+ * State after an update: names it does not mention stay, `null` removes, anything else replaces the whole value.
+ * Neither argument is changed.
+ */
+export function applyState(held: Readonly<Dict> | undefined, update: Readonly<Dict> | undefined): Dict {
+  const next = dict();
+  for (const name in held) next[name] = held[name] as Json;
+  for (const name in update) {
+    const value = update[name] as Json;
+    if (value === null) delete next[name];
+    else next[name] = value;
+  }
+  return next;
 }

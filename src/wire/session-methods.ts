@@ -1,0 +1,179 @@
+import { isObject } from '../json.ts';
+import type { Params, Result } from './message.ts';
+import { type Era, NAMES, type Names } from './names.ts';
+import { isProblem, type Problem } from './problem.ts';
+import {
+  isSession,
+  readSession,
+  readSessionObject,
+  type SessionMeta,
+  type SessionReading,
+  sessionBody,
+  withSeq,
+  writeSession,
+} from './session.ts';
+
+/** What a session method does, whatever its spelling. */
+export type SessionVerb = keyof Names['method'];
+
+/** A session as a list shows it: never with its state. */
+export interface SessionSummary {
+  readonly sessionId: string;
+  readonly expiresAt?: string;
+  readonly label?: string;
+}
+
+/** One page of sessions. */
+export interface SessionPage {
+  readonly sessions: readonly SessionSummary[];
+  readonly nextCursor?: string;
+}
+
+/** The longest label. */
+export const MAX_LABEL = 256;
+const MAX_CURSOR = 4096;
+const MAX_PAGE = 10_000;
+
+const VERBS = new Map<string, { readonly verb: SessionVerb; readonly era: Era }>();
+for (const verb of ['create', 'delete', 'list', 'resume'] as const) {
+  VERBS.set(`session/${verb}`, { verb, era: 'legacy' }); // as the first drafts spell it
+}
+for (const era of ['legacy', 'modern'] as const) {
+  for (const [verb, method] of Object.entries(NAMES[era].method)) {
+    VERBS.set(method, { verb: verb as SessionVerb, era });
+  }
+}
+
+/** What a method means for sessions, in the spelling of either era or of a draft; nothing for any other method. */
+export function sessionMethod(method: string): { readonly verb: SessionVerb; readonly era: Era } | undefined {
+  return VERBS.get(method);
+}
+
+/** Params that create a session; none at all without a label, as in the draft. */
+export function createParams({ label }: { readonly label?: string | undefined } = {}): Params | undefined {
+  return label === undefined ? undefined : { hints: { label } };
+}
+
+/** Reads params that create a session. Metadata of another session in them is a {@link Problem}. */
+export function readCreateParams(params: unknown): { readonly label?: string } | Problem {
+  if (params === undefined) return {};
+  if (!isObject(params)) return { problem: 'wrong-type', where: 'params' };
+  if (readSession(params._meta) !== undefined) return { problem: 'bad-value', where: 'params._meta' };
+  return readLabel(params);
+}
+
+/** Params that name a session to delete, resume or fork. */
+export function targetParams(
+  era: Era,
+  session: SessionMeta,
+  { label }: { readonly label?: string | undefined } = {},
+): Params {
+  return { ...createParams({ label }), _meta: writeSession(era, session) };
+}
+
+/** Reads the session that params name, and the label for the new one of a fork. Early drafts had the id in params. */
+export function readTargetParams(
+  params: unknown,
+): { readonly session: SessionMeta; readonly label?: string } | Problem {
+  if (!isObject(params)) return { problem: 'incomplete', where: 'params._meta' };
+  const reading: SessionReading = readSession(params._meta) ?? readSessionObject(params, 'params');
+  if (!isSession(reading)) return reading ?? { problem: 'incomplete', where: 'params._meta' };
+  const labelled = readLabel(params);
+  return isProblem(labelled) ? labelled : { session: reading, ...labelled };
+}
+
+/** The result of create, resume and fork. */
+export function sessionResult(era: Era, session: SessionMeta): Result {
+  return complete(era, {
+    session: sessionBody(session),
+    ...(session.seq === undefined ? {} : { _meta: { [NAMES[era].seq]: session.seq } }),
+  });
+}
+
+/** Reads the result of create, resume and fork: in the body, or, in the drafts before, flat or in `_meta` alone. */
+export function readSessionResult(result: unknown): SessionMeta | Problem {
+  if (!isObject(result)) return { problem: 'wrong-type', where: 'result' };
+  if (result.session === undefined && result.id === undefined) {
+    return readSession(result._meta) ?? { problem: 'incomplete', where: 'result.session' };
+  }
+  const session =
+    result.session === undefined
+      ? readSessionObject(result, 'result')
+      : readSessionObject(result.session, 'result.session');
+  return isProblem(session) || !isObject(result._meta)
+    ? session
+    : withSeq(session, result._meta[NAMES.modern.seq]);
+}
+
+/** The result of a delete, and the end of a listen stream. */
+export function emptyResult(era: Era): Result {
+  return complete(era, {});
+}
+
+/** Params that ask for a page of sessions. */
+export function listParams({ cursor }: { readonly cursor?: string | undefined } = {}): Params | undefined {
+  return cursor === undefined ? undefined : { cursor };
+}
+
+/** Reads params that ask for a page of sessions. */
+export function readListParams(params: unknown): { readonly cursor?: string } | Problem {
+  if (params === undefined) return {};
+  if (!isObject(params)) return { problem: 'wrong-type', where: 'params' };
+  const { cursor } = params;
+  if (cursor === undefined || cursor === null) return {};
+  return isCursor(cursor) ? { cursor } : { problem: 'bad-value', where: 'params.cursor' };
+}
+
+/** A page of sessions as a result. */
+export function listResult(era: Era, { sessions, nextCursor }: SessionPage): Result {
+  return complete(era, {
+    sessions: sessions.map(({ sessionId, expiresAt, label }) => ({
+      sessionId,
+      ...(expiresAt === undefined ? {} : { expiresAt }),
+      ...(label === undefined ? {} : { label }),
+    })),
+    ...(nextCursor === undefined ? {} : { nextCursor }),
+  });
+}
+
+/** Reads a page of sessions; entries that are none are passed over. */
+export function readListResult(result: unknown): SessionPage | Problem {
+  if (!isObject(result) || !Array.isArray(result.sessions)) {
+    return { problem: 'wrong-type', where: 'result.sessions' };
+  }
+  if (result.sessions.length > MAX_PAGE) return { problem: 'too-many', where: 'result.sessions' };
+  const sessions: SessionSummary[] = [];
+  for (const entry of result.sessions as unknown[]) {
+    const session = readSessionObject(entry, 'result.sessions');
+    if (isProblem(session) || !isObject(entry)) continue;
+    const label = entry.label ?? session.data?.title;
+    sessions.push({
+      sessionId: session.sessionId,
+      ...(session.expiresAt === undefined ? {} : { expiresAt: session.expiresAt }),
+      ...(isLabel(label) ? { label } : {}),
+    });
+  }
+  const { nextCursor } = result;
+  return isCursor(nextCursor) ? { sessions, nextCursor } : { sessions };
+}
+
+/** Results name their type on 2026-07-28. */
+export function complete(era: Era, body: Result): Result {
+  return era === 'modern' ? { resultType: 'complete', ...body } : body;
+}
+
+/** True for a position in a list or a stream: opaque text of a bounded length. */
+export function isCursor(value: unknown): value is string {
+  return typeof value === 'string' && value.length > 0 && value.length <= MAX_CURSOR;
+}
+
+function readLabel({ hints }: Record<string, unknown>): { readonly label?: string } | Problem {
+  if (!isObject(hints)) return {};
+  const label = hints.label ?? (isObject(hints.data) ? hints.data.title : undefined);
+  if (label === undefined || label === null) return {};
+  return isLabel(label) ? { label } : { problem: 'bad-value', where: 'params.hints.label' };
+}
+
+function isLabel(value: unknown): value is string {
+  return typeof value === 'string' && value.length > 0 && value.length <= MAX_LABEL;
+}
