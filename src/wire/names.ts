@@ -27,6 +27,11 @@ export interface Names {
   readonly listen: string;
   /** `_meta` key by which a client introduces itself to a server instance that has not seen its `initialize`. */
   readonly introduction: string;
+  /**
+   * `_meta` key of `{ protocolVersion, capabilities }`, by which our client says on each request to a server without
+   * sessions of its own what it said in `initialize`. 2026-07-28 has that in the core.
+   */
+  readonly introduction: string | undefined;
   readonly method: {
     readonly create: string;
     readonly delete: string;
