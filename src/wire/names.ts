@@ -25,13 +25,11 @@ export interface Names {
   readonly seq: string;
   /** `_meta` key of what a listener asks for and where it stands. */
   readonly listen: string;
-  /** `_meta` key by which a client introduces itself to a server instance that has not seen its `initialize`. */
-  readonly introduction: string;
   /**
-   * `_meta` key of `{ protocolVersion, capabilities }`, by which our client says on each request to a server without
-   * sessions of its own what it said in `initialize`. 2026-07-28 has that in the core.
+   * `_meta` key of `{ protocolVersion, capabilities }`, by which a client introduces itself to a server instance that
+   * has not seen its `initialize`. Modern requests do so by themselves, under the core's keys.
    */
-  readonly introduction: string | undefined;
+  readonly introduction: string;
   readonly method: {
     readonly create: string;
     readonly delete: string;
