@@ -1,0 +1,77 @@
+import { posix } from 'node:path';
+import ts from 'typescript';
+import { importsOf, parse, type Source } from './sources.ts';
+
+/** The rooms, left to right: a room imports only from rooms to its left, and from the floor (files right in `src/`). */
+export const ROOMS = ['wire', 'seal', 'store', 'link', 'client', 'server', 'cli'] as const;
+
+type Place = (typeof ROOMS)[number] | 'floor' | 'elsewhere';
+
+/** Neighbours that must not know each other, although one stands to the left of the other. */
+const STRANGERS: readonly (readonly [Place, Place])[] = [['server', 'client']];
+
+/** What a room may take from Node: `wire` is pure, `seal` is about cryptography alone. */
+const BUILTINS: Partial<Record<Place, readonly string[]>> = {
+  wire: [],
+  seal: ['node:crypto', 'node:zlib', 'node:buffer', 'node:util'],
+};
+
+export function placeOf(path: string): Place {
+  const [first = '', ...rest] = path.split('/');
+  if (rest.length === 0) return 'floor';
+  return ROOMS.find((room) => room === first) ?? 'elsewhere';
+}
+
+/** What is wrong with a file's imports, a sentence each. */
+export function brokenImports(source: Source, optionalPeers: readonly string[]): string[] {
+  const from = placeOf(source.path);
+  if (from === 'elsewhere') return [`${source.path} is in no room`];
+  return importsOf(source).flatMap(({ specifier, atLoad }) => {
+    const say = (why: string) => [`${source.path} imports ${specifier}: ${why}`];
+    if (specifier.startsWith('.')) {
+      const to = placeOf(posix.join(posix.dirname(source.path), specifier));
+      return mayImport(from, to) ? [] : say(`${from} may not use ${to}`);
+    }
+    if (specifier === 'mcp-valise' || specifier.startsWith('mcp-valise/'))
+      return say('inside the package, import the file itself');
+    if (specifier.startsWith('node:')) {
+      const allowed = BUILTINS[from];
+      return !allowed || allowed.includes(specifier) ? [] : say(`${from} does without it`);
+    }
+    const peer = optionalPeers.find((name) => specifier === name || specifier.startsWith(`${name}/`));
+    return peer && atLoad && from !== 'cli'
+      ? say('an optional peer is loaded where it is needed, with `import()`')
+      : [];
+  });
+}
+
+function mayImport(from: Place, to: Place): boolean {
+  if (to === 'elsewhere') return false;
+  if (from === to || to === 'floor') return true;
+  if (from === 'floor' || STRANGERS.some(([a, b]) => a === from && b === to)) return false;
+  return ROOMS.indexOf(to as never) < ROOMS.indexOf(from as never);
+}
+
+export function hasDefaultExport(source: Source): boolean {
+  return parse(source).statements.some((statement) => {
+    if (ts.isExportAssignment(statement)) return true;
+    if (
+      ts.isExportDeclaration(statement) &&
+      statement.exportClause &&
+      ts.isNamedExports(statement.exportClause)
+    ) {
+      return statement.exportClause.elements.some(({ name }) => name.text === 'default');
+    }
+    const flags = ts.canHaveModifiers(statement) ? ts.getModifiers(statement) : undefined;
+    return flags?.some(({ kind }) => kind === ts.SyntaxKind.DefaultKeyword) ?? false;
+  });
+}
+
+/** A barrel only hands on what other files export. */
+export function isBarrel(source: Source): boolean {
+  const { statements } = parse(source);
+  return (
+    statements.length > 0 &&
+    statements.every((statement) => ts.isExportDeclaration(statement) && statement.moduleSpecifier)
+  );
+}
