@@ -1,0 +1,84 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { idsIn, readClaimed, readLedger, trace } from '../../scripts/ledger.mjs';
+import { root } from './sources.ts';
+
+const LEDGER = `
+| id | level | the seed says | we do |
+|---|---|---|---|
+| J-01 | MUST | one \`a|b\` | x |
+| J-02 | MAY | two | |
+| J-03 | MUST NOT | three | |
+| R-01 | MUST | four | |
+`;
+const rows = readLedger(LEDGER);
+const test = (title: string, status = 'passed') => ({ file: 'test/a.test.ts', title, status, ms: 1 });
+
+describe('the ledger', () => {
+  it('has every row of spec/requirements.md, each id once', () => {
+    const text = readFileSync(`${root}spec/requirements.md`, 'utf8');
+    const ids = readLedger(text).map(({ id }) => id);
+    expect(ids).toHaveLength(text.split('\n').filter((line) => /^\| *[A-Z]-\d/.test(line)).length);
+    expect(new Set(ids.map((id) => id[0]))).toEqual(new Set(['J', 'R', 'S', 'C']));
+  });
+
+  it('reads id, level and text', () => {
+    expect(rows[0]).toEqual({ id: 'J-01', family: 'J', level: 'MUST', says: 'one `a|b`' });
+    expect(rows.map(({ level }) => level)).toEqual(['MUST', 'MAY', 'MUST NOT', 'MUST']);
+  });
+
+  it('refuses an id that is there twice', () => {
+    expect(() => readLedger(`${LEDGER}| J-01 | MAY | again | |\n`)).toThrow('J-01 is in the ledger twice');
+  });
+
+  it('claims only families that it has', () => {
+    const families = new Set(
+      readLedger(readFileSync(`${root}spec/requirements.md`, 'utf8')).map(({ family }) => family),
+    );
+    expect(readClaimed(`${root}spec/claimed.json`).filter((family) => !families.has(family))).toEqual([]);
+  });
+});
+
+describe('the trace', () => {
+  it('finds ids in brackets anywhere in a title, one or several', () => {
+    expect(idsIn('[J-05] null deletes')).toEqual(['J-05']);
+    expect(idsIn('the jar [J-05, J-06] on v1 [S-01]')).toEqual(['J-05', 'J-06', 'S-01']);
+    expect(idsIn('J-05 without brackets, [no id], [J-5]')).toEqual([]);
+  });
+
+  it('owes nothing where no family is claimed', () => {
+    expect(trace(rows, [], []).problems).toEqual([]);
+  });
+
+  it('fails for each MUST and MUST NOT of a claimed family that has no passing test', () => {
+    const { problems } = trace(rows, [test('[J-01] works')], ['J']);
+    expect(problems).toEqual(['J-03 (MUST NOT): no test']);
+    expect(trace(rows, [test('[J-01, J-03] works')], ['J']).problems).toEqual([]);
+  });
+
+  it('counts neither a skipped nor a failing test as a proof, and one failing test spoils the row', () => {
+    expect(trace(rows, [test('[R-01]', 'skipped')], ['R']).problems).toEqual([
+      'R-01 (MUST): all its tests are skipped',
+    ]);
+    expect(trace(rows, [test('[R-01] a', 'failed'), test('[R-01] b')], ['R']).problems).toEqual([
+      'R-01 (MUST): a test of it fails',
+    ]);
+  });
+
+  it('names ids and families that the ledger does not know', () => {
+    expect(trace(rows, [test('[J-99] lost')], ['X']).problems).toEqual([
+      'J-99: named by a test, but not in the ledger',
+      'X: claimed, but not a family of the ledger',
+    ]);
+  });
+
+  it('gives each row its tests', () => {
+    const traced = trace(rows, [test('[J-01, J-02] both')], []).rows;
+    expect(traced.map(({ id, state, tests }) => [id, state, tests.length])).toEqual([
+      ['J-01', 'proved', 1],
+      ['J-02', 'proved', 1],
+      ['J-03', 'none', 0],
+      ['R-01', 'none', 0],
+    ]);
+  });
+});
