@@ -82,7 +82,7 @@ export {
   type ResultResponse,
   type RpcError,
 } from './message.ts';
-export { CARRIERS, type Carrier, CORE, type Era, NAMES, type Names, type Scope } from './names.ts';
+export { CARRIERS, type Carrier, CORE, DRAFTS, type Era, NAMES, type Names, type Scope } from './names.ts';
 export { isProblem, type Problem, type ProblemCode } from './problem.ts';
 export { methodPath, methodScopeMatches, scopeCovers } from './scope.ts';
 export {
@@ -127,4 +127,4 @@ export {
   type StateReading,
   writeState,
 } from './state.ts';
-export { allocatesResources, RESOURCE_ALLOCATION } from './tool-hint.ts';
+export { allocatesResources } from './tool-hint.ts';

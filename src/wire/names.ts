@@ -45,6 +45,8 @@ export interface Names {
   readonly capability: { readonly state: string; readonly sessions: string };
   /** Identifiers in `capabilities.extensions`. */
   readonly extension: { readonly state: string; readonly sessions: string; readonly rounds: string };
+  /** Annotation of a tool whose sessions hold expensive resources, so that clients delete them early. */
+  readonly annotation: { readonly resourceAllocation: string };
   /** Fields in which a round's question, answer and context travel. */
   readonly rounds: { readonly requests: string; readonly responses: string; readonly state: string };
 }
@@ -86,6 +88,7 @@ export const NAMES = {
     header: { session: 'Mcp-Session-Id', protocolVersion: 'Mcp-Protocol-Version' },
     capability: { state: 'state', sessions: 'sessions' },
     extension: { state: 'dev.valise/state', sessions: 'dev.valise/sessions', rounds: 'dev.valise/rounds' },
+    annotation: { resourceAllocation: 'resourceAllocation' },
     rounds: { requests: 'dependent_requests', responses: 'dependent_responses', state: 'state' },
   },
   modern: {
@@ -112,9 +115,28 @@ export const NAMES = {
     header: { session: 'Valise-Session-Id', protocolVersion: 'Mcp-Protocol-Version' },
     capability: { state: 'state', sessions: 'sessions' },
     extension: { state: 'dev.valise/state', sessions: 'dev.valise/sessions', rounds: 'dev.valise/rounds' },
+    annotation: { resourceAllocation: 'resourceAllocation' },
     rounds: { requests: 'inputRequests', responses: 'inputResponses', state: 'requestState' },
   },
 } as const satisfies Readonly<Record<Era, Names>>;
+
+/** Names of earlier drafts: read, never written. */
+export const DRAFTS = {
+  /** The jar's keys, as part of its draft spells them. */
+  state: {
+    session: 'http://modelcontextprotocol.io/state/session',
+    server: 'http://modelcontextprotocol.io/state/server',
+  },
+  session: 'mcp/session',
+  method: {
+    create: 'session/create',
+    delete: 'session/delete',
+    list: 'session/list',
+    resume: 'session/resume',
+  },
+  /** A slip of the pen in one draft, and a code that means other things elsewhere. */
+  code: { sessionNotFound: -34043, sessionRequired: -32002 },
+} as const;
 
 /** `_meta` keys of the 2026-07-28 core that Valise reads. */
 export const CORE = {

@@ -1,6 +1,6 @@
 import { isObject } from '../json.ts';
 import type { RpcError } from './message.ts';
-import { type Era, NAMES } from './names.ts';
+import { DRAFTS, type Era, NAMES } from './names.ts';
 import { isSessionId } from './session.ts';
 
 /** What an error says about a session. */
@@ -18,11 +18,6 @@ export function sessionNotFound(era: Era, sessionId: string): RpcError {
 export function sessionRequired(era: Era): RpcError {
   return { code: NAMES[era].code.sessionRequired, message: 'Session required' };
 }
-
-/** A spelling slip of an interim draft. */
-const NOT_FOUND_TYPO = -34043;
-/** What the first draft used for "required"; elsewhere the same code means other things. */
-const FIRST_REQUIRED = -32002;
 
 /**
  * Recognises a session error of any draft. -32043 has had two meanings: "required" in the second and third draft,
@@ -52,14 +47,14 @@ function kindOf(
   const saysRequired = typeof message === 'string' && /\bsession required\b/i.test(message.slice(0, 200));
   switch (code) {
     case modern.code.sessionNotFound:
-    case NOT_FOUND_TYPO:
+    case DRAFTS.code.sessionNotFound:
       return 'not-found';
     case modern.code.sessionRequired:
     case legacy.code.sessionRequired:
       return 'required';
     case legacy.code.sessionNotFound:
       return saysRequired || !sent ? 'required' : 'not-found';
-    case FIRST_REQUIRED:
+    case DRAFTS.code.sessionRequired:
       return saysRequired ? 'required' : undefined;
     default:
       return undefined;

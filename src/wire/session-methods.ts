@@ -1,6 +1,6 @@
 import { isObject } from '../json.ts';
 import type { Params, Result } from './message.ts';
-import { type Era, NAMES, type Names } from './names.ts';
+import { DRAFTS, type Era, NAMES, type Names } from './names.ts';
 import { isProblem, type Problem } from './problem.ts';
 import {
   isSession,
@@ -35,13 +35,12 @@ const MAX_CURSOR = 4096;
 const MAX_PAGE = 10_000;
 
 const VERBS = new Map<string, { readonly verb: SessionVerb; readonly era: Era }>();
-for (const verb of ['create', 'delete', 'list', 'resume'] as const) {
-  VERBS.set(`session/${verb}`, { verb, era: 'legacy' }); // as the first drafts spell it
-}
-for (const era of ['legacy', 'modern'] as const) {
-  for (const [verb, method] of Object.entries(NAMES[era].method)) {
-    VERBS.set(method, { verb: verb as SessionVerb, era });
-  }
+for (const [methods, era] of [
+  [DRAFTS.method, 'legacy'],
+  [NAMES.legacy.method, 'legacy'],
+  [NAMES.modern.method, 'modern'],
+] as const) {
+  for (const [verb, method] of Object.entries(methods)) VERBS.set(method, { verb: verb as SessionVerb, era });
 }
 
 /** What a method means for sessions, in the spelling of either era or of a draft; nothing for any other method. */

@@ -1,7 +1,7 @@
 import { isObject, type JsonObject } from '../json.ts';
 import { isShallow } from './dict.ts';
 import type { Meta } from './message.ts';
-import { type Era, NAMES } from './names.ts';
+import { DRAFTS, type Era, NAMES } from './names.ts';
 import type { Problem } from './problem.ts';
 
 /** A session as messages carry it. */
@@ -27,8 +27,8 @@ export type SessionReading = SessionMeta | null | undefined | Problem;
 /** A longer session id is refused: it also travels in an HTTP header. */
 export const MAX_SESSION_ID = 2048;
 
-/** `_meta` keys that name a session, ours first; the last is of the first drafts. */
-const KEYS: readonly string[] = [NAMES.modern.session, NAMES.legacy.session, 'mcp/session'];
+/** `_meta` keys that name a session, ours first. */
+const KEYS: readonly string[] = [NAMES.modern.session, NAMES.legacy.session, DRAFTS.session];
 const SEQ = NAMES.modern.seq;
 
 /** True for 1 to {@link MAX_SESSION_ID} visible ASCII characters, 0x21 to 0x7E. */

@@ -1,7 +1,7 @@
 import { isObject, type Json } from '../json.ts';
 import { type Dict, dict, isEmpty, isShallow } from './dict.ts';
 import type { Meta } from './message.ts';
-import { type Era, NAMES, type Scope } from './names.ts';
+import { DRAFTS, type Era, NAMES, type Scope } from './names.ts';
 import type { Problem, ProblemCode } from './problem.ts';
 
 /** A part of a jar update that was not taken; without a `name` the whole scope was dropped. */
@@ -30,8 +30,8 @@ const NOTHING: StateReading = Object.freeze({});
 
 // Weakest first: where a peer writes a name in two places, the later place wins.
 const LEGACY_KEYS: Readonly<Record<Scope, readonly string[]>> = {
-  session: [`http://${NAMES.legacy.state.session}`, NAMES.legacy.state.session],
-  server: [`http://${NAMES.legacy.state.server}`, NAMES.legacy.state.server],
+  session: [DRAFTS.state.session, NAMES.legacy.state.session],
+  server: [DRAFTS.state.server, NAMES.legacy.state.server],
 };
 const MODERN_KEY = NAMES.modern.state.key;
 

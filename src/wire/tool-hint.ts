@@ -1,9 +1,9 @@
 import { isObject } from '../json.ts';
+import { NAMES } from './names.ts';
 
-/** The annotation of a tool whose sessions hold expensive resources, so that clients delete them early. */
-export const RESOURCE_ALLOCATION = 'resourceAllocation';
+const { resourceAllocation } = NAMES.modern.annotation;
 
 /** True for a tool, as `tools/list` shows it, that says its sessions hold expensive resources. */
 export function allocatesResources(tool: unknown): boolean {
-  return isObject(tool) && isObject(tool.annotations) && tool.annotations[RESOURCE_ALLOCATION] === true;
+  return isObject(tool) && isObject(tool.annotations) && tool.annotations[resourceAllocation] === true;
 }
