@@ -1,0 +1,70 @@
+import { ValiseError } from '../errors.ts';
+import { Events } from '../events.ts';
+import type { Json } from '../json.ts';
+import { toText } from './check.ts';
+import type { Bus } from './types.ts';
+
+type Hub = Events<Record<string, Json>>;
+
+const hubs = new Map<string, { readonly hub: Hub; users: number }>();
+
+/**
+ * A bus inside this process. Buses of the same name hear each other; one without a name is alone.
+ *
+ * @example
+ * ```ts
+ * const bus = memoryBus();
+ * const end = await bus.subscribe('sessions', (message) => console.log(message));
+ * await bus.publish('sessions', { deleted: 'abc' });
+ * await end();
+ * ```
+ */
+export function memoryBus(name?: string): Bus {
+  const { hub, leave } = join(name);
+  const ends = new Set<() => void>();
+  let closed = false;
+  const check = () => {
+    if (closed) throw closedBusError();
+  };
+  return {
+    async publish(topic, message) {
+      check();
+      // Over JSON, as on every other bus: each listener gets what the wire would have brought, and a copy.
+      const text = toText(topic, message);
+      if (hub.has(topic)) queueMicrotask(() => hub.emit(topic, text));
+    },
+    async subscribe(topic, listener) {
+      check();
+      const off = hub.on(topic, (text) => listener(JSON.parse(text as string) as Json));
+      ends.add(off);
+      return async () => {
+        ends.delete(off);
+        off();
+      };
+    },
+    async close() {
+      if (closed) return;
+      closed = true;
+      for (const off of ends) off();
+      leave();
+    },
+  };
+}
+
+/** What a bus answers with once it has been closed. */
+export function closedBusError(): ValiseError {
+  return new ValiseError('store-closed', 'This bus has been closed.', { next: 'Open it again to go on.' });
+}
+
+function join(name: string | undefined): { hub: Hub; leave(): void } {
+  if (name === undefined) return { hub: new Events(), leave: () => {} };
+  let shared = hubs.get(name);
+  if (!shared) hubs.set(name, (shared = { hub: new Events(), users: 0 }));
+  shared.users++;
+  return {
+    hub: shared.hub,
+    leave: () => {
+      if (--shared.users === 0) hubs.delete(name);
+    },
+  };
+}

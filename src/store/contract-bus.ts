@@ -1,0 +1,113 @@
+import assert from 'node:assert/strict';
+import type { Json } from '../json.ts';
+import type { Runner } from './contract-types.ts';
+import { until } from './contract-wait.ts';
+import type { Bus } from './types.ts';
+
+/**
+ * The contract of {@link Bus} as a test suite. `open` gives another handle on the same bus with each call.
+ *
+ * @example
+ * ```ts
+ * busContract(() => openBus('redis://127.0.0.1:6379'), { describe, it }, { name: 'redis' });
+ * ```
+ */
+export function busContract(
+  open: () => Bus | Promise<Bus>,
+  { describe, it }: Runner,
+  { name = 'a bus' }: { readonly name?: string } = {},
+): void {
+  const withBuses = async (use: (one: Bus, two: Bus) => Promise<void>) => {
+    const one = await open();
+    const two = await open();
+    try {
+      await use(one, two);
+    } finally {
+      await Promise.all([one.close(), two.close()]);
+    }
+  };
+  // Topics of its own for each case: a bus on a server is shared by all who use that server.
+  const topicOf = (word: string) => `contract/${word}/${process.pid}/${Math.random().toString(36).slice(2)}`;
+
+  describe(`${name} keeps the contract of a bus`, () => {
+    it('tells every listener of a topic, on every handle, in order', () =>
+      withBuses(async (one, two) => {
+        const topic = topicOf('all');
+        const heard: Record<string, Json[]> = { a: [], b: [], c: [] };
+        await one.subscribe(topic, (message) => heard.a?.push(message));
+        await two.subscribe(topic, (message) => heard.b?.push(message));
+        await two.subscribe(topic, (message) => heard.c?.push(message));
+        const messages: Json[] = Array.from({ length: 20 }, (_, n) => ({ n, text: '🧳 \u0000 \' "' }));
+        for (const message of messages) await one.publish(topic, message);
+        await until(async () => Object.values(heard).every((list) => list.length >= messages.length));
+        for (const list of Object.values(heard)) assert.deepEqual(list, messages);
+      }));
+
+    it('keeps topics apart, odd and long ones too', () =>
+      withBuses(async (one, two) => {
+        const odd = ['*', 'a"b', "a'b", 'ünï🧳', 'x'.repeat(300)].map((word) => topicOf(word));
+        const heard = new Map<string, Json[]>(odd.map((topic) => [topic, []]));
+        for (const topic of odd) await two.subscribe(topic, (message) => heard.get(topic)?.push(message));
+        for (const topic of odd) await one.publish(topic, topic);
+        await until(async () => [...heard.values()].every((list) => list.length >= 1));
+        for (const [topic, list] of heard) assert.deepEqual(list, [topic]);
+      }));
+
+    it('carries a message of 100 KB', () =>
+      withBuses(async (one, two) => {
+        const topic = topicOf('large');
+        const large = { text: '🧳'.repeat(25_000) };
+        const heard: Json[] = [];
+        await two.subscribe(topic, (message) => heard.push(message));
+        await one.publish(topic, large);
+        await until(async () => heard.length > 0);
+        assert.deepEqual(heard, [large]);
+      }));
+
+    it('tells a listener nothing more once it has ended, and the others still', () =>
+      withBuses(async (one, two) => {
+        const topic = topicOf('end');
+        const heard: Record<'ended' | 'stays', Json[]> = { ended: [], stays: [] };
+        const end = await two.subscribe(topic, (message) => heard.ended.push(message));
+        await two.subscribe(topic, (message) => heard.stays.push(message));
+        await one.publish(topic, 1);
+        await until(async () => heard.ended.length === 1 && heard.stays.length === 1);
+        await end();
+        await end();
+        await one.publish(topic, 2);
+        await until(async () => heard.stays.length === 2);
+        assert.deepEqual(heard, { ended: [1], stays: [1, 2] });
+      }));
+
+    it('goes on when a listener throws', () =>
+      withBuses(async (one, two) => {
+        const topic = topicOf('throws');
+        const heard: Json[] = [];
+        const uncaught: unknown[] = [];
+        const listeners = process.listeners('uncaughtException');
+        process.removeAllListeners('uncaughtException');
+        process.once('uncaughtException', (error) => uncaught.push(error));
+        try {
+          await two.subscribe(topic, () => {
+            throw new Error('a listener of the contract throws');
+          });
+          await two.subscribe(topic, (message) => heard.push(message));
+          await one.publish(topic, 1);
+          await until(async () => heard.length === 1 && uncaught.length === 1);
+        } finally {
+          for (const listener of listeners) process.on('uncaughtException', listener);
+        }
+      }));
+
+    it('refuses work once closed', () =>
+      withBuses(async (one) => {
+        await one.close();
+        await assert.rejects(one.publish('t', 1), { code: 'store-closed' });
+        await assert.rejects(
+          one.subscribe('t', () => {}),
+          { code: 'store-closed' },
+        );
+        await one.close();
+      }));
+  });
+}

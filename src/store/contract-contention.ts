@@ -1,0 +1,39 @@
+import assert from 'node:assert/strict';
+import { withWorkers } from './contract-processes.ts';
+import type { Case } from './contract-types.ts';
+import { increment, sharesHandles } from './contract-wait.ts';
+
+const WRITERS = 8;
+const PROCESSES = 4;
+
+/** Nothing is lost where many write at once, with compare-and-set and nothing else to protect them. */
+export const contentionCases: readonly Case[] = [
+  {
+    title: 'loses none of 1,000 increments through 8 writers',
+    async run(bench) {
+      const times = bench.count(1000 / WRITERS);
+      const stores = await sharesHandles(bench, WRITERS);
+      await Promise.all(
+        stores.map(async (store) => {
+          for (let done = 0; done < times; done++) await increment(store, 'counter');
+        }),
+      );
+      assert.equal((await stores[0]?.get('counter'))?.value, times * WRITERS);
+    },
+  },
+  {
+    title: 'loses none of 1,000 increments through 8 writers in 4 processes',
+    needs: 'processes',
+    async run(bench) {
+      const times = bench.count(1000 / WRITERS);
+      const writers = WRITERS / PROCESSES;
+      await withWorkers(bench, PROCESSES, (workers) =>
+        Promise.all(
+          workers.map((worker) => worker.run({ job: 'increment', key: 'counter', times, writers })),
+        ),
+      );
+      const store = await bench.open();
+      assert.equal((await store.get('counter'))?.value, times * WRITERS);
+    },
+  },
+];

@@ -1,0 +1,199 @@
+import assert from 'node:assert/strict';
+import type { Json } from '../json.ts';
+import type { Case } from './contract-types.ts';
+import { sharesHandles, until } from './contract-wait.ts';
+
+const VALUES: readonly Json[] = [
+  null,
+  true,
+  false,
+  0,
+  -1.5e-7,
+  Number.MAX_SAFE_INTEGER,
+  '',
+  'a\u0000b\n\t"\\\u2028',
+  'naïve 🧳 שלום e\u0301',
+  '\ud800 alone',
+  [],
+  {},
+  [[[[]]], { a: [null, { b: {} }] }],
+  { '': 1, 'a b': 2, ключ: 3, constructor: 4, toString: 5 },
+  JSON.parse('{"__proto__":{"polluted":true},"__proto__x":1}') as Json,
+];
+
+/** What one key does: values, versions, conditions, lifetimes, and what is refused. */
+export const entryCases: readonly Case[] = [
+  {
+    title: 'has nothing under a key never written',
+    async run({ open }) {
+      const store = await open();
+      assert.equal(await store.get('nothing'), undefined);
+      assert.equal(await store.delete('nothing'), false);
+    },
+  },
+  {
+    title: 'gives back every kind of JSON as it was put',
+    async run({ open }) {
+      const store = await open();
+      for (const [index, value] of VALUES.entries()) {
+        const version = await store.put(`value/${index}`, value);
+        assert.equal(typeof version, 'string');
+        assert.deepEqual(await store.get(`value/${index}`), { value, version });
+      }
+      assert.equal(({} as { polluted?: boolean }).polluted, undefined);
+    },
+  },
+  {
+    title: 'holds large values, of ASCII and of emoji',
+    async run({ open, maxValueBytes }) {
+      const store = await open();
+      for (const letter of ['x', '🧳']) {
+        const value = { text: letter.repeat(Math.floor((maxValueBytes - 16) / Buffer.byteLength(letter))) };
+        await store.put('large', value);
+        assert.deepEqual((await store.get('large'))?.value, value);
+      }
+    },
+  },
+  {
+    title: 'keeps a copy: neither what was put nor what was got can change it',
+    async run({ open }) {
+      const store = await open();
+      const mine = { list: [1] };
+      await store.put('copy', mine);
+      mine.list.push(2);
+      const got = (await store.get('copy'))?.value as typeof mine;
+      assert.deepEqual(got, { list: [1] });
+      got.list.push(3);
+      assert.deepEqual((await store.get('copy'))?.value, { list: [1] });
+    },
+  },
+  {
+    title: 'gives a new version to every write, also of the same value, and never one again after a delete',
+    async run({ open }) {
+      const store = await open();
+      const seen = new Set<string | undefined>();
+      for (let round = 0; round < 5; round++) {
+        seen.add(await store.put('same', 1));
+        seen.add(await store.put('same', 1));
+        assert.equal(await store.delete('same'), true);
+        assert.equal(await store.get('same'), undefined);
+      }
+      assert.equal(seen.size, 10);
+      assert.equal(seen.has(undefined), false);
+    },
+  },
+  {
+    title: 'writes with ifVersion only over that version',
+    async run({ open }) {
+      const store = await open();
+      assert.equal(await store.put('cas', 0, { ifVersion: 'never-given' }), undefined);
+      assert.equal(await store.get('cas'), undefined);
+      const first = await store.put('cas', 1);
+      const second = await store.put('cas', 2, { ifVersion: first as string });
+      assert.ok(second !== undefined && second !== first);
+      assert.equal(await store.put('cas', 3, { ifVersion: first as string }), undefined);
+      assert.deepEqual(await store.get('cas'), { value: 2, version: second });
+      await store.delete('cas');
+      assert.equal(await store.put('cas', 4, { ifVersion: second }), undefined);
+      assert.equal(await store.get('cas'), undefined);
+    },
+  },
+  {
+    title: 'writes with ifAbsent only where there is nothing',
+    async run({ open }) {
+      const store = await open();
+      const version = await store.put('once', 1, { ifAbsent: true });
+      assert.equal(typeof version, 'string');
+      assert.equal(await store.put('once', 2, { ifAbsent: true }), undefined);
+      assert.deepEqual(await store.get('once'), { value: 1, version });
+      await store.delete('once');
+      assert.equal(typeof (await store.put('once', 3, { ifAbsent: true })), 'string');
+    },
+  },
+  {
+    title: 'lets one of many writers win with ifAbsent',
+    async run(bench) {
+      const stores = await sharesHandles(bench, 4);
+      const tries = Array.from({ length: 40 }, (_, n) =>
+        stores[n % stores.length]?.put('race', n, { ifAbsent: true }),
+      );
+      const versions = (await Promise.all(tries)).filter((version) => version !== undefined);
+      assert.equal(versions.length, 1);
+      assert.equal((await stores[0]?.get('race'))?.version, versions[0]);
+    },
+  },
+  {
+    title: 'deletes with ifVersion only that version',
+    async run({ open }) {
+      const store = await open();
+      const first = (await store.put('gone', 1)) as string;
+      const second = (await store.put('gone', 2)) as string;
+      assert.equal(await store.delete('gone', { ifVersion: first }), false);
+      assert.equal((await store.get('gone'))?.value, 2);
+      assert.equal(await store.delete('gone', { ifVersion: second }), true);
+      assert.equal(await store.delete('gone', { ifVersion: second }), false);
+    },
+  },
+  {
+    title: 'ends an entry when its time is over: for get, list, ifVersion, ifAbsent and delete',
+    async run({ open }) {
+      const store = await open();
+      const before = Date.now();
+      const version = (await store.put('short', 1, { ttl: 2 })) as string;
+      const after = Date.now();
+      const expiresAt = (await store.get('short'))?.expiresAt as number;
+      // A server's clock may count instead of ours, and may round.
+      assert.ok(
+        expiresAt > before + 1000 && expiresAt < after + 3000,
+        `ends ${expiresAt - before} ms after the put`,
+      );
+      await store.put('long', 1, { ttl: 3600 });
+      await until(async () => (await store.get('short')) === undefined);
+      assert.ok(Date.now() - before > 1000, 'ended too early');
+      assert.deepEqual((await store.list('')).keys, ['long']);
+      assert.equal(await store.delete('short'), false);
+      assert.equal(await store.put('short', 2, { ifVersion: version }), undefined);
+      assert.equal(typeof (await store.put('short', 3, { ifAbsent: true })), 'string');
+      assert.deepEqual((await store.get('short'))?.value, 3);
+    },
+  },
+  {
+    title: 'gives every write its own lifetime: one without has no end',
+    async run({ open }) {
+      const store = await open();
+      await store.put('life', 1, { ttl: 0.2 });
+      const version = await store.put('life', 2);
+      await store.put('clock', 1, { ttl: 0.4 });
+      await until(async () => (await store.get('clock')) === undefined);
+      assert.deepEqual(await store.get('life'), { value: 2, version });
+      await store.put('life', 3, { ttl: 3600, ifVersion: version as string });
+      assert.ok(((await store.get('life'))?.expiresAt as number) > Date.now() + 3_500_000);
+    },
+  },
+  {
+    title:
+      'refuses what is no key, no value, no lifetime and no page size, each with its code, and stores nothing',
+    async run({ open }) {
+      const store = await open();
+      for (const key of ['', 'a\u0000b', '\ud800', 'k'.repeat(1025), 7 as unknown as string]) {
+        await assert.rejects(store.get(key), { code: 'store-bad-key' });
+        await assert.rejects(store.put(key, 1), { code: 'store-bad-key' });
+        await assert.rejects(store.delete(key), { code: 'store-bad-key' });
+        await assert.rejects(store.lease(key, 1), { code: 'store-bad-key' });
+      }
+      const loop: { self?: unknown } = {};
+      loop.self = loop;
+      for (const value of [undefined, loop, 1n, () => 1]) {
+        await assert.rejects(store.put('bad', value as unknown as Json), { code: 'store-bad-value' });
+      }
+      for (const ttl of [0, -1, Number.NaN, Number.POSITIVE_INFINITY, '5' as unknown as number]) {
+        await assert.rejects(store.put('bad', 1, { ttl }), { code: 'store-bad-ttl' });
+        await assert.rejects(store.lease('bad', ttl), { code: 'store-bad-ttl' });
+      }
+      for (const limit of [0, -1, 1.5, Number.NaN]) {
+        await assert.rejects(store.list('', { limit }), { code: 'store-bad-limit' });
+      }
+      assert.deepEqual((await store.list('')).keys, []);
+    },
+  },
+];

@@ -1,0 +1,187 @@
+import assert from 'node:assert/strict';
+import type { Case } from './contract-types.ts';
+import { sharesHandles } from './contract-wait.ts';
+import type { Store } from './types.ts';
+
+const ODD_KEYS: readonly string[] = [
+  ' ',
+  '.',
+  '..',
+  '../../etc/passwd',
+  '/',
+  'a/b/',
+  'a//b',
+  'A',
+  'a',
+  'con',
+  'key with spaces',
+  'tab\tnewline\nreturn\r',
+  "'; DROP TABLE entry; --",
+  '"quoted"\\backslash',
+  '%',
+  '%25',
+  '_',
+  '*',
+  '?',
+  '[a-z]',
+  '{curly}',
+  '$1',
+  ':',
+  'a:b',
+  '__proto__',
+  'constructor',
+  'hasOwnProperty',
+  'toString',
+  'null',
+  'undefined',
+  '0',
+  '-1',
+  'é',
+  'e\u0301',
+  'ﬀ',
+  'İstanbul',
+  '日本語',
+  'עברית\u200e',
+  '🧳',
+  '👩\u200d👩\u200d👧',
+  '\u{10ffff}',
+  '\uffff',
+  '\ufeffbom',
+  '\u007f\u0080',
+  'k'.repeat(1024),
+];
+
+/** Listing: by prefix, in pages, complete while others write. */
+export const listCases: readonly Case[] = [
+  {
+    title: 'tells odd keys apart and lists each',
+    async run({ open }) {
+      const store = await open();
+      for (const [index, key] of ODD_KEYS.entries()) await store.put(key, index);
+      for (const [index, key] of ODD_KEYS.entries()) {
+        assert.equal((await store.get(key))?.value, index, JSON.stringify(key));
+      }
+      assert.deepEqual(new Set(await everyKey(store, '', 7)), new Set(ODD_KEYS));
+      for (const key of ODD_KEYS) {
+        assert.ok(
+          (await everyKey(store, key, 3)).includes(key),
+          `not listed by itself: ${JSON.stringify(key)}`,
+        );
+        assert.equal(await store.delete(key), true, JSON.stringify(key));
+      }
+      assert.deepEqual(await store.list(''), { keys: [] });
+    },
+  },
+  {
+    title: 'takes a prefix by the letter, with no wildcards in it',
+    async run({ open }) {
+      const store = await open();
+      for (const key of ['a', 'aa', 'a%', 'a_', 'a*', 'a?', 'a[b]', 'b', 'A', 'a/1', 'a/2', 'a0'])
+        await store.put(key, 1);
+      for (const prefix of ['a%', 'a_', 'a*', 'a?', 'a[', 'A', 'b', 'aa']) {
+        const { keys } = await store.list(prefix);
+        assert.equal(keys.length, 1, prefix);
+        assert.ok(keys[0]?.startsWith(prefix));
+      }
+      assert.deepEqual([...(await store.list('a/')).keys].sort(), ['a/1', 'a/2']);
+      assert.equal((await store.list('a')).keys.length, 10);
+      assert.deepEqual(await store.list('nothing'), { keys: [] });
+    },
+  },
+  {
+    title: 'gives pages of the size asked for and a cursor on all but the last',
+    async run({ open }) {
+      const store = await open();
+      const names = Array.from({ length: 10 }, (_, n) => `page/${n}`);
+      await Promise.all(names.map((key) => store.put(key, 1)));
+      await store.put('pagf', 1);
+      const first = await store.list('page/', { limit: 4 });
+      const second = await store.list('page/', { limit: 4, cursor: first.cursor as string });
+      const third = await store.list('page/', { limit: 4, cursor: second.cursor as string });
+      assert.deepEqual(
+        [first, second, third].map(({ keys }) => keys.length),
+        [4, 4, 2],
+      );
+      assert.deepEqual(
+        [first, second, third].map(({ cursor }) => typeof cursor),
+        ['string', 'string', 'undefined'],
+      );
+      assert.deepEqual([...first.keys, ...second.keys, ...third.keys].sort(), names);
+      const exact = await store.list('page/', { limit: 10 });
+      assert.deepEqual([...exact.keys].sort(), names);
+      if (exact.cursor !== undefined) {
+        assert.deepEqual(await store.list('page/', { limit: 10, cursor: exact.cursor }), { keys: [] });
+      }
+    },
+  },
+  {
+    title: 'lists each of 10,000 keys exactly once while others write',
+    async run(bench) {
+      const total = bench.count(10_000, 50);
+      const stable = Array.from({ length: total }, (_, n) => `stable/${String(n).padStart(6, '0')}`);
+      const [reader, writer] = (await sharesHandles(bench, 2)) as [Store, Store];
+      for (let at = 0; at < total; at += 500) {
+        await Promise.all(stable.slice(at, at + 500).map((key) => writer.put(key, at)));
+      }
+      const work = busyWriter(writer, stable);
+      try {
+        const limit = bench.count(1000, 7);
+        for (let round = 0; round < 2; round++) {
+          const keys = await everyKey(reader, 'stable/', limit, work.written);
+          const found = keys.filter((key) => !key.includes('+'));
+          assert.equal(new Set(keys).size, keys.length, 'a key was listed twice');
+          assert.deepEqual(found.sort(), stable);
+        }
+      } finally {
+        await work.stop();
+      }
+    },
+  },
+];
+
+async function everyKey(
+  store: Store,
+  prefix: string,
+  limit: number,
+  between?: () => Promise<void>,
+): Promise<string[]> {
+  const all: string[] = [];
+  let cursor: string | undefined;
+  do {
+    const page = await store.list(prefix, cursor === undefined ? { limit } : { cursor, limit });
+    assert.ok(page.keys.length <= limit);
+    all.push(...page.keys);
+    cursor = page.cursor;
+    await between?.();
+  } while (cursor !== undefined);
+  return all;
+}
+
+/** Rewrites keys, and puts and deletes others between them, until stopped. */
+function busyWriter(
+  store: Store,
+  stable: readonly string[],
+): { written(): Promise<void>; stop(): Promise<void> } {
+  let stopped = false;
+  let count = 0;
+  let told: (() => void)[] = [];
+  const pick = () => stable[Math.floor(Math.random() * stable.length)] as string;
+  const running = (async () => {
+    while (!stopped) {
+      const passing = `${pick()}+${count}`;
+      await Promise.all([store.put(pick(), count), store.put(passing, count)]);
+      await Promise.all([store.delete(passing), store.put(`${pick()}+stays${count % 50}`, count)]);
+      count++;
+      for (const tell of told) tell();
+      told = [];
+    }
+  })();
+  return {
+    // Resolves after the next round of writes, so that each page is followed by some; a failure comes out of `stop`.
+    written: () => Promise.race([running, new Promise<void>((resolve) => told.push(resolve))]),
+    stop: () => {
+      stopped = true;
+      return running;
+    },
+  };
+}

@@ -1,0 +1,28 @@
+import assert from 'node:assert/strict';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Bench } from './contract-types.ts';
+import type { Store } from './types.ts';
+
+/** Waits until something is so, asking again and again; fails where it never is. */
+export async function until(holds: () => Promise<boolean>, seconds = 20): Promise<void> {
+  const end = performance.now() + seconds * 1000;
+  while (!(await holds())) {
+    assert.ok(performance.now() < end, `not so after ${seconds} s: ${holds.toString()}`);
+    await pause(2 + Math.random() * 8);
+  }
+}
+
+/** As many handles on one place as asked for; the same one again where a place opens once only. */
+export async function sharesHandles({ open, reopens }: Bench, count: number): Promise<Store[]> {
+  if (reopens) return Promise.all(Array.from({ length: count }, open));
+  return new Array<Store>(count).fill(await open());
+}
+
+/** Adds one to the number under `key`, again and again until nobody else was faster. */
+export async function increment(store: Store, key: string): Promise<void> {
+  for (;;) {
+    const entry = await store.get(key);
+    const condition = entry ? { ifVersion: entry.version } : { ifAbsent: true };
+    if ((await store.put(key, ((entry?.value as number) ?? 0) + 1, condition)) !== undefined) return;
+  }
+}

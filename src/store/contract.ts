@@ -1,0 +1,90 @@
+import { contentionCases } from './contract-contention.ts';
+import { crashCases } from './contract-crash.ts';
+import { entryCases } from './contract-entries.ts';
+import { leaseCases } from './contract-leases.ts';
+import { lifeCases } from './contract-life.ts';
+import { listCases } from './contract-lists.ts';
+import type { Case, ContractOptions, Place, Runner } from './contract-types.ts';
+
+export { busContract } from './contract-bus.ts';
+export type { ContractOptions, Opener, Place, Runner } from './contract-types.ts';
+
+/**
+ * The contract of {@link Store} as a test suite: every driver of Valise passes it, and yours can.
+ * It works with any runner that has `describe` and `it`, and asserts with `node:assert`.
+ *
+ * `place` makes a new, empty place to store in; each case gets its own. Cases that need other processes start Node,
+ * let it import `place().process.module` and call the function exported there (`openStore` unless `export` says otherwise) with `args`.
+ *
+ * @example
+ * ```ts
+ * import { describe, it } from 'node:test';
+ * import { storeContract } from 'mcp-valise/store/contract';
+ * import { openStore } from './my-store.js';
+ *
+ * storeContract(
+ *   async () => {
+ *     const folder = await mkdtemp(join(tmpdir(), 'my-store-'));
+ *     return {
+ *       open: () => openStore(folder),
+ *       process: { module: new URL('./my-store.js', import.meta.url), args: [folder] },
+ *       remove: () => rm(folder, { recursive: true }),
+ *     };
+ *   },
+ *   { describe, it },
+ *   { name: 'my store' },
+ * );
+ * ```
+ */
+export function storeContract(
+  place: () => Place | Promise<Place>,
+  { describe, it }: Runner,
+  options: ContractOptions = {},
+): void {
+  const { name = 'a store', reopens = true, processes = true, restarts = false } = options;
+  const groups: readonly (readonly [string, readonly Case[]])[] = [
+    ['entries', entryCases],
+    ['compare-and-set under contention', contentionCases],
+    ['lists', listCases],
+    ['leases', leaseCases],
+    ['opening and closing', lifeCases],
+    ['crashes', crashCases],
+  ];
+  const able = { reopens, processes, restarts };
+  describe(`${name} keeps the contract of a store`, () => {
+    for (const [group, cases] of groups) {
+      const fitting = cases.filter(({ needs }) => needs === undefined || able[needs]);
+      if (fitting.length === 0) continue;
+      describe(group, () => {
+        for (const { title, run } of fitting) it(title, () => inPlace(place, options, run), 120_000);
+      });
+    }
+  });
+}
+
+async function inPlace(
+  make: () => Place | Promise<Place>,
+  options: ContractOptions,
+  run: Case['run'],
+): Promise<void> {
+  const place = await make();
+  const opened: { close(): Promise<void> }[] = [];
+  const { scale = 1, maxValueBytes = 1_000_000, execArgv = [], reopens = true } = options;
+  try {
+    await run({
+      place,
+      reopens,
+      execArgv,
+      maxValueBytes,
+      count: (full, least = 1) => Math.max(least, Math.round(full * scale)),
+      open: async () => {
+        const store = await place.open();
+        opened.push(store);
+        return store;
+      },
+    });
+  } finally {
+    await Promise.all(opened.map((store) => store.close()));
+    await place.remove?.();
+  }
+}

@@ -1,0 +1,38 @@
+import { toLimit } from './check.ts';
+import type { KeyPage } from './types.ts';
+
+/** A page out of all keys in order; the cursor is the last key of the page before. */
+export function pageOf(
+  sorted: readonly string[],
+  prefix: string,
+  { cursor, limit }: { readonly cursor?: string; readonly limit?: number },
+  lives: (key: string) => boolean,
+): KeyPage {
+  const size = toLimit(limit);
+  const keys: string[] = [];
+  let at =
+    cursor !== undefined && cursor >= prefix
+      ? firstAfter(sorted, cursor, true)
+      : firstAfter(sorted, prefix, false);
+  for (; at < sorted.length; at++) {
+    const key = sorted[at] as string;
+    if (!key.startsWith(prefix)) break;
+    if (!lives(key)) continue;
+    if (keys.length === size) return { keys, cursor: keys[size - 1] as string };
+    keys.push(key);
+  }
+  return { keys };
+}
+
+/** Where the first key after `bound` is (or at `bound` itself, unless `strictly`). */
+function firstAfter(sorted: readonly string[], bound: string, strictly: boolean): number {
+  let low = 0;
+  let high = sorted.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    const key = sorted[middle] as string;
+    if (key < bound || (strictly && key === bound)) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}

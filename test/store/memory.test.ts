@@ -1,0 +1,24 @@
+import { describe, expect, it } from 'vitest';
+import { memoryBus } from '../../src/store/bus.ts';
+import { busContract, storeContract } from '../../src/store/contract.ts';
+import { memoryStore } from '../../src/store/memory.ts';
+
+storeContract(
+  () => ({ open: memoryStore }),
+  { describe, it },
+  { name: 'memory', reopens: false, processes: false },
+);
+
+busContract(() => memoryBus('contract'), { describe, it }, { name: 'memory' });
+
+describe('a memory bus', () => {
+  it('without a name is heard by nobody else', async () => {
+    const [one, two] = [memoryBus(), memoryBus()];
+    const heard: unknown[] = [];
+    await two.subscribe('topic', (message) => heard.push(message));
+    await one.subscribe('topic', (message) => heard.push(['own', message]));
+    await one.publish('topic', 1);
+    await new Promise(setImmediate);
+    expect(heard).toEqual([['own', 1]]);
+  });
+});
