@@ -1,0 +1,131 @@
+import { execFileSync } from 'node:child_process';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { build } from '../../scripts/prepare.mjs';
+import { manifest, subpaths } from './manifest.ts';
+import { root } from './sources.ts';
+
+// The package as people get it: packed, unpacked into two projects of their own, one with every peer and one with none.
+const folder = mkdtempSync(join(tmpdir(), 'valise-package-'));
+const bare = join(folder, 'bare');
+const full = join(folder, 'full');
+
+beforeAll(async () => {
+  await build();
+  const [packed] = JSON.parse(
+    execFileSync('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', folder], {
+      cwd: root,
+      encoding: 'utf8',
+    }),
+  ) as { filename: string }[];
+  const tarball = join(folder, packed!.filename);
+  project(bare, tarball, Object.keys(manifest.dependencies));
+  project(full, tarball, [
+    ...Object.keys(manifest.dependencies),
+    ...Object.keys(manifest.peerDependencies),
+    '@types/node',
+    '@types/pg',
+    '@types/better-sqlite3',
+  ]);
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** A project that has the package unpacked and those others linked. */
+function project(path: string, tarball: string, others: readonly string[]): void {
+  const own = join(path, 'node_modules/mcp-valise');
+  mkdirSync(own, { recursive: true });
+  execFileSync('tar', ['-xzf', tarball, '--strip-components=1', '-C', own]);
+  writeFileSync(join(path, 'package.json'), '{ "type": "module" }');
+  for (const name of others) {
+    const link = join(path, 'node_modules', name);
+    mkdirSync(dirname(link), { recursive: true });
+    symlinkSync(`${root}node_modules/${name}`, link);
+  }
+}
+
+function filesIn(path: string): string[] {
+  return readdirSync(path, { recursive: true, encoding: 'utf8' }).filter((file) =>
+    statSync(join(path, file)).isFile(),
+  );
+}
+
+describe('the package', () => {
+  it('holds what is needed to run and to read, and nothing else', () => {
+    const files = filesIn(join(bare, 'node_modules/mcp-valise'));
+    expect(files).toEqual(
+      expect.arrayContaining([
+        'package.json',
+        'README.md',
+        'LICENSE',
+        'CHANGELOG.md',
+        'SECURITY.md',
+        'bin/valise.js',
+      ]),
+    );
+    const tops = new Set(files.map((file) => file.split('/')[0]));
+    expect([...tops].sort()).toEqual(
+      [
+        'CHANGELOG.md',
+        'LICENSE',
+        'README.md',
+        'SECURITY.md',
+        'bin',
+        'dist',
+        'docs',
+        'package.json',
+        'spec',
+      ].sort(),
+    );
+    expect(files.filter((file) => file.endsWith('.inputs') || /\.test\b/.test(file))).toEqual([]);
+  });
+
+  it('names no source map that is not there', () => {
+    const dist = join(bare, 'node_modules/mcp-valise/dist');
+    const files = filesIn(dist);
+    for (const file of files.filter((name) => /\.(js|d\.ts)$/.test(name))) {
+      const [, map] = /\/\/# sourceMappingURL=(.+)\s*$/.exec(readFileSync(join(dist, file), 'utf8')) ?? [];
+      if (map) expect(files, file).toContain(join(dirname(file), map));
+    }
+  });
+
+  it.each(subpaths.map(({ specifier }) => specifier))(
+    '%s loads where no optional peer is installed',
+    (specifier) => {
+      const script = `const names = Object.keys(await import('${specifier}')); if (names.length === 0 || names.includes('default')) throw new Error(String(names));`;
+      execFileSync(process.execPath, ['--input-type=module', '--eval', script], { cwd: bare, stdio: 'pipe' });
+    },
+  );
+
+  it('has types that a strict project can use, of every subpath', () => {
+    const imports = subpaths.map(({ specifier }, index) => `import * as m${index} from '${specifier}';`);
+    const uses = subpaths.map((_, index) => `m${index}`).join(', ');
+    writeFileSync(join(full, 'use.ts'), `${imports.join('\n')}\nexport const all = [${uses}];\n`);
+    const options = ['--noEmit', '--strict', '--exactOptionalPropertyTypes', '--skipLibCheck', 'false'];
+    const modules = ['--module', 'nodenext', '--target', 'es2022', '--types', 'node'];
+    const output = tsc([...options, ...modules, 'use.ts']);
+    // What the peers' own declarations get wrong is not ours to judge.
+    expect(output.split('\n').filter((line) => /mcp-valise|^use\.ts/.test(line))).toEqual([]);
+  });
+});
+
+function tsc(args: readonly string[]): string {
+  try {
+    return execFileSync(process.execPath, [`${root}node_modules/typescript/bin/tsc`, ...args], {
+      cwd: full,
+      encoding: 'utf8',
+    });
+  } catch (error) {
+    return (error as { stdout: string }).stdout;
+  }
+}
