@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { isObject } from '../json.ts';
+import { isEmpty } from '../wire/dict.ts';
 import type { Message } from '../wire/message.ts';
 import { skimObject } from './skim.ts';
 
@@ -95,7 +96,11 @@ export function takeTop(message: Message): { readonly message: Message; readonly
   if (place && isObject(holder) && isObject(meta) && Object.hasOwn(meta, CARRIER)) {
     const { [CARRIER]: top, ...others } = meta;
     const { _meta: _, ...own } = holder;
-    const kept = Object.keys(others).length > 0 ? { ...own, _meta: others } : own;
+    const kept = isEmpty(others) ? own : { ...own, _meta: others };
+    if (place === 'params' && isEmpty(kept)) {
+      const { params: _none, ...bare } = wire;
+      return { message: bare as unknown as Message, top: top as Top };
+    }
     return { message: { ...wire, [place]: kept } as unknown as Message, top: top as Top };
   }
   const error = wire['error'];

@@ -1,0 +1,228 @@
+import { InMemoryTransport } from '@modelcontextprotocol/client';
+import { NodeStreamableHTTPServerTransport } from '@modelcontextprotocol/node';
+import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
+import { describe, expect, it } from 'vitest';
+import { instrument, type Link } from '../../src/link/instrument.ts';
+import type { TransportLike } from '../../src/link/transport.ts';
+import type { Message } from '../../src/wire/index.ts';
+
+const ping = (id: number): Message => ({ jsonrpc: '2.0', id, method: 'ping' });
+const note = (method: string): Message => ({ jsonrpc: '2.0', method });
+
+async function pair(): Promise<[TransportLike, TransportLike]> {
+  const [near, far] = InMemoryTransport.createLinkedPair() as unknown as [TransportLike, TransportLike];
+  await near.start();
+  await far.start();
+  return [near, far];
+}
+
+describe('instrument', () => {
+  it('shows every message in both directions and keeps the object itself', async () => {
+    const [near, far] = await pair();
+    const seen: string[] = [];
+    const { transport } = instrument(
+      near,
+      {},
+      {
+        inbound: (message) => {
+          seen.push(`in ${'id' in message ? message.id : ''}`);
+          return message;
+        },
+        outbound: (message) => {
+          seen.push(`out ${'id' in message ? message.id : ''}`);
+          return message;
+        },
+      },
+    );
+    expect(transport).toBe(near);
+    const arrived: unknown[] = [];
+    far.onmessage = (message) => void arrived.push(message);
+    near.onmessage = (message) => void arrived.push(message);
+    await near.send(ping(1));
+    await far.send(ping(2));
+    expect(seen).toEqual(['out 1', 'in 2']);
+    expect(arrived).toEqual([ping(1), ping(2)]);
+  });
+
+  it('keeps what a hook keeps, and replaces what it replaces', async () => {
+    const [near, far] = await pair();
+    instrument(
+      near,
+      {},
+      { outbound: (message) => ('id' in message && message.id === 1 ? undefined : ping(9)) },
+    );
+    const arrived: unknown[] = [];
+    far.onmessage = (message) => void arrived.push(message);
+    await near.send(ping(1));
+    await near.send(ping(2));
+    expect(arrived).toEqual([ping(9)]);
+  });
+
+  it('refuses to be attached twice by one owner', async () => {
+    const [near] = await pair();
+    const owner = {};
+    instrument(near, owner, {});
+    expect(() => instrument(near, owner, {})).toThrow(expect.objectContaining({ code: 'already-attached' }));
+  });
+
+  it('composes: the owner that came first is nearest to the wire', async () => {
+    const [near, far] = await pair();
+    const order: string[] = [];
+    for (const name of ['first', 'second']) {
+      instrument(
+        near,
+        {},
+        {
+          inbound: (message) => {
+            order.push(`in ${name}`);
+            return message;
+          },
+          outbound: (message) => {
+            order.push(`out ${name}`);
+            return message;
+          },
+        },
+      );
+    }
+    near.onmessage = () => void order.push('handler');
+    await near.send(ping(1));
+    await far.send(ping(2));
+    expect(order).toEqual(['out second', 'out first', 'in first', 'in second', 'handler']);
+  });
+
+  it.each([
+    ['v1', () => new StreamableHTTPServerTransport({ sessionIdGenerator: undefined })],
+    ['v2', () => new NodeStreamableHTTPServerTransport({ sessionIdGenerator: undefined })],
+  ])('goes through the accessors of the %s HTTP server transport', (_major, make) => {
+    const transport = make() as unknown as TransportLike & { _webStandardTransport: TransportLike };
+    const seen: unknown[] = [];
+    instrument(
+      transport,
+      {},
+      {
+        inbound: (message) => {
+          seen.push('a');
+          return message;
+        },
+      },
+    );
+    instrument(
+      transport,
+      {},
+      {
+        inbound: (message) => {
+          seen.push('b');
+          return message;
+        },
+      },
+    );
+    transport.onmessage = (message) => void seen.push(message);
+    transport._webStandardTransport.onmessage?.(ping(1));
+    expect(seen).toEqual(['a', 'b', ping(1)]);
+  });
+
+  it('calls a handler that stood there before once, as the SDKs chain it', async () => {
+    const [near, far] = await pair();
+    const calls: string[] = [];
+    near.onmessage = () => void calls.push('before');
+    instrument(
+      near,
+      {},
+      {
+        inbound: (message) => {
+          calls.push('hook');
+          return message;
+        },
+      },
+    );
+    const chained = near.onmessage;
+    near.onmessage = (message, extra) => {
+      chained?.(message, extra);
+      calls.push('after');
+    };
+    await far.send(ping(1));
+    expect(calls).toEqual(['hook', 'before', 'after']);
+  });
+
+  it('tells of the close once, and chains its handlers too', async () => {
+    const [near] = await pair();
+    const calls: string[] = [];
+    near.onclose = () => void calls.push('before');
+    instrument(near, {}, { closed: () => void calls.push('hook') });
+    const chained = near.onclose;
+    near.onclose = () => {
+      chained?.();
+      calls.push('after');
+    };
+    await near.close();
+    expect(calls).toEqual(['hook', 'before', 'after']);
+  });
+
+  it('lets no notification overtake a request that still waits', async () => {
+    const [near, far] = await pair();
+    let release: (message: Message) => void = () => {};
+    instrument(
+      near,
+      {},
+      {
+        inbound: (message) =>
+          'id' in message ? new Promise<Message>((resolve) => (release = () => resolve(message))) : message,
+      },
+    );
+    const arrived: Message[] = [];
+    const done = new Promise<void>((resolve) => {
+      near.onmessage = (message: Message) => {
+        arrived.push(message);
+        if (arrived.length === 2) resolve();
+      };
+    });
+    await far.send(ping(1));
+    await far.send(note('notifications/cancelled'));
+    release(ping(1));
+    await done;
+    expect(arrived).toEqual([ping(1), note('notifications/cancelled')]);
+  });
+
+  it('delivers inside the context that a hook gives', async () => {
+    const [near, far] = await pair();
+    const steps: string[] = [];
+    instrument(
+      near,
+      {},
+      {
+        inbound: (message) => ({
+          message,
+          run: (deliver) => {
+            steps.push('enter');
+            deliver();
+            steps.push('leave');
+          },
+        }),
+      },
+    );
+    near.onmessage = () => void steps.push('handler');
+    await far.send(ping(1));
+    expect(steps).toEqual(['enter', 'handler', 'leave']);
+  });
+
+  it('gives its owner a way past the hooks in both directions', async () => {
+    const [near, far] = await pair();
+    const link: Link = instrument(near, {}, { inbound: () => undefined, outbound: () => undefined });
+    const arrived: unknown[] = [];
+    near.onmessage = (message) => void arrived.push(message);
+    far.onmessage = (message) => void arrived.push(message);
+    link.deliver(ping(1));
+    await link.send(ping(2));
+    expect(arrived).toEqual([ping(1), ping(2)]);
+  });
+
+  it('reports a hook that failed while waiting', async () => {
+    const [near, far] = await pair();
+    const failure = new Error('store is away');
+    instrument(near, {}, { inbound: () => Promise.reject(failure) });
+    near.onmessage = () => {};
+    const reported = new Promise((resolve) => (near.onerror = resolve));
+    await far.send(ping(1));
+    expect(await reported).toBe(failure);
+  });
+});
