@@ -1,0 +1,193 @@
+import { once } from 'node:events';
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import fc from 'fast-check';
+import { afterEach, describe, expect, it } from 'vitest';
+import { edgeFetch, withErrand } from '../../src/link/edge-fetch.ts';
+import { sseLowering } from '../../src/link/edge-sse.ts';
+import { lineLowering } from '../../src/link/edge-stdio.ts';
+import { StdioClientTransport } from '../../src/link/stdio-client.ts';
+import { raise, takeTop } from '../../src/link/top.ts';
+import type { Message, Response as RpcResponse } from '../../src/wire/index.ts';
+
+const hot = '{"jsonrpc":"2.0","id":1,"method":"ping","state":1.0}';
+const cold = '{"jsonrpc":"2.0", "id":2,"method":"ping"}';
+const topOf = (json: string) => takeTop(JSON.parse(json) as Message).top;
+
+async function through(chunks: readonly Uint8Array<ArrayBuffer>[]): Promise<string> {
+  const source = new ReadableStream<Uint8Array<ArrayBuffer>>({
+    start(controller) {
+      for (const chunk of chunks) controller.enqueue(chunk);
+      controller.close();
+    },
+  });
+  return new Response(source.pipeThrough(sseLowering())).text();
+}
+
+/** Cuts bytes at the given places, wherever these fall: also inside a character or a line end. */
+function cut(bytes: Uint8Array<ArrayBuffer>, places: readonly number[]): Uint8Array<ArrayBuffer>[] {
+  const at = [...new Set([0, ...places.map((place) => place % bytes.length), bytes.length])].sort(
+    (a, b) => a - b,
+  );
+  return at.slice(1).map((end, index) => bytes.slice(at[index], end));
+}
+
+describe('the edge of an SSE stream', () => {
+  it.each(['\n', '\r\n', '\r'])(
+    'lowers hot events and passes the others, with line ends %j and however it is cut',
+    async (nl) => {
+      const stream = [
+        `id: 1`,
+        `data: ${hot}`,
+        '',
+        ': keep-alive',
+        '',
+        'event: message',
+        `data: ${cold} ü€😀`,
+        '',
+        '',
+      ].join(nl);
+      const bytes = new TextEncoder().encode(stream);
+      await fc.assert(
+        fc.asyncProperty(fc.array(fc.nat(), { maxLength: 12 }), async (places) => {
+          const out = await through(cut(bytes, places));
+          const data = out.split(/\r\n|\n|\r/).filter((line) => line.startsWith('data:'));
+          expect(topOf(data[0]?.slice(6) ?? '')).toEqual({ state: '1.0' });
+          expect(data[1]).toBe(`data: ${cold} ü€😀`);
+          expect(out).toContain('id: 1');
+          expect(out).toContain(': keep-alive');
+        }),
+        { numRuns: 40 },
+      );
+    },
+  );
+
+  it('passes cold chunks as the same bytes', async () => {
+    const chunk = new TextEncoder().encode(`data: ${cold}\n\n`);
+    const reader = new ReadableStream({
+      start(controller) {
+        controller.enqueue(chunk);
+        controller.close();
+      },
+    })
+      .pipeThrough(sseLowering())
+      .getReader();
+    expect((await reader.read()).value).toBe(chunk);
+  });
+
+  it('joins data that is spread over lines, and leaves what is not JSON', async () => {
+    const out = await through([
+      new TextEncoder().encode(
+        'data: {"jsonrpc":"2.0","id":1,"method":"ping",\ndata: "state":7}\n\ndata: "state" no\n\n',
+      ),
+    ]);
+    expect(topOf(out.split('\n')[0]?.slice(6) ?? '')).toEqual({ state: '7' });
+    expect(out).toContain('data: "state" no');
+  });
+});
+
+describe('the edge of a line stream', () => {
+  it('lowers hot lines and passes the others as the same bytes, however the stream is cut', async () => {
+    const bytes = new TextEncoder().encode(`${cold} ü\n${hot}\nnot json "state"\n${cold}`);
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.nat(), { maxLength: 12 }), async (places) => {
+        const out = (
+          await text(Readable.from(cut(bytes, places).map((part) => Buffer.from(part))).pipe(lineLowering()))
+        ).split('\n');
+        expect(out).toHaveLength(4);
+        expect([out[0], out[2], out[3]]).toEqual([`${cold} ü`, 'not json "state"', cold]);
+        expect(topOf(out[1] ?? '')).toEqual({ state: '1.0' });
+      }),
+      { numRuns: 40 },
+    );
+  });
+});
+
+describe('the edge of fetch', () => {
+  const closing: (() => void)[] = [];
+  afterEach(() => {
+    for (const close of closing.splice(0)) close();
+  });
+  async function serve(listener: RequestListener): Promise<string> {
+    const server = createServer(listener).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    closing.push(() => server.close());
+    return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  }
+
+  it('lowers JSON answers, hot ones only, in one parse', async () => {
+    const url = await serve((request, response) => {
+      response.setHeader('content-type', 'application/json; charset=utf-8');
+      response.end(request.url === '/hot' ? hot : cold);
+    });
+    const answer = await edgeFetch()(`${url}hot`);
+    expect(takeTop((await answer.json()) as Message).top).toEqual({ state: '1.0' });
+    expect(await (await edgeFetch()(url)).json()).toEqual(JSON.parse(cold));
+  });
+
+  it('[R-03] prints an echo to the letter', async () => {
+    const url = await serve(async (request, response) => response.end(await text(request)));
+    const echo = raise({ jsonrpc: '2.0', id: 1, result: {} } as RpcResponse, { state: '{"b": 1.0}' });
+    const answer = await edgeFetch()(url, { method: 'POST', body: JSON.stringify(echo) });
+    expect(await answer.text()).toBe('{"jsonrpc":"2.0","id":1,"result":{},"state":{"b": 1.0}}');
+  });
+
+  it('does the errand of the message: headers, and an answer that the SDKs would throw away', async () => {
+    const url = await serve((request, response) => {
+      response.setHeader('content-type', 'application/json');
+      response.end(
+        JSON.stringify({ got: request.headers['mcp-session-id'], kept: request.headers['x-kept'] }),
+      );
+    });
+    let reply: unknown;
+    const headers = { 'Mcp-Session-Id': 's1', 'X-Kept': 'errand' };
+    const answer = await withErrand({ headers, onReply: (response) => void (reply = response.json()) }, () =>
+      edgeFetch()(url, { method: 'POST', headers: { 'x-kept': 'own' }, body: '{}' }),
+    );
+    expect(answer.status).toBe(202);
+    expect(await reply).toEqual({ got: 's1', kept: 'own' });
+  });
+});
+
+describe('the stdio client transport', () => {
+  const script = `
+    process.stdin.on('data', (chunk) => {
+      process.stdout.write('{"jsonrpc":"2.0","id":5,"method":"ping","state":1.0}\\n' + 'garbage\\n' + JSON.stringify({ jsonrpc: '2.0', method: 'saw', params: { line: String(chunk) } }) + '\\n');
+    });`;
+
+  it('[R-03] reads top-level members and prints them to the letter', async () => {
+    const transport = new StdioClientTransport({ command: process.execPath, args: ['-e', script] });
+    const messages: Message[] = [];
+    const errors: Error[] = [];
+    transport.onerror = (error) => void errors.push(error);
+    const both = new Promise<void>((resolve) => {
+      transport.onmessage = (message) => {
+        messages.push(message as Message);
+        if (messages.length === 2) resolve();
+      };
+    });
+    await transport.start();
+    expect(transport.pid).toBeGreaterThan(0);
+    await transport.send(raise({ jsonrpc: '2.0', id: 5, result: {} } as RpcResponse, { state: '1.0' }));
+    await both;
+    expect(takeTop(messages[0] as Message).top).toEqual({ state: '1.0' });
+    expect(messages[1]).toMatchObject({
+      params: { line: '{"jsonrpc":"2.0","id":5,"result":{},"state":1.0}\n' },
+    });
+    expect(errors).toHaveLength(1);
+    const closed = new Promise<void>((resolve) => {
+      transport.onclose = resolve;
+    });
+    await transport.close();
+    await closed;
+  });
+
+  it('says what is wrong when the command cannot be started, or is gone', async () => {
+    const transport = new StdioClientTransport({ command: 'no-such-command-of-ours' });
+    await expect(transport.start()).rejects.toMatchObject({ code: 'stdio-not-started' });
+    const idle = new StdioClientTransport({ command: process.execPath });
+    await expect(idle.send({ jsonrpc: '2.0', method: 'x' })).rejects.toMatchObject({ code: 'not-connected' });
+  });
+});
