@@ -29,7 +29,9 @@ export function brokenImports(source: Source, optionalPeers: readonly string[]):
   return importsOf(source).flatMap(({ specifier, atLoad }) => {
     const say = (why: string) => [`${source.path} imports ${specifier}: ${why}`];
     if (specifier.startsWith('.')) {
-      const to = placeOf(posix.join(posix.dirname(source.path), specifier));
+      const target = posix.join(posix.dirname(source.path), specifier);
+      if (target === '../package.json') return [];
+      const to = placeOf(target);
       return mayImport(from, to) ? [] : say(`${from} may not use ${to}`);
     }
     if (specifier === 'mcp-valise' || specifier.startsWith('mcp-valise/'))
