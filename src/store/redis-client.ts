@@ -2,15 +2,58 @@ import { ValiseError } from '../errors.ts';
 
 /** A client as ioredis and iovalkey make them, for one server or for a Cluster. */
 export interface IoredisClient {
-  readonly status?: string;
+  readonly status: string;
   call(command: string, ...args: string[]): Promise<unknown>;
   connect(): Promise<unknown>;
   disconnect(reconnect?: boolean): void;
-  duplicate(): IoredisClient;
+  duplicate(options?: object): IoredisClient;
   subscribe(channel: string): Promise<unknown>;
   unsubscribe(channel: string): Promise<unknown>;
-  // biome-ignore lint/suspicious/noExplicitAny: what events carry is the client's own affair
-  on(event: string, listener: (...args: any[]) => void): unknown;
-  // biome-ignore lint/suspicious/noExplicitAny: as above
-  off(event: string, listener: (...args: any[]) => void): unknown;
+  on(event: 'message', listener: (channel: string, message: string) => void): unknown;
+  on(event: 'error', listener: (error: Error) => void): unknown;
+  on(event: 'ready' | 'end', listener: () => void): unknown;
+  off(event: 'ready' | 'end' | 'error', listener: (error: Error) => void): unknown;
+}
+
+/** A connected client as the package `redis` (or `@redis/client`) makes them, for one server. */
+export interface NodeRedisClient {
+  sendCommand(args: string[]): Promise<unknown>;
+  connect(): Promise<unknown>;
+  destroy(): void;
+  duplicate(): NodeRedisClient;
+  subscribe(channel: string, listener: (message: string) => void): Promise<unknown>;
+  unsubscribe(channel: string): Promise<unknown>;
+  on(event: 'error', listener: (error: Error) => void): unknown;
+}
+
+/** A client of yours that Valise works through; it stays yours to close. */
+export type RedisClient = IoredisClient | NodeRedisClient;
+
+/** True for the kind of client that ioredis makes. */
+export function isIoredis(client: RedisClient): client is IoredisClient {
+  return 'call' in client;
+}
+
+/** How Valise's own clients behave: they come back by themselves, and never send a command a second time unasked. */
+export const OWN_BEHAVIOUR = {
+  lazyConnect: true,
+  enableOfflineQueue: false,
+  autoResendUnfulfilledCommands: false,
+  autoResubscribe: false,
+  // What is under way when the connection is lost fails at once.
+  maxRetriesPerRequest: 0,
+  retryStrategy: (times: number): number => Math.min(20 * 2 ** Math.min(times, 6), 1000),
+  // After a failover the old primary only reads: look where the name leads now.
+  reconnectOnError: (error: Error): boolean => error.message.startsWith('READONLY'),
+};
+
+/** Makes a client with ioredis, which is loaded only now. */
+export async function createClient(url: string, timeoutMs: number): Promise<IoredisClient> {
+  const { Redis } = await import('ioredis').catch((cause: unknown) => {
+    throw new ValiseError('store-missing-package', 'A Redis store needs the package ioredis.', {
+      next: 'Run `npm install ioredis`, or hand over a client of your own.',
+      cause,
+    });
+  });
+  return new Redis(url, { ...OWN_BEHAVIOUR, connectTimeout: timeoutMs, connectionName: 'valise' });
 }

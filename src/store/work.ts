@@ -2,9 +2,15 @@ import { closedError } from './check.ts';
 
 /** Counts the calls under way, so that closing waits for them and later ones are refused. */
 export class Work {
+  readonly #refusal: () => Error;
   #count = 0;
   #closing: Promise<void> | undefined;
   #done: (() => void) | undefined;
+
+  /** `refusal` makes the error of what comes too late. */
+  constructor(refusal: () => Error = closedError) {
+    this.#refusal = refusal;
+  }
 
   get closed(): boolean {
     return this.#closing !== undefined;
@@ -12,7 +18,7 @@ export class Work {
 
   /** Does `job`, unless closed. */
   async run<T>(job: () => Promise<T>): Promise<T> {
-    if (this.#closing) throw closedError();
+    if (this.#closing) throw this.#refusal();
     this.#count++;
     try {
       return await job();

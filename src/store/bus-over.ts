@@ -1,0 +1,73 @@
+import { Events } from '../events.ts';
+import type { Json } from '../json.ts';
+import { closedBusError } from './bus.ts';
+import { toText } from './check.ts';
+import type { Bus } from './types.ts';
+import { Work } from './work.ts';
+
+/** What a server that carries messages must do for a {@link Bus}. */
+export interface Carrier {
+  publish(channel: string, text: string): Promise<void>;
+  /** Resolves once messages on `channel` will arrive, and goes on for as long as the carrier is open. */
+  listen(channel: string): Promise<void>;
+  unlisten(channel: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** A bus on a carrier: listens once per topic, however many listeners it has. */
+export function busOver(
+  channelOf: (topic: string) => string,
+  carry: (hear: (channel: string, text: string) => void) => Carrier,
+): Bus {
+  const hub = new Events<Record<string, string>>();
+  const channels = new Map<string, { users: number; readonly listening: Promise<void> }>();
+  const carrier = carry((channel, text) => hub.emit(channel, text));
+  const work = new Work(closedBusError);
+
+  const leave = async (channel: string): Promise<void> => {
+    const known = channels.get(channel);
+    if (!known || --known.users > 0) return;
+    channels.delete(channel);
+    if (!work.closed) await carrier.unlisten(channel);
+  };
+
+  const join = async (topic: string, listener: (message: Json) => void): Promise<() => Promise<void>> => {
+    const channel = channelOf(topic);
+    let known = channels.get(channel);
+    if (!known) channels.set(channel, (known = { users: 0, listening: carrier.listen(channel) }));
+    known.users++;
+    const off = hub.on(channel, (text) => {
+      const message = parse(text);
+      if (message !== undefined) listener(message);
+    });
+    let ended: Promise<void> | undefined;
+    const end = () => {
+      off();
+      ended ??= leave(channel);
+      return ended;
+    };
+    try {
+      await known.listening;
+    } catch (error) {
+      await end();
+      throw error;
+    }
+    return end;
+  };
+
+  return {
+    publish: (topic, message) =>
+      work.run(async () => carrier.publish(channelOf(topic), toText(topic, message))),
+    subscribe: (topic, listener) => work.run(() => join(topic, listener)),
+    close: () => work.close(() => carrier.close()),
+  };
+}
+
+/** Others may write to the same channel, and what they write is no reason to fail. */
+function parse(text: string): Json | undefined {
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    return undefined;
+  }
+}

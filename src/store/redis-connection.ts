@@ -1,0 +1,184 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import {
+  createClient,
+  type IoredisClient,
+  isIoredis,
+  OWN_BEHAVIOUR,
+  type RedisClient,
+} from './redis-client.ts';
+import type { Script } from './redis-scripts.ts';
+import { placeOf, remoteError, type Trouble, timeoutError, within } from './remote.ts';
+
+/** A client with manners: no call waits for ever, and every failure is a typed error. */
+export class RedisConnection {
+  readonly #client: RedisClient;
+  readonly #owned: boolean;
+  readonly #server: string;
+  readonly #timeout: number;
+  #waiting: Promise<void> | undefined;
+
+  private constructor(client: RedisClient, owned: boolean, server: string, timeout: number) {
+    this.#client = client;
+    this.#owned = owned;
+    this.#server = server;
+    this.#timeout = timeout;
+  }
+
+  /** Connects, or takes a client that is connected already. `timeout` is in milliseconds. */
+  static async open(source: string | RedisClient, timeout: number): Promise<RedisConnection> {
+    if (typeof source !== 'string') return new RedisConnection(source, false, 'Redis', timeout);
+    const server = placeOf('Redis', source);
+    return RedisConnection.#own(await createClient(source, timeout), server, timeout);
+  }
+
+  /** Another connection to the same server, as a listener for messages needs it. */
+  async again(): Promise<RedisConnection> {
+    if (!isIoredis(this.#client)) throw new TypeError('only a client of ioredis is duplicated here');
+    return RedisConnection.#own(this.#client.duplicate(OWN_BEHAVIOUR), this.#server, this.#timeout);
+  }
+
+  static async #own(client: IoredisClient, server: string, timeout: number): Promise<RedisConnection> {
+    // Without a listener ioredis writes to the console; what is wrong reaches every call that waits.
+    client.on('error', () => {});
+    const connection = new RedisConnection(client, true, server, timeout);
+    try {
+      await connection.ready();
+    } catch (error) {
+      connection.close();
+      throw error;
+    }
+    return connection;
+  }
+
+  get client(): RedisClient {
+    return this.#client;
+  }
+
+  /** One command. What only reads is `safe` to ask again where the connection is lost in the middle. */
+  command(name: string, args: string[], safe: boolean): Promise<unknown> {
+    return this.patiently(() => this.#send(name, args), safe);
+  }
+
+  /** A script, by its digest; its text is sent where the server does not know it. */
+  script(
+    { lua, sha }: Script,
+    keys: readonly string[],
+    args: readonly string[],
+    safe = false,
+  ): Promise<unknown> {
+    const rest = [String(keys.length), ...keys, ...args];
+    return this.patiently(async () => {
+      try {
+        return await this.#send('evalsha', [sha, ...rest]);
+      } catch (error) {
+        if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) throw error;
+        return this.#send('eval', [lua, ...rest]);
+      }
+    }, safe);
+  }
+
+  /** Resolves once the server answers. */
+  async ready(deadline: number = performance.now() + this.#timeout): Promise<void> {
+    const client = this.#client;
+    if (!isIoredis(client) || client.status === 'ready') return;
+    this.#waiting ??= untilReady(client).finally(() => {
+      this.#waiting = undefined;
+    });
+    try {
+      await within(this.#waiting, deadline - performance.now(), () => {
+        // A connection that never gets ready may hang half open: the next try gets a new one.
+        if (this.#owned) client.disconnect(true);
+        return lastErrors.get(client) ?? new Error(`not ready within ${this.#timeout / 1000} s`);
+      });
+    } catch (error) {
+      throw remoteError(this.#server, { ...troubleOf(error), undone: true }, error);
+    }
+  }
+
+  /** Ends the client, where it is ours. */
+  close(): void {
+    if (this.#owned) (this.#client as IoredisClient).disconnect();
+  }
+
+  #send(name: string, args: string[]): Promise<unknown> {
+    const client = this.#client;
+    return isIoredis(client) ? client.call(name, ...args) : client.sendCommand([name, ...args]);
+  }
+
+  /** Does what `attempt` does on the client, once it is ready and within the time given to a call. */
+  async patiently<T>(attempt: () => Promise<T>, safe: boolean): Promise<T> {
+    const deadline = performance.now() + this.#timeout;
+    for (let round = 1; ; round++) {
+      await this.ready(deadline);
+      let late = false;
+      try {
+        return await within(attempt(), deadline - performance.now(), () => {
+          late = true;
+          return timeoutError(this.#server, this.#timeout, { undone: safe });
+        });
+      } catch (error) {
+        if (late) {
+          // Nobody knows what a connection that fell silent will still bring: the next call gets a new one.
+          if (this.#owned) (this.#client as IoredisClient).disconnect(true);
+          throw error;
+        }
+        const trouble = troubleOf(error);
+        const again = trouble.code === 'store-unavailable' && (safe || trouble.undone);
+        if (!again || performance.now() >= deadline) throw remoteError(this.#server, trouble, error);
+        await pause(Math.min(5 * round, 100));
+      }
+    }
+  }
+}
+
+const lastErrors = new WeakMap<IoredisClient, Error>();
+
+function untilReady(client: IoredisClient): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const settle = (act: () => void) => {
+      client.off('ready', ready);
+      client.off('end', end);
+      client.off('error', failed);
+      act();
+    };
+    const ready = () => {
+      lastErrors.delete(client);
+      settle(resolve);
+    };
+    const end = () => settle(() => reject(lastErrors.get(client) ?? new Error('the client has been ended')));
+    const failed = (error: Error) => {
+      lastErrors.set(client, error);
+      // Waiting helps against a server that is away, not against one that refuses.
+      if (troubleOf(error).code === 'store-denied') settle(() => reject(error));
+    };
+    client.on('ready', ready);
+    client.on('end', end);
+    client.on('error', failed);
+    if (client.status === 'wait') client.connect().catch(() => {});
+    if (client.status === 'end') end();
+  });
+}
+
+const TROUBLES: readonly (readonly [RegExp, Trouble])[] = [
+  [
+    /^(NOAUTH|WRONGPASS|NOPERM)|invalid password|Authentication required/,
+    { code: 'store-denied', undone: true },
+  ],
+  [/\b(READONLY|MISCONF)\b/, { code: 'store-read-only', undone: true }],
+  [/\bOOM\b/, { code: 'store-full', undone: true }],
+  [
+    /^(LOADING|BUSY|CLUSTERDOWN|TRYAGAIN|MASTERDOWN|NOREPLICAS)\b/,
+    { code: 'store-unavailable', undone: true },
+  ],
+  [/Stream isn't writeable/, { code: 'store-unavailable', undone: true }],
+];
+
+/** What a client's error means. */
+export function troubleOf(error: unknown): Trouble {
+  const { name, message } = error instanceof Error ? error : new Error(String(error));
+  const known = TROUBLES.find(([pattern]) => pattern.test(message));
+  if (known) return known[1];
+  // The names that ioredis and node-redis give to what the server itself answered; all else happened on the way.
+  const answered = /^(ReplyError|ErrorReply|SimpleError|BlobError)$/.test(name);
+  return { code: answered ? 'store-failed' : 'store-unavailable', undone: false };
+}

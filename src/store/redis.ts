@@ -1,0 +1,187 @@
+import { type Duration, seconds } from '../duration.ts';
+import { ValiseError } from '../errors.ts';
+import type { Json } from '../json.ts';
+import { checkKey, toLimit, toMilliseconds, toText } from './check.ts';
+import type { RedisClient } from './redis-client.ts';
+import { RedisConnection } from './redis-connection.ts';
+import { DELETE, LEASE, LIST, PUT, RELEASE, RENEW } from './redis-scripts.ts';
+import { endOfPrefix } from './remote.ts';
+import type { Entry, KeyPage, Lease, PutOptions, Store } from './types.ts';
+import { nextVersion } from './version.ts';
+import { Work } from './work.ts';
+
+export { openRedisBus, type RedisBusOptions } from './bus-redis.ts';
+export type { IoredisClient, NodeRedisClient, RedisClient } from './redis-client.ts';
+
+/** How a Redis store behaves. */
+export interface RedisStoreOptions {
+  /** What all its keys in Redis start with, in braces, so that a Redis Cluster keeps them together; `valise` unless told. */
+  readonly namespace?: string;
+  /** How long a call waits, also for a server that is away, before it fails with `store-unavailable`; 10 s unless told. */
+  readonly timeout?: Duration;
+}
+
+/**
+ * Opens a store on Redis or Valkey: `redis://user:password@host:6379/0`, `rediss://…` over TLS, or a client of your own
+ * (ioredis 5 or 6, also a Cluster; node-redis), which stays yours to close. Needs Redis 5 or later.
+ *
+ * A Redis Cluster keeps one namespace on one shard. A server that loses data when it restarts loses Valise's too:
+ * turn persistence on where that matters.
+ *
+ * @example
+ * ```ts
+ * import { openRedisStore } from 'mcp-valise/store/redis';
+ *
+ * const store = await openRedisStore('redis://127.0.0.1:6379');
+ * await store.put('cart/7', { items: ['tea'] }, { ttl: 3600 });
+ * ```
+ */
+export async function openRedisStore(
+  source: string | RedisClient,
+  options: RedisStoreOptions = {},
+): Promise<Store> {
+  const { namespace = 'valise', timeout = 10 } = options;
+  if (!/^[^{}]{1,200}$/.test(namespace)) {
+    throw new ValiseError('store-bad-namespace', `${JSON.stringify(namespace)} cannot be a namespace.`, {
+      next: 'Use 1 to 200 characters without braces.',
+    });
+  }
+  return new RedisStore(await RedisConnection.open(source, seconds(timeout) * 1000), namespace);
+}
+
+/** How many keys one script looks at: it keeps everyone else waiting while it runs. */
+const BATCH = 1000;
+
+class RedisStore implements Store {
+  readonly #connection: RedisConnection;
+  readonly #work = new Work();
+  readonly #entry: string;
+  readonly #lease: string;
+  readonly #keys: string;
+  readonly #ends: string;
+  readonly #fence: string;
+
+  constructor(connection: RedisConnection, namespace: string) {
+    this.#connection = connection;
+    this.#entry = `{${namespace}}:entry:`;
+    this.#lease = `{${namespace}}:lease:`;
+    this.#keys = `{${namespace}}:keys`;
+    this.#ends = `{${namespace}}:ends`;
+    this.#fence = `{${namespace}}:fence`;
+  }
+
+  get(key: string): Promise<Entry | undefined> {
+    return this.#work.run(async () => {
+      checkKey(key);
+      const text = await this.#connection.command('get', [this.#entry + key], true);
+      return typeof text === 'string' ? toEntry(key, text) : undefined;
+    });
+  }
+
+  put(key: string, value: Json, { ttl, ifVersion, ifAbsent }: PutOptions = {}): Promise<string | undefined> {
+    return this.#work.run(async () => {
+      checkKey(key);
+      const json = toText(key, value);
+      const life = ttl === undefined ? '' : String(toMilliseconds(ttl));
+      if (ifVersion !== undefined && (ifAbsent || !isVersion(ifVersion))) return undefined;
+      const condition = ifAbsent ? 'absent' : ifVersion === undefined ? '' : `${ifVersion} `;
+      const version = nextVersion();
+      const keys = [this.#entry + key, this.#keys, this.#ends];
+      const written = await this.#connection.script(PUT, keys, [key, `${version} `, json, life, condition]);
+      return Number(written) === 1 ? version : undefined;
+    });
+  }
+
+  delete(key: string, { ifVersion }: { readonly ifVersion?: string } = {}): Promise<boolean> {
+    return this.#work.run(async () => {
+      checkKey(key);
+      if (ifVersion !== undefined && !isVersion(ifVersion)) return false;
+      const condition = ifVersion === undefined ? '' : `${ifVersion} `;
+      const keys = [this.#entry + key, this.#keys, this.#ends];
+      return Number(await this.#connection.script(DELETE, keys, [key, condition])) === 1;
+    });
+  }
+
+  list(
+    prefix: string,
+    options: { readonly cursor?: string; readonly limit?: number } = {},
+  ): Promise<KeyPage> {
+    return this.#work.run(async () => {
+      const limit = toLimit(options.limit);
+      const end = endOfPrefix(prefix);
+      const to = end === undefined ? '+' : `(${end}`;
+      let from = startOf(prefix, options.cursor);
+      const keys: string[] = [];
+      for (;;) {
+        // One more than asked for says whether there is another page.
+        const count = Math.min(limit - keys.length + 1, BATCH);
+        const args = [from, to, String(count)];
+        const answer = await this.#connection.script(LIST, [this.#entry, this.#keys], args, true);
+        const [last, ...living] = answer as [string, ...string[]];
+        keys.push(...living);
+        if (keys.length > limit) return { keys: keys.slice(0, limit), cursor: keys[limit - 1] as string };
+        if (last === '') return { keys };
+        from = `(${last}`;
+      }
+    });
+  }
+
+  lease(key: string, ttl: number): Promise<Lease | undefined> {
+    return this.#work.run(async () => {
+      checkKey(key);
+      const name = this.#lease + key;
+      const life = String(toMilliseconds(ttl));
+      const fence = Number(await this.#connection.script(LEASE, [name, this.#fence], [life]));
+      return fence === 0 ? undefined : this.#held(name, fence);
+    });
+  }
+
+  close(): Promise<void> {
+    return this.#work.close(() => this.#connection.close());
+  }
+
+  #held(name: string, fence: number): Lease {
+    return {
+      fence,
+      renew: (ttl) =>
+        this.#work.run(async () => {
+          const args = [String(fence), String(toMilliseconds(ttl))];
+          return Number(await this.#connection.script(RENEW, [name], args)) === 1;
+        }),
+      release: async () => {
+        // A lease that cannot be given back ends by itself: no reason to fail what was done under it.
+        await this.#work
+          .run(() => this.#connection.script(RELEASE, [name], [String(fence)], true))
+          .catch(() => {});
+      },
+    };
+  }
+}
+
+/** Only a text without spaces can be a version; the scripts rely on the space behind it. */
+function isVersion(version: string): boolean {
+  return version !== '' && !version.includes(' ');
+}
+
+function startOf(prefix: string, cursor: string | undefined): string {
+  // In the order of bytes, which is not that of JavaScript's texts.
+  const goesOn = cursor !== undefined && Buffer.compare(Buffer.from(cursor), Buffer.from(prefix)) >= 0;
+  return goesOn ? `(${cursor}` : prefix === '' ? '-' : `[${prefix}`;
+}
+
+function toEntry(key: string, text: string): Entry {
+  const first = text.indexOf(' ');
+  const second = text.indexOf(' ', first + 1);
+  try {
+    if (first < 1 || second < 0) throw new SyntaxError('no version');
+    const value = JSON.parse(text.slice(second + 1)) as Json;
+    const version = text.slice(0, first);
+    const expiresAt = Number(text.slice(first + 1, second));
+    return expiresAt === 0 ? { value, version } : { value, version, expiresAt };
+  } catch (cause) {
+    throw new ValiseError('store-corrupt', `The entry ${JSON.stringify(key)} is not what Valise wrote.`, {
+      next: 'Give Valise a namespace that nothing else writes to.',
+      cause,
+    });
+  }
+}
