@@ -92,7 +92,7 @@ describe('instrument', () => {
 
   it.each([
     ['v1', () => new StreamableHTTPServerTransport({ sessionIdGenerator: undefined })],
-    ['v2', () => new NodeStreamableHTTPServerTransport({ sessionIdGenerator: undefined })],
+    ['v2', () => new NodeStreamableHTTPServerTransport({})],
   ])('goes through the accessors of the %s HTTP server transport', (_major, make) => {
     const transport = make() as unknown as TransportLike & { _webStandardTransport: TransportLike };
     const seen: unknown[] = [];
