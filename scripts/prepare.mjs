@@ -7,23 +7,35 @@ import {
   readdirSync,
   readFileSync,
   readlinkSync,
+  realpathSync,
   renameSync,
   rmSync,
   statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
+import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { must, root, say } from './steps.mjs';
 
 const INPUTS = ['package.json', 'tsconfig.json', 'tsdown.config.ts', 'src', 'examples'];
 
-/** Installs the dependencies unless node_modules holds exactly what package-lock.json names. */
+/**
+ * Installs the dependencies unless node_modules holds exactly what package-lock.json names. `npm install`, which keeps to
+ * the lock file too, rather than `npm ci`: that one refuses a lock file without the optional packages of other systems.
+ */
 export async function install() {
   const difference = notInstalled();
   if (difference === undefined) return;
-  say(`${difference}: installing`);
-  await must('npm ci', 'npm', ['ci', '--include=dev', '--no-audit', '--no-fund']);
+  say(`${difference}: installing, which may take two minutes where better-sqlite3 has to be compiled`);
+  const args = ['install', '--no-save', '--include=dev', '--no-audit', '--no-fund'];
+  await must('npm install', 'npm', args, { env: { ...process.env, ...headers() } });
+}
+
+/** Where Node's headers are beside it, native packages are compiled against those, with no download. */
+function headers() {
+  const prefix = dirname(dirname(realpathSync(process.execPath)));
+  return existsSync(`${prefix}/include/node/node.h`) ? { npm_config_nodedir: prefix } : {};
 }
 
 /**
