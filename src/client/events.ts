@@ -1,0 +1,11 @@
+import type { Events } from '../events.ts';
+import type { JarEvents } from './jar/types.ts';
+
+/** What a client's Valise tells; nothing in it is secret. */
+export interface ClientEvents extends JarEvents {
+  /** Something works, but not as well or not as safely as it could; `next` says what to do about it. */
+  warning: { readonly what: string; readonly next: string };
+}
+
+/** Event source of a client's Valise. */
+export type ClientEventSource = Events<ClientEvents>;
