@@ -2,25 +2,55 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import * as wire from '../../src/wire/index.ts';
 
+/** All that a vector may bring; each `do` takes its own part. */
+interface Input {
+  readonly do: string;
+  readonly era: wire.Era;
+  readonly meta: unknown;
+  readonly results: readonly unknown[];
+  readonly state: wire.State;
+  readonly attributes: wire.StateAttributes;
+  readonly value: unknown;
+  readonly scope: string;
+  readonly method: string;
+  readonly params?: wire.Params;
+  readonly families: wire.Families;
+  readonly capabilities: unknown;
+  readonly request: wire.Request;
+  readonly response: wire.ResultResponse & wire.ErrorResponse;
+  readonly message: { readonly dependent_requests?: unknown };
+  readonly answers: readonly wire.Answer[] & { readonly [key: string]: wire.Result };
+  readonly result: wire.Result;
+  readonly session: wire.SessionMeta;
+  readonly error: unknown;
+  readonly sent?: boolean;
+  readonly kind: string;
+  readonly sessionId: string;
+  readonly position: wire.ListenPosition;
+  readonly notification: wire.Notification;
+  readonly tool: unknown;
+  readonly version: string;
+}
+
 /** One entry of spec/vectors/*.json. */
 interface Vector {
   readonly id: string;
   readonly rows: readonly string[];
   readonly title: string;
-  readonly input: Record<string, never> & { readonly do: string };
+  readonly input: Input;
   readonly expect: unknown;
 }
 
 const folder = new URL('../../spec/vectors/', import.meta.url);
 
 /** What each `do` means, in pure functions. */
-const run: Record<string, (input: Vector['input']) => unknown> = {
+const run: Record<string, (input: Input) => unknown> = {
   // Jar
   'read-state': ({ meta }) => wire.readState(meta),
   'write-state': ({ era, state }) => wire.writeState(era, state),
   carry: ({ era, results }) => {
     let held: wire.State = {};
-    for (const meta of results as unknown[]) {
+    for (const meta of results) {
       const update = wire.readState(meta);
       held = {
         session: wire.applyState(held.session, update.session),
@@ -45,7 +75,7 @@ const run: Record<string, (input: Vector['input']) => unknown> = {
   dependent: ({ message, answers }) => {
     const asked = wire.readDependentRequests(message);
     if (!asked || wire.isProblem(asked)) return asked;
-    expect(wire.dependentRequests(asked).dependent_requests).toEqual(message['dependent_requests']);
+    expect(wire.dependentRequests(asked).dependent_requests).toEqual(message.dependent_requests);
     const retry = wire.dependentResponses(asked, answers);
     expect(wire.readDependentResponses(retry)).toEqual(retry.dependent_responses);
     return retry;
@@ -65,24 +95,24 @@ const run: Record<string, (input: Vector['input']) => unknown> = {
   'read-input-given': ({ params }) => wire.readInputGiven(params),
   // Sessions
   create: ({ request, response }) => {
-    const { method, params } = request as wire.Request;
-    const session = wire.readSessionResult(response['result']);
+    const { method, params } = request;
+    const session = wire.readSessionResult(response.result);
     expect(wire.readCreateParams(params)).toEqual({});
     expect({ jsonrpc: '2.0', id: 1, method: wire.NAMES.legacy.method.create }).toEqual(request);
-    expect(wire.sessionResult('legacy', session as wire.SessionMeta)).toEqual(response['result']);
+    expect(wire.sessionResult('legacy', session as wire.SessionMeta)).toEqual(response.result);
     return { verb: wire.sessionMethod(method)?.verb, session };
   },
   use: ({ request, response }) => {
-    const sent = wire.readSession(request['params']['_meta']);
-    const received = wire.readSession(response['result']['_meta']);
-    expect(wire.writeSession('legacy', sent as wire.SessionMeta)).toEqual(request['params']['_meta']);
-    expect(wire.writeSession('legacy', received as wire.SessionMeta)).toEqual(response['result']['_meta']);
+    const sent = wire.readSession(request.params?._meta);
+    const received = wire.readSession(response.result._meta);
+    expect(wire.writeSession('legacy', sent as wire.SessionMeta)).toEqual(request.params?._meta);
+    expect(wire.writeSession('legacy', received as wire.SessionMeta)).toEqual(response.result._meta);
     return { sent, received };
   },
   missing: ({ request, response }) => {
-    const sent = wire.readSession(request['params']['_meta']) as wire.SessionMeta;
-    expect(wire.sessionNotFound('legacy', sent.sessionId)).toEqual(response['error']);
-    return { sent, error: wire.readSessionError(response['error'], { sent: true }) };
+    const sent = wire.readSession(request.params?._meta) as wire.SessionMeta;
+    expect(wire.sessionNotFound('legacy', sent.sessionId)).toEqual(response.error);
+    return { sent, error: wire.readSessionError(response.error, { sent: true }) };
   },
   'read-create': ({ params }) => wire.readCreateParams(params),
   'read-session': ({ meta }) => {

@@ -1,0 +1,130 @@
+import { describe, expect, it } from 'vitest';
+import {
+  isProblem,
+  isSessionId,
+  isShallow,
+  MAX_DEPTH,
+  MAX_NAMES,
+  MAX_QUESTIONS,
+  MAX_SESSION_ID,
+  mergeCapabilities,
+  methodPath,
+  NAMES,
+  readAttributes,
+  readDependentRequests,
+  readInputRequired,
+  readListenParams,
+  readListResult,
+  readState,
+} from '../../src/wire/index.ts';
+
+const KEY = NAMES.legacy.state.session;
+
+describe('hostile state', () => {
+  it('a name such as __proto__ is a name, and changes no prototype', () => {
+    const { session } = readState(
+      JSON.parse(`{"${KEY}":{"__proto__":{"admin":true},"constructor":1,"a":2}}`),
+    );
+    expect(Object.keys(session!)).toEqual(['__proto__', 'constructor', 'a']);
+    expect(Object.getPrototypeOf(session)).toBeNull();
+    expect(Object.values(session!)[0]).toEqual({ admin: true });
+    expect(session!['admin']).toBeUndefined();
+    expect(session!['toString']).toBeUndefined();
+  });
+
+  it('more names than anyone needs are not read at all', () => {
+    const many = Object.fromEntries(
+      Array.from({ length: MAX_NAMES + 1 }, (_, index) => [`n${index}`, index]),
+    );
+    expect(readState({ [KEY]: many, [NAMES.legacy.state.server]: { a: 1 } })).toEqual({
+      server: { a: 1 },
+      problems: [{ problem: 'too-many', where: KEY, scope: 'session' }],
+    });
+  });
+
+  it('nesting beyond what JSON.stringify can write is refused without running out of stack', () => {
+    const deep = JSON.parse(`${'['.repeat(100_000)}${']'.repeat(100_000)}`);
+    expect(isShallow(deep)).toBe(false);
+    expect(readState({ [KEY]: { deep } }).problems).toEqual([
+      { problem: 'too-deep', where: KEY, scope: 'session', name: 'deep' },
+    ]);
+  });
+
+  it('nesting up to the limit passes', () => {
+    const at = (levels: number) => JSON.parse(`${'['.repeat(levels)}${']'.repeat(levels)}`);
+    expect(isShallow(at(MAX_DEPTH))).toBe(true);
+    expect(isShallow(at(MAX_DEPTH + 1))).toBe(false);
+  });
+
+  it('a value that contains itself, as an in-memory transport could bring it, is refused', () => {
+    const loop: Record<string, unknown> = {};
+    loop['loop'] = loop;
+    expect(readState({ [KEY]: { loop } }).session).toBeUndefined();
+  });
+
+  it('attributes of names such as __proto__ stay attributes of that name', () => {
+    const { session } = readAttributes(
+      JSON.parse(`{"${NAMES.legacy.state.attributes}":{"session":{"__proto__":{"max-age":5}}}}`),
+    );
+    expect(Object.entries(session!)).toEqual([['__proto__', { maxAge: 5 }]]);
+  });
+});
+
+describe('hostile sizes', () => {
+  it('[S-16] a session id longer than a header likes is none', () => {
+    expect(isSessionId('a'.repeat(MAX_SESSION_ID))).toBe(true);
+    expect(isSessionId('a'.repeat(MAX_SESSION_ID + 1))).toBe(false);
+  });
+
+  it('rounds, pages and filters beyond their limits are problems', () => {
+    const requests = Array.from({ length: MAX_QUESTIONS + 1 }, () => ({ method: 'ping' }));
+    expect(isProblem(readDependentRequests({ dependent_requests: { requests } }))).toBe(true);
+    expect(
+      isProblem(readInputRequired({ resultType: 'input_required', inputRequests: { ...requests } })),
+    ).toBe(true);
+    expect(isProblem(readListResult({ sessions: Array.from({ length: 10_001 }) }))).toBe(true);
+    expect(
+      isProblem(
+        readListenParams({ _meta: { [NAMES.legacy.listen]: { resources: Array(1001).fill('file:///a') } } }),
+      ),
+    ).toBe(true);
+  });
+});
+
+describe('hostile names', () => {
+  it('a method named like something every object has is a method without a target', () => {
+    expect(methodPath('constructor', { name: 'x' })).toBe('constructor');
+    expect(methodPath('__proto__', { name: 'x' })).toBe('__proto__');
+  });
+
+  it('a question keyed "problem" is a question', () => {
+    const round = readInputRequired({
+      resultType: 'input_required',
+      inputRequests: { problem: { method: 'elicitation/create' } },
+    });
+    expect(isProblem(round)).toBe(false);
+    expect(round).toEqual({ inputRequests: { problem: { method: 'elicitation/create' } } });
+  });
+
+  it('capabilities of an author stay as they are', () => {
+    const own = {
+      extensions: { 'dev.valise/rounds': { carriers: ['state'] }, 'com.example/x': {} },
+      tools: {},
+    };
+    const fragment = {
+      extensions: { 'dev.valise/rounds': { carriers: [] }, 'dev.valise/state': {} },
+      state: {},
+    };
+    expect(mergeCapabilities(own, fragment)).toEqual({
+      extensions: {
+        'dev.valise/rounds': { carriers: ['state'] },
+        'com.example/x': {},
+        'dev.valise/state': {},
+      },
+      tools: {},
+      state: {},
+    });
+    expect(own.extensions).not.toHaveProperty('dev.valise/state');
+    expect(mergeCapabilities(undefined, fragment)).toEqual(fragment);
+  });
+});
