@@ -5,7 +5,7 @@ import { checkKey, toLimit, toMilliseconds, toText } from './check.ts';
 import type { RedisClient } from './redis-client.ts';
 import { RedisConnection } from './redis-connection.ts';
 import { DELETE, LEASE, LIST, PUT, RELEASE, RENEW } from './redis-scripts.ts';
-import { endOfPrefix } from './remote.ts';
+import { endOfPrefix, isVersion } from './remote.ts';
 import type { Entry, KeyPage, Lease, PutOptions, Store } from './types.ts';
 import { nextVersion } from './version.ts';
 import { Work } from './work.ts';
@@ -156,11 +156,6 @@ class RedisStore implements Store {
       },
     };
   }
-}
-
-/** Only a text without spaces can be a version; the scripts rely on the space behind it. */
-function isVersion(version: string): boolean {
-  return version !== '' && !version.includes(' ');
 }
 
 function startOf(prefix: string, cursor: string | undefined): string {

@@ -37,11 +37,13 @@ export function timeoutError(server: string, ms: number, { undone }: { undone: b
  */
 export function placeOf(kind: string, url: string): string {
   try {
-    const { host } = new URL(url);
+    const { host, username, password } = new URL(url);
+    // The clients decode these too, and would quote them in full where they cannot.
+    decodeURIComponent(username + password);
     return host === '' ? kind : `${kind} at ${host}`;
   } catch {
     throw new ValiseError('store-bad-url', `This is not a URL of ${kind}.`, {
-      next: 'Write it like redis://user:password@host:6379/0 or postgres://user:password@host:5432/database.',
+      next: 'Write it like redis://user:password@host:6379/0 or postgres://user:password@host:5432/database, odd characters as %XX.',
     });
   }
 }
@@ -81,6 +83,11 @@ export function endOfPrefix(prefix: string): string | undefined {
     return points.join('') + String.fromCodePoint(next);
   }
   return undefined;
+}
+
+/** Whether a text can be a version at all: what cannot was never given to anyone, and no server need be asked. */
+export function isVersion(text: string): boolean {
+  return /^[\w.-]{1,100}$/.test(text);
 }
 
 function messageOf(cause: unknown): string {

@@ -1,0 +1,62 @@
+import { randomBytes } from 'node:crypto';
+
+/** PostgreSQL carries less than 8,000 bytes in one notification; the rest is for the head of a part. */
+const PART_BYTES = 7900;
+/** What one message may be cut into: some 25 MB, so that nobody can fill our memory with the beginnings of messages. */
+const MAX_PARTS = 10_000;
+
+/** Cuts a text into parts that each fit into one notification: `=text`, or `+id index count text` where there are many. */
+export function split(text: string): string[] {
+  if (text.length < PART_BYTES && Buffer.byteLength(text) < PART_BYTES) return [`=${text}`];
+  const ascii = Buffer.byteLength(text) === text.length;
+  // A UTF-16 unit takes at most three bytes.
+  const size = Math.floor((PART_BYTES - 64) / (ascii ? 1 : 3));
+  const pieces: string[] = [];
+  for (let at = 0; at < text.length; ) {
+    let end = Math.min(at + size, text.length);
+    // Not between the two halves of a character.
+    if (isHighSurrogate(text.charCodeAt(end - 1)) && end < text.length) end--;
+    pieces.push(text.slice(at, end));
+    at = end;
+  }
+  const id = randomBytes(9).toString('base64url');
+  return pieces.map((piece, index) => `+${id} ${index} ${pieces.length} ${piece}`);
+}
+
+const HEAD = /^\+([\w-]{12}) (\d{1,5}) (\d{1,5}) /;
+
+/** Puts the parts together again. The parts of one message come one after another on their channel. */
+export class Assembly {
+  readonly #open = new Map<
+    string,
+    { readonly id: string; readonly count: number; readonly pieces: string[] }
+  >();
+  readonly #hear: (channel: string, text: string) => void;
+
+  constructor(hear: (channel: string, text: string) => void) {
+    this.#hear = hear;
+  }
+
+  add(channel: string, payload: string): void {
+    if (payload.startsWith('=')) {
+      this.#hear(channel, payload.slice(1));
+      return;
+    }
+    const head = HEAD.exec(payload);
+    if (!head) return;
+    const [start, id, index, count] = head as unknown as [string, string, string, string];
+    let message = this.#open.get(channel);
+    if (Number(index) === 0 && Number(count) <= MAX_PARTS) {
+      this.#open.set(channel, (message = { id, count: Number(count), pieces: [] }));
+    }
+    if (message?.id !== id || message.pieces.length !== Number(index)) return;
+    message.pieces.push(payload.slice(start.length));
+    if (message.pieces.length < message.count) return;
+    this.#open.delete(channel);
+    this.#hear(channel, message.pieces.join(''));
+  }
+}
+
+function isHighSurrogate(unit: number): boolean {
+  return unit >= 0xd800 && unit < 0xdc00;
+}

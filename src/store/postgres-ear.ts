@@ -1,0 +1,109 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { PostgresClient, PostgresConnection } from './postgres-connection.ts';
+
+/** A connection that listens, and comes back where it is lost. */
+export interface Ear {
+  listen(channel: string): Promise<void>;
+  unlisten(channel: string): Promise<void>;
+  close(): void;
+}
+
+/** A silent connection may be a dead one: it is asked now and then. */
+const PULSE_MS = 30_000;
+
+/** Opens an ear on the connection; channels are plain names. */
+export function openEar(
+  connection: PostgresConnection,
+  hear: (channel: string, payload: string) => void,
+): Ear {
+  const channels = new Set<string>();
+  let session: Promise<Session> | undefined;
+  let closed = false;
+
+  const tell = (client: PostgresClient, text: string) => connection.ask(client, { text });
+
+  const connect = async (): Promise<Session> => {
+    const client = await connection.checkout();
+    let live = true;
+    const lose = () => {
+      if (!live) return;
+      live = false;
+      session = undefined;
+      client.release(true);
+      if (!closed) void comeBack();
+    };
+    client.on('error', lose);
+    client.on('end', lose);
+    client.on('notification', ({ channel, payload = '' }) => {
+      if (live) hear(channel, payload);
+    });
+    try {
+      if (closed) throw new Error('closed');
+      if (channels.size > 0) await tell(client, [...channels].map((name) => `LISTEN ${name}`).join('; '));
+    } catch (error) {
+      lose();
+      throw error;
+    }
+    return { client, lose };
+  };
+
+  const current = (): Promise<Session> => {
+    if (session) return session;
+    const next = connect();
+    next.catch(() => {
+      if (session === next) session = undefined;
+    });
+    session = next;
+    return next;
+  };
+
+  /** Until the server is back, however long it takes. */
+  const comeBack = async () => {
+    while (!closed && channels.size > 0) {
+      const back = await current().then(
+        () => true,
+        () => false,
+      );
+      if (back) return;
+      await pause(200);
+    }
+  };
+
+  const pulse = setInterval(async () => {
+    const now = await session?.catch(() => undefined);
+    if (now) await tell(now.client, 'SELECT 1').catch(now.lose);
+  }, PULSE_MS);
+  pulse.unref();
+
+  return {
+    async listen(channel) {
+      channels.add(channel);
+      const { client, lose } = await current();
+      await tell(client, `LISTEN ${channel}`).catch(async () => {
+        // Lost in the middle: the next session listens to all channels from its start.
+        lose();
+        await current();
+      });
+    },
+    async unlisten(channel) {
+      channels.delete(channel);
+      const now = await session?.catch(() => undefined);
+      // Where this fails the connection is lost, and the next one will not listen for it.
+      if (now && !channels.has(channel)) await tell(now.client, `UNLISTEN ${channel}`).catch(() => {});
+    },
+    close() {
+      closed = true;
+      clearInterval(pulse);
+      void session?.then(
+        ({ lose }) => lose(),
+        () => {},
+      );
+    },
+  };
+}
+
+interface Session {
+  readonly client: PostgresClient;
+  /** Gives the connection up. */
+  lose(): void;
+}
