@@ -1,0 +1,16 @@
+/**
+ * Where Valise keeps things: one small contract, drivers for memory, files, SQLite, Redis, PostgreSQL and the system's keychain,
+ * and a bus to tell other instances.
+ *
+ * @module
+ */
+export type { Duration } from '../duration.ts';
+export { ValiseError, type ValiseErrorOptions } from '../errors.ts';
+export type { Json, JsonObject } from '../json.ts';
+export { memoryBus } from './bus.ts';
+export { fileStore, type LocalStoreOptions } from './file.ts';
+export { memoryStore } from './memory.ts';
+export { namespaced } from './namespace.ts';
+export { type OpenBusOptions, type OpenStoreOptions, openBus, openStore } from './open.ts';
+export { reseal, sealedStore } from './sealed.ts';
+export type { Bus, Entry, KeyPage, Lease, PutOptions, Store } from './types.ts';

@@ -1,0 +1,154 @@
+import { fileURLToPath } from 'node:url';
+import type { Duration } from '../duration.ts';
+import { ValiseError } from '../errors.ts';
+import type { Keyring } from '../seal/index.ts';
+import { memoryBus } from './bus.ts';
+import { plainFileStore } from './file.ts';
+import { memoryStore } from './memory.ts';
+import { namespaced } from './namespace.ts';
+import { openSealed, refuseSealed } from './sealed.ts';
+import type { Bus, Store } from './types.ts';
+
+/** How a store is opened. */
+export interface OpenStoreOptions {
+  /** Seals values at rest with this keyring (or its text); see `sealedStore`. For `keychain:`, where there is no keychain, the file that takes its place. */
+  readonly keys?: Keyring | string | undefined;
+  /** Keeps to keys that start with this, and leaves it out of them. */
+  readonly prefix?: string | undefined;
+  /** Redis and PostgreSQL: how long a call waits for a server that is away. */
+  readonly timeout?: Duration | undefined;
+}
+
+/** How a bus is opened. */
+export interface OpenBusOptions {
+  /** Redis and PostgreSQL: how long a call waits for a server that is away. */
+  readonly timeout?: Duration | undefined;
+}
+
+const KNOWN =
+  'Use memory:, file:PATH, sqlite:PATH, redis://HOST:PORT, postgres://HOST:PORT/DATABASE or keychain:SERVICE.';
+
+/**
+ * Opens the store that a URL names. What is not there yet is made; what is there is checked.
+ *
+ * | URL | store |
+ * |---|---|
+ * | `memory:` | this process's memory |
+ * | `file:PATH` | one JSON file |
+ * | `sqlite:PATH` | an SQLite database, the embedded default |
+ * | `redis://…`, `rediss://…` | Redis or Valkey |
+ * | `postgres://…`, `postgresql://…` | PostgreSQL |
+ * | `keychain:SERVICE` | the system's keychain, for secrets |
+ *
+ * @example
+ * ```ts
+ * const store = await openStore('sqlite:~/.valise/state.db', { keys: process.env.VALISE_KEYS });
+ * ```
+ */
+export async function openStore(url: string, options: OpenStoreOptions = {}): Promise<Store> {
+  const { keys, prefix = '' } = options;
+  const { scheme, rest } = split(url);
+  if (scheme === 'keychain') {
+    const { keychainStore } = await import('./keychain.ts');
+    return namespaced(await keychainStore(rest, { keys }), prefix);
+  }
+  const store = namespaced(await openPlain(url, scheme, rest, options), prefix);
+  return keys === undefined ? refuseSealed(store, nameOf(scheme, rest)) : openSealed(store, keys, prefix);
+}
+
+/**
+ * Opens the bus that a URL names: `memory:` (or `memory:NAME`, which all of that name in this process share), `redis://…`, `rediss://…`,
+ * `postgres://…` or `postgresql://…`.
+ *
+ * @example
+ * ```ts
+ * const bus = await openBus('redis://127.0.0.1:6379');
+ * ```
+ */
+export async function openBus(url: string, options: OpenBusOptions = {}): Promise<Bus> {
+  const { scheme, rest } = split(url);
+  switch (scheme) {
+    case 'memory':
+      return memoryBus(rest === '' ? undefined : rest);
+    case 'redis':
+    case 'rediss': {
+      const { openRedisBus } = await import('./bus-redis.ts');
+      return openRedisBus(url, given(options));
+    }
+    case 'postgres':
+    case 'postgresql': {
+      const { openPostgresBus } = await import('./bus-postgres.ts');
+      return openPostgresBus(url, given(options));
+    }
+    default:
+      throw badUrlError(`There is no bus on ${scheme}:.`, 'Use memory:, redis:// or postgres://.');
+  }
+}
+
+async function openPlain(
+  url: string,
+  scheme: string,
+  rest: string,
+  options: OpenStoreOptions,
+): Promise<Store> {
+  switch (scheme) {
+    case 'memory':
+      return memoryStore();
+    case 'file':
+      return plainFileStore(toPath(scheme, rest));
+    case 'sqlite': {
+      const { plainSqliteStore } = await import('./sqlite.ts');
+      return plainSqliteStore(toPath(scheme, rest));
+    }
+    case 'redis':
+    case 'rediss': {
+      const { openRedisStore } = await import('./redis.ts');
+      return openRedisStore(url, given(options));
+    }
+    case 'postgres':
+    case 'postgresql': {
+      const { openPostgresStore } = await import('./postgres.ts');
+      return openPostgresStore(url, given(options));
+    }
+    default:
+      throw badUrlError(`${JSON.stringify(`${scheme}:`)} names no kind of store.`, KNOWN);
+  }
+}
+
+function split(url: string): { scheme: string; rest: string } {
+  const match = typeof url === 'string' ? /^([a-z][a-z0-9+.-]*):(.*)$/is.exec(url) : null;
+  // The URL itself stays out of the message: it may hold a password.
+  if (!match) throw badUrlError('What was given is not the URL of a store.', KNOWN);
+  return { scheme: (match[1] as string).toLowerCase(), rest: match[2] as string };
+}
+
+/** The path in `file:state.json`, `sqlite:~/state.db` or `file:///var/state.json`. */
+function toPath(scheme: string, rest: string): string {
+  if (rest === '')
+    throw badUrlError(
+      `${scheme}: lacks a path.`,
+      `Write it like ${scheme}:./state or ${scheme}:~/.valise/state.`,
+    );
+  if (!rest.startsWith('//')) return rest;
+  try {
+    return fileURLToPath(`file:${rest}`);
+  } catch (error) {
+    throw badUrlError(
+      `${scheme}:${rest} is not the URL of a file.`,
+      `Write it like ${scheme}:///var/state.`,
+      error,
+    );
+  }
+}
+
+function nameOf(scheme: string, rest: string): string {
+  return scheme === 'file' || scheme === 'sqlite' ? rest : `The store on ${scheme}:`;
+}
+
+function given({ timeout }: OpenBusOptions): { timeout?: Duration } {
+  return timeout === undefined ? {} : { timeout };
+}
+
+function badUrlError(message: string, next: string, cause?: unknown): ValiseError {
+  return new ValiseError('store-bad-url', message, { next, cause });
+}

@@ -1,0 +1,109 @@
+import { accessSync, constants, mkdirSync, realpathSync, renameSync, type Stats, statSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { basename, dirname, join, resolve } from 'node:path';
+import { ValiseError } from '../errors.ts';
+import { errnoOf, fsError, readOnlyError } from './fs-error.ts';
+
+/**
+ * Finds where a file of secrets really is and makes sure that its owner alone can read it:
+ * its folder is made (0700) where it is missing, and what others could read or replace is refused with the command that mends it.
+ */
+export function privateFile(path: string): string {
+  const wanted = resolve(path.startsWith('~/') ? join(homedir(), path.slice(2)) : path);
+  const folder = privateFolder(dirname(wanted));
+  // A link is followed once and for all: replacing the file must not replace the link.
+  const file = realPath(wanted) ?? join(folder, basename(wanted));
+  const stats = statOf(file);
+  if (stats === undefined) return file;
+  if (!stats.isFile()) {
+    throw new ValiseError('store-unreadable', `${file} is not a file.`, { next: 'Give the path of a file.' });
+  }
+  if (process.platform !== 'win32' && (stats.mode & 0o077) !== 0) {
+    throw new ValiseError(
+      'store-insecure',
+      `${file} can be read or written by others (mode ${octal(stats)}).`,
+      {
+        next: `Run: chmod 600 ${quoted(file)}`,
+      },
+    );
+  }
+  return file;
+}
+
+/** Gives a file that cannot be understood another name, so that nothing overwrites it; the new name. */
+export function setAside(file: string, suffixes: readonly string[] = ['']): string {
+  const stamp = new Date().toISOString().replace(/[-:]|\.\d+/g, '');
+  let aside = `${file}.corrupt-${stamp}`;
+  for (let more = 2; statOf(aside) !== undefined; more++) aside = `${file}.corrupt-${stamp}-${more}`;
+  for (const suffix of suffixes) {
+    try {
+      renameSync(file + suffix, aside + suffix);
+    } catch (error) {
+      if (errnoOf(error) !== 'ENOENT') throw fsError(error, file, 'write');
+    }
+  }
+  return aside;
+}
+
+/** The error for a file that had to be set aside. */
+export function corruptError(file: string, aside: string, why: string, cause?: unknown): ValiseError {
+  return new ValiseError('store-corrupt', `${file} is damaged (${why}) and is now kept as ${aside}.`, {
+    next: 'Put a good copy in its place, or open the store again to start empty.',
+    cause,
+  });
+}
+
+/** The error for a file that is somebody else's; it is left as it is. */
+export function foreignError(file: string, why: string): ValiseError {
+  return new ValiseError('store-foreign', `${file} is not a store of this version of Valise (${why}).`, {
+    next: 'Choose another file; this one has been left as it is.',
+  });
+}
+
+function privateFolder(folder: string): string {
+  try {
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    accessSync(folder, constants.W_OK | constants.X_OK);
+  } catch (error) {
+    const errno = errnoOf(error);
+    if (errno === 'EACCES' || errno === 'EPERM' || errno === 'EROFS') throw readOnlyError(folder, error);
+    throw fsError(error, folder, 'write');
+  }
+  const stats = statSync(folder);
+  // In a sticky folder, such as /tmp, only the owner of a file may replace it.
+  if (process.platform !== 'win32' && (stats.mode & 0o1002) === 0o002) {
+    throw new ValiseError(
+      'store-insecure',
+      `Everybody may replace files in ${folder} (mode ${octal(stats)}).`,
+      {
+        next: `Run: chmod o-w ${quoted(folder)}`,
+      },
+    );
+  }
+  return realpathSync(folder);
+}
+
+function realPath(path: string): string | undefined {
+  try {
+    return realpathSync(path);
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return undefined;
+    throw fsError(error, path, 'read');
+  }
+}
+
+function statOf(path: string): Stats | undefined {
+  try {
+    return statSync(path, { throwIfNoEntry: false });
+  } catch (error) {
+    throw fsError(error, path, 'read');
+  }
+}
+
+function octal({ mode }: Stats): string {
+  return (mode & 0o7777).toString(8).padStart(4, '0');
+}
+
+function quoted(path: string): string {
+  return /^[\w./~-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
+}

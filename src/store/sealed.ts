@@ -1,0 +1,206 @@
+import { ValiseError } from '../errors.ts';
+import { createSealer, inspectToken, type Keyring, SealError, type Sealer } from '../seal/index.ts';
+import { checkKey } from './check.ts';
+import type { Entry, Lease, PutOptions, Store } from './types.ts';
+
+/** What tells a sealed store from a plain one, and the right keys from wrong ones, before anything is overwritten. */
+export const SEAL_MARK = 'valise:sealed';
+
+// What is kept has the lifetime of its entry and no other; also a clock that was wrong for a while must not make it unreadable.
+const FOREVER = 3e9;
+const PURPOSE = 'store';
+
+/**
+ * A store whose values are sealed with a keyring before they reach `store`: whoever reads its file or database sees names and lifetimes of entries,
+ * but no values, and can neither change a value nor put it under another name. The first key seals, all of them open.
+ *
+ * The first call checks the keys against those the store was sealed with, and fails with `store-wrong-key` where they do not fit.
+ *
+ * @param name says apart stores that share keys: what is sealed for one name does not open for another.
+ *
+ * @example
+ * ```ts
+ * const store = sealedStore(myStore, parseKeys(process.env.VALISE_KEYS));
+ * ```
+ */
+export function sealedStore(store: Store, keys: Keyring | string, name = ''): Store {
+  return new SealedStore(store, keys, name);
+}
+
+/** As {@link sealedStore}, with the keys checked before anything else is done. Closes `store` where they do not fit. */
+export async function openSealed(store: Store, keys: Keyring | string, name: string): Promise<Store> {
+  try {
+    const sealed = new SealedStore(store, keys, name);
+    await sealed.check();
+    return sealed;
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+}
+
+class SealedStore implements Store {
+  readonly #inner: Store;
+  readonly #sealer: Sealer;
+  #checked: Promise<void> | undefined;
+
+  constructor(inner: Store, keys: Keyring | string, name: string) {
+    this.#inner = inner;
+    this.#sealer = createSealer({
+      keys,
+      audience: `valise-store:${name}`,
+      ttl: FOREVER,
+      skew: FOREVER,
+      maxBytes: 256 * 1024 * 1024,
+    });
+  }
+
+  async get(key: string): Promise<Entry | undefined> {
+    await this.#ready(key);
+    const entry = await this.#inner.get(key);
+    return entry && { ...entry, value: this.#open(key, entry) };
+  }
+
+  async put(key: string, value: Entry['value'], options?: PutOptions): Promise<string | undefined> {
+    await this.#ready(key);
+    return this.#inner.put(key, this.#seal(key, value), options);
+  }
+
+  async delete(key: string, options?: { readonly ifVersion?: string }): Promise<boolean> {
+    await this.#ready(key);
+    return this.#inner.delete(key, options);
+  }
+
+  async list(prefix: string, options?: { readonly cursor?: string; readonly limit?: number }) {
+    await this.check();
+    const page = await this.#inner.list(prefix, options);
+    return SEAL_MARK.startsWith(prefix)
+      ? { ...page, keys: page.keys.filter((key) => key !== SEAL_MARK) }
+      : page;
+  }
+
+  async lease(key: string, ttl: number): Promise<Lease | undefined> {
+    await this.#ready(key);
+    return this.#inner.lease(key, ttl);
+  }
+
+  async close(): Promise<void> {
+    // A check under way is work under way.
+    await this.#checked?.catch(() => {});
+    await this.#inner.close();
+  }
+
+  /** Makes sure that these are the keys; marks the store as sealed where it is new. */
+  check(): Promise<void> {
+    if (this.#checked) return this.#checked;
+    const checked = this.#check();
+    this.#checked = checked;
+    // What went wrong may be over the next time: a server that was away, a key that has been added.
+    checked.catch(() => (this.#checked = undefined));
+    return checked;
+  }
+
+  #ready(key: string): Promise<void> {
+    checkKey(key);
+    if (key !== SEAL_MARK) return this.check();
+    throw new ValiseError('store-bad-key', `${SEAL_MARK} is a name that sealed stores need for themselves.`, {
+      next: 'Choose another key.',
+    });
+  }
+
+  async #check(): Promise<void> {
+    let mark = await this.#inner.get(SEAL_MARK);
+    if (!mark) {
+      if ((await this.#inner.list('', { limit: 1 })).keys.length > 0) throw notSealedError('The store');
+      if (await this.#inner.put(SEAL_MARK, this.#seal(SEAL_MARK, true), { ifAbsent: true })) return;
+      mark = await this.#inner.get(SEAL_MARK);
+    }
+    if (!mark) return;
+    this.#open(SEAL_MARK, mark);
+    if (inspectToken(mark.value as string).kid === this.#sealer.kid) return;
+    // The first key has changed: the mark goes along, so that the old one can be retired.
+    await this.#inner.put(SEAL_MARK, this.#seal(SEAL_MARK, true), { ifVersion: mark.version });
+  }
+
+  #seal(key: string, value: Entry['value']): string {
+    try {
+      return this.#sealer.seal(value, { purpose: PURPOSE, bind: key });
+    } catch (error) {
+      throw new ValiseError('store-bad-value', `The value for ${JSON.stringify(key)} cannot be sealed.`, {
+        next: 'Store text, finite numbers, booleans, null, and arrays and plain objects of them.',
+        cause: error,
+      });
+    }
+  }
+
+  #open(key: string, { value }: Entry): Entry['value'] {
+    const what = key === SEAL_MARK ? 'The store' : `The entry ${JSON.stringify(key)}`;
+    if (typeof value !== 'string') throw notSealedError(what);
+    try {
+      return this.#sealer.open(value, { purpose: PURPOSE, bind: key });
+    } catch (error) {
+      if (!(error instanceof SealError)) throw error;
+      if (error.code === 'malformed') throw notSealedError(what);
+      if (error.code === 'unknown-key') throw wrongKeyError(what, inspectToken(value).kid, error);
+      throw new ValiseError('store-tampered', `${what} is not what was sealed under this name.`, {
+        next: 'Somebody has changed it: restore it from a copy, or delete it.',
+        cause: error,
+      });
+    }
+  }
+}
+
+/** Refuses a store that was written with keys, where there are none: its values would come out as gibberish. */
+export async function refuseSealed(store: Store, name: string): Promise<Store> {
+  if (await store.get(SEAL_MARK)) {
+    await store.close();
+    throw sealedError(name);
+  }
+  return store;
+}
+
+/** The store was written with keys, and opened with none. */
+export function sealedError(name: string): ValiseError {
+  return new ValiseError('store-sealed', `${name} is sealed, and no keys were given.`, {
+    next: 'Open it with the keys it was written with (VALISE_KEYS, or the option keys).',
+  });
+}
+
+function notSealedError(what: string): ValiseError {
+  return new ValiseError('store-not-sealed', `${what} was written without keys.`, {
+    next: 'Open it without keys, or copy its entries into a new store that has them.',
+  });
+}
+
+function wrongKeyError(what: string, kid: string, cause: unknown): ValiseError {
+  return new ValiseError('store-wrong-key', `${what} was sealed with another key (its id is ${kid}).`, {
+    next: 'Add that key to the keyring, after the one that seals now. Nothing has been changed.',
+    cause,
+  });
+}
+
+/**
+ * Writes every entry again, so that it is sealed with the first key and older ones can be taken off the keyring. Goes well with others writing; how many were written.
+ *
+ * @example
+ * ```ts
+ * const store = await openStore('sqlite:./state.db', { keys: `${newKey},${oldKey}` });
+ * await reseal(store);
+ * ```
+ */
+export async function reseal(store: Store): Promise<number> {
+  let count = 0;
+  let cursor: string | undefined;
+  do {
+    const page = await store.list('', cursor === undefined ? {} : { cursor });
+    for (const key of page.keys) {
+      const entry = await store.get(key);
+      if (!entry) continue;
+      const { value, version, expiresAt } = entry;
+      const life = expiresAt === undefined ? {} : { ttl: Math.max(0.001, (expiresAt - Date.now()) / 1000) };
+      if (await store.put(key, value, { ...life, ifVersion: version })) count++;
+    }
+    cursor = page.cursor;
+  } while (cursor !== undefined);
+  return count;
+}

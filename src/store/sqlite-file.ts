@@ -1,0 +1,115 @@
+import { closeSync, openSync, statfsSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { ValiseError } from '../errors.ts';
+import { busyError, fsError, fullError, readOnlyError } from './fs-error.ts';
+import { corruptError, foreignError, setAside } from './private-file.ts';
+import { type Database, openDatabase, troubleOf } from './sqlite-library.ts';
+
+/** `VALS`: how SQLite's header tells our files from others. */
+const APPLICATION = 0x56414c53;
+const FORMAT = 1;
+const OPEN_SECONDS = 15;
+const PARTS = ['', '-wal', '-shm'];
+
+const SCHEMA = `
+  CREATE TABLE IF NOT EXISTS entry (
+    key TEXT PRIMARY KEY NOT NULL,
+    value TEXT NOT NULL,
+    version TEXT NOT NULL,
+    expires INTEGER
+  ) STRICT;
+  CREATE INDEX IF NOT EXISTS entry_expires ON entry (expires) WHERE expires IS NOT NULL;
+  CREATE TABLE IF NOT EXISTS lease (
+    fence INTEGER PRIMARY KEY AUTOINCREMENT,
+    key TEXT UNIQUE NOT NULL,
+    until INTEGER NOT NULL
+  ) STRICT;
+  PRAGMA application_id = ${APPLICATION};
+  PRAGMA user_version = ${FORMAT};
+`;
+
+/** Opens the database in `file`, and makes it ours where it is new. */
+export function openSqliteFile(file: string): Database {
+  try {
+    // Made here first: SQLite would make it readable by all.
+    closeSync(openSync(file, 'a', 0o600));
+  } catch (error) {
+    throw fsError(error, file, 'write');
+  }
+  let database: Database | undefined;
+  try {
+    database = openDatabase(file);
+    // Long while opening, where nobody waits for other work; short from then on, since SQLite waits with the whole process.
+    database.exec('PRAGMA busy_timeout = 1000');
+    prepare(database, file);
+    database.exec('PRAGMA synchronous = NORMAL; PRAGMA busy_timeout = 20');
+    return database;
+  } catch (error) {
+    database?.close();
+    throw sqliteError(error, file);
+  }
+}
+
+function prepare(database: Database, file: string): void {
+  const number = (sql: string) => Number(Object.values(database.prepare(sql).get() as object)[0]);
+  const isOurs = () => number('PRAGMA application_id') === APPLICATION;
+  patiently(() => {
+    if (isOurs() || number('SELECT count(*) FROM sqlite_schema') === 0) return;
+    throw foreignError(file, 'it is the database of another program');
+  });
+  if (isOurs() && number('PRAGMA user_version') > FORMAT)
+    throw foreignError(file, 'a newer version has written it');
+  patiently(() => {
+    database.exec('PRAGMA journal_mode = WAL');
+    if (!isOurs()) database.exec(`BEGIN IMMEDIATE; ${SCHEMA} COMMIT;`);
+  });
+}
+
+/** Many processes may open a new database at the same moment; one of them makes it, the others wait. */
+function patiently(work: () => void): void {
+  const end = performance.now() + OPEN_SECONDS * 1000;
+  for (;;) {
+    try {
+      work();
+      return;
+    } catch (error) {
+      if (troubleOf(error) !== 'busy' || performance.now() > end) throw error;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1 + Math.random() * 10);
+    }
+  }
+}
+
+/** The typed error for what SQLite answered. A damaged file is set aside; whoever calls has closed it. */
+export function sqliteError(error: unknown, file: string): ValiseError {
+  if (error instanceof ValiseError) return error;
+  const trouble = troubleOf(error);
+  if (trouble === 'full' || (trouble !== 'busy' && isFull(file))) return fullError(file, error);
+  switch (trouble) {
+    case 'busy':
+      return busyError(file, 'another process', 'Wait until its work is done and try again.');
+    case 'read-only':
+      return readOnlyError(file, error);
+    case 'corrupt':
+      return corruptError(file, setAside(file, PARTS), String((error as Error).message), error);
+    case 'cannot-open':
+      return fsError(error, file, 'read');
+    default:
+      return new ValiseError(
+        'store-failed',
+        `SQLite failed on ${file}: ${String((error as Error)?.message)}.`,
+        {
+          next: 'What was stored before is still there. The cause says what SQLite answered.',
+          cause: error,
+        },
+      );
+  }
+}
+
+/** On a full disk SQLite fails in several ways, of which only one says so. */
+function isFull(file: string): boolean {
+  try {
+    return statfsSync(dirname(file)).bavail === 0;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,82 @@
+import { createRequire } from 'node:module';
+import { ValiseError } from '../errors.ts';
+
+/** A value that goes into or comes out of a statement. */
+export type SqlValue = string | number | null;
+
+/** A prepared statement, as both libraries have it. */
+export interface Statement {
+  get(...values: SqlValue[]): unknown;
+  all(...values: SqlValue[]): unknown[];
+  run(...values: SqlValue[]): { readonly changes: number | bigint };
+}
+
+/** A database, as both libraries have it. */
+export interface Database {
+  exec(sql: string): unknown;
+  prepare(sql: string): Statement;
+  close(): unknown;
+}
+
+type Constructor = new (path: string) => Database;
+
+let known: Constructor | undefined;
+
+/** Opens a database with the SQLite that Node brings, or with better-sqlite3 where Node brings none. */
+export function openDatabase(path: string): Database {
+  known ??= builtIn() ?? installed();
+  return new known(path);
+}
+
+function builtIn(): Constructor | undefined {
+  const module = process.getBuiltinModule?.('node:sqlite') as { DatabaseSync?: Constructor } | undefined;
+  return module?.DatabaseSync;
+}
+
+function installed(): Constructor {
+  try {
+    return createRequire(import.meta.url)('better-sqlite3') as Constructor;
+  } catch (cause) {
+    throw new ValiseError(
+      'store-driver-missing',
+      'SQLite needs the package better-sqlite3 on this version of Node.',
+      {
+        next: 'Run: npm install better-sqlite3@12 (or use Node 22.13 or later, which brings SQLite).',
+        cause,
+      },
+    );
+  }
+}
+
+/** What SQLite says went wrong, in the terms that matter here. */
+export type SqliteTrouble = 'busy' | 'read-only' | 'io' | 'corrupt' | 'full' | 'cannot-open' | 'other';
+
+const TROUBLES: Readonly<Record<number, SqliteTrouble>> = {
+  5: 'busy',
+  6: 'busy',
+  8: 'read-only',
+  10: 'io',
+  11: 'corrupt',
+  13: 'full',
+  14: 'cannot-open',
+  26: 'corrupt',
+};
+
+const NAMES: readonly (readonly [string, SqliteTrouble])[] = [
+  ['SQLITE_BUSY', 'busy'],
+  ['SQLITE_LOCKED', 'busy'],
+  ['SQLITE_READONLY', 'read-only'],
+  ['SQLITE_IOERR', 'io'],
+  ['SQLITE_CORRUPT', 'corrupt'],
+  ['SQLITE_FULL', 'full'],
+  ['SQLITE_CANTOPEN', 'cannot-open'],
+  ['SQLITE_NOTADB', 'corrupt'],
+];
+
+/** Reads an error of either library: `node:sqlite` gives a number, better-sqlite3 a name. */
+export function troubleOf(error: unknown): SqliteTrouble {
+  const { code, errcode } = (error ?? {}) as { code?: unknown; errcode?: unknown };
+  if (typeof errcode === 'number') return TROUBLES[errcode & 0xff] ?? 'other';
+  if (typeof code !== 'string') return 'other';
+  return NAMES.find(([name]) => code.startsWith(name))?.[1] ?? 'other';
+}

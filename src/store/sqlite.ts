@@ -1,0 +1,251 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Json } from '../json.ts';
+import { checkKey, closedError, toLimit, toMilliseconds, toText } from './check.ts';
+import type { LocalStoreOptions } from './file.ts';
+import { privateFile } from './private-file.ts';
+import { SEAL_MARK, sealedError, sealedStore } from './sealed.ts';
+import { openSqliteFile, sqliteError } from './sqlite-file.ts';
+import { type Database, type Statement, troubleOf } from './sqlite-library.ts';
+import type { Entry, KeyPage, Lease, PutOptions, Store } from './types.ts';
+import { nextVersion } from './version.ts';
+
+export type { LocalStoreOptions } from './file.ts';
+
+const BUSY_SECONDS = 15;
+/** How many writes with a lifetime go between two looks for what is over. */
+const SWEEP_EVERY = 128;
+
+/**
+ * A store in an SQLite database, for several processes at once: the embedded default. Uses the SQLite that Node brings (22.13 and later),
+ * or better-sqlite3 12. The file is readable by its owner alone.
+ *
+ * What has been written survives the end of the process; a loss of power can take back the last moments, but never damages the file.
+ *
+ * @example
+ * ```ts
+ * import { sqliteStore } from 'mcp-valise/store/sqlite';
+ *
+ * const store = sqliteStore('~/.valise/state.db');
+ * ```
+ */
+export function sqliteStore(path: string, { keys }: LocalStoreOptions = {}): Store {
+  const store = new SqliteStore(path);
+  if (keys !== undefined) return sealedStore(store, keys);
+  if (store.has(SEAL_MARK)) {
+    void store.close();
+    throw sealedError(path);
+  }
+  return store;
+}
+
+/** The database as it is, sealed or not. */
+export function plainSqliteStore(path: string): Store {
+  return new SqliteStore(path);
+}
+
+interface Row {
+  readonly value: string;
+  readonly version: string;
+  readonly expires: number | null;
+}
+
+class SqliteStore implements Store {
+  readonly #file: string;
+  readonly #database: Database;
+  readonly #statements: Statements;
+  readonly #waiting = new Set<Promise<unknown>>();
+  #untilSweep = 0;
+  #closed = false;
+  #broken: Error | undefined;
+
+  constructor(path: string) {
+    this.#file = privateFile(path);
+    this.#database = openSqliteFile(this.#file);
+    try {
+      this.#statements = prepareStatements(this.#database);
+    } catch (error) {
+      this.#database.close();
+      throw sqliteError(error, this.#file);
+    }
+  }
+
+  has(key: string): boolean {
+    return this.#statements.get.get(key) !== undefined;
+  }
+
+  async get(key: string): Promise<Entry | undefined> {
+    this.#check(key);
+    const row = (await this.#do(() => this.#statements.get.get(key))) as Row | undefined;
+    if (row === undefined) return undefined;
+    const { value, version, expires } = row;
+    if (expires === null) return { value: JSON.parse(value) as Json, version };
+    return expires > Date.now()
+      ? { value: JSON.parse(value) as Json, version, expiresAt: expires }
+      : undefined;
+  }
+
+  async put(key: string, value: Json, options?: PutOptions): Promise<string | undefined> {
+    this.#check(key);
+    const text = toText(key, value);
+    const version = nextVersion();
+    if (options === undefined) {
+      await this.#do(() => this.#statements.put.run(key, text, version, null));
+      return version;
+    }
+    const { ttl, ifVersion, ifAbsent } = options;
+    const length = ttl === undefined ? undefined : toMilliseconds(ttl);
+    // An entry cannot have a version and be absent.
+    if (ifAbsent && ifVersion !== undefined) return undefined;
+    const { put, putIfVersion, putIfAbsent } = this.#statements;
+    const { changes } = await this.#do(() => {
+      const now = Date.now();
+      const expires = length === undefined ? null : now + length;
+      if (ifVersion !== undefined) return putIfVersion.run(text, version, expires, key, ifVersion, now);
+      if (ifAbsent) return putIfAbsent.run(key, text, version, expires, now);
+      return put.run(key, text, version, expires);
+    });
+    if (length !== undefined) this.#sweep();
+    return Number(changes) === 0 ? undefined : version;
+  }
+
+  async delete(key: string, { ifVersion }: { readonly ifVersion?: string } = {}): Promise<boolean> {
+    this.#check(key);
+    const { delete: all, deleteIfVersion } = this.#statements;
+    const { changes } = await this.#do(() =>
+      ifVersion === undefined ? all.run(key, Date.now()) : deleteIfVersion.run(key, ifVersion, Date.now()),
+    );
+    return Number(changes) > 0;
+  }
+
+  async list(
+    prefix: string,
+    { cursor, limit }: { readonly cursor?: string; readonly limit?: number } = {},
+  ): Promise<KeyPage> {
+    if (this.#closed) throw closedError();
+    const size = toLimit(limit);
+    const { listFrom, listAfter } = this.#statements;
+    const rows = (await this.#do(() =>
+      cursor === undefined
+        ? listFrom.all(prefix, Date.now(), size + 1)
+        : listAfter.all(cursor, Date.now(), size + 1),
+    )) as { readonly key: string }[];
+    const keys: string[] = [];
+    for (const { key } of rows) {
+      if (!key.startsWith(prefix)) return { keys };
+      if (keys.length === size) return { keys, cursor: keys[size - 1] as string };
+      keys.push(key);
+    }
+    return { keys };
+  }
+
+  async lease(key: string, ttl: number): Promise<Lease | undefined> {
+    this.#check(key);
+    const length = toMilliseconds(ttl);
+    const { lease, renew, release } = this.#statements;
+    const row = (await this.#do(() => {
+      const now = Date.now();
+      return lease.get(key, now + length, key, now);
+    })) as { readonly fence: number } | undefined;
+    if (row === undefined) return undefined;
+    const { fence } = row;
+    return {
+      fence,
+      renew: async (again) => {
+        if (this.#closed) throw closedError();
+        const more = toMilliseconds(again);
+        const { changes } = await this.#do(() => renew.run(Date.now() + more, fence, Date.now()));
+        return Number(changes) > 0;
+      },
+      release: async () => {
+        if (!this.#closed) await this.#do(() => release.run(fence));
+      },
+    };
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    await Promise.allSettled(this.#waiting);
+    if (!this.#broken) this.#database.close();
+  }
+
+  #check(key: string): void {
+    if (this.#closed) throw closedError();
+    checkKey(key);
+  }
+
+  /** Does the work at once; only where another process writes at this very moment, in a while, without keeping this process waiting. */
+  #do<Result>(work: () => Result): Result | Promise<Result> {
+    if (this.#broken) throw this.#broken;
+    try {
+      return work();
+    } catch (error) {
+      if (troubleOf(error) !== 'busy') throw this.#failed(error);
+      const waiting = this.#again(work).finally(() => this.#waiting.delete(waiting));
+      this.#waiting.add(waiting);
+      return waiting;
+    }
+  }
+
+  async #again<Result>(work: () => Result): Promise<Result> {
+    const end = performance.now() + BUSY_SECONDS * 1000;
+    for (;;) {
+      await pause(1 + Math.random() * 10);
+      if (this.#broken) throw this.#broken;
+      try {
+        return work();
+      } catch (error) {
+        if (troubleOf(error) !== 'busy' || performance.now() > end) throw this.#failed(error);
+      }
+    }
+  }
+
+  #failed(error: unknown): Error {
+    if (troubleOf(error) !== 'corrupt') return sqliteError(error, this.#file);
+    // For this handle that is the end: it must not go on as if the store were empty.
+    this.#database.close();
+    this.#broken = sqliteError(error, this.#file);
+    return this.#broken;
+  }
+
+  /** Now and then, removes some of what is over. */
+  #sweep(): void {
+    if (this.#untilSweep-- > 0) return;
+    this.#untilSweep = SWEEP_EVERY;
+    const { sweep, sweepLeases } = this.#statements;
+    try {
+      sweep.run(Date.now(), 2 * SWEEP_EVERY);
+      sweepLeases.run(Date.now());
+    } catch {
+      // Not what was asked for: a write that fails for a reason says so itself, and the next sweep comes.
+    }
+  }
+}
+
+type Statements = ReturnType<typeof prepareStatements>;
+
+function prepareStatements(database: Database) {
+  const sql = (text: string): Statement => database.prepare(text);
+  const upsert = `INSERT INTO entry (key, value, version, expires) VALUES (?, ?, ?, ?)
+    ON CONFLICT (key) DO UPDATE SET value = excluded.value, version = excluded.version, expires = excluded.expires`;
+  const lives = '(expires IS NULL OR expires > ?)';
+  return {
+    get: sql('SELECT value, version, expires FROM entry WHERE key = ?'),
+    put: sql(upsert),
+    putIfAbsent: sql(`${upsert} WHERE entry.expires <= ?`),
+    putIfVersion: sql(
+      `UPDATE entry SET value = ?, version = ?, expires = ? WHERE key = ? AND version = ? AND ${lives}`,
+    ),
+    delete: sql(`DELETE FROM entry WHERE key = ? AND ${lives}`),
+    deleteIfVersion: sql(`DELETE FROM entry WHERE key = ? AND version = ? AND ${lives}`),
+    listFrom: sql(`SELECT key FROM entry WHERE key >= ? AND ${lives} ORDER BY key LIMIT ?`),
+    listAfter: sql(`SELECT key FROM entry WHERE key > ? AND ${lives} ORDER BY key LIMIT ?`),
+    // What is replaced is the lease of one whose time is over; AUTOINCREMENT makes the fence rise also after it is gone.
+    lease: sql(`INSERT OR REPLACE INTO lease (key, until) SELECT ?, ?
+      WHERE NOT EXISTS (SELECT 1 FROM lease WHERE key = ? AND until > ?) RETURNING fence`),
+    renew: sql('UPDATE lease SET until = ? WHERE fence = ? AND until > ?'),
+    release: sql('DELETE FROM lease WHERE fence = ?'),
+    sweep: sql('DELETE FROM entry WHERE key IN (SELECT key FROM entry WHERE expires <= ? LIMIT ?)'),
+    sweepLeases: sql('DELETE FROM lease WHERE until <= ?'),
+  };
+}
