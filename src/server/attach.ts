@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { isObject, type JsonObject } from '../json.ts';
+import type { JsonObject } from '../json.ts';
 import { type Dispatch, instrument, type Link, type Passage } from '../link/instrument.ts';
 import { takeTop } from '../link/top.ts';
 import type { TransportLike } from '../link/transport.ts';
@@ -17,6 +17,7 @@ import {
 } from '../wire/index.ts';
 import { currentExchange, Exchange, runIn } from './exchange.ts';
 import { currentIngress } from './ingress.ts';
+import { isHttp } from './over-http.ts';
 import type { Reply, ServerPart } from './part.ts';
 import { type Peer, peerOf, STRANGER, withoutIntroduction } from './peer.ts';
 import { type AuthInfo, authInfoOf, type Principal } from './principal.ts';
@@ -26,12 +27,13 @@ export interface Attachment {
   readonly owner: object;
   readonly parts: readonly ServerPart[];
   readonly principalOf: (authInfo: AuthInfo | undefined, extra: unknown) => Principal | undefined;
+  readonly handles: (method: string) => boolean;
 }
 
 const INTRODUCTIONS = new Set(['initialize', 'server/discover']);
 
 /** Reaches the messages of one server transport: the way of each message through the parts. */
-export function attach(transport: TransportLike, { owner, parts, principalOf }: Attachment): Link {
+export function attach(transport: TransportLike, { owner, parts, principalOf, handles }: Attachment): Link {
   const outwards = [...parts].reverse();
   const capabilities = announceServer(Object.assign({}, ...parts.map((part) => part.families)) as Families);
   const exchanges = new Map<Id, Exchange>();
@@ -59,6 +61,7 @@ export function attach(transport: TransportLike, { owner, parts, principalOf }: 
       principal: principalOf(authInfoOf(extra), extra),
       transportSession:
         transport.sessionId ?? ingress?.transportSession ?? (isHttp(extra) ? undefined : connection),
+      handles,
       again: (exchange) => {
         const passage = begin(exchange);
         const deliver = (passed: Passage): void => {
@@ -135,7 +138,8 @@ export function attach(transport: TransportLike, { owner, parts, principalOf }: 
   const cancelling = (message: Notification): Notification => {
     if (message.method !== 'notifications/cancelled') return message;
     for (const [wireId, own] of asked) {
-      if (own === message.params?.['requestId']) return { ...message, params: { ...message.params, requestId: wireId } };
+      if (own === message.params?.['requestId'])
+        return { ...message, params: { ...message.params, requestId: wireId } };
     }
     return message;
   };
@@ -170,9 +174,4 @@ export function attach(transport: TransportLike, { owner, parts, principalOf }: 
     },
   });
   return link;
-}
-
-/** HTTP requests come with what the SDKs know of them: v1 as `requestInfo`, v2 as the `Request` itself. */
-function isHttp(extra: unknown): boolean {
-  return isObject(extra) && (extra['requestInfo'] !== undefined || extra['request'] !== undefined);
 }

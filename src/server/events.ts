@@ -1,12 +1,41 @@
-import type { Events } from '../events.ts';
+import { Events, type Listener } from '../events.ts';
 
 /** What a server's Valise tells; nothing in it is secret. */
 export interface ServerEvents {
   /** Something that a client sent back was not taken: a seal that does not open, a value that does not fit. */
-  rejected: { readonly family: 'state' | 'sessions' | 'rounds'; readonly what: string; readonly reason: string };
+  rejected: {
+    readonly family: 'state' | 'sessions' | 'rounds';
+    readonly what: string;
+    readonly reason: string;
+  };
   /** Something works, but not as well as it could; `next` says what to do about it. */
   warning: { readonly what: string; readonly next: string };
 }
 
 /** Event source of a server's Valise. */
 export type ServerEventSource = Events<ServerEvents>;
+
+/** Listeners given with the options: they also hear what happens while a Valise is being made. */
+export type ServerListeners = { readonly [Name in keyof ServerEvents]?: Listener<ServerEvents[Name]> };
+
+const MAX_WARNINGS = 1000;
+
+/** An event source with its first listeners. */
+export function serverEvents({ rejected, warning }: ServerListeners = {}): ServerEventSource {
+  const events = new Events<ServerEvents>();
+  if (rejected) events.on('rejected', rejected);
+  if (warning) events.on('warning', warning);
+  return events;
+}
+
+/** Tells each warning once, and none at all once there have been too many to remember. */
+export function warnOnceOn(
+  events: ServerEventSource,
+): (id: string, warning: ServerEvents['warning']) => void {
+  const told = new Set<string>();
+  return (id, warning) => {
+    if (told.size >= MAX_WARNINGS || told.has(id)) return;
+    told.add(id);
+    events.emit('warning', warning);
+  };
+}

@@ -17,6 +17,8 @@ export interface ExchangeFacts {
   readonly peer: Peer;
   readonly principal: Principal | undefined;
   readonly transportSession: string | undefined;
+  /** Whether the server has a handler for a method. */
+  readonly handles: (method: string) => boolean;
   /** Gives the request to the handler once more; see {@link Exchange.rerun}. */
   readonly again: (exchange: Exchange) => void;
 }
@@ -37,7 +39,9 @@ export class Exchange {
   readonly principal: Principal | undefined;
   /** The id of the transport's own session, where it has one. */
   readonly transportSession: string | undefined;
+  readonly #handles: (method: string) => boolean;
   readonly #again: (exchange: Exchange) => void;
+  #isAnswered = false;
   #meta: Record<string, unknown> | undefined;
   #answered: Answered[] = [];
 
@@ -50,11 +54,25 @@ export class Exchange {
     this.peer = facts.peer;
     this.principal = facts.principal;
     this.transportSession = facts.transportSession;
+    this.#handles = facts.handles;
     this.#again = facts.again;
   }
 
   get method(): string {
     return this.request.method;
+  }
+
+  /**
+   * True where the server has a handler for the request. Where it has none there is nothing to prepare, and an answer
+   * without waiting keeps the HTTP status that the SDK gives to unknown methods.
+   */
+  get isHandled(): boolean {
+    return this.#handles(this.request.method);
+  }
+
+  /** True once the handler has answered: what it does later cannot go with the response. */
+  get isAnswered(): boolean {
+    return this.#isAnswered;
   }
 
   /** Adds to the result's `_meta`. An error carries none. */
@@ -74,11 +92,13 @@ export class Exchange {
   rerun(): void {
     this.#meta = undefined;
     this.#answered = [];
+    this.#isAnswered = false;
     this.#again(this);
   }
 
   /** Runs the response through the steps and adds what they had to add. */
   answer(response: Response): Response | undefined | Promise<Response | undefined> {
+    this.#isAnswered = true;
     return this.#step(response, this.#answered, this.#answered.length - 1);
   }
 

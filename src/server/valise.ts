@@ -1,40 +1,125 @@
+import type { Listener } from '../events.ts';
 import type { TransportLike } from '../link/transport.ts';
+import { createSealer, type Keyring } from '../seal/index.ts';
+import type { Store } from '../store/types.ts';
 import { attach } from './attach.ts';
+import type { ServerContext } from './context.ts';
+import { type ServerEvents, type ServerListeners, serverEvents, warnOnceOn } from './events.ts';
+import { handlesOf } from './handles.ts';
+import { lazyStore } from './lazy-store.ts';
 import type { ServerPart } from './part.ts';
 import { type AuthInfo, type Principal, principalOf } from './principal.ts';
-
-/** A server of either SDK major: `McpServer` or `Server`. */
-export interface ServerLike {
-  // biome-ignore lint/suspicious/noExplicitAny: the majors' transport types differ, and only an open parameter accepts both
-  connect(transport: any): Promise<void>;
-}
+import type { ServerLike } from './server-like.ts';
+import type { Given, Held, KeySettings, StateDeclarations, StateKey } from './state/key.ts';
+import { createState, type StateOptions } from './state/state.ts';
+import type { RequestState } from './state/types.ts';
 
 /** Settings of {@link createValise}. */
-export interface ServerValiseOptions {
+export interface ServerValiseOptions<Declared extends StateDeclarations = StateDeclarations> {
   /** The name of this server: seals made for it open nowhere else. All instances of one server share it. */
   readonly name: string;
+  /**
+   * The keys of its seals: a keyring, or its text. Without it `VALISE_KEYS` is read; without that a key is made up,
+   * which no other instance and no later process has, and a `warning` says so.
+   */
+  readonly keys?: Keyring | string | undefined;
+  /** Where the state of clients that carry none is kept: a store, or its URL, which is opened when it is first needed. */
+  readonly store?: Store | string | undefined;
   /** Who asks, where the SDKs' `authInfo` does not say it as `clientId`, `extra.iss` and `extra.sub`. */
-  readonly principal?: (authInfo: AuthInfo | undefined, extra: unknown) => Principal | undefined;
+  readonly principal?:
+    | ((authInfo: AuthInfo | undefined, extra: unknown) => Principal | undefined)
+    | undefined;
+  /** Listeners that hear from the start; {@link ServerValise.on} adds others. */
+  readonly events?: ServerListeners | undefined;
+  /** What is known about the keys of this server's state. Keys that are not named here are sealed and hold any JSON. */
+  readonly state?: (StateOptions & Declared) | undefined;
 }
 
 /** What {@link createValise} makes. */
-export interface ServerValise {
+export interface ServerValise<Declared extends StateDeclarations = StateDeclarations> {
   /** Installs Valise on a server, before it connects. The same Valise serves any number of servers and connections. */
   install<S extends ServerLike>(server: S): S;
+  /**
+   * The state of the client whose request is being handled, at any depth of calls. Where the client carries state it
+   * travels in `_meta`; where it does not, the same calls are served from the store.
+   *
+   * @example
+   * ```ts
+   * const { session } = valise.state();
+   * session.set('Coupon Code', 'XYZZY');
+   * ```
+   */
+  state(): RequestState<Declared>;
+  /**
+   * Declares a key in the place where it is used, for both scopes; what it returns can stand for the name, with types.
+   *
+   * @example
+   * ```ts
+   * const cart = valise.key('Cart Contents', { schema: z.object({ items: z.array(z.string()) }) });
+   * valise.state().session.get(cart)?.items;
+   * ```
+   */
+  key<const Settings extends KeySettings>(
+    name: string,
+    settings?: Settings,
+  ): StateKey<Given<Settings>, Held<Settings>>;
+  /** Adds a listener; the function returned takes it off again. */
+  on<Name extends keyof ServerEvents>(name: Name, listener: Listener<ServerEvents[Name]>): () => void;
+  /** Lets go of the store, where Valise has opened it. */
+  close(): Promise<void>;
 }
 
-/** The server's side of Valise. */
-export function createValise(options: ServerValiseOptions): ServerValise {
-  const parts: ServerPart[] = [];
+/**
+ * The server's side of Valise.
+ *
+ * @example
+ * ```ts
+ * const valise = createValise({ name: 'shop', store: 'sqlite:./state.db' });
+ * const server = valise.install(new McpServer({ name: 'shop', version: '1.0.0' }));
+ * ```
+ */
+export function createValise<const Declared extends StateDeclarations = StateDeclarations>(
+  options: ServerValiseOptions<Declared>,
+): ServerValise<Declared> {
+  const events = serverEvents(options.events);
+  const opened = typeof options.store === 'string' ? lazyStore(options.store) : undefined;
+  const context: ServerContext = {
+    name: options.name,
+    sealer: createSealer({ keys: options.keys, audience: options.name }),
+    store: opened ?? (options.store as Store | undefined),
+    events,
+    warnOnce: warnOnceOn(events),
+  };
+  if (context.sealer.ephemeral) warnOfEphemeralKey(context);
+  const state = createState(context, options.state);
+  const parts: ServerPart[] = [state.part];
   const attachment = { owner: {}, parts, principalOf: options.principal ?? principalOf };
   return {
     install(server) {
       const connect = server.connect.bind(server);
+      const handles = handlesOf(server);
       server.connect = async (transport: TransportLike) => {
-        attach(transport, attachment);
+        attach(transport, { ...attachment, handles });
         await connect(transport);
       };
       return server;
     },
+    state: state.state as () => RequestState<Declared>,
+    key(name, settings) {
+      state.key(name, settings ?? {});
+      return { name };
+    },
+    on: (name, listener) => events.on(name, listener),
+    close: async () => opened?.close(),
   };
+}
+
+/** A moment later, so that listeners which are added right after `createValise` hear it too. */
+function warnOfEphemeralKey({ warnOnce }: ServerContext): void {
+  queueMicrotask(() =>
+    warnOnce('ephemeral-key', {
+      what: 'There are no keys, so one was made up: what it seals opens neither after a restart nor on another instance.',
+      next: 'Set VALISE_KEYS, or give createValise the option keys.',
+    }),
+  );
 }

@@ -1,0 +1,115 @@
+import type { Json } from '../../json.ts';
+import { SealError } from '../../seal/index.ts';
+import {
+  type Attributes,
+  type Dict,
+  DRAFTS,
+  dict,
+  NAMES,
+  readState,
+  type Scope,
+  writeAttributes,
+  writeState,
+} from '../../wire/index.ts';
+import type { ServerContext } from '../context.ts';
+import type { Exchange } from '../exchange.ts';
+import { isHttp } from '../over-http.ts';
+import { principalKey } from '../principal.ts';
+import type { Key, Keys } from './key.ts';
+import type { Changes, Report, Source } from './source.ts';
+import { SAFE_BYTES, sizeOf } from './value.ts';
+
+const PLACES = [
+  NAMES.legacy.state.session,
+  NAMES.legacy.state.server,
+  NAMES.modern.state.key,
+  DRAFTS.state.session,
+  DRAFTS.state.server,
+];
+
+/**
+ * True where the client carries state: it has announced it, or it has just done it. The second is for clients in which
+ * a person puts state into a request by hand; an empty dictionary is enough to ask for it.
+ */
+export function carries({ peer, request }: Exchange): boolean {
+  if (peer.families.state) return true;
+  const meta = request.params?._meta;
+  return meta !== undefined && PLACES.some((place) => meta[place] !== undefined);
+}
+
+/** What each scope of a request came with, from the client that carries it. */
+export function carriedSources(
+  exchange: Exchange,
+  { sealer }: ServerContext,
+  report: (scope: Scope) => Report,
+): Readonly<Record<Scope, Source>> {
+  const { problems, ...held } = readState(exchange.request.params?._meta);
+  for (const { scope = 'session', name, where, problem } of problems ?? [])
+    report(scope)(name ?? where, problem);
+  const subject = principalKey(exchange.principal);
+  const source = (scope: Scope): Source => {
+    const values: Dict = held[scope] ?? dict();
+    return {
+      names: () => Object.keys(values),
+      checkWritable: () => undefined,
+      read(name, key) {
+        const value = values[name];
+        if (value === undefined || value === null || key.plain) return value;
+        if (typeof value !== 'string') {
+          report(scope)(name, 'is not sealed');
+          return undefined;
+        }
+        try {
+          return sealer.open(value, { purpose: 'state', subject, bind: [scope, name] });
+        } catch (error) {
+          if (!(error instanceof SealError)) throw error;
+          report(scope)(name, `its seal was refused: ${error.code}`);
+          return undefined;
+        }
+      },
+    };
+  };
+  return { session: source('session'), server: source('server') };
+}
+
+/** Puts what a handler changed into its result, for the client to carry. Only what changed: the rest stays as it is. */
+export function writeCarried(
+  exchange: Exchange,
+  { sealer, warnOnce }: ServerContext,
+  keys: Keys,
+  changes: Readonly<Record<Scope, Changes>>,
+): void {
+  const subject = principalKey(exchange.principal);
+  const overHttp = isHttp(exchange.extra);
+  const printed = (scope: Scope, name: string, json: Json, { plain, ttl }: Key): Json =>
+    plain ? json : sealer.seal(json, { purpose: 'state', subject, bind: [scope, name], ttl });
+  const state: { [S in Scope]?: Dict } = {};
+  const attributes: { [S in Scope]?: Dict<Attributes> } = {};
+  for (const scope of ['session', 'server'] as const) {
+    for (const [name, change] of changes[scope]) {
+      const values = (state[scope] ??= dict());
+      if (!change) {
+        values[name] = null;
+        continue;
+      }
+      const key = keys.of(scope, name);
+      const value = printed(scope, name, change.json, key);
+      values[name] = value;
+      (attributes[scope] ??= dict())[name] = overHttp ? key.attributes : withoutServerScope(key.attributes);
+      const bytes = sizeOf(name, JSON.stringify(value));
+      if (bytes > SAFE_BYTES) {
+        warnOnce(`large-state ${scope} ${name}`, {
+          what: `State ${JSON.stringify(name.slice(0, 80))} takes ${bytes} bytes; a client need not keep more than ${SAFE_BYTES}.`,
+          next: 'Keep what is large in a database of your own, and its id in the state.',
+        });
+      }
+    }
+  }
+  exchange.addMeta(writeState(exchange.era, state));
+  exchange.addMeta(writeAttributes(exchange.era, attributes));
+}
+
+/** On stdio there are no domains, and the attribute must not be set. */
+function withoutServerScope({ serverScope: _, ...attributes }: Attributes): Attributes {
+  return attributes;
+}

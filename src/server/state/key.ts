@@ -1,0 +1,93 @@
+import { type Duration, seconds } from '../../duration.ts';
+import type { Json } from '../../json.ts';
+import { type Attributes, MAX_AGE, type Scope, writeAttributes } from '../../wire/index.ts';
+import type { InputOf, OutputOf, StandardSchema } from './schema.ts';
+
+/** How the state under one name is kept. Everything is optional: by default it is sealed, and any JSON. */
+export interface KeySettings {
+  /** What the value must look like. What comes back and does not fit counts as absent, and is reported. */
+  readonly schema?: StandardSchema;
+  /** Write the JSON itself, which the client can read and change. Otherwise the value is sealed. */
+  readonly plain?: boolean;
+  /** How long the client keeps it: at most, and unless told, 400 days. */
+  readonly maxAge?: Duration;
+  /** The methods it is sent with: a prefix that ends at a slash, such as `tools` or `tools/call/view_cart`. */
+  readonly methodScope?: string;
+  /** The domain it is valid for, as a cookie's Domain. Over HTTP only; never sent elsewhere. */
+  readonly serverScope?: string;
+}
+
+/** Settings by name. */
+export type KeyDeclarations = { readonly [name: string]: KeySettings };
+
+/** What a server declares about its state, for each scope. */
+export interface StateDeclarations {
+  readonly session?: KeyDeclarations;
+  readonly server?: KeyDeclarations;
+}
+
+/** What `get` gives for a key with these settings. */
+export type Held<Settings extends KeySettings> = Settings extends {
+  readonly schema: infer Schema extends StandardSchema;
+}
+  ? OutputOf<Schema>
+  : Json;
+
+/** What `set` takes for a key with these settings. */
+export type Given<Settings extends KeySettings> = Settings extends {
+  readonly schema: infer Schema extends StandardSchema;
+}
+  ? InputOf<Schema>
+  : Json;
+
+declare const types: unique symbol;
+
+/** A name with its settings; made by `valise.key()`, taken by `get`, `set`, `has` and `delete`. */
+export interface StateKey<Input = Json, Output = Input> {
+  readonly name: string;
+  readonly [types]?: { readonly input: Input; readonly output: Output };
+}
+
+/** The settings of a key, read and checked. */
+export interface Key {
+  readonly schema: StandardSchema | undefined;
+  readonly plain: boolean;
+  readonly attributes: Attributes;
+  /** Lifetime of a seal, in seconds: never shorter than the client keeps it. */
+  readonly ttl: number;
+}
+
+const UNDECLARED: Key = { schema: undefined, plain: false, attributes: {}, ttl: MAX_AGE };
+
+/** All keys that a server has declared. A name that is not declared is sealed and may hold any JSON. */
+export class Keys {
+  readonly #declared: Readonly<Record<Scope, Map<string, Key>>> = { session: new Map(), server: new Map() };
+  readonly #anywhere = new Map<string, Key>();
+
+  constructor({ session = {}, server = {} }: StateDeclarations = {}) {
+    for (const [name, settings] of Object.entries(session))
+      this.#declared.session.set(name, read(name, settings));
+    for (const [name, settings] of Object.entries(server))
+      this.#declared.server.set(name, read(name, settings));
+  }
+
+  /** Declares a name for both scopes. The same name again replaces it: servers are often built once per request. */
+  declare(name: string, settings: KeySettings): void {
+    this.#anywhere.set(name, read(name, settings));
+  }
+
+  of(scope: Scope, name: string): Key {
+    return this.#declared[scope].get(name) ?? this.#anywhere.get(name) ?? UNDECLARED;
+  }
+}
+
+function read(name: string, { schema, plain = false, maxAge, methodScope, serverScope }: KeySettings): Key {
+  const attributes: Attributes = {
+    ...(maxAge !== undefined && { maxAge: seconds(maxAge) }),
+    ...(methodScope !== undefined && { methodScope }),
+    ...(serverScope !== undefined && { serverScope }),
+  };
+  // Written once for its checks: a bad attribute shows where it is declared, not in some request.
+  writeAttributes('modern', { session: { [name]: attributes } });
+  return { schema, plain, attributes, ttl: attributes.maxAge ?? MAX_AGE };
+}

@@ -1,0 +1,54 @@
+import { ValiseError } from '../../errors.ts';
+
+/** The part of Standard Schema that Valise uses; zod, valibot, arktype and others have it. */
+export interface StandardSchema<Input = unknown, Output = Input> {
+  readonly '~standard': {
+    readonly version: 1;
+    readonly vendor: string;
+    readonly validate: (value: unknown) => SchemaResult<Output> | Promise<SchemaResult<Output>>;
+    readonly types?: { readonly input: Input; readonly output: Output } | undefined;
+  };
+}
+
+/** What a schema says about a value. */
+export type SchemaResult<Output> =
+  | { readonly value: Output; readonly issues?: undefined }
+  | { readonly issues: readonly SchemaIssue[] };
+
+/** One thing that does not fit. */
+export interface SchemaIssue {
+  readonly message: string;
+  readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;
+}
+
+/** What one writes for a schema to read. */
+export type InputOf<Schema extends StandardSchema> = NonNullable<Schema['~standard']['types']>['input'];
+
+/** What a schema gives. */
+export type OutputOf<Schema extends StandardSchema> = NonNullable<Schema['~standard']['types']>['output'];
+
+/** Validates at once. State is read and written without waiting, so a schema that must wait cannot be used. */
+export function validate(schema: StandardSchema, name: string, value: unknown): SchemaResult<unknown> {
+  const result = schema['~standard'].validate(value);
+  if (!(result instanceof Promise)) return result;
+  // Nobody will look at it; a rejection must not end the process.
+  result.catch(() => undefined);
+  throw new ValiseError(
+    'async-schema',
+    `The schema of state ${JSON.stringify(name)} validates asynchronously.`,
+    {
+      next: 'Give a schema without asynchronous checks or transforms.',
+    },
+  );
+}
+
+/** Where and what does not fit, without the value itself. */
+export function issuesText(issues: readonly SchemaIssue[]): string {
+  return issues
+    .slice(0, 3)
+    .map(({ path, message }) => {
+      const at = path?.map((step) => String(typeof step === 'object' ? step.key : step)).join('.');
+      return at ? `${at}: ${message}` : message;
+    })
+    .join('; ');
+}

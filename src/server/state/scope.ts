@@ -1,0 +1,113 @@
+import { ValiseError } from '../../errors.ts';
+import type { Json } from '../../json.ts';
+import type { Scope } from '../../wire/index.ts';
+import type { Key, Keys, StateKey } from './key.ts';
+import { issuesText, validate } from './schema.ts';
+import type { Change, Changes, Report, Source } from './source.ts';
+import { snapshot } from './value.ts';
+
+type Named = string | StateKey<unknown>;
+
+/** What a scope is made from. */
+export interface ScopeFacts {
+  readonly source: Source;
+  readonly keys: Keys;
+  readonly report: Report;
+  /** True once the request has been answered, and nothing more can go with its result. */
+  readonly answered: () => boolean;
+}
+
+/** One scope of one request: reads from its source when asked, and collects what is to change. */
+export class ScopedState {
+  readonly #scope: Scope;
+  readonly #facts: ScopeFacts;
+  readonly #read = new Map<string, unknown>();
+  readonly #changes = new Map<string, Change>();
+
+  constructor(scope: Scope, facts: ScopeFacts) {
+    this.#scope = scope;
+    this.#facts = facts;
+  }
+
+  // The types of each key are the public interface's affair; here a value is what its source or its schema gave.
+  get(named: Named): unknown {
+    const name = nameOf(named);
+    const change = this.#changes.get(name);
+    if (change !== undefined) return change?.value;
+    if (!this.#read.has(name)) this.#read.set(name, this.#fitting(name));
+    return this.#read.get(name);
+  }
+
+  set(named: Named, value: unknown): void {
+    const name = nameOf(named);
+    if (value === null) {
+      this.delete(name);
+      return;
+    }
+    this.#checkOpen(name);
+    const { source, keys } = this.#facts;
+    source.checkWritable();
+    const json = snapshot(name, value);
+    this.#changes.set(name, { json, value: accepted(name, json, keys.of(this.#scope, name)) });
+  }
+
+  delete(named: Named): void {
+    const name = nameOf(named);
+    this.#checkOpen(name);
+    this.#changes.set(name, null);
+  }
+
+  has(named: Named): boolean {
+    return this.get(named) !== undefined;
+  }
+
+  keys(): string[] {
+    const names = new Set([...this.#facts.source.names(), ...this.#changes.keys()]);
+    return [...names].filter((name) => this.has(name));
+  }
+
+  /** What the handler changed so far. */
+  get changes(): Changes {
+    return this.#changes;
+  }
+
+  #fitting(name: string): unknown {
+    const { source, keys, report } = this.#facts;
+    const key = keys.of(this.#scope, name);
+    const json = source.read(name, key);
+    if (json === undefined || json === null || !key.schema) return json ?? undefined;
+    const result = validate(key.schema, name, json);
+    if (!result.issues) return result.value;
+    report(name, `does not fit its schema: ${issuesText(result.issues)}`);
+    return undefined;
+  }
+
+  #checkOpen(name: string): void {
+    if (!this.#facts.answered()) return;
+    throw new ValiseError(
+      'already-answered',
+      `State ${JSON.stringify(name)} was changed after its request had been answered.`,
+      { next: 'Change state before the handler returns: it travels with the result.' },
+    );
+  }
+}
+
+/** What `get` will give from now on; an error where the author's own value would not come back. */
+function accepted(name: string, json: Json, { schema }: Key): unknown {
+  if (!schema) return json;
+  const result = validate(schema, name, json);
+  if (!result.issues) return result.value;
+  throw new ValiseError(
+    'bad-state-value',
+    `The value for state ${JSON.stringify(name)} does not fit its schema: ${issuesText(result.issues)}.`,
+    { next: 'Set what the schema reads, as JSON.' },
+  );
+}
+
+function nameOf(named: Named): string {
+  const name: unknown = typeof named === 'object' && named !== null ? named.name : named;
+  if (typeof name === 'string') return name;
+  throw new ValiseError('bad-state-value', 'The name of a piece of state is not text.', {
+    next: 'Give a text, or a key made with valise.key().',
+  });
+}

@@ -1,0 +1,120 @@
+import { type Duration, seconds } from '../../duration.ts';
+import { ValiseError } from '../../errors.ts';
+import type { RpcError, Scope } from '../../wire/index.ts';
+import type { ServerContext } from '../context.ts';
+import { currentExchange, type Exchange } from '../exchange.ts';
+import type { ServerPart } from '../part.ts';
+import { carriedSources, carries, writeCarried } from './carried.ts';
+import { createKeeper } from './keeper.ts';
+import { type KeySettings, Keys, type StateDeclarations } from './key.ts';
+import { ScopedState } from './scope.ts';
+import type { Changes, Report } from './source.ts';
+
+/** Settings of a server's state. */
+export interface StateOptions extends StateDeclarations {
+  /** How long the server's store keeps the session state of a client that carries none, after its last use (7 days unless told). */
+  readonly ttl?: Duration;
+}
+
+type BothScopes = { readonly [S in Scope]: ScopedState };
+
+/** Family J on the server's side. */
+export interface StateFamily {
+  readonly part: ServerPart;
+  /** The state of the request whose handler is running. */
+  state(): BothScopes;
+  /** Declares a key, for both scopes. */
+  key(name: string, settings: KeySettings): void;
+}
+
+const SESSION_TTL = '7d';
+const INTERNAL_ERROR = -32603;
+
+/** Makes family J. `withSessions` says that another part proves data-layer sessions. */
+export function createState(
+  context: ServerContext,
+  { ttl = SESSION_TTL, ...declared }: StateOptions = {},
+  withSessions = false,
+): StateFamily {
+  const keys = new Keys(declared);
+  const keeper = createKeeper(context, { keys, sessionTtl: seconds(ttl), withSessions });
+  const states = new WeakMap<Exchange, BothScopes>();
+
+  const report =
+    (scope: Scope): Report =>
+    (name, reason) =>
+      context.events.emit('rejected', {
+        family: 'state',
+        what: `${scope} state ${JSON.stringify(name.slice(0, 200))}`,
+        reason,
+      });
+
+  const begin = (exchange: Exchange): BothScopes => {
+    const carried = carries(exchange) ? carriedSources(exchange, context, report) : undefined;
+    const scoped = (scope: Scope): ScopedState =>
+      new ScopedState(scope, {
+        source: carried?.[scope] ?? keeper.source(exchange, scope),
+        keys,
+        report: report(scope),
+        answered: () => exchange.isAnswered,
+      });
+    const state = { session: scoped('session'), server: scoped('server') };
+    states.set(exchange, state);
+    if (carried) {
+      exchange.whenAnswered((response) => {
+        if ('result' in response) writeCarried(exchange, context, keys, changesOf(state));
+        return response;
+      });
+    }
+    return state;
+  };
+
+  return {
+    part: {
+      families: { state: true },
+
+      receive(exchange) {
+        // The handler may be running again, on what is true now.
+        states.delete(exchange);
+        if (carries(exchange) || !exchange.isHandled) return undefined;
+        const loading = keeper.load(exchange);
+        // Registered before any handler's own steps, so that it comes last: what is saved has really been answered.
+        if (loading) {
+          exchange.whenAnswered((response) => {
+            if (!('result' in response)) return response;
+            return keeper.save(exchange, changesOf(states.get(exchange))).then(
+              () => response,
+              (error: unknown) => ({ jsonrpc: '2.0', id: response.id, error: notSaved(error) }),
+            );
+          });
+        }
+        return loading;
+      },
+
+      closed: (link) => keeper.forget(link),
+    },
+
+    state() {
+      const exchange = currentExchange();
+      if (!exchange) throw outsideRequest();
+      return states.get(exchange) ?? begin(exchange);
+    },
+
+    key: (name, settings) => keys.declare(name, settings),
+  };
+}
+
+function changesOf(state: BothScopes | undefined): { readonly [S in Scope]: Changes } {
+  return { session: state?.session.changes ?? new Map(), server: state?.server.changes ?? new Map() };
+}
+
+function notSaved(error: unknown): RpcError {
+  const why = error instanceof ValiseError ? error.message : 'the store failed.';
+  return { code: INTERNAL_ERROR, message: `The state that this call set could not be saved: ${why}` };
+}
+
+function outsideRequest(): ValiseError {
+  return new ValiseError('outside-request', 'valise.state() was called where no request is being handled.', {
+    next: 'Call it inside a handler of a server on which this Valise is installed.',
+  });
+}

@@ -1,0 +1,31 @@
+import type { Json } from '../../json.ts';
+import type { Given, Held, KeyDeclarations, StateDeclarations, StateKey } from './key.ts';
+
+/**
+ * The state of one scope, inside a handler. Nothing here waits: what a request came with is at hand, and what is set
+ * goes out with its result. An error carries no state, so what is set before one is forgotten.
+ */
+export interface StateScope<Keys extends KeyDeclarations = KeyDeclarations> {
+  /** The value; undefined where there is none, or none that this server made or that fits the key's schema. */
+  get<Input, Output>(key: StateKey<Input, Output>): Output | undefined;
+  get<Name extends string>(name: Name): (Name extends keyof Keys ? Held<Keys[Name]> : Json) | undefined;
+  /** Replaces the whole value. `null` deletes. */
+  set<Input, Output>(key: StateKey<Input, Output>, value: NoInfer<Input>): void;
+  set<Name extends string>(name: Name, value: Name extends keyof Keys ? Given<Keys[Name]> : Json): void;
+  /** Removes the value, also one that cannot be read. */
+  delete(key: string | StateKey<unknown>): void;
+  /** True where `get` would give a value. */
+  has(key: string | StateKey<unknown>): boolean;
+  /** The names for which `has` is true. */
+  keys(): string[];
+}
+
+/** Both scopes of a request's state. */
+export interface RequestState<Declared extends StateDeclarations = StateDeclarations> {
+  /** Lives until the client's session ends. */
+  readonly session: StateScope<KeysOf<Declared['session']>>;
+  /** Lives until the server removes it, across sessions; a client may still forget it. */
+  readonly server: StateScope<KeysOf<Declared['server']>>;
+}
+
+type KeysOf<Declared> = Declared extends KeyDeclarations ? Declared : KeyDeclarations;
