@@ -3,10 +3,15 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { build, install } from './prepare.mjs';
-import { root } from './steps.mjs';
+import { root, say } from './steps.mjs';
 
-await install();
-await build();
+try {
+  await install();
+  await build();
+} catch (error) {
+  say(error.message);
+  process.exit(1);
+}
 
 const launcher = `${root}bin/valise.js`;
 const help = existsSync(`${root}dist/cli/main.js`)

@@ -24,7 +24,7 @@ const filters = [...positionals, ...values.filter];
 const partial = filters.length > 0 || values.title !== undefined;
 
 if (values.help) console.log(HELP);
-else await main();
+else await main().catch(giveUp);
 
 function readArguments() {
   try {
@@ -111,6 +111,13 @@ async function vitest(title, node, args, path, env) {
   };
   if (code !== 0 && report.failed === 0) report.failed = 1;
   return { title, ...report };
+}
+
+/** Before any test could run. */
+function giveUp(error) {
+  say(error.message);
+  console.log(lastLine({ passed: 0, failed: 1 }));
+  process.exitCode = 1;
 }
 
 function finish(reports, start) {
