@@ -3,9 +3,9 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { build, install } from '../scripts/prepare.mjs';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
-const root = fileURLToPath(new URL('..', import.meta.url));
 const names = readdirSync(here)
   .filter((file) => file.endsWith('.mjs') && file !== 'run.mjs' && file !== 'measure.mjs')
   .map((file) => file.slice(0, -4))
@@ -19,8 +19,8 @@ const run = (command, args, cwd) => {
   const { status } = spawnSync(command, args, { cwd, stdio: ['ignore', 2, 2] });
   if (status !== 0) process.exit(status ?? 1);
 };
-if (!existsSync(`${root}node_modules`)) run('npm', ['ci', '--no-audit', '--no-fund'], root);
-if (!existsSync(`${root}dist`)) run('npx', ['tsdown'], root);
+await install();
+await build();
 if (!existsSync(`${here}node_modules`)) run('npm', ['install', '--no-audit', '--no-fund'], here);
 const { status } = spawnSync(process.execPath, ['--expose-gc', `${here}${name}.mjs`, ...rest], {
   stdio: 'inherit',
