@@ -27,8 +27,9 @@ export type SessionReading = SessionMeta | null | undefined | Problem;
 /** A longer session id is refused: it also travels in an HTTP header. */
 export const MAX_SESSION_ID = 2048;
 
-/** `_meta` keys that name a session, ours first. */
-const KEYS: readonly string[] = [NAMES.modern.session, NAMES.legacy.session, DRAFTS.session];
+const MODERN = NAMES.modern.session;
+const LEGACY = NAMES.legacy.session;
+const DRAFT = DRAFTS.session;
 const SEQ = NAMES.modern.seq;
 
 /** True for 1 to {@link MAX_SESSION_ID} visible ASCII characters, 0x21 to 0x7E. */
@@ -47,16 +48,24 @@ export function isSessionId(id: unknown): id is string {
  */
 export function readSession(meta: unknown): SessionReading {
   if (!isObject(meta)) return undefined;
-  let found: SessionReading;
-  for (const key of KEYS) {
-    const value = meta[key];
+  // Named one by one: this runs on every message, and most of them belong to no session.
+  const modern = meta[MODERN];
+  const legacy = meta[LEGACY];
+  const draft = meta[DRAFT];
+  if (modern === undefined && legacy === undefined && draft === undefined) return undefined;
+  let found: SessionReading = readValue(modern, MODERN);
+  // Two places that disagree: a gateway may have checked one of them and we would use the other.
+  for (const [value, key] of [[legacy, LEGACY] as const, [draft, DRAFT] as const]) {
     if (value === undefined) continue;
-    const reading = value === null ? null : readSessionObject(value, key);
+    const reading = readValue(value, key);
     if (found === undefined) found = reading;
-    // Two places that disagree: a gateway may have checked one of them and we would use the other.
     else if (idOf(found) !== idOf(reading)) return { problem: 'conflict', where: key };
   }
   return isSession(found) ? withSeq(found, meta[SEQ]) : found;
+}
+
+function readValue(value: unknown, where: string): SessionReading {
+  return value === undefined || value === null ? value : readSessionObject(value, where);
 }
 
 /** Reads a session from a result's body or from under its `_meta` key; `where` is for the {@link Problem}. */

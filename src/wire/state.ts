@@ -2,7 +2,7 @@ import { isObject, type Json } from '../json.ts';
 import { type Dict, dict, isEmpty, isShallow } from './dict.ts';
 import type { Meta } from './message.ts';
 import { DRAFTS, type Era, NAMES, type Scope } from './names.ts';
-import type { Problem, ProblemCode } from './problem.ts';
+import type { Problem } from './problem.ts';
 
 /** A part of a jar update that was not taken; without a `name` the whole scope was dropped. */
 export interface StateProblem extends Problem {
@@ -28,12 +28,11 @@ export const MAX_NAMES = 10_000;
 export const SCOPES: readonly Scope[] = ['session', 'server'];
 const NOTHING: StateReading = Object.freeze({});
 
-// Weakest first: where a peer writes a name in two places, the later place wins.
-const LEGACY_KEYS: Readonly<Record<Scope, readonly string[]>> = {
-  session: [DRAFTS.state.session, NAMES.legacy.state.session],
-  server: [DRAFTS.state.server, NAMES.legacy.state.server],
-};
-const MODERN_KEY = NAMES.modern.state.key;
+const MODERN = NAMES.modern.state.key;
+const SESSION = NAMES.legacy.state.session;
+const SERVER = NAMES.legacy.state.server;
+const SESSION_HTTP = DRAFTS.state.session;
+const SERVER_HTTP = DRAFTS.state.server;
 
 /**
  * Reads jar state from the `_meta` of a request or a result: both eras, both spellings of the older keys.
@@ -47,54 +46,59 @@ const MODERN_KEY = NAMES.modern.state.key;
  */
 export function readState(meta: unknown): StateReading {
   if (!isObject(meta)) return NOTHING;
-  let reading: { session?: Dict; server?: Dict; problems?: StateProblem[] } | undefined;
-  const add = (scope: Scope, source: unknown, where: string) => {
-    reading ??= {};
-    const problems: StateProblem[] = [];
-    const into = reading[scope] ?? dict();
-    if (copy(source, into, scope, where, problems)) reading[scope] = into;
-    if (problems.length > 0) reading.problems = [...(reading.problems ?? []), ...problems];
-  };
-  for (const scope of SCOPES) {
-    for (const key of LEGACY_KEYS[scope]) if (meta[key] !== undefined) add(scope, meta[key], key);
-  }
-  const modern = meta[MODERN_KEY];
+  // Named one by one: this runs on every message, and most of them carry no state.
+  const session = meta[SESSION];
+  const server = meta[SERVER];
+  const sessionHttp = meta[SESSION_HTTP];
+  const serverHttp = meta[SERVER_HTTP];
+  const modern = meta[MODERN];
+  const legacy = session !== undefined || server !== undefined;
+  if (!legacy && modern === undefined && sessionHttp === undefined && serverHttp === undefined)
+    return NOTHING;
+  const reading: Draft = {};
+  // Weakest first: where a peer writes a name in two places, the later place wins.
+  take(reading, 'session', sessionHttp, SESSION_HTTP);
+  take(reading, 'server', serverHttp, SERVER_HTTP);
+  take(reading, 'session', session, SESSION);
+  take(reading, 'server', server, SERVER);
   if (isObject(modern)) {
-    for (const scope of SCOPES) {
-      if (modern[scope] !== undefined) add(scope, modern[scope], `${MODERN_KEY}.${scope}`);
-    }
-  } else if (modern !== undefined) {
-    reading ??= {};
-    reading.problems = [...(reading.problems ?? []), { problem: 'wrong-type', where: MODERN_KEY }];
-  }
-  return reading ?? NOTHING;
+    take(reading, 'session', modern.session, `${MODERN}.session`);
+    take(reading, 'server', modern.server, `${MODERN}.server`);
+  } else if (modern !== undefined) refuse(reading, { problem: 'wrong-type', where: MODERN });
+  return reading;
 }
 
-/** True where at least one entry was taken over. */
-function copy(source: unknown, into: Dict, scope: Scope, where: string, problems: StateProblem[]): boolean {
-  const refuse = (problem: ProblemCode, name?: string) =>
-    void problems.push({ problem, where, scope, ...(name === undefined ? {} : { name }) });
+interface Draft {
+  session?: Dict;
+  server?: Dict;
+  problems?: StateProblem[];
+}
+
+function take(reading: Draft, scope: Scope, source: unknown, where: string): void {
+  if (source === undefined) return;
   if (!isObject(source)) {
-    refuse('wrong-type');
-    return false;
+    refuse(reading, { problem: 'wrong-type', where, scope });
+    return;
   }
   const names = Object.keys(source);
   if (names.length > MAX_NAMES) {
-    refuse('too-many');
-    return false;
+    refuse(reading, { problem: 'too-many', where, scope });
+    return;
   }
-  let taken = false;
   for (const name of names) {
     const value = source[name];
     if (value === undefined) continue;
     if (!isShallow(value)) {
-      refuse('too-deep', name);
+      refuse(reading, { problem: 'too-deep', where, scope, name });
       continue;
     }
-    into[name] = value as Json;
-    taken = true;
+    reading[scope] ??= dict();
+    reading[scope][name] = value as Json;
   }
-  return taken;
+}
+
+function refuse(reading: Draft, problem: StateProblem): void {
+  (reading.problems ??= []).push(problem);
 }
 
 /**

@@ -144,18 +144,37 @@ const run: Record<string, (input: Input) => unknown> = {
  */
 const SETTLED_HERE = new Set(['J-04', 'J-19', 'J-21', 'J-23', 'S-16', 'S-27']);
 
-for (const file of readdirSync(folder).filter((name) => name.endsWith('.json'))) {
-  const vectors = JSON.parse(readFileSync(new URL(file, folder), 'utf8')) as Vector[];
+const files = readdirSync(folder)
+  .filter((name) => name.endsWith('.json'))
+  .map((file) => ({ file, vectors: JSON.parse(readFileSync(new URL(file, folder), 'utf8')) as Vector[] }));
+
+for (const { file, vectors } of files) {
   describe(`spec/vectors/${file}`, () => {
     for (const vector of vectors) {
-      const { do: what } = vector.input;
       const rows = vector.rows.map((row) => (SETTLED_HERE.has(row) ? `[${row}]` : row)).join(' ');
       it(`${vector.id} · ${rows} · ${vector.title}`, () => {
-        expect(plain(run[what]!(vector.input))).toEqual(vector.expect);
+        expect(plain(run[vector.input.do]!(vector.input))).toEqual(vector.expect);
       });
     }
   });
 }
+
+describe('all vectors', () => {
+  const all = files.flatMap(({ vectors }) => vectors);
+
+  it('have ids of their own', () => {
+    expect(new Set(all.map(({ id }) => id)).size).toBe(all.length);
+  });
+
+  it('name rows of the ledger', () => {
+    const ledger = readFileSync(new URL('../../spec/requirements.md', import.meta.url), 'utf8');
+    for (const row of all.flatMap(({ rows }) => rows)) expect(ledger).toContain(`| ${row} |`);
+  });
+
+  it('leave out nothing that can be done with one', () => {
+    expect(new Set(all.map(({ input }) => input.do))).toEqual(new Set(Object.keys(run)));
+  });
+});
 
 /** As JSON would carry it; nothing is `null`. */
 function plain(value: unknown): unknown {
