@@ -1,5 +1,5 @@
 // The programs that tests need beside Node, all at once and before the tests, so that none of them stops half-way.
-import { find, need } from './services/install.mjs';
+import { need } from './services/install.mjs';
 
 /** Debian package → the program that shows that it is there. */
 const PROGRAMS = {
@@ -11,12 +11,16 @@ const PROGRAMS = {
   tmux: 'tmux',
 };
 
+/** A server that the environment names need not be installed here. */
+const NAMED = { 'redis-server': 'VALISE_TEST_REDIS', postgresql: 'VALISE_TEST_POSTGRES' };
+
 /**
  * Installs what is missing where this user may. Where that does not work, one error names everything to install.
  * @param {readonly string[]} [packages] Debian's names; all that any test needs, unless told
  */
 export function ensure(packages = Object.keys(PROGRAMS)) {
   const failures = packages.flatMap((name) => {
+    if (process.env[NAMED[name]]) return [];
     try {
       need(PROGRAMS[name] ?? name, name);
       return [];
@@ -30,9 +34,4 @@ export function ensure(packages = Object.keys(PROGRAMS)) {
   throw new Error(
     `Missing: ${names}. Install them with \`sudo apt-get install -y --no-install-recommends ${names}\`, or run \`npm test -- --no-services\`.\n${details}`,
   );
-}
-
-/** Which of the programs are not on this machine. */
-export function missing() {
-  return Object.values(PROGRAMS).filter((program) => find(program) === undefined);
 }

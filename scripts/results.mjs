@@ -8,7 +8,7 @@ export const FULL_REPORT = `${root}.cache/test-results.json`;
 
 /**
  * @typedef {{ file: string, title: string, status: string, ms: number }} Test
- * @typedef {{ tests: Test[], brokenFiles: string[], passed: number, failed: number, skipped: number, files: { file: string, ms: number }[] }} Report
+ * @typedef {{ tests: Test[], passed: number, failed: number, skipped: number, files: { file: string, ms: number }[] }} Report
  */
 
 /**
@@ -20,17 +20,16 @@ export function readReport(path) {
   const report = existsSync(path) ? parse(readFileSync(path, 'utf8')) : undefined;
   if (!report) return undefined;
   const tests = report.testResults.flatMap(testsOf);
-  const brokenFiles = report.testResults
-    .filter((file) => file.status === 'failed' && !file.assertionResults.some(isFailed))
-    .map((file) => relative(root, file.name));
+  const isBroken = (file) => file.status === 'failed' && !file.assertionResults.some(isFailed);
+  const broken = report.testResults.filter(isBroken).length;
   const count = (status) => tests.filter((test) => test.status === status).length;
   const passed = count('passed');
-  const failed = count('failed') + brokenFiles.length;
+  const failed = count('failed') + broken;
   const files = report.testResults.map((file) => ({
     file: relative(root, file.name),
     ms: file.endTime - file.startTime,
   }));
-  return { tests, brokenFiles, passed, failed, skipped: tests.length - passed - count('failed'), files };
+  return { tests, passed, failed, skipped: tests.length - passed - count('failed'), files };
 }
 
 /**

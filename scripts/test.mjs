@@ -1,8 +1,9 @@
 #!/usr/bin/env node
-// `npm test`: from a fresh clone to one line `N passed, M failed`. Installs and builds where needed, starts its own
-// Redis and PostgreSQL, runs every test, then the stores and seals once more on Node 22, and stops what it started.
+// `npm test`: from a fresh clone to one line `N passed, M failed`. Installs and builds where needed, runs every test with
+// Redis and PostgreSQL of its own (test/global-setup.ts starts and stops them), then stores and seals on Node 22 too.
 import { mkdirSync, rmSync } from 'node:fs';
 import { parseArgs } from 'node:util';
+import { ensure } from './debian.mjs';
 import { node22 } from './node22.mjs';
 import { build, install } from './prepare.mjs';
 import { FULL_REPORT, lastLine, readReport } from './results.mjs';
@@ -16,6 +17,9 @@ const HELP = `npm test [-- OPTIONS] [FILTERS…]
   --no-services    without Redis, PostgreSQL and other programs; says what it skipped
   --no-node22      without the second run of stores and seals on Node 22
   --soak           the long form of the kill and load tests (npm run test:soak)`;
+
+/** @type {import('./results.mjs').Report} */
+const NOTHING = { tests: [], files: [], passed: 0, failed: 0, skipped: 0 };
 
 const TWICE = ['test/store', 'test/seal'];
 
@@ -49,44 +53,30 @@ async function main() {
   const start = performance.now();
   await install();
   await build();
-  const services = await startServices();
-  const reports = [];
-  try {
-    const title = values.title === undefined ? [] : ['-t', values.title];
-    const report = partial ? `${root}.cache/test-results-partial.json` : FULL_REPORT;
-    reports.push(await vitest('all tests', process.execPath, [...filters, ...title], report, services.env));
-    if (!partial && !values['no-node22']) reports.push(await onNode22(services.env));
-  } finally {
-    await services.stop();
-  }
+  const env = services();
+  const title = values.title === undefined ? [] : ['-t', values.title];
+  const report = partial ? `${root}.cache/test-results-partial.json` : FULL_REPORT;
+  const reports = [
+    await vitest(partial ? 'some tests' : 'all tests', process.execPath, [...filters, ...title], report, env),
+  ];
+  if (!partial && !values['no-node22']) reports.push(await onNode22(env));
   finish(reports.filter(Boolean), start);
 }
 
-/** Redis and PostgreSQL of our own, or the ones that the environment names, or none with `--no-services`. */
-async function startServices() {
+/** The run starts and stops Redis and PostgreSQL by itself; here is seen to it that their programs are there. */
+function services() {
   if (values['no-services']) {
     say('--no-services: tests that need Redis, PostgreSQL or a program that is not here are skipped');
-    return { env: { VALISE_NO_SERVICES: '1' }, stop: async () => {} };
+    return { VALISE_NO_SERVICES: '1' };
   }
-  const { ensure } = await import('./debian.mjs');
-  ensure();
-  const begin = performance.now();
-  const { startServices: start } = await import('./services.mjs');
-  const services = await start();
-  say(`Redis and PostgreSQL are up in ${took(begin)}`);
-  return services;
+  if (!partial) ensure();
+  return {};
 }
 
 async function onNode22(env) {
   const binary = await node22();
-  if (binary)
-    return vitest(
-      'stores and seals on Node 22',
-      binary,
-      TWICE,
-      `${root}.cache/test-results-node22.json`,
-      env,
-    );
+  const report = `${root}.cache/test-results-node22.json`;
+  if (binary) return vitest('stores and seals on Node 22', binary, TWICE, report, env);
   say(`npm has no Node 22 for ${process.platform} ${process.arch}: the second run is skipped`);
   return undefined;
 }
@@ -101,16 +91,8 @@ async function vitest(title, node, args, path, env) {
   const { code } = await run(node, [`${root}node_modules/vitest/vitest.mjs`, 'run', ...args, ...reporters], {
     env: { ...process.env, ...env, ...soak },
   });
-  const report = readReport(path) ?? {
-    tests: [],
-    brokenFiles: [],
-    files: [],
-    passed: 0,
-    failed: 0,
-    skipped: 0,
-  };
-  if (code !== 0 && report.failed === 0) report.failed = 1;
-  return { title, ...report };
+  const report = readReport(path) ?? NOTHING;
+  return { title, ...report, failed: code === 0 ? report.failed : Math.max(report.failed, 1) };
 }
 
 /** Before any test could run. */

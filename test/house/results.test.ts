@@ -40,11 +40,7 @@ describe('a report of the tests', () => {
 
   it('counts a file that could not be loaded as one failure', () => {
     const testResults = [result('test/a.test.ts', 'passed', 'passed'), result('test/b.test.ts', 'failed')];
-    expect(report(JSON.stringify({ testResults }))).toMatchObject({
-      passed: 1,
-      failed: 1,
-      brokenFiles: ['test/b.test.ts'],
-    });
+    expect(report(JSON.stringify({ testResults }))).toMatchObject({ passed: 1, failed: 1, skipped: 0 });
   });
 
   it('is undefined where it is missing or cut off', () => {
