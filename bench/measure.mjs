@@ -9,6 +9,7 @@
 //   });
 //   bench.close();
 //
+// A peer may ask for `clock: 'wall'`, where what it costs is mostly waiting (other threads, other processes).
 // A function may be synchronous or return a promise; promises run `inFlight` at a time. `ratio` is the peer's
 // cost over ours: 5 means ours is five times as fast, 0.8 means ours costs a quarter more. A `goal` is the ratio to reach.
 
@@ -35,7 +36,6 @@ async function repeat(run, count, inFlight, asynchronous) {
 
 /** Microseconds per call over `count` calls, by both clocks. */
 async function slot(subject, count, inFlight) {
-  globalThis.gc?.();
   const cpu = process.cpuUsage();
   const wall = process.hrtime.bigint();
   await repeat(subject.run, count, inFlight, subject.asynchronous);
@@ -65,7 +65,7 @@ async function warmUp(subject, { inFlight, slotMs, warmUpMs }) {
 const figure = (value) =>
   value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2);
 
-function print(row, goal, first) {
+function print(row, { goal, clock, otherRatio }, first) {
   const verdict =
     goal === undefined ? '' : `goal ${figure(goal)}: ${row.ratio >= goal ? 'reached' : 'MISSED'}`;
   const cells = [
@@ -74,7 +74,9 @@ function print(row, goal, first) {
     ` ${row.peer}`.padEnd(34),
     figure(row.peer_us).padStart(10),
     `${figure(row.ratio)} ×`.padStart(10),
-    `  ${verdict}`,
+    `  ${clock}`.padEnd(7),
+    `(${clock === 'cpu' ? 'wall' : 'cpu'} ${figure(otherRatio)} ×)`.padEnd(16),
+    verdict,
   ];
   console.log(cells.join('').trimEnd());
 }
@@ -123,6 +125,8 @@ export function openBench(bench, defaults = {}) {
       for (const [peer, given] of Object.entries(peers)) {
         subjects.push({ name: peer, ...(typeof given === 'function' ? { run: given } : given) });
       }
+      // Once, not before every slot: after a forced collection the young heap is small again, and all run at half their speed.
+      globalThis.gc?.();
       for (const subject of subjects) {
         subject.times = [];
         await warmUp(subject, settings);
@@ -131,24 +135,32 @@ export function openBench(bench, defaults = {}) {
         for (let index = 0; index < subjects.length; index++) {
           // Another one starts each round, so that nobody always runs after the same neighbour.
           const subject = subjects[(index + round) % subjects.length];
-          subject.times.push((await slot(subject, subject.count, settings.inFlight))[settings.clock]);
+          subject.times.push(await slot(subject, subject.count, settings.inFlight));
         }
       }
       const [own, ...others] = subjects;
-      const oursUs = median(own.times);
+      const clockOf = (peer) => peer.clock ?? settings.clock;
       const added = others.map((peer, index) => {
-        const peerUs = median(peer.times);
+        const clock = clockOf(peer);
+        const cost = (subject, by) => median(subject.times.map((time) => time[by]));
+        const ratio = (by) => cost(peer, by) / cost(own, by);
         const row = {
           bench,
           case: name,
-          ours_us: Number(oursUs.toFixed(3)),
+          ours_us: Number(cost(own, clock).toFixed(3)),
           peer: peer.name,
-          peer_us: Number(peerUs.toFixed(3)),
-          ratio: Number((peerUs / oursUs).toFixed(3)),
+          peer_us: Number(cost(peer, clock).toFixed(3)),
+          ratio: Number(ratio(clock).toFixed(3)),
         };
         if (peer.goal !== undefined && row.ratio < peer.goal) missed++;
+        const otherRatio = ratio(clock === 'cpu' ? 'wall' : 'cpu');
         if (json) console.log(JSON.stringify(row));
-        else print(row, peer.goal, index === 0);
+        else
+          print(
+            row,
+            { goal: peer.goal, clock, otherRatio },
+            index === 0 || clock !== clockOf(others[index - 1]),
+          );
         return row;
       });
       rows.push(...added);

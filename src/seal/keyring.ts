@@ -1,0 +1,128 @@
+import { createSecretKey, hkdfSync, type KeyObject, randomBytes } from 'node:crypto';
+import { ValiseError } from '../errors.ts';
+import { KEY_BYTES, weaknessOf } from './weak-key.ts';
+
+/**
+ * The keys of a deployment: the first one seals, all of them open. Holds no key material that can be read,
+ * printed or serialised; make one with {@link parseKeys} or {@link loadKeys}.
+ */
+export interface Keyring {
+  /** The ids of the keys, in order; public, they stand in every token. */
+  readonly kids: readonly string[];
+  /** True where the key was made up for this process: nothing sealed with it survives a restart or opens elsewhere. */
+  readonly ephemeral: boolean;
+}
+
+/** How keys are read. */
+export interface KeyOptions {
+  /** Lets short, patterned and example keys pass. For tests only. */
+  readonly allowWeakKeys?: boolean | undefined;
+}
+
+/** One key of a ring, as the sealer uses it. */
+export interface RingKey {
+  readonly kid: string;
+  readonly secret: KeyObject;
+}
+
+/** Length of a kid as text: six bytes. */
+export const KID_CHARS = 8;
+
+// Beside the object and not in it: no inspection, spread or serialisation of a ring can reach its keys.
+const secrets = new WeakMap<Keyring, readonly [RingKey, ...RingKey[]]>();
+
+/**
+ * Makes a new key: 32 random bytes as base64url.
+ *
+ * @example
+ * ```ts
+ * process.stdout.write(`VALISE_KEYS=${generateKey()}\n`);
+ * ```
+ */
+export function generateKey(): string {
+  return randomBytes(KEY_BYTES).toString('base64url');
+}
+
+/**
+ * Reads a keyring from text: keys of 32 bytes as base64url, separated by commas. The first seals, all open.
+ * Throws a {@link ValiseError} (`no-keys`, `bad-key`, `weak-key`) that names a key by its place, never by its value.
+ *
+ * @example
+ * ```ts
+ * const keys = parseKeys(`${newKey},${oldKey}`);
+ * ```
+ */
+export function parseKeys(text: string, options: KeyOptions = {}): Keyring {
+  const parts = (typeof text === 'string' ? text : '')
+    .split(',')
+    .map((part) => part.trim())
+    .filter((part) => part !== '');
+  const keys = new Map<string, RingKey>();
+  parts.forEach((part, index) => {
+    const key = ringKey(readKey(part, `Key ${index + 1} of ${parts.length}`, options));
+    if (!keys.has(key.kid)) keys.set(key.kid, key);
+  });
+  return keyring([...keys.values()], false);
+}
+
+/**
+ * Reads the keyring of this process from the environment variable `VALISE_KEYS`; where it is not set, makes a random
+ * key that lives as long as the process (`ephemeral` is true then).
+ *
+ * @example
+ * ```ts
+ * const keys = loadKeys();
+ * if (keys.ephemeral) warn('Set VALISE_KEYS: what is sealed now will not open after a restart.');
+ * ```
+ */
+export function loadKeys(
+  options: KeyOptions & { readonly env?: Readonly<Record<string, string | undefined>> } = {},
+): Keyring {
+  const text = (options.env ?? process.env)['VALISE_KEYS'];
+  if (text !== undefined && text.trim() !== '') return parseKeys(text, options);
+  return keyring([ringKey(randomBytes(KEY_BYTES))], true);
+}
+
+/** The keys behind a ring. Not part of the package's surface. */
+export function keysOf(ring: Keyring): readonly [RingKey, ...RingKey[]] {
+  const keys = secrets.get(ring);
+  if (keys) return keys;
+  throw new ValiseError('bad-key', 'What was given as keys is not a keyring.', {
+    next: 'Make one with parseKeys() or loadKeys().',
+  });
+}
+
+function keyring(keys: readonly RingKey[], ephemeral: boolean): Keyring {
+  const [first, ...rest] = keys;
+  if (!first) {
+    throw new ValiseError('no-keys', 'The text holds no key.', {
+      next: 'Give keys of 32 bytes as base64url, separated by commas; generateKey() makes one.',
+    });
+  }
+  const ring = Object.freeze({ kids: Object.freeze(keys.map((key) => key.kid)), ephemeral });
+  secrets.set(ring, [first, ...rest]);
+  return ring;
+}
+
+function readKey(text: string, name: string, { allowWeakKeys = false }: KeyOptions): Buffer {
+  const key = Buffer.from(text, 'base64url');
+  if (key.length === 0 || key.toString('base64url') !== text) {
+    throw new ValiseError('bad-key', `${name} is not base64url.`, {
+      next: `Write ${KEY_BYTES} bytes with A-Z a-z 0-9 - _ and no padding; generateKey() makes one.`,
+    });
+  }
+  const weakness = allowWeakKeys ? undefined : weaknessOf(key, text);
+  if (weakness !== undefined) {
+    throw new ValiseError('weak-key', `${name} ${weakness}.`, {
+      next: 'Make a new one with generateKey(); in tests, allowWeakKeys lets it pass.',
+    });
+  }
+  return key;
+}
+
+function ringKey(bytes: Buffer): RingKey {
+  const secret = createSecretKey(bytes);
+  bytes.fill(0);
+  const kid = Buffer.from(hkdfSync('sha256', secret, '', 'valise v1 kid', 6)).toString('base64url');
+  return { kid, secret };
+}

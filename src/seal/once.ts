@@ -1,0 +1,33 @@
+import { ValiseError } from '../errors.ts';
+import type { Reader } from './read.ts';
+import type { Settings } from './settings.ts';
+import type { OpenOptions, TokenDescription } from './types.ts';
+
+/** Marks a token as used; rejects where it was used before, or where nobody can tell. */
+export type MarkUsed = (token: TokenDescription, options: OpenOptions) => Promise<void>;
+
+export function createMarkUsed({ ledger, skew, now }: Settings, reader: Reader): MarkUsed {
+  return async (token, options) => {
+    if (!ledger) {
+      throw new ValiseError('no-ledger', 'A token cannot be opened once without a ledger of used ones.', {
+        next: 'Give createSealer() a ledger: storeLedger(store), or memoryLedger() for one process.',
+      });
+    }
+    // The entry must outlive the token also where the ledger's clock runs ahead of ours.
+    const ttl = Math.max(1, Math.ceil(token.expiresAt.getTime() / 1000 + 2 * skew - now() / 1000));
+    let first: boolean;
+    try {
+      first = await ledger.claim(token.id, ttl);
+    } catch (cause) {
+      throw new ValiseError(
+        'ledger-failed',
+        'The ledger of used tokens did not answer, so the token stays closed.',
+        {
+          next: 'Try again once the ledger works.',
+          cause,
+        },
+      );
+    }
+    if (first !== true) reader.refuse({ code: 'replayed', purpose: options.purpose, token });
+  };
+}

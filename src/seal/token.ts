@@ -1,0 +1,108 @@
+import { NONCE_BYTES, SALT_BYTES, TAG_BYTES } from './derived-key.ts';
+import { SealError } from './error.ts';
+import { KID_CHARS } from './keyring.ts';
+
+/**
+ * The token, version 1:
+ *
+ * ```text
+ * v1.<kid>.<body>
+ * kid   8 characters: base64url of HKDF-SHA-256(key, salt "", info "valise v1 kid", 6 bytes)
+ * body  base64url without padding, in its canonical spelling, of
+ *       salt (16 bytes) ‖ nonce (12) ‖ ciphertext ‖ tag (16)
+ * ```
+ *
+ * The ciphertext is AES-256-GCM under HKDF-SHA-256(key, salt, info "valise v1 seal", 32 bytes), with the nonce, and with
+ * the ASCII bytes of `v1.<kid>.` as additional data. What is inside is described in `claims.ts`; all of it, with an
+ * example to check against, in `docs/seals.md`.
+ */
+export const TOKEN_START = 'v1.';
+
+const BODY_AT = TOKEN_START.length + KID_CHARS + 1;
+const SMALLEST_BODY = SALT_BYTES + NONCE_BYTES + TAG_BYTES;
+const DOT = 46;
+
+/** Also the additional data. */
+export function tokenPrefix(kid: string): string {
+  return `${TOKEN_START}${kid}.`;
+}
+
+/** The length of a token whose plaintext has this many bytes. */
+export function tokenLength(plaintextBytes: number): number {
+  return BODY_AT + Math.ceil(((SMALLEST_BODY + plaintextBytes) * 4) / 3);
+}
+
+/** The kid of a token that has the right length and outer shape. */
+export function kidOf(token: unknown, maxBytes: number): string | undefined {
+  if (typeof token !== 'string' || token.length > maxBytes) return undefined;
+  if (!token.startsWith(TOKEN_START) || token.charCodeAt(BODY_AT - 1) !== DOT) return undefined;
+  return token.slice(TOKEN_START.length, BODY_AT - 1);
+}
+
+/** True where the text could be a kid. */
+export function isKid(text: string): boolean {
+  return /^[\w-]{8}$/.test(text);
+}
+
+// Holds only what travels in the open (salt, nonce, ciphertext, tag), and only within one synchronous call.
+const scratch = Buffer.allocUnsafeSlow(64 * 1024);
+
+/** Room for `bytes` bytes, valid until the next call of a function in this file. */
+function room(bytes: number): Buffer {
+  return bytes <= scratch.length ? scratch : Buffer.allocUnsafeSlow(bytes);
+}
+
+/** Joins the parts of a body and writes the token. */
+export function writeToken(
+  prefix: string,
+  salt: Buffer,
+  nonce: Buffer,
+  ciphertext: Buffer,
+  tag: Buffer,
+): string {
+  const size = SMALLEST_BODY + ciphertext.length;
+  const body = room(size);
+  body.set(salt, 0);
+  body.set(nonce, SALT_BYTES);
+  body.set(ciphertext, SALT_BYTES + NONCE_BYTES);
+  body.set(tag, size - TAG_BYTES);
+  return prefix + body.toString('base64url', 0, size);
+}
+
+/**
+ * The bytes of a token's body, valid until the next token is read or written. Undefined where the text is not the one
+ * canonical spelling of them: Node reads base64url liberally, and a token with two spellings could be used twice.
+ */
+export function readBody(token: string): Buffer | undefined {
+  const text = token.slice(BODY_AT);
+  const body = room((text.length * 3) >> 2);
+  const size = body.write(text, 0, 'base64url');
+  if (size < SMALLEST_BODY || body.toString('base64url', 0, size) !== text) return undefined;
+  return body.subarray(0, size);
+}
+
+/** What anybody can see of a token. */
+export interface TokenHeader {
+  readonly version: 1;
+  /** The id of the key that it was sealed with. */
+  readonly kid: string;
+  /** Length of the token. */
+  readonly bytes: number;
+  /** Length of what is sealed in it, claims included, as it travels. */
+  readonly sealedBytes: number;
+}
+
+/**
+ * Reads what is readable of a token without any key. Throws {@link SealError} `malformed` where it is none.
+ *
+ * @example
+ * ```ts
+ * inspectToken(token); // { version: 1, kid: 'mS2Vx0aQ', bytes: 334, sealedBytes: 197 }
+ * ```
+ */
+export function inspectToken(token: string): TokenHeader {
+  const kid = kidOf(token, Number.POSITIVE_INFINITY);
+  const body = kid !== undefined && isKid(kid) ? readBody(token) : undefined;
+  if (kid === undefined || body === undefined) throw new SealError('malformed');
+  return { version: 1, kid, bytes: token.length, sealedBytes: body.length - SMALLEST_BODY };
+}

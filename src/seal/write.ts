@@ -1,0 +1,82 @@
+import { ValiseError } from '../errors.ts';
+import { canonicalJson } from './canonical.ts';
+import { type Cipher, idOfNext } from './cipher.ts';
+import { digestOf, type Kind } from './claims.ts';
+import { packPlaintext } from './plaintext.ts';
+import { purposeOf, type Settings, subjectTextOf, wholeSeconds } from './settings.ts';
+import type { SealOptions } from './types.ts';
+
+/** Purposes whose text is kept ready. Programs have a handful; any more are written anew each time. */
+const READY = 256;
+
+/** Seals a value as a token of a kind. */
+export type Write = (kind: Kind, value: unknown, options: SealOptions) => string;
+
+/** The writing half of a sealer. */
+export function createWriter(settings: Settings, cipher: Cipher): Write {
+  const { now, ttl, maxBytes, compressAbove } = settings;
+  const audience = JSON.stringify(settings.audience);
+  const ready = new Map<string, string>();
+
+  const scopeOf = (purpose: string): string => {
+    const known = ready.get(purpose);
+    if (known !== undefined) return known;
+    const text = `,${JSON.stringify(purpose)},${audience},`;
+    if (ready.size < READY) ready.set(purpose, text);
+    return text;
+  };
+
+  return (kind, value, options) => {
+    const scope = scopeOf(purposeOf(options));
+    const payload = stringify(value);
+    const subject = subjectTextOf(options);
+    const binding = options.bind === undefined ? undefined : canonicalJson(options.bind);
+    const lifetime = options.ttl === undefined ? ttl : wholeSeconds(options.ttl);
+    const issued = Math.floor(now() / 1000);
+    // From here on no code of others runs (a toJSON, a clock), so the nonce stays this token's alone.
+    const next = cipher.next();
+    const digests =
+      subject === undefined && binding === undefined
+        ? '0,0,'
+        : writeDigests(idOfNext(next), subject, binding);
+    const text = `[${issued},${issued + lifetime}${scope}${digests}${kind},${payload}]`;
+    if (text.length > maxBytes) throw tooLarge(maxBytes);
+    const plaintext = text.length > compressAbove ? packPlaintext(text) : text;
+    const token = cipher.seal(plaintext, next);
+    // Compressed, the token may fit while its text does not; the opener would refuse it.
+    if (token.length > maxBytes || (plaintext !== text && Buffer.byteLength(text) > maxBytes))
+      throw tooLarge(maxBytes);
+    return token;
+  };
+}
+
+function writeDigests(id: string, subject: string | undefined, binding: string | undefined): string {
+  const first = subject === undefined ? '0' : `"${digestOf('subject', id, subject)}"`;
+  const second = binding === undefined ? '0' : `"${digestOf('binding', id, binding)}"`;
+  return `${first},${second},`;
+}
+
+function stringify(value: unknown): string {
+  let text: string | undefined;
+  let cause: unknown;
+  try {
+    text = JSON.stringify(value);
+  } catch (error) {
+    cause = error;
+  }
+  if (text !== undefined) return text;
+  throw new ValiseError('bad-value', 'The value to seal cannot be written as JSON.', {
+    next: 'Seal a JSON value: no functions, no circles, no bigints.',
+    cause,
+  });
+}
+
+function tooLarge(maxBytes: number): ValiseError {
+  return new ValiseError(
+    'seal-too-large',
+    `The value to seal needs a token of more than ${maxBytes} bytes.`,
+    {
+      next: 'Seal less, raise maxBytes, or keep the value in a store with sealLarge().',
+    },
+  );
+}
