@@ -99,6 +99,15 @@ describe('the package', () => {
     }
   });
 
+  it('has examples that import the package by its name, as their readers will', () => {
+    const dist = join(bare, 'node_modules/mcp-valise/dist/examples');
+    const built = readdirSync(dist)
+      .filter((file) => file.endsWith('.js'))
+      .map((file) => readFileSync(join(dist, file), 'utf8'));
+    expect(built.filter((text) => /from "mcp-valise\//.test(text))).not.toEqual([]);
+    expect(built.filter((text) => /"\.\.\/(client|server|seal|store|wire)\//.test(text))).toEqual([]);
+  });
+
   it.each(subpaths.map(({ specifier }) => specifier))(
     '%s loads where no optional peer is installed',
     (specifier) => {
