@@ -1,4 +1,5 @@
 export { ValiseError } from '../errors.ts';
+export type { Json } from '../json.ts';
 export type { ServerEvents, ServerListeners } from './events.ts';
 export type { AuthInfo, Principal } from './principal.ts';
 export type { ServerLike } from './server-like.ts';
