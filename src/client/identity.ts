@@ -101,6 +101,11 @@ function scopesOf(name: string, site: string): string[] {
   return scopes;
 }
 
+/** The {@link Identity.site} of a name that is known already. */
+export function siteOf(name: string): string {
+  return name.includes('/') ? name : registrable(name).site || name;
+}
+
 /** A `server-scope` as {@link Identity.scopes} writes it. */
 export function normalScope(scope: string): string {
   const bare = scope.replace(/^\./, '').replace(/\.$/, '').toLowerCase();

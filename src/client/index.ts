@@ -1,2 +1,28 @@
+/**
+ * Valise for clients: what servers set is kept and carried, for clients of either SDK major over any transport.
+ *
+ * @packageDocumentation
+ */
 export { ValiseError } from '../errors.ts';
-export { type ClientLike, type ClientValise, type ClientValiseOptions, openValise } from './valise.ts';
+export type { Listener } from '../events.ts';
+export type { Store } from '../store/types.ts';
+export type { Attributes, Json, Scope } from '../wire/index.ts';
+export { RequestError } from './connection.ts';
+export type { ClientEvents } from './events.ts';
+export type {
+  Jar,
+  JarEntry,
+  JarEvents,
+  JarExport,
+  JarFilter,
+  JarQuotas,
+  JarRefusal,
+  JarSubject,
+} from './jar/types.ts';
+export {
+  type ClientLike,
+  type ClientValise,
+  type ClientValiseOptions,
+  DEFAULT_STORE,
+  openValise,
+} from './valise.ts';

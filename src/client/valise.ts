@@ -1,6 +1,14 @@
+import { Events } from '../events.ts';
 import type { TransportLike } from '../link/transport.ts';
+import type { Keyring } from '../seal/index.ts';
+import { openStore, type Store, sealedStore } from '../store/index.ts';
 import type { Result } from '../wire/index.ts';
 import { Connection } from './connection.ts';
+import type { ClientEvents } from './events.ts';
+import type { IdentityOptions } from './identity.ts';
+import { openJar } from './jar/jar.ts';
+import { jarPart } from './jar/part.ts';
+import type { Jar, JarQuotas } from './jar/types.ts';
 import type { ClientPart } from './part.ts';
 import { targetOf } from './target.ts';
 
@@ -13,28 +21,99 @@ export interface ClientLike {
 
 /** Settings of {@link openValise}. */
 export interface ClientValiseOptions {
+  /**
+   * Where everything is kept: a URL as `openStore` takes it, or a store (which stays its owner's to close).
+   * `sqlite:~/.valise/state.db` unless told, in a folder that only its owner can enter.
+   */
+  readonly store?: string | Store | undefined;
+  /** Seals what is kept with this keyring, or its text. */
+  readonly keys?: Keyring | string | undefined;
   /** Whose state this is, where one process serves several users. */
-  readonly principal?: string;
+  readonly principal?: string | undefined;
+  /** How much state is kept. */
+  readonly quotas?: JarQuotas | undefined;
+  /**
+   * Development only: keep state also for localhost, addresses, names outside the public registries and servers in this
+   * process. An event `warning` says once that this is on.
+   */
+  readonly allowLocal?: boolean | undefined;
+  /** Tell stdio servers apart by the digest of their file too: a changed program starts empty. */
+  readonly digest?: boolean | undefined;
 }
 
 /** What {@link openValise} opens. */
 export interface ClientValise {
+  /** The state that servers have set and this client carries. */
+  readonly jar: Jar;
+  /** What happens, as events; Valise logs nothing by itself. */
+  readonly events: Pick<Events<ClientEvents>, 'on'>;
   /** Connects a client over a transport, with everything that Valise keeps for that server. */
   connect(client: ClientLike, transport: TransportLike): Promise<void>;
+  /** Stores what is left and lets go of the store. Close the clients first. */
+  close(): Promise<void>;
 }
 
-/** The client's side of Valise. */
-export async function openValise({ principal = '' }: ClientValiseOptions = {}): Promise<ClientValise> {
+/** Where everything is kept unless told. */
+export const DEFAULT_STORE = 'sqlite:~/.valise/state.db';
+
+/**
+ * The client's side of Valise.
+ *
+ * @example
+ * ```ts
+ * const valise = await openValise();
+ * await valise.connect(client, transport); // a v1 or v2 client, over any transport
+ * valise.jar.list();
+ * ```
+ */
+export async function openValise(options: ClientValiseOptions = {}): Promise<ClientValise> {
+  const { principal = '', quotas, allowLocal, digest } = options;
   const owner = {};
-  const parts: ClientPart[] = [];
-  return {
-    async connect(client, transport) {
-      const connection = new Connection(transport, { owner, target: targetOf(transport), principal, parts });
-      await connection.open();
-      await client.connect(transport);
-      // A v2 client may have asked `server/discover` on a channel of its own.
-      if (!connection.server.introduction)
-        connection.server.introduce({ capabilities: client.getServerCapabilities() } as Result);
-    },
-  };
+  const { store, release } = await storeOf(options);
+  const events = new Events<ClientEvents>();
+  const identity: IdentityOptions = { allowLocal, digest };
+  try {
+    const jar = await openJar({ store, principal, events, quotas });
+    // The jar comes last; see there.
+    const parts: ClientPart[] = [jarPart(jar, { ...identity, events })];
+    return {
+      jar,
+      events,
+      async connect(client, transport) {
+        const connection = new Connection(transport, {
+          owner,
+          target: targetOf(transport),
+          principal,
+          parts,
+        });
+        await connection.open();
+        await client.connect(transport);
+        // A v2 client may have asked `server/discover` on a channel of its own.
+        if (!connection.server.introduction)
+          connection.server.introduce({ capabilities: client.getServerCapabilities() } as Result);
+      },
+      async close() {
+        try {
+          await jar.close();
+        } finally {
+          await release();
+        }
+      },
+    };
+  } catch (error) {
+    await release();
+    throw error;
+  }
+}
+
+/** The store, and what to do with it in the end: one that was handed in stays open. */
+async function storeOf({
+  store = DEFAULT_STORE,
+  keys,
+}: ClientValiseOptions): Promise<{ readonly store: Store; release(): Promise<void> }> {
+  if (typeof store !== 'string') {
+    return { store: keys === undefined ? store : sealedStore(store, keys), release: async () => {} };
+  }
+  const opened = await openStore(store, { keys });
+  return { store: opened, release: () => opened.close() };
 }

@@ -22,7 +22,7 @@ describe.each([
     const [near, far] = Memory.createLinkedPair();
     await server.connect(far);
     const client = new Client(info) as ClientV2;
-    await (await openValise()).connect(client, near);
+    await (await openValise({ store: 'memory:' })).connect(client, near);
     expect((await client.listTools()).tools.map((tool) => tool.name)).toEqual(['echo']);
     expect(await client.callTool({ name: 'echo', arguments: { text: 'hi' } })).toMatchObject({
       content: [{ type: 'text', text: 'hi' }],

@@ -1,0 +1,245 @@
+import type { Json } from '../../json.ts';
+import {
+  type Attributes,
+  type AttributesReading,
+  MAX_AGE,
+  type ProblemCode,
+  readAttributes,
+  readState,
+  type Scope,
+  type StateProblem,
+} from '../../wire/index.ts';
+import type { ClientEventSource } from '../events.ts';
+import { normalScope } from '../identity.ts';
+import type { Bag, Item } from './bag.ts';
+import type { Quotas } from './quotas.ts';
+import type { Seat } from './seat.ts';
+import { NONE } from './stored.ts';
+import type { Tally } from './tally.ts';
+import type { JarRefusal } from './types.ts';
+
+/** What taking state in needs of the jar. */
+export interface Absorber {
+  readonly events: ClientEventSource;
+  readonly quotas: Quotas;
+  readonly tally: Tally;
+}
+
+/** Where a result comes from. */
+export interface Origin {
+  readonly seat: Seat;
+  /** The session that the request went out in. */
+  readonly session: Bag;
+  /** The jar's epoch when the request went out. */
+  readonly epoch: number;
+}
+
+/**
+ * Takes in what a result sets, in the order in which results arrive. What does not fit is left out and told in an
+ * event; nothing throws, so the result itself always goes on its way. The bags that are to be stored come back.
+ */
+export function absorb(meta: unknown, origin: Origin, jar: Absorber): Set<Bag> | undefined {
+  const state = readState(meta);
+  if (!state.session && !state.server && !state.problems) return undefined;
+  return new Absorption(origin, jar).take(state, readAttributes(meta));
+}
+
+class Absorption {
+  readonly #origin: Origin;
+  readonly #jar: Absorber;
+  readonly #now = Date.now();
+  readonly #grown = new Set<Bag>();
+  readonly #unsaved = new Set<Bag>();
+
+  constructor(origin: Origin, jar: Absorber) {
+    this.#origin = origin;
+    this.#jar = jar;
+  }
+
+  take(state: ReturnType<typeof readState>, attributes: AttributesReading): Set<Bag> {
+    for (const problem of state.problems ?? []) this.#refuseProblem(problem);
+    const problemFor = finder(attributes.problems);
+    for (const scope of ['session', 'server'] as const) {
+      const update = state[scope];
+      if (update === undefined) continue;
+      for (const name of Object.keys(update)) {
+        const value = update[name] as Json;
+        const given = attributes[scope]?.[name] ?? NONE;
+        const problem = problemFor(scope, name);
+        if (value === null) this.#remove(scope, name, given);
+        else if (problem) this.#refuseProblem({ ...problem, scope, name });
+        else this.#set(scope, name, value, given);
+      }
+    }
+    this.#enforce();
+    return this.#unsaved;
+  }
+
+  #set(scope: Scope, name: string, value: Json, given: Attributes): void {
+    const attributes = this.#fit(scope, name, given);
+    if (!attributes) return;
+    const bag = this.#bagFor(scope, attributes);
+    if (!this.#isOpen(bag, scope, name)) return;
+    const text = JSON.stringify(value);
+    const size = Buffer.byteLength(name) + Buffer.byteLength(text);
+    const { bytesPerKey } = this.#jar.quotas;
+    if (size > bytesPerKey) {
+      this.#refuse('too-large', `It takes ${size} bytes; ${bytesPerKey} are allowed.`, scope, name);
+      return;
+    }
+    const item: Item = {
+      // A copy: what the application gets in the result is its own to change.
+      value: typeof value === 'object' ? (JSON.parse(text) as Json) : value,
+      size,
+      from: this.#origin.seat.identity.name,
+      setAt: this.#now,
+      expiresAt: this.#now + (attributes.maxAge ?? MAX_AGE) * 1000,
+      attributes,
+    };
+    if (scope === 'server') this.#leaveOthers(bag, name);
+    const held = bag.items.get(name);
+    if (held && isSame(held, item, text)) {
+      bag.renew(name, { ...item, storedUntil: held.storedUntil ?? held.expiresAt });
+    } else {
+      bag.set(name, item);
+      this.#unsaved.add(bag);
+      this.#grown.add(bag);
+    }
+    bag.clearedKeys.delete(name);
+    this.#emit('set', scope, name, { size });
+  }
+
+  /** Overwriting replaces the attributes too: state that was valid for another domain of this server is so no longer. */
+  #leaveOthers(bag: Bag, name: string): void {
+    const { bags, identity } = this.#origin.seat;
+    for (const other of bags) {
+      if (other === bag || other.items.get(name)?.from !== identity.name) continue;
+      other.remove(name);
+      this.#unsaved.add(other);
+    }
+  }
+
+  #remove(scope: Scope, name: string, given: Attributes): void {
+    const { seat, session } = this.#origin;
+    const own = scope === 'session' ? [session] : seat.bags;
+    const only = given.serverScope === undefined ? undefined : `.${normalScope(given.serverScope)}`;
+    for (const bag of own) {
+      if (only !== undefined && bag.server !== only && bag.server.startsWith('.')) continue;
+      if (!bag.items.has(name) || !this.#isOpen(bag, scope, name)) continue;
+      bag.remove(name);
+      this.#unsaved.add(bag);
+      this.#emit('deleted', scope, name, { by: 'server' });
+    }
+  }
+
+  /** The attributes with the scope in its usual spelling; undefined where the server may not ask for it. */
+  #fit(scope: Scope, name: string, given: Attributes): Attributes | undefined {
+    if (given.serverScope === undefined) return given;
+    const { scopes, name: server } = this.#origin.seat.identity;
+    const serverScope = normalScope(given.serverScope);
+    if (scopes.includes(serverScope)) return { ...given, serverScope };
+    this.#refuse('server-scope', `${serverScope} is not for ${server} to set.`, scope, name);
+    return undefined;
+  }
+
+  #bagFor(scope: Scope, { serverScope }: Attributes): Bag {
+    const { seat, session } = this.#origin;
+    if (scope === 'session') return session;
+    const wide = serverScope !== undefined && seat.bags.find((bag) => bag.server === `.${serverScope}`);
+    return wide || (seat.bags[0] as Bag);
+  }
+
+  /** False where the answer comes too late: the session is over, or somebody has cleared the jar in between. */
+  #isOpen(bag: Bag, scope: Scope, name: string): boolean {
+    if (bag.over) {
+      this.#refuse('session-over', 'The session of the request has ended.', scope, name);
+      return false;
+    }
+    if (Math.max(bag.clearedEpoch, bag.clearedKeys.get(name) ?? 0) <= this.#origin.epoch) return true;
+    this.#refuse('cleared', 'The request was sent before its state was cleared.', scope, name);
+    return false;
+  }
+
+  #enforce(): void {
+    const { quotas, tally } = this.#jar;
+    for (const bag of this.#grown) {
+      const excess = bag.items.size - quotas.keysPerServer;
+      if (excess <= 0) continue;
+      for (const name of bag.oldest(excess)) this.#evict(bag, name, 'keysPerServer');
+    }
+    while (tally.total > quotas.keys) {
+      const oldest = tally.oldest();
+      if (!oldest) return;
+      this.#evict(oldest.bag, oldest.name, 'keys');
+    }
+  }
+
+  #evict(bag: Bag, name: string, quota: 'keysPerServer' | 'keys'): void {
+    const server = bag.items.get(name)?.from ?? bag.server;
+    const scope = bag.isServerScope ? 'server' : 'session';
+    bag.remove(name, { yielding: true });
+    this.#unsaved.add(bag);
+    this.#jar.events.emit('evicted', { server, scope, key: name, quota });
+  }
+
+  #emit<Name extends 'set' | 'deleted'>(
+    event: Name,
+    scope: Scope,
+    key: string,
+    rest: Name extends 'set' ? { readonly size: number } : { readonly by: 'server' },
+  ): void {
+    const { events } = this.#jar;
+    if (!events.has(event)) return;
+    events.emit(event, { server: this.#origin.seat.identity.name, scope, key, ...rest } as never);
+  }
+
+  #refuseProblem({ problem, where, scope, name }: StateProblem): void {
+    this.#refuse(REASONS[problem] ?? 'wrong-type', `It is not right at ${where}.`, scope, name);
+  }
+
+  #refuse(reason: JarRefusal, detail: string, scope?: Scope, key?: string): void {
+    this.#jar.events.emit('refused', {
+      server: this.#origin.seat.identity.name,
+      ...(scope !== undefined && { scope }),
+      ...(key !== undefined && { key }),
+      reason,
+      detail,
+    });
+  }
+}
+
+const REASONS: { readonly [Code in ProblemCode]?: JarRefusal } = {
+  'wrong-type': 'wrong-type',
+  'bad-value': 'bad-value',
+  'too-many': 'too-many',
+  'too-deep': 'too-deep',
+};
+
+/** Finds what is wrong with a name's attributes; a problem with all of them, or with a scope's, is one with each. */
+function finder(problems: readonly StateProblem[] = []) {
+  const found = new Map<string, StateProblem>();
+  for (const one of problems) found.set(place(one.scope, one.name), one);
+  return (scope: Scope, name: string): StateProblem | undefined =>
+    found.size === 0
+      ? undefined
+      : (found.get(place(undefined, undefined)) ??
+        found.get(place(scope, undefined)) ??
+        found.get(place(scope, name)));
+}
+
+function place(scope: Scope | undefined, name: string | undefined): string {
+  return JSON.stringify([scope ?? null, name ?? null]);
+}
+
+/** The same again, and not yet so old that the store should hear of its new time. */
+function isSame(held: Item, item: Item, text: string): boolean {
+  if (held.size !== item.size) return false;
+  const { maxAge, serverScope, methodScope } = held.attributes;
+  return (
+    maxAge === item.attributes.maxAge &&
+    serverScope === item.attributes.serverScope &&
+    methodScope === item.attributes.methodScope &&
+    item.expiresAt - (held.storedUntil ?? held.expiresAt) < (item.expiresAt - item.setAt) / 10 &&
+    JSON.stringify(held.value) === text
+  );
+}

@@ -1,0 +1,184 @@
+import { createHash } from 'node:crypto';
+import { ValiseError } from '../../errors.ts';
+import type { Store } from '../../store/types.ts';
+import type { ClientEventSource } from '../events.ts';
+import type { Bag, Item } from './bag.ts';
+import { readBag, type StoredBag, writeBag } from './stored.ts';
+
+/** How long a call's result waits for a store that does not answer. */
+const PATIENCE_MS = 5000;
+/** How old a bag may get before its next use asks the store, on the side, what others have changed. */
+const STALE_MS = 5000;
+/** Smaller differences of `usedAt` are not worth a write. */
+const USE_MS = 1000;
+
+const EMPTY: ReadonlyMap<string, Item> = new Map();
+
+/**
+ * Keeps bags in a store that other processes use too. One entry holds one bag and is written by compare-and-set; who
+ * loses the race puts its own changes, and only those, on top of what the winner wrote. So nobody loses a key.
+ */
+export class Keeper {
+  readonly #store: Store;
+  readonly #prefix: string;
+  readonly #events: ClientEventSource;
+  /** One piece of work at a time for each bag; `next` has not begun yet and will cover what changes until then. */
+  readonly #lanes = new Map<Bag, { last: Promise<void>; next: Promise<void> | undefined }>();
+
+  constructor(store: Store, principal: string, events: ClientEventSource) {
+    this.#store = store;
+    this.#prefix = `jar/${digest(principal)}/`;
+    this.#events = events;
+  }
+
+  /** Everything that is stored for the principal. */
+  async load(put: (stored: StoredBag, version: string) => void): Promise<void> {
+    let cursor: string | undefined;
+    do {
+      const page = await this.#store.list(this.#prefix, cursor === undefined ? {} : { cursor });
+      const entries = await Promise.all(page.keys.map((key) => this.#store.get(key)));
+      entries.forEach((entry, at) => {
+        const stored = entry && readBag(entry.value);
+        if (stored && this.#key(stored) === page.keys[at]) put(stored, entry.version);
+      });
+      cursor = page.cursor;
+    } while (cursor !== undefined);
+  }
+
+  /** Reads a bag again. */
+  refresh(bag: Bag): Promise<void> {
+    if (!bag.kept) return Promise.resolve();
+    bag.syncedAt = Date.now();
+    return this.#enqueue(bag, () => this.#read(bag));
+  }
+
+  /** As {@link refresh}, on the side, where the last time is a while ago. */
+  refreshIfStale(bag: Bag, now: number): void {
+    if (!bag.kept || now - bag.syncedAt < STALE_MS) return;
+    this.refresh(bag).catch((error: unknown) => this.#warn(bag, error));
+  }
+
+  /** Stores what has changed. Calls that come while one is waiting share it. */
+  save(bag: Bag): Promise<void> {
+    if (!bag.kept) return Promise.resolve();
+    const lane = this.#lane(bag);
+    if (lane.next) return lane.next;
+    const next = this.#enqueue(bag, () => {
+      lane.next = undefined;
+      return this.#write(bag);
+    });
+    lane.next = next;
+    return next;
+  }
+
+  /**
+   * As {@link save} for bags that a result has changed: the result may be handed on when this resolves. It does so also
+   * where the store fails or takes too long, since the result is worth more; `close()` tries once more.
+   */
+  async saveBehind(bags: Iterable<Bag>): Promise<void> {
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, PATIENCE_MS);
+    });
+    const saved = Array.from(bags, (bag) => this.save(bag).catch((error: unknown) => this.#warn(bag, error)));
+    await Promise.race([Promise.all(saved), late]);
+    clearTimeout(timer);
+  }
+
+  /** Waits for work under way, stores what is left, also when bags were last used. */
+  async settle(bags: Iterable<Bag>): Promise<void> {
+    const results = await Promise.allSettled(
+      Array.from(bags, (bag) => {
+        const used = bag.items.size > 0 && bag.usedAt - bag.storedUse >= USE_MS;
+        return bag.changes.size > 0 || used ? this.save(bag) : this.#lanes.get(bag)?.last;
+      }),
+    );
+    const failed = results.find((result) => result.status === 'rejected');
+    if (failed) {
+      throw new ValiseError('jar-not-saved', 'State that servers set could not be stored.', {
+        next: 'Check that the store can be reached and written.',
+        cause: failed.reason,
+      });
+    }
+  }
+
+  #lane(bag: Bag) {
+    let lane = this.#lanes.get(bag);
+    if (!lane) this.#lanes.set(bag, (lane = { last: Promise.resolve(), next: undefined }));
+    return lane;
+  }
+
+  #enqueue(bag: Bag, work: () => Promise<void>): Promise<void> {
+    const lane = this.#lane(bag);
+    const done = lane.last.then(work);
+    const last = done
+      .catch(() => {})
+      .then(() => {
+        if (lane.last === last) this.#lanes.delete(bag);
+      });
+    lane.last = last;
+    return done;
+  }
+
+  async #read(bag: Bag): Promise<void> {
+    const entry = await this.#store.get(this.#key(bag));
+    if (entry?.version === bag.version) return;
+    const stored = entry && readBag(entry.value);
+    bag.rebase(stored?.items ?? EMPTY, entry?.version, stored?.usedAt ?? 0);
+  }
+
+  async #write(bag: Bag): Promise<void> {
+    const key = this.#key(bag);
+    for (;;) {
+      const changes = bag.changes;
+      bag.changes = new Map();
+      const { usedAt } = bag;
+      try {
+        if (await this.#put(bag, key)) {
+          bag.storedUse = usedAt;
+          return;
+        }
+        bag.changes = new Map([...changes, ...bag.changes]);
+        await this.#read(bag);
+      } catch (error) {
+        bag.changes = new Map([...changes, ...bag.changes]);
+        throw error;
+      }
+    }
+  }
+
+  /** True where the store now holds what the bag held when this was called. */
+  async #put(bag: Bag, key: string): Promise<boolean> {
+    const { version } = bag;
+    if (bag.items.size === 0) {
+      if (version === undefined) return true;
+      if (!(await this.#store.delete(key, { ifVersion: version }))) return false;
+      bag.version = undefined;
+      return true;
+    }
+    let last = 0;
+    for (const { expiresAt } of bag.items.values()) last = Math.max(last, expiresAt);
+    const ttl = Math.max(1, (last - Date.now()) / 1000);
+    const condition = version === undefined ? { ifAbsent: true } : { ifVersion: version };
+    const next = await this.#store.put(key, writeBag(bag), { ttl, ...condition });
+    if (next === undefined) return false;
+    bag.version = next;
+    return true;
+  }
+
+  #key({ server, session }: { readonly server: string; readonly session: string | undefined }): string {
+    // Digests, since names may be long, and who may read the store's keys need not read whose they are.
+    return `${this.#prefix}${digest(server)}${session === undefined ? '' : `/${digest(session)}`}`;
+  }
+
+  #warn(bag: Bag, error: unknown): void {
+    this.#events.emit('warning', {
+      what: `The state of ${bag.server} could not be stored: ${error instanceof Error ? error.message : String(error)}`,
+      next: 'It is kept in memory and stored with the next change, or by close().',
+    });
+  }
+}
+
+function digest(text: string): string {
+  return createHash('sha256').update(text).digest('base64url').slice(0, 24);
+}

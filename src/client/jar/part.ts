@@ -1,0 +1,139 @@
+import type { Meta, Response } from '../../wire/index.ts';
+import type { Call } from '../call.ts';
+import type { Connection } from '../connection.ts';
+import type { ClientEventSource } from '../events.ts';
+import { type Identity, type IdentityOptions, identify, isIdentity, type NoIdentity } from '../identity.ts';
+import type { ClientPart } from '../part.ts';
+import type { Bag } from './bag.ts';
+import type { ClientJar } from './jar.ts';
+import type { Seat } from './seat.ts';
+
+/** The jar on the way of messages. */
+export interface JarPart extends ClientPart {
+  /**
+   * Has session-scope state of a connection follow a session that outlives the connection, under a key of the caller's
+   * choice: state that is stored under it comes back, and what comes is stored under it. Without a key, the state ends
+   * with the connection again.
+   */
+  bindSession(connection: Connection, key: string | undefined): Promise<void>;
+  /** A session is over: its state is gone. Without a key, the one that the connection is bound to or has of its own. */
+  endSession(connection: Connection, key?: string): Promise<void>;
+}
+
+/**
+ * Sends what the jar holds with each request, and takes in what each result sets. It must be the last of the parts:
+ * then the others have said what session a request belongs to, and it sees each result before anybody keeps it back.
+ */
+export function jarPart(
+  jar: ClientJar,
+  { events, ...options }: IdentityOptions & { readonly events: ClientEventSource },
+): JarPart {
+  const seats = new WeakMap<Connection, Seat | NoIdentity>();
+  let warned = false;
+
+  const seatOf = (connection: Connection): Seat | NoIdentity => {
+    let seat = seats.get(connection);
+    if (!seat) {
+      const identity = identify(connection.target, options);
+      seat = isIdentity(identity) ? jar.seat(identity) : identity;
+      seats.set(connection, seat);
+    }
+    return seat;
+  };
+
+  const warn = ({ name, local }: Identity): void => {
+    if (!local || warned) return;
+    warned = true;
+    events.emit('warning', {
+      what: `State is kept for ${name}, which is no registered domain, because allowLocal is on.`,
+      next: 'Use allowLocal for development only: another program on this machine may take over the name.',
+    });
+  };
+
+  const send = (call: Call, seat: Seat, session: Bag): void => {
+    const fragment =
+      call.method === 'initialize'
+        ? seat.pickServer(call.request, call.era)
+        : seat.pick(call.request, call.era, session);
+    call.addMeta(seat.identity.passing ? copy(fragment) : fragment);
+    const { epoch } = jar;
+    call.whenAnswered((response) => take(call, seat, session, epoch, response));
+  };
+
+  const take = (
+    call: Call,
+    seat: Seat,
+    session: Bag,
+    epoch: number,
+    response: Response,
+  ): Response | Promise<Response> => {
+    if (!('result' in response)) return response;
+    const begins = call.method === 'initialize';
+    if (begins) {
+      jar.beginSession(seat);
+      seat.transportSession = call.connection.link.transport.sessionId;
+    }
+    const meta = response.result._meta;
+    if (meta === undefined) return response;
+    const stored = jar.take(meta, { seat, session: begins ? seat.session : session, epoch });
+    return stored ? stored.then(() => response) : response;
+  };
+
+  return {
+    announce(connection) {
+      // A client that may not keep state must not say that it does: the server then keeps it on its side.
+      return { state: !('refused' in seatOf(connection)) };
+    },
+
+    async opening(connection) {
+      const seat = seatOf(connection);
+      if ('refused' in seat) return;
+      warn(seat.identity);
+      await jar.open(seat);
+    },
+
+    outbound(call) {
+      const seat = seatOf(call.connection);
+      if ('refused' in seat) {
+        call.whenAnswered((response) => {
+          if ('result' in response) jar.refuse(response.result._meta, seat);
+          return response;
+        });
+        return undefined;
+      }
+      follow(jar, seat, call);
+      const session = call.session === undefined ? seat.session : jar.keptSession(seat, call.session);
+      const loading = jar.load(session);
+      if (loading) return loading.then(() => send(call, seat, session));
+      return send(call, seat, session);
+    },
+
+    closed(connection) {
+      const seat = seats.get(connection);
+      if (seat && !('refused' in seat)) jar.leave(seat);
+    },
+
+    async bindSession(connection, key) {
+      const seat = seatOf(connection);
+      if (!('refused' in seat)) await jar.bindSession(seat, key);
+    },
+
+    async endSession(connection, key) {
+      const seat = seatOf(connection);
+      if (!('refused' in seat)) await jar.endSession(seat, key);
+    },
+  };
+}
+
+/** The transport's session ends also without a word: the id is gone, or is another one. */
+function follow(jar: ClientJar, seat: Seat, call: Call): void {
+  const { sessionId } = call.connection.link.transport;
+  if (sessionId === seat.transportSession || call.method === 'initialize') return;
+  if (seat.transportSession !== undefined) jar.beginSession(seat);
+  seat.transportSession = sessionId;
+}
+
+/** A peer in this process gets values of its own. */
+function copy(fragment: Meta | undefined): Meta | undefined {
+  return fragment && (JSON.parse(JSON.stringify(fragment)) as Meta);
+}

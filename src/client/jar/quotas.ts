@@ -1,0 +1,24 @@
+import { ValiseError } from '../../errors.ts';
+import type { JarQuotas } from './types.ts';
+
+/** Quotas with nothing left open. */
+export type Quotas = { readonly [Name in keyof JarQuotas]-?: number };
+
+const FLOORS: Quotas = { bytesPerKey: 4096, keysPerServer: 20, keys: 300 };
+// A value of 4,096 bytes that its server has sealed takes some 5,500; the counts are three to thirty times the floors.
+const USUAL: Quotas = { bytesPerKey: 8192, keysPerServer: 50, keys: 10_000 };
+
+/** Reads the quotas of a jar. */
+export function readQuotas(given: JarQuotas = {}): Quotas {
+  const quotas = { ...USUAL };
+  for (const name of Object.keys(FLOORS) as (keyof Quotas)[]) {
+    const value = given[name] ?? USUAL[name];
+    if (!Number.isInteger(value) || value < FLOORS[name]) {
+      throw new ValiseError('bad-quota', `The quota ${name} cannot be ${String(value)}.`, {
+        next: `Give a whole number of at least ${FLOORS[name]}: servers count on that much.`,
+      });
+    }
+    quotas[name] = value;
+  }
+  return quotas;
+}

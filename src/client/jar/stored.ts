@@ -1,0 +1,72 @@
+import { isObject, type Json } from '../../json.ts';
+import type { Attributes } from '../../wire/index.ts';
+import type { Bag, Item } from './bag.ts';
+
+/** A bag as the store holds it. Lists rather than dictionaries: a name such as `__proto__` is a value like any other. */
+export interface StoredBag {
+  readonly server: string;
+  readonly session: string | undefined;
+  readonly usedAt: number;
+  readonly items: ReadonlyMap<string, Item>;
+}
+
+const FORMAT = 1;
+
+/** What is written under a bag's key. */
+export function writeBag(bag: Bag): Json {
+  const items: Json[] = [];
+  for (const [name, item] of bag.items) {
+    const { value, size, setAt, expiresAt, from, usedAt, attributes } = item;
+    const rest: Record<string, Json> = {};
+    if (from !== bag.server) rest['from'] = from;
+    if (usedAt !== undefined) rest['usedAt'] = usedAt;
+    for (const [key, attribute] of Object.entries(attributes)) rest[key] = attribute as Json;
+    const row: Json[] = [name, value, size, setAt, expiresAt];
+    if (Object.keys(rest).length > 0) row.push(rest);
+    items.push(row);
+  }
+  return {
+    format: FORMAT,
+    server: bag.server,
+    ...(bag.session !== undefined && { session: bag.session }),
+    usedAt: bag.usedAt,
+    items,
+  };
+}
+
+/** Reads what stands under a bag's key; undefined where it is something else. A store is a file that others can write. */
+export function readBag(value: Json): StoredBag | undefined {
+  if (!isObject(value) || value['format'] !== FORMAT || typeof value['server'] !== 'string') return undefined;
+  const { server, session, usedAt, items: rows } = value;
+  if (!Array.isArray(rows) || (session !== undefined && typeof session !== 'string')) return undefined;
+  const items = new Map<string, Item>();
+  for (const row of rows as readonly unknown[]) {
+    const item = readRow(row, server);
+    if (item) items.set((row as readonly string[])[0] as string, item);
+  }
+  return { server, session, usedAt: typeof usedAt === 'number' ? usedAt : 0, items };
+}
+
+function readRow(row: unknown, server: string): Item | undefined {
+  if (!Array.isArray(row)) return undefined;
+  const [name, value, size, setAt, expiresAt, rest] = row as readonly unknown[];
+  if (typeof name !== 'string' || value === undefined || value === null) return undefined;
+  if (typeof size !== 'number' || typeof setAt !== 'number' || typeof expiresAt !== 'number')
+    return undefined;
+  const item = { value: value as Json, size, setAt, expiresAt };
+  if (!isObject(rest)) return { ...item, from: server, attributes: NONE };
+  const { from, usedAt, maxAge, serverScope, methodScope } = rest;
+  return {
+    ...item,
+    from: typeof from === 'string' ? from : server,
+    ...(typeof usedAt === 'number' && { usedAt }),
+    attributes: {
+      ...(typeof maxAge === 'number' && { maxAge }),
+      ...(typeof serverScope === 'string' && { serverScope }),
+      ...(typeof methodScope === 'string' && { methodScope }),
+    },
+  };
+}
+
+/** The attributes of state that has none. */
+export const NONE: Attributes = Object.freeze({});
