@@ -45,5 +45,6 @@ export default defineConfig({
   // The examples import the package by its own name, as their readers will; what is in node_modules stays there.
   deps: { neverBundle: [/^mcp-valise(\/|$)/], skipNodeModulesBundle: true },
   report: { gzip: false },
+  checks: { pluginTimings: false },
   hooks: { 'build:done': ({ chunks }) => chunks.forEach(forgetTypeMap) },
 });

@@ -36,7 +36,6 @@ beforeAll(async () => {
     ...Object.keys(manifest.peerDependencies),
     '@types/node',
     '@types/pg',
-    '@types/better-sqlite3',
   ]);
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
