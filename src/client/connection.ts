@@ -1,25 +1,22 @@
 import { ValiseError } from '../errors.ts';
-import type { JsonObject } from '../json.ts';
 import { withErrand } from '../link/edge-fetch.ts';
 import { type Dispatch, instrument, type Link, type Passage } from '../link/instrument.ts';
 import { takeTop } from '../link/top.ts';
 import type { TransportLike } from '../link/transport.ts';
 import {
-  announceClient,
-  CORE,
   type Era,
   type Families,
   type Id,
   isNotification,
   isRequest,
   type Message,
-  mergeCapabilities,
   type Notification,
   type Params,
   type Request,
   type Response,
   type Result,
 } from '../wire/index.ts';
+import { Announcer } from './announcer.ts';
 import { Ask } from './ask.ts';
 import { Call } from './call.ts';
 import type { ClientPart } from './part.ts';
@@ -58,12 +55,11 @@ export class Connection {
   readonly link: Link;
   readonly #parts: readonly ClientPart[];
   readonly #inwards: readonly ClientPart[];
-  readonly #capabilities: JsonObject;
+  readonly #announcer: Announcer;
   readonly #calls = new Map<Id, Call>();
   readonly #asks = new Map<Id, Ask>();
   readonly #own = new Map<Id, (response: Response) => void>();
   #era: Era = 'legacy';
-  #envelope: Readonly<Record<string, unknown>> | undefined;
   #count = 0;
 
   constructor(transport: TransportLike, { owner, target, principal, parts }: ConnectionOptions) {
@@ -76,7 +72,7 @@ export class Connection {
       outbound: (message) => this.#outbound(message),
       closed: () => this.#closed(),
     });
-    this.#capabilities = announceClient(
+    this.#announcer = new Announcer(
       Object.assign({}, ...parts.map((part) => part.announce?.(this))) as Families,
     );
   }
@@ -98,7 +94,8 @@ export class Connection {
     { timeout = 60 }: { readonly timeout?: number } = {},
   ): Promise<Result> {
     const id = `valise:${++this.#count}`;
-    const meta = this.#envelope ? { ...this.#envelope, ...params._meta } : params._meta;
+    const { envelope } = this.#announcer;
+    const meta = envelope ? { ...envelope, ...params._meta } : params._meta;
     const request: Request = {
       jsonrpc: '2.0',
       id,
@@ -159,9 +156,9 @@ export class Connection {
   }
 
   #requesting(request: Request): Dispatch | Promise<Dispatch> {
-    const call = new Call(this, this.#announcing(request));
+    const remembered = this.target.kind !== 'http' || this.link.transport.sessionId !== undefined;
+    const call = new Call(this, this.#announcer.announce(request, remembered));
     this.#era = call.era;
-    if (call.era === 'modern') this.#remember(request);
     for (let at = 0; at < this.#parts.length; at++) {
       const step = this.#parts[at]?.outbound?.(call);
       if (step instanceof Promise) return this.#late(call, step, at + 1);
@@ -180,35 +177,6 @@ export class Connection {
     const message = call.outgoing();
     const { errand } = call;
     return errand ? { message, run: (send) => withErrand(errand, send) } : message;
-  }
-
-  /** Says what this client can do: in `initialize`, and with each request where the era has no `initialize`. */
-  #announcing(request: Request): Request {
-    const { params } = request;
-    if (request.method === 'initialize') {
-      const capabilities = mergeCapabilities(
-        params?.['capabilities'] as JsonObject | undefined,
-        this.#capabilities,
-      );
-      return { ...request, params: { ...params, capabilities } };
-    }
-    const own = params?._meta?.[CORE.clientCapabilities];
-    if (own === undefined) return request;
-    const capabilities = mergeCapabilities(own as JsonObject, this.#capabilities);
-    return {
-      ...request,
-      params: { ...params, _meta: { ...params?._meta, [CORE.clientCapabilities]: capabilities } },
-    };
-  }
-
-  #remember({ params }: Request): void {
-    if (this.#envelope) return;
-    const meta = params?._meta ?? {};
-    this.#envelope = Object.fromEntries(
-      [CORE.protocolVersion, CORE.clientCapabilities, CORE.clientInfo]
-        .filter((key) => key in meta)
-        .map((key) => [key, meta[key]]),
-    );
   }
 
   /** A cancellation names the id that the SDK knows; the server knows the one on the wire. */
@@ -243,6 +211,8 @@ export class Connection {
   #settle(call: Call, response: Response | undefined): Message | undefined {
     if (!response) return undefined;
     this.server.learn(call.method, response);
+    if (call.method === 'initialize' && 'result' in response)
+      this.#announcer.initialized(response.result, this.server.families);
     const own = this.#own.get(call.request.id);
     if (!own) return response;
     this.#own.delete(call.request.id);

@@ -1,0 +1,73 @@
+import type { JsonObject } from '../json.ts';
+import {
+  type Announced,
+  announceClient,
+  CORE,
+  type Families,
+  type Meta,
+  mergeCapabilities,
+  NAMES,
+  type Request,
+  type Result,
+} from '../wire/index.ts';
+
+const ENVELOPE = [CORE.protocolVersion, CORE.clientCapabilities, CORE.clientInfo];
+
+/** Says on the wire what this client can do, where the era and the server want to hear it. */
+export class Announcer {
+  readonly #capabilities: JsonObject;
+  #declared: JsonObject = {};
+  #introduction: Meta | undefined;
+  #envelope: Meta | undefined;
+
+  constructor(families: Families) {
+    this.#capabilities = announceClient(families);
+  }
+
+  /** What modern requests carry besides their own `_meta`, as the SDK last wrote it. */
+  get envelope(): Meta | undefined {
+    return this.#envelope;
+  }
+
+  /**
+   * The request with what it has to say: `initialize` and modern requests name the client's capabilities by themselves,
+   * and get ours added. Others introduce the client where the server has no session to remember it by.
+   */
+  announce(request: Request, remembered: boolean): Request {
+    const { params } = request;
+    if (request.method === 'initialize') {
+      // A probe in the other era may have come before.
+      this.#envelope = undefined;
+      this.#declared = mergeCapabilities(
+        params?.['capabilities'] as JsonObject | undefined,
+        this.#capabilities,
+      );
+      return { ...request, params: { ...params, capabilities: this.#declared } };
+    }
+    const meta = params?._meta;
+    const own = meta?.[CORE.clientCapabilities];
+    if (meta && own !== undefined) {
+      const capabilities = mergeCapabilities(own as JsonObject, this.#capabilities);
+      this.#envelope ??= Object.fromEntries(
+        ENVELOPE.filter((key) => key in meta).map((key) => [key, meta[key]]),
+      );
+      return {
+        ...request,
+        params: { ...params, _meta: { ...meta, [CORE.clientCapabilities]: capabilities } },
+      };
+    }
+    if (!this.#introduction || remembered) return request;
+    return { ...request, params: { ...params, _meta: { ...meta, ...this.#introduction } } };
+  }
+
+  /**
+   * The server has answered `initialize`. Over HTTP each later request may reach an instance that has not seen it; one that
+   * has any of our families then wants the introduction with each.
+   */
+  initialized({ protocolVersion }: Result, { state, sessions, rounds }: Announced): void {
+    const wanted = state || sessions || rounds.length > 0;
+    this.#introduction = wanted
+      ? { [NAMES.legacy.introduction]: { protocolVersion, capabilities: this.#declared } }
+      : undefined;
+  }
+}
