@@ -77,10 +77,7 @@ function identifyUrl(url: URL, { allowLocal }: IdentityOptions): Identity | NoId
 
 function registrable(name: string): { readonly refused?: string; readonly site: string } {
   const no = (refused: string) => ({ refused, site: '' });
-  const { isIp, isIcann, isPrivate, domain, hostname } = parse(name, {
-    allowPrivateDomains: true,
-    extractHostname: false,
-  });
+  const { isIp, isIcann, isPrivate, domain, hostname } = parse(name, { allowPrivateDomains: true });
   if (isIp || name.startsWith('[')) return no(`${name} is an address.`);
   if (name === 'localhost' || name.endsWith('.localhost')) return no(`${name} is this machine.`);
   if (hostname === null || hostname !== name) return no(`${JSON.stringify(name)} is not a domain name.`);

@@ -1,0 +1,246 @@
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type Identity, type IdentityOptions, identify, isIdentity } from '../../src/client/identity.ts';
+import { targetOf } from '../../src/client/target.ts';
+
+const http = (url: string, options?: IdentityOptions) =>
+  identify({ kind: 'http', url: new URL(url) }, options);
+
+describe('the name of an HTTP server', () => {
+  it.each([
+    ['https://www.example.com/mcp', 'www.example.com'],
+    ['http://www.example.com:8080/other?x=1', 'www.example.com'],
+    ['https://WWW.Example.COM', 'www.example.com'],
+    ['https://www.example.com./mcp', 'www.example.com'],
+    ['https://user:secret@www.example.com/', 'www.example.com'],
+    ['https://bücher.example.com', 'xn--bcher-kva.example.com'],
+    ['https://xn--bcher-kva.example.com', 'xn--bcher-kva.example.com'],
+    ['https://shop.example.co.uk', 'shop.example.co.uk'],
+    ['https://tenant.github.io', 'tenant.github.io'],
+    ['https://a_b.example.com', 'a_b.example.com'],
+    ['wss://www.example.com', 'www.example.com'],
+  ])('[J-14] %s is %s', (url, name) => {
+    expect(http(url)).toMatchObject({ name, local: false, passing: false });
+  });
+
+  it('[J-15] is another one for a sibling, a parent and a child', () => {
+    const names = [
+      'https://www.example.com',
+      'https://other.example.com',
+      'https://example.com',
+      'https://a.www.example.com',
+    ].map((url) => http(url).name);
+    expect(new Set(names).size).toBe(4);
+  });
+
+  it.each([
+    'http://127.0.0.1',
+    'http://127.1',
+    'http://2130706433',
+    'http://0x7f000001',
+    'http://0177.0.0.1',
+    'http://127.0.0.1.',
+    'http://１２７.０.０.１',
+    'http://10.0.0.7:8080',
+    'http://8.8.8.8',
+    'http://[::1]',
+    'http://[::ffff:127.0.0.1]',
+    'http://[2001:db8::1]',
+    'http://localhost',
+    'http://LOCALHOST.:3000',
+    'http://app.localhost',
+    'http://a.b.localhost.',
+    'http://intranet',
+    'http://com',
+    'https://co.uk',
+    'https://github.io',
+    'https://a.ck',
+    'https://s3.amazonaws.com',
+    'http://printer.local',
+    'http://db.internal',
+    'http://shop.test',
+    'http://shop.example',
+    'http://shop.invalid',
+    'http://nas.home.arpaa',
+    'http://a..example.com',
+    'http://example.com..',
+    `http://${'a'.repeat(64)}.example.com`,
+    'custom://www.example.com',
+  ])('[J-16] no state is kept for %s', (url) => {
+    const one = http(url);
+    expect(isIdentity(one)).toBe(false);
+    expect(one).toMatchObject({ refused: expect.stringMatching(/\.$/) });
+  });
+
+  it('[J-16] no spelling of an address gets through', () => {
+    const spell = (part: number, how: number) =>
+      how === 0 ? String(part) : how === 1 ? `0x${part.toString(16)}` : `0${part.toString(8)}`;
+    const part = fc.tuple(fc.integer({ min: 0, max: 255 }), fc.integer({ min: 0, max: 2 }));
+    fc.assert(
+      fc.property(
+        fc.tuple(part, part, part, part),
+        fc.integer({ min: 1, max: 4 }),
+        fc.constantFrom('', '.'),
+        (parts, count, dot) => {
+          // The last part of a short spelling stands for all the bytes that are left.
+          const bytes = parts.map(([byte]) => byte);
+          const head = parts.slice(0, count - 1).map(([byte, how]) => spell(byte, how));
+          const rest = bytes.slice(count - 1).reduce((sum, byte) => sum * 256 + byte, 0);
+          const host = [...head, spell(rest, (parts[count - 1] as [number, number])[1])].join('.') + dot;
+          expect(isIdentity(http(`http://${host}/`))).toBe(false);
+        },
+      ),
+    );
+    fc.assert(
+      fc.property(fc.ipV6(), (address) => {
+        expect(isIdentity(http(`http://[${address}]/`))).toBe(false);
+      }),
+    );
+  });
+
+  it('[J-16] allowLocal opens it, under the same names', () => {
+    const local = (url: string) => http(url, { allowLocal: true });
+    expect(local('http://127.1:3000/mcp')).toMatchObject({ name: '127.0.0.1', local: true, passing: false });
+    expect(local('http://[::1]:3000')).toMatchObject({ name: '[::1]', local: true });
+    expect(local('http://localhost.:3000')).toMatchObject({ name: 'localhost', local: true });
+    expect(local('http://db.internal')).toMatchObject({ name: 'db.internal', local: true });
+    expect(local('https://www.example.com')).toMatchObject({ local: false });
+  });
+
+  it('[J-20] says how wide a server-scope may be: up to the registrable domain', () => {
+    expect((http('https://a.b.example.co.uk') as Identity).scopes).toEqual([
+      'a.b.example.co.uk',
+      'b.example.co.uk',
+      'example.co.uk',
+    ]);
+    expect((http('https://x.tenant.github.io') as Identity).scopes).toEqual([
+      'x.tenant.github.io',
+      'tenant.github.io',
+    ]);
+    expect((http('http://127.0.0.1', { allowLocal: true }) as Identity).scopes).toEqual(['127.0.0.1']);
+  });
+
+  it('survives any host name', () => {
+    fc.assert(
+      fc.property(fc.webUrl(), (url) => {
+        const one = http(url);
+        if (!isIdentity(one)) return;
+        expect(one.scopes[0]).toBe(one.name);
+        expect(one.scopes.at(-1)).toBe(one.site);
+        expect(one.name).toBe(one.name.toLowerCase());
+        expect(one.name.endsWith('.')).toBe(false);
+      }),
+    );
+  });
+});
+
+describe('the name of a stdio server', () => {
+  let folder: string;
+  beforeAll(() => {
+    folder = realpathSync(mkdtempSync(join(tmpdir(), 'valise-identity-')));
+    mkdirSync(join(folder, 'pkg', 'dist'), { recursive: true });
+    writeFileSync(join(folder, 'pkg', 'package.json'), '{"name":"@shop/server","version":"1.2.3"}');
+    writeFileSync(join(folder, 'pkg', 'dist', 'package.json'), '{"type":"module"}');
+    writeFileSync(join(folder, 'pkg', 'dist', 'index.js'), '// one');
+    writeFileSync(join(folder, 'server.py'), '# one');
+    writeFileSync(join(folder, 'tool'), '#!/bin/sh\n', { mode: 0o755 });
+    writeFileSync(join(folder, 'odd#name%.py'), '# odd');
+    writeFileSync(join(folder, '.env'), 'X=1');
+    symlinkSync(join(folder, 'server.py'), join(folder, 'link.py'));
+    symlinkSync(join(folder, 'pkg', 'dist', 'index.js'), join(folder, 'shop-server'));
+  });
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  const stdio = (command: string, args: readonly string[] = [], options?: IdentityOptions, cwd = folder) =>
+    identify({ kind: 'stdio', command, args, cwd }, options).name;
+
+  it('[J-17] is the path of the script, absolute and through links', () => {
+    const name = join(folder, 'server.py');
+    expect(stdio('python3', [name])).toBe(name);
+    expect(stdio('python3', ['server.py', '--port', '1'])).toBe(name);
+    expect(stdio('/usr/bin/python3.11', ['-u', './server.py'])).toBe(name);
+    expect(stdio('python3', ['link.py'])).toBe(name);
+    expect(stdio('python3', ['../server.py'], {}, join(folder, 'pkg'))).toBe(name);
+    expect(stdio('node', ['--env-file', '.env', '--import', 'tsx', 'pkg/dist/index.js'])).toContain(
+      'pkg/dist/index.js',
+    );
+    expect(stdio('deno', ['run', '--allow-net', 'pkg/dist/index.js'])).toContain('pkg/dist/index.js');
+  });
+
+  it('[J-17] is the path of the program where no interpreter is named', () => {
+    expect(stdio('./tool', ['serve'])).toBe(join(folder, 'tool'));
+    expect(stdio(process.execPath.replace(/node$/, 'node'), ['-e', '1'])).not.toContain(folder);
+  });
+
+  it('[J-26] carries the name and version of its package', () => {
+    const name = `${join(folder, 'pkg', 'dist', 'index.js')}#@shop/server@1.2.3`;
+    expect(stdio('node', ['pkg/dist/index.js'])).toBe(name);
+    expect(stdio('./shop-server')).toBe(name);
+    expect(stdio('python3', ['server.py'])).not.toContain('#');
+  });
+
+  it('[J-26] on demand carries a digest, so that a swapped program starts empty', () => {
+    const path = join(folder, 'swapped.py');
+    writeFileSync(path, '# first');
+    const first = stdio('python3', [path], { digest: true });
+    expect(first).toMatch(/#sha256-/);
+    expect(stdio('python3', [path], { digest: true })).toBe(first);
+    writeFileSync(path, '# second');
+    expect(stdio('python3', [path], { digest: true })).not.toBe(first);
+    expect(stdio('python3', [path])).toBe(path);
+  });
+
+  it('[J-13] tells apart what one launcher starts, and shows no arguments', () => {
+    const a = stdio('npx', ['-y', '@shop/a', '--key=hunter2']);
+    const b = stdio('npx', ['-y', '@shop/b', '--key=hunter2']);
+    expect(a).not.toBe(b);
+    expect(a).toMatch(/^npx @shop\/a \+/);
+    expect(`${a}${b}`).not.toContain('hunter2');
+    expect(stdio('npx', ['-y', '@shop/a', '--key=hunter2'], {}, tmpdir())).toBe(a);
+    expect(stdio('docker', ['run', '-e', 'KEY=hunter2', 'img'])).not.toContain('hunter2');
+    expect(stdio('python3', ['-m', 'one'])).not.toBe(stdio('python3', ['-m', 'two']));
+    expect(stdio('sh', ['-c', './tool'])).not.toBe(stdio('sh', ['-c', './tool'], {}, tmpdir()));
+  });
+
+  it('[J-13] tells apart what one bridge leads to, without the secrets in the address', () => {
+    const bridge = (url: string) => stdio('python3', ['server.py', url]);
+    expect(bridge('https://a.example.com/mcp')).not.toBe(bridge('https://b.example.com/mcp'));
+    expect(bridge('https://me:hunter2@a.example.com/mcp?token=hunter2')).toBe(
+      `${join(folder, 'server.py')} a.example.com`,
+    );
+  });
+
+  it('no path can be taken for another with a package', () => {
+    expect(stdio('python3', ['odd#name%.py'])).toBe(join(folder, 'odd%23name%25.py'));
+  });
+
+  it('[J-20] allows no server-scope', () => {
+    expect(identify({ kind: 'stdio', command: 'x', args: [], cwd: folder })).toMatchObject({ scopes: [] });
+  });
+
+  it('never throws and never mixes up two programs', () => {
+    const word = fc.oneof(
+      fc.string(),
+      fc.constantFrom('node', 'npx', '-e', '-c', 'run', 'server.py', '--', '.'),
+    );
+    fc.assert(
+      fc.property(word, fc.array(word, { maxLength: 4 }), (command, args) => {
+        expect(typeof stdio(command, args)).toBe('string');
+      }),
+    );
+  });
+});
+
+describe('a server in this process', () => {
+  it('[J-13] has no name, so no state is kept for it', () => {
+    const target = targetOf({ start: async () => {}, send: async () => {}, close: async () => {} });
+    expect(isIdentity(identify(target))).toBe(false);
+    const one = identify(target, { allowLocal: true });
+    const other = identify(target, { allowLocal: true });
+    expect(one).toMatchObject({ local: true, passing: true });
+    expect(one.name).not.toBe(other.name);
+  });
+});
