@@ -1,0 +1,92 @@
+import { describe, expect, it } from 'vitest';
+import { MAJORS } from './majors.ts';
+import { textOf } from './raw-client.ts';
+import { SERVER, SESSION, serverOf, sessionOf, tool } from './state-tool.ts';
+
+describe('sealed state', () => {
+  const major = MAJORS[1];
+  const keys = { keys: 'T0aGXc1lJg5o3VtW3bYpW2yZr9s0u1v2w3x4y5z6A7Q' };
+
+  it('is unreadable on the wire and comes back as it was', async () => {
+    const secret = { items: ['a secret'], __proto__x: [1, null, true] };
+    const client = await tool(major, ({ session }) => {
+      const before = session.get('Cart Contents');
+      session.set('Cart Contents', secret);
+      return before;
+    });
+    const { 'Cart Contents': token } = sessionOf(await client.call('work')) as { 'Cart Contents': string };
+    expect(token).toMatch(/^v1\.[\w-]+\.[\w-]+$/);
+    expect(Buffer.from(token, 'base64url').toString()).not.toContain('secret');
+    const back = await client.call('work', {}, { [SESSION]: { 'Cart Contents': token } });
+    expect(JSON.parse(textOf(back))).toEqual(secret);
+  });
+
+  it('opens on every instance that has the keys', async () => {
+    const one = await tool(major, ({ server }) => server.set('n', 41), keys);
+    const other = await tool(major, ({ server }) => server.get('n'), keys);
+    const { n } = serverOf(await one.call('work')) as { n: string };
+    expect(textOf(await other.call('work', {}, { [SERVER]: { n } }))).toBe('41');
+  });
+
+  it('lives as long as its key says, up to 400 days', async () => {
+    const { createSealer } = await import('mcp-valise/seal');
+    const sealer = createSealer({ ...keys, audience: 'test' });
+    const client = await tool(
+      major,
+      ({ server }) => {
+        server.set('long', 1);
+        server.set('short', 1);
+      },
+      { ...keys, state: { server: { short: { maxAge: '1d' } } } },
+    );
+    const { long, short } = serverOf(await client.call('work')) as { long: string; short: string };
+    const days = (token: string) => {
+      const { issuedAt, expiresAt } = sealer.describe(token);
+      return (expiresAt.getTime() - issuedAt.getTime()) / 86_400_000;
+    };
+    expect([days(long), days(short)]).toEqual([400, 1]);
+  });
+
+  it.each([
+    ['under another name', ({ a }: Record<string, string>) => ({ [SESSION]: { b: a } })],
+    ['in the other scope', ({ a }: Record<string, string>) => ({ [SERVER]: { a } })],
+    ['altered', ({ a = '' }: Record<string, string>) => ({ [SESSION]: { a: `${a.slice(0, -2)}AA` } })],
+    ['cut off', ({ a = '' }: Record<string, string>) => ({ [SESSION]: { a: a.slice(0, 40) } })],
+    ['replaced by plain JSON', () => ({ [SESSION]: { a: { is: 'admin' } } })],
+    ['replaced by other text', () => ({ [SESSION]: { a: 'admin' } })],
+  ])('counts as absent when it comes back %s, and is reported without its value', async (_how, forge) => {
+    const client = await tool(major, ({ session, server }) => {
+      const found = [session.keys(), server.keys()];
+      session.set('a', 'the value');
+      return found;
+    });
+    const sealed = sessionOf(await client.call('work')) as Record<string, string>;
+    expect(textOf(await client.call('work', {}, forge(sealed)))).toBe('[[],[]]');
+    expect(client.rejected).toHaveLength(1);
+    expect(client.rejected[0]?.what).toMatch(/^(session|server) state "[ab]"$/);
+    expect(JSON.stringify(client.rejected)).not.toMatch(/admin|the value/);
+  });
+
+  it('can be deleted where it cannot be read', async () => {
+    const client = await tool(major, ({ session }) => session.delete('a'));
+    expect(sessionOf(await client.call('work', {}, { [SESSION]: { a: 'garbage' } }))).toEqual({ a: null });
+  });
+
+  it('belongs to the principal it was set for', async () => {
+    const as = (subject: string | undefined) =>
+      tool(
+        major,
+        ({ session }) => {
+          const found = session.get('a') ?? null;
+          session.set('a', 'mine');
+          return found;
+        },
+        { ...keys, principal: () => (subject === undefined ? undefined : { subject }) },
+      );
+    const [ann, bob, nobody] = [await as('ann'), await as('bob'), await as(undefined)];
+    const sealed = { [SESSION]: sessionOf(await ann.call('work')) };
+    expect(textOf(await ann.call('work', {}, sealed))).toBe('"mine"');
+    expect(textOf(await bob.call('work', {}, sealed))).toBe('null');
+    expect(textOf(await nobody.call('work', {}, sealed))).toBe('null');
+  });
+});

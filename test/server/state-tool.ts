@@ -1,0 +1,37 @@
+import { createValise, type RequestState, type ServerValiseOptions } from 'mcp-valise/server';
+import { z } from 'zod';
+import type { Meta, Result } from '../../src/wire/index.ts';
+import type { Major } from './majors.ts';
+import { type RawClient, rawClient } from './raw-client.ts';
+
+export const SESSION = 'modelcontextprotocol.io/state/session';
+export const SERVER = 'modelcontextprotocol.io/state/server';
+export const MODERN = 'dev.valise/state';
+export const ATTRIBUTES = 'dev.valise/state-attributes';
+
+/** A client of a server with one tool, which does with the state what the test says. */
+export async function tool(
+  major: Major,
+  work: (state: RequestState) => unknown,
+  options: Partial<ServerValiseOptions> = {},
+  capabilities: object = { state: {} },
+): Promise<RawClient & { readonly rejected: { what: string; reason: string }[] }> {
+  const rejected: { what: string; reason: string }[] = [];
+  const valise = createValise({ name: 'test', ...options });
+  valise.on('rejected', (event) => rejected.push(event));
+  const server = valise.install(new major.McpServer({ name: 'test', version: '1.0.0' }));
+  server.registerTool('work', { inputSchema: z.object({}) }, async () => ({
+    content: [{ type: 'text', text: JSON.stringify((await work(valise.state())) ?? null) }],
+  }));
+  const [near, far] = major.Memory.createLinkedPair();
+  await server.connect(far);
+  return Object.assign(await rawClient(near, capabilities), { rejected });
+}
+
+export const metaOf = (result: Result): Meta | undefined => result._meta;
+export const sessionOf = (result: Result) => metaOf(result)?.[SESSION] as Record<string, unknown> | undefined;
+export const serverOf = (result: Result) => metaOf(result)?.[SERVER] as Record<string, unknown> | undefined;
+
+export const plain = {
+  state: { session: { 'Cart Contents': { plain: true }, 'Coupon Code': { plain: true } } },
+};

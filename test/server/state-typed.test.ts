@@ -1,0 +1,117 @@
+import { createValise } from 'mcp-valise/server';
+import { describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { MAJORS } from './majors.ts';
+import { rawClient, textOf } from './raw-client.ts';
+import { ATTRIBUTES, metaOf, SESSION, tool } from './state-tool.ts';
+
+const Cart = z.object({ items: z.array(z.string()), price: z.number() });
+
+describe('typed keys', () => {
+  const major = MAJORS[1];
+  const declared = { state: { session: { 'Cart Contents': { schema: Cart, plain: true } } } };
+
+  it('give what fits the schema', async () => {
+    const client = await tool(major, ({ session }) => session.get('Cart Contents'), declared);
+    const cart = { items: ['tomato'], price: 3 };
+    expect(
+      JSON.parse(textOf(await client.call('work', {}, { [SESSION]: { 'Cart Contents': cart } }))),
+    ).toEqual(cart);
+    expect(client.rejected).toEqual([]);
+  });
+
+  it('treat what does not fit as absent, and report it once', async () => {
+    const client = await tool(
+      major,
+      ({ session }) => [session.has('Cart Contents'), session.get('Cart Contents') ?? null, session.keys()],
+      declared,
+    );
+    const result = await client.call(
+      'work',
+      {},
+      { [SESSION]: { 'Cart Contents': { items: 'secret text' } } },
+    );
+    expect(textOf(result)).toBe('[false,null,[]]');
+    expect(client.rejected).toEqual([
+      {
+        family: 'state',
+        what: 'session state "Cart Contents"',
+        reason: expect.stringMatching(/^does not fit its schema: items: /),
+      },
+    ]);
+    expect(JSON.stringify(client.rejected)).not.toContain('secret text');
+  });
+
+  it('refuse a value of the author that would not come back', async () => {
+    const client = await tool(
+      major,
+      ({ session }) => session.set('Cart Contents', { items: [1] } as never),
+      declared,
+    );
+    const result = await client.call('work');
+    expect(textOf(result)).toMatch(/"Cart Contents" does not fit its schema: items\.0/);
+    expect(metaOf(result)).toBeUndefined();
+  });
+
+  it('may read one form and give another', async () => {
+    const when = z.iso.datetime().transform((text) => new Date(text));
+    const client = await tool(
+      major,
+      ({ session }) => {
+        const before = session.get('since') as unknown as Date | undefined;
+        session.set('since', '2026-07-28T00:00:00Z');
+        const after = session.get('since') as unknown as Date;
+        return [before?.getUTCFullYear() ?? null, after.getUTCMonth()];
+      },
+      { state: { session: { since: { schema: when, plain: true } } } },
+    );
+    expect(textOf(await client.call('work', {}, { [SESSION]: { since: '2025-11-25T00:00:00Z' } }))).toBe(
+      '[2025,6]',
+    );
+  });
+
+  it('can be declared where they are used, and stand for their name', async () => {
+    const valise = createValise({ name: 'test' });
+    const coupon = valise.key('Coupon Code', { schema: z.string().min(3), plain: true, maxAge: 60 });
+    const server = valise.install(new major.McpServer({ name: 'test', version: '1.0.0' }));
+    server.registerTool('work', { inputSchema: z.object({}) }, async () => {
+      const { session } = valise.state();
+      const before = session.get(coupon);
+      session.set(coupon, 'XYZZY');
+      return {
+        content: [{ type: 'text', text: `${before} ${session.has(coupon)} ${session.get('Coupon Code')}` }],
+      };
+    });
+    const [near, far] = major.Memory.createLinkedPair();
+    await server.connect(far);
+    const client = await rawClient(near);
+    const result = await client.call('work', {}, { [SESSION]: { 'Coupon Code': 'AB' } });
+    expect(textOf(result)).toBe('undefined true XYZZY');
+    expect(metaOf(result)).toEqual({
+      [SESSION]: { 'Coupon Code': 'XYZZY' },
+      [ATTRIBUTES]: { session: { 'Coupon Code': { 'max-age': 60 } } },
+    });
+  });
+
+  it('must be validated at once', async () => {
+    const schema = z.string().refine(async () => true);
+    const client = await tool(major, ({ session }) => session.set('a', 'x'), {
+      state: { session: { a: { schema } } },
+    });
+    expect(textOf(await client.call('work'))).toContain('validates asynchronously');
+  });
+
+  it.each([
+    ['longer than 400 days', { maxAge: '401d' }, 'bad-attribute'],
+    ['of no length', { maxAge: 0 }, 'bad-duration'],
+    ['that is no domain', { serverScope: 'a b' }, 'bad-attribute'],
+    ['that is no method', { methodScope: '/tools' }, 'bad-attribute'],
+  ])('[J-19] an attribute %s is refused where it is declared', (_what, settings, code) => {
+    expect(() => createValise({ name: 'test', state: { session: { a: settings } } })).toThrow(
+      expect.objectContaining({ code }),
+    );
+    expect(() => createValise({ name: 'test' }).key('a', settings)).toThrow(
+      expect.objectContaining({ code }),
+    );
+  });
+});

@@ -1,0 +1,166 @@
+import { createValise, ValiseError } from 'mcp-valise/server';
+import { describe, expect, it } from 'vitest';
+import type { Meta } from '../../src/wire/index.ts';
+import { MAJORS } from './majors.ts';
+import { resultOf, textOf } from './raw-client.ts';
+import { MODERN, metaOf, plain, SERVER, SESSION, sessionOf, tool } from './state-tool.ts';
+
+describe('values', () => {
+  const major = MAJORS[1];
+
+  it.each([
+    ['undefined', undefined],
+    ['not a number', Number.NaN],
+    ['a function', () => 1],
+    ['a big integer', 1n],
+    ['nested too deep', JSON.parse(`${'['.repeat(65)}${']'.repeat(65)}`)],
+    ['holding itself', Object.assign([], { 0: [] as unknown[] })],
+  ])('that are no JSON are refused: %s', async (how, value) => {
+    if (how === 'holding itself') (value as unknown[]).push(value);
+    const client = await tool(major, ({ session }) => session.set('a', value as never));
+    const result = await client.call('work');
+    expect(result).toMatchObject({ isError: true });
+    expect(textOf(result)).toMatch(/state "a" is not JSON/);
+    expect(metaOf(result)).toBeUndefined();
+  });
+
+  it('are taken as they are when they are set, and come back as they would with the next request', async () => {
+    const client = await tool(
+      major,
+      ({ session }) => {
+        const cart = { items: ['tomato'], price: undefined, when: new Date(0) };
+        session.set('Cart Contents', cart as never);
+        cart.items.push('later');
+        return session.get('Cart Contents');
+      },
+      plain,
+    );
+    const result = await client.call('work');
+    expect(JSON.parse(textOf(result))).toEqual({ items: ['tomato'], when: '1970-01-01T00:00:00.000Z' });
+    expect(sessionOf(result)).toEqual({
+      'Cart Contents': { items: ['tomato'], when: '1970-01-01T00:00:00.000Z' },
+    });
+  });
+
+  it('over 64 KiB are an error; over 4,096 bytes a warning, once', async () => {
+    const warnings: string[] = [];
+    const client = await tool(
+      major,
+      ({ session }) => {
+        session.set('big', 'x'.repeat(4094));
+        session.set('ok', 'x'.repeat(4092));
+        session.set('huge', 'x'.repeat(65_536));
+      },
+      {
+        keys: 'T0aGXc1lJg5o3VtW3bYpW2yZr9s0u1v2w3x4y5z6A7Q',
+        events: { warning: ({ what }) => warnings.push(what) },
+        state: { session: { big: { plain: true }, ok: { plain: true } } },
+      },
+    );
+    for (let times = 0; times < 2; times++) {
+      const result = await client.call('work');
+      expect(textOf(result)).toMatch(/"huge" would take 65542 bytes; 65536 is the most/);
+      expect(Object.keys(sessionOf(result) ?? {})).toEqual(['big', 'ok']);
+    }
+    expect(warnings).toEqual([expect.stringMatching(/^State "big" takes 4099 bytes/)]);
+  });
+
+  it('have names that are names like any other', async () => {
+    const names = ['__proto__', 'constructor', 'toString', 'hasOwnProperty', '', 'é漢🎒'];
+    const client = await tool(major, ({ session }) => {
+      const before = names.map((name) => session.get(name) ?? null);
+      for (const name of names) session.set(name, { of: name });
+      return before;
+    });
+    const first = await client.call('work');
+    expect(JSON.parse(textOf(first))).toEqual(names.map(() => null));
+    expect(Object.keys(sessionOf(first) ?? {}).sort()).toEqual([...names].sort());
+    const again = await client.call('work', {}, { [SESSION]: sessionOf(first) });
+    expect(JSON.parse(textOf(again))).toEqual(names.map((of) => ({ of })));
+    expect(({} as Record<string, unknown>)['of']).toBeUndefined();
+  });
+});
+
+describe('the request', () => {
+  const major = MAJORS[1];
+
+  it('is needed: outside of one there is no state', () => {
+    const { state } = createValise({ name: 'test' });
+    expect(() => state()).toThrow(expect.objectContaining({ code: 'outside-request' }));
+  });
+
+  it('must still be open: what is set after the answer is an error, not lost', async () => {
+    let late: (() => void) | undefined;
+    const client = await tool(major, ({ session }) => {
+      late = () => session.set('a', 1);
+    });
+    await client.call('work');
+    expect(late).toThrow(expect.objectContaining({ code: 'already-answered' }));
+  });
+
+  it('has its own state, however many run at once', async () => {
+    const open: (() => void)[] = [];
+    const client = await tool(
+      major,
+      async ({ session }) => {
+        await new Promise<void>((resolve) => open.push(resolve));
+        const mine = session.get('Coupon Code');
+        session.set('Coupon Code', `${mine}!`);
+      },
+      plain,
+    );
+    const calls = ['a', 'b', 'c'].map((of) => client.call('work', {}, { [SESSION]: { 'Coupon Code': of } }));
+    await expect.poll(() => open.length).toBe(3);
+    for (const release of open.reverse()) release();
+    expect((await Promise.all(calls)).map(sessionOf)).toEqual(
+      ['a!', 'b!', 'c!'].map((code) => ({ 'Coupon Code': code })),
+    );
+  });
+
+  it('[J-25] is served whatever its state looks like', async () => {
+    const deep = JSON.parse(`${'{"a":'.repeat(200)}1${'}'.repeat(200)}`);
+    const bad: Meta[] = [
+      { [SESSION]: 'text' },
+      { [SESSION]: ['list'] },
+      { [SESSION]: null },
+      { [SERVER]: 7 },
+      { [MODERN]: [] },
+      { [SESSION]: { 'Cart Contents': deep } },
+      { [SESSION]: Object.fromEntries(Array.from({ length: 20_000 }, (_, n) => [`k${n}`, n])) },
+    ];
+    const client = await tool(major, ({ session, server }) => [session.keys(), server.keys()], plain);
+    for (const meta of bad) expect(textOf(await client.call('work', {}, meta))).toBe('[[],[]]');
+    expect(client.rejected.length).toBeGreaterThan(4);
+  });
+});
+
+describe('settings', () => {
+  it('say that keys were made up, also to a listener that comes right after', async () => {
+    const heard: string[] = [];
+    const valise = createValise({ name: 'test', events: { warning: ({ what }) => heard.push(`1 ${what}`) } });
+    const off = valise.on('warning', ({ what, next }) => heard.push(`2 ${what} ${next}`));
+    await Promise.resolve();
+    off();
+    expect(heard).toEqual([
+      expect.stringMatching(/^1 There are no keys/),
+      expect.stringMatching(/^2 There are no keys.*VALISE_KEYS/),
+    ]);
+  });
+
+  it('refuse keys that are none', () => {
+    expect(() => createValise({ name: 'test', keys: 'short' })).toThrow(ValiseError);
+  });
+
+  it('open a store that is given as a URL only when it is needed, and close it', async () => {
+    const valise = createValise({ name: 'test', store: 'no-such-store:' });
+    await expect(valise.close()).resolves.toBeUndefined();
+    const client = await tool(
+      MAJORS[1],
+      ({ session }) => session.set('a', 1),
+      { store: 'no-such-store:' },
+      {},
+    );
+    expect(textOf(await client.call('work'))).toContain('no-such-store');
+    expect(resultOf(await client.request('tools/list'))['tools']).toHaveLength(1);
+  });
+});
