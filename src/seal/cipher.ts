@@ -73,9 +73,9 @@ export function createCipher(keys: readonly [RingKey, ...RingKey[]], maxBytes: n
       const kid = kidOf(token, maxBytes);
       if (kid === undefined) return 'malformed';
       const entry = opening.get(kid);
-      if (entry === undefined) return isKid(kid) ? 'unknown-key' : 'malformed';
       const body = readBody(token);
       if (body === undefined) return 'malformed';
+      if (entry === undefined) return isKid(kid) ? 'unknown-key' : 'malformed';
       const salt = body.toString('latin1', 0, SALT_BYTES);
       const known = entry.kept.find(salt);
       const key = known ?? deriveKey(entry.key, body.subarray(0, SALT_BYTES));

@@ -27,7 +27,7 @@ export interface Genuine {
 }
 
 export function createReader({ audience, skew, maxBytes, onReject, now }: Settings, cipher: Cipher): Reader {
-  /** Byte cap, key, canonical spelling, cipher, then parse, in this order. */
+  /** Byte cap, canonical spelling, key, cipher, then parse, in this order. */
   const unseal = (token: string): Genuine | SealErrorCode => {
     const opened = cipher.open(token);
     if (typeof opened === 'string') return opened;
