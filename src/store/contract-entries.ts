@@ -59,8 +59,9 @@ export const entryCases: readonly Case[] = [
     async run({ open }) {
       const store = await open();
       const mine = { list: [1] };
-      await store.put('copy', mine);
+      const putting = store.put('copy', mine);
       mine.list.push(2);
+      await putting;
       const got = (await store.get('copy'))?.value as typeof mine;
       assert.deepEqual(got, { list: [1] });
       got.list.push(3);

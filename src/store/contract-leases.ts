@@ -77,7 +77,7 @@ export const leaseCases: readonly Case[] = [
     title: 'has one holder at a time among 8 processes',
     needs: 'processes',
     async run(bench) {
-      const times = bench.count(10, 3);
+      const times = bench.count(10);
       const store = await bench.open();
       await withWorkers(bench, 8, (workers) =>
         Promise.all(

@@ -117,7 +117,7 @@ export const listCases: readonly Case[] = [
   {
     title: 'lists each of 10,000 keys exactly once while others write',
     async run(bench) {
-      const total = bench.count(10_000, 50);
+      const total = bench.count(10_000, 40);
       const stable = Array.from({ length: total }, (_, n) => `stable/${String(n).padStart(6, '0')}`);
       const [reader, writer] = (await sharesHandles(bench, 2)) as [Store, Store];
       for (let at = 0; at < total; at += 500) {
@@ -125,7 +125,7 @@ export const listCases: readonly Case[] = [
       }
       const work = busyWriter(writer, stable);
       try {
-        const limit = bench.count(1000, 7);
+        const limit = bench.count(1000, Math.ceil(total / 6));
         for (let round = 0; round < 2; round++) {
           const keys = await everyKey(reader, 'stable/', limit, work.written);
           const found = keys.filter((key) => !key.includes('+'));

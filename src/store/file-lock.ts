@@ -21,11 +21,21 @@ export interface FileLock {
   release(): void;
 }
 
+export interface FileLockOptions {
+  /** Told the nonce of a holder that has died. */
+  readonly abandoned?: (nonce: string) => void;
+  /** For how many seconds to wait for the lock. */
+  readonly patience?: number;
+}
+
 /**
  * Makes a lock at `path`. Its holder is written into it (a link that points nowhere, made with its text in one step), so that the lock of
- * a process that has died is known as such and taken away; `abandoned` is told the nonce of that holder.
+ * a process that has died is known as such and taken away.
  */
-export function fileLock(path: string, abandoned: (nonce: string) => void = () => {}): FileLock {
+export function fileLock(
+  path: string,
+  { abandoned = () => {}, patience = PATIENCE_SECONDS }: FileLockOptions = {},
+): FileLock {
   const nonce = randomBytes(6).toString('hex');
   const me = `${process.pid}.${startOf(process.pid) ?? 0}.${hostId()}.${nonce}`;
 
@@ -48,7 +58,7 @@ export function fileLock(path: string, abandoned: (nonce: string) => void = () =
   return {
     nonce,
     async acquire() {
-      const end = performance.now() + PATIENCE_SECONDS * 1000;
+      const end = performance.now() + patience * 1000;
       for (let tries = 0; ; tries++) {
         const holder = attempt();
         if (holder === undefined) return;
@@ -57,7 +67,7 @@ export function fileLock(path: string, abandoned: (nonce: string) => void = () =
       }
     },
     acquireSync() {
-      const end = performance.now() + PATIENCE_SECONDS * 1000;
+      const end = performance.now() + patience * 1000;
       for (;;) {
         const holder = attempt();
         if (holder === undefined) return;

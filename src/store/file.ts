@@ -61,7 +61,9 @@ class FileStore implements Store {
 
   constructor(path: string) {
     this.#path = privateFile(path);
-    this.#lock = fileLock(`${this.#path}.lock`, (nonce) => rmSync(this.#temporary(nonce), { force: true }));
+    this.#lock = fileLock(`${this.#path}.lock`, {
+      abandoned: (nonce) => rmSync(this.#temporary(nonce), { force: true }),
+    });
     this.#view = new FileView(this.#path, this.#lock);
     this.#view.read();
   }

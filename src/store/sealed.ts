@@ -62,8 +62,11 @@ class SealedStore implements Store {
   }
 
   async put(key: string, value: Entry['value'], options?: PutOptions): Promise<string | undefined> {
+    checkKey(key);
+    // Before anything is waited for: the value may be changed by then.
+    const token = this.#seal(key, value);
     await this.#ready(key);
-    return this.#inner.put(key, this.#seal(key, value), options);
+    return this.#inner.put(key, token, options);
   }
 
   async delete(key: string, options?: { readonly ifVersion?: string }): Promise<boolean> {

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 /** What Node needs to run the sources as they are. */
-export const tsx = ['--import', 'tsx'];
+export const tsx = ['--import', 'tsx', '--disable-warning=ExperimentalWarning'];
 
 /** A folder of its own, and how to be rid of it. */
 export function temporaryFolder(): { folder: string; remove(): void } {

@@ -1,0 +1,144 @@
+import { randomBytes } from 'node:crypto';
+import { ValiseError } from '../errors.ts';
+
+/** One secret of the system's keychain. */
+interface Item {
+  getSecret(): Promise<readonly number[] | Uint8Array | null | undefined>;
+  setSecret(secret: Uint8Array): Promise<void>;
+  deleteCredential(): Promise<boolean>;
+}
+
+interface Library {
+  AsyncEntry: new (service: string, account: string, options: object) => Item;
+}
+
+/** Named texts in the keychain, of any length. */
+export interface Vault {
+  read(name: string): Promise<string | undefined>;
+  write(name: string, text: string): Promise<void>;
+  remove(name: string): Promise<void>;
+}
+
+/** Windows takes 2,560 bytes at most; the others take far more, but are not made for it. */
+const PART_BYTES = process.platform === 'win32' ? 2400 : 65_536;
+const PROBE_SECONDS = 60;
+
+// The first byte says whether the text follows, or the list of the items that hold it.
+const WHOLE = 'T';
+const PARTS = 'P';
+
+interface Parts {
+  readonly id: string;
+  readonly count: number;
+}
+
+/**
+ * Opens the keychain, and tries it: what cannot be written, read and removed again is no keychain.
+ * Only what lasts will do, so on Linux the Secret Service and never the kernel's keys, which a restart forgets.
+ */
+export async function openVault(service: string, partBytes = PART_BYTES): Promise<Vault> {
+  const { AsyncEntry } = await load();
+  const item = (name: string) => new AsyncEntry(service, name, { linux: { store: 'secret-service' } });
+  const vault = vaultOf(item, partBytes);
+  const probe = `probe:${randomBytes(6).toString('hex')}`;
+  const attempt = async () => {
+    await vault.write(probe, probe);
+    const found = await vault.read(probe);
+    await vault.remove(probe);
+    if (found !== probe) throw new Error('what was written could not be read');
+  };
+  try {
+    await within(attempt(), PROBE_SECONDS);
+  } catch (cause) {
+    throw unavailableError(messageOf(cause), cause);
+  }
+  return vault;
+}
+
+function vaultOf(item: (name: string) => Item, partBytes: number): Vault {
+  const partName = (id: string, index: number) => `part:${id}/${index}`;
+
+  const head = async (name: string): Promise<Buffer | undefined> => {
+    const bytes = await item(name).getSecret();
+    return bytes ? Buffer.from(bytes) : undefined;
+  };
+  const partsOf = (bytes: Buffer | undefined): Parts | undefined =>
+    bytes?.toString('latin1', 0, 1) === PARTS ? (JSON.parse(bytes.toString('utf8', 1)) as Parts) : undefined;
+  const removeParts = async (parts: Parts | undefined) => {
+    for (let index = 0; index < (parts?.count ?? 0); index++) {
+      await item(partName((parts as Parts).id, index)).deleteCredential();
+    }
+  };
+
+  return {
+    async read(name) {
+      for (let tries = 0; tries < 10; tries++) {
+        const bytes = await head(name);
+        const parts = partsOf(bytes);
+        if (!parts) return bytes?.toString('utf8', 1);
+        const found = await Promise.all(
+          Array.from({ length: parts.count }, (_, index) => head(partName(parts.id, index))),
+        );
+        // A part that is gone has been replaced since: the name tells by what.
+        if (found.every((part) => part !== undefined)) return Buffer.concat(found).toString('utf8');
+      }
+      throw new ValiseError('store-busy', `The entry ${name} of the keychain keeps changing.`, {
+        next: 'Try again.',
+      });
+    },
+    async write(name, text) {
+      const before = partsOf(await head(name));
+      const bytes = Buffer.from(text);
+      if (bytes.length < partBytes) {
+        await item(name).setSecret(Buffer.concat([Buffer.from(WHOLE), bytes]));
+      } else {
+        const parts: Parts = {
+          id: randomBytes(9).toString('base64url'),
+          count: Math.ceil(bytes.length / partBytes),
+        };
+        for (let index = 0; index < parts.count; index++) {
+          const part = bytes.subarray(index * partBytes, (index + 1) * partBytes);
+          await item(partName(parts.id, index)).setSecret(part);
+        }
+        // Last, so that a crash leaves the old text and not half of the new one.
+        await item(name).setSecret(Buffer.from(PARTS + JSON.stringify(parts)));
+      }
+      await removeParts(before);
+    },
+    async remove(name) {
+      const before = partsOf(await head(name));
+      await item(name).deleteCredential();
+      await removeParts(before);
+    },
+  };
+}
+
+async function load(): Promise<Library> {
+  try {
+    return (await import('@napi-rs/keyring')) as unknown as Library;
+  } catch (cause) {
+    throw unavailableError('the package @napi-rs/keyring is not installed', cause);
+  }
+}
+
+function within<T>(work: Promise<T>, seconds: number): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`it gave no answer within ${seconds} s`)), seconds * 1000);
+  });
+  return Promise.race([work, late]).finally(() => clearTimeout(timer));
+}
+
+function unavailableError(why: string, cause: unknown): ValiseError {
+  return new ValiseError('store-no-keychain', `The system's keychain cannot be used: ${why}.`, {
+    next:
+      process.platform === 'linux'
+        ? 'Run in a session with a Secret Service (gnome-keyring, KWallet, KeePassXC), or give keys (VALISE_KEYS, or the option keys) for a sealed file instead. Nothing is ever kept as plain text.'
+        : 'Unlock it and allow the access, or give keys (VALISE_KEYS, or the option keys) for a sealed file instead. Nothing is ever kept as plain text.',
+    cause,
+  });
+}
+
+function messageOf(error: unknown): string {
+  return (error instanceof Error ? error.message : String(error)).replace(/\.$/, '');
+}

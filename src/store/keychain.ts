@@ -1,0 +1,262 @@
+import { createHash } from 'node:crypto';
+import { ValiseError } from '../errors.ts';
+import type { Json } from '../json.ts';
+import type { Keyring } from '../seal/index.ts';
+import { checkKey, toMilliseconds, toText } from './check.ts';
+import { plainFileStore } from './file.ts';
+import { type FileLock, fileLock } from './file-lock.ts';
+import { type KeychainIndex, keychainIndex } from './keychain-index.ts';
+import { openVault, type Vault } from './keychain-vault.ts';
+import { pageOf } from './page.ts';
+import { privateFile } from './private-file.ts';
+import { openSealed } from './sealed.ts';
+import type { Entry, KeyPage, Lease, PutOptions, Store } from './types.ts';
+import { nextVersion } from './version.ts';
+import { Work } from './work.ts';
+
+/** How a keychain is opened, and what takes its place where there is none. */
+export interface KeychainOptions {
+  /** The keyring (or its text) that seals the file that takes the place of a missing keychain. Without it, a missing keychain is an error. */
+  readonly keys?: Keyring | string | undefined;
+  /** That file; `~/.valise/keychain-SERVICE.json` unless told. */
+  readonly fallback?: string | undefined;
+  /** Hears that the file has taken the keychain's place, and why. */
+  readonly onFallback?: ((notice: KeychainNotice) => void) | undefined;
+}
+
+/** There is no keychain, and a sealed file has taken its place. */
+export interface KeychainNotice {
+  readonly file: string;
+  readonly reason: ValiseError;
+}
+
+const MAX_BYTES = 1_100_000;
+const LOCK_SECONDS = 60;
+
+/**
+ * A store in the system's keychain (Keychain, Credential Manager, Secret Service), for secrets: one item for each entry.
+ * Where there is no keychain, a sealed file takes its place if `keys` are given; else it refuses. Nothing is ever kept as plain text.
+ * Needs the package `@napi-rs/keyring`.
+ *
+ * @example
+ * ```ts
+ * import { keychainStore } from 'mcp-valise/store/keychain';
+ *
+ * const secrets = await keychainStore('my-app', {
+ *   keys: process.env.VALISE_KEYS,
+ *   onFallback: ({ file, reason }) => console.error(`${reason.message} Using ${file}.`),
+ * });
+ * ```
+ */
+export async function keychainStore(service: string, options: KeychainOptions = {}): Promise<Store> {
+  checkService(service);
+  const { keys, fallback = `~/.valise/keychain-${fileNameOf(service)}.json`, onFallback } = options;
+  let vault: Vault;
+  try {
+    vault = await openVault(service);
+  } catch (reason) {
+    if (!(reason instanceof ValiseError) || keys === undefined) throw reason;
+    const store = await openSealed(plainFileStore(fallback), keys, `keychain:${service}`);
+    onFallback?.({ file: fallback, reason });
+    return store;
+  }
+  return storeIn(service, vault);
+}
+
+/**
+ * Why the keychain cannot be used, or undefined where it can.
+ *
+ * @example
+ * ```ts
+ * const problem = await keychainProblem('my-app');
+ * if (problem) console.error(problem.message);
+ * ```
+ */
+export async function keychainProblem(service: string): Promise<ValiseError | undefined> {
+  checkService(service);
+  try {
+    await openVault(service);
+    return undefined;
+  } catch (error) {
+    if (error instanceof ValiseError) return error;
+    throw error;
+  }
+}
+
+/** The store in a vault that has been tried. */
+export function storeIn(service: string, vault: Vault): Store {
+  return new KeychainStore(vault, privateFile(`~/.valise/keychain-${fileNameOf(service)}.lock`));
+}
+
+interface Item {
+  readonly value: Json;
+  readonly version: string;
+  readonly expiresAt: number | null;
+}
+
+class KeychainStore implements Store {
+  readonly #vault: Vault;
+  readonly #index: KeychainIndex;
+  readonly #lock: FileLock;
+  readonly #work = new Work();
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor(vault: Vault, lockFile: string) {
+    this.#vault = vault;
+    this.#index = keychainIndex(vault);
+    this.#lock = fileLock(lockFile, { patience: LOCK_SECONDS });
+  }
+
+  get(key: string): Promise<Entry | undefined> {
+    return this.#work.run(async () => {
+      checkKey(key);
+      return this.#living(key);
+    });
+  }
+
+  put(key: string, value: Json, { ttl, ifVersion, ifAbsent }: PutOptions = {}): Promise<string | undefined> {
+    return this.#work.run(async () => {
+      checkKey(key);
+      const text = toText(key, value);
+      checkSize(key, text);
+      const length = ttl === undefined ? undefined : toMilliseconds(ttl);
+      return this.#alone(async () => {
+        if (ifVersion !== undefined || ifAbsent) {
+          const living = await this.#living(key);
+          if (ifAbsent && living) return undefined;
+          if (ifVersion !== undefined && living?.version !== ifVersion) return undefined;
+        }
+        const version = nextVersion();
+        const expiresAt = length === undefined ? null : Date.now() + length;
+        // The name first: a name without an entry does no harm, an entry without a name would never be found.
+        await this.#index.set(key, expiresAt);
+        await this.#vault.write(
+          `key:${key}`,
+          `{"version":${JSON.stringify(version)},"expiresAt":${expiresAt},"value":${text}}`,
+        );
+        return version;
+      });
+    });
+  }
+
+  delete(key: string, { ifVersion }: { readonly ifVersion?: string } = {}): Promise<boolean> {
+    return this.#work.run(async () => {
+      checkKey(key);
+      return this.#alone(async () => {
+        const living = await this.#living(key);
+        if (!living || (ifVersion !== undefined && living.version !== ifVersion)) return false;
+        await this.#vault.remove(`key:${key}`);
+        await this.#index.remove(key);
+        return true;
+      });
+    });
+  }
+
+  list(
+    prefix: string,
+    options: { readonly cursor?: string; readonly limit?: number } = {},
+  ): Promise<KeyPage> {
+    return this.#work.run(async () =>
+      pageOf(await this.#index.living(Date.now()), prefix, options, () => true),
+    );
+  }
+
+  lease(key: string, ttl: number): Promise<Lease | undefined> {
+    return this.#work.run(async () => {
+      checkKey(key);
+      const length = toMilliseconds(ttl);
+      return this.#alone(async () => {
+        if (await this.#holder(key)) return undefined;
+        const fence = Number((await this.#vault.read('fence')) ?? 0) + 1;
+        await this.#vault.write('fence', String(fence));
+        await this.#hold(key, fence, length);
+        return this.#leaseOf(key, fence);
+      });
+    });
+  }
+
+  close(): Promise<void> {
+    return this.#work.close(() => {});
+  }
+
+  #leaseOf(key: string, fence: number): Lease {
+    return {
+      fence,
+      renew: (ttl) =>
+        this.#work.run(async () => {
+          const length = toMilliseconds(ttl);
+          return this.#alone(async () => {
+            if ((await this.#holder(key)) !== fence) return false;
+            await this.#hold(key, fence, length);
+            return true;
+          });
+        }),
+      release: async () => {
+        if (this.#work.closed) return;
+        await this.#work.run(() =>
+          this.#alone(async () => {
+            if ((await this.#holder(key)) === fence) await this.#vault.remove(`lease:${key}`);
+          }),
+        );
+      },
+    };
+  }
+
+  /** The fence of the one who has the lease now. */
+  async #holder(key: string): Promise<number | undefined> {
+    const text = await this.#vault.read(`lease:${key}`);
+    const [fence, until] = text === undefined ? [] : (JSON.parse(text) as [number, number]);
+    return until !== undefined && until > Date.now() ? fence : undefined;
+  }
+
+  #hold(key: string, fence: number, milliseconds: number): Promise<void> {
+    return this.#vault.write(`lease:${key}`, JSON.stringify([fence, Date.now() + milliseconds]));
+  }
+
+  async #living(key: string): Promise<Entry | undefined> {
+    const text = await this.#vault.read(`key:${key}`);
+    if (text === undefined) return undefined;
+    const { version, expiresAt, value } = JSON.parse(text) as Item;
+    if (expiresAt === null) return { value, version };
+    return expiresAt > Date.now() ? { value, version, expiresAt } : undefined;
+  }
+
+  /** Keychains have no compare-and-set: whoever changes something does it alone, in this process and among all. */
+  #alone<Result>(work: () => Promise<Result>): Promise<Result> {
+    const turn = this.#turn.then(async () => {
+      await this.#lock.acquire();
+      try {
+        return await work();
+      } finally {
+        this.#lock.release();
+      }
+    });
+    this.#turn = turn.catch(() => {});
+    return turn;
+  }
+}
+
+function checkService(service: string): void {
+  if (typeof service === 'string' && /^\P{Cc}{1,200}$/u.test(service)) return;
+  throw new ValiseError('store-bad-url', 'keychain: lacks the name of a service.', {
+    next: 'Write it like keychain:my-app.',
+  });
+}
+
+function checkSize(key: string, text: string): void {
+  if (Buffer.byteLength(text) <= MAX_BYTES) return;
+  throw new ValiseError(
+    'store-too-large',
+    `The value for ${JSON.stringify(key)} is too large for a keychain.`,
+    {
+      next: 'Keep secrets in the keychain, of 1 MB at most, and the rest in another store.',
+    },
+  );
+}
+
+/** A name that is a file name on every system, and different for every service. */
+function fileNameOf(service: string): string {
+  if (/^[a-z0-9_-]{1,64}$/.test(service)) return service;
+  const digest = createHash('sha256').update(service).digest('hex').slice(0, 12);
+  return `${service.replace(/[^\w-]/g, '_').slice(0, 40)}.${digest}`;
+}
