@@ -91,7 +91,7 @@ describe('instrument', () => {
   });
 
   it.each([
-    ['v1', () => new StreamableHTTPServerTransport({ sessionIdGenerator: undefined })],
+    ['v1', () => new StreamableHTTPServerTransport({})],
     ['v2', () => new NodeStreamableHTTPServerTransport({})],
   ])('goes through the accessors of the %s HTTP server transport', (_major, make) => {
     const transport = make() as unknown as TransportLike & { _webStandardTransport: TransportLike };

@@ -1,0 +1,109 @@
+import { type Command, Option } from 'commander';
+import { type JarEntry, type JarFilter, openValise } from '../../client/index.ts';
+import { storeOption, storeUrl } from '../options.ts';
+import { print, printJson, printTable, size, when } from '../output.ts';
+
+interface JarOptions {
+  readonly store?: string;
+  readonly principal?: string;
+  readonly scope?: 'session' | 'server';
+  readonly key?: string;
+  readonly json?: boolean;
+}
+
+/** `valise jar [list|show|clear|export]`: what servers have left with this client. */
+export function jarCommand(program: Command): void {
+  const jar = program
+    .command('jar')
+    .description('look into the state that servers have set, and clear it')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  valise jar
+  valise jar show shop.example.com
+  valise jar clear shop.example.com --scope session`,
+    );
+  sub(jar, 'list', 'list what is kept, without values', { isDefault: true }).action(
+    (server: string | undefined, options: JarOptions) =>
+      withJar(options, async (valise) =>
+        printEntries(valise.jar.list(filterOf(server, options)), options.json ?? false),
+      ),
+  );
+  sub(jar, 'show', 'show the values of one server', { server: '<server>' }).action(
+    (server: string, options: JarOptions) =>
+      withJar(options, async (valise) => {
+        const entries = valise.jar.list({ ...filterOf(server, options), values: true });
+        if (options.json) printJson({ entries });
+        else
+          for (const entry of entries)
+            print(`${entry.scope} ${JSON.stringify(entry.key)} ${JSON.stringify(entry.value)}`);
+      }),
+  );
+  sub(jar, 'clear', 'forget state: all of it, one server, one scope, one key').action(
+    (server: string | undefined, options: JarOptions) =>
+      withJar(options, async (valise) => {
+        const cleared = await valise.jar.clear(filterOf(server, options));
+        if (options.json) printJson({ cleared });
+        else print(`${cleared} cleared`);
+      }),
+  );
+  sub(jar, 'export', 'print everything with its values as JSON').action(
+    (server: string | undefined, options: JarOptions) =>
+      withJar(options, async (valise) => printJson(valise.jar.export(filterOf(server, options)))),
+  );
+}
+
+function sub(
+  jar: Command,
+  name: string,
+  description: string,
+  { server = '[server]', isDefault = false }: { readonly server?: string; readonly isDefault?: boolean } = {},
+): Command {
+  return storeOption(
+    jar.command(name, { isDefault }).description(description).argument(server, 'name or URL of a server'),
+  )
+    .option('--principal <id>', 'whose state is meant')
+    .addOption(new Option('--scope <scope>', 'only this scope').choices(['session', 'server']))
+    .option('--key <name>', 'only this key')
+    .option('--json', 'print as JSON on one line');
+}
+
+async function withJar(
+  options: JarOptions,
+  work: (valise: Awaited<ReturnType<typeof openValise>>) => Promise<void>,
+): Promise<void> {
+  const valise = await openValise({
+    store: storeUrl(options.store),
+    ...(options.principal !== undefined && { principal: options.principal }),
+  });
+  try {
+    await valise.jar.refresh();
+    await work(valise);
+  } finally {
+    await valise.close();
+  }
+}
+
+function filterOf(server: string | undefined, { scope, key }: JarOptions): JarFilter {
+  return { server, scope, key };
+}
+
+function printEntries(entries: readonly JarEntry[], json: boolean): void {
+  if (json) {
+    printJson({ entries });
+    return;
+  }
+  printTable(
+    ['SERVER', 'SCOPE', 'KEY', 'SIZE', 'SET', 'EXPIRES'],
+    entries.map((entry) => [
+      entry.server,
+      entry.scope,
+      entry.key,
+      size(entry.size),
+      when(entry.setAt.getTime()),
+      when(entry.expiresAt.getTime()),
+    ]),
+    'The jar is empty.',
+  );
+}

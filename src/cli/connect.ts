@@ -1,0 +1,69 @@
+import pkg from '../../package.json' with { type: 'json' };
+import { type ClientValise, openValise } from '../client/index.ts';
+import { edgeFetch } from '../link/edge-fetch.ts';
+import { StdioClientTransport } from '../link/stdio-client.ts';
+import type { TransportLike } from '../link/transport.ts';
+import { type ConnectOptions, storeUrl } from './options.ts';
+import { remark } from './output.ts';
+import { resolvingFetch } from './resolve.ts';
+import { makeClient, peer, type Sdk } from './sdk.ts';
+import { type CliTarget, parseTarget } from './target.ts';
+
+/** A client of a command, connected. */
+export interface Connected {
+  readonly client: Awaited<ReturnType<typeof makeClient>>;
+  readonly valise: ClientValise;
+  readonly target: CliTarget;
+  close(): Promise<void>;
+}
+
+/** Connects to TARGET as the options say, with everything that Valise keeps for it. */
+export async function connectTo(text: string, options: ConnectOptions): Promise<Connected> {
+  const target = parseTarget(text);
+  const valise = await openValise({
+    store: storeUrl(options.store),
+    ...(options.principal !== undefined && { principal: options.principal }),
+    ...(options.allowLocal && { allowLocal: true }),
+  });
+  try {
+    const client = await makeClient({
+      sdk: options.sdk,
+      era: options.era,
+      version: pkg.version,
+      capabilities: {},
+    });
+    await valise.connect(client, await makeTransport(target, options));
+    return {
+      client,
+      valise,
+      target,
+      async close() {
+        await client.close();
+        await valise.close();
+      },
+    };
+  } catch (error) {
+    await valise.close().catch((late: unknown) => remark(String(late)));
+    throw error;
+  }
+}
+
+async function makeTransport(target: CliTarget, options: ConnectOptions): Promise<TransportLike> {
+  if (target.kind === 'stdio') return new StdioClientTransport(target.command);
+  const Transport = await httpTransport(options.sdk);
+  return new Transport(target.url, {
+    fetch: edgeFetch(resolvingFetch(options.resolve)),
+    requestInit: { headers: options.header },
+  });
+}
+
+async function httpTransport(sdk: Sdk) {
+  const { StreamableHTTPClientTransport } =
+    sdk === 'v2'
+      ? await peer('@modelcontextprotocol/client', () => import('@modelcontextprotocol/client'))
+      : await peer(
+          '@modelcontextprotocol/sdk',
+          () => import('@modelcontextprotocol/sdk/client/streamableHttp.js'),
+        );
+  return StreamableHTTPClientTransport;
+}

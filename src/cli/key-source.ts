@@ -1,0 +1,49 @@
+import { readFileSync, statSync } from 'node:fs';
+import type { Command } from 'commander';
+import { ValiseError } from '../errors.ts';
+
+/** Options of every command that needs keys. */
+export interface KeyOptions {
+  readonly keyFile?: string;
+}
+
+/** `--key-file`, for keys that are not in the environment. Never on the command line itself, where others could read them. */
+export function keyOptions(command: Command): Command {
+  return command.option(
+    '--key-file <path>',
+    'file that holds the keys, as VALISE_KEYS=… or bare (default: the variable VALISE_KEYS)',
+  );
+}
+
+/** The text of the keyring: from the file, else from the environment. */
+export function keysText({ keyFile }: KeyOptions): string {
+  const text = keyFile === undefined ? process.env['VALISE_KEYS'] : readKeyFile(keyFile);
+  if (text === undefined || text.trim() === '') {
+    throw new ValiseError(
+      'no-keys',
+      keyFile === undefined ? 'VALISE_KEYS is not set.' : `${keyFile} holds no keys.`,
+      {
+        next: 'Make one: valise keys generate',
+      },
+    );
+  }
+  return text.trim();
+}
+
+function readKeyFile(path: string): string {
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch (cause) {
+    throw new ValiseError('no-key-file', `${path} cannot be read.`, {
+      next: 'Check the path and its permissions.',
+      cause,
+    });
+  }
+  if (process.platform !== 'win32' && (statSync(path).mode & 0o077) !== 0) {
+    throw new ValiseError('key-file-open', `${path} can be read by others.`, {
+      next: `Close it: chmod 600 ${path}`,
+    });
+  }
+  return text.replace(/^\s*(?:export\s+)?VALISE_KEYS=/, '').replace(/^(['"])(.*)\1\s*$/s, '$2');
+}

@@ -1,0 +1,35 @@
+import { Command, CommanderError } from 'commander';
+import pkg from '../../package.json' with { type: 'json' };
+import { callCommand } from './commands/call.ts';
+import { exampleCommand } from './commands/example.ts';
+import { jarCommand } from './commands/jar.ts';
+import { keysCommand } from './commands/keys.ts';
+import { listCommand } from './commands/list.ts';
+import { tokenCommand } from './commands/token.ts';
+import { EXIT, explain } from './exit.ts';
+
+const COMMANDS = [exampleCommand, callCommand, listCommand, jarCommand, keysCommand, tokenCommand];
+
+/** Runs the command line; returns the exit code. */
+export async function main(argv: readonly string[]): Promise<number> {
+  let code: number = EXIT.ok;
+  const program = new Command('valise')
+    .description('The state layer for the Model Context Protocol: carry it, seal it, resume it.')
+    .version(pkg.version)
+    .showHelpAfterError('(run with --help for the options and examples)')
+    .exitOverride();
+  for (const command of COMMANDS) {
+    command(program, (exit) => {
+      code = exit;
+    });
+  }
+  for (const command of program.commands) command.exitOverride().showHelpAfterError(true);
+  try {
+    await program.parseAsync([...argv], { from: 'user' });
+    return code;
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
+    process.stderr.write(`valise: ${explain(error)}\n`);
+    return EXIT.failed;
+  }
+}

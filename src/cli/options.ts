@@ -1,0 +1,80 @@
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { ValiseError } from '../errors.ts';
+import { parseResolution, type Resolution } from './resolve.ts';
+import type { EraChoice, Sdk } from './sdk.ts';
+
+/** Options of every command that connects to a server. */
+export interface ConnectOptions {
+  readonly store?: string;
+  readonly principal?: string;
+  readonly resolve: readonly Resolution[];
+  readonly allowLocal?: boolean;
+  readonly era: EraChoice;
+  readonly sdk: Sdk;
+  readonly header: Readonly<Record<string, string>>;
+  readonly json?: boolean;
+}
+
+/** Turns a reader that throws into one that commander reports as a usage error. */
+function reading<T>(read: (text: string, before: T) => T): (text: string, before: T) => T {
+  return (text, before) => {
+    try {
+      return read(text, before);
+    } catch (error) {
+      if (error instanceof ValiseError) throw new InvalidArgumentError(error.message);
+      throw error;
+    }
+  };
+}
+
+/** `--store`, shared by every command that looks into what is kept. */
+export function storeOption(command: Command): Command {
+  return command.option(
+    '--store <url>',
+    'where state is kept: sqlite:PATH, file:PATH, redis://…, postgres://…, memory: (default: $VALISE_STORE, else sqlite:~/.valise/state.db)',
+  );
+}
+
+/** The options of {@link ConnectOptions}. */
+export function connectOptions(command: Command): Command {
+  return storeOption(command)
+    .option('--principal <id>', 'whose state this is, where one store serves several users')
+    .option(
+      '--resolve <host:port:address[:port]>',
+      'go to ADDRESS for HOST:PORT, as curl does; may be given several times',
+      reading<readonly Resolution[]>((text, before) => [...before, parseResolution(text)]),
+      [],
+    )
+    .option('--allow-local', 'keep state also for localhost and addresses (for development)')
+    .addOption(
+      new Option('--era <era>', 'era of the protocol to speak')
+        .choices(['auto', 'legacy', 'modern'])
+        .default('auto'),
+    )
+    .addOption(
+      new Option('--sdk <major>', 'major of the official SDK to use').choices(['v1', 'v2']).default('v2'),
+    )
+    .option(
+      '-H, --header <name: value>',
+      'add an HTTP header; may be given several times',
+      reading<Readonly<Record<string, string>>>((text, before) => ({ ...before, ...parseHeader(text) })),
+      {},
+    )
+    .option('--json', 'print the result or the error as JSON on one line');
+}
+
+function parseHeader(text: string): Record<string, string> {
+  const colon = text.indexOf(':');
+  const name = text.slice(0, colon).trim();
+  if (colon < 1 || !/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)) {
+    throw new ValiseError('bad-header', `"${text}" is not a header.`, {
+      next: "Write for example 'X-Tenant: acme'.",
+    });
+  }
+  return { [name]: text.slice(colon + 1).trim() };
+}
+
+/** Where state is kept, as told on the command line or in the environment. */
+export function storeUrl(store: string | undefined): string {
+  return store ?? process.env['VALISE_STORE'] ?? 'sqlite:~/.valise/state.db';
+}

@@ -1,0 +1,55 @@
+import pc from 'picocolors';
+
+/** Colours, where standard output is a terminal; never the only sign of anything. */
+export const colour = pc.createColors(process.stdout.isTTY === true && pc.isColorSupported);
+
+/** Prints a line. */
+export function print(line = ''): void {
+  process.stdout.write(`${line}\n`);
+}
+
+/** Prints a remark that is not part of the result. */
+export function remark(line: string): void {
+  process.stderr.write(`${line}\n`);
+}
+
+/** Prints a value as JSON on one line. */
+export function printJson(value: unknown): void {
+  print(JSON.stringify(value));
+}
+
+/** Prints rows under their headings, columns aligned; says `empty` where there are none. */
+export function printTable(
+  headings: readonly string[],
+  rows: readonly (readonly string[])[],
+  empty: string,
+): void {
+  if (rows.length === 0) {
+    print(empty);
+    return;
+  }
+  const widths = headings.map((heading, at) =>
+    Math.max(heading.length, ...rows.map((row) => (row[at] ?? '').length)),
+  );
+  const line = (cells: readonly string[]): string =>
+    cells
+      .map((cell, at) => cell.padEnd(widths[at] ?? 0))
+      .join('  ')
+      .trimEnd();
+  print(colour.bold(line(headings)));
+  for (const row of rows) print(line(row));
+}
+
+/** A time as people read it, e.g. `2026-11-15 22:30:05Z`. */
+export function when(time: number | string | undefined): string {
+  return time === undefined ? '-' : `${new Date(time).toISOString().slice(0, 19).replace('T', ' ')}Z`;
+}
+
+/** A size as people read it. */
+export function size(bytes: number): string {
+  return bytes < 1024
+    ? `${bytes} B`
+    : bytes < 1024 * 1024
+      ? `${(bytes / 1024).toFixed(1)} KB`
+      : `${(bytes / 1024 / 1024).toFixed(1)} MB`;
+}

@@ -1,0 +1,80 @@
+import http from 'node:http';
+import https from 'node:https';
+import { isIP } from 'node:net';
+import { Readable } from 'node:stream';
+import { ValiseError } from '../errors.ts';
+import type { FetchLike } from '../link/edge-fetch.ts';
+
+/** One `--resolve HOST:PORT:ADDRESS[:PORT]`, as curl's. */
+export interface Resolution {
+  readonly host: string;
+  readonly port: number;
+  readonly address: string;
+  readonly toPort: number;
+}
+
+/** Reads one `--resolve` value; an IPv6 address stands in brackets. */
+export function parseResolution(text: string): Resolution {
+  const match = /^([^:]+):(\d{1,5}):(\[[0-9a-fA-F:.]+\]|[^:[\]]+)(?::(\d{1,5}))?$/.exec(text);
+  const address = match?.[3]?.replace(/^\[|\]$/g, '') ?? '';
+  if (!match || isIP(address) === 0) {
+    throw new ValiseError('bad-resolve', `"${text}" is not HOST:PORT:ADDRESS[:PORT].`, {
+      next: 'Write for example shop.example.com:443:127.0.0.1:8080.',
+    });
+  }
+  const port = Number(match[2]);
+  return {
+    host: (match[1] as string).toLowerCase(),
+    port,
+    address,
+    toPort: match[4] ? Number(match[4]) : port,
+  };
+}
+
+/** A `fetch` that goes to the given addresses for the given hosts, and is plain `fetch` for all others. */
+export function resolvingFetch(resolutions: readonly Resolution[]): FetchLike {
+  if (resolutions.length === 0) return fetch;
+  return (input, init = {}) => {
+    const url = new URL(input);
+    const port = Number(url.port || (url.protocol === 'https:' ? 443 : 80));
+    const found = resolutions.find((each) => each.host === url.hostname.toLowerCase() && each.port === port);
+    return found ? fetchAt(url, init, found) : fetch(input, init);
+  };
+}
+
+/** A request to `url`, with its own Host header and server name, over a connection to another address. */
+function fetchAt(url: URL, init: RequestInit, { address, toPort }: Resolution): Promise<Response> {
+  const { request } = url.protocol === 'https:' ? https : http;
+  const headers: Record<string, string> = { host: url.host };
+  new Headers(init.headers).forEach((value, name) => {
+    headers[name] = value;
+  });
+  return new Promise((resolve, reject) => {
+    const outgoing = request(
+      {
+        host: address,
+        port: toPort,
+        servername: url.hostname,
+        method: init.method ?? 'GET',
+        path: `${url.pathname}${url.search}`,
+        headers,
+        ...(init.signal && { signal: init.signal }),
+      },
+      (incoming) => {
+        const status = incoming.statusCode ?? 500;
+        const bodyless = status === 204 || status === 304 || init.method === 'HEAD';
+        const received = new Headers();
+        for (const [name, value] of Object.entries(incoming.headers)) {
+          for (const one of Array.isArray(value) ? value : [value ?? '']) received.append(name, one);
+        }
+        if (bodyless) incoming.resume();
+        const body = bodyless ? null : (Readable.toWeb(incoming) as ReadableStream<Uint8Array<ArrayBuffer>>);
+        resolve(new Response(body, { status, statusText: incoming.statusMessage ?? '', headers: received }));
+      },
+    );
+    outgoing.on('error', (cause) => reject(new TypeError('fetch failed', { cause })));
+    if (init.body instanceof URLSearchParams || typeof init.body === 'string')
+      outgoing.end(String(init.body));
+    else outgoing.end();
+  });
+}

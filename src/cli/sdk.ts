@@ -1,0 +1,52 @@
+import { ValiseError } from '../errors.ts';
+
+/** Which major of the official SDK a command uses. */
+export type Sdk = 'v1' | 'v2';
+
+/** Which era of the protocol a command speaks. */
+export type EraChoice = 'auto' | 'legacy' | 'modern';
+
+/** Imports a package that is an optional peer, or says how to install it. */
+export async function peer<T>(name: string, load: () => Promise<T>): Promise<T> {
+  try {
+    return await load();
+  } catch (cause) {
+    if ((cause as { code?: string }).code !== 'ERR_MODULE_NOT_FOUND') throw cause;
+    throw new ValiseError('missing-package', `This command needs the package ${name}.`, {
+      next: `Install it: npm install ${name}`,
+      cause,
+    });
+  }
+}
+
+/** Settings of a client that a command makes. */
+export interface ClientSettings {
+  readonly sdk: Sdk;
+  readonly era: EraChoice;
+  readonly version: string;
+  readonly capabilities: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+}
+
+/** A new client of the SDK major asked for. The commands use only what both majors have. */
+export async function makeClient({ sdk, era, version, capabilities }: ClientSettings) {
+  const info = { name: 'valise', version };
+  if (sdk === 'v2') {
+    const { Client } = await peer(
+      '@modelcontextprotocol/client',
+      () => import('@modelcontextprotocol/client'),
+    );
+    const mode = era === 'modern' ? { pin: '2026-07-28' } : era;
+    return new Client(info, { capabilities, versionNegotiation: { mode } });
+  }
+  if (era === 'modern') {
+    throw new ValiseError('no-such-era', 'The v1 SDK speaks the protocol up to 2025-11-25 only.', {
+      next: 'Use --sdk v2 for --era modern.',
+    });
+  }
+  const { Client } = await peer(
+    '@modelcontextprotocol/sdk',
+    () => import('@modelcontextprotocol/sdk/client/index.js'),
+  );
+  // The calls that the commands make are the same in both majors; one type for both keeps the commands free of casts.
+  return new Client(info, { capabilities }) as unknown as import('@modelcontextprotocol/client').Client;
+}

@@ -1,0 +1,61 @@
+import { ValiseError } from '../errors.ts';
+import type { StdioCommand } from '../link/stdio-client.ts';
+
+/** What a command line names as TARGET: a URL, or `stdio:COMMAND`. */
+export type CliTarget =
+  | { readonly kind: 'http'; readonly url: URL }
+  | { readonly kind: 'stdio'; readonly command: StdioCommand };
+
+/** Reads a TARGET. */
+export function parseTarget(text: string): CliTarget {
+  if (text.startsWith('stdio:')) {
+    const [command, ...args] = splitWords(text.slice('stdio:'.length));
+    if (command === undefined) {
+      throw new ValiseError('bad-target', 'stdio: names no command.', {
+        next: "Write for example 'stdio:node server.js'.",
+      });
+    }
+    return { kind: 'stdio', command: { command, args } };
+  }
+  let url: URL;
+  try {
+    url = new URL(text);
+  } catch {
+    url = new URL('invalid:');
+  }
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') {
+    throw new ValiseError('bad-target', `"${text}" is not a target.`, {
+      next: "Give an http(s) URL, or 'stdio:COMMAND ARGS'.",
+    });
+  }
+  return { kind: 'http', url };
+}
+
+/** Splits a command as a shell would: blanks part words, quotes and backslashes keep them together. No expansion. */
+export function splitWords(text: string): string[] {
+  const words: string[] = [];
+  let word: string | undefined;
+  let quote: string | undefined;
+  for (let at = 0; at < text.length; at++) {
+    const char = text[at] as string;
+    if (quote) {
+      if (char === quote) quote = undefined;
+      else if (char === '\\' && quote === '"' && /["\\$`]/.test(text[at + 1] ?? ''))
+        word += text[++at] as string;
+      else word += char;
+    } else if (char === '"' || char === "'") {
+      quote = char;
+      word ??= '';
+    } else if (char === '\\' && at + 1 < text.length) {
+      word = (word ?? '') + (text[++at] as string);
+    } else if (/\s/.test(char)) {
+      if (word !== undefined) words.push(word);
+      word = undefined;
+    } else {
+      word = (word ?? '') + char;
+    }
+  }
+  if (quote) throw new ValiseError('bad-target', `The quote ${quote} in "${text}" is not closed.`);
+  if (word !== undefined) words.push(word);
+  return words;
+}
