@@ -35,3 +35,11 @@ export const serverOf = (result: Result) => metaOf(result)?.[SERVER] as Record<s
 export const plain = {
   state: { session: { 'Cart Contents': { plain: true }, 'Coupon Code': { plain: true } } },
 };
+
+/** Counts in both scopes. */
+export const counting = ({ session, server }: RequestState) => {
+  const [n, m] = [Number(session.get('n') ?? 0) + 1, Number(server.get('n') ?? 0) + 1];
+  session.set('n', n);
+  server.set('n', m);
+  return [n, m];
+};

@@ -1,0 +1,69 @@
+import { createMcpHandler } from '@modelcontextprotocol/server';
+import { createValise } from 'mcp-valise/server';
+import { memoryStore, type Store } from 'mcp-valise/store';
+import { describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import type { Result } from '../../src/wire/index.ts';
+import { MAJORS } from './majors.ts';
+import { textOf } from './raw-client.ts';
+import { counting } from './state-tool.ts';
+
+const keys = 'T0aGXc1lJg5o3VtW3bYpW2yZr9s0u1v2w3x4y5z6A7Q';
+
+describe('stateless HTTP', () => {
+  const authInfo = (sub: string) => ({ token: sub, clientId: 'app', scopes: [], extra: { sub } });
+
+  function endpoint(store: Store | undefined) {
+    const valise = createValise({ name: 'test', keys, store });
+    const handler = createMcpHandler(() => {
+      const server = valise.install(new MAJORS[1].McpServer({ name: 'test', version: '1.0.0' }));
+      server.registerTool('work', { inputSchema: z.object({}) }, async () => ({
+        content: [{ type: 'text', text: JSON.stringify(counting(valise.state())) }],
+      }));
+      return server;
+    });
+    return async (method: string, params: object, auth?: ReturnType<typeof authInfo>) => {
+      const _meta = {
+        'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+        'io.modelcontextprotocol/clientCapabilities': {},
+        'io.modelcontextprotocol/clientInfo': { name: 'raw', version: '1.0.0' },
+      };
+      const response = await handler.fetch(
+        new Request('http://localhost/mcp', {
+          method: 'POST',
+          headers: {
+            'content-type': 'application/json',
+            accept: 'application/json, text/event-stream',
+            'mcp-protocol-version': '2026-07-28',
+            'mcp-method': method,
+            ...('name' in params && { 'mcp-name': String(params.name) }),
+          },
+          body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: { ...params, _meta } }),
+        }),
+        auth && { authInfo: auth },
+      );
+      return { status: response.status, body: (await response.json()) as { result: Result } };
+    };
+  }
+
+  const work = { name: 'work', arguments: {} };
+
+  it('keeps both scopes for the verified principal', async () => {
+    const post = endpoint(memoryStore());
+    const count = async (sub: string) => textOf((await post('tools/call', work, authInfo(sub))).body.result);
+    expect([await count('ann'), await count('ann'), await count('bob')]).toEqual(['[1,1]', '[2,2]', '[1,1]']);
+  });
+
+  it('is an error on set where nothing tells clients apart', async () => {
+    const { body } = await endpoint(memoryStore())('tools/call', work);
+    expect(textOf(body.result)).toMatch(
+      /neither a transport session nor a verified principal.*sessionIdGenerator/,
+    );
+  });
+
+  it('still answers unknown methods with 404', async () => {
+    const post = endpoint(memoryStore());
+    expect((await post('no/such', {}, authInfo('ann'))).status).toBe(404);
+    expect((await post('tools/call', work, authInfo('ann'))).status).toBe(200);
+  });
+});

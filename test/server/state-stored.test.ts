@@ -1,0 +1,252 @@
+import { createValise, type RequestState, type ServerValiseOptions } from 'mcp-valise/server';
+import { memoryStore, type Store } from 'mcp-valise/store';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { z } from 'zod';
+import { MAJORS } from './majors.ts';
+import { rawClient, resultOf, textOf } from './raw-client.ts';
+import { counting, metaOf, tool } from './state-tool.ts';
+
+const STOCK = {};
+const keys = 'T0aGXc1lJg5o3VtW3bYpW2yZr9s0u1v2w3x4y5z6A7Q';
+
+/** A stock client of a server whose one tool does with the state what the test says. */
+function stock(
+  work: (state: RequestState) => unknown,
+  options: Partial<ServerValiseOptions> & { readonly store: Store | undefined },
+  major = MAJORS[1] as (typeof MAJORS)[number],
+) {
+  return tool(major, work, { keys, ...options }, STOCK);
+}
+
+async function keysIn(store: Store): Promise<readonly string[]> {
+  return (await store.list('')).keys;
+}
+
+afterEach(() => void vi.useRealTimers());
+
+describe.each(MAJORS)('a client that carries no state, on an SDK $major server', (major) => {
+  it('is served from the store, and nothing shows on the wire', async () => {
+    const client = await stock(counting, { store: memoryStore() }, major);
+    expect(textOf(await client.call('work'))).toBe('[1,1]');
+    const again = await client.call('work');
+    expect(textOf(again)).toBe('[2,2]');
+    expect(metaOf(again)).toBeUndefined();
+  });
+
+  it('keeps session state for a session and server state for a principal', async () => {
+    const store = memoryStore();
+    const as = (subject: string) => stock(counting, { store, principal: () => ({ subject }) }, major);
+    const [ann, annAgain, bob] = [await as('ann'), await as('ann'), await as('bob')];
+    expect(textOf(await ann.call('work'))).toBe('[1,1]');
+    expect(textOf(await annAgain.call('work'))).toBe('[1,2]');
+    expect(textOf(await bob.call('work'))).toBe('[1,1]');
+    expect(textOf(await ann.call('work'))).toBe('[2,3]');
+  });
+
+  it('is told on set where there is no store, and finds nothing on get', async () => {
+    const client = await stock(({ session }) => session.get('n') ?? 'nothing', { store: undefined }, major);
+    expect(textOf(await client.call('work'))).toBe('"nothing"');
+    const setting = await stock(counting, { store: undefined }, major);
+    const result = await setting.call('work');
+    expect(result).toMatchObject({ isError: true });
+    expect(textOf(result)).toMatch(/does not carry state.*no store.*Give createValise a store/);
+  });
+});
+
+describe('state in the store', () => {
+  it('ends with the connection, where that is the session; a principal keeps what is theirs', async () => {
+    const store = memoryStore();
+    const client = await stock(counting, { store, principal: () => ({ subject: 'ann' }) });
+    await client.call('work');
+    expect(await keysIn(store)).toHaveLength(2);
+    await client.close();
+    await expect.poll(() => keysIn(store)).toEqual([expect.stringMatching(/^state\/server\//)]);
+  });
+
+  it('ends with the session too where nobody is named, and says so once', async () => {
+    const store = memoryStore();
+    const warnings: string[] = [];
+    const client = await stock(counting, { store, events: { warning: ({ what }) => warnings.push(what) } });
+    await client.call('work');
+    await client.call('work');
+    expect(warnings).toEqual([expect.stringMatching(/^Server-scope state .* ends with its session/)]);
+    await client.close();
+    await expect.poll(() => keysIn(store)).toEqual([]);
+  });
+
+  it('is gone when all of it is deleted', async () => {
+    const store = memoryStore();
+    let round = 0;
+    const client = await stock(({ session }) => (round++ === 0 ? session.set('a', 1) : session.delete('a')), {
+      store,
+    });
+    await client.call('work');
+    expect(await keysIn(store)).toHaveLength(1);
+    await client.call('work');
+    expect(await keysIn(store)).toEqual([]);
+  });
+
+  it('is not written by a call that fails, nor by one that only reads', async () => {
+    const store = memoryStore();
+    const put = vi.spyOn(store, 'put');
+    const valise = createValise({ name: 'test', keys, store });
+    const server = valise.install(new MAJORS[1].McpServer({ name: 'test', version: '1.0.0' }));
+    server.server.setRequestHandler('ping', async () => {
+      valise.state().session.set('a', 1);
+      throw new Error('no');
+    });
+    server.registerTool('work', { inputSchema: z.object({}) }, async () => ({
+      content: [{ type: 'text', text: JSON.stringify(valise.state().session.keys()) }],
+    }));
+    const [near, far] = MAJORS[1].Memory.createLinkedPair();
+    await server.connect(far);
+    const client = await rawClient(near, STOCK);
+    expect(await client.request('ping')).toHaveProperty('error');
+    expect(textOf(await client.call('work'))).toBe('[]');
+    expect(put).not.toHaveBeenCalled();
+  });
+
+  it('of one server is not another server’s', async () => {
+    const store = memoryStore();
+    const principal = () => ({ subject: 'ann' });
+    const shop = await stock(counting, { store, principal, name: 'shop' });
+    const bank = await stock(counting, { store, principal, name: 'bank' });
+    expect(textOf(await shop.call('work'))).toBe('[1,1]');
+    expect(textOf(await bank.call('work'))).toBe('[1,1]');
+  });
+
+  it('keeps names apart when many calls run at once: none is lost', async () => {
+    const store = memoryStore();
+    const open: (() => void)[] = [];
+    let names = 0;
+    const client = await stock(
+      async ({ session }) => {
+        const name = `k${names++}`;
+        if (names <= 40) await new Promise<void>((resolve) => open.push(resolve));
+        session.set(name, name);
+        return session.keys().length;
+      },
+      { store },
+    );
+    const calls = Array.from({ length: 40 }, () => client.call('work'));
+    await expect.poll(() => open.length).toBe(40);
+    for (const release of open) release();
+    await Promise.all(calls);
+    expect(textOf(await client.call('work'))).toBe('41');
+  });
+
+  it('[J-19] forgets a key when its time is over', async () => {
+    vi.useFakeTimers({ toFake: ['Date'], now: 0 });
+    const client = await stock(
+      ({ server }) => {
+        const found = server.keys();
+        if (found.length === 0) for (const name of ['minute', 'long']) server.set(name, 1);
+        return found;
+      },
+      {
+        store: memoryStore(),
+        principal: () => ({ subject: 'ann' }),
+        state: { server: { minute: { maxAge: 60 } } },
+      },
+    );
+    const at = async (milliseconds: number) => {
+      vi.setSystemTime(milliseconds);
+      return textOf(await client.call('work'));
+    };
+    expect(await at(0)).toBe('[]');
+    expect(await at(59_999)).toBe('["minute","long"]');
+    expect(await at(60_000)).toBe('["long"]');
+    expect(await at(34_560_000_000)).toBe('[]');
+  });
+
+  it('of a session stays while the session is used, and ends after', async () => {
+    vi.useFakeTimers({ toFake: ['Date'], now: 0 });
+    const minutes = (n: number) => vi.setSystemTime(n * 60_000);
+    const client = await stock(
+      ({ session }) => {
+        const found = session.keys();
+        if (found.length === 0) session.set('a', 1);
+        return found;
+      },
+      { store: memoryStore(), state: { ttl: '1h' } },
+    );
+    await client.call('work');
+    for (const at of [40, 90, 130]) {
+      minutes(at);
+      expect(textOf(await client.call('work'))).toBe('["a"]');
+    }
+    minutes(191);
+    expect(textOf(await client.call('work'))).toBe('[]');
+  });
+
+  it('[J-21] is seen by the methods of its scope, as with a client that carries it', async () => {
+    const client = await stock(
+      ({ session }) => {
+        const found = session.keys();
+        for (const name of ['here', 'there', 'all']) session.set(name, 1);
+        return found;
+      },
+      {
+        store: memoryStore(),
+        state: {
+          session: { here: { methodScope: 'tools/call/work' }, there: { methodScope: 'tools/call/other' } },
+        },
+      },
+    );
+    await client.call('work');
+    expect(textOf(await client.call('work'))).toBe('["here","all"]');
+  });
+
+  it('may have any name', async () => {
+    const names = ['__proto__', 'constructor', ''];
+    const client = await stock(
+      ({ session }) => {
+        const found = names.map((name) => session.get(name) ?? null);
+        for (const name of names) session.set(name, name);
+        return found;
+      },
+      { store: memoryStore() },
+    );
+    expect(textOf(await client.call('work'))).toBe('[null,null,null]');
+    expect(textOf(await client.call('work'))).toBe('["__proto__","constructor",""]');
+  });
+
+  it('has a limit for one client', async () => {
+    const client = await stock(
+      ({ session }) => {
+        for (let n = 0; n < 17; n++) session.set(`k${n}`, 'x'.repeat(65_000));
+      },
+      { store: memoryStore() },
+    );
+    const response = await client.request('tools/call', { name: 'work', arguments: {} });
+    expect(response).toMatchObject({
+      error: { code: -32603, message: expect.stringMatching(/could not be saved: All state of one client/) },
+    });
+  });
+});
+
+describe('a store that fails', () => {
+  const failing = (method: 'get' | 'put'): Store =>
+    Object.assign(memoryStore(), { [method]: () => Promise.reject(new Error('the disk is gone')) });
+
+  it('disturbs only the handlers that ask for state', async () => {
+    const client = await stock(counting, { store: failing('get') });
+    expect(textOf(await client.call('work'))).toContain('the disk is gone');
+    expect(resultOf(await client.request('tools/list'))['tools']).toHaveLength(1);
+  });
+
+  it('fails the call whose state it could not save, without saying more than that', async () => {
+    const client = await stock(counting, { store: failing('put') });
+    expect(await client.request('tools/call', { name: 'work', arguments: {} })).toMatchObject({
+      error: { code: -32603, message: 'The state that this call set could not be saved: the store failed.' },
+    });
+  });
+
+  it('is given up on where others always write first', async () => {
+    const store = Object.assign(memoryStore(), { put: async () => undefined });
+    const client = await stock(({ session }) => session.set('a', 1), { store });
+    expect(await client.request('tools/call', { name: 'work', arguments: {} })).toMatchObject({
+      error: { code: -32603, message: expect.stringMatching(/others wrote it 100 times in between/) },
+    });
+  });
+});

@@ -1,0 +1,59 @@
+import { createValise, type Json, type ServerValise } from 'mcp-valise/server';
+import { describe, expectTypeOf, it } from 'vitest';
+import { z } from 'zod';
+
+const Cart = z.object({ items: z.array(z.string()), price: z.number() });
+type Cart = { items: string[]; price: number };
+
+describe('the types of state', () => {
+  const valise = createValise({
+    name: 'shop',
+    state: {
+      session: { cart: { schema: Cart, plain: true }, note: { plain: true } },
+      server: { since: { schema: z.iso.datetime().transform((text) => new Date(text)) } },
+    },
+  });
+
+  it('follow the declaration', () => {
+    const { session, server } = valise.state();
+    expectTypeOf(session.get('cart')).toEqualTypeOf<Cart | undefined>();
+    expectTypeOf(session.get('note')).toEqualTypeOf<Json | undefined>();
+    session.set('cart', { items: [], price: 0 });
+    // @ts-expect-error: a price is a number
+    session.set('cart', { items: [], price: '0' });
+    expectTypeOf(server.get('since')).toEqualTypeOf<Date | undefined>();
+    server.set('since', '2026-07-28T00:00:00Z');
+    // @ts-expect-error: what is set is what the schema reads
+    server.set('since', new Date());
+  });
+
+  it('are any JSON for names that are not declared, and for the other scope', () => {
+    const { session, server } = valise.state();
+    expectTypeOf(session.get('anything')).toEqualTypeOf<Json | undefined>();
+    expectTypeOf(server.get('cart')).toEqualTypeOf<Json | undefined>();
+    session.set('anything', [1, { two: null }]);
+    // @ts-expect-error: a date is not JSON
+    session.set('anything', new Date());
+    const name: string = String('cart');
+    expectTypeOf(session.get(name)).toEqualTypeOf<Json | undefined>();
+  });
+
+  it('come with a key that is declared where it is used', () => {
+    const cart = valise.key('cart', { schema: Cart });
+    const { session, server } = valise.state();
+    expectTypeOf(session.get(cart)).toEqualTypeOf<Cart | undefined>();
+    server.set(cart, { items: [], price: 0 });
+    // @ts-expect-error: a price is a number
+    server.set(cart, { items: [], price: '0' });
+    session.delete(cart);
+    expectTypeOf(session.has(cart)).toEqualTypeOf<boolean>();
+    expectTypeOf(session.get(valise.key('plain'))).toEqualTypeOf<Json | undefined>();
+  });
+
+  it('need no declaration', () => {
+    const undeclared = createValise({ name: 'shop' });
+    expectTypeOf(undeclared).toExtend<ServerValise>();
+    expectTypeOf(undeclared.state().session.get('cart')).toEqualTypeOf<Json | undefined>();
+    undeclared.state().server.set('cart', { items: ['tomato'] });
+  });
+});
