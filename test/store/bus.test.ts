@@ -2,7 +2,7 @@ import { describe, it } from 'vitest';
 import { busContract } from '../../src/store/contract.ts';
 import { openPostgresBus } from '../../src/store/postgres.ts';
 import { openRedisBus } from '../../src/store/redis.ts';
-import { service, uniqueName } from '../services.ts';
+import { service } from '../services.ts';
 
 const redis = (await service('redis')) as string;
 const postgres = (await service('postgres')) as string;
