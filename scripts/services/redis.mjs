@@ -30,7 +30,8 @@ export async function startRedis({ cluster = false, args = [] } = {}) {
       url: `redis://127.0.0.1:${port}`,
       command,
       args: [...own, ...args],
-      beforeHalt: () => answers(port, 'SAVE\r\n', '+OK'),
+      // Not SIGTERM alone: it would lose what was written since the last save.
+      beforeHalt: () => answers(port, 'SHUTDOWN SAVE\r\n', '-ERR'),
       ready: () => answers(port, 'PING\r\n', '+PONG'),
     });
     if (cluster) {
