@@ -1,4 +1,4 @@
-import type { Listener } from '../events.ts';
+import type { Events } from '../events.ts';
 import type { TransportLike } from '../link/transport.ts';
 import { createSealer, type Keyring } from '../seal/index.ts';
 import type { Store } from '../store/types.ts';
@@ -29,7 +29,7 @@ export interface ServerValiseOptions<Declared extends StateDeclarations = StateD
   readonly principal?:
     | ((authInfo: AuthInfo | undefined, extra: unknown) => Principal | undefined)
     | undefined;
-  /** Listeners that hear from the start; {@link ServerValise.on} adds others. */
+  /** Listeners that hear from the start; {@link ServerValise.events} takes others. */
   readonly events?: ServerListeners | undefined;
   /** What is known about the keys of this server's state. Keys that are not named here are sealed and hold any JSON. */
   readonly state?: (StateOptions & Declared) | undefined;
@@ -63,8 +63,8 @@ export interface ServerValise<Declared extends StateDeclarations = StateDeclarat
     name: string,
     settings?: Settings,
   ): StateKey<Given<Settings>, Held<Settings>>;
-  /** Adds a listener; the function returned takes it off again. */
-  on<Name extends keyof ServerEvents>(name: Name, listener: Listener<ServerEvents[Name]>): () => void;
+  /** What happens, as events; Valise logs nothing by itself. */
+  readonly events: Pick<Events<ServerEvents>, 'on'>;
   /** Lets go of the store, where Valise has opened it. */
   close(): Promise<void>;
 }
@@ -109,7 +109,7 @@ export function createValise<const Declared extends StateDeclarations = StateDec
       state.key(name, settings ?? {});
       return { name };
     },
-    on: (name, listener) => events.on(name, listener),
+    events,
     close: async () => opened?.close(),
   };
 }

@@ -18,7 +18,7 @@ export async function tool(
 ): Promise<RawClient & { readonly rejected: { what: string; reason: string }[] }> {
   const rejected: { what: string; reason: string }[] = [];
   const valise = createValise({ name: 'test', ...options });
-  valise.on('rejected', (event) => rejected.push(event));
+  valise.events.on('rejected', (event) => rejected.push(event));
   const server = valise.install(new major.McpServer({ name: 'test', version: '1.0.0' }));
   server.registerTool('work', { inputSchema: z.object({}) }, async () => ({
     content: [{ type: 'text', text: JSON.stringify((await work(valise.state())) ?? null) }],

@@ -138,7 +138,7 @@ describe('settings', () => {
   it('say that keys were made up, also to a listener that comes right after', async () => {
     const heard: string[] = [];
     const valise = createValise({ name: 'test', events: { warning: ({ what }) => heard.push(`1 ${what}`) } });
-    const off = valise.on('warning', ({ what, next }) => heard.push(`2 ${what} ${next}`));
+    const off = valise.events.on('warning', ({ what, next }) => heard.push(`2 ${what} ${next}`));
     await Promise.resolve();
     off();
     expect(heard).toEqual([
