@@ -16,7 +16,7 @@ import { KID_CHARS } from './keyring.ts';
  * the ASCII bytes of `v1.<kid>.` as additional data. What is inside is described in `claims.ts`; all of it, with an
  * example to check against, in `docs/seals.md`.
  */
-export const TOKEN_START = 'v1.';
+const TOKEN_START = 'v1.';
 
 const BODY_AT = TOKEN_START.length + KID_CHARS + 1;
 const SMALLEST_BODY = SALT_BYTES + NONCE_BYTES + TAG_BYTES;
@@ -25,11 +25,6 @@ const DOT = 46;
 /** Also the additional data. */
 export function tokenPrefix(kid: string): string {
   return `${TOKEN_START}${kid}.`;
-}
-
-/** The length of a token whose plaintext has this many bytes. */
-export function tokenLength(plaintextBytes: number): number {
-  return BODY_AT + Math.ceil(((SMALLEST_BODY + plaintextBytes) * 4) / 3);
 }
 
 /** The kid of a token that has the right length and outer shape. */

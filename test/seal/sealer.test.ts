@@ -97,6 +97,8 @@ describe('a token is refused', () => {
   it('with wrong-binding, not an overflow, for a binding too deep to have been sealed', () => {
     const deep = JSON.parse('['.repeat(50_000) + ']'.repeat(50_000));
     expect(refusal(() => sealer.open(token, { ...options, bind: deep }))).toBe('wrong-binding');
+    const free = sealer.seal('value', { purpose: 'round' });
+    expect(refusal(() => sealer.open(free, { purpose: 'round', bind: deep }))).toBe('wrong-binding');
     expect(() => sealer.seal(1, { purpose: 'p', bind: deep })).toThrow(/deeper than/);
   });
 

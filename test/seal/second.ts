@@ -6,7 +6,7 @@ import { gcm } from '@noble/ciphers/aes.js';
 const utf8 = new TextEncoder();
 const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
 
-export function toBase64url(bytes: Uint8Array): string {
+function toBase64url(bytes: Uint8Array): string {
   let text = '';
   for (let at = 0; at < bytes.length; at += 3) {
     const [a = 0, b = 0, c = 0] = bytes.subarray(at, at + 3);
@@ -19,7 +19,7 @@ export function toBase64url(bytes: Uint8Array): string {
   return text;
 }
 
-export function fromBase64url(text: string): Uint8Array {
+function fromBase64url(text: string): Uint8Array {
   const bytes: number[] = [];
   let bits = 0;
   let held = 0;
