@@ -28,6 +28,7 @@ export interface Hosts {
   sessionId: string | undefined;
   /** The latest request of a method, or of any. */
   last(method?: string): Seen;
+  readonly port: number;
   readonly fetch: (url: string | URL, init?: RequestInit) => Promise<Response>;
   close(): Promise<void>;
 }
@@ -70,6 +71,7 @@ export async function openHosts(): Promise<Hosts> {
       if (!found) throw new Error(`no request ${method ?? ''} has come`);
       return found;
     },
+    port: (server.address() as AddressInfo).port,
     fetch: fetchAt(server),
     close: () => stop(server),
   };

@@ -95,13 +95,16 @@ export class ClientJar implements Jar {
 
   async refresh(): Promise<void> {
     const fresh = new Set<Bag>();
+    const changed = new Set<Bag>();
     await this.#keeper.load((stored, version) => {
       const bag = this.#restore(stored, version);
-      if (bag.version === version) fresh.add(bag);
+      (bag.version === version ? fresh : changed).add(bag);
     });
-    // Those that others have changed, and those that are no longer there since somebody has cleared them.
-    const stale = [...this.#bags.values()].filter((bag) => !fresh.has(bag) && bag.version !== undefined);
-    await Promise.all(stale.map((bag) => this.#keeper.refresh(bag)));
+    // What is no longer there, somebody else has cleared.
+    for (const bag of this.#bags.values()) {
+      if (bag.version !== undefined && !fresh.has(bag)) changed.add(bag);
+    }
+    await Promise.all(Array.from(changed, (bag) => this.#keeper.refresh(bag)));
   }
 
   on<Name extends keyof JarEvents>(name: Name, listener: Listener<JarEvents[Name]>): () => void {

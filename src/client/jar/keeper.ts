@@ -123,7 +123,8 @@ export class Keeper {
   async #read(bag: Bag): Promise<void> {
     const entry = await this.#store.get(this.#key(bag));
     if (entry?.version === bag.version) return;
-    const stored = entry && readBag(entry.value);
+    const found = entry && readBag(entry.value);
+    const stored = found?.server === bag.server && found.session === bag.session ? found : undefined;
     bag.rebase(stored?.items ?? EMPTY, entry?.version, stored?.usedAt ?? 0);
   }
 

@@ -1,5 +1,5 @@
 import { isObject, type Json } from '../../json.ts';
-import type { Attributes } from '../../wire/index.ts';
+import { type Attributes, MAX_AGE } from '../../wire/index.ts';
 import type { Bag, Item } from './bag.ts';
 
 /** A bag as the store holds it. Lists rather than dictionaries: a name such as `__proto__` is a value like any other. */
@@ -53,7 +53,9 @@ function readRow(row: unknown, server: string): Item | undefined {
   if (typeof name !== 'string' || value === undefined || value === null) return undefined;
   if (typeof size !== 'number' || typeof setAt !== 'number' || typeof expiresAt !== 'number')
     return undefined;
-  const item = { value: value as Json, size, setAt, expiresAt };
+  // Never longer than a server could ask for, whatever the clock or the file says.
+  const end = Math.min(expiresAt, Date.now() + MAX_AGE * 1000);
+  const item = { value: value as Json, size, setAt, expiresAt: end };
   if (!isObject(rest)) return { ...item, from: server, attributes: NONE };
   const { from, usedAt, maxAge, serverScope, methodScope } = rest;
   return {

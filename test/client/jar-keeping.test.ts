@@ -1,0 +1,258 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { openValise, type Store } from 'mcp-valise/client';
+import { generateKey } from 'mcp-valise/seal';
+import { memoryStore, openStore } from 'mcp-valise/store';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { openDirect } from './direct.ts';
+import { connect, type Hosts, openHosts, setting, stateOf } from './hosts.ts';
+
+const SHOP = 'https://shop.example.com/mcp';
+const CHILD = fileURLToPath(new URL('./jar-child.ts', import.meta.url));
+
+let folder: string;
+let hosts: Hosts;
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'valise-jar-'));
+  hosts = await openHosts();
+});
+afterEach(async () => {
+  await hosts.close();
+  rmSync(folder, { recursive: true });
+});
+
+/** Runs a client in a process of its own. */
+async function inProcess(store: string, name: string, count: number, end: 'close' | 'kill'): Promise<void> {
+  const args = ['--import', 'tsx', CHILD, store, String(hosts.port), name, String(count), end];
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'pipe'] });
+  let complaint = '';
+  child.stderr.on('data', (chunk) => (complaint += chunk));
+  const [code, signal] = (await once(child, 'close')) as [number | null, string | null];
+  if (end === 'kill' ? signal !== 'SIGKILL' : code !== 0) throw new Error(`${code} ${signal} ${complaint}`);
+}
+
+const setsWhatIsAsked = () => {
+  hosts.respond = ({ method, params }) => {
+    const { key } = (params['arguments'] ?? {}) as { key?: string };
+    return method === 'tools/call' && key ? setting('legacy', { server: { [key]: key } }) : {};
+  };
+};
+
+describe('a jar on disk', () => {
+  it.each(['sqlite', 'file'])(
+    '[J-11] loses nothing when its process is killed right after a result (%s)',
+    async (kind) => {
+      const store = `${kind}:${join(folder, 'state')}`;
+      setsWhatIsAsked();
+      for (const name of ['a', 'b', 'c']) await inProcess(store, name, 3, 'kill');
+      const valise = await openValise({ store });
+      expect(valise.jar.list().map(({ key }) => key)).toEqual([
+        'a0',
+        'a1',
+        'a2',
+        'b0',
+        'b1',
+        'b2',
+        'c0',
+        'c1',
+        'c2',
+      ]);
+      await valise.close();
+    },
+  );
+
+  it('is shared by several processes, and none loses a key of another', async () => {
+    const store = `sqlite:${join(folder, 'state.db')}`;
+    setsWhatIsAsked();
+    const names = ['a', 'b', 'c', 'd'];
+    await Promise.all(names.map((name) => inProcess(store, name, 20, 'close')));
+    const valise = await openValise({ store });
+    const keys = valise.jar.list().map(({ key }) => key);
+    expect(keys.sort()).toEqual(
+      names.flatMap((name) => Array.from({ length: 20 }, (_, at) => `${name}${at}`)).sort(),
+    );
+    await valise.close();
+  });
+
+  it('is by default in ~/.valise, where only its owner can look', async () => {
+    vi.stubEnv('HOME', folder);
+    const valise = await openValise();
+    await valise.close();
+    vi.unstubAllEnvs();
+    const place = join(folder, '.valise');
+    expect(statSync(place).mode & 0o777).toBe(0o700);
+    expect(statSync(join(place, 'state.db')).mode & 0o077).toBe(0);
+  });
+
+  it('with keys, shows nothing to who reads the file', async () => {
+    const store = `sqlite:${join(folder, 'state.db')}`;
+    const keys = generateKey();
+    hosts.respond = () => setting('legacy', { server: { 'secret name': 'secret value' } });
+    const valise = await openValise({ store, keys, principal: 'secret principal' });
+    const client = await connect(valise, hosts, SHOP);
+    await client.close();
+    await valise.close();
+    const bytes = readdirSync(folder)
+      .map((file) => readFileSync(join(folder, file), 'latin1'))
+      .join('');
+    expect(bytes).not.toMatch(/secret|shop\.example/);
+    const again = await openValise({ store, keys, principal: 'secret principal' });
+    expect(again.jar.show('shop.example.com')).toMatchObject([{ key: 'secret name', value: 'secret value' }]);
+    await again.close();
+    await expect(openValise({ store, keys: generateKey() })).rejects.toMatchObject({
+      code: 'store-wrong-key',
+    });
+    await expect(openValise({ store })).rejects.toThrow(/sealed/);
+  });
+
+  it('lets go of a store that it opened, and leaves open one that it was given', async () => {
+    const store = memoryStore();
+    await (await openValise({ store })).close();
+    expect(await store.get('any')).toBeUndefined();
+    const url = `file:${join(folder, 'state.json')}`;
+    await (await openValise({ store: url })).close();
+    expect(existsSync(join(folder, 'state.json.lock'))).toBe(false);
+    const opened = await openStore(url);
+    await opened.close();
+  });
+});
+
+describe('several jars on one store', () => {
+  let store: Store;
+  beforeEach(() => {
+    store = memoryStore();
+  });
+
+  it("keep each other's keys, whoever writes first", async () => {
+    const [one, two] = await Promise.all([openDirect({ store }), openDirect({ store })]);
+    const [a, b] = [one.at(SHOP), two.at(SHOP)];
+    await Promise.all([a.set({ server: { a: 1, both: 'a' } }), b.set({ server: { b: 1 } })]);
+    await Promise.all([a.set({ server: { a: 2 } }), b.set({ server: { both: null, c: 1 } })]);
+    const fresh = (await openDirect({ store })).at(SHOP);
+    expect(fresh.sent().server).toEqual({ a: 2, b: 1, c: 1 });
+  });
+
+  it("see each other's changes when they connect, and when they write", async () => {
+    const [one, two] = await Promise.all([openDirect({ store }), openDirect({ store })]);
+    await one.at(SHOP).set({ server: { a: 1, old: 1 } });
+    const late = two.at(SHOP);
+    await two.jar.open(late.seat);
+    expect(late.sent().server).toEqual({ a: 1, old: 1 });
+    await one.at(SHOP).set({ server: { b: 1, old: null } });
+    await late.set({ server: { c: 1 } });
+    expect(late.sent().server).toEqual({ a: 1, b: 1, c: 1 });
+  });
+
+  it("see each other's changes after a while, without being asked", async () => {
+    vi.useFakeTimers({ toFake: ['Date'] });
+    const [one, two] = await Promise.all([openDirect({ store }), openDirect({ store })]);
+    const other = two.at(SHOP);
+    other.sent();
+    await one.at(SHOP).set({ server: { a: 1 } });
+    vi.setSystemTime(Date.now() + 6000);
+    other.sent();
+    vi.useRealTimers();
+    await expect.poll(() => other.sent()).toEqual({ server: { a: 1 } });
+  });
+
+  it('[J-12] what one has cleared, another does not write back', async () => {
+    const [one, two] = await Promise.all([openDirect({ store }), openDirect({ store })]);
+    await one.at(SHOP).set({ server: { a: 1 } });
+    const other = two.at(SHOP);
+    await two.jar.open(other.seat);
+    expect(await one.jar.clear()).toBe(1);
+    await other.set({ server: { b: 1 } });
+    expect(other.sent().server).toEqual({ b: 1 });
+    expect(await one.jar.clear()).toBe(1);
+    await two.jar.refresh();
+    expect(other.sent()).toEqual({});
+    expect((await store.list('')).keys).toEqual([]);
+  });
+
+  it('an eviction gives way to what another has just set', async () => {
+    vi.useFakeTimers({ toFake: ['Date'] });
+    const quotas = { keysPerServer: 20 };
+    const [one, two] = await Promise.all([openDirect({ store, quotas }), openDirect({ store })]);
+    const keys = Object.fromEntries(Array.from({ length: 20 }, (_, at) => [`k${at}`, 1]));
+    const [a, b] = [one.at(SHOP), two.at(SHOP)];
+    await a.set({ server: keys });
+    vi.setSystemTime(Date.now() + 1000);
+    await two.jar.open(b.seat);
+    await b.set({ server: { k0: 'new' } });
+    await a.set({ server: { more: 1 } });
+    vi.useRealTimers();
+    expect((await openDirect({ store })).at(SHOP).sent().server).toMatchObject({ k0: 'new', more: 1 });
+  });
+
+  it('remember when state was last of use', async () => {
+    vi.useFakeTimers({ toFake: ['Date'] });
+    const one = await openDirect({ store });
+    const shop = one.at(SHOP);
+    await shop.set({ server: { a: 1 } });
+    vi.setSystemTime(Date.now() + 60_000);
+    shop.sent();
+    const used = Date.now();
+    await one.jar.close();
+    const [entry] = (await openDirect({ store })).jar.list();
+    vi.useRealTimers();
+    expect(entry?.usedAt.getTime()).toBe(used);
+  });
+});
+
+describe('a store that fails', () => {
+  it('does not keep the result back, and close() says what could not be stored', async () => {
+    const store = memoryStore();
+    const warnings: string[] = [];
+    const valise = await openValise({ store });
+    valise.events.on('warning', ({ what }) => warnings.push(what));
+    const client = await connect(valise, hosts, SHOP);
+    hosts.respond = () => setting('legacy', { server: { a: 1 } });
+    store.put = async () => {
+      throw new Error('disk full');
+    };
+    expect(await client.callTool({ name: 'one' })).toMatchObject({ content: [{ text: 'done' }] });
+    expect(warnings).toEqual([expect.stringContaining('disk full')]);
+    await client.callTool({ name: 'two' });
+    expect(stateOf(hosts.last().meta)).toEqual({ server: { a: 1 } });
+    await client.close();
+    await expect(valise.close()).rejects.toMatchObject({ code: 'jar-not-saved' });
+    store.put = Object.getPrototypeOf(store).put;
+    await valise.close();
+    expect((await openDirect({ store })).jar.list()).toHaveLength(1);
+  });
+
+  it('that does not answer holds the result up for a short time only', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    const store = memoryStore();
+    const { at } = await openDirect({ store });
+    store.put = () => new Promise(() => {});
+    const done = at(SHOP).set({ server: { a: 1 } });
+    await vi.advanceTimersByTimeAsync(5000);
+    await done;
+    vi.useRealTimers();
+  });
+
+  it("and holds something else under the jar's keys: that is passed over, and written over", async () => {
+    const store = memoryStore();
+    const one = await openDirect({ store });
+    await one.at(SHOP).set({ server: { a: 1 } });
+    const [key] = (await store.list('')).keys;
+    for (const junk of [
+      7,
+      'text',
+      {},
+      { format: 1, server: 'shop.example.com', items: [1, [2], ['x', 1]] },
+      { format: 1, server: 'other.example.com', usedAt: 0, items: [['x', 1, 2, 3, 9e15]] },
+    ]) {
+      await store.put(key as string, junk);
+      const two = await openDirect({ store });
+      expect(two.jar.list()).toEqual([]);
+      await two.at(SHOP).set({ server: { b: 1 } });
+      expect((await openDirect({ store })).at(SHOP).sent().server).toEqual({ b: 1 });
+    }
+  });
+});
