@@ -58,6 +58,12 @@ function bareCipher() {
 const sign = createSigner({ key: password, aud: 'work-items', expiresIn: 600_000 });
 const verify = createVerifier({ key: password, allowedAud: 'work-items' });
 const codec = createRequestStateCodec({ key, ttlSeconds: 600 });
+const context = { method: 'tools/call', principal: 'alice' };
+const boundCodec = createRequestStateCodec({
+  key,
+  ttlSeconds: 600,
+  bind: (at) => `${at.method}\0${at.principal}`,
+});
 
 const bare = { name: 'node:crypto AES-256-GCM, bare', ...bareCipher(), goals: [1 / 1.5, 1 / 1.15, 1 / 1.15] };
 const peers = [
@@ -126,13 +132,23 @@ for (const [index, bytes] of [200, 2048, 16_384].entries()) {
   deepEqual(sealer.open(token, round), value);
   await bench.compare(`seal ${size}`, { ours: () => sealer.seal(value, round), peers: sealing });
   await bench.compare(`open ${size}`, { ours: () => sealer.open(token, round), peers: opening });
+
+  const minted = await boundCodec.mint(value, context);
+  deepEqual(await boundCodec.verify(minted, context), value);
+  const like = { clock: 'wall', goal: index === 0 ? 5 : undefined };
   await bench.compare(`seal ${size}, subject and binding`, {
     ours: () => sealer.seal(value, bound),
-    peers: { [bare.name]: sealing[bare.name].run },
+    peers: {
+      [bare.name]: sealing[bare.name].run,
+      'SDK v2 codec with bind': { run: () => boundCodec.mint(value, context), ...like },
+    },
   });
   await bench.compare(`open ${size}, subject and binding`, {
     ours: () => sealer.open(boundToken, bound),
-    peers: { [bare.name]: opening[bare.name].run },
+    peers: {
+      [bare.name]: opening[bare.name].run,
+      'SDK v2 codec with bind': { run: () => boundCodec.verify(minted, context), ...like },
+    },
   });
   bench.note(
     `  JSON ${JSON.stringify(value).length} B, our token ${token.length}, bare ${bare.seal(value).length}`,
