@@ -106,6 +106,7 @@ export {
   listParams,
   listResult,
   MAX_LABEL,
+  sessionConflict,
   readCreateParams,
   readListParams,
   readListResult,

@@ -39,7 +39,12 @@ export interface Names {
     readonly listen: string;
   };
   readonly notification: { readonly listening: string };
-  readonly code: { readonly sessionNotFound: number; readonly sessionRequired: number };
+  readonly code: {
+    readonly sessionNotFound: number;
+    readonly sessionRequired: number;
+    /** Ours in both eras: no draft has it. */
+    readonly sessionConflict: number;
+  };
   readonly header: { readonly session: string; readonly protocolVersion: string };
   /** Places of their own in `capabilities`: of the jar at the client, of sessions at the server. */
   readonly capability: { readonly state: string; readonly sessions: string };
@@ -84,7 +89,7 @@ export const NAMES = {
       listen: 'messages/listen',
     },
     notification: { listening: 'notifications/messages/listen' },
-    code: { sessionNotFound: -32043, sessionRequired: -32044 },
+    code: { sessionNotFound: -32043, sessionRequired: -32044, sessionConflict: -31045 },
     header: { session: 'Mcp-Session-Id', protocolVersion: 'Mcp-Protocol-Version' },
     capability: { state: 'state', sessions: 'sessions' },
     extension: { state: 'dev.valise/state', sessions: 'dev.valise/sessions', rounds: 'dev.valise/rounds' },
@@ -111,7 +116,7 @@ export const NAMES = {
       listen: 'dev.valise/listen',
     },
     notification: { listening: 'notifications/dev.valise/listen' },
-    code: { sessionNotFound: -31043, sessionRequired: -31044 },
+    code: { sessionNotFound: -31043, sessionRequired: -31044, sessionConflict: -31045 },
     header: { session: 'Valise-Session-Id', protocolVersion: 'Mcp-Protocol-Version' },
     capability: { state: 'state', sessions: 'sessions' },
     extension: { state: 'dev.valise/state', sessions: 'dev.valise/sessions', rounds: 'dev.valise/rounds' },

@@ -5,7 +5,7 @@ import { isSessionId } from './session.ts';
 
 /** What an error says about a session. */
 export interface SessionErrorReading {
-  readonly kind: 'not-found' | 'required';
+  readonly kind: 'not-found' | 'required' | 'conflict';
   readonly sessionId?: string;
 }
 
@@ -17,6 +17,11 @@ export function sessionNotFound(era: Era, sessionId: string): RpcError {
 /** The answer to an operation that needs a session and got none. */
 export function sessionRequired(era: Era): RpcError {
   return { code: NAMES[era].code.sessionRequired, message: 'Session required' };
+}
+
+/** The answer where others changed the session's state again and again while the operation ran. Nothing was changed. */
+export function sessionConflict(era: Era, sessionId: string): RpcError {
+  return { code: NAMES[era].code.sessionConflict, message: 'Session conflict', data: { sessionId } };
 }
 
 /**
@@ -52,6 +57,8 @@ function kindOf(
     case modern.code.sessionRequired:
     case legacy.code.sessionRequired:
       return 'required';
+    case modern.code.sessionConflict:
+      return 'conflict';
     case legacy.code.sessionNotFound:
       return saysRequired || !sent ? 'required' : 'not-found';
     case DRAFTS.code.sessionRequired:

@@ -21,7 +21,11 @@ describe('the table', () => {
       'messages/listen',
     ]);
     expect(legacy.notification.listening).toBe('notifications/messages/listen');
-    expect(legacy.code).toEqual({ sessionNotFound: -32043, sessionRequired: -32044 });
+    expect(legacy.code).toEqual({
+      sessionNotFound: -32043,
+      sessionRequired: -32044,
+      sessionConflict: -31045,
+    });
     expect(legacy.header.session).toBe('Mcp-Session-Id');
     expect(legacy.capability).toEqual({ state: 'state', sessions: 'sessions' });
   });
@@ -37,7 +41,11 @@ describe('the table', () => {
       'dev.valise/sessions/fork',
       'dev.valise/listen',
     ]);
-    expect(modern.code).toEqual({ sessionNotFound: -31043, sessionRequired: -31044 });
+    expect(modern.code).toEqual({
+      sessionNotFound: -31043,
+      sessionRequired: -31044,
+      sessionConflict: -31045,
+    });
     expect(modern.header.session).toBe('Valise-Session-Id');
     expect(modern.extension).toEqual({
       state: 'dev.valise/state',
