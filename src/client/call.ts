@@ -1,6 +1,14 @@
 import type { Errand } from '../link/edge-fetch.ts';
 import type { Top } from '../link/top.ts';
-import { type Era, eraOf, type Id, type Request, type Response, type ResultResponse } from '../wire/index.ts';
+import {
+  type Era,
+  eraOf,
+  type Id,
+  type Request,
+  type Response,
+  type Result,
+  type ResultResponse,
+} from '../wire/index.ts';
 import type { Connection } from './connection.ts';
 
 /** Sees the response of a call; returns it, another one, or `undefined` to keep it (and act on it later). */
@@ -21,6 +29,7 @@ export class Call {
   session: string | undefined;
   #meta: Record<string, unknown> | undefined;
   #errand: Errand | undefined;
+  #known: Result | undefined;
   readonly #answered: Answered[] = [];
 
   constructor(connection: Connection, request: Request) {
@@ -48,6 +57,15 @@ export class Call {
 
   get errand(): Errand | undefined {
     return this.#errand;
+  }
+
+  /** Answers the call with a result that is known already: nothing is sent, and the steps see it as if it had come. */
+  answerWith(result: Result): void {
+    this.#known = result;
+  }
+
+  get known(): Result | undefined {
+    return this.#known;
   }
 
   /** Has the response shown to `answered`; the one registered last sees it first. */

@@ -38,6 +38,8 @@ export class RequestError extends ValiseError {
   }
 }
 
+type Send = () => Promise<void>;
+
 /** Settings of a connection. */
 export interface ConnectionOptions {
   readonly owner: object;
@@ -55,6 +57,7 @@ export class Connection {
   readonly link: Link;
   readonly #parts: readonly ClientPart[];
   readonly #inwards: readonly ClientPart[];
+  readonly #rescuers: readonly ClientPart[];
   readonly #announcer: Announcer;
   readonly #calls = new Map<Id, Call>();
   readonly #asks = new Map<Id, Ask>();
@@ -67,6 +70,7 @@ export class Connection {
     this.principal = principal;
     this.#parts = parts;
     this.#inwards = [...parts].reverse();
+    this.#rescuers = parts.filter((part) => part.undelivered);
     this.link = instrument(transport, owner, {
       inbound: (message) => this.#inbound(message),
       outbound: (message) => this.#outbound(message),
@@ -148,7 +152,11 @@ export class Connection {
 
   #outbound(message: Message): Dispatch | Promise<Dispatch> {
     if (isRequest(message)) return this.#requesting(message);
-    if (isNotification(message)) return this.#cancelling(message);
+    if (isNotification(message)) {
+      return this.#parts.some((part) => part.notifying?.(message, this))
+        ? undefined
+        : this.#cancelling(message);
+    }
     const ask = message.id === undefined || message.id === null ? undefined : this.#asks.get(message.id);
     if (!ask) return message;
     this.#asks.delete(ask.request.id);
@@ -174,9 +182,39 @@ export class Connection {
 
   #dispatch(call: Call): Dispatch {
     this.#calls.set(call.wireId, call);
+    const { errand, known } = call;
+    if (known) {
+      const response: Response = { jsonrpc: '2.0', id: call.wireId, result: known };
+      // Not before the sender has gone on: the SDKs wait for an answer only once `send` has returned.
+      queueMicrotask(() => this.#arrive(response));
+      return undefined;
+    }
     const message = call.outgoing();
-    const { errand } = call;
-    return errand ? { message, run: (send) => withErrand(errand, send) } : message;
+    const run = errand ? (send: Send) => withErrand(errand, send) : undefined;
+    if (!this.#rescuers.length) return run ? { message, run } : message;
+    return { message, run: (send) => this.#rescue(call, run ? () => run(send) : send) };
+  }
+
+  /** A call that was not delivered is sent once more where a part has put right what was in its way. */
+  async #rescue(call: Call, send: Send): Promise<void> {
+    try {
+      await send();
+    } catch (error) {
+      for (const part of this.#rescuers) if (await part.undelivered?.(call, error)) return send();
+      this.#calls.delete(call.wireId);
+      throw error;
+    }
+  }
+
+  /** Takes a message as if it had just come over the transport. */
+  #arrive(message: Message): void {
+    const deliver = (passage: Passage): void => {
+      if (passage && !('run' in passage)) this.link.deliver(passage);
+    };
+    const passage = this.#inbound(message);
+    if (passage instanceof Promise)
+      passage.then(deliver, (error: Error) => this.link.transport.onerror?.(error));
+    else deliver(passage);
   }
 
   /** A cancellation names the id that the SDK knows; the server knows the one on the wire. */

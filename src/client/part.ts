@@ -19,6 +19,10 @@ export interface ClientPart {
   asked?(ask: Ask): void;
   /** A notification of the server; true keeps it from the SDK. */
   notified?(notification: Notification, connection: Connection): boolean;
+  /** A notification of the client on its way out; true keeps it from the server. */
+  notifying?(notification: Notification, connection: Connection): boolean;
+  /** A call could not be delivered; true where the reason is gone and the call is to be sent once more. */
+  undelivered?(call: Call, error: unknown): Promise<boolean>;
   /** The transport has closed. */
   closed?(connection: Connection): void;
 }

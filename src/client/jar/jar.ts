@@ -150,8 +150,10 @@ export class ClientJar implements Jar {
 
   /** A session has begun with the server: what belonged to the one before is gone. */
   beginSession(seat: Seat): void {
-    this.#end(seat.session);
+    const before = seat.session;
     seat.session = this.#newSession(seat.identity);
+    this.#end(before);
+    if (before.kept) void this.#keeper.saveBehind([before]);
   }
 
   /**
@@ -185,8 +187,7 @@ export class ClientJar implements Jar {
     if (bag === seat.session) seat.session = this.#newSession(seat.identity);
     await this.load(bag);
     this.#end(bag);
-    if (bag.kept) await this.#keeper.save(bag);
-    this.#bags.delete(idOf(bag));
+    await this.#keeper.save(bag);
   }
 
   /** A connection has closed: a session that is not kept ended with it. */
@@ -263,6 +264,7 @@ export class ClientJar implements Jar {
 
   #end(bag: Bag): void {
     bag.over = true;
+    if (bag.kept) this.#bags.delete(idOf(bag));
     for (const [key, { from }] of bag.items) {
       bag.remove(key);
       this.#absorber.events.emit('deleted', { server: from, scope: 'session', key, by: 'session-end' });

@@ -87,12 +87,11 @@ export class Keeper {
 
   /** Waits for work under way, stores what is left, also when bags were last used. */
   async settle(bags: Iterable<Bag>): Promise<void> {
-    const results = await Promise.allSettled(
-      Array.from(bags, (bag) => {
-        const used = bag.items.size > 0 && bag.usedAt - bag.storedUse >= USE_MS;
-        return bag.changes.size > 0 || used ? this.save(bag) : this.#lanes.get(bag)?.last;
-      }),
+    await Promise.all(Array.from(this.#lanes.values(), ({ last }) => last));
+    const left = [...bags].filter(
+      (bag) => bag.changes.size > 0 || (bag.items.size > 0 && bag.usedAt - bag.storedUse >= USE_MS),
     );
+    const results = await Promise.allSettled(left.map((bag) => this.save(bag)));
     const failed = results.find((result) => result.status === 'rejected');
     if (failed) {
       throw new ValiseError('jar-not-saved', 'State that servers set could not be stored.', {

@@ -1,0 +1,160 @@
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import type { Store } from 'mcp-valise/client';
+import { memoryStore } from 'mcp-valise/store';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Connection } from '../../src/client/connection.ts';
+import type { ClientEvents } from '../../src/client/events.ts';
+import { type ClientJar, openJar } from '../../src/client/jar/jar.ts';
+import { type JarPart, jarPart } from '../../src/client/jar/part.ts';
+import { targetOf } from '../../src/client/target.ts';
+import { Events } from '../../src/events.ts';
+import { type Hosts, openHosts, setting, stateOf } from './hosts.ts';
+
+const SHOP = 'https://shop.example.com/mcp';
+
+let hosts: Hosts;
+let store: Store;
+beforeEach(async () => {
+  hosts = await openHosts();
+  store = memoryStore();
+  hosts.respond = ({ method, params }) =>
+    method === 'tools/call' ? setting('legacy', { session: { [String(params['name'])]: 1 } }) : {};
+});
+afterEach(() => hosts.close());
+
+interface Opened {
+  readonly jar: ClientJar;
+  readonly part: JarPart;
+  readonly connection: Connection;
+  readonly client: Client;
+  /** Calls a tool, in a session where one is named; the session state that went along. */
+  call(name: string, session?: string): Promise<object | undefined>;
+  close(): Promise<void>;
+}
+
+/** A client whose calls a part before the jar gives to sessions, as data-layer sessions do. */
+async function open(url = SHOP): Promise<Opened> {
+  const events = new Events<ClientEvents>();
+  const jar = await openJar({ store, principal: '', events });
+  const part = jarPart(jar, { events });
+  let current: string | undefined;
+  const chooser = {
+    outbound(call: { session: string | undefined }) {
+      call.session = current;
+    },
+  };
+  const transport = new StreamableHTTPClientTransport(new URL(url), { fetch: hosts.fetch });
+  const connection = new Connection(transport, {
+    owner: {},
+    target: targetOf(transport),
+    principal: '',
+    parts: [chooser, part],
+  });
+  await connection.open();
+  const client = new Client({ name: 'test', version: '1.0.0' });
+  await client.connect(transport);
+  return {
+    jar,
+    part,
+    connection,
+    client,
+    async call(name, session) {
+      current = session;
+      const done = client.callTool({ name });
+      current = undefined;
+      await done;
+      return stateOf(hosts.last('tools/call').meta).session;
+    },
+    async close() {
+      await client.close();
+      await jar.close();
+    },
+  };
+}
+
+describe('session state of a session that is kept', () => {
+  it('comes back in another process, until the session ends', async () => {
+    const one = await open();
+    await one.part.bindSession(one.connection, 'transport-1');
+    await one.call('a');
+    expect(one.jar.list()).toMatchObject([{ scope: 'session', key: 'a', session: 'transport-1' }]);
+    await one.close();
+    const two = await open();
+    expect(two.jar.list()).toMatchObject([{ scope: 'session', key: 'a', session: 'transport-1' }]);
+    expect(await two.call('x')).toBeUndefined();
+    await two.part.bindSession(two.connection, 'transport-1');
+    expect(await two.call('b')).toEqual({ a: 1, x: 1 });
+    await two.part.endSession(two.connection);
+    expect(two.jar.list()).toEqual([]);
+    expect(await two.call('c')).toBeUndefined();
+    await two.close();
+    expect((await store.list('')).keys).toEqual([]);
+  });
+
+  it('[J-10] ends with a new session of the transport', async () => {
+    hosts.sessionId = 'one';
+    const one = await open();
+    await one.part.bindSession(one.connection, 'one');
+    await one.call('a');
+    (one.client.transport as unknown as { _sessionId: string })._sessionId = 'two';
+    expect(await one.call('b')).toBeUndefined();
+    expect(one.jar.list().map(({ key, session }) => [key, session])).toEqual([['b', undefined]]);
+    await expect.poll(async () => (await store.list('')).keys).toEqual([]);
+    await one.part.bindSession(one.connection, 'one');
+    expect(await one.call('c')).toEqual({ b: 1 });
+    await one.close();
+  });
+
+  it('[J-10] follows the session that each call belongs to, also several at once', async () => {
+    const one = await open();
+    await Promise.all([one.call('a', 'red'), one.call('b', 'blue'), one.call('own')]);
+    expect(await one.call('a2', 'red')).toEqual({ a: 1 });
+    expect(await one.call('b2', 'blue')).toEqual({ b: 1 });
+    expect(await one.call('own2')).toEqual({ own: 1 });
+    await one.close();
+    const two = await open();
+    expect(await two.call('a3', 'red')).toEqual({ a: 1, a2: 1 });
+    await two.part.endSession(two.connection, 'red');
+    expect(await two.call('a4', 'red')).toBeUndefined();
+    expect(await two.call('b3', 'blue')).toEqual({ b: 1, b2: 1 });
+    await two.close();
+  });
+
+  it("[J-13] is another server's under the same key", async () => {
+    const one = await open();
+    await one.call('a', 'red');
+    const two = await open('https://other.example.com');
+    expect(await two.call('b', 'red')).toBeUndefined();
+    await one.close();
+    await two.close();
+  });
+
+  it('takes nothing more once the session has ended', async () => {
+    const one = await open();
+    const refused: unknown[] = [];
+    one.jar.on('refused', ({ key, reason }) => refused.push([key, reason]));
+    let release = () => {};
+    const { respond } = hosts;
+    let arrived = () => {};
+    const waiting = new Promise<void>((resolve) => {
+      arrived = resolve;
+    });
+    hosts.respond = async (seen) => {
+      arrived();
+      await new Promise<void>((resolve) => {
+        release = resolve;
+      });
+      return respond(seen);
+    };
+    const slow = one.call('late', 'red');
+    await waiting;
+    await one.part.endSession(one.connection, 'red');
+    release();
+    await slow;
+    expect(refused).toEqual([['late', 'session-over']]);
+    expect(one.jar.list()).toEqual([]);
+    hosts.respond = respond;
+    await one.close();
+  });
+});
