@@ -21,7 +21,7 @@ beforeAll(async () => {
   await build();
   stage(blocks);
   errors = typeErrors(blocks);
-});
+}, 120_000);
 
 describe.each(pages.filter((page) => blocks.some((block) => block.page === page)))('code in %s', (page) => {
   const own = blocks.filter((block) => block.page === page);

@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
-import { describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { build } from '../../scripts/prepare.mjs';
 import { manifest } from './manifest.ts';
 import { root } from './sources.ts';
@@ -21,7 +21,9 @@ function run(command: string) {
   });
 }
 
-describe('CONTRIBUTING', () => {
+describe('CONTRIBUTING', { timeout: 120_000 }, () => {
+  beforeAll(build, 120_000);
+
   it('tells how to run one test, one bench and one example', () => {
     expect(commands).toHaveLength(4);
   });
@@ -41,8 +43,7 @@ describe('CONTRIBUTING', () => {
 
   it.each(commands.filter((command) => command.includes('bin/valise.js')))(
     '%s starts, and ends with its input',
-    async (command) => {
-      await build();
+    (command) => {
       const { status, stderr } = run(command);
       expect(status, stderr).toBe(0);
     },

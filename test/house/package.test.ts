@@ -37,7 +37,7 @@ beforeAll(async () => {
     '@types/node',
     '@types/pg',
   ]);
-});
+}, 120_000);
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 /** A project that has the package unpacked and those others linked. */

@@ -80,6 +80,14 @@ describe('the check of the rooms', () => {
     expect(problems('store/a.ts', "import { x } from 'mcp-valise/server';")).toHaveLength(1);
   });
 
+  it('lets the command line alone tell the version and start the examples', () => {
+    for (const file of ['package.json', 'examples/shop.ts']) {
+      expect(problems('cli/commands/a.ts', `import x from '../../../${file}';`)).toEqual([]);
+      expect(problems('server/a.ts', `import x from '../../${file}';`)).toHaveLength(1);
+    }
+    expect(problems('cli/a.ts', "import x from '../../test/house/rules.ts';")).toHaveLength(1);
+  });
+
   it('keeps wire pure and seal to cryptography', () => {
     expect(problems('wire/a.ts', "import { readFileSync } from 'node:fs';")).toHaveLength(1);
     expect(problems('seal/a.ts', "import { request } from 'node:http';")).toHaveLength(1);
