@@ -41,6 +41,8 @@ export interface ContractOptions {
   readonly restarts?: boolean;
   /** How much of everything that costs time: 1 (10,000 keys, 1,000 increments, 12 kills) unless told; 0.05 is quick. */
   readonly scale?: number;
+  /** The longest key a driver is asked to hold; 1,024 bytes unless told. */
+  readonly maxKeyBytes?: number;
   /** The largest JSON text a driver is asked to hold; 1,000,000 bytes unless told. */
   readonly maxValueBytes?: number;
   /** Arguments for the Node processes that are started, such as `['--import', 'tsx']` where modules are TypeScript. */
@@ -52,6 +54,7 @@ export interface Bench {
   readonly place: Place;
   readonly reopens: boolean;
   readonly execArgv: readonly string[];
+  readonly maxKeyBytes: number;
   readonly maxValueBytes: number;
   /** A number at the scale asked for. */
   count(full: number, least?: number): number;

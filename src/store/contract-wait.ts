@@ -4,7 +4,7 @@ import type { Bench } from './contract-types.ts';
 import type { Store } from './types.ts';
 
 /** Waits until something is so, asking again and again; fails where it never is. */
-export async function until(holds: () => Promise<boolean>, seconds = 20): Promise<void> {
+export async function until(holds: () => Promise<boolean>, seconds = 10): Promise<void> {
   const end = performance.now() + seconds * 1000;
   while (!(await holds())) {
     assert.ok(performance.now() < end, `not so after ${seconds} s: ${holds.toString()}`);

@@ -69,12 +69,13 @@ async function inPlace(
 ): Promise<void> {
   const place = await make();
   const opened: { close(): Promise<void> }[] = [];
-  const { scale = 1, maxValueBytes = 1_000_000, execArgv = [], reopens = true } = options;
+  const { scale = 1, maxKeyBytes = 1024, maxValueBytes = 1_000_000, execArgv = [], reopens = true } = options;
   try {
     await run({
       place,
       reopens,
       execArgv,
+      maxKeyBytes,
       maxValueBytes,
       count: (full, least = 1) => Math.max(least, Math.round(full * scale)),
       open: async () => {

@@ -8,7 +8,7 @@ import { type FileLock, fileLock } from './file-lock.ts';
 import { FileView } from './file-view.ts';
 import { pageOf } from './page.ts';
 import { privateFile } from './private-file.ts';
-import { SEAL_MARK, sealedError, sealedStore } from './sealed.ts';
+import { SEAL_MARK, sealedError, sealedStore, toKeyring } from './sealed.ts';
 import type { Entry, KeyPage, Lease, PutOptions, Store } from './types.ts';
 import { nextVersion } from './version.ts';
 
@@ -40,9 +40,13 @@ export interface LocalStoreOptions {
  * ```
  */
 export function fileStore(path: string, { keys }: LocalStoreOptions = {}): Store {
+  const ring = toKeyring(keys);
   const store = new FileStore(path);
-  if (keys !== undefined) return sealedStore(store, keys);
-  if (store.has(SEAL_MARK)) throw sealedError(path);
+  if (ring) return sealedStore(store, ring);
+  if (store.has(SEAL_MARK)) {
+    void store.close();
+    throw sealedError(path);
+  }
   return store;
 }
 

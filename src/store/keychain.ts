@@ -9,7 +9,7 @@ import { type KeychainIndex, keychainIndex } from './keychain-index.ts';
 import { openVault, type Vault } from './keychain-vault.ts';
 import { pageOf } from './page.ts';
 import { privateFile } from './private-file.ts';
-import { openSealed } from './sealed.ts';
+import { openSealed, toKeyring } from './sealed.ts';
 import type { Entry, KeyPage, Lease, PutOptions, Store } from './types.ts';
 import { nextVersion } from './version.ts';
 import { Work } from './work.ts';
@@ -50,7 +50,8 @@ const LOCK_SECONDS = 60;
  */
 export async function keychainStore(service: string, options: KeychainOptions = {}): Promise<Store> {
   checkService(service);
-  const { keys, fallback = `~/.valise/keychain-${fileNameOf(service)}.json`, onFallback } = options;
+  const keys = toKeyring(options.keys);
+  const { fallback = `~/.valise/keychain-${fileNameOf(service)}.json`, onFallback } = options;
   let vault: Vault;
   try {
     vault = await openVault(service);

@@ -6,7 +6,7 @@ import { memoryBus } from './bus.ts';
 import { plainFileStore } from './file.ts';
 import { memoryStore } from './memory.ts';
 import { namespaced } from './namespace.ts';
-import { openSealed, refuseSealed } from './sealed.ts';
+import { openSealed, refuseSealed, toKeyring } from './sealed.ts';
 import type { Bus, Store } from './types.ts';
 
 /** How a store is opened. */
@@ -46,7 +46,8 @@ const KNOWN =
  * ```
  */
 export async function openStore(url: string, options: OpenStoreOptions = {}): Promise<Store> {
-  const { keys, prefix = '' } = options;
+  const { prefix = '' } = options;
+  const keys = toKeyring(options.keys);
   const { scheme, rest } = split(url);
   if (scheme === 'keychain') {
     const { keychainStore } = await import('./keychain.ts');

@@ -1,5 +1,12 @@
 import { ValiseError } from '../errors.ts';
-import { createSealer, inspectToken, type Keyring, SealError, type Sealer } from '../seal/index.ts';
+import {
+  createSealer,
+  inspectToken,
+  type Keyring,
+  parseKeys,
+  SealError,
+  type Sealer,
+} from '../seal/index.ts';
 import { checkKey } from './check.ts';
 import type { Entry, Lease, PutOptions, Store } from './types.ts';
 
@@ -28,7 +35,7 @@ export function sealedStore(store: Store, keys: Keyring | string, name = ''): St
 }
 
 /** As {@link sealedStore}, with the keys checked before anything else is done. Closes `store` where they do not fit. */
-export async function openSealed(store: Store, keys: Keyring | string, name: string): Promise<Store> {
+export async function openSealed(store: Store, keys: Keyring, name: string): Promise<Store> {
   try {
     const sealed = new SealedStore(store, keys, name);
     await sealed.check();
@@ -151,6 +158,11 @@ class SealedStore implements Store {
       });
     }
   }
+}
+
+/** Reads keys that may be text, before anything is made for which they would turn out to be wrong. */
+export function toKeyring(keys: Keyring | string | undefined): Keyring | undefined {
+  return typeof keys === 'string' ? parseKeys(keys) : keys;
 }
 
 /** Refuses a store that was written with keys, where there are none: its values would come out as gibberish. */

@@ -3,7 +3,7 @@ import type { Json } from '../json.ts';
 import { checkKey, closedError, toLimit, toMilliseconds, toText } from './check.ts';
 import type { LocalStoreOptions } from './file.ts';
 import { privateFile } from './private-file.ts';
-import { SEAL_MARK, sealedError, sealedStore } from './sealed.ts';
+import { SEAL_MARK, sealedError, sealedStore, toKeyring } from './sealed.ts';
 import { openSqliteFile, sqliteError } from './sqlite-file.ts';
 import { type Database, type Statement, troubleOf } from './sqlite-library.ts';
 import type { Entry, KeyPage, Lease, PutOptions, Store } from './types.ts';
@@ -29,8 +29,9 @@ const SWEEP_EVERY = 128;
  * ```
  */
 export function sqliteStore(path: string, { keys }: LocalStoreOptions = {}): Store {
+  const ring = toKeyring(keys);
   const store = new SqliteStore(path);
-  if (keys !== undefined) return sealedStore(store, keys);
+  if (ring) return sealedStore(store, ring);
   if (store.has(SEAL_MARK)) {
     void store.close();
     throw sealedError(path);

@@ -1,7 +1,8 @@
-import { describe, it } from 'vitest';
+import { chownSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { storeContract } from '../../src/store/contract.ts';
-import { fileStore } from '../../src/store/index.ts';
-import { temporaryFolder, tsx } from './places.ts';
+import { fileStore, openStore } from '../../src/store/index.ts';
+import { soak, temporaryFolder, tsx } from './places.ts';
 
 storeContract(
   () => {
@@ -10,5 +11,90 @@ storeContract(
     return { open: () => fileStore(file), url: `file:${file}`, remove };
   },
   { describe, it },
-  { name: 'file', execArgv: tsx },
+  { name: 'file', execArgv: tsx, scale: soak ? 3 : 1 },
 );
+
+describe('a file store', () => {
+  let folder: string;
+  let remove: () => void;
+  beforeEach(() => ({ folder, remove } = temporaryFolder()));
+  afterEach(() => remove());
+
+  it('[C-11] is made with one line, for its owner alone, and leaves one file', async () => {
+    const store = fileStore(`${folder}/mcp-state.json`);
+    await store.put('github.com', { sessionId: 'abc' });
+    await store.close();
+    expect(statSync(`${folder}/mcp-state.json`).mode & 0o777).toBe(0o600);
+    expect(readdirSync(folder)).toEqual(['mcp-state.json']);
+  });
+
+  it('is JSON that a person can read, one entry to a line', async () => {
+    const store = fileStore(`${folder}/state.json`);
+    await store.put('a', { x: [1, 'two'] });
+    const version = await store.put('__proto__', 'odd');
+    const text = readFileSync(`${folder}/state.json`, 'utf8');
+    expect(text.split('\n')).toContain(`"__proto__":{"version":"${version}","value":"odd"}`);
+    expect((JSON.parse(text) as { entries: { a: object } }).entries.a).toMatchObject({
+      value: { x: [1, 'two'] },
+    });
+    await store.close();
+  });
+
+  it('sees what a person changed in it by hand', async () => {
+    const store = fileStore(`${folder}/state.json`);
+    await store.put('colour', 'red');
+    const text = readFileSync(`${folder}/state.json`, 'utf8');
+    writeFileSync(`${folder}/state.json`, text.replace('red', 'green'));
+    expect((await store.get('colour'))?.value).toBe('green');
+    await store.close();
+  });
+
+  it('leaves out of the file what is over', async () => {
+    const store = fileStore(`${folder}/state.json`);
+    await store.put('over', 'gone', { ttl: 0.01 });
+    while (await store.get('over'));
+    await store.put('other', 1);
+    expect(readFileSync(`${folder}/state.json`, 'utf8')).not.toContain('gone');
+    await store.close();
+  });
+
+  it('writes together what comes together', async () => {
+    const store = fileStore(`${folder}/state.json`);
+    await store.put('first', 1);
+    const numbers = new Set<number>();
+    const written = Array.from({ length: 300 }, async (_, n) => {
+      await store.put(`${n}`, n);
+      numbers.add(statSync(`${folder}/state.json`).mtimeMs);
+    });
+    await Promise.all(written);
+    expect(numbers.size).toBeLessThanOrEqual(2);
+    await store.close();
+  });
+
+  it.runIf(process.getuid?.() === 0)('stays the file of its owner when root writes to it', async () => {
+    const file = `${folder}/state.json`;
+    writeFileSync(file, '', { mode: 0o600 });
+    chownSync(file, 1234, 1234);
+    const store = fileStore(file);
+    await store.put('a', 1);
+    await store.close();
+    expect(statSync(file)).toMatchObject({ uid: 1234, gid: 1234 });
+  });
+
+  it('is opened by any spelling of its path', async () => {
+    const before = { home: process.env.HOME, cwd: process.cwd() };
+    process.env.HOME = folder;
+    try {
+      await (await openStore(`file:${folder}/state.json`)).put('a', 1);
+      for (const url of [
+        'file:~/state.json',
+        `file://${folder}/state.json`,
+        `FILE:${folder}//./state.json`,
+      ]) {
+        expect((await (await openStore(url)).get('a'))?.value, url).toBe(1);
+      }
+    } finally {
+      process.env.HOME = before.home;
+    }
+  });
+});

@@ -1,7 +1,12 @@
-import { describe, it } from 'vitest';
+import { statSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { storeContract } from '../../src/store/contract.ts';
+import { openStore } from '../../src/store/index.ts';
 import { sqliteStore } from '../../src/store/sqlite.ts';
-import { temporaryFolder, tsx } from './places.ts';
+import { openDatabase } from '../../src/store/sqlite-library.ts';
+import { asUser, userFolder } from './elsewhere.ts';
+import { soak, temporaryFolder, tsx } from './places.ts';
 
 storeContract(
   () => {
@@ -10,5 +15,103 @@ storeContract(
     return { open: () => sqliteStore(file), url: `sqlite:${file}`, remove };
   },
   { describe, it },
-  { name: 'sqlite', execArgv: tsx },
+  { name: 'sqlite', execArgv: tsx, scale: soak ? 5 : 1 },
 );
+
+const builtIn = process.getBuiltinModule?.('node:sqlite') !== undefined;
+
+describe('an SQLite store', () => {
+  let folder: string;
+  let file: string;
+  let remove: () => void;
+  beforeEach(() => {
+    ({ folder, remove } = temporaryFolder());
+    file = `${folder}/state.db`;
+  });
+  afterEach(() => remove());
+
+  it('uses the SQLite that Node brings where there is one, and better-sqlite3 else', async () => {
+    await sqliteStore(file).close();
+    const loaded = Object.keys(createRequire(import.meta.url).cache).some((path) =>
+      path.includes('better-sqlite3'),
+    );
+    expect(loaded).toBe(!builtIn);
+  });
+
+  it('says what to install where there is neither', () => {
+    const { folder, remove } = userFolder();
+    const blocked =
+      'data:text/javascript,import{Module}from"node:module";const load=Module._load;Module._load=(name,...rest)=>{if(name==="better-sqlite3")throw new Error("not found");return load(name,...rest)}';
+    const flags = ['--import', blocked, ...(builtIn ? ['--no-experimental-sqlite'] : [])];
+    const [opened] = asUser([['open', `sqlite:${folder}/state.db`]], { flags });
+    expect(opened).toMatchObject({
+      code: 'store-driver-missing',
+      message: expect.stringContaining('npm install better-sqlite3@12'),
+    });
+    remove();
+  });
+
+  it('waits for a writer in another process without holding up this one', async () => {
+    const store = sqliteStore(file);
+    const other = openDatabase(file);
+    other.exec('BEGIN IMMEDIATE');
+    let ticks = 0;
+    const ticking = setInterval(() => ticks++, 1);
+    const putting = store.put('a', 1);
+    const leasing = store.lease('b', 60);
+    while (ticks < 20) await new Promise(setImmediate);
+    clearInterval(ticking);
+    expect((await store.get('a'))?.value).toBeUndefined();
+    other.exec('COMMIT');
+    other.close();
+    expect(typeof (await putting)).toBe('string');
+    expect(await leasing).toBeDefined();
+    await store.close();
+  });
+
+  it('waits for that also when it is closed', async () => {
+    const store = sqliteStore(file);
+    const other = openDatabase(file);
+    other.exec('BEGIN IMMEDIATE');
+    const putting = store.put('a', 1);
+    const closing = store.close();
+    other.exec('COMMIT');
+    other.close();
+    expect(typeof (await putting)).toBe('string');
+    await closing;
+    expect((await (await openStore(`sqlite:${file}`)).get('a'))?.value).toBe(1);
+  });
+
+  it('removes what is over', async () => {
+    const store = sqliteStore(file);
+    await Promise.all(Array.from({ length: 200 }, (_, n) => store.put(`over/${n}`, n, { ttl: 0.01 })));
+    await store.lease('over', 0.01);
+    while (await store.get('over/199'));
+    for (let n = 0; n < 130; n++) await store.put('now', n, { ttl: 60 });
+    await store.close();
+    const database = openDatabase(file);
+    expect(database.prepare('SELECT count(*) AS n FROM entry').get()).toEqual({ n: 1 });
+    expect(database.prepare('SELECT count(*) AS n FROM lease').get()).toEqual({ n: 0 });
+    database.close();
+  });
+
+  it('keeps the fence rising when all leases are gone and the store is opened again', async () => {
+    let last = 0;
+    for (let round = 0; round < 3; round++) {
+      const store = sqliteStore(file);
+      const lease = await store.lease('job', 60);
+      expect(lease?.fence).toBeGreaterThan(last);
+      last = lease?.fence as number;
+      await lease?.release();
+      await store.close();
+    }
+  });
+
+  it('is opened for the first time by many at once', async () => {
+    const stores = await Promise.all(Array.from({ length: 8 }, () => openStore(`sqlite:${file}`)));
+    await Promise.all(stores.map((store, n) => store.put(`${n}`, n)));
+    expect((await stores[0]!.list('')).keys).toHaveLength(8);
+    await Promise.all(stores.map((store) => store.close()));
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+  });
+});

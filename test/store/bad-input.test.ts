@@ -1,0 +1,369 @@
+import {
+  chmodSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { generateKey, parseKeys } from '../../src/seal/index.ts';
+import { fileStore, openBus, openStore, ValiseError } from '../../src/store/index.ts';
+import { sqliteStore } from '../../src/store/sqlite.ts';
+import { asUser, canMakeDisk, onSmallDisk, userFolder, withSmallFiles } from './elsewhere.ts';
+import { temporaryFolder } from './places.ts';
+
+let folder: string;
+let remove: () => void;
+beforeEach(() => ({ folder, remove } = temporaryFolder()));
+afterEach(() => remove());
+
+/** The error of a promise, which must be one of ours, with a next step. */
+async function errorOf(work: Promise<unknown> | (() => unknown)): Promise<ValiseError> {
+  try {
+    await (typeof work === 'function' ? work() : work);
+  } catch (error) {
+    expect(error).toBeInstanceOf(ValiseError);
+    expect((error as ValiseError).next).toMatch(/\w/);
+    expect((error as ValiseError).message).toContain((error as ValiseError).next);
+    return error as ValiseError;
+  }
+  throw new Error('it did not fail');
+}
+
+const kinds = [
+  { scheme: 'file', name: 'state.json' },
+  { scheme: 'sqlite', name: 'state.db' },
+] as const;
+
+describe('an unknown URL', () => {
+  it.each([
+    'mongodb://h/db',
+    'sqlite',
+    '',
+    '/tmp/state.json',
+    'C:\\state.json',
+    'file:',
+    'sqlite:',
+    'file://host/x',
+  ])('%j is refused with what would do', async (url) => {
+    const error = await errorOf(openStore(url));
+    expect(error.code).toBe('store-bad-url');
+    expect(error.next).toMatch(/file:|sqlite:/);
+  });
+
+  it('says nothing of the password in it', async () => {
+    const error = await errorOf(openStore('mysql://me:hunter2@host/db'));
+    expect(`${error.message}${error.stack}`).not.toContain('hunter2');
+  });
+
+  it('is refused for a bus too', async () => {
+    expect((await errorOf(openBus('sqlite:x'))).code).toBe('store-bad-url');
+    expect((await errorOf(openBus(7 as unknown as string))).code).toBe('store-bad-url');
+  });
+});
+
+describe.each(kinds)('a damaged $scheme store', ({ scheme, name }) => {
+  const garbage = '{"valise":1,"entries":{"a": \u0000 this is not the end';
+
+  it('is kept under another name, and the error says where', async () => {
+    const file = `${folder}/${name}`;
+    writeFileSync(file, garbage, { mode: 0o600 });
+    const error = await errorOf(openStore(`${scheme}:${file}`));
+    expect(error.code).toBe('store-corrupt');
+    const aside = readdirSync(folder).find((entry) => entry.includes('.corrupt-'));
+    expect(error.message).toContain(`${folder}/${aside}`);
+    expect(readFileSync(`${folder}/${aside}`, 'utf8')).toBe(garbage);
+  });
+
+  it('leaves the way free for a new one, and never overwrites what was kept before', async () => {
+    const file = `${folder}/${name}`;
+    for (const text of [garbage, `${garbage} again`]) {
+      writeFileSync(file, text, { mode: 0o600 });
+      await errorOf(openStore(`${scheme}:${file}`));
+    }
+    const store = await openStore(`${scheme}:${file}`);
+    await store.put('new', 1);
+    await store.close();
+    const kept = readdirSync(folder).filter((entry) => /\.corrupt-[\dTZ]+(-\d+)?$/.test(entry));
+    expect(kept.map((entry) => readFileSync(`${folder}/${entry}`, 'utf8')).sort()).toEqual([
+      garbage,
+      `${garbage} again`,
+    ]);
+  });
+
+  it('is noticed also while it is open, and then every call fails until it is opened again', async () => {
+    const file = `${folder}/${name}`;
+    const store = await openStore(`${scheme}:${file}`);
+    await store.put('a', 'x'.repeat(100_000));
+    if (scheme === 'sqlite') {
+      // Into the file itself and not only beside it, then over its pages.
+      await store.close();
+      const size = statSync(file).size;
+      const reopened = await openStore(`${scheme}:${file}`);
+      writeFileSync(
+        file,
+        Buffer.concat([readFileSync(file).subarray(0, 4096), Buffer.alloc(size - 4096, 7)]),
+      );
+      expect((await errorOf(reopened.get('a'))).code).toBe('store-corrupt');
+      expect((await errorOf(reopened.put('b', 1))).code).toBe('store-corrupt');
+      await reopened.close();
+    } else {
+      writeFileSync(file, garbage);
+      expect((await errorOf(store.get('a'))).code).toBe('store-corrupt');
+      expect((await errorOf(store.put('b', 1))).code).toBe('store-corrupt');
+      await store.close();
+    }
+    expect(readdirSync(folder).some((entry) => entry.includes('.corrupt-'))).toBe(true);
+    expect(await (await openStore(`${scheme}:${file}`)).get('a')).toBeUndefined();
+  });
+});
+
+describe('a file that is somebody else’s', () => {
+  it('is refused and left as it is: JSON', async () => {
+    const text = '{"name":"my-package","version":"1.0.0"}';
+    writeFileSync(`${folder}/package.json`, text, { mode: 0o600 });
+    expect((await errorOf(openStore(`file:${folder}/package.json`))).code).toBe('store-foreign');
+    expect(readFileSync(`${folder}/package.json`, 'utf8')).toBe(text);
+    expect(readdirSync(folder)).toEqual(['package.json']);
+  });
+
+  it('is refused and left as it is: a store of a later version', async () => {
+    writeFileSync(`${folder}/state.json`, '{"valise":2}', { mode: 0o600 });
+    const error = await errorOf(openStore(`file:${folder}/state.json`));
+    expect(error.code).toBe('store-foreign');
+    expect(readFileSync(`${folder}/state.json`, 'utf8')).toBe('{"valise":2}');
+  });
+
+  it('is refused and left as it is: a database', async () => {
+    const { openDatabase } = await import('../../src/store/sqlite-library.ts');
+    const file = `${folder}/other.db`;
+    const other = openDatabase(file);
+    other.exec('CREATE TABLE theirs (id); INSERT INTO theirs VALUES (1)');
+    other.close();
+    chmodSync(file, 0o600);
+    const before = readFileSync(file);
+    expect((await errorOf(openStore(`sqlite:${file}`))).code).toBe('store-foreign');
+    expect(readFileSync(file).equals(before)).toBe(true);
+  });
+
+  it('an empty file is nobody’s and becomes a store', async () => {
+    for (const { scheme, name } of kinds) {
+      writeFileSync(`${folder}/${name}`, '', { mode: 0o600 });
+      const store = await openStore(`${scheme}:${folder}/${name}`);
+      await store.put('a', 1);
+      await store.close();
+    }
+  });
+});
+
+describe.each(kinds)('a $scheme store that others could read', ({ scheme, name }) => {
+  it('is refused with the command that mends it', async () => {
+    const file = `${folder}/it's ${name}`;
+    await (await openStore(`${scheme}:${file}`)).close();
+    writeFileSync(file, '', { mode: 0o600, flag: 'a' });
+    chmodSync(file, 0o640);
+    const error = await errorOf(openStore(`${scheme}:${file}`));
+    expect(error.code).toBe('store-insecure');
+    expect(error.next).toBe(`Run: chmod 600 '${folder}/it'\\''s ${name}'`);
+    chmodSync(file, 0o600);
+    await (await openStore(`${scheme}:${file}`)).close();
+  });
+
+  it('is refused where everybody may replace it', async () => {
+    chmodSync(folder, 0o777);
+    const error = await errorOf(openStore(`${scheme}:${folder}/${name}`));
+    expect(error).toMatchObject({ code: 'store-insecure', next: `Run: chmod o-w ${folder}` });
+    chmodSync(folder, 0o1777);
+    await (await openStore(`${scheme}:${folder}/${name}`)).close();
+  });
+
+  it('is made readable by its owner alone, in a folder for its owner alone', async () => {
+    const before = process.umask(0);
+    try {
+      const store = await openStore(`${scheme}:${folder}/new/deep/${name}`);
+      await store.put('a', 1);
+      for (const entry of readdirSync(`${folder}/new/deep`)) {
+        expect(statSync(`${folder}/new/deep/${entry}`).mode & 0o777, entry).toBe(0o600);
+      }
+      expect(statSync(`${folder}/new`).mode & 0o777).toBe(0o700);
+      expect(statSync(`${folder}/new/deep`).mode & 0o777).toBe(0o700);
+      await store.close();
+    } finally {
+      process.umask(before);
+    }
+  });
+});
+
+describe.each(kinds)('what cannot be read or written on $scheme', ({ scheme, name }) => {
+  it('a folder in the place of the file is store-unreadable', async () => {
+    mkdirSync(`${folder}/${name}`, { mode: 0o700 });
+    expect((await errorOf(openStore(`${scheme}:${folder}/${name}`))).code).toBe('store-unreadable');
+  });
+
+  it('a file in the place of the folder is a typed error', async () => {
+    writeFileSync(`${folder}/file`, 'mine');
+    expect((await errorOf(openStore(`${scheme}:${folder}/file/${name}`))).code).toMatch(/^store-/);
+    expect(readFileSync(`${folder}/file`, 'utf8')).toBe('mine');
+  });
+
+  it('a file that this user may not read is store-unreadable, and stays', async () => {
+    const { folder, own, remove } = userFolder();
+    const store = await openStore(`${scheme}:${folder}/${name}`);
+    await store.put('a', 1);
+    await store.close();
+    own(`${folder}/${name}`, 0o000);
+    const [opened] = asUser([['open', `${scheme}:${folder}/${name}`]]);
+    expect(opened?.code).toMatch(/^store-(unreadable|read-only)$/);
+    chmodSync(`${folder}/${name}`, 0o600);
+    const again = await openStore(`${scheme}:${folder}/${name}`);
+    expect((await again.get('a'))?.value).toBe(1);
+    await again.close();
+    remove();
+  });
+
+  it('a read-only folder is store-read-only', () => {
+    const { folder, own, remove } = userFolder();
+    own(folder, 0o500);
+    const [opened] = asUser([['open', `${scheme}:${folder}/${name}`]]);
+    expect(opened).toMatchObject({
+      code: 'store-read-only',
+      message: expect.stringContaining('another folder'),
+    });
+    remove();
+  });
+
+  it('a folder that turns read-only fails the write and keeps what there was', async () => {
+    const { folder, own, remove } = userFolder();
+    const url = `${scheme}:${folder}/${name}`;
+    asUser([
+      ['open', url],
+      ['put', 'a', 10],
+    ]);
+    own(folder, 0o500);
+    const [opened] = asUser([['open', url]]);
+    expect(opened?.code).toBe('store-read-only');
+    own(folder, 0o700);
+    expect(
+      asUser([
+        ['open', url],
+        ['get', 'a'],
+      ])[1],
+    ).toEqual({ did: 'get', result: 10 });
+    remove();
+  });
+});
+
+describe('a full disk', () => {
+  it('fails the write on file with store-full, keeps what there was, and works again', () => {
+    const url = `file:${folder}/state.json`;
+    const [, first, full, still, small, also] = withSmallFiles(64, [
+      ['open', url],
+      ['put', 'a', 10_000],
+      ['put', 'b', 90_000],
+      ['get', 'a'],
+      ['put', 'c', 100],
+      ['get', 'c'],
+    ]);
+    expect(first?.result).toBe('string');
+    expect(full).toMatchObject({ code: 'store-full', message: expect.stringContaining('Free some space') });
+    expect([still, small, also].map((outcome) => outcome?.result)).toEqual([10_000, 'string', 100]);
+    expect(readdirSync(folder)).toEqual(['state.json']);
+  });
+
+  const disk = canMakeDisk();
+  it.runIf(disk).each(kinds)(
+    'fails the write on $scheme with store-full, keeps what there was, and opens again',
+    ({ scheme, name }) => {
+      const url = `${scheme}:${folder}/${name}`;
+      const [, first, full, still, , , again] = onSmallDisk(folder, '400k', [
+        ['open', url],
+        ['put', 'a', 10_000],
+        ['put', 'b', 500_000],
+        ['get', 'a'],
+        ['close'],
+        ['open', url],
+        ['get', 'a'],
+      ]);
+      expect(first?.result).toBe('string');
+      expect(full?.code).toBe('store-full');
+      expect([still?.result, again?.result]).toEqual([10_000, 10_000]);
+    },
+  );
+
+  it.runIf(disk).each(kinds)('cannot make a new $scheme store, and says store-full', ({ scheme, name }) => {
+    const outcome = onSmallDisk(folder, '4k', [
+      ['open', `${scheme}:${folder}/${name}`],
+      ['put', 'a', 5_000],
+    ]);
+    expect(outcome.find(({ code }) => code)?.code).toBe('store-full');
+  });
+});
+
+describe.each(kinds)('keys for a $scheme store', ({ scheme, name }) => {
+  it('that are wrong open nothing and change nothing', async () => {
+    const url = `${scheme}:${folder}/${name}`;
+    const keys = generateKey();
+    const store = await openStore(url, { keys });
+    await store.put('a', 'secret');
+    await store.close();
+    const error = await errorOf(openStore(url, { keys: generateKey() }));
+    expect(error.code).toBe('store-wrong-key');
+    expect(error.message).toContain(parseKeys(keys).kids[0]);
+    const again = await openStore(url, { keys });
+    expect((await again.get('a'))?.value).toBe('secret');
+    await again.close();
+  });
+
+  it('that are short, weak or no keys are refused before anything is made', async () => {
+    for (const [keys, code] of [
+      ['c2hvcnQ', 'weak-key'],
+      ['A'.repeat(43), 'weak-key'],
+      ['not base64!', 'bad-key'],
+      ['', 'no-keys'],
+    ] as const) {
+      expect((await errorOf(openStore(`${scheme}:${folder}/${name}`, { keys }))).code).toBe(code);
+      const direct = scheme === 'file' ? fileStore : sqliteStore;
+      expect((await errorOf(() => direct(`${folder}/${name}`, { keys }))).code).toBe(code);
+    }
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  it('that are missing are asked for, by URL and by code', async () => {
+    const file = `${folder}/${name}`;
+    const store = await openStore(`${scheme}:${file}`, { keys: generateKey() });
+    await store.put('a', 1);
+    await store.close();
+    expect((await errorOf(openStore(`${scheme}:${file}`))).code).toBe('store-sealed');
+    expect((await errorOf(() => (scheme === 'file' ? fileStore(file) : sqliteStore(file)))).code).toBe(
+      'store-sealed',
+    );
+  });
+
+  it('that are given for a store written without are refused, and nothing is lost', async () => {
+    const url = `${scheme}:${folder}/${name}`;
+    const store = await openStore(url);
+    await store.put('a', 1);
+    await store.close();
+    expect((await errorOf(openStore(url, { keys: generateKey() }))).code).toBe('store-not-sealed');
+    const again = await openStore(url);
+    expect((await again.get('a'))?.value).toBe(1);
+    await again.close();
+  });
+});
+
+describe('a link', () => {
+  it.each(kinds)('to a $scheme store is followed, and stays a link', async ({ scheme, name }) => {
+    mkdirSync(`${folder}/real`, { mode: 0o700 });
+    writeFileSync(`${folder}/real/${name}`, '', { mode: 0o600 });
+    symlinkSync(`real/${name}`, `${folder}/link`);
+    const store = await openStore(`${scheme}:${folder}/link`);
+    await store.put('a', 1);
+    await store.close();
+    expect(readdirSync(folder).sort()).toEqual(['link', 'real']);
+    const again = await openStore(`${scheme}:${folder}/real/${name}`);
+    expect((await again.get('a'))?.value).toBe(1);
+    await again.close();
+  });
+});

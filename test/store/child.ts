@@ -1,0 +1,39 @@
+// A small program for tests that need another user, a small disk or another Node: does the steps it is given to a store, one after another,
+// and prints what came of each as a line of JSON.
+import { readFileSync } from 'node:fs';
+import { openStore } from '../../src/store/index.ts';
+import type { Store } from '../../src/store/types.ts';
+
+type Step =
+  | readonly ['open', string, { keys?: string }?]
+  | readonly ['put', string, number]
+  | readonly ['get', string]
+  | readonly ['close'];
+
+let store: Store | undefined;
+for (const step of JSON.parse(process.argv[2] ?? readFileSync(0, 'utf8')) as Step[]) {
+  try {
+    process.stdout.write(`${JSON.stringify({ did: step[0], result: (await perform(step)) ?? null })}\n`);
+  } catch (error) {
+    const { code, message } = error as { code?: string; message: string };
+    process.stdout.write(`${JSON.stringify({ did: step[0], code, message })}\n`);
+  }
+}
+await store?.close();
+
+/** Values are told by their length, and made of one letter. */
+async function perform(step: Step): Promise<unknown> {
+  switch (step[0]) {
+    case 'open':
+      store = await openStore(step[1], step[2]);
+      return 'open';
+    case 'put':
+      return typeof (await store?.put(step[1], 'x'.repeat(step[2])));
+    case 'get':
+      return ((await store?.get(step[1]))?.value as string | undefined)?.length;
+    case 'close':
+      await store?.close();
+      store = undefined;
+      return 'closed';
+  }
+}

@@ -1,0 +1,9 @@
+import { describe, it } from 'node:test';
+import { storeContract } from '../../src/store/contract.ts';
+import { ownStore } from './own-driver.ts';
+
+storeContract(
+  () => ({ open: ownStore }),
+  { describe, it },
+  { name: 'my own', reopens: false, processes: false, scale: 0.1 },
+);

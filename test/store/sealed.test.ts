@@ -1,0 +1,140 @@
+import { readFileSync } from 'node:fs';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { generateKey } from '../../src/seal/index.ts';
+import { storeContract } from '../../src/store/contract.ts';
+import { fileStore, memoryStore, openStore, reseal, type Store, sealedStore } from '../../src/store/index.ts';
+import { sqliteStore } from '../../src/store/sqlite.ts';
+import { temporaryFolder } from './places.ts';
+
+const keys = generateKey();
+
+storeContract(
+  () => ({ open: () => sealedStore(memoryStore(), keys) }),
+  { describe, it },
+  { name: 'sealed memory', reopens: false, processes: false, scale: 0.1 },
+);
+
+storeContract(
+  () => {
+    const { folder, remove } = temporaryFolder();
+    return { open: () => sqliteStore(`${folder}/state.db`, { keys }), remove };
+  },
+  { describe, it },
+  { name: 'sealed sqlite', processes: false, scale: 0.1 },
+);
+
+describe('a sealed store', () => {
+  let folder: string;
+  let remove: () => void;
+  let inner: Store;
+  beforeEach(() => {
+    ({ folder, remove } = temporaryFolder());
+    inner = memoryStore();
+  });
+  afterEach(() => remove());
+
+  it('[C-11] shows names but no values to whoever reads the file', async () => {
+    const store = fileStore(`${folder}/mcp-state.json`, { keys });
+    await store.put('github', { token: 'gho_verysecret' });
+    await store.close();
+    const text = readFileSync(`${folder}/mcp-state.json`, 'utf8');
+    expect(text).toContain('github');
+    expect(text).not.toMatch(/verysecret|token/);
+  });
+
+  it('notices an entry that has been put under another name', async () => {
+    const store = sealedStore(inner, keys);
+    await store.put('alice', 'hers');
+    await store.put('bob', 'his');
+    await inner.put('bob', (await inner.get('alice'))?.value as string);
+    await expect(store.get('bob')).rejects.toMatchObject({ code: 'store-tampered' });
+    expect((await store.get('alice'))?.value).toBe('hers');
+  });
+
+  it('notices an entry that has been taken from another store with the same keys', async () => {
+    const other = memoryStore();
+    const [store, second] = [sealedStore(inner, keys, 'one'), sealedStore(other, keys, 'two')];
+    await store.put('a', 1);
+    await second.put('a', 2);
+    await inner.put('a', (await other.get('a'))?.value as string);
+    await expect(store.get('a')).rejects.toMatchObject({ code: 'store-tampered' });
+  });
+
+  it('notices an entry that was written without the key, or changed', async () => {
+    const store = sealedStore(inner, keys);
+    await store.put('a', 1);
+    const token = (await inner.get('a'))?.value as string;
+    await inner.put('a', { admin: true });
+    await expect(store.get('a')).rejects.toMatchObject({ code: 'store-not-sealed' });
+    await inner.put('a', `${token.slice(0, -6)}AAAAAA`);
+    await expect(store.get('a')).rejects.toMatchObject({ code: 'store-tampered' });
+  });
+
+  it('does not show or give away the name it needs for itself', async () => {
+    const store = sealedStore(inner, keys);
+    await store.put('valise', 1);
+    expect((await inner.list('')).keys).toHaveLength(2);
+    expect(await store.list('')).toEqual({ keys: ['valise'] });
+    await expect(store.get('valise:sealed')).rejects.toMatchObject({ code: 'store-bad-key' });
+    await expect(store.put('valise:sealed', 1)).rejects.toMatchObject({ code: 'store-bad-key' });
+    await expect(store.delete('valise:sealed')).rejects.toMatchObject({ code: 'store-bad-key' });
+  });
+
+  it('changes its key in three steps: added, everything written again, retired', async () => {
+    const url = `sqlite:${folder}/state.db`;
+    const [old, next] = [generateKey(), generateKey()];
+    const first = await openStore(url, { keys: old });
+    await first.put('a', 1);
+    await first.put('b', 2, { ttl: 3600 });
+    await first.close();
+
+    const second = await openStore(url, { keys: `${next},${old}` });
+    expect((await second.get('a'))?.value).toBe(1);
+    const { expiresAt } = (await second.get('b')) as { expiresAt: number };
+    expect(await reseal(second)).toBe(2);
+    await second.close();
+
+    const third = await openStore(url, { keys: next });
+    expect((await third.get('a'))?.value).toBe(1);
+    expect((await third.get('b'))?.value).toBe(2);
+    expect(Math.abs(((await third.get('b'))?.expiresAt as number) - expiresAt)).toBeLessThan(1000);
+    await third.close();
+    await expect(openStore(url, { keys: old })).rejects.toMatchObject({ code: 'store-wrong-key' });
+  });
+
+  it('says which entry still needs a key that was retired too soon', async () => {
+    const [old, next] = [generateKey(), generateKey()];
+    await sealedStore(inner, old).put('a', 1);
+    await sealedStore(inner, `${next},${old}`).put('b', 2);
+    const store = sealedStore(inner, next);
+    expect((await store.get('b'))?.value).toBe(2);
+    await expect(store.get('a')).rejects.toMatchObject({
+      code: 'store-wrong-key',
+      message: expect.stringContaining('"a"'),
+    });
+  });
+
+  it('checks the keys again where the store could not be asked', async () => {
+    let away = true;
+    const flaky: Store = {
+      ...inner,
+      get: async (key) => (away ? Promise.reject(new Error('away')) : inner.get(key)),
+      put: (key, value, options) => inner.put(key, value, options),
+      list: (prefix, options) => inner.list(prefix, options),
+      delete: (key, options) => inner.delete(key, options),
+      lease: (key, ttl) => inner.lease(key, ttl),
+      close: () => inner.close(),
+    };
+    const store = sealedStore(flaky, keys);
+    await expect(store.put('a', 1)).rejects.toThrow('away');
+    away = false;
+    expect(typeof (await store.put('a', 1))).toBe('string');
+  });
+
+  it('keeps its keys out of what can be printed', async () => {
+    const { inspect } = await import('node:util');
+    const store = sealedStore(inner, keys);
+    await store.put('a', 1);
+    expect(inspect(store, { depth: 9, showHidden: true })).not.toContain(keys);
+  });
+});
