@@ -4,11 +4,12 @@ import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
-/** How to start an example, for a client that starts stdio servers itself. */
+/** How to start an example, for a client that starts stdio servers itself. The probe is served in the same way. */
 export function commandOf(name: string, ...args: string[]): { command: string; args: string[]; cwd: string } {
+  const folder = name === 'probe' ? 'test/e2e' : 'examples';
   return {
     command: process.execPath,
-    args: ['--import', 'tsx', `${root}examples/${name}.ts`, ...args],
+    args: ['--import', 'tsx', `${root}${folder}/${name}.ts`, ...args],
     cwd: root,
   };
 }

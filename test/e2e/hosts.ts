@@ -32,9 +32,19 @@ export function makeClient({ client, era }: Host): AnyClient {
   return new ClientV2(info, { versionNegotiation: { mode } });
 }
 
+/** A URL, and where its requests really go: so that a domain name can be tried on this machine. */
+export interface Place {
+  readonly url: URL;
+  readonly at: URL;
+}
+
 /** A transport of the client's own major, to a URL or to a command that it starts. */
-export function makeTransport({ client }: Host, to: URL | Command): StdioV2 | HttpV2 {
-  if (to instanceof URL) return client === 'v1' ? (new HttpV1(to) as unknown as HttpV2) : new HttpV2(to);
+export function makeTransport({ client }: Host, to: URL | Place | Command): StdioV2 | HttpV2 {
+  if ('at' in to || to instanceof URL) {
+    const { url, at } = to instanceof URL ? { url: to, at: to } : to;
+    const options = { fetch: (_: string | URL, init?: RequestInit) => fetch(at, init) };
+    return client === 'v1' ? (new HttpV1(url, options) as unknown as HttpV2) : new HttpV2(url, options);
+  }
   const command = { ...to, args: [...to.args], env: { ...inherited(), ...to.env } };
   return client === 'v1' ? (new StdioV1(command) as unknown as StdioV2) : new StdioV2(command);
 }
