@@ -6,8 +6,9 @@ import type { Result } from '../wire/index.ts';
 import { Connection } from './connection.ts';
 import type { ClientEvents } from './events.ts';
 import type { IdentityOptions } from './identity.ts';
-import { openJar } from './jar/jar.ts';
+import { ClientJar } from './jar/jar.ts';
 import { jarPart } from './jar/part.ts';
+import { Shelf } from './jar/shelf.ts';
 import type { Jar, JarQuotas } from './jar/types.ts';
 import type { ClientPart } from './part.ts';
 import { targetOf } from './target.ts';
@@ -73,11 +74,12 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
   const events = new Events<ClientEvents>();
   const identity: IdentityOptions = { allowLocal, digest };
   try {
-    const jar = await openJar({ store, principal, events, quotas });
+    const shelf = new Shelf({ store, principal, events, quotas });
+    await shelf.refresh();
     // The jar comes last; see there.
-    const parts: ClientPart[] = [jarPart(jar, { ...identity, events })];
+    const parts: ClientPart[] = [jarPart(shelf, { ...identity, events })];
     return {
-      jar,
+      jar: new ClientJar(shelf, events),
       events,
       async connect(client, transport) {
         const connection = new Connection(transport, {
@@ -94,7 +96,7 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
       },
       async close() {
         try {
-          await jar.close();
+          await shelf.close();
         } finally {
           await release();
         }

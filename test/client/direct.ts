@@ -3,14 +3,16 @@ import { memoryStore } from 'mcp-valise/store';
 import type { Params, Request } from 'mcp-valise/wire';
 import type { ClientEvents } from '../../src/client/events.ts';
 import { type Identity, identify } from '../../src/client/identity.ts';
-import { type ClientJar, openJar } from '../../src/client/jar/jar.ts';
+import { ClientJar } from '../../src/client/jar/jar.ts';
 import type { Seat } from '../../src/client/jar/seat.ts';
+import { Shelf } from '../../src/client/jar/shelf.ts';
 import { Events } from '../../src/events.ts';
 import { setting, stateOf } from './hosts.ts';
 
 /** A jar without clients and servers around it: what results say goes in, what requests would carry comes out. */
 export interface Direct {
   readonly jar: ClientJar;
+  readonly shelf: Shelf;
   readonly events: Events<ClientEvents>;
   /** Every event, in order, as `name key`. */
   readonly log: string[];
@@ -38,24 +40,26 @@ export async function openDirect({
   const log: string[] = [];
   for (const name of ['set', 'deleted', 'evicted', 'refused'] as const)
     events.on(name, ({ key }) => log.push(`${name} ${key}`));
-  const jar = await openJar({ store, principal, events, quotas });
+  const shelf = new Shelf({ store, principal, events, quotas });
+  await shelf.refresh();
   return {
-    jar,
+    jar: new ClientJar(shelf, events),
+    shelf,
     events,
     log,
     at(url) {
-      const seat = jar.seat(identify({ kind: 'http', url: new URL(url) }) as Identity);
+      const seat = shelf.seat(identify({ kind: 'http', url: new URL(url) }) as Identity);
       return {
         seat,
         async set(state, attributes) {
           const { _meta } = setting('legacy', state, attributes);
-          await jar.take(_meta, { seat, session: seat.session, epoch: jar.epoch });
+          await shelf.take(_meta, { seat, session: seat.session, epoch: shelf.epoch });
         },
         sent(method = 'tools/list', params = {}) {
           const request: Request = { jsonrpc: '2.0', id: 1, method, params };
           return stateOf(seat.pick(request, 'legacy', seat.session) ?? {});
         },
-        leave: () => jar.leave(seat),
+        leave: () => shelf.leave(seat),
       };
     },
   };

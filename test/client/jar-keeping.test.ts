@@ -140,7 +140,7 @@ describe('several jars on one store', () => {
     const [one, two] = await Promise.all([openDirect({ store }), openDirect({ store })]);
     await one.at(SHOP).set({ server: { a: 1, old: 1 } });
     const late = two.at(SHOP);
-    await two.jar.open(late.seat);
+    await two.shelf.open(late.seat);
     expect(late.sent().server).toEqual({ a: 1, old: 1 });
     await one.at(SHOP).set({ server: { b: 1, old: null } });
     await late.set({ server: { c: 1 } });
@@ -163,7 +163,7 @@ describe('several jars on one store', () => {
     const [one, two] = await Promise.all([openDirect({ store }), openDirect({ store })]);
     await one.at(SHOP).set({ server: { a: 1 } });
     const other = two.at(SHOP);
-    await two.jar.open(other.seat);
+    await two.shelf.open(other.seat);
     expect(await one.jar.clear()).toBe(1);
     await other.set({ server: { b: 1 } });
     expect(other.sent().server).toEqual({ b: 1 });
@@ -181,7 +181,7 @@ describe('several jars on one store', () => {
     const [a, b] = [one.at(SHOP), two.at(SHOP)];
     await a.set({ server: keys });
     vi.setSystemTime(Date.now() + 1000);
-    await two.jar.open(b.seat);
+    await two.shelf.open(b.seat);
     await b.set({ server: { k0: 'new' } });
     await a.set({ server: { more: 1 } });
     vi.useRealTimers();
@@ -196,7 +196,7 @@ describe('several jars on one store', () => {
     vi.setSystemTime(Date.now() + 60_000);
     shop.sent();
     const used = Date.now();
-    await one.jar.close();
+    await one.shelf.close();
     const [entry] = (await openDirect({ store })).jar.list();
     vi.useRealTimers();
     expect(entry?.usedAt.getTime()).toBe(used);

@@ -5,8 +5,9 @@ import { memoryStore } from 'mcp-valise/store';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Connection } from '../../src/client/connection.ts';
 import type { ClientEvents } from '../../src/client/events.ts';
-import { type ClientJar, openJar } from '../../src/client/jar/jar.ts';
+import { ClientJar } from '../../src/client/jar/jar.ts';
 import { type JarPart, jarPart } from '../../src/client/jar/part.ts';
+import { Shelf } from '../../src/client/jar/shelf.ts';
 import { targetOf } from '../../src/client/target.ts';
 import { Events } from '../../src/events.ts';
 import { type Hosts, openHosts, setting, stateOf } from './hosts.ts';
@@ -36,8 +37,9 @@ interface Opened {
 /** A client whose calls a part before the jar gives to sessions, as data-layer sessions do. */
 async function open(url = SHOP): Promise<Opened> {
   const events = new Events<ClientEvents>();
-  const jar = await openJar({ store, principal: '', events });
-  const part = jarPart(jar, { events });
+  const shelf = new Shelf({ store, principal: '', events });
+  await shelf.refresh();
+  const part = jarPart(shelf, { events });
   let current: string | undefined;
   const chooser = {
     outbound(call: { session: string | undefined }) {
@@ -55,7 +57,7 @@ async function open(url = SHOP): Promise<Opened> {
   const client = new Client({ name: 'test', version: '1.0.0' });
   await client.connect(transport);
   return {
-    jar,
+    jar: new ClientJar(shelf, events),
     part,
     connection,
     client,
@@ -68,7 +70,7 @@ async function open(url = SHOP): Promise<Opened> {
     },
     async close() {
       await client.close();
-      await jar.close();
+      await shelf.close();
     },
   };
 }

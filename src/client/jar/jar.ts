@@ -1,49 +1,17 @@
 import type { Listener } from '../../events.ts';
-import type { Store } from '../../store/types.ts';
-import { readState } from '../../wire/index.ts';
 import type { ClientEventSource, ClientEvents } from '../events.ts';
-import { type Identity, type NoIdentity, siteOf } from '../identity.ts';
-import { type Absorber, absorb, type Origin } from './absorb.ts';
-import { Bag } from './bag.ts';
 import { matcher } from './filter.ts';
-import { Keeper } from './keeper.ts';
-import { readQuotas } from './quotas.ts';
-import { Seat } from './seat.ts';
-import type { StoredBag } from './stored.ts';
-import { Tally } from './tally.ts';
-import type { Jar, JarEntry, JarEvents, JarExport, JarFilter, JarQuotas } from './types.ts';
+import type { Shelf } from './shelf.ts';
+import type { Jar, JarEntry, JarEvents, JarExport, JarFilter } from './types.ts';
 
-/** What a jar is opened with. */
-export interface JarOptions {
-  readonly store: Store;
-  readonly principal: string;
-  readonly events: ClientEventSource;
-  readonly quotas?: JarQuotas | undefined;
-}
-
-/** Opens the jar of one principal with everything that the store holds for it. */
-export async function openJar(options: JarOptions): Promise<ClientJar> {
-  const jar = new ClientJar(options);
-  await jar.refresh();
-  return jar;
-}
-
-/** The jar of one principal. All bags are in memory: what goes with a request never waits for the store. */
+/** The jar as people see it: what is on the shelf, and how to be rid of it. */
 export class ClientJar implements Jar {
-  readonly #bags = new Map<string, Bag>();
-  readonly #seats = new Set<Seat>();
-  readonly #keeper: Keeper;
-  readonly #absorber: Absorber;
-  #epoch = 0;
+  readonly #shelf: Shelf;
+  readonly #events: ClientEventSource;
 
-  constructor({ store, principal, events, quotas }: JarOptions) {
-    this.#keeper = new Keeper(store, principal, events);
-    this.#absorber = { events, quotas: readQuotas(quotas), tally: new Tally() };
-  }
-
-  /** Rises when something is cleared: answers to requests of an earlier epoch do not bring it back. */
-  get epoch(): number {
-    return this.#epoch;
+  constructor(shelf: Shelf, events: ClientEventSource) {
+    this.#shelf = shelf;
+    this.#events = events;
   }
 
   list({
@@ -52,8 +20,8 @@ export class ClientJar implements Jar {
   }: JarFilter & { readonly values?: boolean | undefined } = {}): JarEntry[] {
     const matches = matcher(filter);
     const entries: JarEntry[] = [];
-    for (const bag of this.#all()) {
-      this.#tidy(bag, Date.now());
+    for (const bag of this.#shelf.all()) {
+      this.#shelf.expire(bag, Date.now());
       const scope = bag.isServerScope ? 'server' : 'session';
       for (const [key, item] of bag.items) {
         if (!matches(scope, key, item)) continue;
@@ -83,214 +51,40 @@ export class ClientJar implements Jar {
   }
 
   async clear(filter: JarFilter = {}): Promise<number> {
-    this.#epoch++;
+    const epoch = this.#shelf.turn();
     // At once for everything that this process knows, and again for what others may have added.
-    const here = this.#clearKnown(filter);
-    await this.refresh();
-    const others = this.#clearKnown(filter);
-    const changed = [...this.#bags.values()].filter((bag) => bag.changes.size > 0);
-    await Promise.all(changed.map((bag) => this.#keeper.save(bag)));
+    const here = this.#clearKnown(filter, epoch);
+    await this.#shelf.refresh();
+    const others = this.#clearKnown(filter, epoch);
+    await this.#shelf.save();
     return here + others;
   }
 
-  async refresh(): Promise<void> {
-    const fresh = new Set<Bag>();
-    const changed = new Set<Bag>();
-    await this.#keeper.load((stored, version) => {
-      const bag = this.#restore(stored, version);
-      (bag.version === version ? fresh : changed).add(bag);
-    });
-    // What is no longer there, somebody else has cleared.
-    for (const bag of this.#bags.values()) {
-      if (bag.version !== undefined && !fresh.has(bag)) changed.add(bag);
-    }
-    await Promise.all(Array.from(changed, (bag) => this.#keeper.refresh(bag)));
+  refresh(): Promise<void> {
+    return this.#shelf.refresh();
   }
 
   on<Name extends keyof JarEvents>(name: Name, listener: Listener<JarEvents[Name]>): () => void {
-    return this.#absorber.events.on(name, listener as Listener<ClientEvents[Name]>);
+    return this.#events.on(name, listener as Listener<ClientEvents[Name]>);
   }
 
-  /** A connection to a server: reads what others have changed, and looks into the right bags from now on. */
-  async open(seat: Seat): Promise<void> {
-    await Promise.all(seat.bags.map((bag) => this.#keeper.refresh(bag)));
-  }
-
-  seat(identity: Identity): Seat {
-    const { name, site, passing, scopes, local } = identity;
-    const names = [name, ...(local ? [] : scopes.map((scope) => `.${scope}`))];
-    const bags = names.map((server) => this.#bag({ server, site, kept: !passing }));
-    for (const bag of bags) bag.seats++;
-    const seat = new Seat(identity, bags, this.#newSession(identity), (bag, now) => this.#tidy(bag, now));
-    this.#seats.add(seat);
-    return seat;
-  }
-
-  /** Takes in what a result sets; a promise where its bags must be stored before the result is handed on. */
-  take(meta: unknown, origin: Origin): Promise<void> | undefined {
-    const changed = absorb(meta, origin, this.#absorber);
-    if (!changed) return undefined;
-    const kept = [...changed].filter((bag) => bag.kept);
-    return kept.length > 0 ? this.#keeper.saveBehind(kept) : undefined;
-  }
-
-  /** Says that state was not taken because it may not be kept for the server. */
-  refuse(meta: unknown, { name, refused }: NoIdentity): void {
-    const { events } = this.#absorber;
-    if (!events.has('refused')) return;
-    const { session, server } = readState(meta);
-    for (const [scope, update] of [
-      ['session', session],
-      ['server', server],
-    ] as const) {
-      for (const key in update)
-        events.emit('refused', { server: name, scope, key, reason: 'server', detail: refused });
-    }
-  }
-
-  /** A session has begun with the server: what belonged to the one before is gone. */
-  beginSession(seat: Seat): void {
-    const before = seat.session;
-    seat.session = this.#newSession(seat.identity);
-    this.#end(before);
-    if (before.kept) void this.#keeper.saveBehind([before]);
-  }
-
-  /**
-   * Has session-scope state of a connection follow a session that outlives the connection: it is stored under `key`, and
-   * found again there. Without a key the state is the connection's own again.
-   */
-  async bindSession(seat: Seat, key: string | undefined): Promise<void> {
-    if (key === seat.session.session) return;
-    const before = seat.session;
-    const bag = key === undefined ? this.#newSession(seat.identity) : this.keptSession(seat, key);
-    if (bag.kept) await this.#keeper.refresh(bag);
-    // What the session's first answers have set is already the session's.
-    if (!before.kept) for (const [name, item] of before.items) bag.set(name, item);
-    seat.session = bag;
-    if (bag.kept && bag.changes.size > 0) await this.#keeper.save(bag);
-  }
-
-  /** The bag of a session that is kept. Where it has never been read, {@link load} it before it is used. */
-  keptSession({ identity }: Seat, key: string): Bag {
-    return this.#bag({ server: identity.name, site: identity.site, session: key, kept: !identity.passing });
-  }
-
-  /** Reads a bag that this process has not seen before. */
-  load(bag: Bag): Promise<void> | undefined {
-    return bag.kept && bag.syncedAt === 0 ? this.#keeper.refresh(bag) : undefined;
-  }
-
-  /** A session is over: its state is gone, here and in the store. Without a key, the connection's own. */
-  async endSession(seat: Seat, key?: string): Promise<void> {
-    const bag = key === undefined ? seat.session : this.keptSession(seat, key);
-    if (bag === seat.session) seat.session = this.#newSession(seat.identity);
-    await this.load(bag);
-    this.#end(bag);
-    await this.#keeper.save(bag);
-  }
-
-  /** A connection has closed: a session that is not kept ended with it. */
-  leave(seat: Seat): void {
-    if (!this.#seats.delete(seat)) return;
-    if (!seat.session.kept) this.#end(seat.session);
-    for (const bag of seat.bags) {
-      bag.seats--;
-      if (bag.seats === 0 && (!bag.kept || (bag.items.size === 0 && bag.changes.size === 0)))
-        this.#forget(bag);
-    }
-  }
-
-  /** Stores what is left. */
-  async close(): Promise<void> {
-    for (const seat of [...this.#seats]) this.leave(seat);
-    await this.#keeper.settle(this.#bags.values());
-  }
-
-  #all(): Iterable<Bag> {
-    const own = [...this.#seats].map((seat) => seat.session).filter((bag) => !bag.kept);
-    return [...this.#bags.values(), ...own];
-  }
-
-  #clearKnown(filter: JarFilter): number {
+  #clearKnown(filter: JarFilter, epoch: number): number {
     const matches = matcher(filter);
     let count = 0;
-    for (const bag of this.#all()) {
+    for (const bag of this.#shelf.all()) {
       const scope = bag.isServerScope ? 'server' : 'session';
       if (filter.scope !== undefined && filter.scope !== scope) continue;
       if (matches.covers(bag.server)) {
-        if (filter.key === undefined) bag.clearedEpoch = this.#epoch;
-        else bag.clearedKeys.set(filter.key, this.#epoch);
+        if (filter.key === undefined) bag.clearedEpoch = epoch;
+        else bag.clearedKeys.set(filter.key, epoch);
       }
       for (const [key, item] of bag.items) {
         if (!matches(scope, key, item)) continue;
         bag.remove(key);
         count++;
-        this.#absorber.events.emit('deleted', { server: item.from, scope, key, by: 'clear' });
+        this.#events.emit('deleted', { server: item.from, scope, key, by: 'clear' });
       }
     }
     return count;
   }
-
-  #restore({ server, session, usedAt, items }: StoredBag, version: string): Bag {
-    const site = siteOf(server.replace(/^\./, ''));
-    const bag = this.#bag({ server, site, session, kept: true });
-    if (bag.syncedAt === 0) {
-      bag.rebase(items, version, usedAt);
-      bag.syncedAt = Date.now();
-    }
-    return bag;
-  }
-
-  #bag(facts: {
-    readonly server: string;
-    readonly site: string;
-    readonly session?: string | undefined;
-    readonly kept: boolean;
-  }): Bag {
-    const id = idOf(facts);
-    let bag = this.#bags.get(id);
-    if (!bag) {
-      const tally = facts.session === undefined && facts.kept ? this.#absorber.tally : undefined;
-      bag = new Bag({ ...facts, tally });
-      this.#bags.set(id, bag);
-    }
-    return bag;
-  }
-
-  #newSession({ name, site }: Identity): Bag {
-    return new Bag({ server: name, site, isSession: true, kept: false });
-  }
-
-  #end(bag: Bag): void {
-    bag.over = true;
-    if (bag.kept) this.#bags.delete(idOf(bag));
-    for (const [key, { from }] of bag.items) {
-      bag.remove(key);
-      this.#absorber.events.emit('deleted', { server: from, scope: 'session', key, by: 'session-end' });
-    }
-  }
-
-  #forget(bag: Bag): void {
-    for (const name of bag.items.keys()) bag.remove(name);
-    this.#bags.delete(idOf(bag));
-  }
-
-  #tidy(bag: Bag, now: number): void {
-    this.#keeper.refreshIfStale(bag, now);
-    if (now < bag.endsAt) return;
-    const scope = bag.isServerScope ? 'server' : 'session';
-    for (const { name, from } of bag.expire(now))
-      this.#absorber.events.emit('deleted', { server: from, scope, key: name, by: 'expiry' });
-  }
-}
-
-function idOf({
-  server,
-  session,
-}: {
-  readonly server: string;
-  readonly session?: string | undefined;
-}): string {
-  return session === undefined ? server : `${server}\n${session}`;
 }

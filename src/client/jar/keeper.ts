@@ -52,10 +52,14 @@ export class Keeper {
     return this.#enqueue(bag, () => this.#read(bag));
   }
 
-  /** As {@link refresh}, on the side, where the last time is a while ago. */
+  /** As {@link refresh}; a store that fails is told, and what is known goes on being good. */
+  refreshOrWarn(bag: Bag): Promise<void> {
+    return this.refresh(bag).catch((error: unknown) => this.#warn('read', bag, error));
+  }
+
+  /** As {@link refreshOrWarn}, on the side, where the last time is a while ago. */
   refreshIfStale(bag: Bag, now: number): void {
-    if (!bag.kept || now - bag.syncedAt < STALE_MS) return;
-    this.refresh(bag).catch((error: unknown) => this.#warn(bag, error));
+    if (bag.kept && now - bag.syncedAt >= STALE_MS) void this.refreshOrWarn(bag);
   }
 
   /** Stores what has changed. Calls that come while one is waiting share it. */
@@ -80,7 +84,9 @@ export class Keeper {
     const late = new Promise<void>((resolve) => {
       timer = setTimeout(resolve, PATIENCE_MS);
     });
-    const saved = Array.from(bags, (bag) => this.save(bag).catch((error: unknown) => this.#warn(bag, error)));
+    const saved = Array.from(bags, (bag) =>
+      this.save(bag).catch((error: unknown) => this.#warn('stored', bag, error)),
+    );
     await Promise.race([Promise.all(saved), late]);
     clearTimeout(timer);
   }
@@ -171,10 +177,11 @@ export class Keeper {
     return `${this.#prefix}${digest(server)}${session === undefined ? '' : `/${digest(session)}`}`;
   }
 
-  #warn(bag: Bag, error: unknown): void {
+  #warn(what: 'read' | 'stored', bag: Bag, error: unknown): void {
+    const reason = error instanceof Error ? error.message : String(error);
     this.#events.emit('warning', {
-      what: `The state of ${bag.server} could not be stored: ${error instanceof Error ? error.message : String(error)}`,
-      next: 'It is kept in memory and stored with the next change, or by close().',
+      what: `The state of ${bag.server} could not be ${what}: ${reason}`,
+      next: 'Check the store. What is known is kept in memory, and stored with the next change or by close().',
     });
   }
 }

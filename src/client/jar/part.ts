@@ -5,8 +5,8 @@ import type { ClientEventSource } from '../events.ts';
 import { type Identity, type IdentityOptions, identify, isIdentity, type NoIdentity } from '../identity.ts';
 import type { ClientPart } from '../part.ts';
 import type { Bag } from './bag.ts';
-import type { ClientJar } from './jar.ts';
 import type { Seat } from './seat.ts';
+import type { Shelf } from './shelf.ts';
 
 /** The jar on the way of messages. */
 export interface JarPart extends ClientPart {
@@ -25,7 +25,7 @@ export interface JarPart extends ClientPart {
  * then the others have said what session a request belongs to, and it sees each result before anybody keeps it back.
  */
 export function jarPart(
-  jar: ClientJar,
+  shelf: Shelf,
   { events, ...options }: IdentityOptions & { readonly events: ClientEventSource },
 ): JarPart {
   const seats = new WeakMap<Connection, Seat | NoIdentity>();
@@ -35,7 +35,7 @@ export function jarPart(
     let seat = seats.get(connection);
     if (!seat) {
       const identity = identify(connection.target, options);
-      seat = isIdentity(identity) ? jar.seat(identity) : identity;
+      seat = isIdentity(identity) ? shelf.seat(identity) : identity;
       seats.set(connection, seat);
     }
     return seat;
@@ -56,7 +56,7 @@ export function jarPart(
         ? seat.pickServer(call.request, call.era)
         : seat.pick(call.request, call.era, session);
     call.addMeta(seat.identity.passing ? copy(fragment) : fragment);
-    const { epoch } = jar;
+    const { epoch } = shelf;
     call.whenAnswered((response) => take(call, seat, session, epoch, response));
   };
 
@@ -70,12 +70,12 @@ export function jarPart(
     if (!('result' in response)) return response;
     const begins = call.method === 'initialize';
     if (begins) {
-      jar.beginSession(seat);
+      shelf.beginSession(seat);
       seat.transportSession = call.connection.link.transport.sessionId;
     }
     const meta = response.result._meta;
     if (meta === undefined) return response;
-    const stored = jar.take(meta, { seat, session: begins ? seat.session : session, epoch });
+    const stored = shelf.take(meta, { seat, session: begins ? seat.session : session, epoch });
     return stored ? stored.then(() => response) : response;
   };
 
@@ -89,47 +89,47 @@ export function jarPart(
       const seat = seatOf(connection);
       if ('refused' in seat) return;
       warn(seat.identity);
-      await jar.open(seat);
+      await shelf.open(seat);
     },
 
     outbound(call) {
       const seat = seatOf(call.connection);
       if ('refused' in seat) {
         call.whenAnswered((response) => {
-          if ('result' in response) jar.refuse(response.result._meta, seat);
+          if ('result' in response) shelf.refuse(response.result._meta, seat);
           return response;
         });
         return undefined;
       }
-      follow(jar, seat, call);
-      const session = call.session === undefined ? seat.session : jar.keptSession(seat, call.session);
-      const loading = jar.load(session);
+      follow(shelf, seat, call);
+      const session = call.session === undefined ? seat.session : shelf.keptSession(seat, call.session);
+      const loading = shelf.load(session);
       if (loading) return loading.then(() => send(call, seat, session));
       return send(call, seat, session);
     },
 
     closed(connection) {
       const seat = seats.get(connection);
-      if (seat && !('refused' in seat)) jar.leave(seat);
+      if (seat && !('refused' in seat)) shelf.leave(seat);
     },
 
     async bindSession(connection, key) {
       const seat = seatOf(connection);
-      if (!('refused' in seat)) await jar.bindSession(seat, key);
+      if (!('refused' in seat)) await shelf.bindSession(seat, key);
     },
 
     async endSession(connection, key) {
       const seat = seatOf(connection);
-      if (!('refused' in seat)) await jar.endSession(seat, key);
+      if (!('refused' in seat)) await shelf.endSession(seat, key);
     },
   };
 }
 
 /** The transport's session ends also without a word: the id is gone, or is another one. */
-function follow(jar: ClientJar, seat: Seat, call: Call): void {
+function follow(shelf: Shelf, seat: Seat, call: Call): void {
   const { sessionId } = call.connection.link.transport;
   if (sessionId === seat.transportSession || call.method === 'initialize') return;
-  if (seat.transportSession !== undefined) jar.beginSession(seat);
+  if (seat.transportSession !== undefined) shelf.beginSession(seat);
   seat.transportSession = sessionId;
 }
 

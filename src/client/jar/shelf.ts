@@ -1,0 +1,232 @@
+import type { Store } from '../../store/types.ts';
+import { readState } from '../../wire/index.ts';
+import type { ClientEventSource } from '../events.ts';
+import { type Identity, type NoIdentity, siteOf } from '../identity.ts';
+import { type Absorber, absorb, type Origin } from './absorb.ts';
+import { Bag } from './bag.ts';
+import { Keeper } from './keeper.ts';
+import { readQuotas } from './quotas.ts';
+import { Seat } from './seat.ts';
+import type { StoredBag } from './stored.ts';
+import { Tally } from './tally.ts';
+import type { JarQuotas } from './types.ts';
+
+/** What a shelf is opened with. */
+export interface ShelfOptions {
+  readonly store: Store;
+  readonly principal: string;
+  readonly events: ClientEventSource;
+  readonly quotas?: JarQuotas | undefined;
+}
+
+/** The bags of one principal. All are in memory: what goes with a request never waits for the store. */
+export class Shelf {
+  readonly #bags = new Map<string, Bag>();
+  readonly #seats = new Set<Seat>();
+  readonly #keeper: Keeper;
+  readonly #absorber: Absorber;
+  #epoch = 0;
+
+  constructor({ store, principal, events, quotas }: ShelfOptions) {
+    this.#keeper = new Keeper(store, principal, events);
+    this.#absorber = { events, quotas: readQuotas(quotas), tally: new Tally() };
+  }
+
+  /** Rises when something is cleared: answers to requests of an earlier epoch do not bring it back. */
+  get epoch(): number {
+    return this.#epoch;
+  }
+
+  /** Begins a new epoch. */
+  turn(): number {
+    return ++this.#epoch;
+  }
+
+  /** Every bag, also those of sessions that are not kept. */
+  all(): Bag[] {
+    const own = [...this.#seats].map((seat) => seat.session).filter((bag) => !bag.kept);
+    return [...this.#bags.values(), ...own];
+  }
+
+  /** Rids a bag of what is over. */
+  expire(bag: Bag, now: number): void {
+    if (now < bag.endsAt) return;
+    const scope = bag.isServerScope ? 'server' : 'session';
+    for (const { name, from } of bag.expire(now))
+      this.#absorber.events.emit('deleted', { server: from, scope, key: name, by: 'expiry' });
+  }
+
+  /** Stores all that has changed. */
+  async save(): Promise<void> {
+    const changed = [...this.#bags.values()].filter((bag) => bag.changes.size > 0);
+    await Promise.all(changed.map((bag) => this.#keeper.save(bag)));
+  }
+
+  /** Reads what other processes have changed. */
+  async refresh(): Promise<void> {
+    const fresh = new Set<Bag>();
+    const changed = new Set<Bag>();
+    await this.#keeper.load((stored, version) => {
+      const bag = this.#restore(stored, version);
+      (bag.version === version ? fresh : changed).add(bag);
+    });
+    // What is no longer there, somebody else has cleared.
+    for (const bag of this.#bags.values()) {
+      if (bag.version !== undefined && !fresh.has(bag)) changed.add(bag);
+    }
+    await Promise.all(Array.from(changed, (bag) => this.#keeper.refresh(bag)));
+  }
+
+  /** A connection to a server: reads what others have changed, and looks into the right bags from now on. */
+  async open(seat: Seat): Promise<void> {
+    await Promise.all(seat.bags.map((bag) => this.#keeper.refreshOrWarn(bag)));
+  }
+
+  seat(identity: Identity): Seat {
+    const { name, site, passing, scopes, local } = identity;
+    const names = [name, ...(local ? [] : scopes.map((scope) => `.${scope}`))];
+    const bags = names.map((server) => this.#bag({ server, site, kept: !passing }));
+    for (const bag of bags) bag.seats++;
+    const seat = new Seat(identity, bags, this.#newSession(identity), (bag, now) => {
+      this.#keeper.refreshIfStale(bag, now);
+      this.expire(bag, now);
+    });
+    this.#seats.add(seat);
+    return seat;
+  }
+
+  /** Takes in what a result sets; a promise where its bags must be stored before the result is handed on. */
+  take(meta: unknown, origin: Origin): Promise<void> | undefined {
+    const changed = absorb(meta, origin, this.#absorber);
+    if (!changed) return undefined;
+    const kept = [...changed].filter((bag) => bag.kept);
+    return kept.length > 0 ? this.#keeper.saveBehind(kept) : undefined;
+  }
+
+  /** Says that state was not taken because it may not be kept for the server. */
+  refuse(meta: unknown, { name, refused }: NoIdentity): void {
+    const { events } = this.#absorber;
+    if (!events.has('refused')) return;
+    const { session, server } = readState(meta);
+    for (const [scope, update] of [
+      ['session', session],
+      ['server', server],
+    ] as const) {
+      for (const key in update)
+        events.emit('refused', { server: name, scope, key, reason: 'server', detail: refused });
+    }
+  }
+
+  /** A session has begun with the server: what belonged to the one before is gone. */
+  beginSession(seat: Seat): void {
+    const before = seat.session;
+    seat.session = this.#newSession(seat.identity);
+    this.#end(before);
+    if (before.kept) void this.#keeper.saveBehind([before]);
+  }
+
+  /**
+   * Has session-scope state of a connection follow a session that outlives the connection: it is stored under `key`, and
+   * found again there. Without a key the state is the connection's own again.
+   */
+  async bindSession(seat: Seat, key: string | undefined): Promise<void> {
+    if (key === seat.session.session) return;
+    const before = seat.session;
+    const bag = key === undefined ? this.#newSession(seat.identity) : this.keptSession(seat, key);
+    await this.#keeper.refreshOrWarn(bag);
+    // What the session's first answers have set is already the session's.
+    if (!before.kept) for (const [name, item] of before.items) bag.set(name, item);
+    seat.session = bag;
+    if (bag.kept && bag.changes.size > 0) await this.#keeper.save(bag);
+  }
+
+  /** The bag of a session that is kept. Where it has never been read, {@link load} it before it is used. */
+  keptSession({ identity }: Seat, key: string): Bag {
+    return this.#bag({ server: identity.name, site: identity.site, session: key, kept: !identity.passing });
+  }
+
+  /** Reads a bag that this process has not seen before. */
+  load(bag: Bag): Promise<void> | undefined {
+    return bag.kept && bag.syncedAt === 0 ? this.#keeper.refreshOrWarn(bag) : undefined;
+  }
+
+  /** A session is over: its state is gone, here and in the store. Without a key, the connection's own. */
+  async endSession(seat: Seat, key?: string): Promise<void> {
+    const bag = key === undefined ? seat.session : this.keptSession(seat, key);
+    if (bag === seat.session) seat.session = this.#newSession(seat.identity);
+    await this.load(bag);
+    this.#end(bag);
+    await this.#keeper.save(bag);
+  }
+
+  /** A connection has closed: a session that is not kept ended with it. */
+  leave(seat: Seat): void {
+    if (!this.#seats.delete(seat)) return;
+    if (!seat.session.kept) this.#end(seat.session);
+    for (const bag of seat.bags) {
+      bag.seats--;
+      if (bag.seats === 0 && (!bag.kept || (bag.items.size === 0 && bag.changes.size === 0)))
+        this.#forget(bag);
+    }
+  }
+
+  /** Stores what is left. */
+  async close(): Promise<void> {
+    for (const seat of [...this.#seats]) this.leave(seat);
+    await this.#keeper.settle(this.#bags.values());
+  }
+
+  #restore({ server, session, usedAt, items }: StoredBag, version: string): Bag {
+    const site = siteOf(server.replace(/^\./, ''));
+    const bag = this.#bag({ server, site, session, kept: true });
+    if (bag.syncedAt === 0) {
+      bag.rebase(items, version, usedAt);
+      bag.syncedAt = Date.now();
+    }
+    return bag;
+  }
+
+  #bag(facts: {
+    readonly server: string;
+    readonly site: string;
+    readonly session?: string | undefined;
+    readonly kept: boolean;
+  }): Bag {
+    const id = idOf(facts);
+    let bag = this.#bags.get(id);
+    if (!bag) {
+      const tally = facts.session === undefined && facts.kept ? this.#absorber.tally : undefined;
+      bag = new Bag({ ...facts, tally });
+      this.#bags.set(id, bag);
+    }
+    return bag;
+  }
+
+  #newSession({ name, site }: Identity): Bag {
+    return new Bag({ server: name, site, isSession: true, kept: false });
+  }
+
+  #end(bag: Bag): void {
+    bag.over = true;
+    if (bag.kept) this.#bags.delete(idOf(bag));
+    for (const [key, { from }] of bag.items) {
+      bag.remove(key);
+      this.#absorber.events.emit('deleted', { server: from, scope: 'session', key, by: 'session-end' });
+    }
+  }
+
+  #forget(bag: Bag): void {
+    for (const name of bag.items.keys()) bag.remove(name);
+    this.#bags.delete(idOf(bag));
+  }
+}
+
+function idOf({
+  server,
+  session,
+}: {
+  readonly server: string;
+  readonly session?: string | undefined;
+}): string {
+  return session === undefined ? server : `${server}\n${session}`;
+}
