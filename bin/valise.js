@@ -7,7 +7,9 @@ const built = new URL('../dist/cli/main.js', import.meta.url);
 if (!existsSync(built)) {
   const prepare = new URL('../scripts/prepare.mjs', import.meta.url);
   if (!existsSync(prepare)) {
-    process.stderr.write('valise: dist/cli/main.js is missing from this installation. Install mcp-valise again.\n');
+    process.stderr.write(
+      'valise: dist/cli/main.js is missing from this installation. Install mcp-valise again.\n',
+    );
     process.exit(1);
   }
   process.stderr.write('valise: dist is not built yet; building it once.\n');

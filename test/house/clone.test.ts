@@ -1,4 +1,4 @@
-import { execFileSync, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -28,13 +28,16 @@ function proxies(): NodeJS.ProcessEnv {
 
 beforeAll(() => {
   mkdirSync(home, { recursive: true });
-  // What git has, as it is now: a file that nobody added would be missing in a clone too.
-  const files = execFileSync('git', ['ls-files', '-z'], { cwd: root, encoding: 'utf8' }).split('\0');
-  for (const file of files) {
-    if (file !== '' && existsSync(join(root, file))) cpSync(join(root, file), join(clone, file));
-  }
+  if (spawnSync('git', ['clone', '--quiet', root, clone]).status !== 0) copySources();
   if (!isLong) symlinkSync(join(root, 'node_modules'), join(clone, 'node_modules'));
 });
+
+/** Where there is no repository, as in an archive of the sources: everything but what is made from them. */
+function copySources(): void {
+  const made = /(^|\/)(node_modules|dist|\.dist-[^/]*|\.cache)$/;
+  cpSync(root, clone, { recursive: true, filter: (path) => !made.test(path) });
+}
+
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 describe('on a fresh clone', () => {
