@@ -10,6 +10,7 @@
 //   bench.close();
 //
 // A peer may ask for `clock: 'wall'`, where what it costs is mostly waiting (other threads, other processes).
+// Where other processes do part of the work, `{ run, others }` gives their CPU time so far in microseconds.
 // A function may be synchronous or return a promise; promises run `inFlight` at a time. `ratio` is the peer's
 // cost over ours: 5 means ours is five times as fast, 0.8 means ours costs a quarter more. A `goal` is the ratio to reach.
 
@@ -36,12 +37,14 @@ async function repeat(run, count, inFlight, asynchronous) {
 
 /** Microseconds per call over `count` calls, by both clocks. */
 async function slot(subject, count, inFlight) {
+  const others = subject.others?.() ?? 0;
   const cpu = process.cpuUsage();
   const wall = process.hrtime.bigint();
   await repeat(subject.run, count, inFlight, subject.asynchronous);
   const wallUs = Number(process.hrtime.bigint() - wall) / 1000;
   const { user, system } = process.cpuUsage(cpu);
-  return { cpu: (user + system) / count, wall: wallUs / count };
+  const elsewhere = (subject.others?.() ?? 0) - others;
+  return { cpu: (user + system + elsewhere) / count, wall: wallUs / count };
 }
 
 /** Runs until the compiler has settled, and finds how many calls fill one slot. */
@@ -121,10 +124,9 @@ export function openBench(bench, defaults = {}) {
       };
       const rounds = Number(flag('--rounds') ?? settings.rounds);
       if (only !== undefined && !name.includes(only)) return [];
-      const subjects = [{ name: 'ours', run: ours }];
-      for (const [peer, given] of Object.entries(peers)) {
-        subjects.push({ name: peer, ...(typeof given === 'function' ? { run: given } : given) });
-      }
+      const subjectOf = (given) => (typeof given === 'function' ? { run: given } : given);
+      const subjects = [{ name: 'ours', ...subjectOf(ours) }];
+      for (const [peer, given] of Object.entries(peers)) subjects.push({ name: peer, ...subjectOf(given) });
       // Once, not before every slot: after a forced collection the young heap is small again, and all run at half their speed.
       globalThis.gc?.();
       for (const subject of subjects) {

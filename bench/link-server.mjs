@@ -1,0 +1,56 @@
+// One echo server of either major, with or without Valise, over stdio or HTTP; the other end of bench/link.mjs.
+import { createServer } from 'node:http';
+import { z } from 'zod';
+import { generateKey } from '../dist/seal/index.js';
+import { createValise } from '../dist/server/index.js';
+
+export const info = { name: 'echo', version: '1.0.0' };
+
+const { McpServer: V1 } = await import('@modelcontextprotocol/sdk/server/mcp.js');
+const { createMcpHandler, McpServer: V2 } = await import('@modelcontextprotocol/server');
+const valise = createValise({ name: 'echo', keys: generateKey() });
+
+/** A new echo server. */
+export function echoServer(major, withValise) {
+  const server = new (major === 'v1' ? V1 : V2)(info);
+  const inputSchema = z.object({ text: z.string() });
+  server.registerTool('echo', { inputSchema }, async ({ text }) => ({ content: [{ type: 'text', text }] }));
+  return withValise ? valise.install(server) : server;
+}
+
+/** Serves it over HTTP without sessions; v1 as JSON, v2 as `createMcpHandler` does. */
+export async function echoHttp(major, withValise) {
+  const handle = major === 'v1' ? await httpV1(withValise) : await httpV2(withValise);
+  const server = createServer(handle).listen(0, '127.0.0.1');
+  await new Promise((resolve) => server.once('listening', resolve));
+  return {
+    url: new URL(`http://127.0.0.1:${server.address().port}/mcp`),
+    close: () => server.closeAllConnections() ?? server.close(),
+  };
+}
+
+async function httpV1(withValise) {
+  const { StreamableHTTPServerTransport } = await import(
+    '@modelcontextprotocol/sdk/server/streamableHttp.js'
+  );
+  return async (request, response) => {
+    if (request.method !== 'POST') return response.writeHead(405).end();
+    const transport = new StreamableHTTPServerTransport({ enableJsonResponse: true });
+    await echoServer('v1', withValise).connect(transport);
+    await transport.handleRequest(request, response);
+  };
+}
+
+async function httpV2(withValise) {
+  const { toNodeHandler } = await import('@modelcontextprotocol/node');
+  return toNodeHandler(createMcpHandler(() => echoServer('v2', withValise)));
+}
+
+if (process.argv[2] === '--stdio') {
+  const [, , , major, valiseToo] = process.argv;
+  const { StdioServerTransport } =
+    major === 'v1'
+      ? await import('@modelcontextprotocol/sdk/server/stdio.js')
+      : await import('@modelcontextprotocol/server/stdio');
+  await echoServer(major, valiseToo === 'valise').connect(new StdioServerTransport());
+}

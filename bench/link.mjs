@@ -1,0 +1,84 @@
+// What Valise costs on each tools/call, beside the same SDK without it: in memory, over stdio and over HTTP, both ends
+// counted. And what the byte edges cost for messages that hold nothing of ours.
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import {
+  Client as ClientV2,
+  StreamableHTTPClientTransport as HttpV2,
+  InMemoryTransport as MemoryV2,
+} from '@modelcontextprotocol/client';
+import { StdioClientTransport as StdioV2 } from '@modelcontextprotocol/client/stdio';
+import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
+import { StdioClientTransport as StdioV1 } from '@modelcontextprotocol/sdk/client/stdio.js';
+import { StreamableHTTPClientTransport as HttpV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { InMemoryTransport as MemoryV1 } from '@modelcontextprotocol/sdk/inMemory.js';
+import { openValise } from '../dist/client/index.js';
+import { echoHttp, echoServer, info } from './link-server.mjs';
+import { openBench } from './measure.mjs';
+
+const majors = {
+  v1: { Client: ClientV1, Memory: MemoryV1, Stdio: StdioV1, Http: HttpV1 },
+  v2: { Client: ClientV2, Memory: MemoryV2, Stdio: StdioV2, Http: HttpV2 },
+};
+const valise = await openValise({ store: 'memory:', allowLocal: true });
+const call = {
+  name: 'echo',
+  arguments: { text: 'What travels with the call is small, and what it says is plain.' },
+};
+const closing = [];
+
+async function connected(major, transport, withValise, options) {
+  const client = new majors[major].Client({ name: 'bench', version: '1.0.0' }, options);
+  if (withValise) await valise.connect(client, transport);
+  else await client.connect(transport);
+  closing.push(() => client.close());
+  return () => client.callTool(call);
+}
+
+const ways = {
+  async memory(major, withValise) {
+    const [near, far] = majors[major].Memory.createLinkedPair();
+    await echoServer(major, withValise).connect(far);
+    return { run: await connected(major, near, withValise) };
+  },
+  async stdio(major, withValise) {
+    const args = [
+      fileURLToPath(new URL('link-server.mjs', import.meta.url)),
+      '--stdio',
+      major,
+      withValise ? 'valise' : '',
+    ];
+    const transport = new majors[major].Stdio({ command: process.execPath, args });
+    const run = await connected(major, transport, withValise);
+    return { run, others: () => cpuOf(transport.pid) };
+  },
+  async http(major, withValise, options) {
+    const { url, close } = await echoHttp(major, withValise);
+    closing.push(close);
+    return { run: await connected(major, new majors[major].Http(url), withValise, options) };
+  },
+};
+
+/** CPU time of another process in microseconds, as Linux counts it: in ticks of 10 ms. */
+function cpuOf(pid) {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1].split(' ');
+  return (Number(fields[11]) + Number(fields[12])) * 10_000;
+}
+
+const bench = openBench('link', { slotMs: 200, warmUpMs: 1000, rounds: 15, inFlight: 8 });
+const compare = async (name, way, goal, ...rest) => {
+  const ours = await way(rest[0], true, rest[1]);
+  const stock = await way(rest[0], false, rest[1]);
+  await bench.compare(name, { ours, peers: { 'the SDK alone': { ...stock, goal } } });
+};
+for (const major of ['v1', 'v2']) {
+  await compare(`in memory, ${major}`, ways.memory, 1 / 1.15, major);
+  await compare(`stdio, ${major}`, ways.stdio, undefined, major);
+  await compare(`HTTP, ${major}`, ways.http, 1 / 1.05, major);
+}
+await compare('HTTP, v2, 2026-07-28', ways.http, 1 / 1.05, 'v2', {
+  versionNegotiation: { mode: { pin: '2026-07-28' } },
+});
+for (const close of closing) await close();
+await valise.close();
+bench.close();
