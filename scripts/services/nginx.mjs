@@ -24,7 +24,7 @@ export async function startNginx({ upstreams }) {
       args: ['-p', dir, '-c', file, '-e', join(dir, 'error.log')],
       user,
       halt: 'SIGQUIT',
-      ready: () => answers(port, 'GET /.balancer HTTP/1.0\r\n\r\n', ' 204 '),
+      ready: () => answers(port, 'GET /.balancer HTTP/1.0\r\n\r\n', / 204 /),
     });
   });
 }

@@ -21,8 +21,14 @@ export async function startRedis({ cluster = false, args = [] } = {}) {
       '',
       '--appendonly',
       'no',
+      // Replicas need not wait for others to join them.
+      '--repl-diskless-sync-delay',
+      '0',
     ];
-    if (cluster) own.push('--cluster-enabled', 'yes', '--cluster-port', String(await freePort()));
+    if (cluster) {
+      own.push('--cluster-enabled', 'yes', '--cluster-announce-ip', '127.0.0.1');
+      own.push('--cluster-port', String(await freePort()));
+    }
     const service = await launch({
       name: 'redis-server',
       dir,
@@ -31,12 +37,12 @@ export async function startRedis({ cluster = false, args = [] } = {}) {
       command,
       args: [...own, ...args],
       // Not SIGTERM alone: it would lose what was written since the last save.
-      beforeHalt: () => answers(port, 'SHUTDOWN SAVE\r\n', '-ERR'),
-      ready: () => answers(port, 'PING\r\n', '+PONG'),
+      beforeHalt: () => answers(port, 'SHUTDOWN SAVE\r\n', /-ERR/),
+      ready: () => answers(port, 'PING\r\n', /PONG|NOAUTH/),
     });
     if (cluster) {
-      await answers(port, 'CLUSTER ADDSLOTSRANGE 0 16383\r\n', '+OK');
-      while (!(await answers(port, 'CLUSTER INFO\r\n', 'cluster_state:ok'))) await pause(20);
+      await answers(port, 'CLUSTER ADDSLOTSRANGE 0 16383\r\n', /OK/);
+      while (!(await answers(port, 'CLUSTER INFO\r\n', /cluster_state:ok/))) await pause(20);
     }
     return service;
   });

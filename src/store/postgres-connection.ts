@@ -63,7 +63,7 @@ export class PostgresConnection {
       return new PostgresConnection(source, async () => {}, 'PostgreSQL', timeout);
     const server = placeOf('PostgreSQL', source);
     const { default: pg } = await import('pg').catch((cause: unknown) => {
-      throw new ValiseError('store-missing-package', 'A PostgreSQL store needs the package pg.', {
+      throw new ValiseError('store-driver-missing', 'A PostgreSQL store needs the package pg.', {
         next: 'Run `npm install pg`, or hand over a pool of your own.',
         cause,
       });

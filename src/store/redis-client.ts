@@ -50,7 +50,7 @@ export const OWN_BEHAVIOUR = {
 /** Makes a client with ioredis, which is loaded only now. */
 export async function createClient(url: string, timeoutMs: number): Promise<IoredisClient> {
   const { Redis } = await import('ioredis').catch((cause: unknown) => {
-    throw new ValiseError('store-missing-package', 'A Redis store needs the package ioredis.', {
+    throw new ValiseError('store-driver-missing', 'A Redis store needs the package ioredis.', {
       next: 'Run `npm install ioredis`, or hand over a client of your own.',
       cause,
     });

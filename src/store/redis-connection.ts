@@ -15,7 +15,6 @@ export class RedisConnection {
   readonly #owned: boolean;
   readonly #server: string;
   readonly #timeout: number;
-  #waiting: Promise<void> | undefined;
 
   private constructor(client: RedisClient, owned: boolean, server: string, timeout: number) {
     this.#client = client;
@@ -81,11 +80,8 @@ export class RedisConnection {
   async ready(deadline: number = performance.now() + this.#timeout): Promise<void> {
     const client = this.#client;
     if (!isIoredis(client) || client.status === 'ready') return;
-    this.#waiting ??= untilReady(client).finally(() => {
-      this.#waiting = undefined;
-    });
     try {
-      await within(this.#waiting, deadline - performance.now(), () => {
+      await within(untilReady(client), deadline - performance.now(), () => {
         // A connection that never gets ready may hang half open: the next try gets a new one.
         if (this.#owned) client.disconnect(true);
         return lastErrors.get(client) ?? new Error(`not ready within ${this.#timeout / 1000} s`);
@@ -132,10 +128,15 @@ export class RedisConnection {
 }
 
 const lastErrors = new WeakMap<IoredisClient, Error>();
+const waits = new WeakMap<IoredisClient, Promise<void>>();
 
+/** Resolves once the client is ready; one wait for all who wait for the same client. */
 function untilReady(client: IoredisClient): Promise<void> {
-  return new Promise((resolve, reject) => {
+  const known = waits.get(client);
+  if (known) return known;
+  const wait = new Promise<void>((resolve, reject) => {
     const settle = (act: () => void) => {
+      waits.delete(client);
       client.off('ready', ready);
       client.off('end', end);
       client.off('error', failed);
@@ -157,6 +158,8 @@ function untilReady(client: IoredisClient): Promise<void> {
     if (client.status === 'wait') client.connect().catch(() => {});
     if (client.status === 'end') end();
   });
+  if (client.status !== 'end') waits.set(client, wait);
+  return wait;
 }
 
 const TROUBLES: readonly (readonly [RegExp, Trouble])[] = [

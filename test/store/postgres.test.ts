@@ -1,7 +1,13 @@
-import { describe, it } from 'vitest';
+import { inspect } from 'node:util';
+import pg from 'pg';
+import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { storeContract } from '../../src/store/contract.ts';
 import { openPostgresStore } from '../../src/store/postgres.ts';
+import { statementsFor } from '../../src/store/postgres-sql.ts';
+import type { Store } from '../../src/store/types.ts';
 import { service, uniqueName } from '../services.ts';
+import { withoutPackages } from './elsewhere-packages.ts';
+import { tsx } from './places.ts';
 
 const url = (await service('postgres')) as string;
 
@@ -19,6 +25,231 @@ describe.skipIf(!url)('the PostgreSQL store', () => {
       };
     },
     { describe, it },
-    { name: 'postgres', execArgv: ['--import', 'tsx'] },
+    { name: 'postgres', execArgv: tsx },
   );
+});
+
+describe.skipIf(!url)('the PostgreSQL store, inside', () => {
+  const pool = new pg.Pool({ connectionString: url, max: 4 });
+  let table: string;
+  let store: Store;
+  beforeEach(async () => {
+    table = uniqueName();
+    store = await openPostgresStore(url, { table });
+  });
+  afterEach(() => store?.close());
+  afterAll(() => pool.end());
+  const as = (username: string, password = '') => Object.assign(new URL(url), { username, password }).href;
+  const count = async (where = 'true') =>
+    Number((await pool.query(`SELECT count(*) FROM ${table} WHERE ${where}`)).rows[0].count);
+
+  it('creates its table once, though many open it at the same moment', async () => {
+    const fresh = uniqueName();
+    const stores = await Promise.all(
+      Array.from({ length: 12 }, () => openPostgresStore(url, { table: fresh, connections: 1 })),
+    );
+    await Promise.all(stores.map((one, n) => one.put(`k${n}`, n)));
+    expect((await stores[0]!.list('')).keys.length).toBe(12);
+    await Promise.all(stores.map((one) => one.close()));
+  });
+
+  it('takes a schema, and a table that somebody else made for a user who may not', async () => {
+    const schema = uniqueName();
+    const role = uniqueName();
+    await pool.query(`CREATE SCHEMA ${schema}; CREATE ROLE ${role} LOGIN`);
+    const asRole = as(role);
+    await expect(openPostgresStore(asRole, { table: `${schema}.state` })).rejects.toMatchObject({
+      code: 'store-denied',
+    });
+    await (await openPostgresStore(url, { table: `${schema}.state` })).close();
+    await pool.query(`GRANT USAGE ON SCHEMA ${schema} TO ${role}; GRANT ALL ON ${schema}.state TO ${role}`);
+    const limited = await openPostgresStore(asRole, { table: `${schema}.state` });
+    expect(await limited.put('a', 1)).toEqual(expect.any(String));
+    await limited.close();
+  });
+
+  it('refuses what is no name of a table', async () => {
+    for (const bad of ['', 'a b', 'Big', 'a"; DROP TABLE x; --', '1a', 'a.b.c', 'x'.repeat(52)]) {
+      await expect(openPostgresStore(url, { table: bad })).rejects.toMatchObject({ code: 'store-bad-table' });
+    }
+  });
+
+  it('works through a pool of the caller, and leaves it open', async () => {
+    const other = await openPostgresStore(pool, { table: uniqueName() });
+    await other.put('a', 1);
+    expect((await other.get('a'))?.value).toBe(1);
+    await other.close();
+    expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }]);
+  });
+
+  it('works without prepared statements', async () => {
+    const other = await openPostgresStore(pool, { table, prepare: false });
+    const version = (await other.put('a', 1, { ttl: 60 }))!;
+    expect(await other.put('a', 2, { ifVersion: version })).toEqual(expect.any(String));
+    expect((await other.list('a')).keys).toEqual(['a']);
+    expect(await other.delete('a')).toBe(true);
+    const { rows } = await pool.query(
+      `SELECT name FROM pg_prepared_statements WHERE statement LIKE '%${table}%'`,
+    );
+    expect(rows).toEqual([]);
+    await other.close();
+  });
+
+  it('lists by bytes in a database that sorts as people do, and finds by index', async () => {
+    const database = uniqueName();
+    await pool.query(
+      `CREATE DATABASE ${database} TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US' LOCALE 'C.UTF-8'`,
+    );
+    const there = Object.assign(new URL(url), { pathname: database }).href;
+    const other = await openPostgresStore(there, { table });
+    const keys = ['a', 'A', 'b', 'B', 'é', 'z', 'Z', '🧳', '\uffff', 'a b', 'a-b', 'ab'];
+    for (const key of keys) await other.put(key, 1);
+    const byBytes = [...keys].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
+    expect((await other.list('')).keys).toEqual(byBytes);
+    expect((await other.list('a')).keys).toEqual(['a', 'a b', 'a-b', 'ab']);
+    await other.close();
+    await pool.query(`DROP DATABASE ${database} WITH (FORCE)`);
+  });
+
+  it('finds a page by its index, however many keys follow the prefix', async () => {
+    await pool.query(
+      `INSERT INTO ${table} SELECT 0, 'k/' || n, '1', 'v' FROM generate_series(1, 20000) AS n; ANALYZE ${table}`,
+    );
+    // As the server plans a prepared statement: knowing neither prefix nor cursor.
+    const client = await pool.connect();
+    const { text } = statementsFor(table, false).list;
+    await client.query(
+      `SET plan_cache_mode = force_generic_plan; PREPARE page (text, text, bigint, text) AS ${text}`,
+    );
+    const { rows } = await client.query(`EXPLAIN EXECUTE page ('k/77', '', 1001, 'k/78')`);
+    client.release(true);
+    expect(rows.map((row) => row['QUERY PLAN']).join()).toMatch(
+      /Index Cond: [^,]*key >= \$1[^,]*key > \$2[^,]*key < \$4/,
+    );
+    expect((await store.list('k/77')).keys.length).toBe(111);
+  });
+
+  it('counts right where transactions are serialisable by default', async () => {
+    const strict = new pg.Pool({
+      connectionString: url,
+      options: '-c default_transaction_isolation=serializable',
+      max: 4,
+    });
+    const other = await openPostgresStore(strict, { table });
+    await Promise.all(
+      Array.from({ length: 4 }, async () => {
+        for (let done = 0; done < 25; ) {
+          const entry = await other.get('n');
+          const value = ((entry?.value as number) ?? 0) + 1;
+          const condition = entry ? { ifVersion: entry.version } : { ifAbsent: true };
+          if ((await other.put('n', value, condition)) !== undefined) done++;
+        }
+      }),
+    );
+    expect((await other.get('n'))?.value).toBe(100);
+    await other.close();
+    await strict.end();
+  });
+
+  it('removes rows whose time is long over with later writes, some at a time, and none that live', async () => {
+    await store.put('lives', 1, { ttl: 3600 });
+    await store.put('stays', 1);
+    await store.lease('held', 3600);
+    await pool.query(
+      `INSERT INTO ${table} SELECT n % 2, 'old/' || n, '1', 'v', now() - interval '1 hour' FROM generate_series(1, 1200) AS n;
+       INSERT INTO ${table} VALUES (1, 'just now', '1', 'v', now())`,
+    );
+    await expect
+      .poll(
+        async () => {
+          await store.put('lives', 1, { ttl: 3600 });
+          return count(`key LIKE 'old/%'`);
+        },
+        { timeout: 30_000, interval: 1 },
+      )
+      .toBe(0);
+    expect(await count()).toBe(4);
+  });
+
+  it('counts the fence on from the last one, also where clocks went back', async () => {
+    const lease = (await store.lease('l', 60))!;
+    await lease.release();
+    await pool.query(`UPDATE ${table} SET value = '9000000000000000' WHERE kind = 1 AND key = 'l'`);
+    expect((await store.lease('l', 60))?.fence).toBe(9_000_000_000_000_001);
+  });
+
+  it('takes any text as a cursor, a prefix or a version', async () => {
+    await store.put('b', 1);
+    for (const odd of ['\0', 'a\0b', '\ud800', '%', '_', "'", 'a b', '']) {
+      expect((await store.list('', { cursor: odd })).keys.length).toBeLessThanOrEqual(1);
+      expect((await store.list(odd || 'x')).keys).toEqual([]);
+      expect(await store.put('b', 2, { ifVersion: odd })).toBeUndefined();
+      expect(await store.delete('b', { ifVersion: odd })).toBe(false);
+    }
+    const { version } = (await store.get('b'))!;
+    expect(await store.put('b', 2, { ifVersion: version, ifAbsent: true })).toBeUndefined();
+    expect((await store.list('b', { cursor: 'a' })).keys).toEqual(['b']);
+    expect((await store.list('', { cursor: 'a\0b' })).keys).toEqual(['b']);
+    expect((await store.list('', { cursor: 'b\0' })).keys).toEqual([]);
+  });
+
+  it('says so where something else wrote into its table, or dropped it', async () => {
+    await store.put('a', 1);
+    await pool.query(`UPDATE ${table} SET value = '{broken'`);
+    await expect(store.get('a')).rejects.toMatchObject({ code: 'store-corrupt' });
+    await pool.query(`DROP TABLE ${table}`);
+    await expect(store.get('a')).rejects.toMatchObject({ code: 'store-failed' });
+  });
+
+  it('fails with store-read-only where the database takes no writes, and still reads', async () => {
+    await store.put('a', 1);
+    const frozen = new pg.Pool({ connectionString: url, options: '-c default_transaction_read_only=on' });
+    const other = await openPostgresStore(frozen, { table });
+    expect((await other.get('a'))?.value).toBe(1);
+    await expect(other.put('a', 2)).rejects.toMatchObject({ code: 'store-read-only' });
+    await other.close();
+    await frozen.end();
+  });
+
+  it('fails with store-denied at once for a user it does not know, and shows no password', async () => {
+    const wrong = as('no_such_user', 'wrong-password');
+    const error = await openPostgresStore(wrong, { table, timeout: 20 }).catch((error: Error) => error);
+    expect(error).toMatchObject({ code: 'store-denied' });
+    expect(inspect(error, { depth: 9, showHidden: true })).not.toContain('wrong-password');
+    const right = await openPostgresStore(as('valise', 'right-password'), { table });
+    await right.get('a');
+    expect(inspect(right, { depth: 9, showHidden: true })).not.toContain('right-password');
+    await right.close();
+  });
+
+  it('fails a call that finds no free connection in time, and gives the connection back that comes too late', async () => {
+    const small = new pg.Pool({ connectionString: url, max: 1 });
+    const other = await openPostgresStore(small, { table, timeout: 0.3 });
+    const held = await small.connect();
+    await expect(other.get('a')).rejects.toMatchObject({ code: 'store-unavailable' });
+    held.release();
+    expect(await other.get('a')).toBeUndefined();
+    await other.close();
+    await small.end();
+  });
+});
+
+describe('the PostgreSQL store, given what it cannot use', () => {
+  it('refuses a bad URL without repeating it', async () => {
+    for (const bad of ['postgres://u:secret@host:99999/db', 'postgres://u:%zzsecret@host/db', 'secret']) {
+      const error = await openPostgresStore(bad).catch((error: Error) => error);
+      expect(error).toMatchObject({ code: 'store-bad-url' });
+      expect(inspect(error)).not.toContain('secret');
+    }
+  });
+
+  it('says what to install where pg is missing', async () => {
+    const outcome = await withoutPackages(
+      'store/postgres.ts',
+      'openPostgresStore',
+      'postgres://127.0.0.1:1/x',
+    );
+    expect(outcome).toMatchObject({ code: 'store-driver-missing' });
+    expect(outcome.message).toContain('npm install pg');
+  });
 });

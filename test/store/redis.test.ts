@@ -1,7 +1,12 @@
-import { describe, it } from 'vitest';
+import { inspect } from 'node:util';
+import { Redis } from 'ioredis';
+import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { storeContract } from '../../src/store/contract.ts';
 import { openRedisStore } from '../../src/store/redis.ts';
-import { service, uniqueName } from '../services.ts';
+import type { Store } from '../../src/store/types.ts';
+import { noServices, type Service, service, startRedis, uniqueName } from '../services.ts';
+import { withoutPackages } from './elsewhere-packages.ts';
+import { tsx } from './places.ts';
 
 const url = (await service('redis')) as string;
 
@@ -19,6 +24,214 @@ describe.skipIf(!url)('the Redis store', () => {
       };
     },
     { describe, it },
-    { name: 'redis', execArgv: ['--import', 'tsx'] },
+    { name: 'redis', execArgv: tsx },
   );
+});
+
+describe.skipIf(!url)('the Redis store, inside', () => {
+  const redis = new Redis(url, { lazyConnect: true });
+  let namespace: string;
+  let store: Store;
+  beforeEach(async () => {
+    namespace = uniqueName();
+    store = await openRedisStore(url, { namespace });
+  });
+  afterEach(() => store?.close());
+  afterAll(() => redis.disconnect());
+  const ended = (key: string) => expect.poll(() => store.get(key), { timeout: 20_000 }).toBeUndefined();
+
+  it('keeps everything of a namespace in one slot of a Cluster, under its name', async () => {
+    await store.put('a', 1, { ttl: 60 });
+    await store.lease('a', 60);
+    const names = (await redis.keys('*')).filter((name) => name.includes(namespace));
+    expect(names.length).toBe(5);
+    expect(names.every((name) => name.startsWith(`{${namespace}}:`))).toBe(true);
+  });
+
+  it('keeps namespaces apart', async () => {
+    const other = await openRedisStore(url, { namespace: uniqueName() });
+    await store.put('a', 1);
+    expect(await other.get('a')).toBeUndefined();
+    expect(await other.list('')).toEqual({ keys: [] });
+    await other.close();
+  });
+
+  it('refuses a namespace that would break the hash tag', async () => {
+    for (const bad of ['', 'a{b', '}', 'n'.repeat(201)]) {
+      await expect(openRedisStore(url, { namespace: bad })).rejects.toMatchObject({
+        code: 'store-bad-namespace',
+      });
+    }
+  });
+
+  it('takes ended keys out of its index when a list meets them', async () => {
+    await store.put('ends', 1, { ttl: 0.05 });
+    await store.put('stays', 1);
+    await ended('ends');
+    expect(await redis.zcard(`{${namespace}}:keys`)).toBe(2);
+    expect((await store.list('')).keys).toEqual(['stays']);
+    expect(await redis.zcard(`{${namespace}}:keys`)).toBe(1);
+  });
+
+  it('takes ended keys out of its index with later writes, though nobody lists or asks', async () => {
+    await Promise.all(Array.from({ length: 20 }, (_, n) => store.put(`ends/${n}`, 1, { ttl: 0.05 })));
+    await store.put('kept', 1, { ttl: 0.05 });
+    await store.put('kept', 2);
+    // A second behind, so that the clock of Redis and its idea of what has ended cannot disagree.
+    await expect
+      .poll(
+        async () => {
+          await store.put('writes', 1, { ttl: 60 });
+          return redis.zrange(`{${namespace}}:keys`, '0', '-1');
+        },
+        { timeout: 20_000, interval: 20 },
+      )
+      .toEqual(['kept', 'writes']);
+    expect(await redis.zrange(`{${namespace}}:ends`, '0', '-1')).toEqual(['writes']);
+    expect((await store.get('kept'))?.value).toBe(2);
+  });
+
+  it('fills pages though most keys of its index have ended', async () => {
+    await Promise.all(
+      Array.from({ length: 300 }, (_, n) => store.put(`k/${1000 + n}`, n, n % 30 === 0 ? {} : { ttl: 0.05 })),
+    );
+    await ended('k/1299');
+    const first = await store.list('k/', { limit: 6 });
+    expect(first.keys).toEqual(['k/1000', 'k/1030', 'k/1060', 'k/1090', 'k/1120', 'k/1150']);
+    const second = await store.list('k/', { limit: 6, cursor: first.cursor! });
+    expect(second).toEqual({ keys: ['k/1180', 'k/1210', 'k/1240', 'k/1270'] });
+  });
+
+  it('lists more keys at once than one script looks at', async () => {
+    await Promise.all(Array.from({ length: 2500 }, (_, n) => store.put(`many/${n}`, n)));
+    const { keys, cursor } = await store.list('many/', { limit: 10_000 });
+    expect(new Set(keys).size).toBe(2500);
+    expect(cursor).toBeUndefined();
+  });
+
+  it('takes any text as a cursor, a prefix or a version', async () => {
+    await store.put('b', 1);
+    for (const odd of ['\0', '\ud800', '(', '[', '+', '-', 'a b', '']) {
+      expect((await store.list('', { cursor: odd })).keys.length).toBeLessThanOrEqual(1);
+      expect((await store.list(odd || 'x')).keys).toEqual([]);
+      expect(await store.put('b', 2, { ifVersion: odd })).toBeUndefined();
+      expect(await store.delete('b', { ifVersion: odd })).toBe(false);
+    }
+    const { version } = (await store.get('b'))!;
+    expect(await store.put('b', 2, { ifVersion: `${version} 0` })).toBeUndefined();
+    expect(await store.put('b', 2, { ifVersion: version, ifAbsent: true })).toBeUndefined();
+    expect((await store.list('b', { cursor: 'a' })).keys).toEqual(['b']);
+    expect((await store.get('b'))?.value).toBe(1);
+  });
+
+  it('goes on when the server forgot its scripts', async () => {
+    await store.put('a', 1);
+    await redis.script('FLUSH');
+    expect(await store.put('a', 2)).toEqual(expect.any(String));
+    expect((await store.list('')).keys).toEqual(['a']);
+  });
+
+  it('says so where something else wrote into its namespace', async () => {
+    for (const text of ['nonsense', 'v 0 {broken', ' 0 1', '']) {
+      await redis.set(`{${namespace}}:entry:a`, text);
+      await expect(store.get('a')).rejects.toMatchObject({ code: 'store-corrupt' });
+    }
+    await redis.del(`{${namespace}}:entry:a`);
+    await redis.lpush(`{${namespace}}:entry:a`, 'x');
+    await expect(store.get('a')).rejects.toMatchObject({ code: 'store-failed' });
+    await redis.del(`{${namespace}}:entry:a`);
+  });
+});
+
+describe.skipIf(noServices)('the Redis store, on servers of all sorts', () => {
+  const servers: Service[] = [];
+  const start = async (...args: string[]) => {
+    const server = await startRedis({ args });
+    servers.push(server);
+    return server;
+  };
+  afterAll(() => Promise.all(servers.map((server) => server.stop())));
+
+  it('never gives a version or a fence again, though the server lost all its data', async () => {
+    const server = await start();
+    const redis = new Redis(server.url);
+    const store = await openRedisStore(server.url);
+    const versions = new Set<unknown>();
+    let fence = 0;
+    for (let round = 0; round < 3; round++) {
+      versions.add(await store.put('a', 1));
+      const lease = await store.lease('a', 60);
+      expect(lease?.fence).toBeGreaterThan(fence);
+      expect(Number.isSafeInteger(lease?.fence)).toBe(true);
+      fence = lease!.fence;
+      await redis.flushall();
+    }
+    expect(versions.size).toBe(3);
+    redis.disconnect();
+    await store.close();
+  });
+
+  it('fails with store-denied at once where user or password are wrong, and shows neither', async () => {
+    const server = await start('--requirepass', 'right-password');
+    const at = (credentials: string) => `redis://${credentials}127.0.0.1:${server.port}`;
+    for (const credentials of ['', ':wrong-password@', 'user:wrong-password@']) {
+      const error = await openRedisStore(at(credentials), { timeout: 20 }).catch((error: Error) => error);
+      expect(error).toMatchObject({ code: 'store-denied' });
+      expect(inspect(error, { depth: 9, showHidden: true })).not.toContain('wrong-password');
+    }
+    const store = await openRedisStore(at(':right-password@'));
+    expect(await store.put('a', 1)).toEqual(expect.any(String));
+    expect(inspect(store, { depth: 9, showHidden: true })).not.toContain('right-password');
+    await store.close();
+  });
+
+  it('fails with store-read-only on a replica, and still reads', async () => {
+    const primary = await start();
+    const source = await openRedisStore(primary.url);
+    await source.put('a', 1);
+    const replica = await start('--replicaof', '127.0.0.1', String(primary.port));
+    const store = await openRedisStore(replica.url, { timeout: 2 });
+    await expect.poll(() => store.get('a'), { timeout: 20_000 }).toMatchObject({ value: 1 });
+    await expect(store.put('a', 2)).rejects.toMatchObject({ code: 'store-read-only' });
+    expect(await store.get('a')).toMatchObject({ value: 1 });
+    await Promise.all([store.close(), source.close()]);
+  });
+
+  it('fails with store-full where memory is out, keeps what was there, and takes deletes', async () => {
+    const server = await start('--maxmemory', '6mb', '--maxmemory-policy', 'noeviction');
+    const store = await openRedisStore(server.url);
+    const text = 'x'.repeat(200_000);
+    let count = 0;
+    const error = await (async () => {
+      for (; count < 100; count++) await store.put(`k${count}`, { text });
+    })().catch((error) => error);
+    expect(error).toMatchObject({ code: 'store-full' });
+    expect((await store.list('')).keys.length).toBe(count);
+    expect((await store.get('k0'))?.value).toEqual({ text });
+    for (let n = 0; n < count; n++) expect(await store.delete(`k${n}`)).toBe(true);
+    expect(await store.put('again', 1)).toEqual(expect.any(String));
+    await store.close();
+  });
+});
+
+describe('the Redis store, given what it cannot use', () => {
+  it('refuses a bad URL without repeating it', async () => {
+    for (const bad of ['redis://u:secret@host:99999', 'redis://u:%zzsecret@host', 'secret']) {
+      const error = await openRedisStore(bad).catch((error: Error) => error);
+      expect(error).toMatchObject({ code: 'store-bad-url' });
+      expect(inspect(error)).not.toContain('secret');
+    }
+  });
+
+  it('refuses a bad timeout', async () => {
+    await expect(openRedisStore('redis://127.0.0.1', { timeout: 'soon' })).rejects.toMatchObject({
+      code: 'bad-duration',
+    });
+  });
+
+  it('says what to install where ioredis is missing', async () => {
+    const outcome = await withoutPackages('store/redis.ts', 'openRedisStore', 'redis://127.0.0.1:1');
+    expect(outcome).toMatchObject({ code: 'store-driver-missing' });
+    expect(outcome.message).toContain('npm install ioredis');
+  });
 });

@@ -1,0 +1,76 @@
+import { createClient } from '@redis/client';
+import { Cluster, Redis } from 'ioredis';
+import { Redis as Redis5 } from 'ioredis-5';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { busContract, storeContract } from '../../src/store/contract.ts';
+import { openRedisBus, openRedisStore, type RedisClient } from '../../src/store/redis.ts';
+import { noServices, type Service, service, startRedis, uniqueName } from '../services.ts';
+
+const url = (await service('redis')) as string;
+
+/** The quick form of both contracts on a client that the caller made. */
+function contractsOn(name: string, client: () => RedisClient): void {
+  storeContract(
+    () => {
+      const namespace = uniqueName();
+      return { open: () => openRedisStore(client(), { namespace }) };
+    },
+    { describe, it: (title, body, timeout) => it.concurrent(title, body, timeout) },
+    { name, processes: false, scale: 0.05 },
+  );
+  const namespace = uniqueName();
+  busContract(() => openRedisBus(client(), { namespace }), { describe, it }, { name });
+}
+
+describe.skipIf(!url)('the Redis store on a client of the caller', () => {
+  const six = new Redis(url, { lazyConnect: true });
+  const prefixed = new Redis(url, { lazyConnect: true, keyPrefix: `${uniqueName()}:` });
+  const five = new Redis5(url, { lazyConnect: true });
+  const node = createClient({ url });
+  const node3 = createClient({ url, RESP: 3 });
+  beforeAll(() => Promise.all([node.connect(), node3.connect()]));
+  afterAll(() => {
+    for (const client of [six, prefixed, five]) client.disconnect();
+    for (const client of [node, node3]) client.destroy();
+  });
+
+  contractsOn('ioredis 6', () => six);
+  contractsOn('ioredis 6 with a prefix for keys', () => prefixed);
+  contractsOn('ioredis 5', () => five);
+  contractsOn('node-redis', () => node);
+  contractsOn('node-redis with RESP3', () => node3);
+
+  it('leaves the client open when the store is closed', async () => {
+    const namespace = uniqueName();
+    for (const client of [six, node] as const) {
+      const store = await openRedisStore(client, { namespace });
+      const bus = await openRedisBus(client, { namespace });
+      await bus.subscribe('t', () => {});
+      await store.close();
+      await bus.close();
+      expect(await (client === node ? node.ping() : six.ping())).toBe('PONG');
+    }
+  });
+
+  it('fails a client that was ended before', async () => {
+    const ended = new Redis(url, { lazyConnect: true });
+    ended.disconnect();
+    const store = await openRedisStore(ended, { timeout: 0.3 });
+    await expect(store.get('a')).rejects.toMatchObject({ code: 'store-unavailable' });
+  });
+});
+
+describe.skipIf(noServices)('the Redis store on a Redis Cluster', () => {
+  let server: Service;
+  let cluster: Cluster;
+  beforeAll(async () => {
+    server = await startRedis({ cluster: true });
+    cluster = new Cluster([server.url]);
+  });
+  afterAll(async () => {
+    cluster?.disconnect();
+    await server?.stop();
+  });
+
+  contractsOn('ioredis Cluster', () => cluster);
+});
