@@ -10,6 +10,7 @@ import {
   isNotification,
   isRequest,
   type Message,
+  type Meta,
   mergeCapabilities,
   type Notification,
   type Request,
@@ -28,12 +29,16 @@ export interface Attachment {
   readonly parts: readonly ServerPart[];
   readonly principalOf: (authInfo: AuthInfo | undefined, extra: unknown) => Principal | undefined;
   readonly handles: (method: string) => boolean;
+  readonly config: (request: Request) => Meta | undefined;
 }
 
 const INTRODUCTIONS = new Set(['initialize', 'server/discover']);
 
 /** Reaches the messages of one server transport: the way of each message through the parts. */
-export function attach(transport: TransportLike, { owner, parts, principalOf, handles }: Attachment): Link {
+export function attach(
+  transport: TransportLike,
+  { owner, parts, principalOf, handles, config }: Attachment,
+): Link {
   const outwards = [...parts].reverse();
   const capabilities = announceServer(Object.assign({}, ...parts.map((part) => part.families)) as Families);
   const exchanges = new Map<Id, Exchange>();
@@ -62,6 +67,7 @@ export function attach(transport: TransportLike, { owner, parts, principalOf, ha
       transportSession:
         transport.sessionId ?? ingress?.transportSession ?? (isHttp(extra) ? undefined : connection),
       handles,
+      config,
       again: (exchange) => {
         const passage = begin(exchange);
         const deliver = (passed: Passage): void => {

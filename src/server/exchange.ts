@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Link } from '../link/instrument.ts';
 import type { Top } from '../link/top.ts';
-import { type Era, eraOf, type Request, type Response, type Result } from '../wire/index.ts';
+import { type Era, eraOf, type Meta, type Request, type Response, type Result } from '../wire/index.ts';
 import type { Peer } from './peer.ts';
 import type { Principal } from './principal.ts';
 
@@ -19,6 +19,8 @@ export interface ExchangeFacts {
   readonly transportSession: string | undefined;
   /** Whether the server has a handler for a method. */
   readonly handles: (method: string) => boolean;
+  /** The `_meta` in the config of what a request is about. */
+  readonly config: (request: Request) => Meta | undefined;
   /** Gives the request to the handler once more; see {@link Exchange.rerun}. */
   readonly again: (exchange: Exchange) => void;
 }
@@ -40,6 +42,7 @@ export class Exchange {
   /** The id of the transport's own session, where it has one. */
   readonly transportSession: string | undefined;
   readonly #handles: (method: string) => boolean;
+  readonly #config: (request: Request) => Meta | undefined;
   readonly #again: (exchange: Exchange) => void;
   #isAnswered = false;
   #meta: Record<string, unknown> | undefined;
@@ -56,6 +59,7 @@ export class Exchange {
     this.transportSession = facts.transportSession;
     this.#handles = facts.handles;
     this.#again = facts.again;
+    this.#config = facts.config;
   }
 
   get method(): string {
@@ -71,6 +75,11 @@ export class Exchange {
   }
 
   /** True once the handler has answered: what it does later cannot go with the response. */
+  /** The `_meta` that the author gave in the config of the tool, prompt or resource that the request is about. */
+  get config(): Meta | undefined {
+    return this.#config(this.request);
+  }
+
   get isAnswered(): boolean {
     return this.#isAnswered;
   }

@@ -3,6 +3,7 @@ import type { TransportLike } from '../link/transport.ts';
 import { createSealer, type Keyring } from '../seal/index.ts';
 import type { Store } from '../store/types.ts';
 import { attach } from './attach.ts';
+import { configOf } from './config.ts';
 import type { ServerContext } from './context.ts';
 import { type ServerEvents, type ServerListeners, serverEvents, warnOnceOn } from './events.ts';
 import { handlesOf } from './handles.ts';
@@ -10,6 +11,9 @@ import { lazyStore } from './lazy-store.ts';
 import type { ServerPart } from './part.ts';
 import { type AuthInfo, type Principal, principalOf } from './principal.ts';
 import type { ServerLike } from './server-like.ts';
+import { SAFE_STATE, type SessionsOptions } from './sessions/options.ts';
+import { type SessionsApi, sessionsApi } from './sessions/public.ts';
+import { createSessions } from './sessions/sessions.ts';
 import type { Given, Held, KeySettings, StateDeclarations, StateKey } from './state/key.ts';
 import { createState, type StateOptions } from './state/state.ts';
 import type { RequestState } from './state/types.ts';
@@ -33,10 +37,12 @@ export interface ServerValiseOptions<Declared extends StateDeclarations = StateD
   readonly events?: ServerListeners | undefined;
   /** What is known about the keys of this server's state. Keys that are not named here are sealed and hold any JSON. */
   readonly state?: (StateOptions & Declared) | undefined;
+  /** Gives the server data-layer sessions; without it there are none. */
+  readonly sessions?: SessionsOptions | undefined;
 }
 
 /** What {@link createValise} makes. */
-export interface ServerValise<Declared extends StateDeclarations = StateDeclarations> {
+export interface ServerValise<Declared extends StateDeclarations = StateDeclarations> extends SessionsApi {
   /** Installs Valise on a server, before it connects. The same Valise serves any number of servers and connections. */
   install<S extends ServerLike>(server: S): S;
   /**
@@ -83,23 +89,31 @@ export function createValise<const Declared extends StateDeclarations = StateDec
 ): ServerValise<Declared> {
   const events = serverEvents(options.events);
   const opened = typeof options.store === 'string' ? lazyStore(options.store) : undefined;
+  const store = opened ?? (options.store as Store | undefined);
   const context: ServerContext = {
     name: options.name,
-    sealer: createSealer({ keys: options.keys, audience: options.name }),
-    store: opened ?? (options.store as Store | undefined),
+    sealer: createSealer({
+      keys: options.keys,
+      audience: options.name,
+      spill: store && { store, above: options.sessions?.spillAbove ?? SAFE_STATE },
+    }),
+    store,
     events,
     warnOnce: warnOnceOn(events),
   };
   if (context.sealer.ephemeral) warnOfEphemeralKey(context);
-  const state = createState(context, options.state);
-  const parts: ServerPart[] = [state.part];
+  const sessions = options.sessions && createSessions(context, options.sessions);
+  const state = createState(context, options.state, sessions !== undefined);
+  const parts: ServerPart[] = sessions ? [sessions.door, state.part, sessions.desk] : [state.part];
   const attachment = { owner: {}, parts, principalOf: options.principal ?? principalOf };
   return {
+    ...sessionsApi(sessions),
     install(server) {
       const connect = server.connect.bind(server);
       const handles = handlesOf(server);
+      const config = configOf(server);
       server.connect = async (transport: TransportLike) => {
-        attach(transport, { ...attachment, handles });
+        attach(transport, { ...attachment, handles, config });
         await connect(transport);
       };
       return server;
@@ -110,7 +124,10 @@ export function createValise<const Declared extends StateDeclarations = StateDec
       return { name };
     },
     events,
-    close: async () => opened?.close(),
+    async close() {
+      await sessions?.close();
+      await opened?.close();
+    },
   };
 }
 

@@ -1,0 +1,54 @@
+import { isObject } from '../json.ts';
+import type { Meta, Request } from '../wire/index.ts';
+import type { ServerLike } from './server-like.ts';
+
+/** What both SDK majors' `McpServer` keeps about what has been registered. Looked at with care: none of it is public. */
+interface Registered {
+  readonly _registeredTools?: unknown;
+  readonly _registeredPrompts?: unknown;
+  readonly _registeredResources?: unknown;
+  readonly _registeredResourceTemplates?: unknown;
+}
+
+/** Finds the `_meta` in the config of the tool, prompt or resource that a request is about; undefined where there is none. */
+export function configOf(server: ServerLike): (request: Request) => Meta | undefined {
+  const { _registeredTools, _registeredPrompts, _registeredResources, _registeredResourceTemplates } =
+    server as Registered;
+  return ({ method, params }) => {
+    switch (method) {
+      case 'tools/call':
+        return metaOf(own(_registeredTools, params?.['name']));
+      case 'prompts/get':
+        return metaOf(own(_registeredPrompts, params?.['name']));
+      case 'resources/read':
+      case 'resources/subscribe': {
+        const uri = params?.['uri'];
+        const resource = own(_registeredResources, uri) ?? templateFor(_registeredResourceTemplates, uri);
+        return metaOf(isObject(resource) ? resource['metadata'] : undefined);
+      }
+      default:
+        return undefined;
+    }
+  };
+}
+
+function own(registry: unknown, name: unknown): unknown {
+  return isObject(registry) && typeof name === 'string' && Object.hasOwn(registry, name)
+    ? registry[name]
+    : undefined;
+}
+
+function metaOf(registered: unknown): Meta | undefined {
+  const meta = isObject(registered) ? registered['_meta'] : undefined;
+  return isObject(meta) ? meta : undefined;
+}
+
+function templateFor(templates: unknown, uri: unknown): unknown {
+  if (!isObject(templates) || typeof uri !== 'string') return undefined;
+  return Object.values(templates).find((each) => {
+    const { resourceTemplate } = each as {
+      readonly resourceTemplate?: { readonly uriTemplate?: { match?(uri: string): unknown } };
+    };
+    return Boolean(resourceTemplate?.uriTemplate?.match?.(uri));
+  });
+}

@@ -1,0 +1,16 @@
+import type { Exchange } from '../exchange.ts';
+import { principalKey } from '../principal.ts';
+import type { Asker } from './held.ts';
+import { digest } from './registry.ts';
+
+/**
+ * Who asks. A session belongs to the principal that verified auth names; without one it belongs to whoever has its
+ * id, and is listed only on the transport's own session that it was made on.
+ */
+export function askerOf({ principal, transportSession }: Exchange): Asker {
+  const subject = principalKey(principal);
+  if (subject !== undefined)
+    return { subject, owner: digest(subject), shelf: `principal/${digest(subject)}` };
+  const shelf = transportSession === undefined ? undefined : `transport/${digest(transportSession)}`;
+  return { subject: undefined, owner: null, shelf };
+}

@@ -1,0 +1,122 @@
+import { randomBytes } from 'node:crypto';
+import { ValiseError } from '../../errors.ts';
+import type { SessionMeta } from '../../wire/index.ts';
+import { type Data, SessionData } from './data.ts';
+import type { Endings } from './endings.ts';
+import { valuesOf } from './handle.ts';
+import { type Asker, type Held, type Keeping, rowOf } from './held.ts';
+import type { NewSession } from './hooks.ts';
+import type { SessionsSettings } from './options.ts';
+import type { Registry } from './registry.ts';
+import type { Cap } from './shelf.ts';
+
+/** What a new session starts with. */
+export interface Beginning {
+  readonly label?: string | undefined;
+  readonly data?: Data | undefined;
+  /** The id of the session it is forked from. */
+  readonly parent?: string | undefined;
+}
+
+/** Where new sessions are kept. */
+export interface Cradle {
+  readonly settings: SessionsSettings;
+  readonly registry: Registry;
+  readonly endings: Endings;
+  readonly keeping: Keeping;
+}
+
+const SHARDS = 64;
+
+/** Begins a session: a place in its owner's list, the author's resources, its first state. */
+export async function createSession(
+  { settings, registry, endings, keeping }: Cradle,
+  asker: Asker,
+  { label, data = {}, parent }: Beginning,
+): Promise<SessionMeta> {
+  const { shelf, ...cap } = room(settings, asker);
+  if (cap.max === 0) {
+    throw new ValiseError(
+      'too-many-sessions',
+      'This server gives no session to clients that it does not know.',
+      {
+        next: 'Sign in first.',
+      },
+    );
+  }
+  const id = `sess-${randomBytes(18).toString('base64url')}`;
+  const held: Held = {
+    ...lifetime(settings, asker),
+    id,
+    owner: asker.owner,
+    shelf,
+    label,
+    seq: 0,
+    data: new SessionData(data, settings.maxState),
+    found: undefined,
+  };
+  const { onCreate } = settings;
+  const first = onCreate ? undefined : await keeping.begin(held, asker);
+  // The place comes first: what an author allocates must not be for a session that finds none.
+  const crowded = await registry.add(first?.row ?? rowOf(held, null), cap);
+  for (const old of crowded) await endings.end(old, 'evicted');
+  if (first) {
+    await endings.watch(first.row);
+    return first.meta;
+  }
+  try {
+    await onCreate?.(newSession(held, { implicit: false, parent }));
+    const { meta, row } = await keeping.begin(held, asker);
+    await registry.replace(row);
+    await endings.watch(row);
+    return meta;
+  } catch (error) {
+    await registry.drop(id, shelf);
+    throw error;
+  }
+}
+
+/** When a session begins and ends. */
+export function lifetime(
+  { ttl, sliding, maxLifetime, maxAnonymousLifetime }: SessionsSettings,
+  { subject }: Asker,
+): Pick<Held, 'created' | 'expires' | 'until'> {
+  const created = Date.now();
+  const longest = subject === undefined ? maxAnonymousLifetime : maxLifetime;
+  const until = created + Math.min(longest, sliding ? longest : ttl) * 1000;
+  return { created, until, expires: Math.min(until, created + ttl * 1000) };
+}
+
+/** What the author's hook gets. */
+export function newSession(
+  { id, label, expires, data }: Held,
+  { implicit, parent }: { readonly implicit: boolean; readonly parent: string | undefined },
+): NewSession {
+  const open = (): boolean => false;
+  return {
+    ...valuesOf(data, '', open),
+    id,
+    label,
+    expiresAt: new Date(expires),
+    implicit,
+    parent,
+    namespace: (name) => valuesOf(data, name, open),
+  };
+}
+
+function room(
+  { maxPerPrincipal, maxAnonymous, refuseWhenFull }: SessionsSettings,
+  { subject, shelf }: Asker,
+): Cap & { readonly shelf: string } {
+  if (subject === undefined && maxAnonymous === 0) return { max: 0, refuse: true, prune: false, shelf: '' };
+  if (shelf !== undefined) return { max: maxPerPrincipal, refuse: refuseWhenFull, prune: true, shelf };
+  // Many lists instead of one that every new session of everybody would have to change. Nobody can ask for these.
+  const shards = maxAnonymous < SHARDS * 10 ? 1 : SHARDS;
+  const shard = randomBytes(1).readUInt8() % shards;
+  return {
+    max: Math.floor(maxAnonymous / shards),
+    refuse: false,
+    prune: false,
+    shelf: `anonymous/${shard}`,
+  };
+}

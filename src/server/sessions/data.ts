@@ -1,0 +1,173 @@
+import { ValiseError } from '../../errors.ts';
+import { isObject, type Json } from '../../json.ts';
+import { type Dict, dict, isEmpty, isShallow, MAX_DEPTH } from '../../wire/dict.ts';
+
+/** The state of a session: values by key, in namespaces; the namespace without a name is the session's own. */
+export type Data = { readonly [namespace: string]: { readonly [key: string]: Json } };
+
+const MAX_NAME = 256;
+
+/**
+ * The state of one session while one request works on it: what it was, what the handler read of it, and what it changed.
+ * Nothing here waits, and nothing is kept before the request is answered.
+ */
+export class SessionData {
+  #base: Data;
+  readonly #maxBytes: number;
+  readonly #reads = new Map<string, Set<string> | 'all'>();
+  readonly #changes = new Map<string, Map<string, Json | undefined>>();
+
+  constructor(base: Data, maxBytes: number) {
+    this.#base = base;
+    this.#maxBytes = maxBytes;
+  }
+
+  /** True where a value is not what it was. */
+  get isChanged(): boolean {
+    for (const [namespace, changes] of this.#changes) {
+      for (const [key, value] of changes) if (!isSame(this.#at(namespace, key), value)) return true;
+    }
+    return false;
+  }
+
+  /** A copy: an author who changes it in place and sets it again must not change what it is compared with. */
+  get(namespace: string, key: string): Json | undefined {
+    const changes = this.#changes.get(namespace);
+    if (changes?.has(key)) return copy(changes.get(key));
+    this.#noteRead(namespace, key);
+    return copy(this.#at(namespace, key));
+  }
+
+  set(namespace: string, key: string, value: Json | undefined): void {
+    checkName('key', key);
+    this.#change(
+      namespace,
+      key,
+      value === undefined || value === null ? undefined : this.#snapshot(key, value),
+    );
+  }
+
+  keys(namespace: string): string[] {
+    this.#reads.set(namespace, 'all');
+    return Object.keys(this.#merged(namespace, this.#base));
+  }
+
+  /** The state with all changes in it. */
+  merged(): Data {
+    if (this.#changes.size === 0) return this.#base;
+    const all: Dict<Dict> = Object.assign(dict<Dict>(), this.#base);
+    for (const namespace of this.#changes.keys()) {
+      const values = this.#merged(namespace, this.#base);
+      if (isEmpty(values)) delete all[namespace];
+      else all[namespace] = values;
+    }
+    return all;
+  }
+
+  /**
+   * Puts fresh state under the changes. False where the handler read something that is no longer so: then what it
+   * wrote rests on what is no longer true, and it must run again.
+   */
+  rebase(fresh: Data): boolean {
+    for (const [namespace, keys] of this.#reads) {
+      if (keys === 'all') {
+        if (JSON.stringify(own(fresh, namespace)) !== JSON.stringify(own(this.#base, namespace)))
+          return false;
+        continue;
+      }
+      for (const key of keys) if (!isSame(this.#at(namespace, key), at(fresh, namespace, key))) return false;
+    }
+    this.#base = fresh;
+    return true;
+  }
+
+  #at(namespace: string, key: string): Json | undefined {
+    return at(this.#base, namespace, key);
+  }
+
+  #noteRead(namespace: string, key: string): void {
+    const reads = this.#reads.get(namespace);
+    if (reads === undefined) this.#reads.set(namespace, new Set([key]));
+    else if (reads !== 'all') reads.add(key);
+  }
+
+  #change(namespace: string, key: string, value: Json | undefined): void {
+    const changes = this.#changes.get(namespace);
+    if (changes) changes.set(key, value);
+    else this.#changes.set(namespace, new Map([[key, value]]));
+  }
+
+  #merged(namespace: string, base: Data): Dict {
+    const values = Object.assign(dict(), own(base, namespace));
+    for (const [key, value] of this.#changes.get(namespace) ?? []) {
+      if (value === undefined) delete values[key];
+      else values[key] = value;
+    }
+    return values;
+  }
+
+  /** The value as it will come back: JSON and nothing else, and no longer the author's own object. */
+  #snapshot(key: string, value: Json): Json {
+    const text = isShallow(value) ? print(value) : undefined;
+    if (text === undefined || text === 'null') {
+      throw new ValiseError('bad-state-value', `The value for ${JSON.stringify(key)} is not JSON.`, {
+        next: `Set text, finite numbers, booleans, and arrays and plain objects of them, at most ${MAX_DEPTH} levels deep.`,
+      });
+    }
+    if (text.length > this.#maxBytes) throw tooLarge(text.length, this.#maxBytes);
+    return typeof value === 'object' ? (JSON.parse(text) as Json) : value;
+  }
+}
+
+/** The error for state that is larger than the server allows. */
+export function tooLarge(bytes: number, most: number): ValiseError {
+  return new ValiseError(
+    'state-too-large',
+    `The state of the session would take ${bytes} bytes; ${most} is the most.`,
+    {
+      next: 'Keep what is large in a database of your own, and its id in the session; or raise sessions.maxState.',
+    },
+  );
+}
+
+/** Refuses what is no name of a key or namespace. */
+export function checkName(kind: 'key' | 'namespace', name: string): void {
+  if (typeof name === 'string' && name !== '' && name.length <= MAX_NAME) return;
+  throw new ValiseError('bad-state-value', `The ${kind} of a session's state is not a usable name.`, {
+    next: `Give a text of 1 to ${MAX_NAME} characters.`,
+  });
+}
+
+/** Reads state out of a seal or a store. Both are our own, but perhaps of another version. */
+export function readData(value: unknown): Data | undefined {
+  if (!isObject(value)) return undefined;
+  for (const namespace in value) if (!isObject(value[namespace])) return undefined;
+  return value as Data;
+}
+
+function at(data: Data, namespace: string, key: string): Json | undefined {
+  const values = own(data, namespace);
+  return values && Object.hasOwn(values, key) ? values[key] : undefined;
+}
+
+function own(data: Data, namespace: string): { readonly [key: string]: Json } | undefined {
+  return Object.hasOwn(data, namespace) ? data[namespace] : undefined;
+}
+
+function isSame(a: Json | undefined, b: Json | undefined): boolean {
+  return (
+    a === b || (typeof a === 'object' && typeof b === 'object' && JSON.stringify(a) === JSON.stringify(b))
+  );
+}
+
+function copy<Value extends Json | undefined>(value: Value): Value {
+  return typeof value === 'object' ? (JSON.parse(JSON.stringify(value)) as Value) : value;
+}
+
+function print(value: Json): string | undefined {
+  try {
+    return JSON.stringify(value);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,68 @@
+import { isObject } from '../../json.ts';
+import { NAMES } from '../../wire/index.ts';
+import type { Exchange } from '../exchange.ts';
+
+/** An operation that a session can be required for. */
+export type Gated =
+  | string
+  | { readonly tool: string }
+  | { readonly prompt: string }
+  /** Its URI; one that ends in `*` means all that start with what is before it. */
+  | { readonly resource: string };
+
+const KEY = NAMES.modern.session;
+
+/**
+ * For the `_meta` in the config of a tool, resource or prompt: it needs a session. Clients see it in the list.
+ *
+ * @example
+ * ```ts
+ * server.registerTool('notebook_append', { description, inputSchema, _meta: { ...sessionRequired } }, append);
+ * ```
+ */
+export const sessionRequired: { readonly [KEY]: { readonly required: true } } = Object.freeze({
+  [KEY]: Object.freeze({ required: true as const }),
+});
+
+/** The parameter that names what a method is about. */
+const SUBJECTS: Readonly<Record<string, readonly [kind: 'tool' | 'prompt' | 'resource', param: string]>> = {
+  'tools/call': ['tool', 'name'],
+  'prompts/get': ['prompt', 'name'],
+  'resources/read': ['resource', 'uri'],
+  'resources/subscribe': ['resource', 'uri'],
+};
+
+/** Which operations need a session. */
+export class Gates {
+  readonly #names = new Set<string>();
+  readonly #prefixes = new Set<string>();
+
+  add(gated: readonly Gated[]): void {
+    for (const each of gated) {
+      const [kind, name] =
+        typeof each === 'string' ? ['any', each] : (Object.entries(each)[0] as [string, string]);
+      if (name.endsWith('*')) this.#prefixes.add(`${kind} ${name.slice(0, -1)}`);
+      else this.#names.add(`${kind} ${name}`);
+    }
+  }
+
+  /** True where the operation needs a session: somebody said so by its name, or its own config does. */
+  requires(exchange: Exchange): boolean {
+    const subject = Object.hasOwn(SUBJECTS, exchange.method) ? SUBJECTS[exchange.method] : undefined;
+    if (!subject) return false;
+    const [kind, param] = subject;
+    const name = exchange.request.params?.[param];
+    if (typeof name !== 'string') return false;
+    if (this.#names.has(`any ${name}`) || this.#names.has(`${kind} ${name}`)) return true;
+    for (const prefix of this.#prefixes) {
+      if (`any ${name}`.startsWith(prefix) || `${kind} ${name}`.startsWith(prefix)) return true;
+    }
+    const declared = exchange.config?.[KEY];
+    return isObject(declared) && declared['required'] === true;
+  }
+}
+
+/** True for a request that a handler of the author's answers, and in which a session may be of use. */
+export function isOperation(method: string): boolean {
+  return Object.hasOwn(SUBJECTS, method);
+}

@@ -1,0 +1,95 @@
+import { ValiseError } from '../../errors.ts';
+import type { Json } from '../../json.ts';
+import type { Params } from '../../wire/index.ts';
+import { checkName, type SessionData } from './data.ts';
+import type { Held } from './held.ts';
+import type { Session, SessionNamespace } from './session.ts';
+
+/** What a session's handle can do besides its state. */
+export interface HandleFacts {
+  readonly implicit: boolean;
+  /** True once the request has been answered, and nothing more can be kept. */
+  readonly answered: () => boolean;
+  readonly notify: (method: string, params: Params | undefined) => Promise<void>;
+}
+
+/** The session as a handler sees it. */
+export class Handle implements Session {
+  readonly id: string;
+  readonly label: string | undefined;
+  readonly expiresAt: Date;
+  readonly implicit: boolean;
+  /** True where the handler has taken the session back. */
+  revoked = false;
+  readonly #data: SessionData;
+  readonly #facts: HandleFacts;
+  readonly #own: SessionNamespace;
+
+  constructor({ id, label, expires, data }: Held, facts: HandleFacts) {
+    this.id = id;
+    this.label = label;
+    this.expiresAt = new Date(expires);
+    this.implicit = facts.implicit;
+    this.#data = data;
+    this.#facts = facts;
+    this.#own = valuesOf(data, '', facts.answered);
+  }
+
+  get<Value extends Json = Json>(key: string): Value | undefined {
+    return this.#own.get<Value>(key);
+  }
+
+  set(key: string, value: Json): void {
+    this.#own.set(key, value);
+  }
+
+  delete(key: string): void {
+    this.#own.delete(key);
+  }
+
+  has(key: string): boolean {
+    return this.#own.has(key);
+  }
+
+  keys(): string[] {
+    return this.#own.keys();
+  }
+
+  namespace(name: string): SessionNamespace {
+    checkName('namespace', name);
+    return valuesOf(this.#data, name, this.#facts.answered);
+  }
+
+  revoke(): void {
+    checkOpen(this.#facts.answered, 'ended');
+    this.revoked = true;
+  }
+
+  notify(method: string, params?: Params): Promise<void> {
+    return this.#facts.notify(method, params);
+  }
+}
+
+/** The values of one namespace. */
+export function valuesOf(data: SessionData, namespace: string, answered: () => boolean): SessionNamespace {
+  return {
+    get: <Value extends Json = Json>(key: string) => data.get(namespace, key) as Value | undefined,
+    set(key, value) {
+      checkOpen(answered, 'changed');
+      data.set(namespace, key, value);
+    },
+    delete(key) {
+      checkOpen(answered, 'changed');
+      data.set(namespace, key, undefined);
+    },
+    has: (key) => data.get(namespace, key) !== undefined,
+    keys: () => data.keys(namespace),
+  };
+}
+
+function checkOpen(answered: () => boolean, what: string): void {
+  if (!answered()) return;
+  throw new ValiseError('already-answered', `A session was ${what} after its request had been answered.`, {
+    next: 'Do it before the handler returns.',
+  });
+}

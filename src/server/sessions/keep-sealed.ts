@@ -1,0 +1,154 @@
+import type { Json } from '../../json.ts';
+import { SealError } from '../../seal/index.ts';
+import type { SessionMeta } from '../../wire/index.ts';
+import type { ServerContext } from '../context.ts';
+import { readData, SessionData, tooLarge } from './data.ts';
+import type { Endings } from './endings.ts';
+import {
+  type Asker,
+  type Committed,
+  type Held,
+  isExtensionDue,
+  type Keeping,
+  metaOf,
+  nextExpiry,
+  type Refusal,
+  rowOf,
+} from './held.ts';
+import { SAFE_STATE, type SessionsSettings } from './options.ts';
+import type { Found, Registry } from './registry.ts';
+
+/** What travels sealed in a session's `state`. Label and list are in it too, so that a session needs no store at all. */
+type Payload = readonly [
+  seq: number,
+  created: number,
+  expires: number,
+  until: number,
+  shelf: string,
+  label: string | 0,
+  data: Json,
+];
+
+/** Sessions whose state is with the client. The seal proves the id; the store, where there is one, can only take away. */
+export function sealedKeeping(
+  { sealer, store, warnOnce }: ServerContext,
+  settings: SessionsSettings,
+  { registry, endings }: { readonly registry: Registry; readonly endings: Endings },
+): Keeping {
+  const purpose = 'session';
+
+  const seal = (held: Held, asker: Asker, expires: number, seq: number): string | Promise<string> => {
+    const payload: Payload = [
+      seq,
+      held.created,
+      expires,
+      held.until,
+      held.shelf,
+      held.label ?? 0,
+      held.data.merged(),
+    ];
+    const bytes = JSON.stringify(payload[6]).length;
+    if (bytes > settings.maxState) throw tooLarge(bytes, settings.maxState);
+    const ttl = Math.max(1, (expires - Date.now()) / 1000);
+    const options = { purpose, subject: asker.subject, bind: held.id, ttl };
+    return store
+      ? sealer.sealLarge(payload as Json, options)
+      : warnIfLarge(sealer.seal(payload as Json, options));
+  };
+
+  const warnIfLarge = (token: string): string => {
+    if (token.length > SAFE_STATE) {
+      warnOnce('large-session', {
+        what: `The state of a session takes ${token.length} bytes, and all of it travels with every request and answer.`,
+        next: 'Give createValise a store: larger states stay there, and only a reference travels.',
+      });
+    }
+    return token;
+  };
+
+  const read = (id: string, payload: Payload, asker: Asker, found: Found | undefined): Held | Refusal => {
+    const data = Array.isArray(payload) && payload.length === 7 ? readData(payload[6]) : undefined;
+    if (!data) return { refused: 'its state is of another version' };
+    const [seq, created, expires, until, shelf, label] = payload;
+    if (expires <= Date.now()) return { refused: 'expired' };
+    return {
+      id,
+      owner: asker.owner,
+      shelf,
+      label: label === 0 ? undefined : label,
+      created,
+      expires,
+      until,
+      seq,
+      data: new SessionData(data, settings.maxState),
+      found,
+    };
+  };
+
+  const openLate = async (id: string, state: string, asker: Asker): Promise<Held | Refusal> => {
+    const [payload, found] = await Promise.all([
+      sealer.openLarge<never>(state, { purpose, subject: asker.subject, bind: id }).catch(refusalOf),
+      registry.find(id),
+    ]);
+    if (isRefused(payload)) return payload;
+    if (found && found.row.ended !== null) return { refused: found.row.ended };
+    return read(id, payload, asker, found);
+  };
+
+  const commitWith = (held: Held, expires: number, seq: number, state: string): SessionMeta =>
+    metaOf(held.id, expires, seq, state);
+
+  /** Puts the end off in the registry too. What another request has put off further stays; what has ended has ended. */
+  const extend = async (held: Held, expires: number): Promise<'gone' | undefined> => {
+    let found = held.found ?? (await registry.find(held.id));
+    while (found) {
+      if (found.row.ended !== null) return 'gone';
+      if (found.row.expires >= expires) return undefined;
+      if ((await registry.save({ ...found.row, expires }, found.version)) !== undefined) return undefined;
+      found = await registry.find(held.id);
+    }
+    return undefined;
+  };
+
+  return {
+    open({ sessionId, state }, asker) {
+      if (endings.isOver(sessionId)) return { refused: 'it has ended' };
+      if (state === undefined) return { refused: 'it came without its state' };
+      if (store) return openLate(sessionId, state, asker);
+      try {
+        const bound = { purpose, subject: asker.subject, bind: sessionId };
+        return read(sessionId, sealer.open<never>(state, bound), asker, undefined);
+      } catch (error) {
+        return refusalOf(error);
+      }
+    },
+
+    async begin(held, asker) {
+      const state = await seal(held, asker, held.expires, held.seq);
+      return { meta: metaOf(held.id, held.expires, held.seq, state), row: rowOf(held, null) };
+    },
+
+    commit(held, asker): Committed | Promise<Committed> {
+      const now = Date.now();
+      const { isChanged } = held.data;
+      const extending = isExtensionDue(held, settings, now);
+      if (!isChanged && !extending) return metaOf(held.id, held.expires, held.seq);
+      const expires = extending ? nextExpiry(held, settings, now) : held.expires;
+      const seq = isChanged ? held.seq + 1 : held.seq;
+      const state = seal(held, asker, expires, seq);
+      if (typeof state === 'string' && !extending) return commitWith(held, expires, seq, state);
+      return Promise.all([state, extending ? extend(held, expires) : undefined]).then(
+        ([sealed, gone]) => gone ?? commitWith(held, expires, seq, sealed),
+      );
+    },
+  };
+}
+
+function refusalOf(error: unknown): Refusal {
+  if (error instanceof SealError) return { refused: `its seal was refused: ${error.code}` };
+  throw error;
+}
+
+function isRefused(payload: Payload | Refusal): payload is Refusal {
+  return !Array.isArray(payload) && 'refused' in payload;
+}

@@ -1,0 +1,118 @@
+import { SealError } from '../../seal/index.ts';
+import type { SessionMeta } from '../../wire/index.ts';
+import type { ServerContext } from '../context.ts';
+import { type Data, SessionData, tooLarge } from './data.ts';
+import type { Endings } from './endings.ts';
+import {
+  type Asker,
+  type Committed,
+  type Held,
+  isExtensionDue,
+  type Keeping,
+  metaOf,
+  nextExpiry,
+  type Refusal,
+  rowOf,
+} from './held.ts';
+import type { SessionsSettings } from './options.ts';
+import type { Found, Registry } from './registry.ts';
+import { isLiving, type Row } from './row.ts';
+
+const TRIES = 100;
+
+/**
+ * Sessions whose state is in the store, replaced only where nobody else has replaced it. Their `state` on the wire is a
+ * seal of its number alone: a stolen id does not become another session's, and what comes with a forged one is refused
+ * before the store is asked.
+ */
+export function storedKeeping(
+  { sealer }: ServerContext,
+  settings: SessionsSettings,
+  { registry, endings }: { readonly registry: Registry; readonly endings: Endings },
+): Keeping {
+  const purpose = 'session';
+
+  const sealOf = (id: string, asker: Asker, seq: number, expires: number): string =>
+    sealer.seal(seq, {
+      purpose,
+      subject: asker.subject,
+      bind: id,
+      ttl: Math.max(1, (expires - Date.now()) / 1000),
+    });
+
+  const faultOf = ({ sessionId, state }: SessionMeta, asker: Asker): string | undefined => {
+    if (state === undefined) return undefined;
+    try {
+      sealer.open(state, { purpose, subject: asker.subject, bind: sessionId });
+      return undefined;
+    } catch (error) {
+      if (!(error instanceof SealError)) throw error;
+      // The store knows better when a session ends: its use may have put the end off since.
+      return error.code === 'expired' ? undefined : `its seal was refused: ${error.code}`;
+    }
+  };
+
+  const read = (found: Found | undefined, asker: Asker): Held | Refusal => {
+    if (!found) return { refused: 'unknown' };
+    const { row } = found;
+    if (row.owner !== asker.owner) return { refused: 'it belongs to somebody else' };
+    if (row.ended !== null) return { refused: row.ended };
+    if (!isLiving(row)) {
+      if (settings.onEnd) endings.end(row.id, 'expired').catch(() => undefined);
+      return { refused: 'expired' };
+    }
+    return { ...row, label: row.label ?? undefined, data: dataOf(row, settings), found };
+  };
+
+  const save = async (held: Held, asker: Asker): Promise<Committed> => {
+    let { found } = held;
+    for (let tries = 0; found && isLiving(found.row) && tries < TRIES; tries++) {
+      const { row, version }: Found = found;
+      const { isChanged } = held.data;
+      const seq = isChanged ? row.seq + 1 : row.seq;
+      const expires = nextExpiry(row, settings, Date.now());
+      const data = isChanged ? sized(held.data.merged(), settings.maxState) : row.data;
+      if ((await registry.save({ ...row, data, seq, expires }, version)) !== undefined)
+        return metaOf(held.id, expires, seq, sealOf(held.id, asker, seq, expires));
+      found = await registry.find(held.id);
+      if (!found || !isLiving(found.row)) break;
+      // Whoever came in between has put the end off too.
+      if (!isChanged) return metaOf(held.id, found.row.expires, held.seq);
+      // What others wrote does no harm where this handler has not read it.
+      if (!held.data.rebase(found.row.data ?? {})) return 'conflict';
+    }
+    return found && isLiving(found.row) ? 'conflict' : 'gone';
+  };
+
+  return {
+    open(session, asker) {
+      const fault = faultOf(session, asker);
+      if (fault !== undefined) return { refused: fault };
+      return registry.find(session.sessionId).then((found) => read(found, asker));
+    },
+
+    async begin(held, asker) {
+      const state = sealOf(held.id, asker, held.seq, held.expires);
+      return {
+        meta: metaOf(held.id, held.expires, held.seq, state),
+        row: rowOf(held, held.data.merged()),
+      };
+    },
+
+    commit(held, asker) {
+      if (!held.data.isChanged && !isExtensionDue(held, settings, Date.now()))
+        return metaOf(held.id, held.expires, held.seq);
+      return save(held, asker);
+    },
+  };
+}
+
+function sized(data: Data, most: number): Data {
+  const bytes = JSON.stringify(data).length;
+  if (bytes > most) throw tooLarge(bytes, most);
+  return data;
+}
+
+function dataOf({ data }: Row, { maxState }: SessionsSettings): SessionData {
+  return new SessionData(data ?? {}, maxState);
+}

@@ -1,0 +1,110 @@
+import { type Duration, seconds } from '../../duration.ts';
+import { ValiseError } from '../../errors.ts';
+import type { Bus } from '../../store/types.ts';
+import type { EndedSession, NewSession } from './hooks.ts';
+
+/** Settings of a server's data-layer sessions. */
+export interface SessionsOptions {
+  /**
+   * Where a session's state is: `sealed` in the client's hands (no store needed; of two parallel changes the later
+   * answer wins), or `stored` in the server's store (no update is ever lost). `sealed` unless told.
+   */
+  readonly mode?: 'sealed' | 'stored' | undefined;
+  /** How long a session lives (4 hours unless told). */
+  readonly ttl?: Duration | undefined;
+  /** `sliding` counts from the last use, `fixed` from the creation. `sliding` unless told. */
+  readonly lifetime?: 'sliding' | 'fixed' | undefined;
+  /** The end of a session however much it is used (30 days unless told; 24 hours for one that belongs to nobody). */
+  readonly maxLifetime?: Duration | undefined;
+  /** How many sessions one principal may have at a time (100 unless told). */
+  readonly maxPerPrincipal?: number | undefined;
+  /** What happens to one more: the oldest ends, or the new one is refused. `end-oldest` unless told. */
+  readonly whenFull?: 'end-oldest' | 'refuse' | undefined;
+  /** How many sessions may belong to nobody, over all clients that are not known by name (10,000 unless told; 0 refuses them). */
+  readonly maxAnonymous?: number | undefined;
+  /**
+   * For a client that knows no sessions the transport's own session stands in, so that operations that need one work
+   * for everybody. On unless told.
+   */
+  readonly implicit?: boolean | undefined;
+  /**
+   * `stored`: what becomes of a handler that read what another one has changed in the meantime. It runs again on the
+   * fresh state (at most 100 times), or its call fails with a conflict. `rerun` unless told.
+   */
+  readonly onConflict?: 'rerun' | 'fail' | undefined;
+  /** The most bytes of state in one session (64 KiB; 1 MiB where there is a store to keep it in). */
+  readonly maxState?: number | undefined;
+  /** `sealed`: states longer than this stay in the store, where there is one, and only their name travels (4 KiB unless told). */
+  readonly spillAbove?: number | undefined;
+  /** A session begins: allocate what it needs. Where this fails, there is no session. May set its first state. */
+  readonly onCreate?: ((session: NewSession) => void | Promise<void>) | undefined;
+  /**
+   * A session has ended: free what it held. Called once, by one instance, also where the session simply ran out; again
+   * only where it failed or its process died in the middle.
+   */
+  readonly onEnd?: ((session: EndedSession) => void | Promise<void>) | undefined;
+  /** Carries notifications between instances: a bus, or its URL. Without it they reach listeners of this instance alone. */
+  readonly bus?: Bus | string | undefined;
+}
+
+/** {@link SessionsOptions}, read and checked. Durations are seconds. */
+export interface SessionsSettings {
+  readonly mode: 'sealed' | 'stored';
+  readonly ttl: number;
+  readonly sliding: boolean;
+  readonly maxLifetime: number;
+  readonly maxAnonymousLifetime: number;
+  readonly maxPerPrincipal: number;
+  readonly refuseWhenFull: boolean;
+  readonly maxAnonymous: number;
+  readonly implicit: boolean;
+  readonly rerun: boolean;
+  readonly maxState: number;
+  readonly spillAbove: number;
+  readonly onCreate: SessionsOptions['onCreate'];
+  readonly onEnd: SessionsOptions['onEnd'];
+}
+
+/** A token that every client and header takes; from here on a warning says what it costs. */
+export const SAFE_STATE = 4096;
+
+/** Reads and checks the options. */
+export function sessionsSettings(options: SessionsOptions, hasStore: boolean): SessionsSettings {
+  const { mode = 'sealed', lifetime = 'sliding', whenFull = 'end-oldest', onConflict = 'rerun' } = options;
+  oneOf('mode', mode, ['sealed', 'stored']);
+  oneOf('lifetime', lifetime, ['sliding', 'fixed']);
+  oneOf('whenFull', whenFull, ['end-oldest', 'refuse']);
+  oneOf('onConflict', onConflict, ['rerun', 'fail']);
+  const ttl = seconds(options.ttl ?? '4h');
+  const maxLifetime = Math.max(ttl, seconds(options.maxLifetime ?? '30d'));
+  return {
+    mode,
+    ttl,
+    sliding: lifetime === 'sliding',
+    maxLifetime,
+    maxAnonymousLifetime: Math.min(maxLifetime, seconds('24h')),
+    maxPerPrincipal: count('maxPerPrincipal', options.maxPerPrincipal ?? 100, 1),
+    refuseWhenFull: whenFull === 'refuse',
+    maxAnonymous: count('maxAnonymous', options.maxAnonymous ?? 10_000, 0),
+    implicit: options.implicit ?? true,
+    rerun: onConflict === 'rerun',
+    maxState: count('maxState', options.maxState ?? (hasStore ? 1024 * 1024 : 64 * 1024), 1),
+    spillAbove: count('spillAbove', options.spillAbove ?? SAFE_STATE, 1),
+    onCreate: options.onCreate,
+    onEnd: options.onEnd,
+  };
+}
+
+function oneOf(name: string, value: string, allowed: readonly string[]): void {
+  if (allowed.includes(value)) return;
+  throw new ValiseError('bad-option', `The option sessions.${name} is ${JSON.stringify(value)}.`, {
+    next: `Give ${allowed.map((each) => `'${each}'`).join(' or ')}.`,
+  });
+}
+
+function count(name: string, value: number, least: number): number {
+  if (Number.isSafeInteger(value) && value >= least) return value;
+  throw new ValiseError('bad-option', `The option sessions.${name} is ${String(value)}.`, {
+    next: `Give a whole number from ${least}.`,
+  });
+}

@@ -1,0 +1,48 @@
+import { ValiseError } from '../../errors.ts';
+import type { Gated } from './gate.ts';
+import type { Session } from './session.ts';
+import type { SessionsFamily } from './sessions.ts';
+
+/** What a server's Valise offers for data-layer sessions. */
+export interface SessionsApi {
+  /**
+   * The session of the request whose handler is running, at any depth of calls; undefined where it belongs to none.
+   *
+   * @example
+   * ```ts
+   * const session = valise.session();
+   * session?.namespace('prefs').set('language', 'de');
+   * ```
+   */
+  session(): Session | undefined;
+  /**
+   * Says which operations need a session: without one they are refused before their handler runs. A text means a tool,
+   * a prompt or the URI of a resource, whichever has that name.
+   *
+   * @example
+   * ```ts
+   * valise.requireSession('notebook_append', { resource: 'notes://*' });
+   * ```
+   */
+  requireSession(...operations: readonly Gated[]): void;
+  /** Sessions from outside a request. */
+  readonly sessions: {
+    /** Ends a session: from now on nobody knows it. False where it has ended already. */
+    revoke(id: string): Promise<boolean>;
+  };
+}
+
+/** The public face of family S; where it is off, everything says how to turn it on. */
+export function sessionsApi(family: SessionsFamily | undefined): SessionsApi {
+  const need = (): SessionsFamily => {
+    if (family) return family;
+    throw new ValiseError('no-sessions', 'This server has no data-layer sessions.', {
+      next: "Give createValise the option sessions, such as sessions: { ttl: '4h' }.",
+    });
+  };
+  return {
+    session: () => need().session(),
+    requireSession: (...operations) => need().require(operations),
+    sessions: { revoke: async (id) => need().revoke(id) },
+  };
+}

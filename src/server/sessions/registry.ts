@@ -1,0 +1,126 @@
+import { createHash } from 'node:crypto';
+import { namespaced } from '../../store/namespace.ts';
+import type { Store } from '../../store/types.ts';
+import { isLiving, type Row, readRow, rowJson } from './row.ts';
+import { type Cap, Shelf } from './shelf.ts';
+
+/** A row and the version by which it can be replaced. */
+export interface Found {
+  readonly row: Row;
+  readonly version: string;
+}
+
+/** One page of a list. */
+export interface RowPage {
+  readonly rows: readonly Row[];
+  readonly next?: string;
+}
+
+const PAGE = 50;
+/** How long a row stays after its session ran out, where somebody has yet to be told. */
+export const LINGER = 86_400;
+
+/** What a server knows about its sessions: a row for each, and a list of them for each owner. */
+export class Registry {
+  readonly store: Store;
+  readonly #linger: number;
+  readonly #longest: number;
+
+  /** `lingers` says that rows must be found for a while after their session ran out; `longest` is the longest life, in seconds. */
+  constructor(
+    store: Store,
+    name: string,
+    { lingers, longest }: { readonly lingers: boolean; readonly longest: number },
+  ) {
+    this.store = namespaced(store, `sessions/${digest(name).slice(0, 16)}/`);
+    this.#linger = lingers ? LINGER : 0;
+    this.#longest = longest;
+  }
+
+  async find(id: string): Promise<Found | undefined> {
+    const entry = await this.store.get(rowKey(id));
+    const row = entry && readRow(entry.value);
+    return row && row.id === id ? { row, version: entry.version } : undefined;
+  }
+
+  /** Adds a session. Those that had to go for it come back; an error where there is no room. */
+  async add(row: Row, cap: Cap): Promise<readonly string[]> {
+    const crowded = await this.#shelf(row.shelf).add(row.id, row.created, cap, (id) => this.#lives(id));
+    await this.replace(row);
+    return crowded;
+  }
+
+  /** Replaces a row that nobody else has replaced; the new version, or undefined. */
+  save(row: Row, version: string): Promise<string | undefined> {
+    return this.store.put(rowKey(row.id), rowJson(row), { ttl: this.#ttl(row), ifVersion: version });
+  }
+
+  /** Writes a row whatever is there. */
+  async replace(row: Row): Promise<void> {
+    await this.store.put(rowKey(row.id), rowJson(row), { ttl: this.#ttl(row) });
+  }
+
+  /** Writes a row where there is none, or one of a session that is over; false where there is a living one. */
+  async claim(row: Row): Promise<boolean> {
+    const found = await this.find(row.id);
+    if (found && isLiving(found.row)) return false;
+    const condition = found ? { ifVersion: found.version } : { ifAbsent: true };
+    return (
+      (await this.store.put(rowKey(row.id), rowJson(row), { ttl: this.#ttl(row), ...condition })) !==
+      undefined
+    );
+  }
+
+  /** Undoes {@link add}. */
+  async drop(id: string, shelf: string): Promise<void> {
+    await this.store.delete(rowKey(id));
+    await this.#shelf(shelf).remove(id);
+  }
+
+  /** Marks a session as over for `ttl` seconds; undefined where somebody else has changed the row. */
+  bury(row: Row, version: string | undefined, ttl: number): Promise<string | undefined> {
+    return this.store.put(rowKey(row.id), rowJson(row), {
+      ttl,
+      ...(version !== undefined && { ifVersion: version }),
+    });
+  }
+
+  async remove(id: string): Promise<void> {
+    await this.store.delete(rowKey(id));
+  }
+
+  /** Takes a session off its list. */
+  async unlist({ shelf, id }: Row): Promise<void> {
+    if (shelf !== '') await this.#shelf(shelf).remove(id);
+  }
+
+  /** The living sessions of a list, oldest first. */
+  async list(shelf: string, after?: string): Promise<RowPage> {
+    const { ids, next } = await this.#shelf(shelf).page(after, PAGE);
+    const found = await Promise.all(ids.map((id) => this.find(id)));
+    const rows = found.flatMap((each) => (each && isLiving(each.row) ? [each.row] : []));
+    return next === undefined ? { rows } : { rows, next };
+  }
+
+  async #lives(id: string): Promise<boolean> {
+    const found = await this.find(id);
+    return found !== undefined && isLiving(found.row);
+  }
+
+  #shelf(name: string): Shelf {
+    return new Shelf(this.store, name, this.#longest);
+  }
+
+  #ttl({ expires }: Row): number {
+    return Math.max(1, (expires - Date.now()) / 1000) + this.#linger;
+  }
+}
+
+/** A digest for keys in a store. */
+export function digest(text: string): string {
+  return createHash('sha256').update(text).digest('base64url');
+}
+
+function rowKey(id: string): string {
+  return `row/${digest(id)}`;
+}

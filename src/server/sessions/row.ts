@@ -1,0 +1,45 @@
+import { isObject, type Json } from '../../json.ts';
+import { type Data, readData } from './data.ts';
+import type { EndReason } from './hooks.ts';
+
+/** What the store holds about a session. Times are milliseconds since 1970. */
+export interface Row {
+  readonly id: string;
+  /** Whose it is, as a digest; null where it belongs to whoever has its id. */
+  readonly owner: string | null;
+  /** The list that it stands in. */
+  readonly shelf: string;
+  readonly label: string | null;
+  readonly created: number;
+  readonly expires: number;
+  /** The end that no use puts off. */
+  readonly until: number;
+  readonly seq: number;
+  /** Null where the state is with the client. */
+  readonly data: Data | null;
+  /** Why it is over; a row stays for as long as a seal of the session could be shown. */
+  readonly ended: EndReason | null;
+  /** True once the author has been told of the end. */
+  readonly told: boolean;
+}
+
+/** A row as a store takes it. */
+export function rowJson(row: Row): Json {
+  return row as unknown as Json;
+}
+
+/** Reads a row; undefined for what is none, or none that this version knows. */
+export function readRow(value: unknown): Row | undefined {
+  if (!isObject(value) || typeof value['id'] !== 'string' || typeof value['shelf'] !== 'string')
+    return undefined;
+  for (const name of ['created', 'expires', 'until', 'seq']) {
+    if (typeof value[name] !== 'number') return undefined;
+  }
+  if (value['data'] !== null && !readData(value['data'])) return undefined;
+  return value as unknown as Row;
+}
+
+/** True where a session can still be used. */
+export function isLiving({ ended, expires }: Row, now = Date.now()): boolean {
+  return ended === null && expires > now;
+}

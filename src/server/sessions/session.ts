@@ -1,0 +1,41 @@
+import type { Json } from '../../json.ts';
+import type { Params } from '../../wire/index.ts';
+
+/** Values by key. Nothing here waits: what the session holds is at hand, and what is set is kept when the call is answered. */
+export interface SessionValues {
+  /** The value, or undefined where there is none. What is returned is a copy: set it to keep changes in it. */
+  get<Value extends Json = Json>(key: string): Value | undefined;
+  /** Replaces the whole value. `null` deletes. */
+  set(key: string, value: Json): void;
+  delete(key: string): void;
+  has(key: string): boolean;
+  keys(): string[];
+}
+
+/** A part of a session's state that other parts of the program do not disturb. */
+export type SessionNamespace = SessionValues;
+
+/**
+ * The session that a request belongs to, inside its handler.
+ *
+ * @example
+ * ```ts
+ * const session = valise.session();
+ * const notes = session?.get<string[]>('notes') ?? [];
+ * session?.set('notes', [...notes, text]);
+ * session?.namespace('prefs').set('language', 'de');
+ * ```
+ */
+export interface Session extends SessionValues {
+  readonly id: string;
+  readonly label: string | undefined;
+  readonly expiresAt: Date;
+  /** True where the client knows no sessions and the transport's own stands in. */
+  readonly implicit: boolean;
+  /** State that is apart from the session's own and from every other namespace. */
+  namespace(name: string): SessionNamespace;
+  /** Ends the session as soon as this call is answered, whatever the answer: from then on nobody knows it. */
+  revoke(): void;
+  /** Tells those who listen to this session, on every instance. */
+  notify(method: string, params?: Params): Promise<void>;
+}

@@ -1,0 +1,118 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ValiseError } from '../../errors.ts';
+import { isObject, type Json } from '../../json.ts';
+import type { Store } from '../../store/types.ts';
+
+/** A session in a list: its id, and a time that grows along the list. */
+type Place = readonly [id: string, at: number];
+
+/** How many sessions a list may hold, and what happens to one more. */
+export interface Cap {
+  readonly max: number;
+  /** Refuse it; otherwise the oldest goes. */
+  readonly refuse: boolean;
+  /** Look first whether some are over already. Too costly where one session after another finds the list full. */
+  readonly prune: boolean;
+}
+
+const TRIES = 100;
+/** A place is taken a moment before its row is written. */
+const FRESH = 10_000;
+
+/** The list of one owner's sessions, in one entry of the store so that a cap on their number can be kept. */
+export class Shelf {
+  readonly #store: Store;
+  readonly #key: string;
+  readonly #ttl: number;
+
+  /** `ttl` is the longest life of a session, in seconds. */
+  constructor(store: Store, name: string, ttl: number) {
+    this.#store = store;
+    this.#key = `shelf/${name}`;
+    this.#ttl = ttl;
+  }
+
+  /** Adds a session. The ids that had to go for it come back; throws where it is full and nobody goes. */
+  async add(
+    id: string,
+    created: number,
+    { max, refuse, prune }: Cap,
+    lives: (id: string) => Promise<boolean>,
+  ): Promise<readonly string[]> {
+    let crowded: readonly Place[] = [];
+    await this.#change(async (places) => {
+      let living = places;
+      if (prune && places.length >= max) {
+        const now = Date.now();
+        const kept = await Promise.all(places.map(async ([each, at]) => now - at < FRESH || lives(each)));
+        living = places.filter((_, index) => kept[index]);
+      }
+      if (living.length >= max && refuse) throw tooMany(max);
+      crowded = living.slice(0, Math.max(0, living.length + 1 - max));
+      // No two of a list have the same time, so that a page can end at one.
+      const at = Math.max(created, (living.at(-1)?.[1] ?? 0) + 1);
+      return [...living.slice(crowded.length), [id, at]];
+    });
+    return crowded.map(([each]) => each);
+  }
+
+  async remove(id: string): Promise<void> {
+    await this.#change(async (places) =>
+      places.some(([each]) => each === id) ? places.filter(([each]) => each !== id) : undefined,
+    );
+  }
+
+  /** A page of ids, oldest first; `after` is the place that a page before ended with. */
+  async page(
+    after: string | undefined,
+    size: number,
+  ): Promise<{ readonly ids: readonly string[]; readonly next?: string }> {
+    const places = placesOf((await this.#store.get(this.#key))?.value);
+    const last = after === undefined ? 0 : readCursor(after);
+    const rest = places.filter(([, at]) => at > last);
+    const page = rest.slice(0, size);
+    const ids = page.map(([id]) => id);
+    return rest.length > size ? { ids, next: cursorOf(page[size - 1]?.[1] ?? 0) } : { ids };
+  }
+
+  async #change(step: (places: readonly Place[]) => Promise<readonly Place[] | undefined>): Promise<void> {
+    for (let tries = 0; tries < TRIES; tries++) {
+      if (tries > 2) await sleep(Math.random() * Math.min(tries, 20));
+      const entry = await this.#store.get(this.#key);
+      const next = await step(placesOf(entry?.value));
+      if (next === undefined) return;
+      const condition = entry ? { ifVersion: entry.version } : { ifAbsent: true };
+      const value = { places: next } as unknown as Json;
+      if ((await this.#store.put(this.#key, value, { ttl: this.#ttl, ...condition })) !== undefined) return;
+    }
+    throw new ValiseError(
+      'session-conflict',
+      `A list of sessions was changed by others ${TRIES} times in between.`,
+      {
+        next: 'Try again.',
+      },
+    );
+  }
+}
+
+/** Reads a cursor; throws where it is none of ours. */
+function readCursor(cursor: string): number {
+  if (/^at-[0-9a-z]{1,11}$/.test(cursor)) return Number.parseInt(cursor.slice(3), 36);
+  throw new ValiseError('bad-cursor', 'The cursor of a list of sessions is not one that this server gave.', {
+    next: 'Start the list over.',
+  });
+}
+
+function cursorOf(at: number): string {
+  return `at-${at.toString(36)}`;
+}
+
+function placesOf(value: unknown): readonly Place[] {
+  return isObject(value) && Array.isArray(value['places']) ? (value['places'] as readonly Place[]) : [];
+}
+
+function tooMany(max: number): ValiseError {
+  return new ValiseError('too-many-sessions', `There are ${max} sessions already, and no more are allowed.`, {
+    next: 'Delete one that is no longer needed.',
+  });
+}

@@ -1,0 +1,86 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Response, sessionConflict, sessionNotFound, writeSession } from '../../wire/index.ts';
+import type { Exchange } from '../exchange.ts';
+import type { Handle } from './handle.ts';
+import { type Committed, type Held, metaOf } from './held.ts';
+import type { SessionsSettings } from './options.ts';
+import { failed, toldTo } from './reply.ts';
+
+/** A request at work in a session. */
+export interface Work {
+  readonly held: Held;
+  readonly handle: Handle;
+  /** Keeps what the handler changed. */
+  commit(): Committed | Promise<Committed>;
+  /** Ends the session, as the handler asked. */
+  end(): Promise<unknown>;
+}
+
+const MAX_RERUNS = 100;
+
+/** Keeps a session's changes when its request is answered, and says so in the answer. */
+export function createFinish({
+  rerun,
+}: SessionsSettings): (
+  exchange: Exchange,
+  work: Work,
+  response: Response,
+) => Response | undefined | Promise<Response | undefined> {
+  const reruns = new WeakMap<Exchange, number>();
+
+  const settle = (
+    exchange: Exchange,
+    { held, handle, end }: Work,
+    response: Response,
+    committed: Committed,
+  ): Response | undefined | Promise<Response | undefined> => {
+    if (committed === 'conflict' || (committed === 'gone' && handle.implicit))
+      return again(exchange, held, response);
+    if (committed === 'gone')
+      return { jsonrpc: '2.0', id: response.id, error: sessionNotFound(exchange.era, held.id) };
+    if (!handle.implicit)
+      exchange.addMeta(writeSession(exchange.era, toldTo(exchange.peer, exchange.era, committed)));
+    return handle.revoked ? end().then(() => response) : response;
+  };
+
+  /** The handler saw what is no longer so. Nothing of it was kept, so it may run again on what is so now. */
+  const again = async (
+    exchange: Exchange,
+    { id }: Held,
+    response: Response,
+  ): Promise<Response | undefined> => {
+    const tries = reruns.get(exchange) ?? 0;
+    if (!rerun || tries >= MAX_RERUNS)
+      return { jsonrpc: '2.0', id: response.id, error: sessionConflict(exchange.era, id) };
+    reruns.set(exchange, tries + 1);
+    // Whoever came in between has finished; a crowd is spread out a little.
+    if (tries > 2) await sleep(Math.random() * Math.min(tries, 20));
+    exchange.rerun();
+    return undefined;
+  };
+
+  const broken = (response: Response, error: unknown): Response => ({
+    jsonrpc: '2.0',
+    id: response.id,
+    error: failed(error),
+  });
+
+  return (exchange, work, response) => {
+    const { held, handle } = work;
+    // An error carries no session, so what was set before it is forgotten.
+    if (!('result' in response)) return handle.revoked ? work.end().then(() => response) : response;
+    // The handler will run again from the top when the answers are there, and do then what it did now.
+    if (response.result['resultType'] === 'input_required')
+      return settle(exchange, work, response, metaOf(held.id, held.expires, held.seq));
+    try {
+      const committed = work.commit();
+      if (!(committed instanceof Promise)) return settle(exchange, work, response, committed);
+      return committed.then(
+        (late) => settle(exchange, work, response, late),
+        (error: unknown) => broken(response, error),
+      );
+    } catch (error) {
+      return broken(response, error);
+    }
+  };
+}

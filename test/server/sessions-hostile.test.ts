@@ -1,0 +1,149 @@
+import { memoryStore } from 'mcp-valise/store';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { connect, count, errorOf, keys, makeServer, type SessionClient, type Wire } from './sessions-tool.ts';
+
+const MODES = [
+  { mode: 'sealed', where: 'no store', store: () => undefined },
+  { mode: 'sealed', where: 'a store', store: memoryStore },
+  { mode: 'stored', where: 'a store', store: memoryStore },
+] as const;
+
+afterEach(() => void vi.useRealTimers());
+
+describe.each(MODES)('$mode sessions with $where', ({ mode, store }) => {
+  let user = 'ann';
+  const open = async (name = 'test', shared = store()) => {
+    const options = { name, store: shared, sessions: { mode }, principal: () => ({ subject: user }) };
+    const made = makeServer(count, options);
+    return { ...made, client: await connect(made.valise) };
+  };
+  const altered = (text: string, at: number) => {
+    const other = text[at] === 'A' ? 'B' : 'A';
+    return text.slice(0, at) + other + text.slice(at + 1);
+  };
+  const expectUnknown = async (client: SessionClient, session: Wire) =>
+    expect(errorOf(await client.in(session))).toEqual({
+      code: -32043,
+      message: 'Session not found',
+      data: { sessionId: session.sessionId },
+    });
+
+  it('[S-13] [S-19] do not know a forged, truncated or altered one, and run no handler', async () => {
+    const { client, ran, rejected } = await open();
+    const real = await client.create();
+    const state = real.state as string;
+    const bad: Wire[] = [
+      { sessionId: 'sess-forged', state },
+      { sessionId: altered(real.sessionId, 10), state },
+      { sessionId: real.sessionId.slice(0, -1), state },
+      { ...real, state: 'forged' },
+      { ...real, state: '' },
+      { ...real, state: state.slice(0, -1) },
+      { ...real, state: `${state}A` },
+      { ...real, state: altered(state, state.length - 5) },
+      { ...real, state: altered(state, 20) },
+      { ...real, state: 'A'.repeat(3_000_000) },
+    ];
+    for (const session of bad) await expectUnknown(client, session);
+    expect(ran()).toBe(0);
+    expect(rejected).toHaveLength(bad.length);
+    expect(JSON.stringify(rejected)).not.toContain(real.sessionId);
+    expect((await client.use(real)).value).toBe(1);
+  });
+
+  it('[S-19] do not know the state of another one', async () => {
+    const { client, ran } = await open();
+    const [a, b] = [await client.create(), await client.create()];
+    await expectUnknown(client, { ...a, state: b.state as string });
+    await expectUnknown(client, { ...b, state: a.state as string });
+    expect(ran()).toBe(0);
+  });
+
+  it("[S-13] [S-19] answer another principal's as an unknown one, whatever is asked", async () => {
+    const { client, ran } = await open();
+    user = 'ann';
+    const anns = await client.create();
+    user = 'bob';
+    await expectUnknown(client, anns);
+    await expectUnknown(client, { sessionId: anns.sessionId });
+    for (const method of ['sessions/delete', 'sessions/resume', 'sessions/fork']) {
+      for (const session of [anns, { sessionId: anns.sessionId }]) {
+        const params = { _meta: { 'io.modelcontextprotocol/session': session } };
+        const { code, message, data } = errorOf(await client.request(method, params));
+        expect({ code, message, data }).toEqual({
+          code: -32043,
+          message: 'Session not found',
+          data: { sessionId: anns.sessionId },
+        });
+      }
+    }
+    expect(ran()).toBe(0);
+    user = 'ann';
+    expect((await client.use(anns)).value).toBe(1);
+  });
+
+  it('[S-19] do not know what another server of the same keys and store made', async () => {
+    const shared = store();
+    const [one, other] = [await open('one', shared), await open('other', shared)];
+    const session = await one.client.create();
+    await expectUnknown(other.client, session);
+    expect(other.ran()).toBe(0);
+    expect((await one.client.use(session)).value).toBe(1);
+  });
+
+  it('[S-13] [S-14] do not know one that has run out', async () => {
+    vi.useFakeTimers({ toFake: ['Date'] });
+    const { client, ran } = await open();
+    const session = await client.create();
+    vi.setSystemTime(Date.now() + 4 * 3600_000 - 1000);
+    expect((await client.use(session)).value).toBe(1);
+    vi.setSystemTime(Date.now() + 30 * 86_400_000);
+    await expectUnknown(client, session);
+    expect(ran()).toBe(1);
+  });
+
+  it('[S-13] [S-15] do not know a replayed one, once it has been deleted', async () => {
+    const { client, ran } = await open();
+    const session = await client.create();
+    const later = (await client.use(session)).session;
+    await client.request('sessions/delete', { _meta: { 'io.modelcontextprotocol/session': later } });
+    await expectUnknown(client, session);
+    await expectUnknown(client, later);
+    expect(ran()).toBe(1);
+  });
+});
+
+it('[S-33] [S-34] a sealed session is served by any instance with the keys, without a store', async () => {
+  const options = { sessions: { mode: 'sealed' as const } };
+  const [one, two] = [makeServer(count, options), makeServer(count, options)];
+  const [a, b] = [await connect(one.valise), await connect(two.valise)];
+  let session = await a.create();
+  for (const [client, value] of [
+    [b, 1],
+    [a, 2],
+    [b, 3],
+  ] as const) {
+    const used = await client.use(session);
+    expect(used.value).toBe(value);
+    session = used.session;
+  }
+  const stranger = makeServer(count, { ...options, keys: keys.replace('T0', 'U1') });
+  const c = await connect(stranger.valise);
+  expect(errorOf(await c.in(session)).code).toBe(-32043);
+  expect(stranger.ran()).toBe(0);
+});
+
+it('[S-13] [S-15] deletion and revocation reach every instance at once, where they share a store', async () => {
+  for (const mode of ['sealed', 'stored'] as const) {
+    const options = { store: memoryStore(), sessions: { mode } };
+    const [one, two] = [makeServer(count, options), makeServer(count, options)];
+    const [a, b] = [await connect(one.valise), await connect(two.valise)];
+    const [deleted, revoked] = [await a.create(), await a.create()];
+    expect((await b.use(deleted)).value).toBe(1);
+    const { session } = await b.use(revoked);
+    await a.request('sessions/delete', { _meta: { 'io.modelcontextprotocol/session': deleted } });
+    expect(errorOf(await b.in(deleted)).code).toBe(-32043);
+    await one.valise.sessions.revoke(revoked.sessionId);
+    expect(errorOf(await b.in(session)).code).toBe(-32043);
+  }
+});
