@@ -9,12 +9,16 @@ interface ProtocolLike {
 /** Tells whether a server has a handler for a method; true where it cannot be asked. */
 export function handlesOf(server: ServerLike): (method: string) => boolean {
   const protocol = ((server as { readonly server?: unknown }).server ?? server) as ProtocolLike;
+  // Asked by an exception, which costs more than remembering.
+  const handled = new Set<string>();
   return (method) => {
+    if (handled.has(method)) return true;
     if (!protocol.assertCanSetRequestHandler || protocol.fallbackRequestHandler) return true;
     try {
       protocol.assertCanSetRequestHandler(method);
       return false;
     } catch {
+      handled.add(method);
       return true;
     }
   };

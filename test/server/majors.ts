@@ -29,7 +29,7 @@ const SCHEMAS = {
 /** Replaces a handler of the SDK's own, which each major spells in its way. */
 export function setHandler(
   { major }: Major,
-  { server }: McpServerV2,
+  { server }: Pick<McpServerV2, 'server'>,
   method: keyof typeof SCHEMAS,
   handler: (request: unknown) => Promise<object>,
 ): void {

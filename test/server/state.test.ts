@@ -200,4 +200,18 @@ describe.each(MAJORS)('state on an SDK $major server', (major) => {
     const client = await tool(major, () => null);
     expect(client.initialized['capabilities']).toMatchObject({ extensions: { 'dev.valise/state': {} } });
   });
+
+  it('works on the bare Server too', async () => {
+    const valise = createValise({ name: 'test', ...plain });
+    const { server } = new major.McpServer({ name: 'test', version: '1.0.0' });
+    valise.install(server);
+    setHandler(major, { server }, 'ping', async () => {
+      valise.state().session.set('Coupon Code', 'X');
+      return {};
+    });
+    const [near, far] = major.Memory.createLinkedPair();
+    await server.connect(far);
+    const client = await rawClient(near);
+    expect(metaOf(resultOf(await client.request('ping')))).toEqual({ [SESSION]: { 'Coupon Code': 'X' } });
+  });
 });

@@ -14,7 +14,7 @@ type Loaded = { readonly shelves: Shelves } | { readonly failed: unknown };
 
 /** Keeps the state of clients that carry none, in the server's store. */
 export interface Keeper {
-  /** Loads what the store has for a request; undefined where there is no store, or nobody to keep anything for. */
+  /** Loads what the store has for a request; undefined where there is no store, nobody to keep for, or no handler. */
   load(exchange: Exchange): Promise<undefined> | undefined;
   /** What was loaded for a scope. Throws what loading threw: only a handler that asks for state need suffer. */
   source(exchange: Exchange, scope: Scope): Source;
@@ -60,7 +60,7 @@ export function createKeeper(
     load(exchange) {
       if (!store) return undefined;
       const owners = ownersOf(exchange, name, withSessions);
-      if (!owners) return undefined;
+      if (!owners || !exchange.isHandled) return undefined;
       return Promise.all([loadShelf(store, owners.session), loadShelf(store, owners.server)]).then(
         ([session, server]) => void loads.set(exchange, { shelves: { session, server } }),
         (failed: unknown) => void loads.set(exchange, { failed }),

@@ -76,7 +76,7 @@ export function createState(
       receive(exchange) {
         // The handler may be running again, on what is true now.
         states.delete(exchange);
-        if (carries(exchange) || !exchange.isHandled) return undefined;
+        if (carries(exchange)) return undefined;
         const loading = keeper.load(exchange);
         // Registered before any handler's own steps, so that it comes last: what is saved has really been answered.
         if (loading) {
