@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { generateKey } from '../dist/seal/index.js';
 import { createValise } from '../dist/server/index.js';
 
-export const info = { name: 'echo', version: '1.0.0' };
+const info = { name: 'echo', version: '1.0.0' };
 
 const { McpServer: V1 } = await import('@modelcontextprotocol/sdk/server/mcp.js');
 const { createMcpHandler, McpServer: V2 } = await import('@modelcontextprotocol/server');

@@ -13,7 +13,7 @@ import { StdioClientTransport as StdioV1 } from '@modelcontextprotocol/sdk/clien
 import { StreamableHTTPClientTransport as HttpV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { InMemoryTransport as MemoryV1 } from '@modelcontextprotocol/sdk/inMemory.js';
 import { openValise } from '../dist/client/index.js';
-import { echoHttp, echoServer, info } from './link-server.mjs';
+import { echoHttp, echoServer } from './link-server.mjs';
 import { openBench } from './measure.mjs';
 
 const majors = {
