@@ -12,7 +12,7 @@ import { lowerText } from './top.ts';
  */
 export function lineLowering(): Transform {
   let parts: Buffer[] = [];
-  return new Transform({
+  const edge = new Transform({
     transform(chunk: Buffer, _encoding, done) {
       const end = chunk.lastIndexOf(0x0a) + 1;
       if (end === 0) {
@@ -28,6 +28,15 @@ export function lineLowering(): Transform {
       done(null, parts.length > 0 ? lowerLines(Buffer.concat(parts)) : undefined);
     },
   });
+  edges.add(edge);
+  return edge;
+}
+
+const edges = new WeakSet<object>();
+
+/** True for a stream that {@link lineLowering} made. */
+export function isLowered(stream: unknown): boolean {
+  return typeof stream === 'object' && stream !== null && edges.has(stream);
 }
 
 const MARKS = ['"state"', '"dependent_re'].map((mark) => Buffer.from(mark));

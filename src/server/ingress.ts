@@ -1,4 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
+import type { Message } from '../wire/index.ts';
+import type { Answered, RoundContext } from './flow/context.ts';
 import type { Peer } from './peer.ts';
 
 /** What Valise's own HTTP edge knows about a request before any transport sees it. */
@@ -7,6 +9,18 @@ export interface Ingress {
   readonly transportSession?: string;
   /** The client as that session's `initialize` introduced it. */
   readonly peer?: Peer;
+  /** The answer of a round that came without its call; the edge has put the call in its place. */
+  readonly answered?: Answered;
+  /** Takes over the HTTP answer of a call that asks back and will be answered elsewhere. */
+  readonly suspend?: (asking: Asking) => void;
+}
+
+/** A question on its way to the client, in place of its call's answer. */
+export interface Asking {
+  readonly message: Message;
+  readonly context: RoundContext;
+  /** True where the client brings the context back in the id of its answer, and fetches what comes of it by itself. */
+  readonly byId: boolean;
 }
 
 const ingress = new AsyncLocalStorage<Ingress>();

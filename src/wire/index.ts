@@ -38,6 +38,15 @@ export {
   withTopState,
 } from './dependent.ts';
 export { type Dict, dict, isShallow, MAX_DEPTH } from './dict.ts';
+export {
+  checkField,
+  checkForm,
+  choicesOf,
+  type FormContent,
+  type FormField,
+  type FormProblem,
+  type FormSchema,
+} from './elicitation.ts';
 export { eraOf, FIRST_MODERN_VERSION, isModernVersion, PROTOCOL_VERSIONS } from './era.ts';
 export {
   INPUT_METHODS,
@@ -97,6 +106,7 @@ export {
 export {
   readSessionError,
   type SessionErrorReading,
+  sessionConflict,
   sessionNotFound,
   sessionRequired,
 } from './session-errors.ts';
@@ -106,7 +116,6 @@ export {
   listParams,
   listResult,
   MAX_LABEL,
-  sessionConflict,
   readCreateParams,
   readListParams,
   readListResult,

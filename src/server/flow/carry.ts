@@ -1,0 +1,175 @@
+import type { Json } from '../../json.ts';
+import { raise } from '../../link/top.ts';
+import {
+  dependentRequests,
+  type Id,
+  inputRequired,
+  NAMES,
+  type Request,
+  type Response,
+  type Result,
+} from '../../wire/index.ts';
+import type { Exchange } from '../exchange.ts';
+import type { Asking } from '../ingress.ts';
+import { principalKey } from '../principal.ts';
+import type { RoundCodec } from './codec.ts';
+import { callOf, originalOf, peerLine, principalDigest, type RoundContext } from './context.ts';
+import type { Keeper, KeepOptions } from './keeper.ts';
+import type { Question } from './question.ts';
+import type { Way } from './ways.ts';
+
+/** What each text that travels is for; one for another purpose is refused. */
+export const PURPOSE = {
+  /** Comes back with the call itself, and is bound to it. */
+  call: 'round',
+  /** One of several in a call, besides the first. */
+  part: 'round-part',
+  /** Comes back with the answer alone. */
+  answer: 'round-answer',
+  /** Comes back as the answer's id. */
+  id: 'round-id',
+} as const;
+
+/** A round to be sent. */
+export interface Sending {
+  readonly exchange: Exchange;
+  readonly questions: readonly Question[];
+  readonly context: RoundContext;
+  readonly keep: Pick<KeepOptions, 'mode' | 'budget' | 'ttl'>;
+  /** When the client may ask for a new text, where the flow lets itself be renewed; milliseconds since 1970. */
+  readonly renewBy?: number | undefined;
+}
+
+/** What sending needs. */
+export interface Carrying {
+  readonly keeper: Keeper;
+  readonly codec: RoundCodec;
+  /** Our HTTP edge, where the request came through it. */
+  readonly suspend?: ((asking: Asking) => void) | undefined;
+}
+
+/** Longest id that a question gets; some clients and proxies cut longer ones. */
+const LONGEST_ID = 6 * 1024;
+
+/** Sends a round in the place of the answer that the SDK has made of the suspended call. */
+export type SendRound = (answer: Response) => Promise<void>;
+
+/** Makes a round ready to be sent. */
+export async function carry(
+  way: Exclude<Way, 'memory'>,
+  sending: Sending,
+  carrying: Carrying,
+): Promise<SendRound> {
+  switch (way) {
+    case 'request-state':
+      return byRequestState(sending, carrying);
+    case 'dependent-shared':
+      return byDependent(sending, carrying, false);
+    case 'dependent-each':
+      return byDependent(sending, carrying, true);
+    case 'state':
+    case 'id':
+      return byQuestion(way, sending, carrying);
+  }
+}
+
+/** The seal of a context that comes back with its call. */
+export function boundTo({ request, principal }: Exchange): {
+  readonly subject: string | undefined;
+  readonly bind: Json;
+} {
+  return { subject: principalKey(principal), bind: callOf(request) };
+}
+
+async function byRequestState(sending: Sending, { keeper }: Carrying): Promise<SendRound> {
+  const { exchange, questions, context, keep, renewBy } = sending;
+  const requestState = await keeper.keep(context, {
+    ...keep,
+    ...boundTo(exchange),
+    purpose: PURPOSE.call,
+    findable: false,
+  });
+  const inputRequests = Object.fromEntries(
+    questions.map(({ key, method, params }) => [key, { method, ...(params && { params }) }]),
+  );
+  const round = inputRequired({ requestState, ...(questions.length > 0 && { inputRequests }) });
+  const own = renewBy === undefined ? undefined : { [NAMES.modern.extension.rounds]: { renewBy } };
+  return (answer) => {
+    const meta = { ...('result' in answer ? answer.result._meta : undefined), ...own };
+    return exchange.link.send({ jsonrpc: '2.0', id: exchange.request.id, result: withMeta(round, meta) });
+  };
+}
+
+function withMeta(result: Result, meta: Result['_meta'] & object): Result {
+  return Object.keys(meta).length === 0 ? result : { ...result, _meta: meta };
+}
+
+async function byDependent(sending: Sending, { keeper, codec }: Carrying, each: boolean): Promise<SendRound> {
+  const { exchange, questions, context, keep } = sending;
+  const seal = { ...boundTo(exchange), ttl: keep.ttl };
+  const state = await keeper.keep(context, { ...keep, ...seal, purpose: PURPOSE.call, findable: false });
+  const asked = questions.map(({ method, params }) => ({ method, ...(params && { params }) }));
+  // With one state for each question there must be a question to hold it.
+  const requests = each && asked.length === 0 ? [{ method: 'ping' }] : asked;
+  const stateOf = (place: number): string =>
+    place === 0 ? state : codec.seal([context.f, context.n, place], { ...seal, purpose: PURPOSE.part });
+  const round = each
+    ? dependentRequests({
+        requests: requests.map((request, place) => ({ state: stateOf(place), ...request })),
+      })
+    : dependentRequests({ state, requests });
+  const dependent_requests = JSON.stringify(round.dependent_requests);
+  const message = raise(
+    { jsonrpc: '2.0' as const, id: exchange.request.id, result: {} },
+    { dependent_requests },
+    { without: 'result' },
+  );
+  return () => exchange.link.send(message);
+}
+
+async function byQuestion(
+  way: 'state' | 'id',
+  sending: Sending,
+  { keeper, suspend }: Carrying,
+): Promise<SendRound> {
+  const { exchange, questions, keep } = sending;
+  const byId = way === 'id';
+  const u = principalDigest(exchange.principal);
+  const context: RoundContext = {
+    ...sending.context,
+    o: originalOf(exchange),
+    c: peerLine(exchange.peer),
+    ...(u !== undefined && { u }),
+  };
+  const text = await keeper.keep(context, {
+    ...keep,
+    ...(byId && { budget: Math.min(keep.budget, LONGEST_ID) }),
+    purpose: byId ? PURPOSE.id : PURPOSE.answer,
+    findable: !byId,
+  });
+  const message = questionMessage(questions[0], byId ? text : idOf(context), byId ? undefined : text);
+  return async () => {
+    if (suspend) suspend({ message, context, byId });
+    else await exchange.link.send(message, { relatedRequestId: exchange.request.id });
+  };
+}
+
+/** The question as a request of the server. Without a question it is a `ping`, which every client answers. */
+function questionMessage(question: Question | undefined, id: Id, state: string | undefined): Request {
+  const { method, params } = question ?? { method: 'ping', params: undefined };
+  const request: Request = { jsonrpc: '2.0', id, method, ...(params && { params }) };
+  return state === undefined ? request : raise(request, { state: JSON.stringify(state) });
+}
+
+const ID = /^valise\.([\w-]{22})\.(\d{1,9})$/;
+
+/** The id of a question: by it a round is found whose context the client did not bring back. */
+export function idOf({ f, n }: RoundContext): string {
+  return `valise.${f}.${n}`;
+}
+
+/** The flow and round that an id names. */
+export function readId(id: unknown): { readonly flow: string; readonly round: number } | undefined {
+  const match = typeof id === 'string' ? ID.exec(id) : null;
+  return match ? { flow: match[1] as string, round: Number(match[2]) } : undefined;
+}

@@ -1,0 +1,170 @@
+import { randomBytes } from 'node:crypto';
+import type { Response, RpcError } from '../../wire/index.ts';
+import { currentExchange, type Exchange } from '../exchange.ts';
+import { currentIngress } from '../ingress.ts';
+import { requireCapability } from './capability.ts';
+import { carry, type SendRound } from './carry.ts';
+import type { RoundContext } from './context.ts';
+import { FlowError, Suspended } from './errors.ts';
+import { createOnce } from './once.ts';
+import { REFUSED } from './opening.ts';
+import { kindOf, type Start, startFrom, timesOf } from './resume.ts';
+import type { Input, Rounds } from './rounds.ts';
+import { type Asked, FlowRun, type RunSetup } from './run.ts';
+import type { FlowSettings } from './settings.ts';
+import type { Turn } from './turn.ts';
+import type { Flow } from './types.ts';
+import { signalIn } from './waiting.ts';
+import { isSingle, noWay, pick, type Way, waysOf } from './ways.ts';
+
+/** Any handler of either SDK major: its last argument is the SDK's own. */
+export type Handler = (...args: readonly unknown[]) => unknown;
+
+/** Everything about one call of a flow. */
+interface FlowCall extends Start {
+  readonly rounds: Rounds;
+  readonly settings: FlowSettings;
+  readonly exchange: Exchange;
+  readonly input: Input | undefined;
+  readonly ways: readonly Way[];
+  /** The flow's id. */
+  readonly id: string;
+}
+
+/** Makes an SDK handler of one that asks: in place of the SDK's own argument it gets the flow. */
+export function flowHandler(rounds: Rounds, settings: FlowSettings, handler: Handler) {
+  return async (...args: readonly unknown[]): Promise<unknown> => {
+    const exchange = currentExchange();
+    if (!exchange) throw notInstalled();
+    const input = rounds.inputOf(exchange);
+    try {
+      if (!input && exchange.request.params?.['requestState'] !== undefined) throw notOurs(rounds);
+      const start = startFrom(input, settings);
+      const call: FlowCall = {
+        ...start,
+        rounds,
+        settings,
+        exchange,
+        input,
+        ways: waysOf(exchange, currentIngress()?.suspend !== undefined),
+        id: start.past?.f ?? randomBytes(16).toString('base64url'),
+      };
+      const run = new FlowRun(setupOf(call, args.at(-1)));
+      const outcome = await run.run((flow: Flow) => handler(...args.slice(0, -1), flow));
+      if ('value' in outcome) return outcome.value;
+      suspend(exchange, await sendable(call, outcome.asked), input?.turn);
+    } catch (error) {
+      if (error instanceof FlowError && error.rpc) answerWith(exchange, error.rpc);
+      throw error;
+    }
+    throw new Suspended();
+  };
+}
+
+function setupOf(
+  { rounds, settings, exchange, input, journal, ways, id }: FlowCall,
+  extra: unknown,
+): RunSetup {
+  const now = Math.floor(Date.now() / 1000);
+  return {
+    id,
+    journal,
+    extra,
+    suspends: ways.length > 0 && ways[0] !== 'memory',
+    admit(question) {
+      if (ways.length === 0) throw noWay(exchange, question.key);
+      requireCapability(exchange.peer, question, exchange.era === 'modern');
+    },
+    wait(kind, question) {
+      const here = ways[0] === 'memory' || (settings.wait.includes(kind) && ways.includes('memory'));
+      if (!here) return undefined;
+      return rounds.waiting.ask(exchange, question, {
+        id: `valise:${id}:${question.key}`,
+        ttl: question.ttl ?? settings.ttl,
+        signal: signalIn(extra),
+      });
+    },
+    once: createOnce({
+      flow: id,
+      store: input && rounds.context.store,
+      exclusive: input?.turn.exclusive === true,
+      ttl: Math.max(0, (input?.context.e ?? now) - now) + 240,
+    }),
+    async progress(progress, total, message) {
+      const token = exchange.request.params?._meta?.['progressToken'];
+      if (token === undefined) return;
+      const params = {
+        progressToken: token,
+        progress,
+        ...(total !== undefined && { total }),
+        ...(message !== undefined && { message }),
+      };
+      const notification = { jsonrpc: '2.0' as const, method: 'notifications/progress', params };
+      await exchange.link.transport.send(notification, { relatedRequestId: exchange.request.id });
+    },
+  };
+}
+
+/** The round that goes out in place of the call's answer. */
+function sendable(call: FlowCall, all: readonly Asked[]): Promise<SendRound> {
+  const { rounds, settings, exchange, journal, ways, id, past } = call;
+  const way = pick(ways, all.length) as Exclude<Way, 'memory'>;
+  const asked = isSingle(way) ? all.slice(0, 1) : all;
+  const questions = asked.map(({ question }) => question);
+  const times = timesOf(settings, questions, call);
+  const context: RoundContext = {
+    f: id,
+    n: (past?.n ?? 0) + 1,
+    t: times.since,
+    e: times.end,
+    ...(settings.version !== undefined && { h: settings.version }),
+    j: journal.lines(),
+    q: asked.map(({ question, print }) => [question.key, kindOf(question), print]),
+  };
+  const { mode, budget, renew } = settings;
+  return carry(
+    way,
+    {
+      exchange,
+      questions,
+      context,
+      keep: { mode, budget, ttl: times.ttl },
+      renewBy: renew === undefined ? undefined : times.end * 1000,
+    },
+    { keeper: rounds.keeper, codec: rounds.codec, suspend: currentIngress()?.suspend },
+  );
+}
+
+/**
+ * Puts a round in the place of the answer that the SDK is about to make. What the handler did to other state on its
+ * way does not count: it will run again from the top, and its last run is the one whose answer goes out.
+ */
+export function suspend(exchange: Exchange, send: SendRound, turn: Turn | undefined): void {
+  exchange.whenAnswered(async (answer) => {
+    try {
+      await send(answer);
+    } catch (error) {
+      await turn?.abandon();
+      throw error;
+    }
+    await turn?.done();
+    return undefined;
+  });
+}
+
+/** An error as JSON-RPC has it, past the SDKs' habit of making text of what tools throw. */
+function answerWith(exchange: Exchange, error: RpcError): void {
+  exchange.whenAnswered((): Response => ({ jsonrpc: '2.0', id: exchange.request.id, error }));
+}
+
+function notInstalled(): FlowError {
+  return new FlowError('not-installed', 'A flow was called on a server without Valise.', {
+    next: 'Call valise.install(server) before server.connect().',
+  });
+}
+
+/** A context that is not even recognised as one of ours: altered, or of another server. */
+function notOurs(rounds: Rounds): FlowError {
+  rounds.refused('the context of a round', undefined);
+  return new FlowError('ask-failed', REFUSED.message, { rpc: REFUSED });
+}

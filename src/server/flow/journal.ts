@@ -1,0 +1,90 @@
+import type { Json } from '../../json.ts';
+import { dict } from '../../wire/index.ts';
+import { FlowError } from './errors.ts';
+
+/** Kinds of steps, one letter each: the journal travels. */
+export type StepKind = 'a' | 's' | 'r' | 'o' | 'u' | 'b';
+
+/** How a step ended: with a value, or with an error that the client answered. */
+export type Ending =
+  | { readonly value: Json | undefined }
+  | { readonly failed: { readonly code: number; readonly message: string } };
+
+/** One step as it travels: key, kind, fingerprint of what was asked, 1 for a value or 0 for an error, and that (if any). */
+type Line = readonly [key: string, kind: StepKind, print: string, ok: 0 | 1, value?: Json];
+
+interface Step {
+  readonly line: Line;
+  replayed: boolean;
+}
+
+/** What has happened in a flow so far: what its steps came to, by key. */
+export class Journal {
+  readonly #steps: { [key: string]: Step } = dict<never>();
+  #left = 0;
+
+  constructor(lines: readonly Line[] = []) {
+    for (const line of lines) {
+      this.#steps[line[0]] = { line, replayed: false };
+      this.#left++;
+    }
+  }
+
+  /** True while the handler still has steps before it that it took in earlier rounds. */
+  get isReplaying(): boolean {
+    return this.#left > 0;
+  }
+
+  /** Keys of steps that earlier rounds took and this one has not. */
+  get left(): string[] {
+    return Object.keys(this.#steps).filter((key) => !this.#steps[key]?.replayed);
+  }
+
+  /** How a step ended in an earlier round; it must be the step that it was then. */
+  replay(key: string, kind: StepKind, print: string): Ending | undefined {
+    const step = this.#steps[key];
+    if (!step) return undefined;
+    const [, wasKind, wasPrint, ok, value] = step.line;
+    if (wasKind !== kind || wasPrint !== print) throw notTheSame(key);
+    if (!step.replayed) {
+      step.replayed = true;
+      this.#left--;
+    }
+    return ok === 1 ? { value } : { failed: value as { readonly code: number; readonly message: string } };
+  }
+
+  /** Adds a step that the handler has just taken. */
+  add(key: string, kind: StepKind, print: string, ending: Ending): void {
+    this.#steps[key] = { line: lineOf(key, kind, print, ending), replayed: true };
+  }
+
+  /** Adds the answer to a question of the round before, for the handler to come to. */
+  answer(key: string, kind: StepKind, print: string, ending: Ending): void {
+    this.#steps[key] = { line: lineOf(key, kind, print, ending), replayed: false };
+    this.#left++;
+  }
+
+  /** As it travels. */
+  lines(): Line[] {
+    return Object.values(this.#steps).map((step) => step.line);
+  }
+}
+
+function lineOf(key: string, kind: StepKind, print: string, ending: Ending): Line {
+  if ('failed' in ending) return [key, kind, print, 0, ending.failed];
+  return ending.value === undefined ? [key, kind, print, 1] : [key, kind, print, 1, ending.value];
+}
+
+/** Lines of a journal that come out of a seal. */
+export type JournalLines = readonly Line[];
+
+function notTheSame(key: string): FlowError {
+  return new FlowError(
+    'not-deterministic',
+    `The step "${key}" is not what it was in an earlier round: the handler does not do the same each time it runs.`,
+    {
+      key,
+      next: 'Let questions depend only on arguments, answers and what flow.once() returned; read what may change (a clock, a database, random values) inside flow.once().',
+    },
+  );
+}

@@ -1,0 +1,119 @@
+import { isObject, type Json } from '../../json.ts';
+import { sha256 } from '../../seal/sha256.ts';
+import type { Store } from '../../store/types.ts';
+import { FlowError } from './errors.ts';
+import { hold } from './lease.ts';
+import type { Effect, OnceOptions } from './types.ts';
+
+/** Does an effect of a flow, unless it has been done. */
+export type Once = (
+  key: string,
+  effect: (effect: Effect) => Promise<Json | undefined>,
+  options: OnceOptions,
+) => Promise<Json | undefined>;
+
+/** What stands behind the effects of one flow. */
+export interface OnceSetup {
+  readonly flow: string;
+  /**
+   * Where claims are kept: undefined without a store, and in a flow's first run, which nobody can repeat: its client
+   * has nothing yet to come back with.
+   */
+  readonly store: Store | undefined;
+  /** True where this run is the only one of its round, so that a claim found is one of a run that died. */
+  readonly exclusive: boolean;
+  /** How long claims must be remembered, in seconds. */
+  readonly ttl: number;
+}
+
+/** The effects of one flow. */
+export function createOnce({ flow, store, exclusive, ttl }: OnceSetup): Once {
+  return async (key, effect, options) => {
+    const idempotencyKey = sha256(JSON.stringify([flow, key]));
+    if (!store) return plain(key, await effect({ idempotencyKey, attempt: 1 }));
+    const name = `rounds/once/${idempotencyKey}`;
+    const held = exclusive ? undefined : await hold(store, `${name}/lease`);
+    if (!exclusive && !held) throw cutOff(key, 'is still under way elsewhere');
+    try {
+      return await claimed({ store, name, ttl, key, options }, (attempt) =>
+        effect({ idempotencyKey, attempt }),
+      );
+    } finally {
+      await held?.release();
+    }
+  };
+}
+
+interface Claim {
+  readonly store: Store;
+  readonly name: string;
+  readonly ttl: number;
+  readonly key: string;
+  readonly options: OnceOptions;
+}
+
+/** Claims before, completes after, each under a condition: whatever happens to leases, only one attempt completes. */
+async function claimed(
+  { store, name, ttl, key, options }: Claim,
+  effect: (attempt: number) => Promise<Json | undefined>,
+): Promise<Json | undefined> {
+  let attempt = 1;
+  let version = await store.put(name, { attempt }, { ttl, ifAbsent: true });
+  if (version === undefined) {
+    const found = await store.get(name);
+    const mark = isObject(found?.value) ? found.value : {};
+    if ('done' in mark) return valueIn(mark);
+    if (options.cutOff !== 'retry') throw cutOff(key, 'was cut off in the middle');
+    attempt = (typeof mark['attempt'] === 'number' ? mark['attempt'] : 0) + 1;
+    version = await store.put(
+      name,
+      { attempt },
+      found ? { ttl, ifVersion: found.version } : { ttl, ifAbsent: true },
+    );
+    if (version === undefined) throw cutOff(key, 'is under way elsewhere');
+  }
+  let value: Json | undefined;
+  try {
+    value = plain(key, await effect(attempt));
+  } catch (error) {
+    // It failed and said so: nothing was cut off, and the next run may try again.
+    await store.delete(name, { ifVersion: version });
+    throw error;
+  }
+  const completed = await store.put(
+    name,
+    { done: value === undefined ? [] : [value] },
+    { ttl, ifVersion: version },
+  );
+  if (completed !== undefined) return value;
+  // This attempt outlived its claim. What another one completed counts.
+  const other = (await store.get(name))?.value;
+  if (isObject(other) && 'done' in other) return valueIn(other);
+  throw cutOff(key, 'lost its claim while it ran');
+}
+
+function valueIn(mark: Record<string, unknown>): Json | undefined {
+  return Array.isArray(mark['done']) ? (mark['done'][0] as Json | undefined) : undefined;
+}
+
+/** The value as later rounds will read it, so that the first round sees the same. */
+function plain(key: string, value: unknown): Json | undefined {
+  if (value === undefined) return undefined;
+  try {
+    const text = JSON.stringify(value);
+    if (text !== undefined) return JSON.parse(text) as Json;
+  } catch {
+    // Told below.
+  }
+  throw new FlowError('not-json', `What the effect "${key}" returned cannot be kept: it is not JSON.`, {
+    key,
+    next: 'Return plain data, or nothing.',
+  });
+}
+
+function cutOff(key: string, what: string): FlowError {
+  return new FlowError('once-cut-off', `The effect "${key}" ${what}; nobody knows whether it took place.`, {
+    key,
+    next: "Look it up by its idempotency key, or let it be tried again with cutOff: 'retry'.",
+  });
+}

@@ -1,0 +1,108 @@
+import { isObject } from '../../json.ts';
+import { SealError } from '../../seal/index.ts';
+import {
+  type Answer,
+  INVALID_PARAMS,
+  isProblem,
+  type Params,
+  type RpcError,
+  readDependentResponses,
+  readInputGiven,
+} from '../../wire/index.ts';
+import type { Exchange } from '../exchange.ts';
+import { boundTo, PURPOSE } from './carry.ts';
+import type { RoundCodec } from './codec.ts';
+import type { Answered, RoundContext } from './context.ts';
+import type { Keeper } from './keeper.ts';
+
+/** What a client hears of a context that is not taken, whatever the reason. */
+export const REFUSED: RpcError = {
+  code: INVALID_PARAMS,
+  message: 'Invalid or expired requestState',
+  data: { reason: 'invalid_request_state' },
+};
+
+/** Opens what a client brought back with its call. */
+export interface Opener {
+  readonly keeper: Keeper;
+  readonly codec: RoundCodec;
+}
+
+/** The answers and the context that came with a retried call; undefined where it brought none of ours. */
+export function openCall(exchange: Exchange, opener: Opener): Answered | undefined | Promise<Answered> {
+  const responses = exchange.top?.dependent_responses;
+  if (responses !== undefined) return openDependent(exchange, responses, opener);
+  const { params } = exchange.request;
+  const state = params?.['requestState'];
+  if (typeof state !== 'string' || !opener.codec.recognises(state)) return undefined;
+  const given = readInputGiven(params);
+  if (isProblem(given)) throw new SealError('malformed');
+  const found = opener.keeper.find(state, { ...boundTo(exchange), purpose: PURPOSE.call });
+  const answers = new Map<string, Answer>();
+  for (const [key, result] of Object.entries(given.inputResponses ?? {})) answers.set(key, { result });
+  return found instanceof Promise
+    ? found.then((context) => ({ context, answers }))
+    : { context: found, answers };
+}
+
+/** The params of a retried call without what the retry added: the SDK must not look at our context. */
+export function withoutRetry(params: Params | undefined): Params | undefined {
+  if (!params) return undefined;
+  const { requestState, inputResponses, ...own } = params;
+  return own;
+}
+
+/** The draft form: the answers stand in the order of their questions, beside one context or each with its own. */
+function openDependent(
+  exchange: Exchange,
+  text: string,
+  { keeper, codec }: Opener,
+): Answered | undefined | Promise<Answered> {
+  const read = readDependentResponses({ dependent_responses: JSON.parse(text) as unknown });
+  if (read === undefined || isProblem(read)) throw new SealError('malformed');
+  const each = !('state' in read);
+  const states = each ? read.responses.map((response) => response.state) : [read.state];
+  if (states.every((state) => state === undefined)) return undefined;
+  const [first] = states;
+  if (typeof first !== 'string') throw new SealError('malformed');
+  const bound = boundTo(exchange);
+  const complete = (context: RoundContext): Answered => {
+    if (each) {
+      for (const [place, state] of states.entries()) {
+        if (place > 0 && !isPart(codec, state, [context.f, context.n, place], bound))
+          throw new SealError('wrong-binding');
+      }
+    }
+    const answers = new Map<string, Answer>();
+    for (const [place, [key]] of (context.q ?? []).entries()) {
+      const response = read.responses[place];
+      if (response)
+        answers.set(key, 'error' in response ? { error: response.error } : { result: response.result });
+    }
+    return { context, answers };
+  };
+  const found = keeper.find(first, { ...bound, purpose: PURPOSE.call });
+  return found instanceof Promise ? found.then(complete) : complete(found);
+}
+
+function isPart(
+  codec: RoundCodec,
+  state: unknown,
+  expected: readonly [string, number, number],
+  bound: ReturnType<typeof boundTo>,
+): boolean {
+  if (typeof state !== 'string') return false;
+  const part = codec.open(state, { ...bound, purpose: PURPOSE.part });
+  return Array.isArray(part) && expected.every((value, at) => part[at] === value);
+}
+
+/** Why a context was not taken, for the log; never the context itself. */
+export function reasonOf(error: unknown): string {
+  if (error instanceof SealError) return error.code;
+  return isObject(error) && typeof error['code'] === 'string' ? error['code'] : 'malformed';
+}
+
+/** True for a failure of ours (a store that does not answer), which says nothing about what the client sent. */
+export function isFault(error: unknown): error is Error {
+  return error instanceof Error && !(error instanceof SealError) && !(error instanceof SyntaxError);
+}

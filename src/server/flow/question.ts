@@ -1,0 +1,82 @@
+import { seconds } from '../../duration.ts';
+import { isObject, type Json, type JsonObject } from '../../json.ts';
+import { sha256 } from '../../seal/sha256.ts';
+import { type Answer, isShallow, type Params } from '../../wire/index.ts';
+import { FlowError } from './errors.ts';
+import type { Ending } from './journal.ts';
+import type { FormQuestion, PageQuestion } from './types.ts';
+
+/** A request that the client is to answer. */
+export interface Question {
+  readonly key: string;
+  readonly method: string;
+  readonly params?: Params;
+  /** How long it may stay open, in seconds. */
+  readonly ttl?: number;
+}
+
+/** The elicitation that a handler asks for. */
+export function elicitation(flow: string, key: string, question: FormQuestion | PageQuestion): Question {
+  const { message } = question;
+  const params: Params =
+    'url' in question
+      ? { mode: 'url', message, url: question.url, elicitationId: `${flow}.${key}` }
+      : { message, requestedSchema: formSchema(key, question.schema) };
+  return {
+    key,
+    method: 'elicitation/create',
+    params,
+    ...(question.ttl !== undefined && { ttl: seconds(question.ttl) }),
+  };
+}
+
+function formSchema(key: string, schema: unknown): JsonObject {
+  if (isObject(schema) && schema.type === 'object' && isObject(schema.properties))
+    return schema as JsonObject;
+  throw new FlowError('bad-schema', `The schema of the question "${key}" is not the schema of a form.`, {
+    key,
+    next: "Give { type: 'object', properties: { … } } with plain fields.",
+  });
+}
+
+/** Stands for a question in the journal: the same text only for the same question. */
+export function fingerprint(question: Question): string {
+  return sha256(JSON.stringify([question.method, question.params ?? null])).slice(0, 12);
+}
+
+/**
+ * How a question ended, as far as the client's answer can be read; undefined where it cannot, and the question is
+ * asked again.
+ */
+export function endingOf(method: string, answer: Answer): Ending | undefined {
+  if ('error' in answer) {
+    const { code, message } = answer.error;
+    return { failed: { code, message: String(message).slice(0, 500) } };
+  }
+  const { _meta, resultType, ...result } = answer.result as Record<string, Json> & {
+    readonly _meta?: unknown;
+  };
+  if (!isShallow(result)) return undefined;
+  switch (method) {
+    case 'elicitation/create':
+      return reaction(result);
+    case 'sampling/createMessage':
+      return typeof result.role === 'string' && typeof result.content === 'object'
+        ? { value: result }
+        : undefined;
+    case 'roots/list':
+      return Array.isArray(result.roots) &&
+        result.roots.every((root) => isObject(root) && typeof root.uri === 'string')
+        ? { value: result.roots }
+        : undefined;
+    default:
+      return { value: result };
+  }
+}
+
+function reaction({ action, content }: { readonly [name: string]: Json | undefined }): Ending | undefined {
+  if (action === 'decline' || action === 'cancel') return { value: { action } };
+  if (action !== 'accept') return undefined;
+  if (content === undefined || content === null) return { value: { action } };
+  return isObject(content) ? { value: { action, content: content as JsonObject } } : undefined;
+}

@@ -1,0 +1,97 @@
+import type { RoundContext } from './context.ts';
+import { FlowError } from './errors.ts';
+import { Journal, type StepKind } from './journal.ts';
+import { endingOf, type Question } from './question.ts';
+import type { Input } from './rounds.ts';
+import type { FlowSettings } from './settings.ts';
+
+/** Where a run starts from. */
+export interface Start {
+  /** The round before, unless the flow starts here (or starts over). */
+  readonly past: RoundContext | undefined;
+  readonly journal: Journal;
+  /** How many of the questions of the round before have an answer now. */
+  readonly answers: number;
+}
+
+const METHODS: Readonly<Partial<Record<StepKind, string>>> = {
+  a: 'elicitation/create',
+  s: 'sampling/createMessage',
+  r: 'roots/list',
+};
+
+/** The kind of step that a question is. */
+export function kindOf({ method }: Question): StepKind {
+  return method === METHODS.s ? 's' : method === METHODS.r ? 'r' : 'a';
+}
+
+/** The journal of the rounds before, with the answers that have just come. */
+export function startFrom(input: Input | undefined, settings: FlowSettings): Start {
+  const past = input?.context;
+  if (!input || !past) return { past: undefined, journal: new Journal(), answers: 0 };
+  if (past.h !== settings.version) {
+    if (settings.otherVersion === 'restart') return { past: undefined, journal: new Journal(), answers: 0 };
+    throw otherVersion(past.h, settings.version);
+  }
+  const journal = new Journal(past.j);
+  let answers = 0;
+  for (const [key, kind, print] of past.q ?? []) {
+    const answer = input.answers.get(key);
+    const ending = answer && endingOf(METHODS[kind] ?? '', answer);
+    if (!ending) continue;
+    journal.answer(key, kind, print, ending);
+    answers++;
+  }
+  return { past, journal, answers };
+}
+
+/** When a round was first asked, when it ends (in seconds since 1970), and how many seconds that leaves. */
+export interface Times {
+  readonly since: number;
+  readonly end: number;
+  readonly ttl: number;
+}
+
+/** A round that is asked again without an answer in between keeps its end, or is renewed as long as the flow allows. */
+export function timesOf(
+  settings: FlowSettings,
+  questions: readonly Question[],
+  { past, answers }: Start,
+): Times {
+  const now = Math.floor(Date.now() / 1000);
+  const ttl = Math.max(
+    ...questions.map((question) => question.ttl ?? settings.ttl),
+    questions.length === 0 ? settings.ttl : 0,
+  );
+  const isSame =
+    past !== undefined &&
+    answers === 0 &&
+    past.q?.length === questions.length &&
+    past.q.every(([key], place) => key === questions[place]?.key);
+  if (!isSame) return { since: now, end: now + ttl, ttl };
+  const last = settings.renew === undefined ? past.e : past.t + settings.renew;
+  const end = Math.min(now + ttl, last);
+  if (end <= now) throw tooLate(questions);
+  return { since: past.t, end, ttl: end - now };
+}
+
+function otherVersion(was: string | number | undefined, is: string | number | undefined): FlowError {
+  const name = (version: string | number | undefined): string =>
+    version === undefined ? 'no version' : `version ${JSON.stringify(version)}`;
+  return new FlowError(
+    'other-version',
+    `This call was begun by a handler of ${name(was)}, and the handler here has ${name(is)}.`,
+    { next: "Make the call again. (A handler with otherVersion: 'restart' starts over by itself.)" },
+  );
+}
+
+function tooLate(questions: readonly Question[]): FlowError {
+  const named = questions.map(({ key }) => `"${key}"`).join(', ');
+  return new FlowError(
+    'ask-timeout',
+    `Nobody answered ${named || 'in time'}, and the flow is not renewed any more.`,
+    {
+      next: 'Make the call again, or give the flow a longer renew.',
+    },
+  );
+}

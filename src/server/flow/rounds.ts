@@ -1,0 +1,201 @@
+import type { Link } from '../../link/instrument.ts';
+import type { Top } from '../../link/top.ts';
+import { SealError } from '../../seal/index.ts';
+import type { Store } from '../../store/types.ts';
+import { CARRIERS, type Response } from '../../wire/index.ts';
+import type { ServerContext } from '../context.ts';
+import type { Exchange } from '../exchange.ts';
+import { currentIngress, runWithIngress } from '../ingress.ts';
+import type { Reply, ServerPart } from '../part.ts';
+import { PURPOSE, readId } from './carry.ts';
+import { type RoundCodec, sealedCodec } from './codec.ts';
+import { type Answered, isOf, requestIn } from './context.ts';
+import { RoundCounters } from './counters.ts';
+import { createKeeper, type Keeper } from './keeper.ts';
+import { isFault, openCall, REFUSED, reasonOf, withoutRetry } from './opening.ts';
+import { type RoundsOptions, readMode } from './settings.ts';
+import { type Turn, takeTurn } from './turn.ts';
+import type { RoundMode } from './types.ts';
+import { Waiting } from './waiting.ts';
+
+/** A round's answer, with the right to go on from it. */
+export interface Input extends Answered {
+  readonly turn: Turn;
+}
+
+/** What the rounds of one server share. */
+export interface Rounds {
+  readonly part: ServerPart;
+  readonly context: ServerContext;
+  readonly codec: RoundCodec;
+  readonly keeper: Keeper;
+  readonly counters: RoundCounters;
+  readonly mode: RoundMode;
+  /** The store, where rounds are answered once. */
+  readonly store: Store | undefined;
+  readonly waiting: Waiting;
+  /** What an exchange goes on from; undefined for a first call. */
+  inputOf(exchange: Exchange): Input | undefined;
+  /** Notes that a context was not taken. */
+  refused(what: string, error: unknown): void;
+  /** Reads an answer that came without its call; undefined where it is none of a round's. */
+  openAnswer(response: Response, top: Top | undefined): Promise<Answered> | undefined;
+  /** Takes the answers of bare requests; see `bare.ts`. */
+  continuation: ((exchange: Exchange, input: Input) => Promise<Reply>) | undefined;
+}
+
+export function createRounds(context: ServerContext, options: RoundsOptions = {}): Rounds {
+  const { store, events } = context;
+  const codec = options.codec ?? sealedCodec(context.sealer);
+  if (options.codec?.plain) warnOfPlain(context);
+  const counters = new RoundCounters();
+  const keeper = createKeeper(codec, store, counters);
+  const waiting = new Waiting();
+  const inputs = new WeakMap<Exchange, Input>();
+  const once = options.singleUse === false ? undefined : store;
+
+  const refused = (what: string, error: unknown): void => {
+    counters.add('refused');
+    events.emit('rejected', { family: 'rounds', what, reason: reasonOf(error) });
+  };
+
+  const refusal = (error: unknown): Reply => {
+    if (isFault(error)) throw error;
+    refused('the context of a round', error);
+    return { error: REFUSED };
+  };
+
+  const accept = (exchange: Exchange, answered: Answered, turn: Turn): undefined | Promise<Reply> => {
+    counters.add('answered');
+    const input = { ...answered, turn };
+    inputs.set(exchange, input);
+    exchange.whenSent(() => void turn.done().catch((error: unknown) => storeFailed(context, error)));
+    exchange.request = { ...exchange.request, params: withoutRetry(exchange.request.params) };
+    return answered.context.b && rounds.continuation?.(exchange, input);
+  };
+
+  const receive = (exchange: Exchange): Reply | undefined | Promise<Reply | undefined> => {
+    // A part may have had the handler run again; what it goes on from is still the same.
+    if (inputs.has(exchange)) return undefined;
+    const brought = currentIngress()?.answered;
+    let opened: Answered | undefined | Promise<Answered>;
+    try {
+      if (brought && !isOf(brought.context, exchange.principal)) throw new SealError('wrong-subject');
+      opened = brought ?? openCall(exchange, rounds);
+    } catch (error) {
+      return refusal(error);
+    }
+    if (opened === undefined) {
+      if (exchange.top?.dependent_responses !== undefined) counters.add('notEchoed');
+      return undefined;
+    }
+    if (!once && !(opened instanceof Promise)) return accept(exchange, opened, SHARED);
+    return admit(exchange, opened);
+  };
+
+  const admit = async (
+    exchange: Exchange,
+    opened: Answered | Promise<Answered>,
+  ): Promise<Reply | undefined> => {
+    try {
+      const answered = await opened;
+      return accept(exchange, answered, await takeTurn(once, answered.context));
+    } catch (error) {
+      return refusal(error);
+    }
+  };
+
+  const openAnswer = (response: Response, top: Top | undefined): Promise<Answered> | undefined => {
+    const answer = 'result' in response ? { result: response.result } : { error: response.error };
+    const answering = (context: Answered['context']): Answered => {
+      const key = context.q?.[0]?.[0];
+      return { context, answers: new Map(key === undefined ? [] : [[key, answer]]) };
+    };
+    if (top?.state !== undefined) {
+      const text = top.state;
+      return Promise.resolve().then(async () => {
+        const state: unknown = JSON.parse(text);
+        if (typeof state !== 'string') throw new SealError('malformed');
+        return answering(await keeper.find(state, { purpose: PURPOSE.answer }));
+      });
+    }
+    const named = readId(response.id);
+    if (named) {
+      counters.add('notEchoed');
+      context.warnOnce('not-echoed', {
+        what: 'A client announced that it echoes state, and does not.',
+        next: keeper.hasStore
+          ? 'It is served from the store.'
+          : 'Give createValise a store, so that it can be served.',
+      });
+      return keeper.recall(named.flow, named.round).then((kept) => {
+        if (!kept) throw new SealError('expired');
+        counters.add('recalled');
+        return answering(kept);
+      });
+    }
+    if (typeof response.id !== 'string' || !codec.recognises(response.id)) return undefined;
+    const { id } = response;
+    return Promise.resolve().then(async () => answering(await keeper.find(id, { purpose: PURPOSE.id })));
+  };
+
+  /** On a connection that stays: the call is given to its handler once more, as if it had come again. */
+  const replay = async (link: Link, extra: unknown, opening: Promise<Answered>): Promise<void> => {
+    try {
+      const answered = await opening;
+      const request = requestIn(answered.context);
+      if (!request) throw new SealError('malformed');
+      runWithIngress({ ...currentIngress(), answered }, () => link.transport.onmessage?.(request, extra));
+    } catch (error) {
+      if (isFault(error)) link.transport.onerror?.(error);
+      else refused('the answer of a round', error);
+    }
+  };
+
+  const part: ServerPart = {
+    families: { rounds: CARRIERS },
+    receive,
+    answered(response, top, link, extra) {
+      if (waiting.answered(response, link)) return true;
+      const opening = openAnswer(response, top);
+      if (!opening) return false;
+      void replay(link, extra, opening);
+      return true;
+    },
+    closed: (link) => waiting.closed(link),
+  };
+
+  const rounds: Rounds = {
+    part,
+    context,
+    codec,
+    keeper,
+    counters,
+    mode: readMode(options.mode, store),
+    store: once,
+    waiting,
+    inputOf: (exchange) => inputs.get(exchange),
+    refused,
+    openAnswer,
+    continuation: undefined,
+  };
+  return rounds;
+}
+
+const SHARED: Turn = { exclusive: false, done: async () => {}, abandon: async () => {} };
+
+function storeFailed(context: ServerContext, error: unknown): void {
+  context.events.emit('warning', {
+    what: `A round could not be marked as answered: ${error instanceof Error ? error.message : 'the store failed'}`,
+    next: 'Check the store; until it answers, the round may be answered again.',
+  });
+}
+
+function warnOfPlain({ warnOnce }: ServerContext): void {
+  queueMicrotask(() =>
+    warnOnce('plain-codec', {
+      what: 'The context of rounds travels in the open: clients can read and change it.',
+      next: 'Leave out rounds.codec, so that it is sealed; the plain codec is for development.',
+    }),
+  );
+}

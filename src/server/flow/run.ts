@@ -1,0 +1,244 @@
+import { seconds } from '../../duration.ts';
+import type { Json } from '../../json.ts';
+import type { Answer } from '../../wire/index.ts';
+import { FlowError } from './errors.ts';
+import type { Ending, Journal, StepKind } from './journal.ts';
+import type { Once } from './once.ts';
+import { elicitation, endingOf, fingerprint, type Question } from './question.ts';
+import { gained, reactionOf } from './settle.ts';
+import type {
+  Effect,
+  Flow,
+  FormQuestion,
+  OnceOptions,
+  PageQuestion,
+  QuestionKind,
+  Root,
+  Sample,
+  UntilOptions,
+} from './types.ts';
+
+/** What a run needs from around it. */
+export interface RunSetup {
+  readonly id: string;
+  readonly journal: Journal;
+  readonly extra: unknown;
+  /** Throws where the client cannot be asked this. */
+  admit(question: Question): void;
+  /** Waits for the answer in memory; undefined where the question is to be carried. */
+  wait(kind: QuestionKind, question: Question): Promise<Answer> | undefined;
+  /** True where "still waiting" goes back to the client; else the handler waits as long as it takes. */
+  readonly suspends: boolean;
+  readonly once: Once;
+  progress(progress: number, total?: number, message?: string): Promise<void>;
+}
+
+/** A question of this round, with its fingerprint. */
+export interface Asked {
+  readonly question: Question;
+  readonly print: string;
+}
+
+/** How a run of the handler ended: it is done, or it waits for answers (or, without questions, for others). */
+export type Outcome<Value> = { readonly value: Value } | { readonly asked: readonly Asked[] };
+
+/** How long a handler may take, in milliseconds, to come to all the steps that it took in earlier rounds. */
+const CATCH_UP = 2000;
+const NEVER = new Promise<never>(() => {});
+const KINDS = { ask: 'a', sample: 's', roots: 'r' } as const satisfies Record<QuestionKind, StepKind>;
+
+/** One run of a handler, from the top to its end or to the first questions that have no answer yet. */
+export class FlowRun implements Flow {
+  readonly id: string;
+  readonly extra: unknown;
+  readonly #setup: RunSetup;
+  readonly #taken = new Set<string>();
+  readonly #asked: Asked[] = [];
+  #effects = 0;
+  #holds = 0;
+  #scheduled = false;
+  #over = false;
+  #mistake: FlowError | undefined;
+  #suspend: (outcome: { readonly asked: readonly Asked[] }) => void = () => {};
+
+  constructor(setup: RunSetup) {
+    this.#setup = setup;
+    this.id = setup.id;
+    this.extra = setup.extra;
+  }
+
+  /** Runs the handler; what it does after it has been suspended goes nowhere. */
+  async run<Value>(handler: (flow: Flow) => Value | Promise<Value>): Promise<Outcome<Value>> {
+    const suspended = new Promise<{ readonly asked: readonly Asked[] }>((resolve) => {
+      this.#suspend = resolve;
+    });
+    const finished = (async () => ({ value: await handler(this) }))();
+    try {
+      const outcome = await Promise.race([finished, suspended]);
+      // A handler may swallow the error that tells its mistake; the mistake still counts.
+      if (this.#mistake) throw this.#mistake;
+      return outcome;
+    } finally {
+      this.#over = true;
+      finished.catch(() => {});
+    }
+  }
+
+  async ask(key: string, question: FormQuestion | PageQuestion): Promise<never> {
+    const asked = elicitation(this.id, key, question);
+    return reactionOf(key, question, await this.#question('ask', asked)) as never;
+  }
+
+  async sample(key: string, params: { readonly [name: string]: unknown }): Promise<Sample> {
+    const asked: Question = { key, method: 'sampling/createMessage', params };
+    return gained(key, await this.#question('sample', asked)) as unknown as Sample;
+  }
+
+  async roots(key = 'roots'): Promise<readonly Root[]> {
+    return gained(
+      key,
+      await this.#question('roots', { key, method: 'roots/list' }),
+    ) as unknown as readonly Root[];
+  }
+
+  async once<Value>(
+    key: string,
+    effect: (effect: Effect) => Value | Promise<Value>,
+    options: OnceOptions = {},
+  ): Promise<Value> {
+    const known = this.#take(key, 'o', '');
+    if (known) return gained(key, known) as Value;
+    this.#effects++;
+    try {
+      const value = await this.#setup.once(
+        key,
+        effect as (effect: Effect) => Promise<Json | undefined>,
+        options,
+      );
+      this.#setup.journal.add(key, 'o', '', { value });
+      return value as Value;
+    } finally {
+      this.#effects--;
+      this.#schedule();
+    }
+  }
+
+  async until<Value>(
+    key: string,
+    look: () => Value | undefined | Promise<Value | undefined>,
+    { every = 2, hold = 20 }: UntilOptions = {},
+  ): Promise<Value> {
+    const known = this.#take(key, 'u', '');
+    if (known) return gained(key, known) as Value;
+    const pause = seconds(every) * 1000;
+    const end = performance.now() + seconds(hold) * 1000;
+    for (;;) {
+      const value = await look();
+      if (value !== undefined) {
+        this.#setup.journal.add(key, 'u', '', { value: value as Json });
+        return value;
+      }
+      if (this.#over) return NEVER;
+      if (this.#setup.suspends && performance.now() + pause > end) {
+        this.#holds++;
+        this.#schedule();
+        return NEVER;
+      }
+      await new Promise((resolve) => setTimeout(resolve, pause));
+    }
+  }
+
+  async progress(progress: number, total?: number, message?: string): Promise<void> {
+    if (this.#setup.journal.isReplaying || this.#over) return;
+    await this.#setup.progress(progress, total, message);
+  }
+
+  async #question(kind: QuestionKind, question: Question): Promise<Ending> {
+    const { key } = question;
+    const print = fingerprint(question);
+    const known = this.#take(key, KINDS[kind], print);
+    if (known) return known;
+    this.#setup.admit(question);
+    const answer = this.#setup.wait(kind, question);
+    if (answer) {
+      const ending = endingOf(question.method, await answer) ?? unreadable();
+      this.#setup.journal.add(key, KINDS[kind], print, ending);
+      return ending;
+    }
+    this.#asked.push({ question, print });
+    this.#schedule();
+    return NEVER;
+  }
+
+  #take(key: string, kind: StepKind, print: string): Ending | undefined {
+    if (typeof key !== 'string' || key === '')
+      throw this.#wrong(
+        new FlowError('same-key', 'A step of a flow has no key.', {
+          next: 'Give each step a text of its own.',
+        }),
+      );
+    if (this.#taken.has(key)) throw this.#wrong(sameKey(key));
+    this.#taken.add(key);
+    try {
+      return this.#setup.journal.replay(key, kind, print);
+    } catch (error) {
+      throw this.#wrong(error as FlowError);
+    }
+  }
+
+  #wrong(mistake: FlowError): FlowError {
+    this.#mistake ??= mistake;
+    return mistake;
+  }
+
+  /**
+   * Suspends once the handler has come to rest. A turn of the event loop lets it ask everything that it asks together
+   * (`Promise.all`); an effect under way is waited for, since the journal must know how it ended.
+   */
+  #schedule(): void {
+    if (this.#scheduled || this.#over || (this.#asked.length === 0 && this.#holds === 0)) return;
+    this.#scheduled = true;
+    setImmediate(() => {
+      this.#scheduled = false;
+      this.#rest(performance.now() + CATCH_UP);
+    });
+  }
+
+  #rest(patience: number): void {
+    if (this.#effects > 0 || this.#over || this.#scheduled) return;
+    if (this.#asked.length > 0 && this.#setup.journal.isReplaying) {
+      // Another branch of the handler may be on its way to a step that has its answer already.
+      if (performance.now() < patience) {
+        setTimeout(() => this.#rest(patience), 10);
+        return;
+      }
+      this.#wrong(tookAnotherWay(this.#setup.journal.left));
+    }
+    this.#suspend({ asked: this.#asked });
+  }
+}
+
+function unreadable(): Ending {
+  return { failed: { code: -32602, message: 'the answer could not be read' } };
+}
+
+function sameKey(key: string): FlowError {
+  return new FlowError('same-key', `The flow has two steps with the key "${key}".`, {
+    key,
+    next: 'Give each ask, sample, roots, once and until a key of its own; in a loop, put the index into it.',
+  });
+}
+
+function tookAnotherWay(left: readonly string[]): FlowError {
+  const steps = left
+    .slice(0, 5)
+    .map((key) => `"${key}"`)
+    .join(', ');
+  return new FlowError(
+    'not-deterministic',
+    `The handler asks something new, but did not come to ${steps} as in an earlier round.`,
+    {
+      next: 'Let the way through the handler depend only on arguments, answers and what flow.once() returned; read what may change inside flow.once().',
+    },
+  );
+}

@@ -1,0 +1,65 @@
+import { seconds } from '../../duration.ts';
+import { ValiseError } from '../../errors.ts';
+import type { Store } from '../../store/types.ts';
+import type { RoundCodec } from './codec.ts';
+import { FlowError } from './errors.ts';
+import type { FlowOptions, QuestionKind, RoundMode } from './types.ts';
+
+/** Settings of a server's rounds. */
+export interface RoundsOptions {
+  /** Where the context of a round is kept: with a store `carried-first`, without one `carried`, unless told. */
+  readonly mode?: RoundMode | undefined;
+  /** How the context is encoded; sealed unless told. */
+  readonly codec?: (RoundCodec & { readonly plain?: true }) | undefined;
+  /** Where there is a store, each round is answered once; `false` lets it be answered again until its time is over. */
+  readonly singleUse?: boolean | undefined;
+}
+
+/** The options of one flow, read and filled up. Durations are seconds. */
+export interface FlowSettings {
+  readonly version: string | number | undefined;
+  readonly otherVersion: 'fail' | 'restart';
+  readonly ttl: number;
+  readonly renew: number | undefined;
+  readonly budget: number;
+  readonly wait: readonly QuestionKind[];
+  readonly mode: RoundMode;
+}
+
+const MODES: readonly RoundMode[] = ['stored', 'dual', 'carried-first', 'carried'];
+const TTL = 600;
+const BUDGET = 48 * 1024;
+
+/** Checks a mode, and that it can be kept. */
+export function readMode(mode: RoundMode | undefined, store: Store | undefined): RoundMode {
+  const chosen = mode ?? (store ? 'carried-first' : 'carried');
+  if (!MODES.includes(chosen)) {
+    throw new ValiseError('bad-option', `${JSON.stringify(mode)} is not a mode of rounds.`, {
+      next: `Give one of ${MODES.join(', ')}.`,
+    });
+  }
+  if (chosen !== 'carried' && !store) {
+    throw new FlowError('no-store', `Rounds are to be kept as "${chosen}", and there is no store.`, {
+      next: "Give createValise a store, or set the mode to 'carried'.",
+    });
+  }
+  return chosen;
+}
+
+/** Reads the options of a flow. */
+export function readFlowOptions(
+  options: FlowOptions,
+  mode: RoundMode,
+  store: Store | undefined,
+): FlowSettings {
+  const { version, otherVersion = 'fail', ttl = TTL, renew, budget = BUDGET, wait = [] } = options;
+  return {
+    version,
+    otherVersion,
+    ttl: Math.ceil(seconds(ttl)),
+    renew: renew === undefined ? undefined : Math.ceil(seconds(renew)),
+    budget,
+    wait,
+    mode: options.mode === undefined ? mode : readMode(options.mode, store),
+  };
+}

@@ -1,0 +1,52 @@
+import type { Json, JsonObject } from '../../json.ts';
+import { checkForm, type FormSchema } from '../../wire/index.ts';
+import { FlowError } from './errors.ts';
+import type { Ending } from './journal.ts';
+import type { FormQuestion, PageQuestion, Reaction } from './types.ts';
+
+/** The value of a step, or the error that the client answered with. */
+export function gained(key: string, ending: Ending): Json | undefined {
+  if ('value' in ending) return ending.value;
+  const { code, message } = ending.failed;
+  throw new FlowError(
+    'ask-failed',
+    `The client answered the question "${key}" with error ${code}: ${message}.`,
+    {
+      key,
+    },
+  );
+}
+
+/** What `flow.ask` gives its handler. Answers come from the client, so they are checked each time they are read. */
+export function reactionOf(key: string, question: FormQuestion | PageQuestion, ending: Ending): unknown {
+  const { action, content } = gained(key, ending) as {
+    action: Reaction<unknown>['action'];
+    content?: JsonObject;
+  };
+  const byValue = question.refusal === 'value';
+  if (action === 'accept') {
+    const accepted = 'schema' in question ? checked(key, question.schema, content ?? {}) : undefined;
+    return byValue ? { action, content: accepted } : accepted;
+  }
+  if (byValue) return { action };
+  throw new FlowError(
+    action === 'decline' ? 'ask-declined' : 'ask-cancelled',
+    action === 'decline'
+      ? `The user declined to answer "${key}".`
+      : `The user closed the question "${key}" without an answer.`,
+    { key },
+  );
+}
+
+function checked(key: string, schema: FormSchema, content: JsonObject): JsonObject {
+  const problems = checkForm(schema, content);
+  if (problems.length === 0) return content;
+  const named = problems
+    .slice(0, 5)
+    .map(({ field, expected }) => (field === '' ? expected : `${field} should be ${expected}`))
+    .join('; ');
+  throw new FlowError('answer-invalid', `The answer to "${key}" does not fit its schema: ${named}.`, {
+    key,
+    next: 'Call again and answer what is asked.',
+  });
+}

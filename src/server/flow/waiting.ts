@@ -1,0 +1,93 @@
+import { isObject } from '../../json.ts';
+import type { Link } from '../../link/instrument.ts';
+import type { Answer, Id, Request, Response } from '../../wire/index.ts';
+import type { Exchange } from '../exchange.ts';
+import { FlowError } from './errors.ts';
+import type { Question } from './question.ts';
+
+/** How a question is waited for. */
+export interface WaitOptions {
+  readonly id: string;
+  readonly ttl: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+interface Waiter {
+  readonly link: Link;
+  settle(answer: Answer | FlowError): void;
+}
+
+/** Questions whose answers are waited for in memory: on connections that the client's answers come back to. */
+export class Waiting {
+  readonly #waiters = new Map<Id, Waiter>();
+
+  /** Sends the question and waits, for at most `ttl` seconds. */
+  ask(exchange: Exchange, question: Question, { id, ttl, signal }: WaitOptions): Promise<Answer> {
+    const { link } = exchange;
+    const { key, method, params } = question;
+    const request: Request = { jsonrpc: '2.0', id, method, ...(params && { params }) };
+    const related = { relatedRequestId: exchange.request.id };
+    return new Promise((resolve, reject) => {
+      const end = (error: FlowError): void => {
+        this.#waiters.get(id)?.settle(error);
+        const params = { requestId: id, reason: error.message };
+        link.transport
+          .send({ jsonrpc: '2.0', method: 'notifications/cancelled', params }, related)
+          .catch(() => {});
+      };
+      const aborted = (): void =>
+        end(new FlowError('ask-cancelled', `The call was cancelled while "${key}" was open.`, { key }));
+      const timer = setTimeout(() => end(tooLate(key, ttl)), ttl * 1000);
+      signal?.addEventListener('abort', aborted, { once: true });
+      this.#waiters.set(id, {
+        link,
+        settle: (answer) => {
+          clearTimeout(timer);
+          signal?.removeEventListener('abort', aborted);
+          this.#waiters.delete(id);
+          if (answer instanceof FlowError) reject(answer);
+          else resolve(answer);
+        },
+      });
+      link.transport.send(request, related).catch((cause: unknown) => {
+        const failed = new FlowError('ask-failed', `The question "${key}" could not be sent.`, {
+          key,
+          cause,
+        });
+        this.#waiters.get(id)?.settle(failed);
+      });
+    });
+  }
+
+  /** True where the response answers a question that is waited for on this link. */
+  answered(response: Response, link: Link): boolean {
+    const waiter =
+      response.id === undefined || response.id === null ? undefined : this.#waiters.get(response.id);
+    if (!waiter || waiter.link !== link) return false;
+    waiter.settle('result' in response ? { result: response.result } : { error: response.error });
+    return true;
+  }
+
+  /** Ends all waiting on a link that has closed. */
+  closed(link: Link): void {
+    for (const [id, waiter] of this.#waiters) {
+      if (waiter.link !== link) continue;
+      waiter.settle(new FlowError('ask-cancelled', 'The connection closed while a question was open.'));
+      this.#waiters.delete(id);
+    }
+  }
+}
+
+function tooLate(key: string, ttl: number): FlowError {
+  return new FlowError('ask-timeout', `Nobody answered "${key}" within ${ttl} s.`, {
+    key,
+    next: 'Give the flow or the question a longer ttl.',
+  });
+}
+
+/** The signal that ends a call: `extra.signal` in v1, `ctx.mcpReq.signal` in v2. */
+export function signalIn(extra: unknown): AbortSignal | undefined {
+  if (!isObject(extra)) return undefined;
+  const signal = extra['signal'] ?? (isObject(extra['mcpReq']) ? extra['mcpReq']['signal'] : undefined);
+  return signal instanceof AbortSignal ? signal : undefined;
+}

@@ -1,0 +1,70 @@
+import { isLowered } from '../../link/edge-stdio.ts';
+import type { TransportLike } from '../../link/transport.ts';
+import { type Carrier, INPUT_METHODS } from '../../wire/index.ts';
+import type { Exchange } from '../exchange.ts';
+import { isHttp } from '../over-http.ts';
+import { FlowError } from './errors.ts';
+
+/**
+ * The ways to ask a client, besides the {@link Carrier}s that it may have announced:
+ *
+ * - `request-state`: the call is answered with its questions (2026-07-28)
+ * - `id`: the question's own id carries the context, which every client brings back
+ * - `memory`: the handler waits where it is
+ */
+export type Way = Carrier | 'request-state' | 'id' | 'memory';
+
+/** The ways to ask the client of an exchange, best first. `edge`: the request came through our own HTTP edge. */
+export function waysOf(exchange: Exchange, edge: boolean): readonly Way[] {
+  const { era, method, peer, extra, link } = exchange;
+  if (era === 'modern') return INPUT_METHODS.includes(method) ? ['request-state'] : [];
+  const announced = peer.families.rounds;
+  if (!isHttp(extra)) return bringsTop(link.transport) ? [...announced, 'memory'] : ['memory'];
+  const own = edge ? announced : [];
+  // A session's answers come back to the instance that keeps it; without one they may come to any.
+  if (link.transport.sessionId !== undefined) return [...own, 'memory'];
+  return edge ? [...own, 'id'] : [];
+}
+
+/** The best way for so many questions at once. Where a way takes only one, the others are asked after it. */
+export function pick(ways: readonly Way[], questions: number): Way | undefined {
+  const together = questions === 1 ? undefined : ways.find((way) => way.startsWith('dependent'));
+  return together ?? ways[0];
+}
+
+/** True for a way that carries one question at a time: its answer comes alone. */
+export function isSingle(way: Way): boolean {
+  return way === 'state' || way === 'id';
+}
+
+/** No way leads to this client. */
+export function noWay({ era, method }: Exchange, key: string): FlowError {
+  return era === 'modern'
+    ? new FlowError(
+        'no-carrier',
+        `"${key}" cannot be asked while ${method} is answered: this revision does not allow it.`,
+        {
+          key,
+          next: `Ask in ${INPUT_METHODS.join(', ')} only.`,
+        },
+      )
+    : new FlowError(
+        'no-carrier',
+        `"${key}" cannot be asked: answers would not find their way back to this server.`,
+        {
+          key,
+          next: 'Wrap the HTTP handler in valise.http(), so that any instance can take the answer.',
+        },
+      );
+}
+
+/** True where a client's top-level members reach us: no bytes in between, or our own edge on them. */
+function bringsTop(transport: TransportLike): boolean {
+  // Names that both SDK majors have: of the pair in memory, of standard input, and of v2's channel over it.
+  const known = transport as TransportLike & {
+    readonly _otherTransport?: unknown;
+    readonly _stdin?: unknown;
+    readonly _wire?: { readonly _stdin?: unknown };
+  };
+  return known._otherTransport !== undefined || isLowered(known._stdin ?? known._wire?._stdin);
+}

@@ -1,0 +1,123 @@
+import type { RoundContext } from '../flow/context.ts';
+import { principalDigest } from '../flow/context.ts';
+import type { Rounds } from '../flow/rounds.ts';
+import type { Asking } from '../ingress.ts';
+import type { Principal } from '../principal.ts';
+import { type Mail, Mailbox } from './mailbox.ts';
+import type { EventStream } from './sse.ts';
+import { messagesIn } from './sse.ts';
+
+/** How long a stream is held for the next message, in milliseconds; shorter than proxies' patience. */
+const HOLD = 25_000;
+
+const PURPOSE = 'round-event';
+
+/** The end of a flow's mail: nothing comes after it. */
+const END = -1;
+
+/** Asks clients over HTTP in the place of a call's answer, and brings them what comes of their answers. */
+export class Desk {
+  readonly #rounds: Rounds;
+  readonly #mailbox: Mailbox;
+
+  constructor(rounds: Rounds) {
+    this.#rounds = rounds;
+    this.#mailbox = new Mailbox(rounds.context.store);
+  }
+
+  /** Sends a question, and for clients that answer by id also what comes of the answer. `resumes`: see {@link hold}. */
+  async ask({ message, context, byId }: Asking, stream: EventStream, resumes: boolean): Promise<void> {
+    const text = JSON.stringify(message);
+    if (!byId) {
+      stream.event(text);
+      stream.end();
+      return;
+    }
+    if (!this.#rounds.context.store) this.#warn();
+    stream.event(text, this.#eventId(context, context.n));
+    await this.#hold(context, context.n, stream, resumes);
+  }
+
+  /** The stream of a client that comes for its mail; false where there is none to come. */
+  open(
+    event: string,
+    principal: Principal | undefined,
+  ): ((stream: EventStream) => Promise<void>) | undefined {
+    const place = this.#readEventId(event, principal);
+    if (!place) return undefined;
+    return async (stream) => {
+      // Tells the client its place once more, so that it can come again should this stream break.
+      stream.event('', event);
+      await this.#hold(place, place.n, stream, true);
+    };
+  }
+
+  /** Keeps what came of an answer: what the SDK answered, or the next question. */
+  async post(
+    context: RoundContext,
+    outcome: Asking | { readonly type: string; readonly body: string },
+  ): Promise<void> {
+    const mail: Mail =
+      'message' in outcome
+        ? { messages: [JSON.stringify(outcome.message)], next: outcome.context.n }
+        : { messages: messagesIn(outcome.type, outcome.body) };
+    const end = 'message' in outcome ? outcome.context.e : context.e;
+    await this.#mailbox.put(context.f, context.n, mail, Math.max(60, end - Math.floor(Date.now() / 1000)));
+  }
+
+  /**
+   * Brings what comes of the answers, one round after the other. A client that can resume streams is sent away after a
+   * while and comes back by itself, to any instance; another one is kept waiting.
+   */
+  async #hold(context: Place, round: number, stream: EventStream, resumes: boolean): Promise<void> {
+    let at = round;
+    const end = resumes ? HOLD : Math.max(HOLD, context.e * 1000 - Date.now());
+    for (;;) {
+      const mail = await this.#mailbox.wait(context.f, at, end, stream.gone);
+      if (!mail) break;
+      const id = this.#eventId(context, mail.next ?? END);
+      for (const message of mail.messages) stream.event(message, id);
+      if (mail.next === undefined) break;
+      at = mail.next;
+    }
+    stream.end();
+  }
+
+  #eventId({ f, u, e }: Place, n: number): string {
+    const ttl = Math.max(60, e - Math.floor(Date.now() / 1000)) + 120;
+    return this.#rounds.context.sealer.seal(
+      { f, n, e, ...(u !== undefined && { u }) },
+      { purpose: PURPOSE, ttl },
+    );
+  }
+
+  #readEventId(
+    event: string,
+    principal: Principal | undefined,
+  ): (Place & { readonly n: number }) | undefined {
+    try {
+      const place = this.#rounds.context.sealer.open(event, { purpose: PURPOSE }) as unknown as Place & {
+        n: number;
+      };
+      if (place.u !== principalDigest(principal)) throw new Error('another principal');
+      return place.n === END ? undefined : place;
+    } catch (error) {
+      this.#rounds.refused('the place in a stream', error);
+      return undefined;
+    }
+  }
+
+  #warn(): void {
+    this.#rounds.context.warnOnce('mailbox-in-memory', {
+      what: 'A client without state of its own was asked, and there is no store: only this instance can go on with its call.',
+      next: 'Give createValise a store that all instances share.',
+    });
+  }
+}
+
+/** A flow's place in its mail. */
+interface Place {
+  readonly f: string;
+  readonly e: number;
+  readonly u?: string;
+}

@@ -1,0 +1,56 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { isObject } from '../../json.ts';
+import type { Rounds } from '../flow/rounds.ts';
+import type { AuthInfo, Principal } from '../principal.ts';
+import { Desk } from './desk.ts';
+import { type FetchFunction, type FetchOptions, fetchEdge } from './fetch.ts';
+import { type NodeFunction, nodeEdge } from './node.ts';
+
+/** What both forms of the edge share. */
+export interface Edge {
+  readonly rounds: Rounds;
+  readonly desk: Desk;
+  readonly principalOf: (authInfo: AuthInfo | undefined, extra: unknown) => Principal | undefined;
+  /** True where a client of this protocol version comes back by itself for the rest of a stream that has ended. */
+  resumes(version: string | null | string[] | undefined): boolean;
+}
+
+/** A handler with a web-standard `fetch`, such as `createMcpHandler` makes. */
+export interface FetchHandler {
+  fetch(request: Request, options?: FetchOptions): Response | Promise<Response>;
+}
+
+/** What the edge makes of a plain function: it serves web-standard requests and Node's. */
+export interface EdgeFunction {
+  (request: Request, options?: FetchOptions): Promise<Response>;
+  (request: IncomingMessage, response: ServerResponse, body?: unknown): Promise<void>;
+}
+
+/** Valise's own HTTP edge around a handler of either SDK major. */
+export interface Http {
+  <Handler extends FetchHandler>(handler: Handler): Handler;
+  (handler: NodeFunction | FetchFunction): EdgeFunction;
+}
+
+export function createHttp(rounds: Rounds, principalOf: Edge['principalOf']): Http {
+  const edge: Edge = {
+    rounds,
+    desk: new Desk(rounds),
+    principalOf,
+    resumes: (version) => typeof version === 'string' && version >= '2025-11-25',
+  };
+  return ((handler: FetchHandler | NodeFunction | FetchFunction) => {
+    if (isObject(handler) && typeof handler.fetch === 'function') {
+      const inner = handler as unknown as FetchHandler;
+      return { ...handler, fetch: fetchEdge(edge, (request, options) => inner.fetch(request, options)) };
+    }
+    const overFetch = fetchEdge(edge, handler as FetchFunction);
+    const overNode = nodeEdge(edge, handler as NodeFunction);
+    return (request: Request | IncomingMessage, second: never, third: never) =>
+      isWebRequest(request) ? overFetch(request, second) : overNode(request, second, third);
+  }) as Http;
+}
+
+function isWebRequest(request: Request | IncomingMessage): request is Request {
+  return typeof (request as Request).headers.get === 'function';
+}

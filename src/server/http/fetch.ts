@@ -1,0 +1,221 @@
+import type { Asking, Ingress } from '../ingress.ts';
+import { runWithIngress } from '../ingress.ts';
+import type { AuthInfo } from '../principal.ts';
+import { isJson, MAX_BODY, readText, tooLarge } from './body.ts';
+import type { Edge } from './edge.ts';
+import { errorBody, type Inbound, type Plan, planFor } from './plan.ts';
+import { type EventStream, eventText, SSE_HEADERS } from './sse.ts';
+
+/** What the SDKs' web-standard handlers take besides the request. */
+export interface FetchOptions {
+  readonly authInfo?: unknown;
+  readonly parsedBody?: unknown;
+}
+
+/** A web-standard handler: `createMcpHandler(…).fetch` of v2, or `transport.handleRequest` of either major. */
+export type FetchFunction = (request: Request, options?: FetchOptions) => Response | Promise<Response>;
+
+/** The edge in its web-standard form. */
+export function fetchEdge(
+  edge: Edge,
+  inner: FetchFunction,
+): (request: Request, options?: FetchOptions) => Promise<Response> {
+  return async (request, options = {}) => {
+    const inbound = await inboundOf(edge, request, options);
+    if (inbound instanceof Response) return inbound;
+    const plan = await planFor(inbound, edge.rounds);
+    switch (plan.do) {
+      case 'reply':
+        return replyWith(plan.reply.status, plan.reply.error);
+      case 'fetch': {
+        const bring = edge.desk.open(plan.event, inbound.principal);
+        return bring ? streaming(request.signal, bring) : new Response(null, { status: 405 });
+      }
+      case 'serve':
+        return serve(plan, request, options, inner);
+      case 'call':
+        return call(edge, plan, request, options, inner);
+      case 'mail': {
+        await edge.desk.post(plan.answered.context, await outcomeOf(plan, request, options, inner));
+        return new Response(null, { status: 202 });
+      }
+    }
+  };
+}
+
+async function inboundOf(edge: Edge, request: Request, options: FetchOptions): Promise<Inbound | Response> {
+  const { method, headers } = request;
+  const base = {
+    method,
+    header: (name: string) => headers.get(name) ?? undefined,
+    principal: edge.principalOf(options.authInfo as AuthInfo | undefined, {
+      authInfo: options.authInfo,
+      request,
+    }),
+  };
+  if (options.parsedBody !== undefined) return { ...base, body: { parsed: options.parsedBody } };
+  if (method !== 'POST' || !isJson(headers.get('content-type')) || !request.body)
+    return { ...base, body: undefined };
+  const text = await readText(request.body as unknown as AsyncIterable<Uint8Array>, MAX_BODY);
+  return text === undefined ? replyWith(413, tooLarge(MAX_BODY)) : { ...base, body: { text } };
+}
+
+async function serve(
+  { body, ingress, mint }: Plan & { readonly do: 'serve' },
+  request: Request,
+  options: FetchOptions,
+  inner: FetchFunction,
+): Promise<Response> {
+  const response = await into(inner, request, options, body, ingress);
+  if (mint !== undefined && response.status === 200 && !response.headers.has('mcp-session-id')) {
+    response.headers.set('mcp-session-id', mint);
+  }
+  return response;
+}
+
+function into(
+  inner: FetchFunction,
+  request: Request,
+  options: FetchOptions,
+  body: unknown,
+  ingress: Ingress,
+) {
+  const given = body === undefined ? options : { ...options, parsedBody: body };
+  return runWithIngress(ingress, () => inner(request, given));
+}
+
+/** Runs a call: with its answer, or with the question that takes the answer's place. */
+function start(
+  plan: Plan & { readonly do: 'call' | 'mail' },
+  request: Request,
+  options: FetchOptions,
+  inner: FetchFunction,
+) {
+  let suspend: (asking: Asking) => void = () => {};
+  const asked = new Promise<Asking>((resolve) => {
+    suspend = resolve;
+  });
+  const answered = Promise.resolve(into(inner, request, options, plan.body, { ...plan.ingress, suspend }));
+  return { asked, answered };
+}
+
+async function call(
+  edge: Edge,
+  plan: Plan & { readonly do: 'call' },
+  request: Request,
+  options: FetchOptions,
+  inner: FetchFunction,
+): Promise<Response> {
+  const { asked, answered } = start(plan, request, options, inner);
+  const first = await Promise.race([answered, asked]);
+  const resumes = edge.resumes(request.headers.get('mcp-protocol-version'));
+  const bring = (asking: Asking) => (stream: EventStream) => edge.desk.ask(asking, stream, resumes);
+  if (!(first instanceof Response)) {
+    void letGo(answered);
+    return streaming(request.signal, bring(first));
+  }
+  if (!first.body || !first.headers.get('content-type')?.startsWith('text/event-stream')) return first;
+  // The SDK has begun a stream before its handler was done: should the handler ask, the question goes out on it.
+  return new Response(takenOver(first.body, asked, request.signal, bring), {
+    status: first.status,
+    headers: first.headers,
+  });
+}
+
+async function outcomeOf(
+  plan: Plan & { readonly do: 'mail' },
+  request: Request,
+  options: FetchOptions,
+  inner: FetchFunction,
+): Promise<Asking | { readonly type: string; readonly body: string }> {
+  const { asked, answered } = start(plan, request, options, inner);
+  const whole = answered.then(async (response) => ({
+    type: response.headers.get('content-type') ?? '',
+    body: await response.text(),
+  }));
+  const first = await Promise.race([whole, asked]);
+  if ('message' in first) whole.catch(() => {});
+  return first;
+}
+
+function letGo(answered: Promise<Response>): Promise<void> {
+  return answered.then(
+    (response) => response.body?.cancel(),
+    () => {},
+  );
+}
+
+type Bring = (stream: EventStream) => Promise<void>;
+
+/** A response whose events `bring` sends. */
+function streaming(signal: AbortSignal | undefined, bring: Bring): Response {
+  const gone = new AbortController();
+  const body = new ReadableStream<Uint8Array>({
+    start: (controller) => void begin(controller, gone, signal, bring),
+    cancel: () => gone.abort(),
+  });
+  return new Response(body, { status: 200, headers: SSE_HEADERS });
+}
+
+function takenOver(
+  inner: ReadableStream<Uint8Array>,
+  asked: Promise<Asking>,
+  signal: AbortSignal | undefined,
+  bring: (asking: Asking) => Bring,
+): ReadableStream<Uint8Array> {
+  const reader = inner.getReader();
+  const gone = new AbortController();
+  let taken = false;
+  return new ReadableStream({
+    start(controller) {
+      void asked.then((asking) => {
+        taken = true;
+        reader.cancel().catch(() => {});
+        return begin(controller, gone, signal, bring(asking));
+      });
+    },
+    async pull(controller) {
+      const { done, value } = await reader.read();
+      if (taken) return;
+      if (done) controller.close();
+      else controller.enqueue(value);
+    },
+    cancel(reason) {
+      gone.abort();
+      return reader.cancel(reason);
+    },
+  });
+}
+
+async function begin(
+  controller: ReadableStreamDefaultController<Uint8Array>,
+  gone: AbortController,
+  signal: AbortSignal | undefined,
+  bring: Bring,
+): Promise<void> {
+  const encoder = new TextEncoder();
+  const leave = (): void => gone.abort();
+  signal?.addEventListener('abort', leave, { once: true });
+  try {
+    await bring({
+      gone: gone.signal,
+      event: (data, id) => {
+        if (!gone.signal.aborted) controller.enqueue(encoder.encode(eventText(data, id)));
+      },
+      end: () => {
+        if (!gone.signal.aborted) controller.close();
+        gone.abort();
+      },
+    });
+  } catch (error) {
+    if (!gone.signal.aborted) controller.error(error);
+  } finally {
+    signal?.removeEventListener('abort', leave);
+  }
+}
+
+function replyWith(status: number, error: object | undefined): Response {
+  return error === undefined
+    ? new Response(null, { status })
+    : new Response(errorBody(error), { status, headers: { 'content-type': 'application/json' } });
+}

@@ -1,0 +1,145 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { isObject } from '../../json.ts';
+import { type Asking, runWithIngress } from '../ingress.ts';
+import type { AuthInfo } from '../principal.ts';
+import { isJson, MAX_BODY, readText, tooLarge } from './body.ts';
+import { divert, ownWays } from './divert.ts';
+import type { Edge } from './edge.ts';
+import { errorBody, type Inbound, type Plan, planFor } from './plan.ts';
+import { type EventStream, eventText, SSE_HEADERS } from './sse.ts';
+
+/** A Node handler: `toNodeHandler(…)` of v2, or one that gives `body` to `transport.handleRequest` of either major. */
+export type NodeFunction = (
+  request: IncomingMessage,
+  response: ServerResponse,
+  body?: unknown,
+) => unknown | Promise<unknown>;
+
+/** The edge in its Node form. */
+export function nodeEdge(
+  edge: Edge,
+  inner: NodeFunction,
+): (request: IncomingMessage, response: ServerResponse, body?: unknown) => Promise<void> {
+  return async (request, response, body) => {
+    const inbound = await inboundOf(edge, request, body);
+    if (!inbound) return reply(response, 413, tooLarge(MAX_BODY));
+    const plan = await planFor(inbound, edge.rounds);
+    switch (plan.do) {
+      case 'reply':
+        return reply(response, plan.reply.status, plan.reply.error);
+      case 'fetch': {
+        const bring = edge.desk.open(plan.event, inbound.principal);
+        return bring ? bring(eventsOn(response)) : reply(response, 405, undefined);
+      }
+      case 'serve':
+        if (plan.mint !== undefined) offerSession(response, plan.mint);
+        await runWithIngress(plan.ingress, () => inner(request, response, plan.body));
+        return;
+      case 'call':
+        return call(edge, plan, request, response, inner);
+      case 'mail': {
+        await edge.desk.post(plan.answered.context, await outcomeOf(plan, request, response, inner));
+        return reply(response, 202, undefined);
+      }
+    }
+  };
+}
+
+async function inboundOf(edge: Edge, request: IncomingMessage, given: unknown): Promise<Inbound | undefined> {
+  const { method = 'GET', headers } = request;
+  const { auth, body: before } = request as IncomingMessage & {
+    readonly auth?: unknown;
+    readonly body?: unknown;
+  };
+  const header = (name: string): string | undefined => {
+    const value = headers[name];
+    return Array.isArray(value) ? value[0] : value;
+  };
+  const base = {
+    method,
+    header,
+    principal: edge.principalOf(auth as AuthInfo | undefined, { authInfo: auth, requestInfo: { headers } }),
+  };
+  // Express hands its `next` to whatever is mounted, and its body parser leaves the body on the request.
+  const parsed = given === undefined || typeof given === 'function' ? before : given;
+  if (parsed !== undefined) return { ...base, body: { parsed } };
+  if (method !== 'POST' || !isJson(header('content-type'))) return { ...base, body: undefined };
+  const text = await readText(request, MAX_BODY);
+  return text === undefined ? undefined : { ...base, body: { text } };
+}
+
+async function call(
+  edge: Edge,
+  plan: Plan & { readonly do: 'call' },
+  request: IncomingMessage,
+  response: ServerResponse,
+  inner: NodeFunction,
+): Promise<void> {
+  const { takeOver } = divert(response, { collect: false });
+  const resumes = edge.resumes(request.headers['mcp-protocol-version']);
+  let asking: Promise<void> | undefined;
+  const suspend = (asked: Asking): void => {
+    takeOver();
+    asking = edge.desk.ask(asked, eventsOn(response), resumes);
+    asking.catch(() => response.destroy());
+  };
+  await runWithIngress({ ...plan.ingress, suspend }, () => inner(request, response, plan.body));
+  await asking;
+}
+
+async function outcomeOf(
+  plan: Plan & { readonly do: 'mail' },
+  request: IncomingMessage,
+  response: ServerResponse,
+  inner: NodeFunction,
+): Promise<Asking | { readonly type: string; readonly body: string }> {
+  const { whole } = divert(response, { collect: true });
+  return new Promise((resolve, reject) => {
+    whole.then(resolve, reject);
+    const suspend = (asked: Asking): void => resolve(asked);
+    Promise.resolve(
+      runWithIngress({ ...plan.ingress, suspend }, () => inner(request, response, plan.body)),
+    ).catch(reject);
+  });
+}
+
+/** Puts the session id on the answer to `initialize`, unless the SDK has one of its own or has refused. */
+function offerSession(response: ServerResponse, id: string): void {
+  const { writeHead } = response;
+  response.writeHead = ((status: number, ...rest: unknown[]) => {
+    response.writeHead = writeHead;
+    const headers = rest.at(-1);
+    const given = response.hasHeader('mcp-session-id') || (isObject(headers) && 'mcp-session-id' in headers);
+    if (status === 200 && !given) response.setHeader('mcp-session-id', id);
+    return (writeHead as (...args: unknown[]) => ServerResponse).call(response, status, ...rest);
+  }) as ServerResponse['writeHead'];
+}
+
+/** A stream of events on a response that is ours. */
+function eventsOn(response: ServerResponse): EventStream {
+  const gone = new AbortController();
+  response.once('close', () => gone.abort());
+  if (response.destroyed) gone.abort();
+  const { writeHead, write, end } = ownWays(response);
+  if (!response.headersSent) writeHead.call(response, 200, { ...SSE_HEADERS });
+  return {
+    gone: gone.signal,
+    event: (data, id) => {
+      if (!gone.signal.aborted) (write as (chunk: string) => boolean).call(response, eventText(data, id));
+    },
+    end: () => {
+      if (!gone.signal.aborted) (end as () => ServerResponse).call(response);
+    },
+  };
+}
+
+function reply(response: ServerResponse, status: number, error: object | undefined): void {
+  const { writeHead, end } = ownWays(response);
+  if (error === undefined) {
+    writeHead.call(response, status);
+    (end as () => ServerResponse).call(response);
+    return;
+  }
+  writeHead.call(response, status, { 'content-type': 'application/json' });
+  (end as (chunk: string) => ServerResponse).call(response, errorBody(error));
+}

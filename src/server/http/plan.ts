@@ -1,0 +1,114 @@
+import { isObject } from '../../json.ts';
+import { lowerObject, parseLowered, takeTop } from '../../link/top.ts';
+import { SealError } from '../../seal/index.ts';
+import { eraOf, INPUT_METHODS, isRequest, isResponse, type Message, type Request } from '../../wire/index.ts';
+import type { ServerContext } from '../context.ts';
+import { type Answered, isOf, peerIn, requestIn } from '../flow/context.ts';
+import { isFault, REFUSED } from '../flow/opening.ts';
+import type { Rounds } from '../flow/rounds.ts';
+import type { Ingress } from '../ingress.ts';
+import type { Principal } from '../principal.ts';
+import { mintSessionId, openSessionId } from './session-id.ts';
+
+/** An HTTP request as both forms of the edge see it. */
+export interface Inbound {
+  readonly method: string;
+  header(name: string): string | undefined;
+  /** The body, read and not parsed; or parsed by somebody before us. */
+  readonly body: { readonly text: string } | { readonly parsed: unknown } | undefined;
+  readonly principal: Principal | undefined;
+}
+
+/** An answer that the edge gives by itself. */
+export interface Plain {
+  readonly status: number;
+  readonly error?: object;
+}
+
+/** What the edge does with a request. */
+export type Plan =
+  /** The SDK gets it, with what the edge knows. `mint`: a session id for the answer, where the SDK gives none. */
+  | { readonly do: 'serve'; readonly body: unknown; readonly ingress: Ingress; readonly mint?: string }
+  /** As `serve`; and the handler may ask back in place of the answer. */
+  | { readonly do: 'call'; readonly body: unknown; readonly ingress: Ingress }
+  /** The answer to a question that went out by id: the SDK works on the call, and the client fetches what comes of it. */
+  | { readonly do: 'mail'; readonly body: Request; readonly ingress: Ingress; readonly answered: Answered }
+  /** A client comes for what has come of its answer. */
+  | { readonly do: 'fetch'; readonly event: string }
+  | { readonly do: 'reply'; readonly reply: Plain };
+
+const SESSION_HEADER = 'mcp-session-id';
+
+/** Decides what to do with a request. */
+export async function planFor(inbound: Inbound, rounds: Rounds): Promise<Plan> {
+  const session = sessionOf(inbound, rounds.context);
+  if (session === 'gone') return reply(404, { code: -32001, message: 'Session not found' });
+  const event = inbound.method === 'GET' ? inbound.header('last-event-id') : undefined;
+  if (event !== undefined && isSealed(event)) return { do: 'fetch', event };
+  if (!inbound.body) return { do: 'serve', body: undefined, ingress: session };
+  let body: unknown;
+  try {
+    body = 'text' in inbound.body ? parseLowered(inbound.body.text) : lowerObject(inbound.body.parsed);
+  } catch {
+    return reply(400, { code: -32700, message: 'Parse error: Invalid JSON' });
+  }
+  if (isRequest(body)) return planRequest(body, session, inbound, rounds);
+  if (isObject(body) && isResponse(body)) return planAnswer(body, session, inbound, rounds);
+  return { do: 'serve', body, ingress: session };
+}
+
+function planRequest(body: Request, ingress: Ingress, inbound: Inbound, rounds: Rounds): Plan {
+  if (body.method === 'initialize') {
+    const mint = mintSessionId(rounds.context.sealer, body, inbound.principal);
+    return { do: 'serve', body, ingress, ...(mint !== undefined && { mint }) };
+  }
+  const mayAsk = INPUT_METHODS.includes(body.method) && eraOf(body) === 'legacy';
+  return { do: mayAsk ? 'call' : 'serve', body, ingress };
+}
+
+/** A response: the answer to a question of ours, on whichever instance it comes to, or one that the SDK waits for. */
+async function planAnswer(body: Message, session: Ingress, inbound: Inbound, rounds: Rounds): Promise<Plan> {
+  const { message, top } = takeTop(body);
+  if (!isResponse(message)) return { do: 'serve', body, ingress: session };
+  const opening = rounds.openAnswer(message, top);
+  if (!opening) return { do: 'serve', body, ingress: session };
+  try {
+    const answered = await opening;
+    const request = requestIn(answered.context);
+    if (!request || !isOf(answered.context, inbound.principal)) throw new SealError('wrong-subject');
+    const peer = session.peer ?? peerIn(answered.context);
+    const ingress: Ingress = { ...session, ...(peer && { peer }), answered };
+    const byId = typeof message.id === 'string' && rounds.codec.recognises(message.id);
+    return byId ? { do: 'mail', body: request, ingress, answered } : { do: 'call', body: request, ingress };
+  } catch (error) {
+    if (isFault(error)) throw error;
+    rounds.refused('the answer of a round', error);
+    return reply(400, REFUSED);
+  }
+}
+
+/** What the session id proves; nothing where it is not one of ours, `gone` where it is not genuine any more. */
+function sessionOf(inbound: Inbound, { sealer, events }: ServerContext): Ingress | 'gone' {
+  const id = inbound.header(SESSION_HEADER);
+  if (id === undefined || !isSealed(id)) return {};
+  try {
+    return openSessionId(sealer, id, inbound.principal);
+  } catch {
+    events.emit('rejected', { family: 'sessions', what: 'a transport session', reason: 'not genuine' });
+    return 'gone';
+  }
+}
+
+/** True for a text that looks like a seal; SDKs' own ids never do. */
+function isSealed(text: string): boolean {
+  return text.startsWith('v1.') && text[11] === '.';
+}
+
+function reply(status: number, error: object): Plan {
+  return { do: 'reply', reply: { status, error } };
+}
+
+/** The body of an answer that the edge gives by itself. */
+export function errorBody(error: object): string {
+  return JSON.stringify({ jsonrpc: '2.0', id: null, error });
+}

@@ -1,0 +1,64 @@
+import { randomBytes } from 'node:crypto';
+import { isObject, type Json, type JsonObject } from '../../json.ts';
+import type { Sealer } from '../../seal/index.ts';
+import type { Request } from '../../wire/index.ts';
+import { principalDigest } from '../flow/context.ts';
+import { type Peer, peerOf, STRANGER } from '../peer.ts';
+import type { Principal } from '../principal.ts';
+
+/** A transport session that no instance keeps: its id, proved by its seal, is all there is. */
+export interface SealedSession {
+  readonly transportSession: string;
+  readonly peer: Peer;
+}
+
+const PURPOSE = 'transport-session';
+/** A client that comes back later starts a new session, as the protocol has it. */
+const TTL = 30 * 86_400;
+/** Proxies refuse headers of more than some kilobytes. */
+const LONGEST = 4096;
+
+/** The `Mcp-Session-Id` for the client that sends this `initialize`; undefined where it would be too long to travel. */
+export function mintSessionId(
+  sealer: Sealer,
+  initialize: Request,
+  principal: Principal | undefined,
+): string | undefined {
+  const { capabilities, protocolVersion } = peerOf(initialize, STRANGER);
+  const u = principalDigest(principal);
+  const seal = (c: JsonObject | undefined): string =>
+    sealer.seal(
+      {
+        s: randomBytes(16).toString('base64url'),
+        ...(c && { c }),
+        ...(protocolVersion !== undefined && { v: protocolVersion }),
+        ...(u !== undefined && { u }),
+      },
+      { purpose: PURPOSE, ttl: TTL },
+    );
+  const { experimental, ...own } = (capabilities ?? {}) as JsonObject;
+  const whole = seal(own);
+  if (whole.length <= LONGEST) return whole;
+  // What servers ask of clients by themselves; the rest may be as long as the client likes.
+  const { elicitation, sampling, roots, state } = own;
+  const brief = seal({
+    ...(elicitation !== undefined && { elicitation }),
+    ...(sampling !== undefined && { sampling }),
+    ...(roots !== undefined && { roots }),
+    ...(state !== undefined && { state }),
+  });
+  return brief.length <= LONGEST ? brief : undefined;
+}
+
+/** The session of an id that {@link mintSessionId} made; throws where it is not genuine. */
+export function openSessionId(sealer: Sealer, id: string, principal: Principal | undefined): SealedSession {
+  const { s, c, v, u } = sealer.open(id, { purpose: PURPOSE }) as { readonly [name: string]: Json };
+  if (u !== principalDigest(principal)) throw new Error('The session is of another principal.');
+  const initialize = {
+    jsonrpc: '2.0',
+    id: 0,
+    method: 'initialize',
+    params: { ...(isObject(c) && { capabilities: c }), ...(typeof v === 'string' && { protocolVersion: v }) },
+  } as const;
+  return { transportSession: `sealed:${String(s)}`, peer: peerOf(initialize, STRANGER) };
+}
