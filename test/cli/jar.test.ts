@@ -1,0 +1,51 @@
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { folder, serveExample, valise, valiseJson } from './valise.ts';
+
+describe('valise jar', () => {
+  it('[J-12] lists, shows, exports and clears: one key, one server, everything', async () => {
+    const { port } = await serveExample(['shop']);
+    const store = ['--store', `sqlite:${join(await folder(), 'state.db')}`];
+    for (const host of ['a.example.com', 'b.example.com']) {
+      for (const name of ['x', 'y']) {
+        const args = JSON.stringify({ name, value: host });
+        await valise([
+          'call',
+          `http://${host}:${port}/mcp`,
+          'remember',
+          args,
+          '--resolve',
+          `${host}:${port}:127.0.0.1`,
+          ...store,
+        ]);
+      }
+    }
+    const list = async (): Promise<string[]> => {
+      const { entries } = await valiseJson<{ entries: { server: string; key: string }[] }>([
+        'jar',
+        'list',
+        ...store,
+      ]);
+      return entries.map(({ server, key }) => `${server} ${key}`).sort();
+    };
+    expect(await list()).toEqual([
+      'a.example.com x',
+      'a.example.com y',
+      'b.example.com x',
+      'b.example.com y',
+    ]);
+    const table = await valise(['jar', ...store]);
+    expect(table.stdout.split('\n')[0]).toMatch(/^SERVER +SCOPE +KEY +SIZE +SET +EXPIRES$/);
+    expect((await valise(['jar', 'show', 'a.example.com', ...store])).stdout).toMatch(/^server "x" "v1\./m);
+    expect(await valiseJson(['jar', 'export', ...store])).toMatchObject({ version: 1 });
+    expect(await valiseJson(['jar', 'clear', 'a.example.com', '--key', 'x', ...store])).toEqual({
+      cleared: 1,
+    });
+    expect(await valiseJson(['jar', 'clear', `http://b.example.com:${port}/mcp`, ...store])).toEqual({
+      cleared: 2,
+    });
+    expect(await list()).toEqual(['a.example.com y']);
+    expect(await valiseJson(['jar', 'clear', ...store])).toEqual({ cleared: 1 });
+    expect((await valise(['jar', ...store])).stdout).toBe('The jar is empty.\n');
+  });
+});

@@ -1,0 +1,98 @@
+import { statSync } from 'node:fs';
+import { chmod, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createSealer, generateKey, parseKeys } from 'mcp-valise/seal';
+import { describe, expect, it } from 'vitest';
+import { folder, valise, valiseJson } from './valise.ts';
+
+describe('valise keys', () => {
+  it('makes a key that a keyring takes', async () => {
+    const { stdout, code } = await valise(['keys', 'generate']);
+    expect(code).toBe(0);
+    expect(parseKeys(stdout.trim()).kids).toHaveLength(1);
+  });
+
+  it('writes a key where only its owner can read it, and never over a file', async () => {
+    const path = join(await folder(), 'valise.env');
+    expect((await valise(['keys', 'generate', '--out', path])).code).toBe(0);
+    expect(statSync(path).mode & 0o777).toBe(0o600);
+    const before = await readFile(path, 'utf8');
+    expect(await valise(['keys', 'generate', '--out', path])).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('never written over'),
+    });
+    expect(await readFile(path, 'utf8')).toBe(before);
+    const { keys } = await valiseJson<{ keys: unknown[] }>(['keys', 'list', '--key-file', path]);
+    expect(keys).toEqual([{ kid: expect.any(String), seals: true }]);
+  });
+
+  it('rotates in three phases, none of which breaks a token', async () => {
+    const old = generateKey();
+    const phase = async (name: string, keys: string): Promise<string> =>
+      (await valise(['keys', 'rotate', '--phase', name], { VALISE_KEYS: keys })).stdout.trim();
+    const added = await phase('add', old);
+    const promoted = await phase('promote', added);
+    const dropped = await phase('drop', promoted);
+    const sealers = [old, added, promoted, dropped].map((keys) => createSealer({ keys, audience: 'a' }));
+    for (let at = 0; at < 3; at++) {
+      const token = sealers[at]!.seal('kept', { purpose: 'p' });
+      // Before the last phase a pause as long as a token lives: what the first two phases sealed with the old key is over then.
+      if (at < 2) expect(sealers[at + 1]!.open(token, { purpose: 'p' })).toBe('kept');
+      if (at > 0) expect(sealers[at - 1]!.open(token, { purpose: 'p' })).toBe('kept');
+    }
+    expect(sealers[3]!.open(sealers[2]!.seal('kept', { purpose: 'p' }), { purpose: 'p' })).toBe('kept');
+    expect((await valise(['keys', 'rotate', '--phase', 'drop'], { VALISE_KEYS: old })).code).toBe(1);
+  });
+
+  it('refuses a key file that others can read, and tells how to close it', async () => {
+    const path = join(await folder(), 'open.env');
+    await writeFile(path, `VALISE_KEYS=${generateKey()}\n`);
+    await chmod(path, 0o644);
+    expect(await valise(['keys', 'list', '--key-file', path])).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining(`chmod 600 ${path}`),
+    });
+  });
+
+  it('says what to do without keys', async () => {
+    expect(await valise(['keys', 'list'])).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('valise keys generate'),
+    });
+  });
+});
+
+describe('valise token', () => {
+  const key = generateKey();
+  const token = createSealer({ keys: key, audience: 'work-items', ttl: 600 }).seal(
+    { secret: 'in here' },
+    { purpose: 'round', subject: 'alice', bind: ['tools/call'] },
+  );
+
+  it('shows the outside of a token without any key', async () => {
+    expect(await valiseJson(['token', token])).toMatchObject({
+      version: 1,
+      opens: false,
+      bytes: token.length,
+    });
+  });
+
+  it('tells what a token is bound to, and never its payload, with the key', async () => {
+    const { stdout } = await valise(['token', token], { VALISE_KEYS: key });
+    expect(stdout).toMatch(/purpose +round/);
+    expect(stdout).toMatch(/audience +work-items/);
+    expect(stdout).toMatch(/bound to +a principal and a request or session/);
+    expect(stdout).not.toContain('in here');
+    expect(await valiseJson(['token', token], { VALISE_KEYS: generateKey() })).toMatchObject({
+      opens: false,
+    });
+  });
+
+  it('reveals the payload only with the key, the flag, the subject and the binding', async () => {
+    const all = ['token', token, '--reveal', '--subject', 'alice', '--bind', '["tools/call"]'];
+    expect((await valise(all, { VALISE_KEYS: key })).stdout).toContain('{"secret":"in here"}');
+    expect((await valise(['token', token, '--reveal'], { VALISE_KEYS: key })).code).toBe(1);
+    expect((await valise(all)).code).toBe(1);
+    expect((await valise(['token', 'nonsense'])).code).toBe(1);
+  });
+});

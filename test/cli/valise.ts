@@ -1,0 +1,85 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { onTestFinished } from 'vitest';
+
+/** The launcher that people run. */
+export const VALISE = fileURLToPath(new URL('../../bin/valise.js', import.meta.url));
+
+/** What a run of the command left behind. */
+export interface Ran {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Runs `valise …` as a person would, and waits for its end. */
+export async function valise(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<Ran> {
+  const child = start(args, env);
+  let stdout = '';
+  let stderr = '';
+  child.stdout?.on('data', (chunk) => (stdout += chunk));
+  child.stderr?.on('data', (chunk) => (stderr += chunk));
+  const [code] = (await once(child, 'close')) as [number | null];
+  return { code, stdout, stderr };
+}
+
+/** Runs `valise … --json` and reads its one line. */
+export async function valiseJson<T = Record<string, unknown>>(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<T> {
+  const { stdout, stderr } = await valise([...args, '--json'], env);
+  try {
+    return JSON.parse(stdout) as T;
+  } catch {
+    throw new Error(`not one line of JSON: ${JSON.stringify(stdout)} ${stderr}`);
+  }
+}
+
+/** Starts an example over HTTP; it ends with the test. Resolves to its URL on loopback, and its port. */
+export async function serveExample(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<{ readonly url: string; readonly port: string; readonly child: ChildProcess }> {
+  const child = start(['example', ...args, '--http', '0'], env);
+  onTestFinished(async () => {
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    const gone = once(child, 'close');
+    child.kill('SIGTERM');
+    await gone;
+  });
+  let said = '';
+  const url = await new Promise<string>((resolve, reject) => {
+    const listen = (chunk: unknown): void => {
+      said += String(chunk);
+      const found = /listening on (http:\S+)/.exec(said)?.[1];
+      if (found) resolve(found);
+    };
+    child.stdout?.on('data', listen);
+    child.stderr?.on('data', listen);
+    child.once('close', () => reject(new Error(`the example ended: ${said}`)));
+  });
+  return { url, port: new URL(url).port, child };
+}
+
+/** A folder for one test. */
+export async function folder(): Promise<string> {
+  const path = await mkdtemp(join(tmpdir(), 'valise-cli-'));
+  onTestFinished(() => rm(path, { recursive: true, force: true }));
+  return path;
+}
+
+function start(args: readonly string[], env: Readonly<Record<string, string>>): ChildProcess {
+  const { VALISE_KEYS: _keys, VALISE_STORE: _store, ...inherited } = process.env;
+  return spawn(process.execPath, [VALISE, ...args], {
+    env: { ...inherited, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+}
