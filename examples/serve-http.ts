@@ -1,49 +1,54 @@
 /** The HTTP half of `serve.ts`: both majors of the SDK, with sessions for clients of the older era or without. */
 import { randomUUID } from 'node:crypto';
-import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { StreamableHTTPServerTransport as TransportV1 } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
 import type {
   McpServer,
   WebStandardStreamableHTTPServerTransport as TransportV2,
 } from '@modelcontextprotocol/server';
 
-const MAX_SESSIONS = 1000;
+/** Answers the requests to one path. */
+export interface Endpoint {
+  /** `body` is the parsed body, where somebody has read it already. */
+  answer(request: IncomingMessage, response: ServerResponse, body?: unknown): Promise<void>;
+  close(): Promise<void>;
+}
 
 /** A v1 server: the older era only. */
-export async function httpV1(server: () => McpServer, stateless: boolean): Promise<RequestListener> {
+export async function httpV1(server: () => McpServer, stateless: boolean): Promise<Endpoint> {
   const { StreamableHTTPServerTransport } = await import(
     '@modelcontextprotocol/sdk/server/streamableHttp.js'
   );
   const sessions = new Sessions<TransportV1>();
-  const connected = async (transport: TransportV1): Promise<TransportV1> => {
-    await server().connect(transport);
-    return transport;
-  };
-  const startSession = (): Promise<TransportV1> => {
+  const startSession = async (): Promise<TransportV1> => {
     const transport: TransportV1 = new StreamableHTTPServerTransport({
       sessionIdGenerator: randomUUID,
       onsessioninitialized: (id) => sessions.add(id, transport),
       onsessionclosed: (id) => sessions.remove(id),
     });
-    return connected(transport);
+    await server().connect(transport);
+    return transport;
   };
-  const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
-    if (stateless) {
-      const transport = await connected(new StreamableHTTPServerTransport());
-      response.once('close', () => void transport.close());
-      await transport.handleRequest(request, response);
-      return;
-    }
-    const id = request.headers['mcp-session-id'];
-    const transport = typeof id === 'string' ? sessions.get(id) : await startSession();
-    if (transport) await transport.handleRequest(request, response);
-    else response.writeHead(404).end();
+  return {
+    async answer(request, response, body) {
+      if (stateless) {
+        const transport = new StreamableHTTPServerTransport();
+        response.once('close', () => void transport.close());
+        await server().connect(transport);
+        await transport.handleRequest(request, response, body);
+        return;
+      }
+      const id = request.headers['mcp-session-id'];
+      const transport = typeof id === 'string' ? sessions.get(id) : await startSession();
+      if (transport) await transport.handleRequest(request, response, body);
+      else response.writeHead(404).end();
+    },
+    close: () => sessions.close(),
   };
-  return (request, response) => void answer(request, response).catch(() => response.destroy());
 }
 
 /** A v2 server: the newer era, which has no sessions, and beside it the older one. */
-export async function httpV2(server: () => McpServer, stateless: boolean): Promise<RequestListener> {
+export async function httpV2(server: () => McpServer, stateless: boolean): Promise<Endpoint> {
   const { createMcpHandler, isLegacyRequest, WebStandardStreamableHTTPServerTransport } = await import(
     '@modelcontextprotocol/server'
   );
@@ -68,8 +73,16 @@ export async function httpV2(server: () => McpServer, stateless: boolean): Promi
       return transport ? transport.handleRequest(request, options) : new Response(null, { status: 404 });
     },
   });
-  return (request, response) => void listener(request as Parameters<typeof listener>[0], response);
+  return {
+    answer: (request, response, body) => listener(request as Parameters<typeof listener>[0], response, body),
+    async close() {
+      await sessions.close();
+      await handler.close();
+    },
+  };
 }
+
+const MAX_SESSIONS = 1000;
 
 /** Sessions in memory; the one that has been idle longest goes first. */
 class Sessions<Transport extends { close(): Promise<void> }> {
@@ -85,14 +98,19 @@ class Sessions<Transport extends { close(): Promise<void> }> {
     this.#open.delete(id);
     this.#open.set(id, transport);
     if (this.#open.size <= MAX_SESSIONS) return;
-    for (const [idle, unused] of this.#open) {
-      this.#open.delete(idle);
-      void unused.close();
+    for (const [longest, idle] of this.#open) {
+      this.#open.delete(longest);
+      void idle.close();
       return;
     }
   }
 
   remove(id: string): void {
     this.#open.delete(id);
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#open.values()].map((transport) => transport.close()));
+    this.#open.clear();
   }
 }

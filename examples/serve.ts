@@ -4,13 +4,13 @@
  */
 import { once } from 'node:events';
 import { realpathSync } from 'node:fs';
-import { createServer, type RequestListener } from 'node:http';
+import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { pathToFileURL } from 'node:url';
 import { type ParseArgsConfig, parseArgs } from 'node:util';
 import type { McpServer } from '@modelcontextprotocol/server';
 import type { ServerValise, ServerValiseOptions } from 'mcp-valise/server';
-import { httpV1, httpV2 } from './serve-http.ts';
+import { type Endpoint, httpV1, httpV2 } from './serve-http.ts';
 
 /** What an example is: a name, options of its own, and a way to build it. */
 export interface Example {
@@ -38,7 +38,7 @@ export interface Built {
   /** Makes a server; called once per connection, or once per request where HTTP is served without sessions. */
   server(): McpServer;
   /** Serves `/mcp` in place of the common way, for an example that needs its own. */
-  readonly http?: RequestListener;
+  readonly http?: Endpoint;
 }
 
 const COMMON = {
@@ -125,20 +125,21 @@ async function overHttp(
   { server, http }: Built,
   { port, stateless }: { readonly port: number; readonly stateless: boolean },
 ): Promise<() => Promise<void>> {
-  const mcp = http ?? (sdk === 'v2' ? await httpV2(server, stateless) : await httpV1(server, stateless));
+  const endpoint = http ?? (await (sdk === 'v2' ? httpV2 : httpV1)(server, stateless));
   const listener = createServer((request, response) => {
     // A page in a browser must not reach a server on this machine; other programs send no Origin.
     if (!isLocal(request.headers.origin)) response.writeHead(403).end();
     else if (new URL(request.url ?? '/', 'http://localhost').pathname !== '/mcp')
       response.writeHead(404).end();
-    else mcp(request, response);
+    else endpoint.answer(request, response).catch(() => response.destroy());
   });
   listener.listen(port, '127.0.0.1');
   await once(listener, 'listening');
   console.log(`listening on http://127.0.0.1:${(listener.address() as AddressInfo).port}/mcp`);
   return async () => {
-    listener.closeAllConnections();
     listener.close();
+    await endpoint.close();
+    listener.closeAllConnections();
   };
 }
 
