@@ -50,6 +50,7 @@ export async function connect(
   valise: ServerValise,
   capabilities: object = SESSIONS,
   major: Major = v2,
+  { http = false }: { readonly http?: boolean } = {},
 ): Promise<SessionClient> {
   const server = valise.install(new major.McpServer({ name: 'test', version: '1.0.0' }));
   const run = made.get(valise) as (args: Record<string, unknown>) => Promise<unknown>;
@@ -60,6 +61,11 @@ export async function connect(
   }
   const [near, far] = major.Memory.createLinkedPair();
   await server.connect(far);
+  // As a message looks that came over HTTP.
+  if (http) {
+    near.send = async (message) =>
+      far.onmessage?.(message, { request: new Request('http://test/mcp') } as never);
+  }
   return sessionClient(await rawClient(near, capabilities));
 }
 

@@ -1,0 +1,187 @@
+import {
+  createValise,
+  type EndedSession,
+  type ServerValiseOptions,
+  sessionRequired,
+} from 'mcp-valise/server';
+import { memoryStore } from 'mcp-valise/store';
+import { describe, expect, it } from 'vitest';
+import { runWithIngress } from '../../src/server/ingress.ts';
+import { MAJORS, type Major } from './majors.ts';
+import { rawClient, resultOf, textOf } from './raw-client.ts';
+import { connect, count, errorOf, keys, makeServer, SESSIONS, sent, sessionClient } from './sessions-tool.ts';
+
+const text = (value: string) => ({ content: [{ type: 'text' as const, text: value }] });
+
+/** A server with gates on tools, prompts and resources, said in every way there is. */
+async function gated(major: Major, options: Partial<ServerValiseOptions> = {}) {
+  const valise = createValise({ name: 'test', keys, sessions: {}, ...options });
+  const server = valise.install(new major.McpServer({ name: 'test', version: '1.0.0' }));
+  let ran = 0;
+  const ran1 = <Value>(value: Value): Value => {
+    ran++;
+    return value;
+  };
+  server.registerTool('by_name', {}, async () => ran1(text('done')));
+  server.registerTool('by_config', { _meta: { ...sessionRequired } }, async () => ran1(text('done')));
+  server.registerTool('open', { _meta: { other: 1 } }, async () => ran1(text('done')));
+  server.registerPrompt('ask', {}, async () =>
+    ran1({ messages: [{ role: 'user' as const, content: { type: 'text' as const, text: 'hi' } }] }),
+  );
+  const read = async (uri: URL) => ran1({ contents: [{ uri: uri.href, text: 'note' }] });
+  server.registerResource('one', 'notes://one', {}, read);
+  server.registerResource('two', 'notes://two', { _meta: { ...sessionRequired } }, read);
+  server.registerResource('three', 'other://three', {}, read);
+  valise.requireSession('by_name', { prompt: 'ask' }, { resource: 'notes://on*' });
+  const [near, far] = major.Memory.createLinkedPair();
+  await server.connect(far);
+  return { client: sessionClient(await rawClient(near, SESSIONS)), ran: () => ran };
+}
+
+describe.each(MAJORS)('gates on an SDK $major server', (major) => {
+  it.each([
+    ['a tool, by its name', 'tools/call', { name: 'by_name' }],
+    ['a tool, by its config', 'tools/call', { name: 'by_config' }],
+    ['a prompt', 'prompts/get', { name: 'ask' }],
+    ['a resource, by the start of its URI', 'resources/read', { uri: 'notes://one' }],
+    ['a resource, by its config', 'resources/read', { uri: 'notes://two' }],
+  ])('[S-22] [S-25] close %s without a session, and open it with one', async (_, method, params) => {
+    const { client, ran } = await gated(major);
+    expect(errorOf(await client.request(method, params))).toEqual({
+      code: -32044,
+      message: 'Session required',
+    });
+    expect(ran()).toBe(0);
+    const session = await client.create();
+    const result = resultOf(await client.request(method, { ...params, _meta: sent(session) }));
+    expect(result._meta).toMatchObject(sent({ sessionId: session.sessionId }));
+    expect(ran()).toBe(1);
+  });
+
+  it.each([
+    ['a tool', 'tools/call', { name: 'open' }],
+    ['a resource', 'resources/read', { uri: 'other://three' }],
+    ['a list', 'tools/list', {}],
+  ])('[S-22] leave %s that needs no session open', async (_, method, params) => {
+    const { client } = await gated(major);
+    expect(await client.request(method, params)).toMatchObject({ result: {} });
+  });
+
+  it('[S-22] show in the list, where the config says so', async () => {
+    const { client } = await gated(major);
+    const { tools } = resultOf(await client.request('tools/list')) as unknown as {
+      tools: { name: string; _meta?: object }[];
+    };
+    expect(tools.find(({ name }) => name === 'by_config')?._meta).toEqual({
+      'dev.valise/session': { required: true },
+    });
+  });
+});
+
+const STOCK = {};
+
+describe.each(MAJORS)('a client that knows no sessions, on an SDK $major server', (major) => {
+  it('is let in by the session of its connection, and sees nothing of it', async () => {
+    const { valise } = makeServer((session, args) => [session?.implicit, count(session, args)]);
+    const [one, two] = [await connect(valise, STOCK, major), await connect(valise, STOCK, major)];
+    const first = await one.call('gated');
+    expect(textOf(first)).toBe('[true,1]');
+    expect(first._meta).toBeUndefined();
+    expect(textOf(await one.call('gated'))).toBe('[true,2]');
+    expect(textOf(await one.call('work'))).toBe('[true,3]');
+    expect(textOf(await two.call('gated'))).toBe('[true,1]');
+  });
+
+  it('is not, where the author does not want that', async () => {
+    const { valise, ran } = makeServer(count, { sessions: { implicit: false } });
+    const client = await connect(valise, STOCK, major);
+    expect(errorOf(await client.request('tools/call', { name: 'gated', arguments: {} })).code).toBe(-32044);
+    expect(ran()).toBe(0);
+    expect(textOf(await client.call('work'))).toBe('1');
+    expect(textOf(await client.call('work'))).toBe('1');
+  });
+
+  it('loses no update under parallel calls', async () => {
+    const { valise } = makeServer(async (session) => {
+      const n = session?.get<number>('n') ?? 0;
+      await new Promise((resolve) => setImmediate(resolve));
+      session?.set('n', n + 1);
+      return n + 1;
+    });
+    const client = await connect(valise, STOCK, major);
+    await Promise.all(Array.from({ length: 20 }, (_, n) => client.call(n % 2 ? 'gated' : 'work')));
+    expect(textOf(await client.call('gated'))).toBe('21');
+  });
+
+  it('has its resources freed when its connection closes', async () => {
+    const begun: string[] = [];
+    const ended: EndedSession[] = [];
+    const { valise } = makeServer(count, {
+      sessions: {
+        onCreate: (session) => {
+          begun.push(session.id);
+          session.set('n', 10);
+        },
+        onEnd: (session) => void ended.push(session),
+      },
+    });
+    const client = await connect(valise, STOCK, major);
+    // Nothing is allocated for an operation that needs no session.
+    expect(textOf(await client.call('work'))).toBe('1');
+    expect(begun).toEqual([]);
+    expect(textOf(await client.call('gated'))).toBe('11');
+    expect(textOf(await client.call('work'))).toBe('12');
+    expect(begun).toHaveLength(1);
+    await client.close();
+    expect(ended).toMatchObject([{ id: begun[0], reason: 'closed' }]);
+    expect(ended[0]?.get('n')).toBe(12);
+    await valise.close();
+  });
+
+  it('starts anew after the server took the session back', async () => {
+    const { valise } = makeServer((session, args) => {
+      if (args['end']) session?.revoke();
+      return count(session, args);
+    });
+    const client = await connect(valise, STOCK, major);
+    expect(textOf(await client.call('gated'))).toBe('1');
+    expect(textOf(await client.call('gated', { end: true }))).toBe('2');
+    expect(textOf(await client.call('gated'))).toBe('1');
+  });
+});
+
+describe('a client that knows no sessions, over HTTP without sessions', () => {
+  /** Requests as our HTTP edge hands them on: each on a server of its own, with the session that a seal proved. */
+  const overHttp = async (
+    valise: ReturnType<typeof makeServer>['valise'],
+    name: string,
+    session?: string,
+  ) => {
+    const client = await connect(valise, STOCK, MAJORS[1], { http: true });
+    const call = async () => client.request('tools/call', { name, arguments: {} });
+    return session === undefined ? call() : runWithIngress({ transportSession: session }, call);
+  };
+
+  it('is served by any instance, where our edge proves its session and there is a store', async () => {
+    for (const mode of ['sealed', 'stored'] as const) {
+      const options = { store: memoryStore(), sessions: { mode } };
+      const [one, two] = [makeServer(count, options).valise, makeServer(count, options).valise];
+      expect(textOf(resultOf(await overHttp(one, 'gated', 'edge-1')))).toBe('1');
+      expect(textOf(resultOf(await overHttp(two, 'gated', 'edge-1')))).toBe('2');
+      expect(textOf(resultOf(await overHttp(one, 'work', 'edge-1')))).toBe('3');
+      expect(textOf(resultOf(await overHttp(two, 'gated', 'edge-2')))).toBe('1');
+      const all = await Promise.all(Array.from({ length: 10 }, () => overHttp(two, 'gated', 'edge-3')));
+      expect(all.map((response) => Number(textOf(resultOf(response)))).sort((a, b) => a - b)).toEqual(
+        Array.from({ length: 10 }, (_, n) => n + 1),
+      );
+    }
+  });
+
+  it('is told that it needs a session, where nothing proves one or nothing could keep it', async () => {
+    const { valise } = makeServer(count, { store: memoryStore() });
+    expect(errorOf(await overHttp(valise, 'gated')).code).toBe(-32044);
+    const storeless = makeServer(count).valise;
+    expect(errorOf(await overHttp(storeless, 'gated', 'edge-1')).code).toBe(-32044);
+    expect(textOf(resultOf(await overHttp(storeless, 'work', 'edge-1')))).toBe('1');
+  });
+});

@@ -1,0 +1,267 @@
+import type { EndedSession, NewSession, SessionsOptions } from 'mcp-valise/server';
+import { memoryStore, type Store } from 'mcp-valise/store';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { resultOf } from './raw-client.ts';
+import { connect, count, errorOf, makeServer, sent, type Wire } from './sessions-tool.ts';
+
+const HOUR = 3600_000;
+const MODES = ['sealed', 'stored'] as const;
+const ann = () => ({ subject: 'ann' });
+
+const open = async (
+  sessions: SessionsOptions,
+  store?: Store,
+  principal: (() => { subject: string }) | undefined = ann,
+) => {
+  const made = makeServer(count, { store, sessions, principal });
+  return { ...made, client: await connect(made.valise) };
+};
+
+describe.each(MODES)('the life of %s sessions', (mode) => {
+  beforeEach(() => void vi.useFakeTimers({ toFake: ['Date'] }));
+  afterEach(() => void vi.useRealTimers());
+  const pass = (time: number) => vi.setSystemTime(Date.now() + time);
+
+  it('[S-11] slides with their use, and every answer says until when', async () => {
+    const { client } = await open({ mode, ttl: '4h' }, memoryStore());
+    let session = await client.create();
+    const until = (wire: Wire) => Date.parse(wire.expiresAt as string) - Date.now();
+    expect(until(session)).toBe(4 * HOUR);
+    for (let n = 1; n <= 10; n++) {
+      pass(3 * HOUR);
+      const used = await client.use(session);
+      expect(used.value).toBe(n);
+      session = used.session;
+      expect(until(session)).toBe(4 * HOUR);
+    }
+    pass(4 * HOUR + 1);
+    expect(errorOf(await client.in(session)).code).toBe(-32043);
+  });
+
+  it('slides in steps: most calls write no new end', async () => {
+    const { client } = await open({ mode, ttl: '4h' }, memoryStore());
+    const session = await client.create();
+    pass(HOUR / 4);
+    const used = resultOf(await client.request('ping', { _meta: sent(session) }));
+    expect(used._meta).toEqual({
+      'io.modelcontextprotocol/session': { sessionId: session.sessionId, expiresAt: session.expiresAt },
+    });
+    pass(HOUR / 4);
+    const later = resultOf(await client.request('ping', { _meta: sent(session) }));
+    const wire = later._meta?.['io.modelcontextprotocol/session'] as Wire;
+    expect(Date.parse(wire.expiresAt as string)).toBe(Date.now() + 4 * HOUR);
+  });
+
+  it('is fixed where the author says so', async () => {
+    const { client } = await open({ mode, ttl: '4h', lifetime: 'fixed' }, memoryStore());
+    let session = await client.create();
+    pass(3 * HOUR);
+    session = (await client.use(session)).session;
+    expect(Date.parse(session.expiresAt as string) - Date.now()).toBe(HOUR);
+    pass(HOUR + 1);
+    expect(errorOf(await client.in(session)).code).toBe(-32043);
+  });
+
+  it.each([
+    ['of a principal is bounded by maxLifetime', ann, 48],
+    ['that belong to nobody is bounded by a day', undefined, 24],
+  ])('however much they are used, %s', async (_, principal, hours) => {
+    const made = makeServer(count, {
+      store: memoryStore(),
+      sessions: { mode, ttl: '4h', maxLifetime: '2d' },
+      principal,
+    });
+    const client = await connect(made.valise);
+    let session = await client.create();
+    for (let hour = 3; hour < hours; hour += 3) {
+      pass(3 * HOUR);
+      session = (await client.use(session)).session;
+    }
+    pass(3 * HOUR + 1);
+    expect(errorOf(await client.in(session)).code).toBe(-32043);
+  });
+});
+
+describe.each(MODES)('the number of %s sessions', (mode) => {
+  it('of one principal is capped: the oldest goes', async () => {
+    const { client } = await open({ mode, maxPerPrincipal: 2 }, memoryStore());
+    const [a, b, c] = [await client.create(), await client.create(), await client.create()];
+    expect(errorOf(await client.in(a)).code).toBe(-32043);
+    expect((await client.use(b)).value).toBe(1);
+    expect((await client.use(c)).value).toBe(1);
+    expect(resultOf(await client.request('sessions/list'))['sessions']).toHaveLength(2);
+  });
+
+  it('of one principal is capped: one more is refused, where the author wants that', async () => {
+    const { client } = await open({ mode, maxPerPrincipal: 2, whenFull: 'refuse' }, memoryStore());
+    const [a] = [await client.create(), await client.create()];
+    expect(errorOf(await client.request('sessions/create'))).toMatchObject({
+      code: -32600,
+      data: { code: 'too-many-sessions' },
+    });
+    expect(errorOf(await client.request('sessions/fork', { _meta: sent(a) })).code).toBe(-32600);
+    await client.request('sessions/delete', { _meta: sent(a) });
+    expect((await client.use(await client.create())).value).toBe(1);
+  });
+
+  it('that belong to nobody can be none', async () => {
+    const made = makeServer(count, { store: memoryStore(), sessions: { mode, maxAnonymous: 0 } });
+    const client = await connect(made.valise);
+    expect(errorOf(await client.request('sessions/create')).data).toEqual({ code: 'too-many-sessions' });
+  });
+
+  it('holds under parallel creation on several instances', async () => {
+    const store = memoryStore();
+    const clients = await Promise.all(
+      [1, 2, 3].map(async () => (await open({ mode, maxPerPrincipal: 5, whenFull: 'refuse' }, store)).client),
+    );
+    const all = await Promise.all(
+      Array.from({ length: 30 }, (_, n) => clients[n % 3]!.request('sessions/create')),
+    );
+    expect(all.filter((response) => 'result' in response)).toHaveLength(5);
+  });
+});
+
+describe.each(MODES)('hooks of %s sessions', (mode) => {
+  const hooked = async (store: Store | undefined, options: Partial<SessionsOptions> = {}) => {
+    const begun: NewSession[] = [];
+    const ended: EndedSession[] = [];
+    let heard = () => {};
+    const opened = await open(
+      {
+        mode,
+        onCreate: (session) => void begun.push(session),
+        onEnd: (session) => {
+          ended.push(session);
+          heard();
+        },
+        ...options,
+      },
+      store,
+    );
+    const next = () => new Promise<void>((resolve) => (heard = resolve));
+    return { ...opened, begun, ended, next };
+  };
+
+  it.each([
+    ['with a store', memoryStore],
+    ['without one', () => undefined],
+  ])('tell of the beginning and of each end once, %s', async (_, store) => {
+    const { client, begun, ended, valise } = await hooked(store(), { maxPerPrincipal: 2 });
+    const a = await client.create({ hints: { label: 'a' } });
+    expect(begun).toMatchObject([{ id: a.sessionId, label: 'a', parent: undefined, implicit: false }]);
+    const b = resultOf(await client.request('sessions/fork', { _meta: sent(a) }))['session'] as Wire;
+    expect(begun[1]).toMatchObject({ id: b.sessionId, parent: a.sessionId });
+    const c = await client.create();
+    expect(ended).toMatchObject([{ id: a.sessionId, label: 'a', reason: 'evicted' }]);
+    await client.request('sessions/delete', { _meta: sent(b) });
+    expect(ended[1]).toMatchObject({ id: b.sessionId, reason: 'deleted' });
+    await valise.sessions.revoke(c.sessionId);
+    expect(ended[2]).toMatchObject({ id: c.sessionId, reason: 'revoked' });
+    await valise.sessions.revoke(c.sessionId);
+    expect(ended).toHaveLength(3);
+    await valise.close();
+  });
+
+  it('may set the first state, and may say no', async () => {
+    const { client, ended } = await hooked(memoryStore(), {
+      onCreate(session) {
+        if (session.label === 'no') throw new Error('No browser is free.');
+        session.set('n', 41);
+        session.namespace('prefs').set('language', 'en');
+      },
+    });
+    expect((await client.use(await client.create())).value).toBe(42);
+    const refused = errorOf(await client.request('sessions/create', { hints: { label: 'no' } }));
+    expect(refused).toEqual({ code: -32603, message: 'No browser is free.' });
+    expect(resultOf(await client.request('sessions/list'))['sessions']).toHaveLength(1);
+    expect(ended).toHaveLength(0);
+  });
+
+  it('tell of a session that simply ran out, once over all instances', async () => {
+    const store = memoryStore();
+    const options = { ttl: 1 } as const;
+    const [one, two] = [await hooked(store, options), await hooked(store, options)];
+    const heard = Promise.race([one.next(), two.next()]);
+    const session = await one.client.create({ hints: { label: 'short' } });
+    const used = await one.client.use(session);
+    expect(used.value).toBe(1);
+    await heard;
+    const sweep = async () => {
+      await one.client.in(used.session);
+      await two.client.in(used.session);
+    };
+    await sweep();
+    const all = [...one.ended, ...two.ended];
+    expect(all).toMatchObject([{ id: session.sessionId, label: 'short', reason: 'expired' }]);
+    expect(all[0]?.get('n')).toBe(mode === 'stored' ? 1 : undefined);
+    await one.valise.close();
+    await two.valise.close();
+  });
+
+  it('tell on another instance, where the one that made the session is gone', async () => {
+    const store = memoryStore();
+    const one = await hooked(store, { ttl: 1 });
+    const session = await one.client.create();
+    await one.valise.close();
+    const two = await hooked(store, { ttl: 1 });
+    const heard = two.next();
+    // Its own session makes it look at the time when both have run out.
+    await two.client.create();
+    await heard;
+    await vi.waitFor(() => expect(two.ended.map(({ id }) => id)).toContain(session.sessionId));
+    expect(one.ended).toHaveLength(0);
+    await two.valise.close();
+  });
+
+  it('do not tell of one whose use put the end off', async () => {
+    const { client, ended, next, valise } = await hooked(memoryStore(), { ttl: 2 });
+    const heard = next();
+    let [kept, left] = [await client.create(), await client.create()];
+    const until = Date.now() + 3000;
+    while (Date.now() < until && ended.length === 0) {
+      kept = (await client.use(kept)).session;
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+    await heard;
+    expect(ended.map(({ id }) => id)).toEqual([left.sessionId]);
+    kept = (await client.use(kept)).session;
+    left = kept;
+    await valise.close();
+  });
+
+  it('that fail are reported', async () => {
+    const warnings: string[] = [];
+    const made = makeServer(count, {
+      store: memoryStore(),
+      sessions: {
+        mode,
+        onEnd: () => {
+          throw new Error('still busy');
+        },
+      },
+      events: { warning: ({ what }) => warnings.push(what) },
+    });
+    const client = await connect(made.valise);
+    const session = await client.create();
+    expect(await client.request('sessions/delete', { _meta: sent(session) })).toMatchObject({ result: {} });
+    expect(warnings.join()).toContain('still busy');
+    await made.valise.close();
+  });
+});
+
+describe('options', () => {
+  it.each([
+    [{ mode: 'both' as 'sealed' }, /sessions.mode is "both".*'sealed' or 'stored'/],
+    [{ ttl: 'soon' }, /"soon" is not a duration/],
+    [{ maxPerPrincipal: 0 }, /maxPerPrincipal is 0/],
+  ])('%o are refused with the next step', (sessions, message) => {
+    expect(() => makeServer(count, { sessions })).toThrow(message);
+  });
+
+  it('say how to turn sessions on, where they are off', () => {
+    expect(() => makeServer(count, { sessions: undefined })).toThrow(
+      /no data-layer sessions.*option sessions/,
+    );
+  });
+});

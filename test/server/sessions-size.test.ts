@@ -1,0 +1,90 @@
+import { memoryStore } from 'mcp-valise/store';
+import { describe, expect, it } from 'vitest';
+import { resultOf, textOf } from './raw-client.ts';
+import { connect, type Does, errorOf, makeServer, sent } from './sessions-tool.ts';
+
+const fill: Does = (session, { size, key }) => {
+  if (size !== undefined) session?.set((key as string) ?? 'text', 'x'.repeat(size as number));
+  return session?.get<string>('text')?.length ?? 0;
+};
+
+describe('large state of sealed sessions', () => {
+  it('[S-32] spills to the store, and only a reference travels', async () => {
+    const store = memoryStore();
+    const { valise } = makeServer(fill, { store });
+    const client = await connect(valise);
+    let { session, value } = await client.use(await client.create(), { size: 2000 });
+    expect([value, session.state!.length > 2000]).toEqual([2000, true]);
+    ({ session, value } = await client.use(session, { size: 20_000 }));
+    expect(value).toBe(20_000);
+    expect(session.state!.length).toBeLessThan(1000);
+    expect((await client.use(session)).value).toBe(20_000);
+    // Another instance finds it too; one without the store, or a client that swaps references, does not.
+    const other = await connect(makeServer(fill, { store }).valise);
+    expect((await other.use(session)).value).toBe(20_000);
+    const second = (await client.use(await client.create(), { size: 30_000 })).session;
+    expect(errorOf(await client.in({ ...session, state: second.state as string })).code).toBe(-32043);
+    const alone = await connect(makeServer(fill).valise);
+    expect(errorOf(await alone.in(session)).code).toBe(-32043);
+  });
+
+  it('[S-32] a setting decides what is large', async () => {
+    const { valise } = makeServer(fill, { store: memoryStore(), sessions: { spillAbove: 50_000 } });
+    const client = await connect(valise);
+    const { session } = await client.use(await client.create(), { size: 20_000 });
+    expect(session.state!.length).toBeGreaterThan(20_000);
+  });
+
+  it('[S-32] without a store it travels, and a warning says what that costs from 4 KB on', async () => {
+    const warnings: string[] = [];
+    const { valise } = makeServer(fill, { events: { warning: ({ what }) => warnings.push(what) } });
+    const client = await connect(valise);
+    let { session } = await client.use(await client.create(), { size: 2000 });
+    expect(warnings).toEqual([]);
+    ({ session } = await client.use(session, { size: 5000 }));
+    expect(warnings.join()).toMatch(/takes \d{4} bytes.*every request/);
+    expect((await client.use(session)).value).toBe(5000);
+  });
+});
+
+describe.each(['sealed', 'stored'] as const)('the size of %s state', (mode) => {
+  it('has an end, told before anything is kept', async () => {
+    const { valise } = makeServer(fill, { store: memoryStore(), sessions: { mode, maxState: 10_000 } });
+    const client = await connect(valise);
+    const session = await client.create();
+    const one = resultOf(await client.in(session, 'work', { size: 10_001 }));
+    expect(one['isError']).toBe(true);
+    expect(textOf(one)).toMatch(/would take 10003 bytes; 10000 is the most/);
+    let used = (await client.use(session, { size: 6000 })).session;
+    expect(errorOf(await client.in(used, 'work', { size: 6000, key: 'more' }))).toMatchObject({
+      code: -32603,
+      data: { code: 'state-too-large' },
+    });
+    used = (await client.use(used)).session;
+    expect((await client.use(used)).value).toBe(6000);
+  });
+
+  it.each([
+    ['a circle', 'circle'],
+    ['nothing at all', 'function'],
+    ['too deep a value', 'deep'],
+    ['an empty key', 'key'],
+  ])('does not take %s', async (_, what) => {
+    const { valise } = makeServer(
+      (session) => {
+        const circle: unknown[] = [];
+        circle.push(circle);
+        let deep: unknown = 1;
+        for (let n = 0; n < 100; n++) deep = [deep];
+        const values: Record<string, unknown> = { circle, deep, function: () => 1 };
+        session?.set(what === 'key' ? '' : 'value', (values[what] ?? 1) as never);
+      },
+      { store: memoryStore(), sessions: { mode } },
+    );
+    const client = await connect(valise);
+    const session = await client.create();
+    const result = resultOf(await client.in(session));
+    expect(result['isError']).toBe(true);
+    expect(result._meta).toMatchObject(sent({ sessionId: session.sessionId }));
+  });
+});
