@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { ValiseError } from '../errors.ts';
 
 /** PostgreSQL carries less than 8,000 bytes in one notification; the rest is for the head of a part. */
 const PART_BYTES = 7900;
@@ -18,6 +19,15 @@ export function split(text: string): string[] {
     if (isHighSurrogate(text.charCodeAt(end - 1)) && end < text.length) end--;
     pieces.push(text.slice(at, end));
     at = end;
+  }
+  if (pieces.length > MAX_PARTS) {
+    throw new ValiseError(
+      'store-bad-value',
+      `A message of ${text.length} characters is too long for PostgreSQL's bus.`,
+      {
+        next: 'Put what is large into a store and publish its key.',
+      },
+    );
   }
   const id = randomBytes(9).toString('base64url');
   return pieces.map((piece, index) => `+${id} ${index} ${pieces.length} ${piece}`);
