@@ -2,6 +2,7 @@ import { createValise, type RequestState, type ServerValiseOptions } from 'mcp-v
 import { memoryStore, type Store } from 'mcp-valise/store';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
+import type { Meta } from '../../src/wire/index.ts';
 import { MAJORS } from './majors.ts';
 import { rawClient, resultOf, textOf } from './raw-client.ts';
 import { counting, metaOf, tool } from './state-tool.ts';
@@ -104,6 +105,20 @@ describe('state in the store', () => {
     expect(await client.request('ping')).toHaveProperty('error');
     expect(textOf(await client.call('work'))).toBe('[]');
     expect(put).not.toHaveBeenCalled();
+  });
+
+  it('follows the data-layer session, where the client uses one', async () => {
+    const client = await stock(counting, { store: memoryStore(), sessions: {} });
+    const create = async () => {
+      const { session } = resultOf(await client.request('sessions/create')) as { session?: object };
+      return { 'io.modelcontextprotocol/session': session };
+    };
+    const [one, other] = [await create(), await create()];
+    const count = async (meta?: object) => {
+      const [session] = JSON.parse(textOf(await client.call('work', {}, meta as Meta))) as number[];
+      return session;
+    };
+    expect([await count(one), await count(one), await count(other), await count()]).toEqual([1, 2, 1, 1]);
   });
 
   it('of one server is not another server’s', async () => {
