@@ -6,7 +6,7 @@ import { isShallow, MAX_DEPTH } from '../../wire/index.ts';
 export const SAFE_BYTES = 4096;
 
 /** More is an error: all of it would travel with every request. */
-export const MAX_BYTES = 65_536;
+const MAX_BYTES = 65_536;
 
 /**
  * The value as it will come back: JSON and nothing else. A copy, so that what the author changes later is not sent
