@@ -1,3 +1,4 @@
+import type { Errand } from '../link/edge-fetch.ts';
 import type { Top } from '../link/top.ts';
 import type { Request, Response } from '../wire/message.ts';
 import type { Connection } from './connection.ts';
@@ -8,6 +9,10 @@ export class Ask {
   readonly request: Request;
   /** Top-level members that came with it, as text. */
   readonly top: Top | undefined;
+  /** What is wanted of the HTTP request that will carry the answer. */
+  errand: Errand | undefined;
+  /** Hears that the answer could not be delivered. */
+  undelivered: ((error: unknown) => void) | undefined;
   readonly #answered: ((response: Response) => Response | undefined)[] = [];
 
   constructor(connection: Connection, request: Request, top: Top | undefined) {

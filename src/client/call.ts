@@ -25,6 +25,8 @@ export class Call {
   readonly era: Era;
   /** The id that stands on the wire; parts may change it before the request is sent. */
   wireId: Id;
+  /** Top-level members that go out with it, as text. */
+  top: Top | undefined;
   /** The kept session that the call belongs to, where a part says so; session-scope state follows it. */
   session: string | undefined;
   #meta: Record<string, unknown> | undefined;

@@ -1,7 +1,6 @@
-import { ValiseError } from '../errors.ts';
-import { withErrand } from '../link/edge-fetch.ts';
+import { currentErrand, outsideErrand, withErrand } from '../link/edge-fetch.ts';
 import { type Dispatch, instrument, type Link, type Passage } from '../link/instrument.ts';
-import { takeTop } from '../link/top.ts';
+import { raise, takeTop } from '../link/top.ts';
 import type { TransportLike } from '../link/transport.ts';
 import {
   type Era,
@@ -19,24 +18,10 @@ import {
 import { Announcer } from './announcer.ts';
 import { Ask } from './ask.ts';
 import { Call } from './call.ts';
+import { type OwnRequestOptions, OwnRequests } from './own-requests.ts';
 import type { ClientPart } from './part.ts';
 import { ServerFacts } from './server-facts.ts';
 import type { Target } from './target.ts';
-
-/** What the server of a connection answered with an error. */
-export class RequestError extends ValiseError {
-  readonly rpcCode: number;
-  readonly data: unknown;
-
-  constructor(
-    method: string,
-    { code, message, data }: { readonly code: number; readonly message: string; readonly data?: unknown },
-  ) {
-    super('request-failed', `The server answered ${method} with error ${code}: ${message}.`);
-    this.rpcCode = code;
-    this.data = data;
-  }
-}
 
 type Send = () => Promise<void>;
 
@@ -61,9 +46,12 @@ export class Connection {
   readonly #announcer: Announcer;
   readonly #calls = new Map<Id, Call>();
   readonly #asks = new Map<Id, Ask>();
-  readonly #own = new Map<Id, (response: Response) => void>();
+  readonly #own = new OwnRequests(
+    (request) => this.link.transport.send(request),
+    () => this.#announcer.envelope,
+  );
+  readonly #expected = new Map<Id, (response: Response) => void>();
   #era: Era = 'legacy';
-  #count = 0;
 
   constructor(transport: TransportLike, { owner, target, principal, parts }: ConnectionOptions) {
     this.target = target;
@@ -92,45 +80,13 @@ export class Connection {
   }
 
   /** Sends a request of Valise's own, on the same way as the SDK's. */
-  request(
-    method: string,
-    params: Params = {},
-    { timeout = 60 }: { readonly timeout?: number } = {},
-  ): Promise<Result> {
-    const id = `valise:${++this.#count}`;
-    const { envelope } = this.#announcer;
-    const meta = envelope ? { ...envelope, ...params._meta } : params._meta;
-    const request: Request = {
-      jsonrpc: '2.0',
-      id,
-      method,
-      params: meta ? { ...params, _meta: meta } : params,
-    };
-    return new Promise<Result>((resolve, reject) => {
-      const timer = setTimeout(() => {
-        this.#own.delete(id);
-        reject(
-          new ValiseError('request-timeout', `The server did not answer ${method} within ${timeout} s.`, {
-            next: 'Try again, or give a longer timeout.',
-          }),
-        );
-      }, timeout * 1000);
-      this.#own.set(id, (response) => {
-        clearTimeout(timer);
-        if ('result' in response) resolve(response.result);
-        else reject(new RequestError(method, response.error));
-      });
-      this.link.transport.send(request).catch((error: unknown) => {
-        clearTimeout(timer);
-        this.#own.delete(id);
-        reject(error instanceof Error ? error : new Error(String(error)));
-      });
-    });
+  request(method: string, params: Params = {}, options: OwnRequestOptions = {}): Promise<Result> {
+    return this.#own.request(method, params, options);
   }
 
   /** Hands a request to the client's own handlers, as if the server had sent it, and waits for what they answer. */
-  askClient(method: string, params: Params | undefined): Promise<Response> {
-    const id = `valise:${++this.#count}`;
+  askClient(method: string, params: Params | undefined, signal?: AbortSignal): Promise<Response> {
+    const id = this.#own.newId();
     const request = { jsonrpc: '2.0' as const, id, method, ...(params && { params }) };
     return new Promise((resolve) => {
       const ask = new Ask(this, request, undefined);
@@ -139,8 +95,34 @@ export class Connection {
         return undefined;
       });
       this.#asks.set(id, ask);
-      this.link.deliver(request);
+      signal?.addEventListener('abort', () => this.#withdraw(ask, resolve), { once: true });
+      outsideErrand(() => this.link.deliver(request));
     });
+  }
+
+  /** Tells the client's handler that nobody waits for its answer any more. */
+  #withdraw({ request: { id } }: Ask, resolve: (response: Response) => void): void {
+    if (!this.#asks.delete(id)) return;
+    this.link.deliver({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: id } });
+    resolve({ jsonrpc: '2.0', id, error: { code: -32000, message: 'The call was cancelled.' } });
+  }
+
+  /** The calls that wait for their response. */
+  get underWay(): Call[] {
+    return [...this.#calls.values()];
+  }
+
+  /** Ends a call with an error of ours, as if the server had answered it. */
+  fail(call: Call, code: number, message: string, data?: object): void {
+    for (const [wireId, other] of this.#calls) if (other === call) this.#calls.delete(wireId);
+    const error = { code, message, ...(data && { data }) };
+    const passed = this.#settle(call, { jsonrpc: '2.0', id: call.request.id, error });
+    if (passed) this.link.deliver(passed);
+  }
+
+  /** Waits for the response to a request that an earlier process sent, under the id that it had on the wire. */
+  expect(wireId: Id): Promise<Response> {
+    return new Promise((resolve) => this.#expected.set(wireId, resolve));
   }
 
   /** Sends a call once more, with other params and a new id; its response goes the way of the first one. */
@@ -160,12 +142,28 @@ export class Connection {
     const ask = message.id === undefined || message.id === null ? undefined : this.#asks.get(message.id);
     if (!ask) return message;
     this.#asks.delete(ask.request.id);
-    return ask.answer(message);
+    const answer = ask.answer(message);
+    const { errand, undelivered } = ask;
+    if (!answer || (!errand && !undelivered)) return answer;
+    return {
+      message: answer,
+      run: (send) => this.#answering(ask, errand ? () => withErrand(errand, send) : send),
+    };
+  }
+
+  async #answering({ undelivered }: Ask, send: Send): Promise<void> {
+    try {
+      await send();
+    } catch (error) {
+      undelivered?.(error);
+      throw error;
+    }
   }
 
   #requesting(request: Request): Dispatch | Promise<Dispatch> {
     const remembered = this.target.kind !== 'http' || this.link.transport.sessionId !== undefined;
     const call = new Call(this, this.#announcer.announce(request, remembered));
+    call.top = this.#own.topOf(request);
     this.#era = call.era;
     for (let at = 0; at < this.#parts.length; at++) {
       const step = this.#parts[at]?.outbound?.(call);
@@ -186,10 +184,10 @@ export class Connection {
     if (known) {
       const response: Response = { jsonrpc: '2.0', id: call.wireId, result: known };
       // Not before the sender has gone on: the SDKs wait for an answer only once `send` has returned.
-      queueMicrotask(() => this.#arrive(response));
+      queueMicrotask(() => this.arrive(response));
       return undefined;
     }
-    const message = call.outgoing();
+    const message = call.top ? raise(call.outgoing(), call.top) : call.outgoing();
     const run = errand ? (send: Send) => withErrand(errand, send) : undefined;
     if (!this.#rescuers.length) return run ? { message, run } : message;
     return { message, run: (send) => this.#rescue(call, run ? () => run(send) : send) };
@@ -207,9 +205,10 @@ export class Connection {
   }
 
   /** Takes a message as if it had just come over the transport. */
-  #arrive(message: Message): void {
+  arrive(message: Message): void {
     const deliver = (passage: Passage): void => {
-      if (passage && !('run' in passage)) this.link.deliver(passage);
+      if (passage && 'run' in passage) passage.run(() => this.link.deliver(passage.message));
+      else if (passage) this.link.deliver(passage);
     };
     const passage = this.#inbound(message);
     if (passage instanceof Promise)
@@ -233,12 +232,13 @@ export class Connection {
       const ask = new Ask(this, message, top);
       for (const part of this.#inwards) part.asked?.(ask);
       this.#asks.set(message.id, ask);
-      return message;
+      // A handler may send requests of its own.
+      return currentErrand() ? { message, run: outsideErrand } : message;
     }
     if (isNotification(message))
       return this.#inwards.some((part) => part.notified?.(message, this)) ? undefined : message;
     const call = message.id === undefined || message.id === null ? undefined : this.#calls.get(message.id);
-    if (!call) return message;
+    if (!call) return this.#expects(message) ? undefined : message;
     this.#calls.delete(message.id as Id);
     const answer = call.answer(message, top);
     return answer instanceof Promise
@@ -246,26 +246,26 @@ export class Connection {
       : this.#settle(call, answer);
   }
 
+  #expects(response: Response): boolean {
+    const waiting =
+      response.id === undefined || response.id === null ? undefined : this.#expected.get(response.id);
+    if (!waiting) return false;
+    this.#expected.delete(response.id as Id);
+    waiting(response);
+    return true;
+  }
+
   #settle(call: Call, response: Response | undefined): Message | undefined {
     if (!response) return undefined;
     this.server.learn(call.method, response);
     if (call.method === 'initialize' && 'result' in response)
       this.#announcer.initialized(response.result, this.server.families);
-    const own = this.#own.get(call.request.id);
-    if (!own) return response;
-    this.#own.delete(call.request.id);
-    own(response);
-    return undefined;
+    return this.#own.settle(call.request.id, response) ? undefined : response;
   }
 
   #closed(): void {
     for (const part of this.#inwards) part.closed?.(this);
-    const gone = new ValiseError('not-connected', 'The connection closed before the answer came.', {
-      next: 'Connect again.',
-    });
-    for (const settle of this.#own.values())
-      settle({ jsonrpc: '2.0', error: { code: -32000, message: gone.message } });
-    this.#own.clear();
+    this.#own.closed();
     this.#calls.clear();
     this.#asks.clear();
   }

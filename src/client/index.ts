@@ -7,7 +7,6 @@ export { ValiseError } from '../errors.ts';
 export type { Listener } from '../events.ts';
 export type { Store } from '../store/types.ts';
 export type { Attributes, Json, Scope } from '../wire/index.ts';
-export { RequestError } from './connection.ts';
 export type { ClientEvents } from './events.ts';
 export type {
   Jar,
@@ -19,6 +18,7 @@ export type {
   JarRefusal,
   JarSubject,
 } from './jar/types.ts';
+export { RequestError } from './request-error.ts';
 export {
   type ClientLike,
   type ClientValise,

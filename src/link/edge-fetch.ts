@@ -13,6 +13,8 @@ export interface Errand {
   readonly onReply?: (reply: Response) => void;
   /** Sees the HTTP answer before the SDK does. */
   readonly onResponse?: (response: Response) => void;
+  /** The message itself, or what stands for it: what comes on the answer's stream belongs to it. */
+  readonly origin?: object;
 }
 
 const errands = new AsyncLocalStorage<Errand>();
@@ -20,6 +22,16 @@ const errands = new AsyncLocalStorage<Errand>();
 /** Runs `send` so that the `fetch` it leads to does the errand. No parsing of the body is needed to find it. */
 export function withErrand<T>(errand: Errand, send: () => T): T {
   return errands.run(errand, send);
+}
+
+/** The errand on whose HTTP answer the present message came. */
+export function currentErrand(): Errand | undefined {
+  return errands.getStore();
+}
+
+/** Runs `work` on no errand: what it sends by itself has nothing to do with the message that brought it about. */
+export function outsideErrand<T>(work: () => T): T {
+  return errands.exit(work);
 }
 
 /** The client's byte edge over HTTP: a `fetch` for either major's transport that lets family R's messages through. */

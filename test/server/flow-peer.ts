@@ -1,5 +1,6 @@
 import {
   createValise,
+  type Flow,
   type FlowOptions,
   type ServerValise,
   type ServerValiseOptions,
