@@ -6,10 +6,9 @@ import {
   fsyncSync,
   openSync,
   renameSync,
-  rmSync,
   writeFileSync,
 } from 'node:fs';
-import { fsError } from './fs-error.ts';
+import { fsError, removeFile } from './fs-error.ts';
 
 /** Who a file belongs to. */
 export interface Owner {
@@ -51,11 +50,11 @@ export function replaceFile(
       return { stats, fd };
     }
     if (fd !== undefined) closeSync(fd);
-    rmSync(temporary, { force: true });
+    removeFile(temporary);
     return undefined;
   } catch (error) {
     if (fd !== undefined) closeSync(fd);
-    rmSync(temporary, { force: true });
+    removeFile(temporary);
     throw fsError(error, path, 'write');
   }
 }

@@ -1,8 +1,8 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { lstatSync, readFileSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { lstatSync, readFileSync, readlinkSync, symlinkSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
-import { busyError, errnoOf, fsError } from './fs-error.ts';
+import { busyError, errnoOf, fsError, removeFile } from './fs-error.ts';
 
 /** How long a lock of another machine (or container), whose processes cannot be asked for, is believed. */
 const FOREIGN_SECONDS = 30;
@@ -77,7 +77,7 @@ export function fileLock(
     },
     held: () => read(path) === me,
     release: () => {
-      if (read(path) === me) rmSync(path, { force: true });
+      if (read(path) === me) removeFile(path);
     },
   };
 }
@@ -145,15 +145,15 @@ function takeAway(path: string, holder: string, me: string, abandoned: (nonce: s
   const gate = `${path}.break`;
   if (!make(gate, me)) {
     const other = read(gate);
-    if (other !== undefined && isGone(other, gate)) rmSync(gate, { force: true });
+    if (other !== undefined && isGone(other, gate)) removeFile(gate);
     return;
   }
   try {
     if (read(path) !== holder) return;
     abandoned(holder.split('.')[3] ?? '');
-    rmSync(path, { force: true });
+    removeFile(path);
   } finally {
-    rmSync(gate, { force: true });
+    removeFile(gate);
   }
 }
 

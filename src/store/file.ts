@@ -1,4 +1,3 @@
-import { rmSync } from 'node:fs';
 import type { Json } from '../json.ts';
 import type { Keyring } from '../seal/index.ts';
 import { replaceFile } from './atomic-write.ts';
@@ -6,6 +5,7 @@ import { checkKey, closedError, toMilliseconds, toText } from './check.ts';
 import { type Document, dropExpired, printDocument, slotOf } from './file-document.ts';
 import { type FileLock, fileLock } from './file-lock.ts';
 import { FileView } from './file-view.ts';
+import { removeFile } from './fs-error.ts';
 import { pageOf } from './page.ts';
 import { privateFile } from './private-file.ts';
 import { SEAL_MARK, sealedError, sealedStore, toKeyring } from './sealed.ts';
@@ -66,7 +66,7 @@ class FileStore implements Store {
   constructor(path: string) {
     this.#path = privateFile(path);
     this.#lock = fileLock(`${this.#path}.lock`, {
-      abandoned: (nonce) => rmSync(this.#temporary(nonce), { force: true }),
+      abandoned: (nonce) => removeFile(this.#temporary(nonce)),
     });
     this.#view = new FileView(this.#path, this.#lock);
     this.#view.read();

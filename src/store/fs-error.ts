@@ -1,3 +1,4 @@
+import { unlinkSync } from 'node:fs';
 import { ValiseError } from '../errors.ts';
 
 const FULL = new Set(['ENOSPC', 'EDQUOT', 'EFBIG']);
@@ -6,6 +7,15 @@ const FULL = new Set(['ENOSPC', 'EDQUOT', 'EFBIG']);
 export function errnoOf(error: unknown): string | undefined {
   const code = (error as { code?: unknown } | null | undefined)?.code;
   return typeof code === 'string' ? code : undefined;
+}
+
+/** Removes a file, if it is there. */
+export function removeFile(path: string): void {
+  try {
+    unlinkSync(path);
+  } catch (error) {
+    if (errnoOf(error) !== 'ENOENT') throw error;
+  }
 }
 
 /** The typed error for what the file system refused to do with `path`. An error of ours passes unchanged. */
