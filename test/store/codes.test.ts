@@ -1,0 +1,15 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { expect, it } from 'vitest';
+
+const room = new URL('../../src/store/', import.meta.url);
+const page = readFileSync(new URL('../../docs/stores.md', import.meta.url), 'utf8');
+
+it('every code that a store can fail with is in the manual, and no other', () => {
+  const sources = readdirSync(room).filter((file) => !file.startsWith('contract'));
+  const used = sources.flatMap(
+    (file) => readFileSync(new URL(file, room), 'utf8').match(/'store-[a-z-]+'/g) ?? [],
+  );
+  const told = page.match(/`store-[a-z-]+`/g) ?? [];
+  const bare = (codes: string[]) => [...new Set(codes.map((code) => code.slice(1, -1)))].sort();
+  expect(bare(told)).toEqual(bare(used));
+});
