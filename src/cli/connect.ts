@@ -1,12 +1,12 @@
-import pkg from '../../package.json' with { type: 'json' };
 import { type ClientValise, openValise } from '../client/index.ts';
+import { loadSdk } from '../client/major.ts';
 import { edgeFetch } from '../link/edge-fetch.ts';
 import { StdioClientTransport } from '../link/stdio-client.ts';
 import type { TransportLike } from '../link/transport.ts';
 import { type ConnectOptions, storeUrl } from './options.ts';
 import { remark } from './output.ts';
 import { resolvingFetch } from './resolve.ts';
-import { makeClient, peer, type Sdk } from './sdk.ts';
+import { makeClient, type Sdk } from './sdk.ts';
 import { type CliTarget, parseTarget } from './target.ts';
 
 /** A client of a command, connected. */
@@ -26,12 +26,7 @@ export async function connectTo(text: string, options: ConnectOptions): Promise<
     ...(options.allowLocal && { allowLocal: true }),
   });
   try {
-    const client = await makeClient({
-      sdk: options.sdk,
-      era: options.era,
-      version: pkg.version,
-      capabilities: {},
-    });
+    const client = await makeClient({ sdk: options.sdk, era: options.era });
     await valise.connect(client, await makeTransport(target, options));
     return {
       client,
@@ -48,20 +43,28 @@ export async function connectTo(text: string, options: ConnectOptions): Promise<
   }
 }
 
-async function makeTransport(target: CliTarget, options: ConnectOptions): Promise<TransportLike> {
+/** The transport of a target, in the SDK major that the options name. `onResponse` sees each HTTP answer. */
+export async function makeTransport(
+  target: CliTarget,
+  options: ConnectOptions,
+  onResponse?: (response: Response) => void,
+): Promise<TransportLike> {
   if (target.kind === 'stdio') return new StdioClientTransport(target.command);
   const Transport = await httpTransport(options.sdk);
-  return new Transport(target.url, {
-    fetch: edgeFetch(resolvingFetch(options.resolve)),
-    requestInit: { headers: options.header },
+  const base = resolvingFetch(options.resolve);
+  const fetch = edgeFetch(async (url, init) => {
+    const response = await base(url, init);
+    onResponse?.(response);
+    return response;
   });
+  return new Transport(target.url, { fetch, requestInit: { headers: options.header } });
 }
 
 async function httpTransport(sdk: Sdk) {
   const { StreamableHTTPClientTransport } =
     sdk === 'v2'
-      ? await peer('@modelcontextprotocol/client', () => import('@modelcontextprotocol/client'))
-      : await peer(
+      ? await loadSdk('@modelcontextprotocol/client', () => import('@modelcontextprotocol/client'))
+      : await loadSdk(
           '@modelcontextprotocol/sdk',
           () => import('@modelcontextprotocol/sdk/client/streamableHttp.js'),
         );

@@ -1,6 +1,7 @@
 import { Command, CommanderError } from 'commander';
 import pkg from '../../package.json' with { type: 'json' };
 import { callCommand } from './commands/call.ts';
+import { doctorCommand } from './commands/doctor.ts';
 import { exampleCommand } from './commands/example.ts';
 import { jarCommand } from './commands/jar.ts';
 import { keysCommand } from './commands/keys.ts';
@@ -8,7 +9,15 @@ import { listCommand } from './commands/list.ts';
 import { tokenCommand } from './commands/token.ts';
 import { EXIT, explain } from './exit.ts';
 
-const COMMANDS = [exampleCommand, callCommand, listCommand, jarCommand, keysCommand, tokenCommand];
+const COMMANDS = [
+  exampleCommand,
+  callCommand,
+  listCommand,
+  jarCommand,
+  keysCommand,
+  tokenCommand,
+  doctorCommand,
+];
 
 /** Runs the command line; returns the exit code. */
 export async function main(argv: readonly string[]): Promise<number> {

@@ -1,3 +1,5 @@
+import pkg from '../../package.json' with { type: 'json' };
+import { loadSdk } from '../client/major.ts';
 import { ValiseError } from '../errors.ts';
 
 /** Which major of the official SDK a command uses. */
@@ -6,32 +8,18 @@ export type Sdk = 'v1' | 'v2';
 /** Which era of the protocol a command speaks. */
 export type EraChoice = 'auto' | 'legacy' | 'modern';
 
-/** Imports a package that is an optional peer, or says how to install it. */
-export async function peer<T>(name: string, load: () => Promise<T>): Promise<T> {
-  try {
-    return await load();
-  } catch (cause) {
-    if ((cause as { code?: string }).code !== 'ERR_MODULE_NOT_FOUND') throw cause;
-    throw new ValiseError('missing-package', `This command needs the package ${name}.`, {
-      next: `Install it: npm install ${name}`,
-      cause,
-    });
-  }
-}
-
 /** Settings of a client that a command makes. */
 export interface ClientSettings {
   readonly sdk: Sdk;
   readonly era: EraChoice;
-  readonly version: string;
-  readonly capabilities: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+  readonly capabilities?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 }
 
 /** A new client of the SDK major asked for. The commands use only what both majors have. */
-export async function makeClient({ sdk, era, version, capabilities }: ClientSettings) {
-  const info = { name: 'valise', version };
+export async function makeClient({ sdk, era, capabilities = {} }: ClientSettings) {
+  const info = { name: 'valise', version: pkg.version };
   if (sdk === 'v2') {
-    const { Client } = await peer(
+    const { Client } = await loadSdk(
       '@modelcontextprotocol/client',
       () => import('@modelcontextprotocol/client'),
     );
@@ -43,7 +31,7 @@ export async function makeClient({ sdk, era, version, capabilities }: ClientSett
       next: 'Use --sdk v2 for --era modern.',
     });
   }
-  const { Client } = await peer(
+  const { Client } = await loadSdk(
     '@modelcontextprotocol/sdk',
     () => import('@modelcontextprotocol/sdk/client/index.js'),
   );

@@ -1,0 +1,52 @@
+import type { Command } from 'commander';
+import type { Finding } from '../doctor/check.ts';
+import { checkKeychain, checkKeys, checkNode, checkPermissions, checkStore } from '../doctor/here.ts';
+import { checkTarget } from '../doctor/target.ts';
+import { EXIT, type SetExit } from '../exit.ts';
+import { type KeyOptions, keyOptions } from '../key-source.ts';
+import { type ConnectOptions, connectOptions, storeUrl } from '../options.ts';
+import { colour, print, printJson } from '../output.ts';
+
+/** `valise doctor [TARGET]`: what works, what is missing, and how to put it right. */
+export function doctorCommand(program: Command, exit: SetExit): void {
+  keyOptions(
+    connectOptions(
+      program
+        .command('doctor')
+        .description('check keys, store, keychain, and what a server supports')
+        .argument('[target]', "a URL, or 'stdio:COMMAND'"),
+    ),
+  )
+    .addHelpText('after', '\nExample:\n  valise doctor https://shop.example.com/mcp')
+    .action(async (target: string | undefined, options: ConnectOptions & KeyOptions) => {
+      const findings = await examine(target, options);
+      if (options.json) printJson({ findings });
+      else report(findings);
+      exit(findings.some(({ status }) => status === 'fail') ? EXIT.failed : EXIT.ok);
+    });
+}
+
+async function examine(target: string | undefined, options: ConnectOptions & KeyOptions): Promise<Finding[]> {
+  const url = storeUrl(options.store);
+  return [
+    checkNode(),
+    checkKeys(options.keyFile),
+    await checkStore(url),
+    ...checkPermissions(url),
+    await checkKeychain(),
+    ...(target === undefined ? [] : await checkTarget(target, options)),
+  ];
+}
+
+const MARK = { ok: colour.green('ok  '), warn: colour.yellow('warn'), fail: colour.red('FAIL') };
+
+function report(findings: readonly Finding[]): void {
+  const width = Math.max(...findings.map(({ check }) => check.length));
+  for (const { check, status, what, fix } of findings) {
+    print(`${MARK[status]}  ${check.padEnd(width)}  ${what}`);
+    if (fix !== undefined) print(`${' '.repeat(width + 8)}→ ${fix}`);
+  }
+  const count = (status: Finding['status']): number =>
+    findings.filter((each) => each.status === status).length;
+  print(`\n${count('ok')} ok, ${count('warn')} to consider, ${count('fail')} to put right`);
+}

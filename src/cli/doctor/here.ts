@@ -1,0 +1,93 @@
+import { randomBytes } from 'node:crypto';
+import { statSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { parseKeys } from '../../seal/index.ts';
+import { openStore } from '../../store/index.ts';
+import { keychainProblem } from '../../store/keychain.ts';
+import { explain } from '../exit.ts';
+import { keysText } from '../key-source.ts';
+import { type Finding, fail, ok, warn } from './check.ts';
+
+/** The version of Node, and what hangs on it. */
+export function checkNode(): Finding {
+  const [major = 0] = process.versions.node.split('.').map(Number);
+  if (major < 20)
+    return fail('node', `Node ${process.versions.node} is too old.`, 'Install Node 20 or later.');
+  return ok('node', `Node ${process.versions.node}.`);
+}
+
+/** The keys that seal state. */
+export function checkKeys(keyFile: string | undefined): Finding {
+  if (keyFile === undefined && !process.env['VALISE_KEYS']) {
+    return warn(
+      'keys',
+      'VALISE_KEYS is not set: a server seals with a key that no other instance and no later process has, and what a client keeps is not sealed.',
+      'export VALISE_KEYS=$(valise keys generate), the same on every instance of a server.',
+    );
+  }
+  try {
+    const { kids } = parseKeys(keysText(keyFile === undefined ? {} : { keyFile }));
+    const rest = kids.length > 1 ? `, and ${kids.length - 1} more can open` : '';
+    return ok('keys', `The key ${kids[0]} seals${rest}.`);
+  } catch (error) {
+    return fail('keys', explain(error), 'Make a new key: valise keys generate');
+  }
+}
+
+/** The store: opened, written, read, listed and left as it was. */
+export async function checkStore(url: string): Promise<Finding> {
+  const shown = url.replace(/\/\/[^@/]*@/, '//…@');
+  const key = `doctor/${randomBytes(8).toString('hex')}`;
+  try {
+    const store = await openStore(url);
+    try {
+      const version = await store.put(key, 1, { ttl: 60, ifAbsent: true });
+      const found = await store.get(key);
+      const swapped =
+        version !== undefined && (await store.put(key, 2, { ifVersion: version })) !== undefined;
+      const lease = await store.lease(key, 10);
+      await lease?.release();
+      await store.delete(key);
+      if (found?.value !== 1 || !swapped || !lease) {
+        return fail(
+          'store',
+          `${shown} does not keep what is written.`,
+          'Run the contract test of mcp-valise/store/contract against the driver.',
+        );
+      }
+    } finally {
+      await store.close();
+    }
+    return ok('store', `${shown} can be written, read, compared and leased.`);
+  } catch (error) {
+    return fail(
+      'store',
+      explain(error),
+      'Choose another one with --store, or put right what the message says.',
+    );
+  }
+}
+
+/** What the store's file lets others see. */
+export function checkPermissions(url: string): Finding[] {
+  const path = /^(?:sqlite|file):(?:\/\/)?(.+)$/.exec(url)?.[1]?.replace(/^~(?=\/)/, homedir());
+  if (path === undefined || process.platform === 'win32') return [];
+  try {
+    const mode = statSync(path).mode & 0o777;
+    if ((mode & 0o077) === 0) return [ok('permissions', `Only its owner can read ${path}.`)];
+    return [fail('permissions', `${path} can be read by others (${mode.toString(8)}).`, `chmod 600 ${path}`)];
+  } catch {
+    return [];
+  }
+}
+
+/** The system's keychain, where secrets go if there is one. */
+export async function checkKeychain(): Promise<Finding> {
+  const problem = await keychainProblem('valise-doctor');
+  if (!problem) return ok('keychain', "The system's keychain can be used for tokens.");
+  return warn(
+    'keychain',
+    explain(problem),
+    'Without it tokens are sealed in the store, which needs VALISE_KEYS.',
+  );
+}
