@@ -19,6 +19,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { must, root, say } from './steps.mjs';
 
 const INPUTS = ['package.json', 'tsconfig.json', 'tsdown.config.ts', 'src', 'examples'];
+const STAMP = 'dist/.inputs';
 
 /**
  * Installs the dependencies unless node_modules holds exactly what package-lock.json names. `npm install`, which keeps to
@@ -39,8 +40,8 @@ function headers() {
 }
 
 /**
- * Builds dist unless it was built from exactly these sources. It is built beside and then put in place, and by one
- * process at a time, so that whoever runs from dist never sees half of it.
+ * Builds dist unless it was built from exactly these sources. By one process at a time, beside it and then moved in file
+ * by file, so that whoever runs from dist meanwhile finds every file, old or new.
  */
 export async function build() {
   if (isBuilt()) return;
@@ -51,21 +52,29 @@ export async function build() {
     const fresh = `.dist-${process.pid}`;
     try {
       await must('build', process.execPath, ['node_modules/tsdown/dist/run.mjs', '--out-dir', fresh]);
-      writeFileSync(`${root}${fresh}/.inputs`, digest);
-      rmSync(`${root}${fresh}-old`, { recursive: true, force: true });
-      if (existsSync(`${root}dist`)) renameSync(`${root}dist`, `${root}${fresh}-old`);
-      renameSync(`${root}${fresh}`, `${root}dist`);
+      moveIn(fresh, 'dist');
+      writeFileSync(`${root}${STAMP}`, digest);
     } finally {
       rmSync(`${root}${fresh}`, { recursive: true, force: true });
-      rmSync(`${root}${fresh}-old`, { recursive: true, force: true });
     }
   });
 }
 
+/** Makes folder `to` the same as `from`; what is only in `to` goes last. */
+function moveIn(from, to) {
+  rmSync(`${root}${STAMP}`, { force: true });
+  const names = filesUnder(from).map((file) => file.slice(from.length + 1));
+  for (const name of names) {
+    mkdirSync(dirname(`${root}${to}/${name}`), { recursive: true });
+    renameSync(`${root}${from}/${name}`, `${root}${to}/${name}`);
+  }
+  const wanted = new Set(names.map((name) => `${to}/${name}`));
+  for (const file of filesUnder(to)) if (!wanted.has(file)) rmSync(root + file);
+}
+
 /** Whether dist was built from the sources as they are now. */
 export function isBuilt() {
-  const stamp = `${root}dist/.inputs`;
-  return existsSync(stamp) && readFileSync(stamp, 'utf8') === inputsDigest();
+  return existsSync(root + STAMP) && readFileSync(root + STAMP, 'utf8') === inputsDigest();
 }
 
 /** What npm wrote into node_modules, against what the lock file asks for; optional packages may be left out by npm. */

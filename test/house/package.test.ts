@@ -115,7 +115,7 @@ describe('the package', () => {
     },
   );
 
-  it('has types that a strict project can use, of every subpath', () => {
+  it('has types that a strict project can use, of every subpath', { timeout: 120_000 }, () => {
     const imports = subpaths.map(({ specifier }, index) => `import * as m${index} from '${specifier}';`);
     const uses = subpaths.map((_, index) => `m${index}`).join(', ');
     writeFileSync(join(full, 'use.ts'), `${imports.join('\n')}\nexport const all = [${uses}];\n`);
