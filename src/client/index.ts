@@ -19,6 +19,17 @@ export type {
   JarSubject,
 } from './jar/types.ts';
 export { RequestError } from './request-error.ts';
+export { SessionConflictError, SessionGoneError } from './sessions/errors.ts';
+export type {
+  ClientSession,
+  ClientSessions,
+  CreateOptions,
+  KeptSession,
+  SessionBehaviour,
+  SessionEvents,
+  SessionListing,
+  SessionsAccess,
+} from './sessions/types.ts';
 export {
   type ClientLike,
   type ClientValise,

@@ -11,6 +11,9 @@ import { jarPart } from './jar/part.ts';
 import { Shelf } from './jar/shelf.ts';
 import type { Jar, JarQuotas } from './jar/types.ts';
 import type { ClientPart } from './part.ts';
+import { KeptSessions } from './sessions/kept.ts';
+import { createSessions } from './sessions/part.ts';
+import type { SessionsAccess } from './sessions/types.ts';
 import { targetOf } from './target.ts';
 
 /** A client of either SDK major. */
@@ -46,6 +49,8 @@ export interface ClientValiseOptions {
 export interface ClientValise {
   /** The state that servers have set and this client carries. */
   readonly jar: Jar;
+  /** Data-layer sessions: those with a client's server, and those that are kept. */
+  readonly sessions: SessionsAccess;
   /** What happens, as events; Valise logs nothing by itself. */
   readonly events: Pick<Events<ClientEvents>, 'on'>;
   /** Connects a client over a transport, with everything that Valise keeps for that server. */
@@ -76,10 +81,13 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
   try {
     const shelf = new Shelf({ store, principal, events, quotas });
     await shelf.refresh();
+    const jar = jarPart(shelf, { ...identity, events });
+    const sessions = createSessions({ kept: new KeptSessions(store, principal), events, jar });
     // The jar comes last; see there.
-    const parts: ClientPart[] = [jarPart(shelf, { ...identity, events })];
+    const parts: ClientPart[] = [sessions.part, jar];
     return {
       jar: new ClientJar(shelf, events),
+      sessions: sessions.access,
       events,
       async connect(client, transport) {
         const connection = new Connection(transport, {
@@ -93,6 +101,7 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
         // A v2 client may have asked `server/discover` on a channel of its own.
         if (!connection.server.introduction)
           connection.server.introduce({ capabilities: client.getServerCapabilities() } as Result);
+        sessions.connected(client, connection);
       },
       async close() {
         try {

@@ -1,0 +1,54 @@
+import { ValiseError } from '../../errors.ts';
+import { isObject } from '../../json.ts';
+import { METHOD_NOT_FOUND, readSessionError, type SessionErrorReading } from '../../wire/index.ts';
+
+/** The server no longer knows a session. It is gone for good: make a new one, or let `onGone: 'recreate'` do that. */
+export class SessionGoneError extends ValiseError {
+  readonly sessionId: string;
+  readonly label: string | undefined;
+
+  constructor(sessionId: string, label: string | undefined, cause?: unknown) {
+    super(
+      'session-gone',
+      `The server no longer knows the session${label === undefined ? '' : ` ${JSON.stringify(label)}`}.`,
+      {
+        next: "Make a new one, or give the session onGone: 'recreate'.",
+        cause,
+      },
+    );
+    this.sessionId = sessionId;
+    this.label = label;
+  }
+}
+
+/** Others changed the session's state again and again while the call ran. Nothing of the call was kept. */
+export class SessionConflictError extends ValiseError {
+  constructor(cause?: unknown) {
+    super(
+      'session-conflict',
+      "Others changed the session's state while the call ran, and nothing of it was kept.",
+      {
+        next: "Try again, or give the session ordering: 'serial'.",
+        cause,
+      },
+    );
+  }
+}
+
+/** What a server's error says about a session, however an SDK or Valise wraps it. */
+export function sessionErrorIn(error: unknown): SessionErrorReading | undefined {
+  if (!isObject(error)) return undefined;
+  return readSessionError({ ...rpcOf(error), message: error['message'] });
+}
+
+/** True where the server does not know the method. */
+export function isUnknownMethod(error: unknown): boolean {
+  return isObject(error) && rpcOf(error).code === METHOD_NOT_FOUND;
+}
+
+function rpcOf({ rpcCode, code, data }: Record<string, unknown>): {
+  readonly code: unknown;
+  readonly data: unknown;
+} {
+  return { code: rpcCode ?? code, data };
+}

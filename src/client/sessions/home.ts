@@ -1,0 +1,326 @@
+import { ValiseError } from '../../errors.ts';
+import {
+  CORE,
+  createParams,
+  type Era,
+  isSession,
+  listParams,
+  NAMES,
+  type Params,
+  type Problem,
+  type Result,
+  readListResult,
+  readSessionResult,
+  type SessionMeta,
+  type SessionVerb,
+  targetParams,
+} from '../../wire/index.ts';
+import { isProblem } from '../../wire/problem.ts';
+import type { Connection } from '../connection.ts';
+import type { ClientEventSource } from '../events.ts';
+import type { JarPart } from '../jar/part.ts';
+import { targetKey } from '../target.ts';
+import { isUnknownMethod, SessionGoneError, sessionErrorIn } from './errors.ts';
+import type { Kept, KeptSessions } from './kept.ts';
+import { HeldSession } from './session.ts';
+import type { CreateOptions, SessionBehaviour, SessionListing } from './types.ts';
+
+/** What a v2 client tells about the era it speaks with its server. */
+interface MaybeModern {
+  getProtocolEra?(): Era | undefined;
+  getNegotiatedProtocolVersion?(): string | undefined;
+}
+
+/** What all homes share. */
+export interface HomeOptions {
+  readonly kept: KeptSessions;
+  readonly events: ClientEventSource;
+  readonly jar: Pick<JarPart, 'endSession'>;
+}
+
+const MAX_PAGES = 1000;
+const MAX_GONE = 10_000;
+
+/** The sessions with one server, for one principal: they are sent to no other server and for nobody else. */
+export class Home {
+  readonly target: string;
+  /** False where nothing tells what server is at the other end: what is kept could reach another one. */
+  readonly keeps: boolean;
+  readonly #options: HomeOptions;
+  readonly #live = new Set<HeldSession>();
+  readonly #gone = new Set<string>();
+  readonly #saving = new WeakMap<HeldSession, Promise<void>>();
+  readonly #renewals = new WeakMap<HeldSession, Promise<boolean>>();
+  #connection: Connection;
+  #client: MaybeModern;
+
+  constructor(connection: Connection, client: object, options: HomeOptions) {
+    this.#connection = connection;
+    this.#client = client;
+    this.#options = options;
+    this.target = targetKey(connection.target);
+    this.keeps = connection.target.kind !== 'unknown';
+  }
+
+  get live(): Iterable<HeldSession> {
+    return this.#live;
+  }
+
+  /** The client has connected anew. */
+  moved(connection: Connection, client: object): void {
+    this.#connection = connection;
+    this.#client = client;
+  }
+
+  async create(options: CreateOptions = {}): Promise<HeldSession> {
+    return this.#begin(readSessionResult(await this.#request('create', createParams(options))), options);
+  }
+
+  async fork(parent: HeldSession, options: CreateOptions): Promise<HeldSession> {
+    this.check(parent);
+    const era = this.#era;
+    try {
+      const params = targetParams(era, parent.sent(), options);
+      return await this.#begin(readSessionResult(await this.#request('fork', params)), options);
+    } catch (error) {
+      throw await this.#failed(error, parent);
+    }
+  }
+
+  async named(label: string, behaviour: SessionBehaviour = {}): Promise<HeldSession> {
+    const find = async (): Promise<HeldSession | undefined> => {
+      for (const session of this.#live) if (session.label === label && !session.isGone) return session;
+      const kept = this.keeps ? await this.#options.kept.list(this.target) : [];
+      const found = kept.find((each) => each.label === label && !this.#gone.has(each.id));
+      return found && this.#enter(metaOf(found), { ...behaviour, label });
+    };
+    const make = async (): Promise<HeldSession> => (await find()) ?? this.create({ ...behaviour, label });
+    return (await find()) ?? (this.keeps ? this.#options.kept.alone(this.target, label, make) : make());
+  }
+
+  async resume(id: string, behaviour: SessionBehaviour = {}): Promise<HeldSession> {
+    for (const session of this.#live) if (session.id === id && !session.isGone) return session;
+    if (this.#gone.has(id)) throw new SessionGoneError(id, undefined);
+    const kept = this.keeps ? await this.#options.kept.get(this.target, id) : undefined;
+    const meta: SessionMeta = kept ? metaOf(kept) : { sessionId: id };
+    const options: CreateOptions = { ...behaviour, label: kept?.label, keep: true };
+    try {
+      const result = await this.#request('resume', targetParams(this.#era, sendable(meta)));
+      const resumed = readSessionResult(result);
+      if (isProblem(resumed) || resumed.sessionId !== id) throw badResult('resume');
+      return await this.#begin(resumed, options);
+    } catch (error) {
+      if (kept && isUnknownMethod(error)) return this.#enter(meta, options);
+      if (sessionErrorIn(error)?.kind === 'not-found') {
+        await this.#bury(id);
+        throw new SessionGoneError(id, kept?.label, error);
+      }
+      throw this.#explained(error);
+    }
+  }
+
+  async list(): Promise<readonly SessionListing[]> {
+    const kept = this.keeps ? await this.#options.kept.list(this.target) : [];
+    const known = new Map(kept.map((each) => [each.id, each]));
+    let listed: readonly Pick<Kept, 'id' | 'label' | 'expiresAt'>[] = kept;
+    try {
+      listed = await this.#listServer();
+    } catch (error) {
+      if (!isUnknownMethod(error)) throw error;
+    }
+    return listed
+      .filter(({ id }) => !this.#gone.has(id))
+      .map(({ id, label, expiresAt }) => ({
+        id,
+        label: label ?? known.get(id)?.label,
+        ...timesOf(expiresAt),
+        isKept: known.has(id),
+      }));
+  }
+
+  async delete(session: HeldSession): Promise<void> {
+    if (session.isGone) return;
+    const { id } = session;
+    try {
+      await this.#request('delete', targetParams(this.#era, session.sent()));
+    } catch (error) {
+      if (sessionErrorIn(error)?.kind !== 'not-found') throw this.#explained(error);
+    }
+    await this.#end(session, id, 'deleted');
+  }
+
+  /** The server does not know a session that was sent. */
+  async gone(session: HeldSession, id: string): Promise<void> {
+    if (session.id !== id || session.isGone) return;
+    await this.#end(session, id, 'gone');
+  }
+
+  /** Puts a new session in the place of one that is gone, once for all calls that find it gone; false where that fails. */
+  renew(session: HeldSession, id: string): Promise<boolean> {
+    if (session.id !== id) return Promise.resolve(!session.isGone);
+    let renewal = this.#renewals.get(session);
+    if (!renewal) {
+      renewal = this.#renew(session, id)
+        .then(
+          () => true,
+          () => false,
+        )
+        .finally(() => this.#renewals.delete(session));
+      this.#renewals.set(session, renewal);
+    }
+    return renewal;
+  }
+
+  /** Keeps what is known of a session now; one after another, and always the latest. */
+  save(session: HeldSession): Promise<void> {
+    const saving = (this.#saving.get(session) ?? Promise.resolve()).then(async () => {
+      if (session.isGone) return;
+      const later = await this.#options.kept.save(session.toKeep());
+      if (later) session.adopt(later);
+    });
+    this.#saving.set(
+      session,
+      saving.catch(() => undefined),
+    );
+    return saving;
+  }
+
+  /** Throws where a session is gone: it is never sent again. */
+  check(session: HeldSession): void {
+    if (session.isGone) throw new SessionGoneError(session.id, session.label);
+  }
+
+  /** Ends sessions that hold something expensive, before the connection goes. */
+  async release(): Promise<void> {
+    const costly = [...this.#live].filter((session) => session.allocates && !session.isGone);
+    await Promise.allSettled(costly.map((session) => this.delete(session)));
+  }
+
+  /** The connection has closed: what session-scope state there is of sessions that nobody keeps ends with it. */
+  closed(connection: Connection): void {
+    for (const session of this.#live) {
+      if (!session.keeps) this.#options.jar.endSession(connection, session.id).catch(() => undefined);
+    }
+  }
+
+  async #listServer(): Promise<readonly Pick<Kept, 'id' | 'label' | 'expiresAt'>[]> {
+    const listed: Pick<Kept, 'id' | 'label' | 'expiresAt'>[] = [];
+    let cursor: string | undefined;
+    for (let pages = 0; pages < MAX_PAGES; pages++) {
+      const page = readListResult(await this.#request('list', listParams({ cursor })));
+      if (isProblem(page)) throw badResult('list');
+      for (const { sessionId, label, expiresAt } of page.sessions)
+        listed.push({ id: sessionId, label, expiresAt });
+      if (page.nextCursor === undefined || page.nextCursor === cursor) break;
+      cursor = page.nextCursor;
+    }
+    return listed;
+  }
+
+  async #renew(session: HeldSession, id: string): Promise<void> {
+    const { label } = session;
+    const meta = readSessionResult(await this.#request('create', createParams({ label })));
+    if (!isSession(meta)) throw badResult('create');
+    await this.#bury(id);
+    session.replace(meta);
+    this.#options.events.emit('sessionEnded', { server: this.target, label, why: 'replaced' });
+    if (session.keeps) await this.save(session);
+  }
+
+  async #end(session: HeldSession, id: string, why: 'gone' | 'deleted'): Promise<void> {
+    session.end();
+    this.#live.delete(session);
+    await this.#bury(id);
+    this.#options.events.emit('sessionEnded', { server: this.target, label: session.label, why });
+  }
+
+  async #bury(id: string): Promise<void> {
+    if (this.#gone.size >= MAX_GONE) this.#gone.delete(this.#gone.values().next().value as string);
+    this.#gone.add(id);
+    if (this.keeps) await this.#options.kept.remove(this.target, id);
+    await this.#options.jar.endSession(this.#connection, id);
+  }
+
+  async #begin(meta: SessionMeta | Problem, options: CreateOptions): Promise<HeldSession> {
+    if (!isSession(meta)) throw badResult('create');
+    const session = this.#enter(meta, options);
+    if (session.keeps) await this.save(session);
+    return session;
+  }
+
+  #enter(meta: SessionMeta, options: CreateOptions): HeldSession {
+    const session = new HeldSession(this, meta, options);
+    this.#live.add(session);
+    return session;
+  }
+
+  async #failed(error: unknown, session: HeldSession): Promise<unknown> {
+    if (sessionErrorIn(error)?.kind !== 'not-found') return this.#explained(error);
+    const { id } = session;
+    await this.gone(session, id);
+    return new SessionGoneError(id, session.label, error);
+  }
+
+  async #request(verb: SessionVerb, params: Params = {}): Promise<Result> {
+    const era = this.#era;
+    const envelope = era === 'modern' ? this.#envelope() : undefined;
+    try {
+      return await this.#connection.request(NAMES[era].method[verb], {
+        ...params,
+        ...((envelope || params._meta) && { _meta: { ...envelope, ...params._meta } }),
+      });
+    } catch (error) {
+      if (verb === 'create') throw this.#explained(error);
+      throw error;
+    }
+  }
+
+  #explained(error: unknown): unknown {
+    if (!isUnknownMethod(error)) return error;
+    return new ValiseError(
+      'no-sessions',
+      `The server ${this.target} does not know what it was asked about sessions.`,
+      {
+        next: 'Call it without a session, or ask its author for data-layer sessions.',
+        cause: error,
+      },
+    );
+  }
+
+  get #era(): Era {
+    return this.#client.getProtocolEra?.() ?? this.#connection.era;
+  }
+
+  /** A request of ours may be the first that the connection sees; then nothing else says what era it belongs to. */
+  #envelope(): Params['_meta'] {
+    return {
+      [CORE.protocolVersion]: this.#client.getNegotiatedProtocolVersion?.() ?? '2026-07-28',
+      [CORE.clientCapabilities]: {},
+    };
+  }
+}
+
+/** When a session ends, for people. */
+export function timesOf(expiresAt: string | undefined): Pick<SessionListing, 'expiresAt' | 'isStale'> {
+  const end = expiresAt === undefined ? undefined : new Date(expiresAt);
+  return { expiresAt: end, isStale: end !== undefined && end.getTime() <= Date.now() };
+}
+
+function metaOf({ id, state, seq, expiresAt }: Kept): SessionMeta {
+  return {
+    sessionId: id,
+    ...(state !== undefined && { state }),
+    ...(seq !== undefined && { seq }),
+    ...(expiresAt !== undefined && { expiresAt }),
+  };
+}
+
+function sendable({ sessionId, state }: SessionMeta): SessionMeta {
+  return state === undefined ? { sessionId } : { sessionId, state };
+}
+
+function badResult(verb: string): ValiseError {
+  return new ValiseError('bad-session', `What the server answered to sessions/${verb} is no session.`, {
+    next: 'Tell its author; the session is not used.',
+  });
+}

@@ -1,0 +1,119 @@
+import { createHash } from 'node:crypto';
+import { isObject, type Json } from '../../json.ts';
+import type { Store } from '../../store/types.ts';
+import { isSessionId } from '../../wire/index.ts';
+
+/** A session as the store holds it. */
+export interface Kept {
+  readonly target: string;
+  readonly id: string;
+  readonly label: string | undefined;
+  readonly state: string | undefined;
+  readonly seq: number | undefined;
+  readonly expiresAt: string | undefined;
+  /** Milliseconds since 1970. */
+  readonly usedAt: number;
+}
+
+const FORMAT = 1;
+/** A session that nobody used for this long is forgotten, in seconds. */
+const TTL = 90 * 86_400;
+const MAX_SESSIONS = 10_000;
+const CREATING = 60;
+
+/** The sessions of one principal in the store, apart for each server: a session goes to no other. */
+export class KeptSessions {
+  readonly #store: Store;
+  readonly #prefix: string;
+
+  constructor(store: Store, principal: string) {
+    this.#store = store;
+    this.#prefix = `kept-sessions/${digest(principal)}/`;
+  }
+
+  async get(target: string, id: string): Promise<Kept | undefined> {
+    return read((await this.#store.get(this.#key(target, id)))?.value, target);
+  }
+
+  /** Those of one server, or of all; the one used last comes first. */
+  async list(target?: string): Promise<readonly Kept[]> {
+    const found: Kept[] = [];
+    const prefix = target === undefined ? this.#prefix : this.#folder(target);
+    for (let cursor: string | undefined; found.length < MAX_SESSIONS; ) {
+      const page = await this.#store.list(prefix, cursor === undefined ? {} : { cursor });
+      const entries = await Promise.all(page.keys.map((key) => this.#store.get(key)));
+      for (const entry of entries) {
+        const kept = read(entry?.value, target);
+        if (kept) found.push(kept);
+      }
+      cursor = page.cursor;
+      if (cursor === undefined) break;
+    }
+    return found.sort((a, b) => b.usedAt - a.usedAt);
+  }
+
+  /**
+   * Keeps what came with an answer. Where another process has kept a later state in the meantime, that one stays, and
+   * comes back.
+   */
+  async save(kept: Kept): Promise<Kept | undefined> {
+    const key = this.#key(kept.target, kept.id);
+    for (;;) {
+      const entry = await this.#store.get(key);
+      const other = read(entry?.value, kept.target);
+      if (other?.seq !== undefined && kept.seq !== undefined && other.seq > kept.seq) return other;
+      const condition = entry ? { ifVersion: entry.version } : { ifAbsent: true };
+      const value = { format: FORMAT, ...JSON.parse(JSON.stringify(kept)) } as Json;
+      if ((await this.#store.put(key, value, { ttl: TTL, ...condition })) !== undefined) return undefined;
+    }
+  }
+
+  async remove(target: string, id: string): Promise<boolean> {
+    return this.#store.delete(this.#key(target, id));
+  }
+
+  /** Runs `work` while no other process does so for the same label. */
+  async alone<Value>(target: string, label: string, work: () => Promise<Value>): Promise<Value> {
+    const key = `lock/${this.#folder(target)}${digest(label)}`;
+    for (let wait = 10; ; wait = Math.min(wait * 2, 500)) {
+      const lease = await this.#store.lease(key, CREATING);
+      if (lease) {
+        try {
+          return await work();
+        } finally {
+          await lease.release();
+        }
+      }
+      await new Promise((resolve) => setTimeout(resolve, wait));
+    }
+  }
+
+  #folder(target: string): string {
+    return `${this.#prefix}${digest(target)}/`;
+  }
+
+  #key(target: string, id: string): string {
+    return `${this.#folder(target)}${digest(id)}`;
+  }
+}
+
+/** Reads an entry. A store is a file that others can write: what is not for this server is not there. */
+function read(value: unknown, target: string | undefined): Kept | undefined {
+  if (!isObject(value) || value['format'] !== FORMAT) return undefined;
+  const { target: from, id, label, state, seq, expiresAt, usedAt } = value;
+  if (typeof from !== 'string' || (target !== undefined && from !== target) || !isSessionId(id))
+    return undefined;
+  return {
+    target: from,
+    id,
+    label: typeof label === 'string' ? label : undefined,
+    state: typeof state === 'string' ? state : undefined,
+    seq: Number.isSafeInteger(seq) ? (seq as number) : undefined,
+    expiresAt: typeof expiresAt === 'string' ? expiresAt : undefined,
+    usedAt: typeof usedAt === 'number' ? usedAt : 0,
+  };
+}
+
+function digest(text: string): string {
+  return createHash('sha256').update(text).digest('base64url');
+}

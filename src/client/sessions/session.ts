@@ -1,0 +1,196 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import type { SessionMeta } from '../../wire/index.ts';
+import type { Call } from '../call.ts';
+import { SessionConflictError, SessionGoneError, sessionErrorIn } from './errors.ts';
+import type { Home } from './home.ts';
+import type { Kept } from './kept.ts';
+import { Queue } from './queue.ts';
+import type { ClientSession, CreateOptions, SessionBehaviour } from './types.ts';
+
+/** A stretch of the program that runs in a session. */
+export interface Running {
+  readonly session: HeldSession;
+  /** Calls that it has sent, where they go one after another. */
+  readonly calls: Set<Call>;
+  /** True where a call is made a second time, because its session was gone. */
+  readonly isRetry: boolean;
+}
+
+const running = new AsyncLocalStorage<Running>();
+
+/** The stretch in which the present call is made; undefined outside of every session. */
+export function currentRun(): Running | undefined {
+  return running.getStore();
+}
+
+/** A session of this client, with what the server last said about it. */
+export class HeldSession implements ClientSession {
+  readonly home: Home;
+  readonly label: string | undefined;
+  readonly keeps: boolean;
+  readonly recreates: boolean;
+  readonly queue: Queue | undefined;
+  /** True where a tool was called in it that holds something expensive. */
+  allocates = false;
+  #meta: SessionMeta;
+  #gone = false;
+  /** The number of the call whose answer brought the present state. */
+  #stateOf = 0;
+  #calls = 0;
+  readonly #ids: Set<string>;
+
+  constructor(
+    home: Home,
+    meta: SessionMeta,
+    { label, keep, ordering, onGone }: CreateOptions & SessionBehaviour,
+  ) {
+    this.home = home;
+    this.label = label;
+    this.keeps = (keep ?? label !== undefined) && home.keeps;
+    this.recreates = onGone === 'recreate';
+    this.queue = ordering === 'serial' ? new Queue() : undefined;
+    this.#meta = meta;
+    this.#ids = new Set([meta.sessionId]);
+  }
+
+  get id(): string {
+    return this.#meta.sessionId;
+  }
+
+  get expiresAt(): Date | undefined {
+    return this.#meta.expiresAt === undefined ? undefined : new Date(this.#meta.expiresAt);
+  }
+
+  get isStale(): boolean {
+    return (this.expiresAt?.getTime() ?? Number.POSITIVE_INFINITY) <= Date.now();
+  }
+
+  get isGone(): boolean {
+    return this.#gone;
+  }
+
+  run<Value>(work: () => Value): Value {
+    const run: Running = { session: this, calls: new Set(), isRetry: false };
+    try {
+      const value = running.run(run, work);
+      return isThenable(value) ? (this.#settled(run, value) as Value) : value;
+    } catch (error) {
+      throw this.#typed(error);
+    }
+  }
+
+  /** Makes a call a second time, in what has taken this session's place. */
+  retry(send: () => Promise<void>): Promise<void> {
+    return running.run({ session: this, calls: new Set(), isRetry: true }, send);
+  }
+
+  async delete(): Promise<void> {
+    await this.home.delete(this);
+  }
+
+  fork(options: CreateOptions = {}): Promise<ClientSession> {
+    return this.home.fork(this, options);
+  }
+
+  /** What a request says about the session. */
+  sent(): SessionMeta {
+    const { sessionId, state } = this.#meta;
+    return state === undefined ? { sessionId } : { sessionId, state };
+  }
+
+  /** A number for a call, in the order in which calls are sent. */
+  nextCall(): number {
+    return ++this.#calls;
+  }
+
+  /**
+   * Takes over what the answer to a call says; false where nothing changed. An answer that is older than the state at
+   * hand does not replace it: by the sequence where the server gives one, else by the order of the calls.
+   */
+  update({ state, seq, expiresAt }: SessionMeta, call: number): boolean {
+    const meta = this.#meta;
+    const isNew = state !== undefined && !this.#isOlder(seq, call);
+    const next: SessionMeta = {
+      sessionId: meta.sessionId,
+      ...spread('state', isNew ? state : meta.state),
+      ...spread('seq', isNew ? seq : meta.seq),
+      ...spread('expiresAt', expiresAt ?? meta.expiresAt),
+    };
+    const changed = next.state !== meta.state || next.expiresAt !== meta.expiresAt;
+    if (isNew) this.#stateOf = call;
+    this.#meta = next;
+    return changed;
+  }
+
+  #isOlder(seq: number | undefined, call: number): boolean {
+    const { seq: held } = this.#meta;
+    return seq !== undefined && held !== undefined ? seq < held : call < this.#stateOf;
+  }
+
+  /** Takes over what another process has kept, since it is later. */
+  adopt({ state, seq, expiresAt }: Kept): void {
+    this.#meta = {
+      sessionId: this.id,
+      ...spread('state', state),
+      ...spread('seq', seq),
+      ...spread('expiresAt', expiresAt),
+    };
+  }
+
+  /** Another session takes the place of this one. */
+  replace(meta: SessionMeta): void {
+    this.#meta = meta;
+    this.#ids.add(meta.sessionId);
+    this.#stateOf = this.#calls;
+    this.#gone = false;
+  }
+
+  end(): void {
+    this.#gone = true;
+  }
+
+  /** As the store holds it. */
+  toKeep(): Kept {
+    const { sessionId, state, seq, expiresAt } = this.#meta;
+    return {
+      target: this.home.target,
+      id: sessionId,
+      label: this.label,
+      state,
+      seq,
+      expiresAt,
+      usedAt: Date.now(),
+    };
+  }
+
+  async #settled(run: Running, value: PromiseLike<unknown>): Promise<unknown> {
+    try {
+      return await value;
+    } catch (error) {
+      throw this.#typed(error);
+    } finally {
+      // Nobody waits for what is still under way.
+      for (const call of run.calls) this.queue?.leave(call);
+    }
+  }
+
+  #typed(error: unknown): unknown {
+    if (error instanceof SessionGoneError) return error;
+    const reading = sessionErrorIn(error);
+    if (reading?.kind === 'conflict') return new SessionConflictError(error);
+    if (reading?.kind !== 'not-found') return error;
+    const { sessionId = this.id } = reading;
+    return this.#ids.has(sessionId) ? new SessionGoneError(sessionId, this.label, error) : error;
+  }
+}
+
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function';
+}
+
+function spread<Key extends string, Value>(
+  key: Key,
+  value: Value | undefined,
+): { readonly [K in Key]?: Value } {
+  return (value === undefined ? {} : { [key]: value }) as { readonly [K in Key]?: Value };
+}

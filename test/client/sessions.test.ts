@@ -1,0 +1,357 @@
+import {
+  type ClientValise,
+  openValise,
+  type SessionEvents,
+  SessionGoneError,
+  type Store,
+} from 'mcp-valise/client';
+import { memoryStore } from 'mcp-valise/store';
+import { NAMES } from 'mcp-valise/wire';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { KINDS } from './hosts.ts';
+import { openSessionHost, type SessionHost, saying, sessionOf } from './sessions-host.ts';
+
+const NOTES = 'https://notes.example.com/mcp';
+const tool = (name = 'work') => ({ name, arguments: {} });
+
+let store: Store;
+let valise: ClientValise;
+let host: SessionHost;
+afterEach(async () => {
+  await valise.close();
+  await host.close();
+});
+
+describe.each(KINDS)('sessions of a client of kind $kind', (kind) => {
+  const { era } = kind;
+  beforeEach(async () => {
+    host = await openSessionHost(kind);
+    store = memoryStore();
+    valise = await openValise({ store });
+  });
+  const open = () => host.connect(valise, NOTES);
+
+  it('[S-02] are announced', async () => {
+    const client = await open();
+    await client.listTools();
+    const capabilities =
+      era === 'legacy'
+        ? host.last('initialize').params['capabilities']
+        : host.last('tools/list').meta['io.modelcontextprotocol/clientCapabilities'];
+    expect(capabilities).toMatchObject({
+      experimental: { sessions: {}, 'dev.valise/sessions': {} },
+      extensions: { 'dev.valise/sessions': {} },
+    });
+  });
+
+  it('[S-03] [S-04] are made without metadata of another one, also inside a session', async () => {
+    const client = await open();
+    const session = await valise.sessions(client).create();
+    expect(session).toMatchObject({ id: 'sess-1', isGone: false, isStale: false });
+    expect(session.expiresAt).toEqual(new Date('2099-01-01T00:00:00Z'));
+    const inner = await session.run(() => valise.sessions(client).create({ label: 'inner' }));
+    const { method, meta, params } = host.last();
+    expect(method).toBe(NAMES[era].method.create);
+    expect(sessionOf(meta)).toBeUndefined();
+    expect(params['hints']).toEqual({ label: 'inner' });
+    expect(inner.label).toBe('inner');
+  });
+
+  it('[S-06] [S-07] [S-18] go with every request made inside, at any depth, and with none outside', async () => {
+    const client = await open();
+    const session = await valise.sessions(client).create();
+    const deep = async () => {
+      await new Promise((resolve) => setTimeout(resolve, 1));
+      return client.callTool(tool());
+    };
+    await session.run(async () => {
+      await deep();
+      await client.listTools();
+    });
+    expect(sessionOf(host.last('tools/call').meta)).toEqual({ sessionId: 'sess-1', state: 'sess-1:0' });
+    expect(sessionOf(host.last('tools/list').meta)).toEqual({ sessionId: 'sess-1', state: 'sess-1:0' });
+    await client.callTool(tool());
+    expect(sessionOf(host.last('tools/call').meta)).toBeUndefined();
+  });
+
+  it('[S-10] [S-18] send back exactly the state that came last; an answer without one changes nothing', async () => {
+    const client = await open();
+    const session = await valise.sessions(client).create();
+    const call = () => session.run(() => client.callTool(tool()));
+    const odd = ' a==é\n😀';
+    host.answer = () => saying(era, { sessionId: 'sess-1', state: odd });
+    await call();
+    host.answer = () => saying(era, { sessionId: 'sess-1' });
+    await call();
+    expect(sessionOf(host.last().meta)?.state).toBe(odd);
+    host.answer = () => ({});
+    await call();
+    await call();
+    expect(sessionOf(host.last().meta)?.state).toBe(odd);
+  });
+
+  it('[S-11] take over the hint for people, and never refuse a call because of it', async () => {
+    const client = await open();
+    const session = await valise.sessions(client).create();
+    host.answer = () => saying(era, { sessionId: 'sess-1', expiresAt: '2001-01-01T00:00:00Z' });
+    await session.run(() => client.callTool(tool()));
+    expect([session.isStale, session.expiresAt?.getFullYear()]).toEqual([true, 2001]);
+    await session.run(() => client.callTool(tool()));
+    expect(sessionOf(host.last().meta)?.sessionId).toBe('sess-1');
+  });
+
+  it('[S-09] drop what names another session, and report it', async () => {
+    const client = await open();
+    const session = await valise.sessions(client).create();
+    const refused: SessionEvents['sessionRefused'][] = [];
+    valise.events.on('sessionRefused', (event) => refused.push(event));
+    host.answer = () => saying(era, { sessionId: 'sess-2', state: 'theirs' });
+    await session.run(() => client.callTool(tool()));
+    await session.run(() => client.callTool(tool()));
+    expect(sessionOf(host.last().meta)).toEqual({ sessionId: 'sess-1', state: 'sess-1:0' });
+    expect(refused).toHaveLength(2);
+    expect(refused[0]?.reason).toMatch(/another session/);
+  });
+
+  it('[S-21] never let an older answer overwrite a newer state: by the sequence', async () => {
+    const client = await open();
+    const session = await valise.sessions(client).create();
+    const answers = gate();
+    host.answer = async ({ params }) => {
+      const { name } = params as { name: string };
+      await answers.wait(name);
+      const seq = Number(name);
+      return saying(era, { sessionId: 'sess-1', state: `state-${seq}` }, seq);
+    };
+    const calls = ['3', '5', '4'].map((name) => session.run(() => client.callTool(tool(name))));
+    for (const name of ['5', '3', '4']) {
+      answers.open(name);
+      await calls[['3', '5', '4'].indexOf(name)];
+    }
+    host.answer = () => ({});
+    await session.run(() => client.callTool(tool()));
+    expect(sessionOf(host.last().meta)?.state).toBe('state-5');
+  });
+
+  it('[S-21] never let an older answer overwrite a newer state: by the order of calls, without a sequence', async () => {
+    const client = await open();
+    const session = await valise.sessions(client).create();
+    const answers = gate();
+    host.answer = async ({ params }) => {
+      const { name } = params as { name: string };
+      await answers.wait(name);
+      return saying(era, { sessionId: 'sess-1', state: `state-${name}` });
+    };
+    const first = session.run(() => client.callTool(tool('a')));
+    const second = session.run(() => client.callTool(tool('b')));
+    answers.open('b');
+    await second;
+    answers.open('a');
+    await first;
+    host.answer = () => ({});
+    await session.run(() => client.callTool(tool()));
+    expect(sessionOf(host.last().meta)?.state).toBe('state-b');
+  });
+
+  it('go one call after another where that is asked for', async () => {
+    const client = await open();
+    const session = await valise.sessions(client).create({ ordering: 'serial' });
+    let [running, most, n] = [0, 0, 0];
+    host.answer = async () => {
+      most = Math.max(most, ++running);
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      running--;
+      return saying(era, { sessionId: 'sess-1', state: `state-${++n}` });
+    };
+    await session.run(() => Promise.all([1, 2, 3, 4].map(() => client.callTool(tool()))));
+    expect(most).toBe(1);
+    const states = host.seen
+      .filter(({ method }) => method === 'tools/call')
+      .map(({ meta }) => sessionOf(meta)?.state);
+    expect(states).toEqual(['sess-1:0', 'state-1', 'state-2', 'state-3']);
+  });
+
+  it('are not held up by a call that nobody waits for any more', async () => {
+    const client = await open();
+    const session = await valise.sessions(client).create({ ordering: 'serial' });
+    host.answer = ({ params }) =>
+      (params as { name: string }).name === 'never' ? new Promise(() => {}) : {};
+    const soon = { timeout: 50 };
+    const args = kind.major === 'v1' ? [undefined, soon] : [soon];
+    const never = session.run(() => client.callTool(tool('never'), ...(args as never[])));
+    const next = session.run(() => client.callTool(tool('next')));
+    await expect(never).rejects.toThrow();
+    await next;
+    expect(host.last().params['name']).toBe('next');
+  });
+
+  it('do not mix, however many there are at a time', async () => {
+    const client = await open();
+    const sessions = await Promise.all(Array.from({ length: 8 }, () => valise.sessions(client).create()));
+    host.answer = ({ meta, params }) => {
+      const { sessionId = '', state = '' } = sessionOf(meta) ?? {};
+      expect((params as { name: string }).name).toBe(sessionId);
+      return saying(era, { sessionId, state: `${state}+` });
+    };
+    await Promise.all(
+      sessions.map((session) =>
+        session.run(async () => {
+          for (let n = 0; n < 5; n++) await client.callTool(tool(session.id));
+        }),
+      ),
+    );
+    host.answer = () => ({});
+    for (const session of sessions) {
+      await session.run(() => client.callTool(tool()));
+      expect(sessionOf(host.last().meta)).toEqual({ sessionId: session.id, state: `${session.id}:0+++++` });
+    }
+  });
+
+  it('[S-12] are deleted, and then never sent again', async () => {
+    const client = await open();
+    const session = await valise.sessions(client).create();
+    await session.delete();
+    expect(host.last().method).toBe(NAMES[era].method.delete);
+    expect(sessionOf(host.last().meta)?.sessionId).toBe('sess-1');
+    expect(session.isGone).toBe(true);
+    const { length } = host.seen;
+    await expect(session.run(() => client.callTool(tool()))).rejects.toThrow(SessionGoneError);
+    await session.delete();
+    await expect(session.fork()).rejects.toThrow(SessionGoneError);
+    expect(host.seen).toHaveLength(length);
+  });
+
+  it('[S-13] [S-14] that the server does not know are gone for good, with a typed error', async () => {
+    const client = await open();
+    const session = await valise.sessions(client).create({ label: 'refactor' });
+    const ended: SessionEvents['sessionEnded'][] = [];
+    valise.events.on('sessionEnded', (event) => ended.push(event));
+    host.known.clear();
+    const error = await session.run(() => client.callTool(tool())).catch((error: unknown) => error);
+    expect(error).toBeInstanceOf(SessionGoneError);
+    expect(error).toMatchObject({ code: 'session-gone', sessionId: 'sess-1', label: 'refactor' });
+    expect(session.isGone).toBe(true);
+    expect(ended).toEqual([{ server: NOTES, label: 'refactor', why: 'gone' }]);
+    const { length } = host.seen;
+    await expect(session.run(() => client.callTool(tool()))).rejects.toThrow(SessionGoneError);
+    expect(host.seen).toHaveLength(length);
+    host.known.add('sess-1');
+    expect(await valise.sessions(client).list()).toEqual([]);
+    await expect(valise.sessions(client).resume('sess-1')).rejects.toThrow(SessionGoneError);
+    expect((await valise.sessions(client).named('refactor')).id).toBe('sess-2');
+  });
+
+  it('[S-14] are made anew where the caller asked for that, and the call is made once more in the new one', async () => {
+    const client = await open();
+    const session = await valise.sessions(client).create({ label: 'refactor', onGone: 'recreate' });
+    host.known.clear();
+    const results = await session.run(() =>
+      Promise.all([client.callTool(tool()), client.callTool(tool()), client.listTools()]),
+    );
+    expect(results[0]).toMatchObject({ content: [{ text: 'done' }] });
+    expect([session.id, session.isGone, session.label]).toEqual(['sess-2', false, 'refactor']);
+    expect(host.seen.filter(({ method }) => method === NAMES[era].method.create)).toHaveLength(2);
+    expect(sessionOf(host.last('tools/list').meta)?.sessionId).toBe('sess-2');
+    expect((await valise.sessions.kept()).map(({ id }) => id)).toEqual(['sess-2']);
+    // Once: a server that knows no session at all is not asked for ever.
+    host.respond = (request) =>
+      request.method === NAMES[era].method.create
+        ? { session: { sessionId: 'sess-x' } }
+        : { error: { code: NAMES[era].code.sessionNotFound, message: 'Session not found' } };
+    await expect(session.run(() => client.callTool(tool()))).rejects.toThrow(SessionGoneError);
+  });
+
+  it('[S-27] that are revoked by null are gone too', async () => {
+    const client = await open();
+    const session = await valise.sessions(client).create();
+    host.answer = () => saying(era, null);
+    expect(await session.run(() => client.callTool(tool()))).toMatchObject({ content: [{ text: 'done' }] });
+    expect(session.isGone).toBe(true);
+  });
+
+  it('[S-26] are listed, resumed and forked', async () => {
+    const client = await open();
+    const sessions = valise.sessions(client);
+    const a = await sessions.create({ label: 'a' });
+    const b = await a.fork({ label: 'b' });
+    expect(sessionOf(host.last().meta)).toEqual({ sessionId: 'sess-1', state: 'sess-1:0' });
+    expect([b.id, b.label]).toEqual(['sess-2', 'b']);
+    host.known.add('sess-elsewhere');
+    expect(await sessions.list()).toMatchObject([
+      { id: 'sess-1', label: 'a', isKept: true },
+      { id: 'sess-2', label: 'b', isKept: true },
+      { id: 'sess-elsewhere', label: undefined, isKept: false },
+    ]);
+    const resumed = await sessions.resume('sess-elsewhere');
+    await resumed.run(() => client.callTool(tool()));
+    expect(sessionOf(host.last().meta)).toEqual({ sessionId: 'sess-elsewhere', state: 'sess-elsewhere:9' });
+    expect(await sessions.resume('sess-1')).toBe(a);
+    await expect(sessions.resume('sess-none')).rejects.toThrow(SessionGoneError);
+  });
+
+  it('say so where the server has none', async () => {
+    for (const verb of ['create', 'list', 'resume', 'fork']) host.without.add(verb);
+    const client = await open();
+    await expect(valise.sessions(client).create()).rejects.toMatchObject({ code: 'no-sessions' });
+    expect(await valise.sessions(client).list()).toEqual([]);
+  });
+
+  it('[S-23] that hold something expensive are deleted before the client goes', async () => {
+    const client = await open();
+    const [costly, cheap] = [
+      await valise.sessions(client).create({ label: 'x' }),
+      await valise.sessions(client).create(),
+    ];
+    host.answer = ({ method }) =>
+      method === 'tools/list'
+        ? {
+            tools: [
+              {
+                name: 'open_browser',
+                inputSchema: { type: 'object' },
+                annotations: { resourceAllocation: true },
+              },
+              { name: 'echo', inputSchema: { type: 'object' } },
+            ],
+          }
+        : {};
+    await client.listTools();
+    await costly.run(() => client.callTool(tool('open_browser')));
+    await cheap.run(() => client.callTool(tool('echo')));
+    await client.close();
+    expect([...host.known]).toEqual([cheap.id]);
+    expect(host.last().method).toBe(NAMES[era].method.delete);
+    expect(await valise.sessions.kept()).toEqual([]);
+  });
+
+  it('[S-20] stand in an HTTP header too, where the transport has no session of its own', async () => {
+    const client = await open();
+    const session = await valise.sessions(client).create();
+    await session.run(() => client.callTool(tool()));
+    const name = NAMES[era].header.session;
+    expect(host.headers.at(-1)?.get(name)).toBe('sess-1');
+    await client.callTool(tool());
+    expect(host.headers.at(-1)?.has(name)).toBe(false);
+    await client.close();
+    host.sessionId = 'transport-7';
+    const sessionful = await open();
+    await session.run(() => sessionful.callTool(tool()));
+    const expected = era === 'legacy' ? 'transport-7' : 'sess-1';
+    expect(host.headers.at(-1)?.get(name)).toBe(expected);
+  });
+});
+
+/** Lets answers out one by one. */
+function gate() {
+  const doors = new Map<string, { promise: Promise<void>; open: () => void }>();
+  const door = (name: string) => {
+    let found = doors.get(name);
+    if (!found) {
+      let open = () => {};
+      const promise = new Promise<void>((resolve) => (open = resolve));
+      doors.set(name, (found = { promise, open }));
+    }
+    return found;
+  };
+  return { wait: (name: string) => door(name).promise, open: (name: string) => door(name).open() };
+}
