@@ -20,11 +20,7 @@ export interface Connected {
 /** Connects to TARGET as the options say, with everything that Valise keeps for it. */
 export async function connectTo(text: string, options: ConnectOptions): Promise<Connected> {
   const target = parseTarget(text);
-  const valise = await openValise({
-    store: storeUrl(options.store),
-    ...(options.principal !== undefined && { principal: options.principal }),
-    ...(options.allowLocal && { allowLocal: true }),
-  });
+  const valise = await openFor(options);
   try {
     const client = await makeClient({ sdk: options.sdk, era: options.era });
     await valise.connect(client, await makeTransport(target, options));
@@ -41,6 +37,14 @@ export async function connectTo(text: string, options: ConnectOptions): Promise<
     await valise.close().catch((late: unknown) => remark(String(late)));
     throw error;
   }
+}
+
+/** What the options say about where and whose state is kept. */
+export function openFor(
+  options: Pick<ConnectOptions, 'store' | 'principal' | 'allowLocal'>,
+): Promise<ClientValise> {
+  const { principal, allowLocal } = options;
+  return openValise({ store: storeUrl(options.store), principal, allowLocal });
 }
 
 /** The transport of a target, in the SDK major that the options name. `onResponse` sees each HTTP answer. */

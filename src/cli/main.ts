@@ -1,6 +1,7 @@
 import { Command, CommanderError } from 'commander';
 import pkg from '../../package.json' with { type: 'json' };
 import { callCommand } from './commands/call.ts';
+import { connectCommand } from './commands/connect.ts';
 import { doctorCommand } from './commands/doctor.ts';
 import { exampleCommand } from './commands/example.ts';
 import { jarCommand } from './commands/jar.ts';
@@ -13,6 +14,7 @@ const COMMANDS = [
   exampleCommand,
   callCommand,
   listCommand,
+  connectCommand,
   jarCommand,
   keysCommand,
   tokenCommand,

@@ -1,6 +1,7 @@
 import { type Command, Option } from 'commander';
-import { type JarEntry, type JarFilter, openValise } from '../../client/index.ts';
-import { storeOption, storeUrl } from '../options.ts';
+import type { ClientValise, JarEntry, JarFilter } from '../../client/index.ts';
+import { openFor } from '../connect.ts';
+import { storeOption } from '../options.ts';
 import { print, printJson, printTable, size, when } from '../output.ts';
 
 interface JarOptions {
@@ -69,14 +70,8 @@ function sub(
     .option('--json', 'print as JSON on one line');
 }
 
-async function withJar(
-  options: JarOptions,
-  work: (valise: Awaited<ReturnType<typeof openValise>>) => Promise<void>,
-): Promise<void> {
-  const valise = await openValise({
-    store: storeUrl(options.store),
-    ...(options.principal !== undefined && { principal: options.principal }),
-  });
+async function withJar(options: JarOptions, work: (valise: ClientValise) => Promise<void>): Promise<void> {
+  const valise = await openFor(options);
   try {
     await valise.jar.refresh();
     await work(valise);

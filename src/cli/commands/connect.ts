@@ -1,0 +1,64 @@
+import { type Command, Option } from 'commander';
+import { Bridge } from '../bridge/bridge.ts';
+import { Host } from '../bridge/host.ts';
+import { HOSTS, type HostName, hostConfig, nameOf } from '../bridge/host-config.ts';
+import { Relay } from '../bridge/relay.ts';
+import { makeTransport, openFor } from '../connect.ts';
+import { EXIT, type SetExit } from '../exit.ts';
+import { type ConnectOptions, connectOptions } from '../options.ts';
+import { print, remark } from '../output.ts';
+import { parseTarget } from '../target.ts';
+
+interface BridgeOptions extends ConnectOptions {
+  readonly printConfig?: HostName;
+}
+
+/** `valise connect TARGET`: a stdio server for any host that bridges to another one, with everything the host lacks. */
+export function connectCommand(program: Command, exit: SetExit): void {
+  connectOptions(
+    program
+      .command('connect')
+      .description('bridge a host over stdio to a server, and keep its state, session and sign-in')
+      .argument('<target>', "a URL, or 'stdio:COMMAND'"),
+  )
+    .addOption(
+      new Option('--print-config <host>', 'print the configuration for a host instead').choices(HOSTS),
+    )
+    .addHelpText(
+      'after',
+      `
+Examples:
+  valise connect --print-config claude https://shop.example.com/mcp
+  valise connect 'stdio:npx -y @modelcontextprotocol/server-everything'`,
+    )
+    .action(async (target: string, options: BridgeOptions) => {
+      if (options.printConfig) print(hostConfig(options.printConfig, nameOf(target), [target]));
+      else exit(await bridge(target, options));
+    });
+}
+
+async function bridge(text: string, options: BridgeOptions): Promise<number> {
+  const target = parseTarget(text);
+  const host = new Host(process.stdin, process.stdout);
+  const valise = await openFor(options);
+  const relay = new Relay((message) => between.fromServer(message));
+  const between = new Bridge(
+    (message) => host.send(message),
+    (message) => void relay.send(message),
+  );
+  try {
+    await valise.connect(relay, await makeTransport(target, { ...options, sdk: 'v2' }));
+    const over = Promise.race([forward(host, between), relay.closed.then(() => 'server' as const)]);
+    if ((await over) === 'host') return EXIT.ok;
+    remark('valise connect: the server is gone.');
+    return EXIT.failed;
+  } finally {
+    await relay.close();
+    await valise.close();
+  }
+}
+
+async function forward(host: Host, between: Bridge): Promise<'host'> {
+  for await (const message of host.messages()) between.fromHost(message);
+  return 'host';
+}

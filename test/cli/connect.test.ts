@@ -1,0 +1,120 @@
+import { join } from 'node:path';
+import { Client as ClientV2 } from '@modelcontextprotocol/client';
+import { StdioClientTransport as StdioV2 } from '@modelcontextprotocol/client/stdio';
+import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
+import { StdioClientTransport as StdioV1 } from '@modelcontextprotocol/sdk/client/stdio.js';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { folder, serveExample, VALISE, valise } from './valise.ts';
+
+type Client = ClientV2;
+const everything = join(
+  import.meta.dirname,
+  '../../node_modules/@modelcontextprotocol/server-everything/dist/index.js',
+);
+
+const HOSTS = {
+  v1: (command: string, args: string[]) => ({
+    client: new ClientV1(
+      { name: 'host', version: '1.0.0' },
+      { capabilities: { roots: {} } },
+    ) as unknown as Client,
+    transport: new StdioV1({ command, args, stderr: 'ignore' }),
+  }),
+  v2: (command: string, args: string[]) => ({
+    client: new ClientV2({ name: 'host', version: '1.0.0' }, { capabilities: { roots: {} } }),
+    transport: new StdioV2({ command, args, stderr: 'ignore' }),
+  }),
+  'v2 auto': (command: string, args: string[]) => ({
+    client: new ClientV2(
+      { name: 'host', version: '1.0.0' },
+      { capabilities: { roots: {} }, versionNegotiation: { mode: 'auto' } },
+    ),
+    transport: new StdioV2({ command, args, stderr: 'ignore' }),
+  }),
+};
+
+async function host(major: keyof typeof HOSTS, command: string, args: string[]): Promise<Client> {
+  const { client, transport } = HOSTS[major](command, args);
+  await client.connect(transport as StdioV2);
+  onTestFinished(() => client.close());
+  return client;
+}
+
+/** What a host can see of a server. */
+async function look(client: Client): Promise<unknown> {
+  const capabilities = client.getServerCapabilities();
+  return {
+    capabilities,
+    version: client.getServerVersion(),
+    instructions: client.getInstructions(),
+    tools: (await client.listTools()).tools,
+    resources: (await client.listResources()).resources,
+    templates: (await client.listResourceTemplates()).resourceTemplates,
+    prompts: (await client.listPrompts()).prompts,
+    echo: await client.callTool({ name: 'echo', arguments: { message: 'hi' } }),
+    image: await client.callTool({ name: 'get-tiny-image', arguments: {} }),
+    wrong: await client.callTool({ name: 'echo', arguments: {} }).catch((error: Error) => error.message),
+    unknown: await client.getPrompt({ name: 'nobody' }).catch((error: Error) => error.message),
+  };
+}
+
+describe.each(['v1', 'v2', 'v2 auto'] as const)('valise connect with an SDK client (%s) as host', (major) => {
+  it('shows server-everything as the host sees it without the bridge', async () => {
+    const direct = await host(major, process.execPath, [everything, 'stdio']);
+    const bridged = await host(major, process.execPath, [
+      VALISE,
+      'connect',
+      `stdio:${process.execPath} ${everything} stdio`,
+      '--store',
+      'memory:',
+    ]);
+    expect(await look(bridged)).toEqual(await look(direct));
+  });
+
+  it('keeps state for a host that knows of none, across its restarts', async () => {
+    const { port } = await serveExample(['shop']);
+    const store = `sqlite:${join(await folder(), 'state.db')}`;
+    const args = [
+      VALISE,
+      'connect',
+      `http://shop.example.com:${port}/mcp`,
+      '--resolve',
+      `shop.example.com:${port}:127.0.0.1`,
+      '--store',
+      store,
+    ];
+    const first = await host(major, process.execPath, args);
+    await first.callTool({ name: 'remember', arguments: { name: 'size', value: 'L' } });
+    await first.callTool({ name: 'add_item', arguments: { item: 'book' } });
+    expect(await first.callTool({ name: 'view_cart', arguments: {} })).toMatchObject({
+      structuredContent: { items: ['book'] },
+    });
+    await first.close();
+    const second = await host(major, process.execPath, args);
+    expect(await second.callTool({ name: 'recall', arguments: { name: 'size' } })).toMatchObject({
+      content: [{ text: 'L' }],
+    });
+  });
+});
+
+describe('valise connect', () => {
+  it('prints the configuration of a host', async () => {
+    const { stdout } = await valise(['connect', '--print-config', 'claude', 'https://shop.example.com/mcp']);
+    expect(JSON.parse(stdout)).toEqual({
+      mcpServers: {
+        'shop.example.com': {
+          command: 'npx',
+          args: ['-y', 'mcp-valise', 'connect', 'https://shop.example.com/mcp'],
+        },
+      },
+    });
+    const code = await valise(['connect', '--print-config', 'vscode', 'https://shop.example.com/mcp']);
+    expect(JSON.parse(code.stdout)).toMatchObject({ servers: { 'shop.example.com': { type: 'stdio' } } });
+  });
+
+  it('answers a host with the reason when the server cannot be reached', async () => {
+    await expect(
+      host('v1', process.execPath, [VALISE, 'connect', 'http://127.0.0.1:9/mcp', '--store', 'memory:']),
+    ).rejects.toThrow(/valise connect: fetch failed/);
+  });
+});
