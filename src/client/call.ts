@@ -10,6 +10,7 @@ import {
   type ResultResponse,
 } from '../wire/index.ts';
 import type { Connection } from './connection.ts';
+import type { ClientPart } from './part.ts';
 
 /** Sees the response of a call; returns it, another one, or `undefined` to keep it (and act on it later). */
 export type Answered = (
@@ -29,6 +30,10 @@ export class Call {
   top: Top | undefined;
   /** The kept session that the call belongs to, where a part says so; session-scope state follows it. */
   session: string | undefined;
+  /** True once nobody waits for its response any more. */
+  cancelled = false;
+  /** The parts that may still rescue it; all where undefined. */
+  rescuers: readonly ClientPart[] | undefined;
   #meta: Record<string, unknown> | undefined;
   #errand: Errand | undefined;
   #known: Result | undefined;

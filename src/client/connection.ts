@@ -1,6 +1,6 @@
 import { currentErrand, outsideErrand, withErrand } from '../link/edge-fetch.ts';
 import { type Dispatch, instrument, type Link, type Passage } from '../link/instrument.ts';
-import { raise, takeTop } from '../link/top.ts';
+import { raise, type Top, takeTop } from '../link/top.ts';
 import type { TransportLike } from '../link/transport.ts';
 import {
   type Era,
@@ -125,11 +125,18 @@ export class Connection {
     return new Promise((resolve) => this.#expected.set(wireId, resolve));
   }
 
-  /** Sends a call once more, with other params and a new id; its response goes the way of the first one. */
-  resend(call: Call, request: Message, wireId: Id): Promise<void> {
-    this.#calls.set(wireId, call);
-    const send = (): Promise<void> => this.link.send(request);
-    return call.errand ? withErrand(call.errand, send) : send();
+  /**
+   * Sends a call once more, with other params and another id on the wire. The parts see it as they saw the first, and
+   * its response goes to whoever waits for the first one's.
+   */
+  async again(call: Call, params: Params | undefined, mark: string, top?: Top): Promise<void> {
+    const next = new Call(this, { ...call.request, params });
+    next.top = top;
+    for (const part of this.#parts) await part.outbound?.(next);
+    next.wireId = `${next.wireId}${mark}`;
+    const out = this.#dispatch(next);
+    if (out === undefined) return;
+    await ('run' in out ? out.run(() => this.link.send(out.message)) : this.link.send(out));
   }
 
   #outbound(message: Message): Dispatch | Promise<Dispatch> {
@@ -187,18 +194,28 @@ export class Connection {
       queueMicrotask(() => this.arrive(response));
       return undefined;
     }
-    const message = call.top ? raise(call.outgoing(), call.top) : call.outgoing();
-    const run = errand ? (send: Send) => withErrand(errand, send) : undefined;
-    if (!this.#rescuers.length) return run ? { message, run } : message;
-    return { message, run: (send) => this.#rescue(call, run ? () => run(send) : send) };
+    const message = printed(call);
+    if (this.#rescuers.length > 0) return { message, run: (send) => this.#rescue(call, message, send) };
+    return errand ? { message, run: (send) => withErrand(errand, send) } : message;
   }
 
-  /** A call that was not delivered is sent once more where a part has put right what was in its way. */
-  async #rescue(call: Call, send: Send): Promise<void> {
+  /** A call that was not delivered is sent once more where a part has put right what was in its way; each part once. */
+  async #rescue(call: Call, message: Message, send: (message: Message) => Promise<void>): Promise<void> {
+    const { errand } = call;
     try {
-      await send();
+      await (errand ? withErrand(errand, () => send(message)) : send(message));
     } catch (error) {
-      for (const part of this.#rescuers) if (await part.undelivered?.(call, error)) return send();
+      const left = call.rescuers ?? this.#rescuers;
+      for (const part of left) {
+        if (!(await part.undelivered?.(call, error)) || call.cancelled) continue;
+        this.#calls.delete(call.wireId);
+        const next = new Call(this, call.request);
+        next.top = call.top;
+        next.rescuers = left.filter((other) => other !== part);
+        for (const each of this.#parts) await each.outbound?.(next);
+        this.#calls.set(next.wireId, next);
+        return this.#rescue(next, printed(next), send);
+      }
       this.#calls.delete(call.wireId);
       throw error;
     }
@@ -220,7 +237,9 @@ export class Connection {
   #cancelling(message: Notification): Message {
     if (message.method !== 'notifications/cancelled') return message;
     for (const [wireId, call] of this.#calls) {
-      if (call.request.id !== message.params?.['requestId'] || wireId === call.request.id) continue;
+      if (call.request.id !== message.params?.['requestId']) continue;
+      call.cancelled = true;
+      if (wireId === call.request.id) continue;
       return { ...message, params: { ...message.params, requestId: wireId } };
     }
     return message;
@@ -269,4 +288,8 @@ export class Connection {
     this.#calls.clear();
     this.#asks.clear();
   }
+}
+
+function printed(call: Call): Message {
+  return call.top ? raise(call.outgoing(), call.top) : call.outgoing();
 }

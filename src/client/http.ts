@@ -1,11 +1,12 @@
 import { edgeFetch, type FetchLike } from '../link/edge-fetch.ts';
 import type { TransportLike } from '../link/transport.ts';
+import type { Store } from '../store/types.ts';
 import type { AuthOptions } from './continuity/auth-options.ts';
 import { loadSdk, type Major } from './major.ts';
 
 /** Settings of a connection over HTTP. */
 export interface HttpOptions {
-  /** Added to every request. */
+  /** Added to every request to the server; never sent to anybody else. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /** Used in place of the global `fetch`. */
   readonly fetch?: FetchLike | undefined;
@@ -13,6 +14,8 @@ export interface HttpOptions {
   readonly auth?: AuthOptions | undefined;
   /** False begins anew each time, and keeps nothing for the next one. */
   readonly resume?: boolean | undefined;
+  /** Where session, metadata and credentials of this connection are kept, in place of Valise's own store. */
+  readonly store?: Store | undefined;
 }
 
 /** A server to connect to over HTTP. The transport is made on connecting, to fit the client's major and what is kept. */
@@ -26,42 +29,57 @@ export class HttpTarget {
   }
 }
 
-/** What a transport is made with besides {@link HttpOptions}. */
-export interface TransportSettings extends HttpOptions {
-  readonly sessionId?: string | undefined;
-  readonly protocolVersion?: string | undefined;
-  /** The SDKs' `OAuthClientProvider`. */
-  readonly authProvider?: object | undefined;
-}
-
-/** A Streamable HTTP transport of the SDK's major, with our byte edge in its `fetch`. */
-export async function makeHttpTransport(
-  major: Major,
-  url: URL,
-  settings: TransportSettings,
-): Promise<HttpTransport> {
-  const { headers, fetch, sessionId, protocolVersion, authProvider } = settings;
-  const options = {
-    fetch: edgeFetch(fetch),
-    ...(headers && { requestInit: { headers } }),
-    ...(sessionId !== undefined && { sessionId }),
-    ...(authProvider && { authProvider: authProvider as never }),
-  };
-  const transport = await construct(major, url, options);
-  edged.add(transport);
-  if (protocolVersion !== undefined) transport.setProtocolVersion(protocolVersion);
-  return transport;
-}
-
 /** What both majors' Streamable HTTP client transports have beyond any transport. */
 export interface HttpTransport extends TransportLike {
   setProtocolVersion(version: string): void;
   resumeStream(lastEventId: string): Promise<void>;
-  terminateSession(): Promise<void>;
-  finishAuth(code: string): Promise<void>;
+  finishAuth(callback: unknown): Promise<void>;
 }
 
-async function construct(major: Major, url: URL, options: object): Promise<HttpTransport> {
+/** What the `fetch` of a transport is made of. */
+export interface FetchParts {
+  readonly base: FetchLike;
+  readonly target: HttpTarget;
+  /** Around MCP's own requests. */
+  session(base: FetchLike): FetchLike;
+  /** Around MCP's own requests, and everything else: discovery, registration, tokens. */
+  readonly auth?: { resource(base: FetchLike): FetchLike; others(base: FetchLike): FetchLike } | undefined;
+}
+
+/**
+ * One `fetch` for a transport, which uses it for two things: MCP's own requests, which pass our byte edge, and those of
+ * signing in, which must not: they go to other servers, and their JSON is not MCP's.
+ */
+export function transportFetch({ base, target, session, auth }: FetchParts): FetchLike {
+  const { headers } = target.options;
+  const edge = session(edgeFetch(headers ? withHeaders(base, target.url, headers) : base));
+  const mcp = auth ? auth.resource(edge) : edge;
+  const others = auth ? auth.others(base) : base;
+  return (url, init = {}) => (isMcp(init) ? mcp(url, init) : others(url, init));
+}
+
+/** What MCP itself sends accepts a stream, or ends a session. */
+function isMcp({ method, headers }: RequestInit): boolean {
+  if (method === 'DELETE') return true;
+  const accept = headers instanceof Headers ? headers.get('accept') : new Headers(headers).get('accept');
+  return accept?.includes('text/event-stream') ?? false;
+}
+
+function withHeaders(base: FetchLike, { origin }: URL, added: Readonly<Record<string, string>>): FetchLike {
+  return (url, init = {}) => {
+    if (new URL(url).origin !== origin) return base(url, init);
+    const headers = new Headers(init.headers);
+    for (const [name, value] of Object.entries(added)) if (!headers.has(name)) headers.set(name, value);
+    return base(url, { ...init, headers });
+  };
+}
+
+/** A Streamable HTTP transport of the SDK's major. */
+export async function makeHttpTransport(
+  major: Major,
+  url: URL,
+  options: { readonly fetch: FetchLike; readonly authProvider?: object | undefined },
+): Promise<HttpTransport> {
   const { StreamableHTTPClientTransport } =
     major === 'v2'
       ? await loadSdk('@modelcontextprotocol/client', () => import('@modelcontextprotocol/client'))
@@ -69,7 +87,13 @@ async function construct(major: Major, url: URL, options: object): Promise<HttpT
           '@modelcontextprotocol/sdk',
           () => import('@modelcontextprotocol/sdk/client/streamableHttp.js'),
         );
-  return new StreamableHTTPClientTransport(url, options) as unknown as HttpTransport;
+  const { fetch, authProvider } = options;
+  const transport = new StreamableHTTPClientTransport(url, {
+    fetch,
+    ...(authProvider && { authProvider: authProvider as never }),
+  }) as unknown as HttpTransport;
+  edged.add(transport);
+  return transport;
 }
 
 const edged = new WeakSet<TransportLike>();

@@ -1,4 +1,5 @@
 import { ValiseError } from '../errors.ts';
+import type { Era } from '../wire/index.ts';
 
 /** The majors of the official SDK. */
 export type Major = 'v1' | 'v2';
@@ -8,11 +9,12 @@ export function majorOf(client: object): Major {
   return 'getDiscoverResult' in client ? 'v2' : 'v1';
 }
 
-/** Whether a v2 client speaks the modern era at all; its default is not to. */
-export function speaksModern(client: object): boolean {
+/** The eras that a client speaks. A v2 client speaks the modern one only where its options say so. */
+export function erasOf(client: object): readonly Era[] {
   const { _versionNegotiation } = client as { readonly _versionNegotiation?: { readonly mode?: unknown } };
-  const mode = _versionNegotiation?.mode;
-  return majorOf(client) === 'v2' && mode !== undefined && mode !== 'legacy';
+  const mode = _versionNegotiation?.mode ?? 'legacy';
+  if (majorOf(client) === 'v1' || mode === 'legacy') return ['legacy'];
+  return mode === 'auto' ? ['modern', 'legacy'] : ['modern'];
 }
 
 /** Loads a package of the SDK, which is an optional peer. */
@@ -20,7 +22,8 @@ export async function loadSdk<T>(name: string, load: () => Promise<T>): Promise<
   try {
     return await load();
   } catch (cause) {
-    throw new ValiseError('missing-package', `The package ${name} could not be loaded.`, {
+    if ((cause as { readonly code?: unknown }).code !== 'ERR_MODULE_NOT_FOUND') throw cause;
+    throw new ValiseError('missing-package', `The package ${name} is not installed.`, {
       next: `Install it beside mcp-valise: npm install ${name}`,
       cause,
     });

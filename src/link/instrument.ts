@@ -5,11 +5,11 @@ import type { TransportLike } from './transport.ts';
 /** What an inbound hook lets through: the message, nothing, or the message delivered inside `run` (an async context). */
 export type Passage = Message | undefined | { readonly message: Message; run(deliver: () => void): void };
 
-/** What an outbound hook lets go: the message, nothing, or the message sent inside `run`. */
+/** What an outbound hook lets go: the message, nothing, or the message, or another in its place, sent inside `run`. */
 export type Dispatch =
   | Message
   | undefined
-  | { readonly message: Message; run(send: () => Promise<void>): Promise<void> };
+  | { readonly message: Message; run(send: (other?: Message) => Promise<void>): Promise<void> };
 
 /** Hooks that see each message once, after the transport has parsed it and before it prints it. */
 export interface Hooks {
@@ -39,6 +39,7 @@ export function instrument(transport: TransportLike, owner: object, hooks: Hooks
   const rawSend = transport.send.bind(transport);
   let target: TransportLike['onmessage'];
   const waiting = new Set<Promise<unknown>>();
+  const sent = new WeakSet<Message>();
 
   const pass = (passage: Passage, extra: unknown): void => {
     if (passage === undefined) return;
@@ -67,13 +68,19 @@ export function instrument(transport: TransportLike, owner: object, hooks: Hooks
     if (passage instanceof Promise) settle(passage, extra);
     else pass(passage, extra);
   };
+  const release = (message: Message, options: unknown): Promise<void> => {
+    sent.add(message);
+    return rawSend(message, options);
+  };
   const dispatch = (out: Dispatch, options: unknown): Promise<void> => {
     if (out === undefined) return Promise.resolve();
-    return 'run' in out ? out.run(() => rawSend(out.message, options)) : rawSend(out, options);
+    return 'run' in out ? out.run((other = out.message) => release(other, options)) : release(out, options);
   };
   const link: Link = { transport, deliver: (message, extra) => target?.(message, extra), send: rawSend };
 
   transport.send = (message: Message, options?: unknown): Promise<void> => {
+    // Some transports call their own `send` again, after signing in for instance: it has passed the hooks already.
+    if (sent.has(message)) return rawSend(message, options);
     const out = hooks.outbound ? hooks.outbound(message, options, link) : message;
     return out instanceof Promise ? out.then((late) => dispatch(late, options)) : dispatch(out, options);
   };

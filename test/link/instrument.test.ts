@@ -205,6 +205,35 @@ describe('instrument', () => {
     expect(steps).toEqual(['enter', 'handler', 'leave']);
   });
 
+  it('shows a message once that its transport sends again by itself, as v1 does after signing in', async () => {
+    const wire: unknown[] = [];
+    const transport: TransportLike = {
+      start: async () => {},
+      close: async () => {},
+      async send(message) {
+        wire.push(message);
+        if (wire.length === 1) await this.send(message);
+      },
+    };
+    instrument(transport, {}, { outbound: (message) => ({ ...message, id: 'marked' }) as Message });
+    await transport.send(ping(1));
+    expect(wire).toEqual([
+      { ...ping(1), id: 'marked' },
+      { ...ping(1), id: 'marked' },
+    ]);
+    await transport.send(ping(2));
+    expect(wire[2]).toEqual({ ...ping(2), id: 'marked' });
+  });
+
+  it('sends another message in the place of the one that a hook wanted to send', async () => {
+    const [near, far] = await pair();
+    const arrived: unknown[] = [];
+    far.onmessage = (message) => void arrived.push(message);
+    instrument(near, {}, { outbound: (message) => ({ message, run: (send) => send(ping(7)) }) });
+    await near.send(ping(1));
+    expect(arrived).toEqual([ping(7)]);
+  });
+
   it('gives its owner a way past the hooks in both directions', async () => {
     const [near, far] = await pair();
     const link: Link = instrument(near, {}, { inbound: () => undefined, outbound: () => undefined });

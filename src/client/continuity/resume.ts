@@ -1,94 +1,179 @@
 import { randomBytes } from 'node:crypto';
-import type { Notification, Params, Response, Result } from '../../wire/index.ts';
+import { CORE, type Notification, type Params, type Response, type Result } from '../../wire/index.ts';
+import { isSessionId } from '../../wire/session.ts';
 import type { Call } from '../call.ts';
 import type { Connection } from '../connection.ts';
 import type { HttpTransport } from '../http.ts';
-import type { Snapshot, SnapshotKeeper } from './snapshot.ts';
+import type { ClientPart } from '../part.ts';
+import { introduceAnew } from './introduce.ts';
+import { whyLost, type LostReason, statusOf } from './lost.ts';
+import type { SessionSeat } from './session-fetch.ts';
+import { isSame, type Snapshot, type SnapshotKeeper } from './snapshot.ts';
+import { StandaloneStream } from './stream.ts';
+
+/** The core's code for a version that the server does not speak, on 2026-07-28 peers. */
+const UNSUPPORTED_VERSION = -32022;
+
+/** What a connection's continuity works with. */
+export interface ContinuityOptions {
+  /** The SDK's client. */
+  readonly client: object;
+  /** Absent where nothing is to be kept. */
+  readonly keeper: SnapshotKeeper | undefined;
+  /** Where to go on. */
+  readonly kept: Snapshot | undefined;
+  /** Does the work while no other process does it for this connection. */
+  alone<T>(work: () => Promise<T>): Promise<T>;
+  /** The transport's session has begun, or another one has taken its place. */
+  begun(connection: Connection, sessionId: string | undefined): Promise<void>;
+  /** Something could not be kept or renewed, and the connection goes on without. */
+  warn(what: string, error: unknown): void;
+  /** The server did not know the session any more. */
+  renewed(reason: LostReason): void;
+}
 
 /** How one HTTP connection goes on where an earlier process was, and what it leaves for the next one. */
-export class Continuity {
-  readonly #keeper: SnapshotKeeper;
-  readonly #transport: HttpTransport;
+export class Continuity implements ClientPart, SessionSeat {
+  readonly #options: ContinuityOptions;
   /** Ids of a new process start at 0 again: with this before them, no late answer of the old one is taken for ours. */
   readonly #epoch = randomBytes(6).toString('base64url');
-  readonly #onRenewed: () => void;
+  readonly #stream = new StandaloneStream((lastEventId) => this.#update({ lastEventId }));
+  #transport: HttpTransport | undefined;
+  /** Set from the start until the client believes that it has initialised. */
   #resuming: Snapshot | undefined;
-  #resumed: boolean;
+  #marked: boolean;
+  /** What a modern connection started from, until the server has answered. */
+  #unproved: Snapshot | undefined;
   #snapshot: Snapshot | undefined;
-  #initialize: Params | undefined;
+  #sessionId: string | undefined;
+  #initialize: Params = {};
+  #saving: Promise<void> | undefined;
   #renewal: Promise<boolean> | undefined;
 
-  constructor(
-    transport: HttpTransport,
-    keeper: SnapshotKeeper,
-    kept: Snapshot | undefined,
-    onRenewed: () => void,
-  ) {
-    this.#transport = transport;
-    this.#keeper = keeper;
-    this.#resuming = kept;
+  constructor(options: ContinuityOptions) {
+    const { kept } = options;
+    this.#options = options;
+    this.#resuming = kept?.era === 'legacy' ? kept : undefined;
+    this.#marked = this.#resuming !== undefined;
+    this.#unproved = kept?.era === 'modern' ? kept : undefined;
     this.#snapshot = kept;
-    this.#resumed = kept !== undefined;
-    this.#onRenewed = onRenewed;
-    if (kept?.era === 'legacy') this.#hideSession();
+    this.#sessionId = kept?.sessionId;
+    this.#stream.lastEventId = kept?.lastEventId;
   }
 
-  /** The session that this connection went on in, or began. */
-  get snapshot(): Snapshot | undefined {
-    return this.#snapshot;
+  get sessionId(): string | undefined {
+    return this.#sessionId;
   }
 
-  /** Both SDKs skip `initialize` where the transport has a session, and are then left without the server's capabilities. */
-  #hideSession(): void {
-    const inherited = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(this.#transport), 'sessionId');
-    Object.defineProperty(this.#transport, 'sessionId', {
+  get lastEventId(): string | undefined {
+    return this.#stream.lastEventId;
+  }
+
+  /** Has the transport say what we know of its session. */
+  attach(transport: HttpTransport): void {
+    this.#transport = transport;
+    this.#stream.transport = transport;
+    Object.defineProperty(transport, 'sessionId', {
       configurable: true,
-      get: () => (this.#resuming ? undefined : inherited?.get?.call(this.#transport)),
+      // Both SDKs skip `initialize` where the transport has a session, and are then left without the server's capabilities.
+      get: () => (this.#resuming ? undefined : this.#sessionId),
     });
   }
 
-  outbound(call: Call): void {
-    if (this.#resumed && typeof call.request.id === 'number') this.#markEpoch(call);
-    if (call.method === 'initialize') this.#initializing(call);
-    else if (call.method === 'server/discover')
-      call.whenAnswered((response) => this.#introduced(call, response));
+  outbound(call: Call): void | Promise<void> {
+    if (call.era === 'modern') {
+      if (call.method === 'server/discover')
+        call.whenAnswered((response) => this.#discovered(call, response));
+      else if (this.#unproved) call.whenAnswered((response) => this.#proved(response));
+      return undefined;
+    }
+    if (this.#marked) this.#mark(call);
+    if (call.method === 'initialize') return this.#initializing(call);
+    // What follows `initialize` leaves once its result is kept: no process that is killed now leaves a session behind.
+    const wait = this.#renewal ?? this.#saving;
+    return wait?.then(
+      () => {},
+      () => {},
+    );
   }
 
-  #markEpoch(call: Call): void {
-    call.wireId = `${this.#epoch}:${call.request.id}`;
-    const token = call.request.params?._meta?.['progressToken'];
+  #mark(call: Call): void {
+    const { id, params } = call.request;
+    if (typeof id !== 'number' && !id.startsWith('valise:')) return;
+    call.wireId = `${this.#epoch}:${id}`;
+    const token = params?._meta?.['progressToken'];
     if (typeof token === 'number') call.addMeta({ progressToken: `${this.#epoch}:${token}` });
   }
 
   #initializing(call: Call): void {
-    this.#initialize = call.request.params;
-    if (this.#resuming) call.answerWith(this.#resuming.introduction);
-    else call.whenAnswered((response) => this.#introduced(call, response));
+    this.#initialize = call.request.params ?? {};
+    if (this.#resuming) {
+      call.answerWith(this.#resuming.introduction);
+      return;
+    }
+    this.#sessionId = undefined;
+    call.addErrand({
+      onResponse: ({ ok, headers }) => {
+        const id = ok ? headers.get('mcp-session-id') : undefined;
+        this.#sessionId = isSessionId(id) ? id : undefined;
+      },
+    });
+    call.whenAnswered((response) => {
+      if ('result' in response) this.#introduced(response.result);
+      return response;
+    });
   }
 
-  async #introduced(call: Call, response: Response): Promise<Response> {
-    if (!('result' in response)) return response;
-    const { result } = response;
-    const version =
-      result['protocolVersion'] ?? call.request.params?._meta?.['io.modelcontextprotocol/protocolVersion'];
-    const { sessionId } = this.#transport;
+  #introduced(result: Result): void {
     this.#snapshot = {
-      era: call.era,
+      era: 'legacy',
       introduction: withoutMeta(result),
+      protocolVersion: String(result['protocolVersion']),
+      savedAt: Date.now(),
+      ...(this.#sessionId !== undefined && { sessionId: this.#sessionId }),
+    };
+    this.#stream.lastEventId = undefined;
+  }
+
+  async #discovered(call: Call, response: Response): Promise<Response> {
+    if (!('result' in response)) return response;
+    const version = call.request.params?._meta?.[CORE.protocolVersion];
+    const info = response.result._meta?.[CORE.serverInfo];
+    this.#snapshot = {
+      era: 'modern',
+      introduction: {
+        ...withoutMeta(response.result),
+        ...(info !== undefined && { _meta: { [CORE.serverInfo]: info } }),
+      },
       protocolVersion: String(version),
       savedAt: Date.now(),
-      ...(call.era === 'legacy' && sessionId !== undefined && { sessionId }),
     };
-    await this.#keeper.save(this.#snapshot);
+    await this.#save(this.#snapshot);
     return response;
   }
 
+  /** The first answer says whether the server is still what it said it was; if not, the next connection asks it. */
+  async #proved(response: Response): Promise<Response> {
+    if ('error' in response && response.error.code === UNSUPPORTED_VERSION) await this.#disproved();
+    this.#unproved = undefined;
+    return response;
+  }
+
+  async #disproved(): Promise<void> {
+    const { keeper, warn } = this.#options;
+    if (this.#unproved)
+      await keeper?.clear(this.#unproved).catch((error: unknown) => warn('It could not be forgotten', error));
+  }
+
   /** The server has had its `initialized` from the earlier process; what it does not have any more is our stream. */
-  notifying(notification: Notification): boolean {
-    if (!this.#resuming || notification.method !== 'notifications/initialized') return false;
-    const { lastEventId = '' } = this.#resuming;
+  notifying({ method }: Notification): boolean {
+    if (method !== 'notifications/initialized') return false;
+    if (!this.#resuming) {
+      if (this.#snapshot) void this.#save(this.#snapshot);
+      return false;
+    }
     this.#resuming = undefined;
-    this.#transport.resumeStream(lastEventId).catch((error: Error) => this.#transport.onerror?.(error));
+    this.#stream.open();
     return true;
   }
 
@@ -101,43 +186,112 @@ export class Continuity {
     return true;
   }
 
-  /** 404 means that the session is over and the call was not taken: one new `initialize`, then the call once more. */
+  /** The session is over and the call was not taken: one new `initialize`, then the call once more. */
   async undelivered(call: Call, error: unknown): Promise<boolean> {
-    const { snapshot } = this;
-    if (statusOf(error) !== 404 || snapshot?.sessionId === undefined || call.method === 'initialize')
-      return false;
-    this.#renewal ??= this.#renew(call.connection, snapshot).finally(() => {
+    const lost = this.#snapshot;
+    if (call.era === 'modern' && statusOf(error) === 400) await this.#disproved();
+    if (!lost || call.era === 'modern' || call.method === 'initialize') return false;
+    const reason = whyLost(error, lost);
+    if (reason === undefined) return false;
+    this.#renewal ??= this.#renew(call.connection, lost, reason).finally(() => {
       this.#renewal = undefined;
     });
     return this.#renewal;
   }
 
-  async #renew(connection: Connection, gone: Snapshot): Promise<boolean> {
-    await this.#keeper.clear(gone);
-    const result = await connection.request('initialize', this.#initialize ?? {});
-    this.#transport.setProtocolVersion(String(result['protocolVersion']));
-    await connection.link.send({ jsonrpc: '2.0', method: 'notifications/initialized' });
-    this.#onRenewed();
-    return true;
+  async #renew(connection: Connection, lost: Snapshot, reason: LostReason): Promise<boolean> {
+    const { alone, keeper, begun, renewed, warn } = this.#options;
+    try {
+      await alone(async () => {
+        const other = await keeper?.load('legacy');
+        if (other && !isSame(other, lost) && other.savedAt > lost.savedAt) this.#follow(other);
+        else await this.#begin(connection, lost);
+      });
+      if (this.#snapshot) introduceAnew(this.#options.client, connection, this.#snapshot);
+      await begun(connection, this.#sessionId);
+      renewed(reason);
+      return true;
+    } catch (error) {
+      warn('A new session could not be begun', error);
+      return false;
+    }
   }
 
-  /** Remembers how far the standalone stream has been read. */
-  async streamRead(lastEventId: string): Promise<void> {
-    if (this.#snapshot) await this.#keeper.update(this.#snapshot, { lastEventId });
+  /** Another process has noticed first, and has begun a session that serves us as well. */
+  #follow(other: Snapshot): void {
+    this.#snapshot = other;
+    this.#sessionId = other.sessionId;
+    this.#stream.lastEventId = other.lastEventId;
+    this.#marked = true;
+    this.#transport?.setProtocolVersion(other.protocolVersion);
+    this.#stream.open();
+  }
+
+  async #begin(connection: Connection, lost: Snapshot): Promise<void> {
+    await this.#options.keeper?.clear(lost);
+    // The version is to be agreed on anew; without a text here, the transport sends none.
+    this.#transport?.setProtocolVersion('');
+    let version = lost.protocolVersion;
+    try {
+      const result = await connection.request('initialize', this.#initialize);
+      version = String(result['protocolVersion']);
+    } finally {
+      this.#transport?.setProtocolVersion(version);
+    }
+    await connection.link.send({ jsonrpc: '2.0', method: 'notifications/initialized' });
+    if (this.#snapshot) await this.#save(this.#snapshot);
+  }
+
+  ended(): void {
+    const { keeper, warn } = this.#options;
+    if (this.#snapshot)
+      keeper
+        ?.clear(this.#snapshot)
+        .catch((error: unknown) => warn('A session could not be forgotten', error));
+    this.#snapshot = undefined;
+    this.#sessionId = undefined;
+  }
+
+  read(lastEventId: string): void {
+    this.#stream.read(lastEventId);
+  }
+
+  streamTaken(): void {
+    this.#stream.openLater();
+  }
+
+  closed(): void {
+    this.#stream.close();
+  }
+
+  /** Resolves when what is known so far is kept. */
+  async settled(): Promise<void> {
+    await this.#saving;
+  }
+
+  #save(snapshot: Snapshot): Promise<void> {
+    const { keeper, warn } = this.#options;
+    if (!keeper) return Promise.resolve();
+    const saving = keeper
+      .save(snapshot)
+      .catch((error: unknown) => warn('What the server said of itself could not be kept', error))
+      .finally(() => {
+        if (this.#saving === saving) this.#saving = undefined;
+      });
+    this.#saving = saving;
+    return saving;
+  }
+
+  async #update(change: Partial<Snapshot>): Promise<void> {
+    const { keeper, warn } = this.#options;
+    if (!this.#snapshot) return;
+    await keeper
+      ?.update(this.#snapshot, change)
+      .catch((error: unknown) => warn('Where the stream stands could not be kept', error));
   }
 }
 
 /** State and sessions in the result's `_meta` were for the process that got it. */
 function withoutMeta({ _meta: _, ...result }: Result): Result {
   return result;
-}
-
-/** The HTTP status in an error of either major. */
-export function statusOf(error: unknown): number | undefined {
-  const { code, data } = (error ?? {}) as {
-    readonly code?: unknown;
-    readonly data?: { readonly status?: unknown };
-  };
-  if (typeof data?.status === 'number') return data.status;
-  return typeof code === 'number' && code >= 100 && code < 600 ? code : undefined;
 }

@@ -1,6 +1,7 @@
 import { isObject, type Json } from '../../json.ts';
 import type { Store } from '../../store/types.ts';
 import { type Era, isSessionId, type Result } from '../../wire/index.ts';
+import { keyOf, type Whose } from './whose.ts';
 
 /** What a client keeps of a connection, so that its next process can go on where this one was. */
 export interface Snapshot {
@@ -12,78 +13,94 @@ export interface Snapshot {
   readonly sessionId?: string;
   /** Where the standalone stream of that session stands. */
   readonly lastEventId?: string;
-  /** When it was written, in milliseconds since 1970. */
+  /** When the server introduced itself, in milliseconds since 1970. */
   readonly savedAt: number;
 }
+
+const MAX_BYTES = 1024 * 1024;
+const DAY = 24 * 60 * 60 * 1000;
 
 /** Keeps one snapshot per target, principal and era. It is one entry, so it is replaced in one step. */
 export class SnapshotKeeper {
   readonly #store: Store;
-  readonly #prefix: string;
+  readonly #whose: Whose;
+  readonly #key: string;
 
-  constructor(store: Store, targetKey: string, principal: string) {
+  constructor(store: Store, whose: Whose) {
     this.#store = store;
-    this.#prefix = snapshotPrefix(targetKey, principal);
+    this.#whose = whose;
+    this.#key = keyOf('connection', whose);
   }
 
   /** What is kept; undefined also where it does not look as it should, which costs one `initialize` and nothing else. */
   async load(era: Era): Promise<Snapshot | undefined> {
-    const entry = await this.#store.get(this.#prefix + era);
-    return entry && readSnapshot(entry.value);
+    return (await this.#read(era)).snapshot;
   }
 
+  /** The latest of what is kept in these eras. */
+  async latest(eras: readonly Era[]): Promise<Snapshot | undefined> {
+    const kept = await Promise.all(eras.map((era) => this.load(era)));
+    return kept.reduce((best, one) => (one && (!best || one.savedAt > best.savedAt) ? one : best), undefined);
+  }
+
+  /** Keeps a snapshot in place of the one before; what is too big for its purpose is not kept. */
   async save(snapshot: Snapshot): Promise<void> {
-    await this.#store.put(this.#prefix + snapshot.era, snapshot as unknown as Json);
+    const value = { ...this.#whose, ...snapshot } as unknown as Json;
+    if (JSON.stringify(value).length > MAX_BYTES) await this.#store.delete(this.#at(snapshot.era));
+    else await this.#store.put(this.#at(snapshot.era), value);
   }
 
   /** Changes what is kept, unless another process has replaced that session in between. */
   async update(snapshot: Snapshot, change: Partial<Snapshot>): Promise<void> {
-    const key = this.#prefix + snapshot.era;
-    const entry = await this.#store.get(key);
-    const kept = entry && readSnapshot(entry.value);
-    if (!entry || !kept || kept.sessionId !== snapshot.sessionId) return;
-    await this.#store.put(key, { ...kept, ...change } as unknown as Json, { ifVersion: entry.version });
+    const { snapshot: kept, version } = await this.#read(snapshot.era);
+    if (!kept || version === undefined || !isSame(kept, snapshot)) return;
+    const value = { ...this.#whose, ...kept, ...change } as unknown as Json;
+    await this.#store.put(this.#at(snapshot.era), value, { ifVersion: version });
   }
 
   /** Forgets a session that is over; one that another process has begun since stays. */
   async clear(gone: Snapshot): Promise<void> {
-    const key = this.#prefix + gone.era;
-    const entry = await this.#store.get(key);
-    if (entry && readSnapshot(entry.value)?.sessionId === gone.sessionId) {
-      await this.#store.delete(key, { ifVersion: entry.version });
-    }
+    const { snapshot: kept, version } = await this.#read(gone.era);
+    if (version !== undefined && (!kept || isSame(kept, gone)))
+      await this.#store.delete(this.#at(gone.era), { ifVersion: version });
+  }
+
+  /** Forgets everything; true if there was something. */
+  async forget(): Promise<boolean> {
+    const gone = await Promise.all(
+      (['legacy', 'modern'] as const).map((era) => this.#store.delete(this.#at(era))),
+    );
+    return gone.includes(true);
+  }
+
+  #at(era: Era): string {
+    return `${this.#key}/${era}`;
+  }
+
+  async #read(era: Era): Promise<{ readonly snapshot?: Snapshot | undefined; readonly version?: string }> {
+    const entry = await this.#store.get(this.#at(era));
+    if (!entry) return {};
+    const snapshot = readSnapshot(entry.value);
+    return { version: entry.version, snapshot: snapshot?.era === era ? snapshot : undefined };
   }
 }
 
-/** Where the snapshots of a target are kept. */
-export function snapshotPrefix(targetKey: string, principal: string): string {
-  return `connection/${JSON.stringify([principal, targetKey])}/`;
+/** Whether two snapshots are of one session. */
+export function isSame(one: Snapshot, other: Snapshot): boolean {
+  return one.sessionId === other.sessionId && one.savedAt === other.savedAt;
 }
 
-/** Target and principal of a snapshot's key. */
-export function readSnapshotKey(
-  key: string,
-): { readonly target: string; readonly principal: string; readonly era: Era } | undefined {
-  const match = /^connection\/(.*)\/(legacy|modern)$/s.exec(key);
-  if (!match) return undefined;
-  try {
-    const [principal, target] = JSON.parse(match[1] as string) as [string, string];
-    return { target, principal, era: match[2] as Era };
-  } catch {
-    return undefined;
-  }
+/** True for what no session keeps up to date: it costs one round trip to ask again, and no state. */
+export function isStale({ sessionId, savedAt }: Snapshot): boolean {
+  return sessionId === undefined && Date.now() - savedAt > DAY;
 }
 
 /** A snapshot as it comes from a store; undefined where it is none. */
 export function readSnapshot(value: unknown): Snapshot | undefined {
   if (!isObject(value)) return undefined;
   const { era, introduction, protocolVersion, sessionId, lastEventId, savedAt } = value;
-  if (
-    (era !== 'legacy' && era !== 'modern') ||
-    !isObject(introduction) ||
-    typeof protocolVersion !== 'string'
-  )
-    return undefined;
+  if ((era !== 'legacy' && era !== 'modern') || !isObject(introduction)) return undefined;
+  if (typeof protocolVersion !== 'string') return undefined;
   return {
     era,
     introduction: introduction as Result,

@@ -1,0 +1,144 @@
+import type { Store } from '../../store/types.ts';
+import { Connection } from '../connection.ts';
+import type { ClientEventSource } from '../events.ts';
+import { type HttpTarget, type HttpTransport, makeHttpTransport, transportFetch } from '../http.ts';
+import type { JarPart } from '../jar/part.ts';
+import { erasOf, majorOf } from '../major.ts';
+import type { ClientPart } from '../part.ts';
+import { targetKey } from '../target.ts';
+import { underLease } from './lease.ts';
+import { Continuity } from './resume.ts';
+import { sessionFetch } from './session-fetch.ts';
+import { isStale, type Snapshot, SnapshotKeeper } from './snapshot.ts';
+import { fingerprint, keyOf, type Whose } from './whose.ts';
+
+/** What every connection over HTTP is made with. */
+export interface Surroundings {
+  readonly owner: object;
+  readonly principal: string;
+  readonly store: Store;
+  readonly events: ClientEventSource;
+  readonly jar: JarPart;
+  readonly parts: readonly ClientPart[];
+}
+
+interface Connecting {
+  connect(transport: unknown, options?: unknown): Promise<void>;
+}
+
+/** Connects a client to a server over HTTP: in the session of an earlier process where there is one, else in a new one. */
+export async function connectHttp(
+  client: Connecting,
+  target: HttpTarget,
+  surroundings: Surroundings,
+): Promise<Connection> {
+  const { events, principal } = surroundings;
+  const store = target.options.store ?? surroundings.store;
+  const whose: Whose = { target: targetKey({ kind: 'http', url: target.url }), principal };
+  const keeper = target.options.resume === false ? undefined : new SnapshotKeeper(store, whose);
+  const warn = (what: string, error: unknown): void =>
+    events.emit('warning', {
+      what: `${what} (${whose.target}): ${error instanceof Error ? error.message : String(error)}`,
+      next: 'Check the store and the server. The connection goes on.',
+    });
+  const attempt = new Attempt(client, target, { ...surroundings, store }, { whose, keeper, warn });
+  const kept = await keeper?.latest(erasOf(client)).catch((error: unknown) => {
+    warn('What is kept of the last connection could not be read', error);
+    return undefined;
+  });
+  if (kept && !isStale(kept)) {
+    try {
+      const connection = await attempt.make(kept);
+      events.emit('resumed', { target: whose.target });
+      return connection;
+    } catch (error) {
+      // Nothing has been sent: the client does not take what was kept, so it is of no use any more.
+      await keeper?.clear(kept);
+      warn('What is kept of the last connection does not fit', error);
+    }
+  }
+  return attempt.make(undefined);
+}
+
+class Attempt {
+  readonly #client: Connecting;
+  readonly #target: HttpTarget;
+  readonly #surroundings: Surroundings;
+  readonly #whose: Whose;
+  readonly #keeper: SnapshotKeeper | undefined;
+  readonly #warn: (what: string, error: unknown) => void;
+
+  constructor(
+    client: Connecting,
+    target: HttpTarget,
+    surroundings: Surroundings,
+    own: {
+      readonly whose: Whose;
+      readonly keeper: SnapshotKeeper | undefined;
+      readonly warn: (what: string, error: unknown) => void;
+    },
+  ) {
+    this.#client = client;
+    this.#target = target;
+    this.#surroundings = surroundings;
+    this.#whose = own.whose;
+    this.#keeper = own.keeper;
+    this.#warn = own.warn;
+  }
+
+  async make(kept: Snapshot | undefined): Promise<Connection> {
+    const { owner, principal, parts, jar } = this.#surroundings;
+    const continuity = this.#continuity(kept);
+    const transport = await this.#transport(continuity);
+    continuity.attach(transport);
+    const connection = new Connection(transport, {
+      owner,
+      target: { kind: 'http', url: this.#target.url },
+      principal,
+      parts: [continuity, ...parts],
+    });
+    await connection.open();
+    await this.#client.connect(transport, priorOf(this.#client, kept));
+    if (kept?.era === 'modern') connection.server.introduce(kept.introduction);
+    await bindJar(jar, connection, continuity.sessionId);
+    return connection;
+  }
+
+  #continuity(kept: Snapshot | undefined): Continuity {
+    const { store, events, jar } = this.#surroundings;
+    const { target } = this.#whose;
+    const key = `${keyOf('connection', this.#whose)}/renewal`;
+    return new Continuity({
+      client: this.#client,
+      keeper: this.#keeper,
+      kept,
+      warn: this.#warn,
+      alone: (work) => (this.#keeper ? underLease(store, key, work, async () => undefined) : work()),
+      begun: (connection, sessionId) => bindJar(jar, connection, sessionId),
+      renewed: (reason) => events.emit('renewed', { target, reason }),
+    });
+  }
+
+  #transport(continuity: Continuity): Promise<HttpTransport> {
+    const { options, url } = this.#target;
+    return makeHttpTransport(majorOf(this.#client), url, {
+      fetch: transportFetch({
+        base: options.fetch ?? fetch,
+        target: this.#target,
+        session: (base) => sessionFetch(base, continuity),
+      }),
+    });
+  }
+}
+
+/** Session-scope state lives exactly as long as the transport's session. */
+async function bindJar(jar: JarPart, connection: Connection, sessionId: string | undefined): Promise<void> {
+  if (sessionId !== undefined) await jar.bindSession(connection, `http:${fingerprint(sessionId)}`);
+}
+
+/** What a v2 client is told of the server, so that it need not ask. */
+function priorOf(client: object, kept: Snapshot | undefined): object | undefined {
+  if (!kept || erasOf(client)[0] === 'legacy') return undefined;
+  const prior = kept.era === 'modern' ? { kind: 'modern', discover: kept.introduction } : { kind: 'legacy' };
+  return { prior };
+}

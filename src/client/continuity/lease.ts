@@ -1,0 +1,37 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { ValiseError } from '../../errors.ts';
+import type { Store } from '../../store/types.ts';
+
+/** Longer than the work under it can take; whoever waits for a holder that was killed waits this long. */
+export const LEASE_SECONDS = 20;
+const PATIENCE_SECONDS = 3 * LEASE_SECONDS;
+
+/**
+ * Does `work` while no other process does. Those who wait ask `done` in between whether another one has done it for
+ * them: its answer, where there is one, takes the place of the work.
+ */
+export async function underLease<T>(
+  store: Store,
+  key: string,
+  work: () => Promise<T>,
+  done: () => Promise<T | undefined>,
+): Promise<T> {
+  const giveUp = performance.now() + PATIENCE_SECONDS * 1000;
+  for (let pause = 10; performance.now() < giveUp; pause = Math.min(pause * 1.5, 200)) {
+    const lease = await store.lease(key, LEASE_SECONDS);
+    if (lease) {
+      try {
+        return await work();
+      } finally {
+        // Where it cannot be given back it ends by itself.
+        await lease.release().catch(() => {});
+      }
+    }
+    const answer = await done();
+    if (answer !== undefined) return answer;
+    await wait(pause);
+  }
+  throw new ValiseError('lease-busy', `Another process has held ${key} for over ${PATIENCE_SECONDS} s.`, {
+    next: 'End that process, or try again.',
+  });
+}

@@ -1,0 +1,28 @@
+import type { Snapshot } from './snapshot.ts';
+
+/** What servers say, with 400 where they ought to say 404, to a session they do not know or a version they have dropped. */
+const NO_SESSION = /session.?id|no valid session|session not found|not initialized/i;
+const NO_VERSION = /(unsupported|invalid|unknown).{0,16}protocol.?version/i;
+
+/** Why a session cannot be gone on with. */
+export type LostReason = 'session-lost' | 'version';
+
+/** Why a server did not take a call, where a new `initialize` can help; undefined where it cannot. */
+export function whyLost(error: unknown, { sessionId }: Snapshot): LostReason | undefined {
+  const status = statusOf(error);
+  if (status === 404 && sessionId !== undefined) return 'session-lost';
+  if (status !== 400) return undefined;
+  const text = (error as Error).message;
+  if (NO_VERSION.test(text)) return 'version';
+  return NO_SESSION.test(text) ? 'session-lost' : undefined;
+}
+
+/** The HTTP status in an error of either major. */
+export function statusOf(error: unknown): number | undefined {
+  const { code, data } = (error ?? {}) as {
+    readonly code?: unknown;
+    readonly data?: { readonly status?: unknown };
+  };
+  if (typeof data?.status === 'number') return data.status;
+  return typeof code === 'number' && code >= 100 && code < 600 ? code : undefined;
+}

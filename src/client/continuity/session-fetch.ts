@@ -1,0 +1,46 @@
+import type { FetchLike } from '../../link/edge-fetch.ts';
+import { watchEventIds } from './event-ids.ts';
+
+/** What the requests of a connection must know of its session, and whom they tell about it. */
+export interface SessionSeat {
+  /** The session that requests belong to. */
+  readonly sessionId: string | undefined;
+  /** The host has ended the session. */
+  ended(): void;
+  /** Where the standalone stream stands. */
+  readonly lastEventId: string | undefined;
+  /** The standalone stream has been read up to this event. */
+  read(lastEventId: string): void;
+  /** Another process, or the one before this, has the session's standalone stream. */
+  streamTaken(): void;
+}
+
+const SESSION = 'mcp-session-id';
+
+/**
+ * A `fetch` for MCP's own requests that decides which session each belongs to: what the SDK's transport thinks of it
+ * is one session behind where a new one has begun.
+ */
+export function sessionFetch(base: FetchLike, seat: SessionSeat): FetchLike {
+  return async (url, init = {}) => {
+    const headers = init.headers instanceof Headers ? init.headers : new Headers(init.headers);
+    const { sessionId } = seat;
+    if (sessionId === undefined) headers.delete(SESSION);
+    else headers.set(SESSION, sessionId);
+    const response = await base(url, { ...init, headers });
+    if (init.method === 'DELETE' && response.ok) seat.ended();
+    if (init.method !== 'GET') return response;
+    if (response.status === 409) {
+      seat.streamTaken();
+      await response.body?.cancel();
+      // By 405 a server says that it has no such stream, and that is what both SDKs take without complaint.
+      return new Response(null, { status: 405 });
+    }
+    // With another event's id it is the stream of one request that is taken up again.
+    const from = headers.get('last-event-id');
+    if (!response.ok || !response.body || (from !== null && from !== seat.lastEventId)) return response;
+    const body = response.body.pipeThrough(watchEventIds((id) => seat.read(id)));
+    Object.defineProperty(response, 'body', { configurable: true, get: () => body });
+    return response;
+  };
+}

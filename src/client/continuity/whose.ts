@@ -1,0 +1,26 @@
+import { createHash } from 'node:crypto';
+
+/** Whose connection something belongs to: the server's full URL, and the user where the host tells users apart. */
+export interface Whose {
+  readonly target: string;
+  readonly principal: string;
+}
+
+/** Where something of a connection is kept. Digests, since who may read the store's keys need not read whose they are. */
+export function keyOf(kind: 'connection' | 'credentials', { target, principal }: Whose): string {
+  return `${prefixOf(kind, principal)}${digest(target)}`;
+}
+
+/** What all keys of a principal start with. */
+export function prefixOf(kind: 'connection' | 'credentials', principal: string): string {
+  return `${kind}/${digest(principal)}/`;
+}
+
+/** A short name for something secret: enough to tell two apart, too little to use. */
+export function fingerprint(secret: string): string {
+  return digest(secret).slice(0, 12);
+}
+
+function digest(text: string): string {
+  return createHash('sha256').update(text).digest('base64url').slice(0, 24);
+}
