@@ -39,7 +39,14 @@ interface Parts {
 export async function openVault(service: string, partBytes = PART_BYTES): Promise<Vault> {
   const { AsyncEntry } = await load();
   const item = (name: string) => new AsyncEntry(service, name, { linux: { store: 'secret-service' } });
-  const vault = vaultOf(item, partBytes);
+  const vault = vaultOf(
+    {
+      get: (name) => typed(() => item(name).getSecret()),
+      set: (name, secret) => typed(() => item(name).setSecret(secret)),
+      delete: (name) => typed(() => item(name).deleteCredential()),
+    },
+    partBytes,
+  );
   const probe = `probe:${randomBytes(6).toString('hex')}`;
   const attempt = async () => {
     await vault.write(probe, probe);
@@ -50,23 +57,39 @@ export async function openVault(service: string, partBytes = PART_BYTES): Promis
   try {
     await within(attempt(), PROBE_SECONDS);
   } catch (cause) {
-    throw unavailableError(messageOf(cause), cause);
+    throw cause instanceof ValiseError ? cause : unavailableError(messageOf(cause), cause);
   }
   return vault;
 }
 
-function vaultOf(item: (name: string) => Item, partBytes: number): Vault {
+/** The keychain, item by item. */
+interface Items {
+  get(name: string): ReturnType<Item['getSecret']>;
+  set(name: string, secret: Uint8Array): Promise<void>;
+  delete(name: string): Promise<boolean>;
+}
+
+/** A keychain can be locked, or end, at any time. */
+async function typed<Result>(work: () => Promise<Result>): Promise<Result> {
+  try {
+    return await work();
+  } catch (cause) {
+    throw unavailableError(messageOf(cause), cause);
+  }
+}
+
+function vaultOf(items: Items, partBytes: number): Vault {
   const partName = (id: string, index: number) => `part:${id}/${index}`;
 
   const head = async (name: string): Promise<Buffer | undefined> => {
-    const bytes = await item(name).getSecret();
+    const bytes = await items.get(name);
     return bytes ? Buffer.from(bytes) : undefined;
   };
   const partsOf = (bytes: Buffer | undefined): Parts | undefined =>
     bytes?.toString('latin1', 0, 1) === PARTS ? (JSON.parse(bytes.toString('utf8', 1)) as Parts) : undefined;
   const removeParts = async (parts: Parts | undefined) => {
     for (let index = 0; index < (parts?.count ?? 0); index++) {
-      await item(partName((parts as Parts).id, index)).deleteCredential();
+      await items.delete(partName((parts as Parts).id, index));
     }
   };
 
@@ -90,7 +113,7 @@ function vaultOf(item: (name: string) => Item, partBytes: number): Vault {
       const before = partsOf(await head(name));
       const bytes = Buffer.from(text);
       if (bytes.length < partBytes) {
-        await item(name).setSecret(Buffer.concat([Buffer.from(WHOLE), bytes]));
+        await items.set(name, Buffer.concat([Buffer.from(WHOLE), bytes]));
       } else {
         const parts: Parts = {
           id: randomBytes(9).toString('base64url'),
@@ -98,16 +121,16 @@ function vaultOf(item: (name: string) => Item, partBytes: number): Vault {
         };
         for (let index = 0; index < parts.count; index++) {
           const part = bytes.subarray(index * partBytes, (index + 1) * partBytes);
-          await item(partName(parts.id, index)).setSecret(part);
+          await items.set(partName(parts.id, index), part);
         }
         // Last, so that a crash leaves the old text and not half of the new one.
-        await item(name).setSecret(Buffer.from(PARTS + JSON.stringify(parts)));
+        await items.set(name, Buffer.from(PARTS + JSON.stringify(parts)));
       }
       await removeParts(before);
     },
     async remove(name) {
       const before = partsOf(await head(name));
-      await item(name).deleteCredential();
+      await items.delete(name);
       await removeParts(before);
     },
   };

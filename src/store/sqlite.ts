@@ -167,7 +167,12 @@ class SqliteStore implements Store {
     if (this.#closed) return;
     this.#closed = true;
     await Promise.allSettled(this.#waiting);
-    if (!this.#broken) this.#database.close();
+    if (this.#broken) return;
+    try {
+      this.#database.close();
+    } catch (error) {
+      throw sqliteError(error, this.#file);
+    }
   }
 
   #check(key: string): void {

@@ -85,4 +85,11 @@ describe.skipIf(!service)('with a Secret Service', () => {
     await store.close();
     remove();
   });
+
+  it('fails with a typed error when the service goes away', async () => {
+    const store = await keychainStore(uniqueName());
+    await store.put('github', 1);
+    await service?.stop();
+    await expect(store.get('github')).rejects.toMatchObject({ code: 'store-no-keychain' });
+  });
 });
