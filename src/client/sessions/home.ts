@@ -1,35 +1,13 @@
-import { ValiseError } from '../../errors.ts';
-import {
-  CORE,
-  createParams,
-  type Era,
-  isSession,
-  listParams,
-  NAMES,
-  type Params,
-  type Problem,
-  type Result,
-  readListResult,
-  readSessionResult,
-  type SessionMeta,
-  type SessionVerb,
-  targetParams,
-} from '../../wire/index.ts';
-import { isProblem } from '../../wire/problem.ts';
+import type { SessionMeta } from '../../wire/index.ts';
 import type { Connection } from '../connection.ts';
 import type { ClientEventSource } from '../events.ts';
 import type { JarPart } from '../jar/part.ts';
 import { targetKey } from '../target.ts';
+import { SessionCalls } from './calls.ts';
 import { isUnknownMethod, SessionGoneError, sessionErrorIn } from './errors.ts';
 import type { Kept, KeptSessions } from './kept.ts';
 import { HeldSession } from './session.ts';
 import type { CreateOptions, SessionBehaviour, SessionListing } from './types.ts';
-
-/** What a v2 client tells about the era it speaks with its server. */
-interface MaybeModern {
-  getProtocolEra?(): Era | undefined;
-  getNegotiatedProtocolVersion?(): string | undefined;
-}
 
 /** What all homes share. */
 export interface HomeOptions {
@@ -38,7 +16,6 @@ export interface HomeOptions {
   readonly jar: Pick<JarPart, 'endSession'>;
 }
 
-const MAX_PAGES = 1000;
 const MAX_GONE = 10_000;
 
 /** The sessions with one server, for one principal: they are sent to no other server and for nobody else. */
@@ -51,12 +28,10 @@ export class Home {
   readonly #gone = new Set<string>();
   readonly #saving = new WeakMap<HeldSession, Promise<void>>();
   readonly #renewals = new WeakMap<HeldSession, Promise<boolean>>();
-  #connection: Connection;
-  #client: MaybeModern;
+  #calls: SessionCalls;
 
   constructor(connection: Connection, client: object, options: HomeOptions) {
-    this.#connection = connection;
-    this.#client = client;
+    this.#calls = new SessionCalls(connection, client);
     this.#options = options;
     this.target = targetKey(connection.target);
     this.keeps = connection.target.kind !== 'unknown';
@@ -68,22 +43,22 @@ export class Home {
 
   /** The client has connected anew. */
   moved(connection: Connection, client: object): void {
-    this.#connection = connection;
-    this.#client = client;
+    this.#calls = new SessionCalls(connection, client);
   }
 
   async create(options: CreateOptions = {}): Promise<HeldSession> {
-    return this.#begin(readSessionResult(await this.#request('create', createParams(options))), options);
+    return this.#begin(await this.#calls.create(options.label), options);
   }
 
   async fork(parent: HeldSession, options: CreateOptions): Promise<HeldSession> {
     this.check(parent);
-    const era = this.#era;
     try {
-      const params = targetParams(era, parent.sent(), options);
-      return await this.#begin(readSessionResult(await this.#request('fork', params)), options);
+      return await this.#begin(await this.#calls.fork(parent.sent(), options.label), options);
     } catch (error) {
-      throw await this.#failed(error, parent);
+      if (sessionErrorIn(error)?.kind !== 'not-found') throw error;
+      const { id } = parent;
+      await this.gone(parent, id);
+      throw new SessionGoneError(id, parent.label, error);
     }
   }
 
@@ -105,29 +80,19 @@ export class Home {
     const meta: SessionMeta = kept ? metaOf(kept) : { sessionId: id };
     const options: CreateOptions = { ...behaviour, label: kept?.label, keep: true };
     try {
-      const result = await this.#request('resume', targetParams(this.#era, sendable(meta)));
-      const resumed = readSessionResult(result);
-      if (isProblem(resumed) || resumed.sessionId !== id) throw badResult('resume');
-      return await this.#begin(resumed, options);
+      return await this.#begin(await this.#calls.resume(meta), options);
     } catch (error) {
       if (kept && isUnknownMethod(error)) return this.#enter(meta, options);
-      if (sessionErrorIn(error)?.kind === 'not-found') {
-        await this.#bury(id);
-        throw new SessionGoneError(id, kept?.label, error);
-      }
-      throw this.#explained(error);
+      if (sessionErrorIn(error)?.kind !== 'not-found') throw error;
+      await this.#bury(id);
+      throw new SessionGoneError(id, kept?.label, error);
     }
   }
 
   async list(): Promise<readonly SessionListing[]> {
     const kept = this.keeps ? await this.#options.kept.list(this.target) : [];
     const known = new Map(kept.map((each) => [each.id, each]));
-    let listed: readonly Pick<Kept, 'id' | 'label' | 'expiresAt'>[] = kept;
-    try {
-      listed = await this.#listServer();
-    } catch (error) {
-      if (!isUnknownMethod(error)) throw error;
-    }
+    const listed = (await this.#calls.list()) ?? kept;
     return listed
       .filter(({ id }) => !this.#gone.has(id))
       .map(({ id, label, expiresAt }) => ({
@@ -142,9 +107,9 @@ export class Home {
     if (session.isGone) return;
     const { id } = session;
     try {
-      await this.#request('delete', targetParams(this.#era, session.sent()));
+      await this.#calls.delete(session.sent());
     } catch (error) {
-      if (sessionErrorIn(error)?.kind !== 'not-found') throw this.#explained(error);
+      if (sessionErrorIn(error)?.kind !== 'not-found') throw error;
     }
     await this.#end(session, id, 'deleted');
   }
@@ -203,24 +168,9 @@ export class Home {
     }
   }
 
-  async #listServer(): Promise<readonly Pick<Kept, 'id' | 'label' | 'expiresAt'>[]> {
-    const listed: Pick<Kept, 'id' | 'label' | 'expiresAt'>[] = [];
-    let cursor: string | undefined;
-    for (let pages = 0; pages < MAX_PAGES; pages++) {
-      const page = readListResult(await this.#request('list', listParams({ cursor })));
-      if (isProblem(page)) throw badResult('list');
-      for (const { sessionId, label, expiresAt } of page.sessions)
-        listed.push({ id: sessionId, label, expiresAt });
-      if (page.nextCursor === undefined || page.nextCursor === cursor) break;
-      cursor = page.nextCursor;
-    }
-    return listed;
-  }
-
   async #renew(session: HeldSession, id: string): Promise<void> {
     const { label } = session;
-    const meta = readSessionResult(await this.#request('create', createParams({ label })));
-    if (!isSession(meta)) throw badResult('create');
+    const meta = await this.#calls.create(label);
     await this.#bury(id);
     session.replace(meta);
     this.#options.events.emit('sessionEnded', { server: this.target, label, why: 'replaced' });
@@ -238,11 +188,10 @@ export class Home {
     if (this.#gone.size >= MAX_GONE) this.#gone.delete(this.#gone.values().next().value as string);
     this.#gone.add(id);
     if (this.keeps) await this.#options.kept.remove(this.target, id);
-    await this.#options.jar.endSession(this.#connection, id);
+    await this.#options.jar.endSession(this.#calls.connection, id);
   }
 
-  async #begin(meta: SessionMeta | Problem, options: CreateOptions): Promise<HeldSession> {
-    if (!isSession(meta)) throw badResult('create');
+  async #begin(meta: SessionMeta, options: CreateOptions): Promise<HeldSession> {
     const session = this.#enter(meta, options);
     if (session.keeps) await this.save(session);
     return session;
@@ -252,51 +201,6 @@ export class Home {
     const session = new HeldSession(this, meta, options);
     this.#live.add(session);
     return session;
-  }
-
-  async #failed(error: unknown, session: HeldSession): Promise<unknown> {
-    if (sessionErrorIn(error)?.kind !== 'not-found') return this.#explained(error);
-    const { id } = session;
-    await this.gone(session, id);
-    return new SessionGoneError(id, session.label, error);
-  }
-
-  async #request(verb: SessionVerb, params: Params = {}): Promise<Result> {
-    const era = this.#era;
-    const envelope = era === 'modern' ? this.#envelope() : undefined;
-    try {
-      return await this.#connection.request(NAMES[era].method[verb], {
-        ...params,
-        ...((envelope || params._meta) && { _meta: { ...envelope, ...params._meta } }),
-      });
-    } catch (error) {
-      if (verb === 'create') throw this.#explained(error);
-      throw error;
-    }
-  }
-
-  #explained(error: unknown): unknown {
-    if (!isUnknownMethod(error)) return error;
-    return new ValiseError(
-      'no-sessions',
-      `The server ${this.target} does not know what it was asked about sessions.`,
-      {
-        next: 'Call it without a session, or ask its author for data-layer sessions.',
-        cause: error,
-      },
-    );
-  }
-
-  get #era(): Era {
-    return this.#client.getProtocolEra?.() ?? this.#connection.era;
-  }
-
-  /** A request of ours may be the first that the connection sees; then nothing else says what era it belongs to. */
-  #envelope(): Params['_meta'] {
-    return {
-      [CORE.protocolVersion]: this.#client.getNegotiatedProtocolVersion?.() ?? '2026-07-28',
-      [CORE.clientCapabilities]: {},
-    };
   }
 }
 
@@ -313,14 +217,4 @@ function metaOf({ id, state, seq, expiresAt }: Kept): SessionMeta {
     ...(seq !== undefined && { seq }),
     ...(expiresAt !== undefined && { expiresAt }),
   };
-}
-
-function sendable({ sessionId, state }: SessionMeta): SessionMeta {
-  return state === undefined ? { sessionId } : { sessionId, state };
-}
-
-function badResult(verb: string): ValiseError {
-  return new ValiseError('bad-session', `What the server answered to sessions/${verb} is no session.`, {
-    next: 'Tell its author; the session is not used.',
-  });
 }

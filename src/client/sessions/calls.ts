@@ -1,0 +1,124 @@
+import { ValiseError } from '../../errors.ts';
+import {
+  CORE,
+  createParams,
+  type Era,
+  isProblem,
+  isSession,
+  listParams,
+  type Meta,
+  NAMES,
+  type Params,
+  type Result,
+  readListResult,
+  readSessionResult,
+  type SessionMeta,
+  type SessionVerb,
+  targetParams,
+} from '../../wire/index.ts';
+import type { Connection } from '../connection.ts';
+import { isUnknownMethod } from './errors.ts';
+import type { Kept } from './kept.ts';
+
+/** What a v2 client tells about the era it speaks with its server. */
+interface MaybeModern {
+  getProtocolEra?(): Era | undefined;
+  getNegotiatedProtocolVersion?(): string | undefined;
+}
+
+/** A session in a list. */
+export type Listed = Pick<Kept, 'id' | 'label' | 'expiresAt'>;
+
+const MAX_PAGES = 1000;
+
+/** The session methods of one connection. */
+export class SessionCalls {
+  readonly connection: Connection;
+  readonly #client: MaybeModern;
+
+  constructor(connection: Connection, client: object) {
+    this.connection = connection;
+    this.#client = client;
+  }
+
+  get era(): Era {
+    return this.#client.getProtocolEra?.() ?? this.connection.era;
+  }
+
+  async create(label: string | undefined): Promise<SessionMeta> {
+    return sessionIn('create', await this.#request('create', createParams({ label })).catch(explain));
+  }
+
+  async fork(parent: SessionMeta, label: string | undefined): Promise<SessionMeta> {
+    const params = targetParams(this.era, parent, { label });
+    return sessionIn('fork', await this.#request('fork', params).catch(explain));
+  }
+
+  async resume({ sessionId, state }: SessionMeta): Promise<SessionMeta> {
+    const sent = state === undefined ? { sessionId } : { sessionId, state };
+    const resumed = sessionIn('resume', await this.#request('resume', targetParams(this.era, sent)));
+    if (resumed.sessionId !== sessionId) throw badResult('resume');
+    return resumed;
+  }
+
+  async delete(session: SessionMeta): Promise<void> {
+    await this.#request('delete', targetParams(this.era, session)).catch(explain);
+  }
+
+  /** All pages of the list; undefined where the server has none. */
+  async list(): Promise<readonly Listed[] | undefined> {
+    const listed: Listed[] = [];
+    let cursor: string | undefined;
+    for (let pages = 0; pages < MAX_PAGES; pages++) {
+      const result = await this.#request('list', listParams({ cursor })).catch(unlessUnknown);
+      if (!result) return undefined;
+      const page = readListResult(result);
+      if (isProblem(page)) throw badResult('list');
+      for (const { sessionId, label, expiresAt } of page.sessions)
+        listed.push({ id: sessionId, label, expiresAt });
+      if (page.nextCursor === undefined || page.nextCursor === cursor) break;
+      cursor = page.nextCursor;
+    }
+    return listed;
+  }
+
+  /** Sends a request about sessions, by the name that it has in the connection's era. */
+  #request(verb: SessionVerb, params: Params = {}): Promise<Result> {
+    const { era } = this;
+    const _meta = era === 'modern' ? { ...this.#envelope(), ...params._meta } : params._meta;
+    return this.connection.request(NAMES[era].method[verb], { ...params, ...(_meta && { _meta }) });
+  }
+
+  /** A request of ours may be the first that the connection sees; then nothing else says what era it belongs to. */
+  #envelope(): Meta {
+    return {
+      [CORE.protocolVersion]: this.#client.getNegotiatedProtocolVersion?.() ?? '2026-07-28',
+      [CORE.clientCapabilities]: {},
+    };
+  }
+}
+
+function sessionIn(verb: SessionVerb, result: Result): SessionMeta {
+  const session = readSessionResult(result);
+  if (isSession(session)) return session;
+  throw badResult(verb);
+}
+
+function unlessUnknown(error: unknown): undefined {
+  if (!isUnknownMethod(error)) throw error;
+  return undefined;
+}
+
+function explain(error: unknown): never {
+  if (!isUnknownMethod(error)) throw error;
+  throw new ValiseError('no-sessions', 'The server does not know what it was asked about sessions.', {
+    next: 'Call it without a session, or ask its author for data-layer sessions.',
+    cause: error,
+  });
+}
+
+function badResult(verb: string): ValiseError {
+  return new ValiseError('bad-session', `What the server answered to sessions/${verb} is no session.`, {
+    next: 'Tell its author; the session is not used.',
+  });
+}
