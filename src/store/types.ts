@@ -11,7 +11,7 @@ export interface Entry<Value extends Json = Json> {
 
 /** Conditions and lifetime of a write. */
 export interface PutOptions {
-  /** Lifetime in seconds; without it the entry stays, also where the entry before had a lifetime. */
+  /** Lifetime in seconds, also a fraction of one; without it the entry stays, also where the entry before had a lifetime. */
   readonly ttl?: number;
   /** Write only if the entry still has this version. */
   readonly ifVersion?: string;
@@ -40,6 +40,8 @@ export interface Lease {
 /**
  * Where Valise keeps things: small enough to implement in fifty lines, strong enough for everything above it.
  * There are no transactions: one key holds what must change together, and `ifVersion` makes that safe.
+ * A key is 1 to 1,024 bytes of well-formed Unicode without NUL, told apart byte by byte (`store-bad-key` else); a value is
+ * what JSON can write (`store-bad-value` else). Leases have names of their own: they neither hide nor list entries.
  * Every driver, also your own, is proved by the contract test in `mcp-valise/store/contract`.
  */
 export interface Store {
