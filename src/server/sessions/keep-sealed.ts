@@ -18,16 +18,8 @@ import {
 import { SAFE_STATE, type SessionsSettings } from './options.ts';
 import type { Found, Registry } from './registry.ts';
 
-/** What travels sealed in a session's `state`. Label and list are in it too, so that a session needs no store at all. */
-type Payload = readonly [
-  seq: number,
-  created: number,
-  expires: number,
-  until: number,
-  shelf: string,
-  label: string | 0,
-  data: Json,
-];
+/** What travels sealed in a session's `state`: everything that a session is, so that it needs no store at all. */
+type Payload = readonly [seq: number, expires: number, until: number, label: string | 0, data: Json];
 
 /** Sessions whose state is with the client. The seal proves the id; the store, where there is one, can only take away. */
 export function sealedKeeping(
@@ -38,16 +30,9 @@ export function sealedKeeping(
   const purpose = 'session';
 
   const seal = (held: Held, asker: Asker, expires: number, seq: number): string | Promise<string> => {
-    const payload: Payload = [
-      seq,
-      held.created,
-      expires,
-      held.until,
-      held.shelf,
-      held.label ?? 0,
-      held.data.merged(),
-    ];
-    const bytes = JSON.stringify(payload[6]).length;
+    const data = held.data.merged();
+    const payload: Payload = [seq, expires, held.until, held.label ?? 0, data];
+    const bytes = JSON.stringify(data).length;
     if (bytes > settings.maxState) throw tooLarge(bytes, settings.maxState);
     const ttl = Math.max(1, (expires - Date.now()) / 1000);
     const options = { purpose, subject: asker.subject, bind: held.id, ttl };
@@ -67,16 +52,16 @@ export function sealedKeeping(
   };
 
   const read = (id: string, payload: Payload, asker: Asker, found: Found | undefined): Held | Refusal => {
-    const data = Array.isArray(payload) && payload.length === 7 ? readData(payload[6]) : undefined;
+    const data = Array.isArray(payload) && payload.length === 5 ? readData(payload[4]) : undefined;
     if (!data) return { refused: 'its state is of another version' };
-    const [seq, created, expires, until, shelf, label] = payload;
+    const [seq, expires, until, label] = payload;
     if (expires <= Date.now()) return { refused: 'expired' };
     return {
       id,
       owner: asker.owner,
-      shelf,
+      shelf: found?.row.shelf ?? '',
       label: label === 0 ? undefined : label,
-      created,
+      created: found?.row.created ?? 0,
       expires,
       until,
       seq,

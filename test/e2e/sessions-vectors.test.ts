@@ -1,0 +1,90 @@
+import { readFileSync } from 'node:fs';
+import { afterAll, describe, expect, it } from 'vitest';
+import type { Response } from '../../src/wire/index.ts';
+import { type Running, start, startHttp } from './example.ts';
+import { type Era, httpWire, stdioWire, type Wire } from './wire.ts';
+
+/** The test vectors at the end of the sessions draft, as they stand there. */
+interface Vector {
+  readonly id: string;
+  readonly input: {
+    readonly request: {
+      readonly id: number;
+      readonly method: string;
+      readonly params?: Record<string, unknown>;
+    };
+    readonly response: Response;
+  };
+}
+const VECTORS = JSON.parse(
+  readFileSync(new URL('../../spec/vectors/seed002.json', import.meta.url), 'utf8'),
+) as Vector[];
+const vector = (id: string) => (VECTORS.find((each) => each.id === id) as Vector).input;
+const KEY = 'io.modelcontextprotocol/session';
+
+/** A response with its ids, states and times put aside, so that what is left can be compared to the letter. */
+function shape(value: unknown): unknown {
+  return JSON.parse(
+    JSON.stringify(value, (name, inner: unknown) =>
+      ['sessionId', 'state', 'expiresAt'].includes(name) && typeof inner === 'string' ? `<${name}>` : inner,
+    ),
+  );
+}
+
+const running: Running[] = [];
+afterAll(async () => {
+  for (const each of running) await each.stop('SIGTERM');
+});
+
+const WAYS = ['v1', 'v2'].flatMap((sdk) =>
+  ['stdio', 'http', 'http --stateless'].flatMap((transport) =>
+    ['sealed', 'stored'].map((mode) => ({ sdk, transport, mode })),
+  ),
+);
+
+describe.each(WAYS)(
+  'the vectors of the draft, on $sdk over $transport, $mode',
+  ({ sdk, transport, mode }) => {
+    let wire: Wire | undefined;
+    const open = async (era: Era = 'legacy'): Promise<Wire> => {
+      const args = ['--sdk', sdk, '--mode', mode, ...transport.split(' ').slice(1)];
+      if (transport === 'stdio') {
+        const server = start('notebook', ['--stdio', ...args]);
+        running.push(server);
+        return stdioWire(server, era, {});
+      }
+      const server = await startHttp('notebook', args);
+      running.push(server);
+      return httpWire(server.url, era, {});
+    };
+    const send = async ({ request }: Vector['input'], session?: object) => {
+      wire ??= await open();
+      const params = session ? { ...request.params, _meta: { [KEY]: { ...session } } } : request.params;
+      return { ...(await wire.request(request.method, params)), id: request.id };
+    };
+    let session: { sessionId: string; state: string } | undefined;
+
+    it('[S-04] [S-24] creation', async () => {
+      const { response, request } = vector('seed002-create');
+      const answer = await send({ request, response });
+      expect(shape(answer)).toEqual(shape(response));
+      ({ session } = (answer as { result: { session: NonNullable<typeof session> } }).result);
+    });
+
+    it('[S-07] [S-08] [S-09] [S-24] usage, with an updated state', async () => {
+      const { response, request } = vector('seed002-use');
+      const { sessionId, state } = session!;
+      const answer = await send({ request, response }, { sessionId, state });
+      expect(shape(answer)).toEqual(shape(response));
+      const { _meta } = (answer as unknown as { result: { _meta: { [KEY]: NonNullable<typeof session> } } })
+        .result;
+      expect(_meta[KEY].sessionId).toBe(sessionId);
+      expect(_meta[KEY].state).not.toBe(state);
+    });
+
+    it('[S-13] [S-24] not found', async () => {
+      const { response, request } = vector('seed002-not-found');
+      expect(await send({ request, response })).toEqual(response);
+    });
+  },
+);
