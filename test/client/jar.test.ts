@@ -177,7 +177,7 @@ describe.each(KINDS)('the jar of a client of kind $kind', (kind) => {
     await client.callTool({ name: 'two' });
     for (const { params, meta } of hosts.seen) {
       expect(stateOf(meta)).toEqual({});
-      expect(JSON.stringify({ params, meta })).not.toContain('dev.valise');
+      expect(JSON.stringify({ params, meta })).not.toContain('dev.valise/state');
     }
     expect(valise.jar.list()).toEqual([]);
     expect(refused[0]).toMatchObject({

@@ -105,7 +105,6 @@ class Absorption {
       this.#unsaved.add(bag);
       this.#grown.add(bag);
     }
-    bag.clearedKeys.delete(name);
     this.#emit('set', scope, name, { size });
   }
 
@@ -155,7 +154,7 @@ class Absorption {
       this.#refuse('session-over', 'The session of the request has ended.', scope, name);
       return false;
     }
-    if (Math.max(bag.clearedEpoch, bag.clearedKeys.get(name) ?? 0) <= this.#origin.epoch) return true;
+    if (!bag.wasClearedAfter(this.#origin.epoch, name)) return true;
     this.#refuse('cleared', 'The request was sent before its state was cleared.', scope, name);
     return false;
   }

@@ -1,5 +1,6 @@
 import type { Json } from '../../json.ts';
 import { type Attributes, type Dict, dict } from '../../wire/index.ts';
+import { siteOf } from '../identity.ts';
 import type { Tally } from './tally.ts';
 
 /** One piece of state as the jar holds it. Times are milliseconds since 1970. */
@@ -24,62 +25,99 @@ export interface Change {
   readonly unlessSetAfter?: number;
 }
 
+/** Whoever has prepared something from what a bag holds. */
+export interface Viewer {
+  /** When it last sent what the bag holds. */
+  readonly usedAt: number;
+  /** Hears that the bag has changed. */
+  changed(): void;
+}
+
 /** What is the same about a bag all its life. */
 export interface BagFacts {
   /** The server's name; with a dot before it where it holds what is valid for a whole domain. */
   readonly server: string;
-  /** What one owner controls; see {@link Tally}. */
-  readonly site: string;
-  /** The kept session whose state this is; absent in bags of server scope. */
-  readonly session?: string | undefined;
-  /** True in bags of session scope; those of a kept session are so in any case. */
-  readonly isSession?: boolean | undefined;
+  /** The kept session whose state this is. */
+  readonly session: string | undefined;
+  readonly isSession: boolean;
   /** False where the bag lives in memory alone. */
   readonly kept: boolean;
-  readonly tally?: Tally | undefined;
+  readonly tally: Tally | undefined;
 }
 
 /** State of one scope of one server, in the order in which it was set. */
 export class Bag {
   readonly server: string;
-  readonly site: string;
   readonly session: string | undefined;
   readonly isServerScope: boolean;
   readonly kept: boolean;
-  /** When it last went with a request. */
-  usedAt = 0;
   /** Rises with every change of what would be sent. */
   revision = 0;
   /** The store's version of what `items` started from; undefined where the store has none. */
   version: string | undefined;
   /** When the store was last asked, by the clock; 0 where never. */
   syncedAt = 0;
-  changes = new Map<string, Change>();
   /** `usedAt` as the store knows it. */
   storedUse = 0;
   /** True once its session has ended. */
   over = false;
-  /** Answers to requests of an earlier epoch change nothing here, or nothing under that name. */
-  clearedEpoch = 0;
-  readonly clearedKeys = new Map<string, number>();
-  /** How many open connections look into it. */
-  seats = 0;
+  // What most bags of a large jar never need is made where it is needed.
   readonly #tally: Tally | undefined;
-  readonly #items = new Map<string, Item>();
+  #items: Map<string, Item> = new Map();
+  #changes: Map<string, Change> | undefined;
+  #viewers: Set<Viewer> | undefined;
+  #usedAt = 0;
   #endsAt = Number.POSITIVE_INFINITY;
+  #clearedEpoch = 0;
+  #clearedKeys: Map<string, number> | undefined;
   #view: { readonly revision: number; readonly plain: Dict; readonly scoped: readonly string[] } | undefined;
 
-  constructor({ server, site, session, isSession = false, kept, tally }: BagFacts) {
+  constructor({ server, session, isSession, kept, tally }: BagFacts) {
     this.server = server;
-    this.site = site;
     this.session = session;
-    this.isServerScope = session === undefined && !isSession;
+    this.isServerScope = !isSession;
     this.kept = kept;
     this.#tally = tally;
   }
 
+  /** What one owner controls; see {@link Tally}. */
+  get site(): string {
+    return siteOf(this.server.replace(/^\./, ''));
+  }
+
   get items(): ReadonlyMap<string, Item> {
     return this.#items;
+  }
+
+  /** What has changed since it was last stored. */
+  get hasChanges(): boolean {
+    return this.#changes !== undefined && this.#changes.size > 0;
+  }
+
+  /** True where an open connection looks into it. */
+  get isWatched(): boolean {
+    return this.#viewers !== undefined && this.#viewers.size > 0;
+  }
+
+  /** When it last went with a request. */
+  get usedAt(): number {
+    let latest = this.#usedAt;
+    if (this.#viewers) for (const { usedAt } of this.#viewers) latest = Math.max(latest, usedAt);
+    return latest;
+  }
+
+  set usedAt(time: number) {
+    this.#usedAt = time;
+  }
+
+  watch(viewer: Viewer): void {
+    this.#viewers ??= new Set();
+    this.#viewers.add(viewer);
+  }
+
+  unwatch(viewer: Viewer): void {
+    this.#usedAt = this.usedAt;
+    this.#viewers?.delete(viewer);
   }
 
   /** When the first of its items ends. */
@@ -93,7 +131,7 @@ export class Bag {
     this.#items.set(name, item);
     this.#endsAt = Math.min(this.#endsAt, item.expiresAt);
     this.#changed(before);
-    if (this.kept) this.changes.set(name, { item });
+    this.#note(name, { item });
   }
 
   /** As {@link set} where only the times differ: nothing that is sent changes, and the store need not hurry. */
@@ -107,13 +145,18 @@ export class Bag {
     const before = this.#items.size;
     this.#items.delete(name);
     this.#changed(before);
-    if (this.kept) this.changes.set(name, yielding ? { unlessSetAfter: item.setAt } : {});
+    this.#note(name, yielding ? { unlessSetAfter: item.setAt } : {});
   }
 
-  /** Marks a name as removed that only the store may still have. */
-  forget(name: string): void {
-    if (this.#items.has(name)) this.remove(name);
-    else if (this.kept) this.changes.set(name, {});
+  /** Answers to requests of an earlier epoch change nothing here from now on, or nothing under that name. */
+  markCleared(epoch: number, name?: string): void {
+    if (name === undefined) this.#clearedEpoch = epoch;
+    else (this.#clearedKeys ??= new Map()).set(name, epoch);
+  }
+
+  /** True where the answer to a request of this epoch comes too late. */
+  wasClearedAfter(epoch: number, name: string): boolean {
+    return Math.max(this.#clearedEpoch, this.#clearedKeys?.get(name) ?? 0) > epoch;
   }
 
   /** Removes what is over. */
@@ -130,23 +173,34 @@ export class Bag {
     return gone;
   }
 
-  /** Puts what the store holds in place, and what has changed here since on top of it. */
-  rebase(stored: ReadonlyMap<string, Item>, version: string | undefined, usedAt: number): void {
+  /** What is to be stored now; where that fails, give it to {@link putBack}. */
+  takeChanges(): ReadonlyMap<string, Change> {
+    const changes = this.#changes ?? new Map();
+    this.#changes = undefined;
+    return changes;
+  }
+
+  /** Takes back changes that were not stored; newer ones go on counting. */
+  putBack(changes: ReadonlyMap<string, Change>): void {
+    this.#changes = new Map([...changes, ...(this.#changes ?? [])]);
+  }
+
+  /** Puts what the store holds in place, and what has changed here since on top of it. The bag takes `stored` over. */
+  rebase(stored: Map<string, Item>, version: string | undefined, usedAt: number): void {
     const before = this.#items.size;
-    this.#items.clear();
-    for (const [name, item] of stored) this.#items.set(name, item);
-    for (const [name, { item, unlessSetAfter }] of this.changes) {
-      const other = this.#items.get(name);
+    this.#items = stored;
+    for (const [name, { item, unlessSetAfter }] of this.#changes ?? []) {
+      const other = stored.get(name);
       if (unlessSetAfter !== undefined && other && other.setAt > unlessSetAfter) {
-        this.changes.delete(name);
+        this.#changes?.delete(name);
         continue;
       }
-      this.#items.delete(name);
-      if (item) this.#items.set(name, item);
+      stored.delete(name);
+      if (item) stored.set(name, item);
     }
     this.version = version;
     this.storedUse = usedAt;
-    this.usedAt = Math.max(this.usedAt, usedAt);
+    this.#usedAt = Math.max(this.#usedAt, usedAt);
     this.#endsAt = 0;
     this.#changed(before);
   }
@@ -179,6 +233,11 @@ export class Bag {
     return ranked.slice(0, count).map(({ name }) => name);
   }
 
+  /** True where a `method-scope` decides when some of it goes along. */
+  get isScoped(): boolean {
+    return this.view().scoped.length > 0;
+  }
+
   /** What goes with every request, and the names of what goes with some. */
   view(): { readonly plain: Dict; readonly scoped: readonly string[] } {
     if (this.#view?.revision === this.revision) return this.#view;
@@ -195,5 +254,10 @@ export class Bag {
   #changed(before: number): void {
     this.revision++;
     this.#tally?.resized(this, this.#items.size - before);
+    if (this.#viewers) for (const viewer of this.#viewers) viewer.changed();
+  }
+
+  #note(name: string, change: Change): void {
+    if (this.kept) (this.#changes ??= new Map()).set(name, change);
   }
 }

@@ -74,10 +74,7 @@ export class ClientJar implements Jar {
     for (const bag of this.#shelf.all()) {
       const scope = bag.isServerScope ? 'server' : 'session';
       if (filter.scope !== undefined && filter.scope !== scope) continue;
-      if (matches.covers(bag.server)) {
-        if (filter.key === undefined) bag.clearedEpoch = epoch;
-        else bag.clearedKeys.set(filter.key, epoch);
-      }
+      if (matches.covers(bag.server)) bag.markCleared(epoch, filter.key);
       for (const [key, item] of bag.items) {
         if (!matches(scope, key, item)) continue;
         bag.remove(key);

@@ -2,17 +2,15 @@ import { createHash } from 'node:crypto';
 import { ValiseError } from '../../errors.ts';
 import type { Store } from '../../store/types.ts';
 import type { ClientEventSource } from '../events.ts';
-import type { Bag, Item } from './bag.ts';
+import type { Bag } from './bag.ts';
 import { readBag, type StoredBag, writeBag } from './stored.ts';
 
 /** How long a call's result waits for a store that does not answer. */
 const PATIENCE_MS = 5000;
 /** How old a bag may get before its next use asks the store, on the side, what others have changed. */
-const STALE_MS = 5000;
+const STALE_MS = 60_000;
 /** Smaller differences of `usedAt` are not worth a write. */
 const USE_MS = 1000;
-
-const EMPTY: ReadonlyMap<string, Item> = new Map();
 
 /**
  * Keeps bags in a store that other processes use too. One entry holds one bag and is written by compare-and-set; who
@@ -37,10 +35,10 @@ export class Keeper {
     do {
       const page = await this.#store.list(this.#prefix, cursor === undefined ? {} : { cursor });
       const entries = await Promise.all(page.keys.map((key) => this.#store.get(key)));
-      entries.forEach((entry, at) => {
+      for (const entry of entries) {
         const stored = entry && readBag(entry.value);
-        if (stored && this.#key(stored) === page.keys[at]) put(stored, entry.version);
-      });
+        if (stored) put(stored, entry.version);
+      }
       cursor = page.cursor;
     } while (cursor !== undefined);
   }
@@ -57,9 +55,11 @@ export class Keeper {
     return this.refresh(bag).catch((error: unknown) => this.#warn('read', bag, error));
   }
 
-  /** As {@link refreshOrWarn}, on the side, where the last time is a while ago. */
-  refreshIfStale(bag: Bag, now: number): void {
-    if (bag.kept && now - bag.syncedAt >= STALE_MS) void this.refreshOrWarn(bag);
+  /** As {@link refreshOrWarn}, on the side, where the last time is a while ago. When to ask again comes back. */
+  refreshIfStale(bag: Bag, now: number): number {
+    if (!bag.kept) return Number.POSITIVE_INFINITY;
+    if (now - bag.syncedAt >= STALE_MS) void this.refreshOrWarn(bag);
+    return bag.syncedAt + STALE_MS;
   }
 
   /** Stores what has changed. Calls that come while one is waiting share it. */
@@ -95,7 +95,7 @@ export class Keeper {
   async settle(bags: Iterable<Bag>): Promise<void> {
     await Promise.all(Array.from(this.#lanes.values(), ({ last }) => last));
     const left = [...bags].filter(
-      (bag) => bag.changes.size > 0 || (bag.items.size > 0 && bag.usedAt - bag.storedUse >= USE_MS),
+      (bag) => bag.hasChanges || (bag.items.size > 0 && bag.usedAt - bag.storedUse >= USE_MS),
     );
     const results = await Promise.allSettled(left.map((bag) => this.save(bag)));
     const failed = results.find((result) => result.status === 'rejected');
@@ -130,24 +130,23 @@ export class Keeper {
     if (entry?.version === bag.version) return;
     const found = entry && readBag(entry.value);
     const stored = found?.server === bag.server && found.session === bag.session ? found : undefined;
-    bag.rebase(stored?.items ?? EMPTY, entry?.version, stored?.usedAt ?? 0);
+    bag.rebase(stored?.items ?? new Map(), entry?.version, stored?.usedAt ?? 0);
   }
 
   async #write(bag: Bag): Promise<void> {
     const key = this.#key(bag);
     for (;;) {
-      const changes = bag.changes;
-      bag.changes = new Map();
+      const changes = bag.takeChanges();
       const { usedAt } = bag;
       try {
         if (await this.#put(bag, key)) {
           bag.storedUse = usedAt;
           return;
         }
-        bag.changes = new Map([...changes, ...bag.changes]);
+        bag.putBack(changes);
         await this.#read(bag);
       } catch (error) {
-        bag.changes = new Map([...changes, ...bag.changes]);
+        bag.putBack(changes);
         throw error;
       }
     }

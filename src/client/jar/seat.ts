@@ -9,16 +9,15 @@ import {
   writeState,
 } from '../../wire/index.ts';
 import type { Identity } from '../identity.ts';
-import type { Bag } from './bag.ts';
+import type { Bag, Viewer } from './bag.ts';
 
-interface Prepared {
-  readonly revision: number;
-  readonly session: Bag;
-  readonly fragments: { [era in Era]?: Meta | undefined };
-}
+type Fragments = { [era in Era]: Meta | undefined | typeof UNKNOWN };
+
+/** Says that a fragment is not made yet; undefined is one that is empty. */
+const UNKNOWN = null;
 
 /** What one connection sees of the jar: its server's bags and its session's. */
-export class Seat {
+export class Seat implements Viewer {
   readonly identity: Identity;
   /** Server scope: the host's own bag first, then those of the domains above it, the narrowest first. */
   readonly bags: readonly Bag[];
@@ -26,15 +25,30 @@ export class Seat {
   session: Bag;
   /** The id of the transport's session that {@link session} belongs to. */
   transportSession: string | undefined;
-  readonly #tidy: (bag: Bag, now: number) => void;
-  #prepared: Prepared | undefined;
+  usedAt = 0;
+  readonly #tidy: (bag: Bag, now: number) => number;
+  /** Until when what is prepared is good, if nothing changes; for which session, and its revision. */
+  #goodUntil = 0;
+  #goodFor: Bag | undefined;
+  #goodRevision = 0;
+  readonly #fragments: Fragments = { legacy: UNKNOWN, modern: UNKNOWN };
 
-  /** `tidy` is asked to rid a bag of what is over. */
-  constructor(identity: Identity, bags: readonly Bag[], session: Bag, tidy: (bag: Bag, now: number) => void) {
+  /** `tidy` is asked to rid a bag of what is over, and says when to ask again. */
+  constructor(
+    identity: Identity,
+    bags: readonly Bag[],
+    session: Bag,
+    tidy: (bag: Bag, now: number) => number,
+  ) {
     this.identity = identity;
     this.bags = bags;
     this.session = session;
     this.#tidy = tidy;
+    for (const bag of bags) bag.watch(this);
+  }
+
+  changed(): void {
+    this.#goodUntil = 0;
   }
 
   /**
@@ -43,33 +57,34 @@ export class Seat {
    */
   pick(request: Request, era: Era, session: Bag): Meta | undefined {
     const now = Date.now();
-    let revision = this.#use(session, now);
-    for (const bag of this.bags) revision += this.#use(bag, now);
-    let prepared = this.#prepared;
-    if (prepared?.session !== session || prepared.revision !== revision) {
-      prepared = { revision, session, fragments: {} };
-      this.#prepared = this.#isScoped(session) ? undefined : prepared;
-    }
-    return era in prepared.fragments
-      ? prepared.fragments[era]
-      : (prepared.fragments[era] = this.#write(request, era, session, now));
+    this.usedAt = now;
+    session.usedAt = now;
+    if (now >= this.#goodUntil || session !== this.#goodFor || session.revision !== this.#goodRevision)
+      this.#prepare(session, now);
+    const known = this.#fragments[era];
+    if (known !== UNKNOWN) return known;
+    const fragment = this.#write(request, era, session, now);
+    if (this.#goodUntil > 0) this.#fragments[era] = fragment;
+    return fragment;
   }
 
   /** What goes with `initialize`: the session has not begun. */
   pickServer(request: Request, era: Era): Meta | undefined {
     const now = Date.now();
-    for (const bag of this.bags) this.#use(bag, now);
+    this.usedAt = now;
+    for (const bag of this.bags) this.#tidy(bag, now);
     return writeState(era, { server: this.#server(methodPath(request.method, request.params), now) });
   }
 
-  #use(bag: Bag, now: number): number {
-    this.#tidy(bag, now);
-    bag.usedAt = now;
-    return bag.revision;
-  }
-
-  #isScoped(session: Bag): boolean {
-    return session.view().scoped.length > 0 || this.bags.some((bag) => bag.view().scoped.length > 0);
+  #prepare(session: Bag, now: number): void {
+    let until = this.#tidy(session, now);
+    for (const bag of this.bags) until = Math.min(until, this.#tidy(bag, now));
+    const isScoped = session.isScoped || this.bags.some((bag) => bag.isScoped);
+    this.#goodUntil = isScoped ? 0 : until;
+    this.#goodFor = session;
+    this.#goodRevision = session.revision;
+    this.#fragments.legacy = UNKNOWN;
+    this.#fragments.modern = UNKNOWN;
   }
 
   #write(request: Request, era: Era, session: Bag, now: number): Meta | undefined {

@@ -1,7 +1,7 @@
 import type { Store } from '../../store/types.ts';
 import { readState } from '../../wire/index.ts';
 import type { ClientEventSource } from '../events.ts';
-import { type Identity, type NoIdentity, siteOf } from '../identity.ts';
+import type { Identity, NoIdentity } from '../identity.ts';
 import { type Absorber, absorb, type Origin } from './absorb.ts';
 import { Bag } from './bag.ts';
 import { Keeper } from './keeper.ts';
@@ -29,7 +29,7 @@ export class Shelf {
 
   constructor({ store, principal, events, quotas }: ShelfOptions) {
     this.#keeper = new Keeper(store, principal, events);
-    this.#absorber = { events, quotas: readQuotas(quotas), tally: new Tally() };
+    this.#absorber = { events, quotas: readQuotas(quotas), tally: new Tally(() => this.#bags.values()) };
   }
 
   /** Rises when something is cleared: answers to requests of an earlier epoch do not bring it back. */
@@ -58,7 +58,7 @@ export class Shelf {
 
   /** Stores all that has changed. */
   async save(): Promise<void> {
-    const changed = [...this.#bags.values()].filter((bag) => bag.changes.size > 0);
+    const changed = [...this.#bags.values()].filter((bag) => bag.hasChanges);
     await Promise.all(changed.map((bag) => this.#keeper.save(bag)));
   }
 
@@ -83,13 +83,12 @@ export class Shelf {
   }
 
   seat(identity: Identity): Seat {
-    const { name, site, passing, scopes, local } = identity;
+    const { name, scopes, local } = identity;
     const names = [name, ...(local ? [] : scopes.map((scope) => `.${scope}`))];
-    const bags = names.map((server) => this.#bag({ server, site, kept: !passing }));
-    for (const bag of bags) bag.seats++;
+    const bags = names.map((server) => this.#bag(server, identity));
     const seat = new Seat(identity, bags, this.#newSession(identity), (bag, now) => {
-      this.#keeper.refreshIfStale(bag, now);
       this.expire(bag, now);
+      return Math.min(this.#keeper.refreshIfStale(bag, now), bag.endsAt);
     });
     this.#seats.add(seat);
     return seat;
@@ -137,12 +136,12 @@ export class Shelf {
     // What the session's first answers have set is already the session's.
     if (!before.kept) for (const [name, item] of before.items) bag.set(name, item);
     seat.session = bag;
-    if (bag.kept && bag.changes.size > 0) await this.#keeper.save(bag);
+    if (bag.kept && bag.hasChanges) await this.#keeper.save(bag);
   }
 
   /** The bag of a session that is kept. Where it has never been read, {@link load} it before it is used. */
   keptSession({ identity }: Seat, key: string): Bag {
-    return this.#bag({ server: identity.name, site: identity.site, session: key, kept: !identity.passing });
+    return this.#bag(identity.name, identity, key);
   }
 
   /** Reads a bag that this process has not seen before. */
@@ -164,9 +163,8 @@ export class Shelf {
     if (!this.#seats.delete(seat)) return;
     if (!seat.session.kept) this.#end(seat.session);
     for (const bag of seat.bags) {
-      bag.seats--;
-      if (bag.seats === 0 && (!bag.kept || (bag.items.size === 0 && bag.changes.size === 0)))
-        this.#forget(bag);
+      bag.unwatch(seat);
+      if (!bag.isWatched && (!bag.kept || (bag.items.size === 0 && !bag.hasChanges))) this.#forget(bag);
     }
   }
 
@@ -177,8 +175,9 @@ export class Shelf {
   }
 
   #restore({ server, session, usedAt, items }: StoredBag, version: string): Bag {
-    const site = siteOf(server.replace(/^\./, ''));
-    const bag = this.#bag({ server, site, session, kept: true });
+    const id = idOf(server, session);
+    const known = this.#bags.get(id);
+    const bag = known ?? this.#add(id, server, session, true);
     if (bag.syncedAt === 0) {
       bag.rebase(items, version, usedAt);
       bag.syncedAt = Date.now();
@@ -186,29 +185,31 @@ export class Shelf {
     return bag;
   }
 
-  #bag(facts: {
-    readonly server: string;
-    readonly site: string;
-    readonly session?: string | undefined;
-    readonly kept: boolean;
-  }): Bag {
-    const id = idOf(facts);
-    let bag = this.#bags.get(id);
-    if (!bag) {
-      const tally = facts.session === undefined && facts.kept ? this.#absorber.tally : undefined;
-      bag = new Bag({ ...facts, tally });
-      this.#bags.set(id, bag);
-    }
+  #bag(server: string, { passing }: Identity, session?: string): Bag {
+    const id = idOf(server, session);
+    return this.#bags.get(id) ?? this.#add(id, server, session, !passing);
+  }
+
+  #add(id: string, server: string, session: string | undefined, kept: boolean): Bag {
+    const tally = session === undefined && kept ? this.#absorber.tally : undefined;
+    const bag = new Bag({ server, session, isSession: session !== undefined, kept, tally });
+    this.#bags.set(id, bag);
     return bag;
   }
 
-  #newSession({ name, site }: Identity): Bag {
-    return new Bag({ server: name, site, isSession: true, kept: false });
+  #newSession({ name }: Identity): Bag {
+    return new Bag({
+      server: name,
+      session: undefined,
+      isSession: true,
+      kept: false,
+      tally: undefined,
+    });
   }
 
   #end(bag: Bag): void {
     bag.over = true;
-    if (bag.kept) this.#bags.delete(idOf(bag));
+    if (bag.kept) this.#bags.delete(idOf(bag.server, bag.session));
     for (const [key, { from }] of bag.items) {
       bag.remove(key);
       this.#absorber.events.emit('deleted', { server: from, scope: 'session', key, by: 'session-end' });
@@ -217,16 +218,10 @@ export class Shelf {
 
   #forget(bag: Bag): void {
     for (const name of bag.items.keys()) bag.remove(name);
-    this.#bags.delete(idOf(bag));
+    this.#bags.delete(idOf(bag.server, bag.session));
   }
 }
 
-function idOf({
-  server,
-  session,
-}: {
-  readonly server: string;
-  readonly session?: string | undefined;
-}): string {
+function idOf(server: string, session: string | undefined): string {
   return session === undefined ? server : `${server}\n${session}`;
 }

@@ -7,7 +7,7 @@ export interface StoredBag {
   readonly server: string;
   readonly session: string | undefined;
   readonly usedAt: number;
-  readonly items: ReadonlyMap<string, Item>;
+  readonly items: Map<string, Item>;
 }
 
 const FORMAT = 1;
@@ -40,33 +40,40 @@ export function readBag(value: Json): StoredBag | undefined {
   const { server, session, usedAt, items: rows } = value;
   if (!Array.isArray(rows) || (session !== undefined && typeof session !== 'string')) return undefined;
   const items = new Map<string, Item>();
+  // Never longer than a server could ask for, whatever the clock or the file says.
+  const latest = Date.now() + MAX_AGE * 1000;
   for (const row of rows as readonly unknown[]) {
-    const item = readRow(row, server);
+    const item = readRow(row, server, latest);
     if (item) items.set((row as readonly string[])[0] as string, item);
   }
   return { server, session, usedAt: typeof usedAt === 'number' ? usedAt : 0, items };
 }
 
-function readRow(row: unknown, server: string): Item | undefined {
+function readRow(row: unknown, server: string, latest: number): Item | undefined {
   if (!Array.isArray(row)) return undefined;
-  const [name, value, size, setAt, expiresAt, rest] = row as readonly unknown[];
-  if (typeof name !== 'string' || value === undefined || value === null) return undefined;
-  if (typeof size !== 'number' || typeof setAt !== 'number' || typeof expiresAt !== 'number')
-    return undefined;
-  // Never longer than a server could ask for, whatever the clock or the file says.
-  const end = Math.min(expiresAt, Date.now() + MAX_AGE * 1000);
-  const item = { value: value as Json, size, setAt, expiresAt: end };
-  if (!isObject(rest)) return { ...item, from: server, attributes: NONE };
-  const { from, usedAt, maxAge, serverScope, methodScope } = rest;
+  const value: unknown = row[1];
+  const size: unknown = row[2];
+  const setAt: unknown = row[3];
+  const end: unknown = row[4];
+  if (typeof row[0] !== 'string' || value === undefined || value === null) return undefined;
+  if (typeof size !== 'number' || typeof setAt !== 'number' || typeof end !== 'number') return undefined;
+  const expiresAt = Math.min(end, latest);
+  const rest: unknown = row[5];
+  if (!isObject(rest))
+    return { value: value as Json, size, from: server, setAt, expiresAt, attributes: NONE };
+  const { from = server, usedAt, maxAge, serverScope, methodScope } = rest;
   return {
-    ...item,
-    from: typeof from === 'string' ? from : server,
-    ...(typeof usedAt === 'number' && { usedAt }),
+    value: value as Json,
+    size,
+    from: String(from),
+    setAt,
+    expiresAt,
     attributes: {
       ...(typeof maxAge === 'number' && { maxAge }),
       ...(typeof serverScope === 'string' && { serverScope }),
       ...(typeof methodScope === 'string' && { methodScope }),
     },
+    ...(typeof usedAt === 'number' && { usedAt }),
   };
 }
 

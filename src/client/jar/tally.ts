@@ -5,10 +5,24 @@ interface Site {
   readonly bags: Set<Bag>;
 }
 
-/** Counts what is in the jar, in all and by owner, so that a full jar knows at once who has to give. */
+interface Oldest {
+  readonly bag: Bag;
+  readonly name: string;
+  readonly used: number;
+  readonly set: number;
+}
+
+/** Counts what is in the jar, and knows who has to give when it is full. */
 export class Tally {
-  readonly #sites = new Map<string, Site>();
+  readonly #bags: () => Iterable<Bag>;
+  /** By owner; made when the jar is full for the first time. */
+  #sites: Map<string, Site> | undefined;
   #total = 0;
+
+  /** `bags` are all those that count. */
+  constructor(bags: () => Iterable<Bag>) {
+    this.#bags = bags;
+  }
 
   get total(): number {
     return this.#total;
@@ -18,33 +32,41 @@ export class Tally {
   resized(bag: Bag, by: number): void {
     if (by === 0) return;
     this.#total += by;
-    let site = this.#sites.get(bag.site);
-    if (!site) this.#sites.set(bag.site, (site = { count: 0, bags: new Set() }));
-    site.count += by;
-    if (bag.items.size > 0) site.bags.add(bag);
-    else site.bags.delete(bag);
-    if (site.bags.size === 0) this.#sites.delete(bag.site);
+    if (this.#sites) count(this.#sites, bag, by);
   }
 
   /**
    * Whose turn it is to lose a piece of state: of the owners who hold the most, the one whose oldest piece has been
    * of no use the longest. So an owner with a thousand servers cannot push out anybody who keeps little.
    */
-  oldest(): { readonly bag: Bag; readonly name: string } | undefined {
+  oldest(): Oldest | undefined {
+    const sites = (this.#sites ??= this.#bySite());
     let most = 0;
-    for (const { count } of this.#sites.values()) most = Math.max(most, count);
-    let found:
-      | { readonly bag: Bag; readonly name: string; readonly used: number; readonly set: number }
-      | undefined;
-    for (const { count, bags } of this.#sites.values()) {
-      if (count < most) continue;
-      for (const bag of bags) {
+    for (const site of sites.values()) most = Math.max(most, site.count);
+    let found: Oldest | undefined;
+    for (const site of sites.values()) {
+      if (site.count < most) continue;
+      for (const bag of site.bags) {
         const one = bag.stalest();
-        if (!one || (found && (one.used > found.used || (one.used === found.used && one.set >= found.set))))
-          continue;
-        found = { bag, ...one };
+        if (one && (!found || one.used < found.used || (one.used === found.used && one.set < found.set)))
+          found = { bag, ...one };
       }
     }
     return found;
   }
+
+  #bySite(): Map<string, Site> {
+    const sites = new Map<string, Site>();
+    for (const bag of this.#bags()) if (bag.items.size > 0) count(sites, bag, bag.items.size);
+    return sites;
+  }
+}
+
+function count(sites: Map<string, Site>, bag: Bag, by: number): void {
+  let site = sites.get(bag.site);
+  if (!site) sites.set(bag.site, (site = { count: 0, bags: new Set() }));
+  site.count += by;
+  if (bag.items.size > 0) site.bags.add(bag);
+  else site.bags.delete(bag);
+  if (site.bags.size === 0) sites.delete(bag.site);
 }
