@@ -5,6 +5,7 @@
  */
 export { ValiseError } from '../errors.ts';
 export type { Listener } from '../events.ts';
+export type { StdioCommand } from '../link/stdio-client.ts';
 export type { Store } from '../store/types.ts';
 export type { Attributes, Json, Scope } from '../wire/index.ts';
 export type { ClientEvents } from './events.ts';
@@ -19,6 +20,8 @@ export type {
   JarSubject,
 } from './jar/types.ts';
 export { RequestError } from './request-error.ts';
+export { LEFT_OPEN, LeaveOpen } from './rounds/open-round.ts';
+export type { Answers, Continued, Pending, PendingQuestion, PendingRound } from './rounds/types.ts';
 export { SessionConflictError, SessionGoneError } from './sessions/errors.ts';
 export type {
   ClientSession,

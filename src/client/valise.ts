@@ -1,16 +1,24 @@
 import { Events } from '../events.ts';
+import { StdioClientTransport, type StdioCommand } from '../link/stdio-client.ts';
 import type { TransportLike } from '../link/transport.ts';
 import type { Keyring } from '../seal/index.ts';
 import { openStore, type Store, sealedStore } from '../store/index.ts';
 import type { Result } from '../wire/index.ts';
-import { Connection } from './connection.ts';
+import { Connection, type ConnectionOptions } from './connection.ts';
+import { connectHttp } from './continuity/connect.ts';
+import { followTarget } from './continuity/kept-session.ts';
 import type { ClientEvents } from './events.ts';
+import { type HttpOptions, HttpTarget } from './http.ts';
 import type { IdentityOptions } from './identity.ts';
 import { ClientJar } from './jar/jar.ts';
 import { jarPart } from './jar/part.ts';
 import { Shelf } from './jar/shelf.ts';
 import type { Jar, JarQuotas } from './jar/types.ts';
 import type { ClientPart } from './part.ts';
+import { RoundDesk } from './rounds/desk.ts';
+import { RoundsPart } from './rounds/part.ts';
+import { pendingRounds } from './rounds/pending.ts';
+import type { Pending } from './rounds/types.ts';
 import { KeptSessions } from './sessions/kept.ts';
 import { createSessions } from './sessions/part.ts';
 import type { SessionsAccess } from './sessions/types.ts';
@@ -45,16 +53,47 @@ export interface ClientValiseOptions {
   readonly digest?: boolean | undefined;
 }
 
+/** Settings of one connection. */
+export interface ConnectOptions {
+  /**
+   * How long session-scope state lives where the transport has no session of its own: until the connection ends, unless
+   * told; `'kept'`: until it is cleared, so that programs that run for one call at a time have one session together.
+   */
+  readonly session?: 'kept' | undefined;
+}
+
 /** What {@link openValise} opens. */
 export interface ClientValise {
   /** The state that servers have set and this client carries. */
   readonly jar: Jar;
   /** Data-layer sessions: those with a client's server, and those that are kept. */
   readonly sessions: SessionsAccess;
+  /** Calls that wait for somebody's answer, also across restarts. */
+  readonly pending: Pending;
   /** What happens, as events; Valise logs nothing by itself. */
   readonly events: Pick<Events<ClientEvents>, 'on'>;
-  /** Connects a client over a transport, with everything that Valise keeps for that server. */
-  connect(client: ClientLike, transport: TransportLike): Promise<void>;
+  /**
+   * A transport for a server that is started as a command, for a client of either SDK major. Unlike the SDKs' own it
+   * lets every message of the drafts through.
+   *
+   * @example
+   * ```ts
+   * await valise.connect(client, valise.stdio({ command: 'node', args: ['server.js'] }));
+   * ```
+   */
+  stdio(command: StdioCommand): TransportLike;
+  /**
+   * A server to connect to over HTTP, for a client of either SDK major: in the session of an earlier process where there
+   * is one, signed in as that one was.
+   *
+   * @example
+   * ```ts
+   * await valise.connect(client, valise.http('https://example.com/mcp', { auth: { redirect: openBrowser } }));
+   * ```
+   */
+  http(url: string | URL, options?: HttpOptions): HttpTarget;
+  /** Connects a client over a transport or HTTP, with everything that Valise keeps for that server. */
+  connect(client: ClientLike, to: TransportLike | HttpTarget, options?: ConnectOptions): Promise<void>;
   /** Stores what is left and lets go of the store. Close the clients first. */
   close(): Promise<void>;
 }
@@ -83,24 +122,23 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
     await shelf.refresh();
     const jar = jarPart(shelf, { ...identity, events });
     const sessions = createSessions({ kept: new KeptSessions(store, principal), events, jar });
-    // The jar comes last; see there.
-    const parts: ClientPart[] = [sessions.part, jar];
+    const desk = new RoundDesk(store, principal);
+    const rounds = new RoundsPart(desk);
+    // The jar comes last; see there. Rounds come first, so that the others have seen what a round brings.
+    const parts: ClientPart[] = [rounds, sessions.part, jar];
     return {
       jar: new ClientJar(shelf, events),
       sessions: sessions.access,
+      pending: pendingRounds(desk, rounds.connections),
       events,
-      async connect(client, transport) {
-        const connection = new Connection(transport, {
-          owner,
-          target: targetOf(transport),
-          principal,
-          parts,
-        });
-        await connection.open();
-        await client.connect(transport);
-        // A v2 client may have asked `server/discover` on a channel of its own.
-        if (!connection.server.introduction)
-          connection.server.introduce({ capabilities: client.getServerCapabilities() } as Result);
+      stdio: (command) => new StdioClientTransport(command),
+      http: (url, settings) => new HttpTarget(url, settings),
+      async connect(client, to, { session } = {}) {
+        const connection =
+          to instanceof HttpTarget
+            ? await connectHttp(client, to, { owner, principal, store, events, jar, parts })
+            : await connectOver(client, to, { owner, principal, parts, target: targetOf(to) });
+        if (session === 'kept') await followTarget(jar, connection);
         sessions.connected(client, connection);
       },
       async close() {
@@ -115,6 +153,20 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
     await release();
     throw error;
   }
+}
+
+async function connectOver(
+  client: ClientLike,
+  transport: TransportLike,
+  settings: ConnectionOptions,
+): Promise<Connection> {
+  const connection = new Connection(transport, settings);
+  await connection.open();
+  await client.connect(transport);
+  // A v2 client may have asked `server/discover` on a channel of its own.
+  if (!connection.server.introduction)
+    connection.server.introduce({ capabilities: client.getServerCapabilities() } as Result);
+  return connection;
 }
 
 /** The store, and what to do with it in the end: one that was handed in stays open. */

@@ -119,8 +119,14 @@ export function attach(
       response.id === undefined || response.id === null ? undefined : exchanges.get(response.id);
     if (!exchange) return response;
     exchanges.delete(exchange.request.id);
-    return exchange.answer(introducing(exchange, response));
+    const out = exchange.answer(introducing(exchange, response));
+    const { told } = exchange;
+    if (!told) return out;
+    return out instanceof Promise ? out.then((late) => telling(late, told)) : telling(out, told);
   };
+
+  const telling = (message: Response | undefined, told: () => void): Dispatch =>
+    message && { message, run: (send) => send().finally(told) };
 
   const introducing = (exchange: Exchange, response: Response): Response => {
     if (!INTRODUCTIONS.has(exchange.method) || !('result' in response)) return response;

@@ -47,6 +47,7 @@ export class Exchange {
   #isAnswered = false;
   #meta: Record<string, unknown> | undefined;
   #answered: Answered[] = [];
+  #sent: (() => void)[] | undefined;
 
   constructor(facts: ExchangeFacts) {
     this.request = facts.request;
@@ -58,8 +59,8 @@ export class Exchange {
     this.principal = facts.principal;
     this.transportSession = facts.transportSession;
     this.#handles = facts.handles;
-    this.#again = facts.again;
     this.#config = facts.config;
+    this.#again = facts.again;
   }
 
   get method(): string {
@@ -74,12 +75,12 @@ export class Exchange {
     return this.#handles(this.request.method);
   }
 
-  /** True once the handler has answered: what it does later cannot go with the response. */
   /** The `_meta` that the author gave in the config of the tool, prompt or resource that the request is about. */
   get config(): Meta | undefined {
     return this.#config(this.request);
   }
 
+  /** True once the handler has answered: what it does later cannot go with the response. */
   get isAnswered(): boolean {
     return this.#isAnswered;
   }
@@ -92,6 +93,18 @@ export class Exchange {
   /** Has the handler's response shown to `answered`; the one registered last sees it first. */
   whenAnswered(answered: Answered): void {
     this.#answered.push(answered);
+  }
+
+  /** Calls `sent` once the response has been handed to the transport, or could not be. */
+  whenSent(sent: () => void): void {
+    this.#sent ??= [];
+    this.#sent.push(sent);
+  }
+
+  /** Tells that the response is out. Undefined where nobody wants to know. */
+  get told(): (() => void) | undefined {
+    const sent = this.#sent;
+    return sent && (() => sent.forEach((tell) => tell()));
   }
 
   /**

@@ -1,6 +1,26 @@
 export { ValiseError } from '../errors.ts';
 export type { Json } from '../json.ts';
 export type { ServerEvents, ServerListeners } from './events.ts';
+export type { Bare, Continuation, Continue, RequestOptions } from './flow/bare.ts';
+export { plainCodec, type RoundCodec } from './flow/codec.ts';
+export type { RoundCounts } from './flow/counters.ts';
+export { FlowError, type FlowErrorCode } from './flow/errors.ts';
+export type { RoundsApi } from './flow/public.ts';
+export type { RoundsOptions } from './flow/settings.ts';
+export type {
+  Effect,
+  Flow,
+  FlowOptions,
+  FormQuestion,
+  OnceOptions,
+  PageQuestion,
+  QuestionKind,
+  Reaction,
+  Root,
+  RoundMode,
+  Sample,
+  UntilOptions,
+} from './flow/types.ts';
 export type { AuthInfo, Principal } from './principal.ts';
 export type { ServerLike } from './server-like.ts';
 export { type Gated, sessionRequired } from './sessions/gate.ts';

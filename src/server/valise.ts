@@ -6,7 +6,11 @@ import { attach } from './attach.ts';
 import { configOf } from './config.ts';
 import type { ServerContext } from './context.ts';
 import { type ServerEvents, type ServerListeners, serverEvents, warnOnceOn } from './events.ts';
+import { type RoundsApi, roundsApi } from './flow/public.ts';
+import { createRounds } from './flow/rounds.ts';
+import type { RoundsOptions } from './flow/settings.ts';
 import { handlesOf } from './handles.ts';
+import { createHttp, type Http } from './http/edge.ts';
 import { lazyStore } from './lazy-store.ts';
 import type { ServerPart } from './part.ts';
 import { type AuthInfo, type Principal, principalOf } from './principal.ts';
@@ -39,10 +43,14 @@ export interface ServerValiseOptions<Declared extends StateDeclarations = StateD
   readonly state?: (StateOptions & Declared) | undefined;
   /** Gives the server data-layer sessions; without it there are none. */
   readonly sessions?: SessionsOptions | undefined;
+  /** How rounds are kept and carried. */
+  readonly rounds?: RoundsOptions | undefined;
 }
 
 /** What {@link createValise} makes. */
-export interface ServerValise<Declared extends StateDeclarations = StateDeclarations> extends SessionsApi {
+export interface ServerValise<Declared extends StateDeclarations = StateDeclarations>
+  extends RoundsApi,
+    SessionsApi {
   /** Installs Valise on a server, before it connects. The same Valise serves any number of servers and connections. */
   install<S extends ServerLike>(server: S): S;
   /**
@@ -69,6 +77,22 @@ export interface ServerValise<Declared extends StateDeclarations = StateDeclarat
     name: string,
     settings?: Settings,
   ): StateKey<Given<Settings>, Held<Settings>>;
+  /**
+   * Wraps an HTTP handler of either SDK major, web-standard or Node's, so that any instance can go on with what another
+   * one began: it knows each client from its session id, and takes answers to questions that others asked. Everything
+   * else passes untouched.
+   *
+   * @example
+   * ```ts
+   * createServer(toNodeHandler(valise.http(createMcpHandler(build)))); // v2
+   * createServer(valise.http(async (request, response, body) => {      // v1
+   *   const transport = new StreamableHTTPServerTransport();
+   *   await build().connect(transport);
+   *   await transport.handleRequest(request, response, body);
+   * }));
+   * ```
+   */
+  readonly http: Http;
   /** What happens, as events; Valise logs nothing by itself. */
   readonly events: Pick<Events<ServerEvents>, 'on'>;
   /** Lets go of the store, where Valise has opened it. */
@@ -104,9 +128,15 @@ export function createValise<const Declared extends StateDeclarations = StateDec
   if (context.sealer.ephemeral) warnOfEphemeralKey(context);
   const sessions = options.sessions && createSessions(context, options.sessions);
   const state = createState(context, options.state, sessions !== undefined);
-  const parts: ServerPart[] = sessions ? [sessions.door, state.part, sessions.desk] : [state.part];
+  const rounds = createRounds(context, options.rounds);
+  // Rounds come last: what goes on after an answer finds everything else in place.
+  const parts: ServerPart[] = sessions
+    ? [sessions.door, state.part, sessions.desk, rounds.part]
+    : [state.part, rounds.part];
   const attachment = { owner: {}, parts, principalOf: options.principal ?? principalOf };
   return {
+    ...roundsApi(rounds),
+    http: createHttp(rounds, attachment.principalOf),
     ...sessionsApi(sessions),
     install(server) {
       const connect = server.connect.bind(server);

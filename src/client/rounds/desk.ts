@@ -1,0 +1,103 @@
+import { randomBytes } from 'node:crypto';
+import { isObject, type Json, type JsonObject } from '../../json.ts';
+import { sha256 } from '../../seal/sha256.ts';
+import type { Store } from '../../store/types.ts';
+import type { Params } from '../../wire/index.ts';
+import type { Connection } from '../connection.ts';
+import { targetKey } from '../target.ts';
+import { type Round, readStored, storable } from './round.ts';
+import type { PendingRound } from './types.ts';
+
+/** How long a round is kept, in seconds. Servers' own limits are far shorter, and unknown to us. */
+const KEPT = 30 * 86_400;
+
+/** A round as it is kept. */
+export interface Kept {
+  readonly id: string;
+  readonly server: string;
+  readonly method: string | undefined;
+  readonly params: Params | undefined;
+  readonly round: Round;
+  readonly since: number;
+}
+
+/** Keeps the rounds of one principal that wait for answers. */
+export class RoundDesk {
+  readonly #store: Store;
+  readonly #prefix: string;
+
+  constructor(store: Store, principal: string) {
+    this.#store = store;
+    this.#prefix = `rounds/pending/${sha256(principal).slice(0, 16)}/`;
+  }
+
+  /** Keeps a round, under the id that its call has here already, or under a new one. */
+  async keep(
+    connection: Connection,
+    call: { readonly method: string; readonly params?: Params | undefined } | undefined,
+    round: Round,
+    id = randomBytes(9).toString('base64url'),
+  ): Promise<string> {
+    const { _meta, ...params } = call?.params ?? {};
+    const value: JsonObject = {
+      server: targetKey(connection.target),
+      ...(call && { method: call.method, params: params as JsonObject }),
+      round: storable(round),
+      since: Date.now(),
+    };
+    await this.#store.put(this.#prefix + id, value as Json, { ttl: KEPT });
+    return id;
+  }
+
+  async find(id: string): Promise<Kept | undefined> {
+    return read(id, (await this.#store.get(this.#prefix + id))?.value);
+  }
+
+  async all(): Promise<Kept[]> {
+    const kept: Kept[] = [];
+    for (let cursor: string | undefined; ; ) {
+      const page = await this.#store.list(this.#prefix, cursor === undefined ? {} : { cursor });
+      for (const key of page.keys) {
+        const found = await this.find(key.slice(this.#prefix.length));
+        if (found) kept.push(found);
+      }
+      cursor = page.cursor;
+      if (cursor === undefined) return kept.sort((a, b) => a.since - b.since);
+    }
+  }
+
+  drop(id: string): Promise<boolean> {
+    return this.#store.delete(this.#prefix + id);
+  }
+
+  /** Lets one process at a time answer a round. */
+  lease(id: string): ReturnType<Store['lease']> {
+    return this.#store.lease(`rounds/answering/${id}`, 120);
+  }
+}
+
+function read(id: string, value: unknown): Kept | undefined {
+  if (!isObject(value)) return undefined;
+  const round = readStored(value['round']);
+  if (!round || typeof value['server'] !== 'string' || typeof value['since'] !== 'number') return undefined;
+  const { method, params } = value;
+  return {
+    id,
+    server: value['server'],
+    method: typeof method === 'string' ? method : undefined,
+    params: isObject(params) ? params : undefined,
+    round,
+    since: value['since'],
+  };
+}
+
+/** What the host sees of a round: everything but its context. */
+export function shown({ id, server, method, params, round, since }: Kept): PendingRound {
+  return {
+    id,
+    server,
+    call: method === undefined ? undefined : { method, ...(params && { params }) },
+    questions: round.questions,
+    since: new Date(since),
+  };
+}

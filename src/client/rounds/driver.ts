@@ -1,0 +1,122 @@
+import type { Answer, Response } from '../../wire/index.ts';
+import type { Call } from '../call.ts';
+import type { RoundDesk } from './desk.ts';
+import { LEFT_OPEN, leftOpen } from './open-round.ts';
+import { type Round, retryOf } from './round.ts';
+
+/** Rounds of one call, of those that ask something; as the SDK's own driver has it. */
+export const MAX_ROUNDS = 10;
+
+/** Between two tries where the server only says that it is still waiting, in milliseconds. */
+const PACE = 250;
+
+/** What a question may be; others are answered with an error. */
+const ASKABLE = new Set(['elicitation/create', 'sampling/createMessage', 'roots/list', 'ping']);
+
+const METHOD_NOT_FOUND = -32_601;
+
+type Driven = Round & { readonly form: 'input' | 'dependent' };
+
+/** Answers the rounds of a call from the client's own handlers, until the server has answered the call. */
+export class Drive {
+  readonly #call: Call;
+  readonly #desk: RoundDesk;
+  readonly #stop = new AbortController();
+  #isAsking = false;
+  #asked = 0;
+  #sent = 0;
+  #kept: string | undefined;
+
+  constructor(call: Call, desk: RoundDesk) {
+    this.#call = call;
+    this.#desk = desk;
+  }
+
+  /** True while the client's handlers are at work, and the server waits for nothing. */
+  get isAsking(): boolean {
+    return this.#isAsking;
+  }
+
+  /** Goes on with the next round of the call. Throws {@link RoundFailure} where it does not go on. */
+  async round(round: Driven): Promise<void> {
+    const { connection, method, request } = this.#call;
+    if (round.questions.length > 0 && ++this.#asked > MAX_ROUNDS) {
+      await this.end();
+      throw new RoundFailure(-32_000, `${method} still asked for input after ${MAX_ROUNDS} rounds.`);
+    }
+    this.#isAsking = true;
+    this.#kept = await this.#desk.keep(connection, request, round, this.#kept);
+    const answers = await this.#answers(round);
+    this.#isAsking = false;
+    if (this.#stop.signal.aborted) return;
+    if (answers.some((answer) => 'error' in answer && answer.error.code === LEFT_OPEN)) {
+      const { message, data } = leftOpen(this.#kept);
+      throw new RoundFailure(LEFT_OPEN, message, data);
+    }
+    const failed = round.form === 'input' ? answers.find((answer) => 'error' in answer) : undefined;
+    if (failed && 'error' in failed) {
+      await this.end();
+      throw new RoundFailure(failed.error.code, failed.error.message);
+    }
+    await this.#retry(round, answers);
+  }
+
+  /** The call has its answer: nothing waits any more. */
+  async end(): Promise<void> {
+    const kept = this.#kept;
+    this.#kept = undefined;
+    if (kept !== undefined) await this.#desk.drop(kept);
+  }
+
+  /** The caller does not want the answer any more. `keep`: it only could not wait, and the question stays open. */
+  async cancel(keep: boolean): Promise<void> {
+    this.#stop.abort();
+    if (!keep) await this.end();
+  }
+
+  async #answers({ questions }: Driven): Promise<Answer[]> {
+    if (questions.length === 0) {
+      await new Promise((resolve) => setTimeout(resolve, PACE));
+      return [];
+    }
+    const { connection } = this.#call;
+    return Promise.all(
+      questions.map(async ({ method, params }) => {
+        if (!ASKABLE.has(method))
+          return { error: { code: METHOD_NOT_FOUND, message: `${method} cannot be asked.` } };
+        return answerIn(await connection.askClient(method, params, this.#stop.signal));
+      }),
+    );
+  }
+
+  async #retry(round: Driven, answers: readonly Answer[]): Promise<void> {
+    const call = this.#call;
+    const { params, top } = retryOf(call.request, round, answers);
+    try {
+      await call.connection.again(call, params, `~${++this.#sent}`, top);
+    } catch (error) {
+      // The round is still open, and the caller can go on with it once the server is there again.
+      const reason = error instanceof Error ? error.message : String(error);
+      throw new RoundFailure(-32_000, `The answer could not be delivered: ${reason}`, {
+        pending: this.#kept,
+      });
+    }
+  }
+}
+
+/** Ends a call with an error. */
+export class RoundFailure extends Error {
+  readonly code: number;
+  readonly data: object | undefined;
+
+  constructor(code: number, message: string, data?: object) {
+    super(message);
+    this.code = code;
+    this.data = data;
+  }
+}
+
+/** A response as an answer. */
+export function answerIn(response: Response): Answer {
+  return 'result' in response ? { result: response.result } : { error: response.error };
+}

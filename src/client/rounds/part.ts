@@ -1,0 +1,230 @@
+import { currentErrand, withErrand } from '../../link/edge-fetch.ts';
+import { StdioClientTransport } from '../../link/stdio-client.ts';
+import { raise } from '../../link/top.ts';
+import type { TransportLike } from '../../link/transport.ts';
+import {
+  CARRIERS,
+  type Id,
+  INPUT_METHODS,
+  type Notification,
+  type Response as RpcResponse,
+} from '../../wire/index.ts';
+import type { Ask } from '../ask.ts';
+import { Call } from '../call.ts';
+import type { Connection } from '../connection.ts';
+import { hasHttpEdge } from '../http.ts';
+import type { ClientPart } from '../part.ts';
+import type { RoundDesk } from './desk.ts';
+import { Drive, RoundFailure } from './driver.ts';
+import { LEFT_OPEN, leftOpen } from './open-round.ts';
+import { messagesOf } from './replies.ts';
+import { type BadRound, type Round, readRound } from './round.ts';
+
+/** Brings a round to whoever sent the call that it answers, where that was Valise itself. */
+export const ROUND = Symbol('round');
+
+/** Family R on the client's side: echoes what servers carry, and answers their rounds. */
+export class RoundsPart implements ClientPart {
+  readonly #desk: RoundDesk;
+  readonly #drives = new WeakMap<Connection, Map<Id, Drive>>();
+  /** Rounds that the SDK itself answers, by their context: what is kept of them. */
+  readonly #observed = new Map<string, string>();
+  readonly connections = new Set<Connection>();
+
+  constructor(desk: RoundDesk) {
+    this.#desk = desk;
+  }
+
+  announce({ link: { transport } }: Connection) {
+    return bringsTop(transport) ? { rounds: CARRIERS } : {};
+  }
+
+  opening(connection: Connection): void {
+    this.connections.add(connection);
+  }
+
+  closed(connection: Connection): void {
+    this.connections.delete(connection);
+    for (const drive of this.#drives.get(connection)?.values() ?? []) void drive.cancel(true);
+    this.#drives.delete(connection);
+  }
+
+  outbound(call: Call): void {
+    if (!INPUT_METHODS.includes(call.method)) return;
+    call.addErrand({ origin: call });
+    call.whenAnswered((response, top) => {
+      const round = readRound(response, top);
+      if (isOwn(call)) return round && 'form' in round ? handOver(response, round) : response;
+      if (call.era === 'modern') return this.#observe(call, response, round);
+      return round ? this.#drive(call, round) : this.#ended(call, response);
+    });
+  }
+
+  asked(ask: Ask): void {
+    const state = ask.top?.state;
+    if (state === undefined) return;
+    const call = callOf(ask);
+    const { request, connection } = ask;
+    const { id, method, params } = request;
+    const round: Round = {
+      form: 'state',
+      questions: [{ key: String(id), method, ...(params && { params }) }],
+      state,
+      askId: id,
+      ...(call && { callId: call.wireId }),
+    };
+    // A `ping` is answered at once, and nothing of it needs to be kept.
+    const kept = method === 'ping' ? undefined : this.#desk.keep(connection, call?.request, round);
+    kept?.catch(() => {});
+    ask.whenAnswered((response) => {
+      if ('error' in response && response.error.code === LEFT_OPEN && kept) {
+        void kept.then(
+          (pending) =>
+            call && connection.fail(call, LEFT_OPEN, leftOpen(pending).message, leftOpen(pending).data),
+        );
+        return undefined;
+      }
+      return raise(response, { state });
+    });
+    ask.errand = {
+      onReply: (reply) => void this.#reply(ask, reply, call),
+      onResponse: ({ ok }) => void (ok && this.#forget(kept)),
+    };
+    ask.undelivered = (error) => {
+      if (!call) return;
+      const reason = error instanceof Error ? error.message : String(error);
+      void Promise.resolve(kept).then((pending) =>
+        connection.fail(
+          call,
+          -32_000,
+          `The answer could not be delivered: ${reason}`,
+          pending === undefined ? {} : { pending },
+        ),
+      );
+    };
+    if (connection.target.kind === 'http') return;
+    ask.whenAnswered((response) => {
+      this.#forget(kept);
+      return response;
+    });
+  }
+
+  /** A cancelled call asks nobody any more; one that the SDK gave up waiting for stays open for later. */
+  notifying({ method, params }: Notification, connection: Connection): boolean {
+    if (method !== 'notifications/cancelled') return false;
+    const { requestId, reason } = params ?? {};
+    const drives = this.#drives.get(connection);
+    const drive = drives?.get(requestId as Id);
+    if (!drive) return false;
+    drives?.delete(requestId as Id);
+    void drive.cancel(/timed? ?out/i.test(String(reason)));
+    // While the client is asked, the server has nothing to cancel: it has answered with its questions.
+    return drive.isAsking;
+  }
+
+  async #reply(ask: Ask, reply: Response, call: Call | undefined): Promise<void> {
+    const { connection } = ask;
+    let goesOn = false;
+    let reason = 'the server ended it';
+    try {
+      for await (const message of messagesOf(reply)) {
+        goesOn ||= 'id' in message;
+        // What comes now still belongs to the call, also where it is the next question.
+        if (call) withErrand({ origin: call }, () => connection.arrive(message));
+        else connection.arrive(message);
+      }
+    } catch (error) {
+      reason = error instanceof Error ? error.message : String(error);
+    }
+    if (call && !goesOn)
+      connection.fail(call, -32_000, `The connection broke off before the call was answered: ${reason}.`);
+  }
+
+  #forget(kept: Promise<string> | undefined): void {
+    kept?.then((id) => this.#desk.drop(id)).catch(() => {});
+  }
+
+  #drive(call: Call, round: Round | BadRound): undefined {
+    const { connection, request } = call;
+    const drives = this.#drives.get(connection) ?? new Map<Id, Drive>();
+    this.#drives.set(connection, drives);
+    const drive = drives.get(request.id) ?? new Drive(call, this.#desk);
+    drives.set(request.id, drive);
+    const going =
+      'form' in round && round.form !== 'state'
+        ? drive.round(round)
+        : Promise.reject(
+            new Error(`The server's round cannot be read: ${'bad' in round ? round.bad : round.form}.`),
+          );
+    going.catch((error: unknown) => {
+      drives.delete(request.id);
+      const { code, message, data } = failureOf(error);
+      connection.fail(call, code, message, data);
+    });
+    return undefined;
+  }
+
+  #ended(call: Call, response: RpcResponse): RpcResponse | Promise<RpcResponse> {
+    const drives = this.#drives.get(call.connection);
+    const drive = drives?.get(call.request.id);
+    if (!drive) return response;
+    drives?.delete(call.request.id);
+    return drive.end().then(() => response);
+  }
+
+  #watch(requestState: string, kept: string): void {
+    this.#observed.set(requestState, kept);
+    if (this.#observed.size <= MOST_WATCHED) return;
+    const [oldest] = this.#observed.keys();
+    if (oldest !== undefined) this.#observed.delete(oldest);
+  }
+
+  /** On 2026-07-28 the SDK answers rounds by itself: what is open is only kept, for a host that dies over it. */
+  #observe(
+    call: Call,
+    response: RpcResponse,
+    round: Round | BadRound | undefined,
+  ): RpcResponse | Promise<RpcResponse> {
+    const before = call.request.params?.['requestState'];
+    const kept = typeof before === 'string' ? this.#observed.get(before) : undefined;
+    if (typeof before === 'string') this.#observed.delete(before);
+    if (!round || !('form' in round) || round.form !== 'input') {
+      return kept === undefined ? response : this.#desk.drop(kept).then(() => response);
+    }
+    const { requestState } = round;
+    return this.#desk.keep(call.connection, call.request, round, kept).then((id) => {
+      if (requestState !== undefined) this.#watch(requestState, id);
+      return response;
+    });
+  }
+}
+
+/** Rounds that the SDK has given up on are forgotten here; the store still has them. */
+const MOST_WATCHED = 1000;
+
+/** True where top-level members pass in both directions: our own edges are on the bytes, or there are none. */
+function bringsTop(transport: TransportLike): boolean {
+  const { _otherTransport } = transport as { readonly _otherTransport?: unknown };
+  return hasHttpEdge(transport) || transport instanceof StdioClientTransport || _otherTransport !== undefined;
+}
+
+/** The call in whose course the server asks: the one on whose HTTP answer the question came, or the only one there is. */
+function callOf({ connection }: Ask): Call | undefined {
+  const origin = currentErrand()?.origin;
+  if (origin instanceof Call && origin.connection === connection) return origin;
+  const calls = connection.underWay.filter((call) => INPUT_METHODS.includes(call.method));
+  return calls.length === 1 ? calls[0] : undefined;
+}
+
+function failureOf(error: unknown): RoundFailure {
+  if (error instanceof RoundFailure) return error;
+  return new RoundFailure(-32_000, error instanceof Error ? error.message : String(error));
+}
+
+function isOwn({ request }: Call): boolean {
+  return typeof request.id === 'string' && request.id.startsWith('valise:');
+}
+
+function handOver(response: RpcResponse, round: Round): RpcResponse {
+  return { jsonrpc: '2.0', id: response.id ?? '', result: { [ROUND]: round } as never };
+}

@@ -1,0 +1,122 @@
+import { isObject, type Json } from '../../json.ts';
+import { skimArray, skimObject } from '../../link/skim.ts';
+import type { Top } from '../../link/top.ts';
+import {
+  type Answer,
+  type Id,
+  isProblem,
+  type Params,
+  type Request,
+  type Response,
+  type Result,
+  readDependentRequests,
+  readInputRequired,
+  retryParams,
+} from '../../wire/index.ts';
+
+/** A question of the server. */
+export interface RoundQuestion {
+  readonly key: string;
+  readonly method: string;
+  readonly params?: Params;
+}
+
+/**
+ * What a server asks before it answers a call, and what must go back with the answers. Contexts are kept as the texts
+ * that they came as, and never looked into.
+ */
+export type Round = { readonly questions: readonly RoundQuestion[] } & (
+  | { readonly form: 'input'; readonly requestState?: string }
+  | { readonly form: 'dependent'; readonly shared?: string; readonly each?: readonly (string | null)[] }
+  | { readonly form: 'state'; readonly state: string; readonly askId: Id; readonly callId?: Id }
+);
+
+/** A round that cannot be read. */
+export interface BadRound {
+  readonly bad: string;
+}
+
+/** The round in a response, in the draft or the final form; undefined where the response is an answer. */
+export function readRound(response: Response, top: Top | undefined): Round | BadRound | undefined {
+  if (top?.dependent_requests !== undefined) return readDependent(top.dependent_requests);
+  if (!('result' in response)) return undefined;
+  const read = readInputRequired(response.result);
+  if (read === undefined) return undefined;
+  if (isProblem(read)) return { bad: `${read.where}: ${read.problem}` };
+  const questions = Object.entries(read.inputRequests ?? {}).map(([key, request]) => ({ key, ...request }));
+  return {
+    form: 'input',
+    questions,
+    ...(read.requestState !== undefined && { requestState: read.requestState }),
+  };
+}
+
+function readDependent(text: string): Round | BadRound {
+  const read = readDependentRequests({ dependent_requests: JSON.parse(text) as unknown });
+  if (read === undefined || isProblem(read))
+    return { bad: read ? `${read.where}: ${read.problem}` : 'dependent_requests' };
+  const questions = read.requests.map(({ method, params }, place) => ({
+    key: String(place),
+    method,
+    ...(params && { params }),
+  }));
+  const members = skimObject(text);
+  const stateIn = (spans: ReturnType<typeof skimObject>): string | undefined => {
+    const span = spans?.get('state');
+    return span && text.slice(span.start, span.end);
+  };
+  const shared = stateIn(members);
+  if (shared !== undefined) return { form: 'dependent', questions, shared };
+  const list = members?.get('requests');
+  const each = (list ? (skimArray(text, list.start) ?? []) : []).map(
+    ({ start }) => stateIn(skimObject(text, start)) ?? null,
+  );
+  return { form: 'dependent', questions, ...(each.some((state) => state !== null) && { each }) };
+}
+
+/** What a retry adds to its call: params in the final form, a top-level member in the draft form. */
+export function retryOf(
+  request: Request,
+  round: Round & { readonly form: 'input' | 'dependent' },
+  answers: readonly Answer[],
+): { readonly params: Params | undefined; readonly top?: Top } {
+  if (round.form === 'dependent') {
+    return { params: request.params, top: { dependent_responses: dependentText(round, answers) } };
+  }
+  const inputResponses = Object.fromEntries(
+    round.questions.flatMap(({ key }, place) => {
+      const answer = answers[place];
+      // The final form has no place for errors; a question without an answer is asked again.
+      return answer && 'result' in answer ? [[key, answer.result] as [string, Result]] : [];
+    }),
+  );
+  return {
+    params: retryParams(request.params, {
+      ...(round.questions.length > 0 && { inputResponses }),
+      ...(round.requestState !== undefined && { requestState: round.requestState }),
+    }),
+  };
+}
+
+/** Built as text, so that every state goes back to the letter. */
+function dependentText(round: Round & { readonly form: 'dependent' }, answers: readonly Answer[]): string {
+  const responses = answers.map((answer, place) => {
+    const state = round.each?.[place];
+    const printed = JSON.stringify('result' in answer ? { result: answer.result } : { error: answer.error });
+    return state === undefined || state === null ? printed : `{"state":${state},${printed.slice(1)}`;
+  });
+  const shared = round.shared === undefined ? '' : `"state":${round.shared},`;
+  return `{${shared}"responses":[${responses.join(',')}]}`;
+}
+
+/** A round as it is stored. */
+export function storable(round: Round): Json {
+  return JSON.parse(JSON.stringify(round)) as Json;
+}
+
+/** Reads a stored round. */
+export function readStored(value: unknown): Round | undefined {
+  return isObject(value) && Array.isArray(value['questions']) && typeof value['form'] === 'string'
+    ? (value as unknown as Round)
+    : undefined;
+}
