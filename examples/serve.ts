@@ -34,7 +34,7 @@ export interface Kit {
 
 /** A built example. */
 export interface Built {
-  readonly valise: Pick<ServerValise, 'close'>;
+  readonly valise: Pick<ServerValise, 'close' | 'http'>;
   /** Makes a server; called once per connection, or once per request where HTTP is served without sessions. */
   server(): McpServer;
   /** Serves `/mcp` in place of the common way, for an example that needs its own. */
@@ -122,16 +122,18 @@ async function overStdio(sdk: 'v1' | 'v2', { server }: Built): Promise<() => Pro
 
 async function overHttp(
   sdk: 'v1' | 'v2',
-  { server, http }: Built,
+  { valise, server, http }: Built,
   { port, stateless }: { readonly port: number; readonly stateless: boolean },
 ): Promise<() => Promise<void>> {
   const endpoint = http ?? (await (sdk === 'v2' ? httpV2 : httpV1)(server, stateless));
+  // Any instance can go on with what another one began: each client is known from its sealed session id.
+  const answer = stateless ? valise.http(endpoint.answer) : endpoint.answer;
   const listener = createServer((request, response) => {
     // A page in a browser must not reach a server on this machine; other programs send no Origin.
     if (!isLocal(request.headers.origin)) response.writeHead(403).end();
     else if (new URL(request.url ?? '/', 'http://localhost').pathname !== '/mcp')
       response.writeHead(404).end();
-    else endpoint.answer(request, response).catch(() => response.destroy());
+    else answer(request, response).catch(() => response.destroy());
   });
   listener.listen(port, '127.0.0.1');
   await once(listener, 'listening');

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { generateKey } from 'mcp-valise/seal';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { resultOf, textOf } from '../server/raw-client.ts';
 import { commandOf, type Running, startHttp } from './example.ts';
 import {
   type AnyClient,
@@ -14,6 +15,7 @@ import {
   makeClient,
   makeTransport,
 } from './hosts.ts';
+import { callParams, httpWire } from './wire.ts';
 
 const env = { VALISE_KEYS: generateKey() };
 
@@ -29,20 +31,22 @@ describe.each(['v1', 'v2'])('stock clients at the shop on SDK %s', (sdk) => {
   const hosts = sdk === 'v1' ? legacyHosts : HOSTS;
   let folder: string;
   let kept: Running & { readonly url: URL };
-  let stateless: Running & { readonly url: URL };
+  let stateless: [Running & { readonly url: URL }, Running & { readonly url: URL }];
   let bare: Running & { readonly url: URL };
 
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'valise-shop-'));
-    [kept, stateless, bare] = await Promise.all([
+    const shared = ['--sdk', sdk, '--store', `sqlite:${folder}/shared.db`, '--stateless'];
+    [kept, bare, ...stateless] = await Promise.all([
       startHttp('shop', ['--sdk', sdk, '--store', `sqlite:${folder}/http.db`], env),
-      startHttp('shop', ['--sdk', sdk, '--store', 'memory:', '--stateless'], env),
       startHttp('shop', ['--sdk', sdk], env),
+      startHttp('shop', shared, env),
+      startHttp('shop', shared, env),
     ]);
   });
 
   afterAll(async () => {
-    await Promise.all([kept, stateless, bare].map((shop) => shop?.stop('SIGTERM')));
+    await Promise.all([kept, bare, ...(stateless ?? [])].map((shop) => shop?.stop('SIGTERM')));
     rmSync(folder, { recursive: true, force: true });
   });
 
@@ -98,10 +102,25 @@ describe.each(['v1', 'v2'])('stock clients at the shop on SDK %s', (sdk) => {
     },
   );
 
-  it.each(hosts)(
-    '$client ($era) over stateless HTTP without auth: an error on set that says so',
+  it.each(legacyHosts)(
+    '$client over stateless HTTP: a cart for each sealed session, on any instance',
     async (host) => {
-      const client = await connected(host, stateless.url);
+      const [one, other] = [await connected(host, stateless[0].url), await connected(host, stateless[1].url)];
+      await callText(one, 'add_item', { item: 'cucumber', price: 40 });
+      expect(await callText(one, 'view_cart')).toBe('Cart: cucumber; total 40');
+      expect(await callText(other, 'view_cart')).toBe('Cart: empty');
+      const { sessionId } = one.transport as { sessionId?: string };
+      const elsewhere = await httpWire(stateless[1].url, 'legacy', {}, sessionId);
+      const view = await elsewhere.request('tools/call', callParams('view_cart', {}));
+      expect(textOf(resultOf(view))).toBe('Cart: cucumber; total 40');
+      await Promise.all([one.close(), other.close()]);
+    },
+  );
+
+  it.each(hosts.filter(({ era }) => era === 'modern'))(
+    '$client ($era) over HTTP without auth: an error on set that says so',
+    async (host) => {
+      const client = await connected(host, kept.url);
       expect(await callText(client, 'apply_coupon', { code: 'X' })).toMatch(
         /neither a transport session nor a verified principal.*sessionIdGenerator.*authInfo/,
       );

@@ -43,14 +43,10 @@ export async function stdioWire({ child }: Running, era: Era, capabilities: obje
   return { request: (method, params = {}) => post(method, params) };
 }
 
-/** Over HTTP; in the older era with the session that the server gives, if it gives one. */
-export async function httpWire(
-  url: URL,
-  era: Era,
-  capabilities: object,
-): Promise<Wire & { session?: string }> {
+/** Over HTTP; in the older era with the session that the server gives, if it gives one, or with one that is given. */
+export async function httpWire(url: URL, era: Era, capabilities: object, given?: string): Promise<Wire> {
   let count = 0;
-  let session: string | undefined;
+  let session = given;
   const post = async (method: string, params: object): Promise<Response> => {
     const name = (params as { name?: string }).name;
     const response = await fetch(url, {
@@ -69,8 +65,8 @@ export async function httpWire(
     return JSON.parse(/^data: (\{.*)$/m.exec(text)?.[1] ?? text) as Response;
   };
   if (era === 'modern') return { request: (method, params) => post(method, modern(params, capabilities)) };
-  await post('initialize', hello(capabilities));
-  return { request: (method, params = {}) => post(method, params), ...(session && { session }) };
+  if (given === undefined) await post('initialize', hello(capabilities));
+  return { request: (method, params = {}) => post(method, params) };
 }
 
 function hello(capabilities: object): object {
