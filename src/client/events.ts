@@ -1,9 +1,10 @@
 import type { Events } from '../events.ts';
+import type { ContinuityEvents } from './continuity/events.ts';
 import type { JarEvents } from './jar/types.ts';
 import type { SessionEvents } from './sessions/types.ts';
 
 /** What a client's Valise tells; nothing in it is secret. */
-export interface ClientEvents extends JarEvents, SessionEvents {
+export interface ClientEvents extends JarEvents, SessionEvents, ContinuityEvents {
   /** Something works, but not as well or not as safely as it could; `next` says what to do about it. */
   warning: { readonly what: string; readonly next: string };
 }

@@ -6,11 +6,12 @@ import type { JarPart } from '../jar/part.ts';
 import { erasOf, majorOf } from '../major.ts';
 import type { ClientPart } from '../part.ts';
 import { targetKey } from '../target.ts';
+import { followTransport } from './kept-session.ts';
 import { underLease } from './lease.ts';
 import { Continuity } from './resume.ts';
 import { sessionFetch } from './session-fetch.ts';
 import { isStale, type Snapshot, SnapshotKeeper } from './snapshot.ts';
-import { fingerprint, keyOf, type Whose } from './whose.ts';
+import { keyOf, type Whose } from './whose.ts';
 
 /** What every connection over HTTP is made with. */
 export interface Surroundings {
@@ -100,7 +101,7 @@ class Attempt {
     await connection.open();
     await this.#client.connect(transport, priorOf(this.#client, kept));
     if (kept?.era === 'modern') connection.server.introduce(kept.introduction);
-    await bindJar(jar, connection, continuity.sessionId);
+    await followTransport(jar, connection, continuity.sessionId);
     return connection;
   }
 
@@ -114,7 +115,7 @@ class Attempt {
       kept,
       warn: this.#warn,
       alone: (work) => (this.#keeper ? underLease(store, key, work, async () => undefined) : work()),
-      begun: (connection, sessionId) => bindJar(jar, connection, sessionId),
+      begun: (connection, sessionId) => followTransport(jar, connection, sessionId),
       renewed: (reason) => events.emit('renewed', { target, reason }),
     });
   }
@@ -129,11 +130,6 @@ class Attempt {
       }),
     });
   }
-}
-
-/** Session-scope state lives exactly as long as the transport's session. */
-async function bindJar(jar: JarPart, connection: Connection, sessionId: string | undefined): Promise<void> {
-  if (sessionId !== undefined) await jar.bindSession(connection, `http:${fingerprint(sessionId)}`);
 }
 
 /** What a v2 client is told of the server, so that it need not ask. */

@@ -6,7 +6,7 @@ import type { Connection } from '../connection.ts';
 import type { HttpTransport } from '../http.ts';
 import type { ClientPart } from '../part.ts';
 import { introduceAnew } from './introduce.ts';
-import { whyLost, type LostReason, statusOf } from './lost.ts';
+import { type LostReason, statusOf, whyLost } from './lost.ts';
 import type { SessionSeat } from './session-fetch.ts';
 import { isSame, type Snapshot, type SnapshotKeeper } from './snapshot.ts';
 import { StandaloneStream } from './stream.ts';

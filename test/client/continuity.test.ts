@@ -1,0 +1,325 @@
+import type { Client } from '@modelcontextprotocol/client';
+import { type ClientValise, openValise, type Store } from 'mcp-valise/client';
+import { memoryStore } from 'mcp-valise/store';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { callWith, count, LEGACY_CLIENTS, openSessionful, type Sessionful } from './sessionful.ts';
+
+let server: Sessionful;
+let store: Store;
+let opened: { valise: ClientValise; client: Client }[];
+beforeEach(async () => {
+  server = await openSessionful();
+  store = memoryStore();
+  opened = [];
+});
+afterEach(async () => {
+  for (const { client, valise } of opened) {
+    await client.close();
+    await valise.close();
+  }
+  await server.close();
+});
+
+describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ make }) => {
+  /** A process of the host: it knows nothing but the store. */
+  async function start(options = {}, client = make()): Promise<Client> {
+    const valise = await openValise({ store, allowLocal: true });
+    opened.push({ valise, client });
+    await valise.connect(client, valise.http(server.url, options));
+    return client;
+  }
+
+  /** Ends as a crash does: nothing is said to the server. */
+  const crash = (client: Client) => client.close();
+
+  it('[C-04] keeps the id that `initialize` returned, and sends it with every request after', async () => {
+    const client = await start();
+    await count(client);
+    const [session] = server.sessions();
+    expect(server.heard.find(({ method }) => method === 'initialize')?.session).toBeUndefined();
+    const after = server.heard.filter(({ method }) => !['initialize', 'server/discover'].includes(method));
+    expect(new Set(after.map((heard) => heard.session))).toEqual(new Set([session]));
+    expect(client.transport?.sessionId).toBe(session);
+  });
+
+  it('[C-01, C-03, C-07] goes on in the session after a restart, as if it had initialised', async () => {
+    const one = await start();
+    expect(await count(one)).toBe(1);
+    const before = { capabilities: one.getServerCapabilities(), version: one.getServerVersion() };
+    await crash(one);
+    server.heard.length = 0;
+    const two = await start();
+    expect(two.getServerCapabilities()).toEqual(before.capabilities);
+    expect(two.getServerVersion()).toEqual(before.version);
+    expect(two.getInstructions()).toBe('be kind');
+    expect(two.transport?.sessionId).toBe(server.sessions()[0]);
+    expect((await two.listTools()).tools.map(({ name }) => name)).toEqual(['count', 'wait']);
+    expect(await count(two)).toBe(2);
+    expect(server.methods().filter((method) => method !== 'GET')).toEqual(['tools/list', 'tools/call']);
+    expect(new Set(server.heard.map(({ version }) => version))).toEqual(new Set(['2025-11-25']));
+  });
+
+  it('reopens the stream of the server behind the last event that was read', async () => {
+    const one = await start();
+    const changes: string[] = [];
+    const hear = (client: Client) => {
+      client.onerror = () => {};
+      const name = `${changes.length}`;
+      (client.fallbackNotificationHandler as unknown) = async ({ method }: { method: string }) => {
+        changes.push(`${name} ${method}`);
+      };
+    };
+    hear(one);
+    await expect.poll(() => server.methods()).toContain('GET');
+    await server.announce();
+    await expect.poll(() => changes).toHaveLength(1);
+    await expect.poll(async () => JSON.stringify(await everything(store))).toContain('event-');
+    const [read] = JSON.stringify(await everything(store)).match(/event-\d+/) ?? [];
+    await crash(one);
+    await server.announce();
+    server.heard.length = 0;
+    const two = make();
+    hear(two);
+    await start({}, two);
+    await expect.poll(() => changes).toHaveLength(2);
+    expect(server.heard.find(({ verb }) => verb === 'GET')).toMatchObject({ lastEventId: read });
+  });
+
+  it('takes no late answer of the process before for its own', async () => {
+    const one = await start();
+    await count(one);
+    one.callTool({ name: 'wait', arguments: { tag: 'OLD' } }).catch(() => {});
+    await server.waiting('OLD');
+    await crash(one);
+    const two = await start();
+    await count(two);
+    const progress: unknown[] = [];
+    const asked = callWith(two, 'NEW', {
+      onprogress: ({ message }: { message?: string }) => progress.push(message),
+    });
+    await server.waiting('NEW');
+    server.release('OLD');
+    server.release('NEW');
+    expect((await asked).content).toEqual([{ type: 'text', text: 'NEW' }]);
+    expect(progress).toEqual(['NEW']);
+    const ids = server.heard.map(({ id }) => id).filter((id) => id !== undefined);
+    expect(new Set(ids).size).toBe(ids.length);
+  });
+
+  it('tells the server which call is cancelled, by the id that the server knows', async () => {
+    await crash(await start());
+    const two = await start();
+    const stop = new AbortController();
+    const asked = callWith(two, 'X', { signal: stop.signal });
+    await server.waiting('X');
+    const id = server.heard.find(({ method }) => method === 'tools/call')?.id;
+    expect(id).toMatch(/^[\w-]{8}:\d+$/);
+    stop.abort('enough');
+    await expect(asked).rejects.toThrow('enough');
+    await expect
+      .poll(() => server.heard.at(-1))
+      .toMatchObject({
+        method: 'notifications/cancelled',
+        params: { requestId: id },
+      });
+    server.release('X');
+  });
+
+  it('does not repeat a call that nobody waits for any more', async () => {
+    const client = await start();
+    server.lose();
+    const stop = new AbortController();
+    let goOn = () => {};
+    const asked = callWith(client, 'X', { signal: stop.signal });
+    server.intercept = ({ method }) =>
+      method === 'initialize' ? new Promise((resolve) => (goOn = () => resolve(undefined))) : undefined;
+    await expect.poll(() => server.methods().filter((method) => method === 'initialize')).toHaveLength(2);
+    stop.abort('enough');
+    await expect(asked).rejects.toThrow('enough');
+    goOn();
+    expect(await count(client)).toBe(1);
+    expect(server.heard.filter(({ params }) => params['name'] === 'wait')).toHaveLength(1);
+  });
+
+  it('[C-05] begins one new session where the old one is over, and repeats the calls once', async () => {
+    const client = await start();
+    await count(client);
+    await count(client);
+    server.lose();
+    server.instructions = 'be kinder';
+    server.heard.length = 0;
+    expect(await Promise.all([count(client), count(client), count(client)])).toEqual(
+      expect.arrayContaining([1, 2, 3]),
+    );
+    expect(server.methods().filter((method) => method === 'initialize')).toHaveLength(1);
+    const [renewed] = server.sessions();
+    expect(server.heard.find(({ method }) => method === 'initialize')).toMatchObject({
+      session: undefined,
+      version: undefined,
+    });
+    expect(client.transport?.sessionId).toBe(renewed);
+    expect(client.getInstructions()).toBe('be kinder');
+    await crash(client);
+    server.heard.length = 0;
+    expect(await count(await start())).toBe(4);
+    expect(server.methods()).not.toContain('initialize');
+  });
+
+  it('[C-05] does so too where it finds out after a restart, and where the server says 400', async () => {
+    await crash(await start());
+    server.lose();
+    server.heard.length = 0;
+    const two = await start();
+    expect(server.methods()).not.toContain('initialize');
+    expect(await count(two)).toBe(1);
+    server.lose();
+    let once = true;
+    server.intercept = ({ method }) => {
+      if (method !== 'tools/call' || !once) return undefined;
+      once = false;
+      return { status: 400, body: 'Bad Request: No valid session ID provided' };
+    };
+    expect(await count(two)).toBe(1);
+    expect(server.methods().filter((method) => method === 'initialize')).toHaveLength(2);
+  });
+
+  it('never tries more than once: a server that knows no session at all gets one new initialise', async () => {
+    const client = await start();
+    server.heard.length = 0;
+    server.intercept = ({ method }) => (method === 'tools/call' ? { status: 404, body: 'gone' } : undefined);
+    await expect(count(client)).rejects.toThrow('gone');
+    expect(server.methods().filter((method) => method === 'initialize')).toHaveLength(1);
+    expect(server.methods().filter((method) => method === 'tools/call')).toHaveLength(2);
+  });
+
+  it('surfaces the first error where a new session cannot be begun', async () => {
+    const client = await start();
+    const warnings: string[] = [];
+    opened[0]?.valise.events.on('warning', ({ what }) => warnings.push(what));
+    server.intercept = ({ method, verb }) =>
+      method === 'initialize'
+        ? { status: 503, body: 'full' }
+        : verb === 'POST'
+          ? { status: 404, body: 'first' }
+          : undefined;
+    await expect(count(client)).rejects.toThrow('first');
+    expect(warnings).toEqual([expect.stringMatching(/new session could not be begun.*full/)]);
+    server.intercept = () => undefined;
+    expect(await count(client)).toBe(1);
+  });
+
+  it('[C-08] agrees on a version anew where the server has dropped the one that was kept', async () => {
+    await crash(await start());
+    server.intercept = ({ method, version }) =>
+      version === '2025-11-25' && method === 'tools/call'
+        ? { status: 400, body: 'Bad Request: Unsupported protocol version: 2025-11-25' }
+        : undefined;
+    const { intercept } = server;
+    const two = await start();
+    const renewed: string[] = [];
+    opened[1]?.valise.events.on('renewed', ({ reason }) => renewed.push(reason));
+    // The new session is agreed on at once, and the server takes the version again.
+    server.intercept = (heard) => {
+      if (heard.method === 'initialize') server.intercept = () => undefined;
+      return intercept(heard);
+    };
+    expect(await count(two)).toBe(1);
+    expect(renewed).toEqual(['version']);
+  });
+
+  it('[C-08] starts anew where what is kept is of a version that the client does not know', async () => {
+    await crash(await start());
+    const { keys } = await store.list('connection/');
+    const [key = ''] = keys.filter((name) => name.endsWith('/legacy'));
+    const kept = (await store.get(key))?.value as { introduction: object };
+    await store.put(key, {
+      ...kept,
+      protocolVersion: '1999-01-01',
+      introduction: { ...kept.introduction, protocolVersion: '1999-01-01' } as never,
+    });
+    server.heard.length = 0;
+    expect(await count(await start())).toBe(1);
+    expect(server.methods().filter((method) => method === 'initialize')).toHaveLength(1);
+  });
+
+  it.each([
+    ['nonsense', 'nonsense'],
+    ['a snapshot without an introduction', { era: 'legacy', protocolVersion: '2025-11-25' }],
+    ['a list', []],
+  ])('starts anew where %s is kept', async (_, value) => {
+    await crash(await start());
+    for (const key of (await store.list('connection/')).keys) await store.put(key, value as never);
+    expect(await count(await start())).toBe(1);
+  });
+
+  it('forgets a session that the host has ended', async () => {
+    const client = await start();
+    await (client.transport as unknown as { terminateSession(): Promise<void> }).terminateSession();
+    await expect.poll(async () => (await store.list('connection/')).keys).toEqual([]);
+    await crash(client);
+    expect(await count(await start())).toBe(1);
+  });
+
+  it('keeps nothing, and begins anew, with resume: false', async () => {
+    await crash(await start({ resume: false }));
+    expect((await store.list('connection/')).keys).toEqual([]);
+    const two = await start({ resume: false });
+    expect(await count(two)).toBe(1);
+    server.lose();
+    expect(await count(two)).toBe(1);
+    expect((await store.list('connection/')).keys).toEqual([]);
+  });
+
+  it('[C-09] shares the session with other processes, and one of them begins the new one', async () => {
+    const clients = [await start(), await start(), await start()];
+    expect(await Promise.all(clients.map(count))).toEqual(expect.arrayContaining([1, 2, 3]));
+    expect(server.sessions()).toHaveLength(1);
+    server.lose();
+    server.heard.length = 0;
+    expect(await Promise.all(clients.map(count))).toEqual(expect.arrayContaining([1, 2, 3]));
+    expect(server.methods().filter((method) => method === 'initialize')).toHaveLength(1);
+    expect(server.sessions()).toHaveLength(1);
+  });
+
+  it('keeps principals and targets apart', async () => {
+    const one = await start();
+    await count(one);
+    const other = make();
+    const valise = await openValise({ store, allowLocal: true, principal: 'bob' });
+    opened.push({ valise, client: other });
+    await valise.connect(other, valise.http(server.url));
+    expect(await count(other)).toBe(1);
+    const third = await start({}, make());
+    expect(await count(third)).toBe(2);
+    const query = make();
+    const mine = await openValise({ store, allowLocal: true });
+    opened.push({ valise: mine, client: query });
+    await mine.connect(query, mine.http(`${server.url}?tenant=2`));
+    expect(await count(query)).toBe(1);
+    expect(server.sessions()).toHaveLength(3);
+  });
+
+  it('keeps session-scope state exactly as long as the session', async () => {
+    const sent = () => server.heard.at(-1)?.meta['modelcontextprotocol.io/state/session'];
+    const one = await start();
+    server.state = { cart: ['tea'] };
+    await count(one);
+    await crash(one);
+    const two = await start();
+    await count(two);
+    expect(sent()).toEqual({ cart: ['tea'] });
+    server.lose();
+    await count(two);
+    expect(sent()).toBeUndefined();
+    server.state = { cart: ['coffee'] };
+    await count(two);
+    await crash(two);
+    await count(await start());
+    expect(sent()).toEqual({ cart: ['coffee'] });
+  });
+});
+
+async function everything(from: Store): Promise<unknown[]> {
+  const { keys } = await from.list('');
+  return Promise.all(keys.map((key) => from.get(key)));
+}
