@@ -9,7 +9,8 @@ const PROCESSES = 4;
 /** Nothing is lost where many write at once, with compare-and-set and nothing else to protect them. */
 export const contentionCases: readonly Case[] = [
   {
-    title: 'loses none of 1,000 increments through 8 writers',
+    title: (count) =>
+      `loses none of ${count(1000 / WRITERS)} × ${WRITERS} increments through ${WRITERS} writers`,
     async run(bench) {
       const times = bench.count(1000 / WRITERS);
       const stores = await sharesHandles(bench, WRITERS);
@@ -22,7 +23,8 @@ export const contentionCases: readonly Case[] = [
     },
   },
   {
-    title: 'loses none of 1,000 increments through 8 writers in 4 processes',
+    title: (count) =>
+      `loses none of ${count(1000 / WRITERS)} × ${WRITERS} increments through ${WRITERS} writers in ${PROCESSES} processes`,
     needs: 'processes',
     async run(bench) {
       const times = bench.count(1000 / WRITERS);

@@ -7,7 +7,8 @@ import { until } from './contract-wait.ts';
 /** What is left when a process, or what keeps the data, ends in the middle. */
 export const crashCases: readonly Case[] = [
   {
-    title: 'holds the old or the new value after kill -9 in the middle of a write, never a torn one',
+    title: (count) =>
+      `holds the old or the new value after kill -9 in the middle of a write, never a torn one, ${count(12, 2)} times`,
     needs: 'processes',
     async run(bench) {
       const bytes = Math.min(200_000, bench.maxValueBytes - 64);

@@ -74,7 +74,7 @@ export const leaseCases: readonly Case[] = [
     },
   },
   {
-    title: 'has one holder at a time among 8 processes',
+    title: (count) => `has one holder at a time among 8 processes that want it ${count(10)} times each`,
     needs: 'processes',
     async run(bench) {
       const times = bench.count(10);

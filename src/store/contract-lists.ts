@@ -115,7 +115,7 @@ export const listCases: readonly Case[] = [
     },
   },
   {
-    title: 'lists each of 10,000 keys exactly once while others write',
+    title: (count) => `lists each of ${count(10_000, 40)} keys exactly once while others write`,
     async run(bench) {
       const total = bench.count(10_000, 40);
       const stable = Array.from({ length: total }, (_, n) => `stable/${String(n).padStart(6, '0')}`);

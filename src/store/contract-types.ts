@@ -49,6 +49,9 @@ export interface ContractOptions {
   readonly execArgv?: readonly string[];
 }
 
+/** A number at the scale asked for, but at least `least` (1 unless told). */
+export type Count = (full: number, least?: number) => number;
+
 /** What a case works with. */
 export interface Bench {
   readonly place: Place;
@@ -56,14 +59,14 @@ export interface Bench {
   readonly execArgv: readonly string[];
   readonly maxKeyBytes: number;
   readonly maxValueBytes: number;
-  /** A number at the scale asked for. */
-  count(full: number, least?: number): number;
+  readonly count: Count;
   /** Opens the place; closed again when the case is over. */
   open(): Promise<Store>;
 }
 
 export interface Case {
-  readonly title: string;
+  /** Says how much of it there is. */
+  readonly title: string | ((count: (full: number, least?: number) => string) => string);
   readonly needs?: 'reopens' | 'processes' | 'restarts';
   run(bench: Bench): Promise<void>;
 }

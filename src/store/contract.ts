@@ -4,7 +4,7 @@ import { entryCases } from './contract-entries.ts';
 import { leaseCases } from './contract-leases.ts';
 import { lifeCases } from './contract-life.ts';
 import { listCases } from './contract-lists.ts';
-import type { Case, ContractOptions, Place, Runner } from './contract-types.ts';
+import type { Case, ContractOptions, Count, Place, Runner } from './contract-types.ts';
 
 export { busContract } from './contract-bus.ts';
 export type { ContractOptions, Opener, Place, Runner } from './contract-types.ts';
@@ -41,7 +41,9 @@ export function storeContract(
   { describe, it }: Runner,
   options: ContractOptions = {},
 ): void {
-  const { name = 'a store', reopens = true, processes = true, restarts = false } = options;
+  const { name = 'a store', reopens = true, processes = true, restarts = false, scale = 1 } = options;
+  const count: Count = (full, least = 1) => Math.max(least, Math.round(full * scale));
+  const told = (full: number, least?: number) => count(full, least).toLocaleString('en');
   const groups: readonly (readonly [string, readonly Case[]])[] = [
     ['entries', entryCases],
     ['compare-and-set under contention', contentionCases],
@@ -56,7 +58,10 @@ export function storeContract(
       const fitting = cases.filter(({ needs }) => needs === undefined || able[needs]);
       if (fitting.length === 0) continue;
       describe(group, () => {
-        for (const { title, run } of fitting) it(title, () => inPlace(place, options, run), 120_000);
+        for (const { title, run } of fitting) {
+          const words = typeof title === 'string' ? title : title(told);
+          it(words, () => inPlace(place, options, count, run), 120_000 * Math.max(1, scale));
+        }
       });
     }
   });
@@ -65,11 +70,12 @@ export function storeContract(
 async function inPlace(
   make: () => Place | Promise<Place>,
   options: ContractOptions,
+  count: Count,
   run: Case['run'],
 ): Promise<void> {
   const place = await make();
   const opened: { close(): Promise<void> }[] = [];
-  const { scale = 1, maxKeyBytes = 1024, maxValueBytes = 1_000_000, execArgv = [], reopens = true } = options;
+  const { maxKeyBytes = 1024, maxValueBytes = 1_000_000, execArgv = [], reopens = true } = options;
   try {
     await run({
       place,
@@ -77,7 +83,7 @@ async function inPlace(
       execArgv,
       maxKeyBytes,
       maxValueBytes,
-      count: (full, least = 1) => Math.max(least, Math.round(full * scale)),
+      count,
       open: async () => {
         const store = await place.open();
         opened.push(store);

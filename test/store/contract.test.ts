@@ -55,7 +55,7 @@ describe('the contract', () => {
     [
       'forgets conditions',
       ({ put }) => ({ put: (key, value, { ttl } = {}) => put(key, value, ttl === undefined ? {} : { ttl }) }),
-      /loses none of 1,000 increments|ifVersion/,
+      /loses none of .* increments|ifVersion/,
     ],
     [
       'checks and writes in two steps',
@@ -67,7 +67,7 @@ describe('the contract', () => {
           return put(key, value, options);
         },
       }),
-      /loses none of 1,000 increments through 8 writers/,
+      /loses none of .* increments through 8 writers/,
     ],
     [
       'counts versions from one for each key',
@@ -194,7 +194,7 @@ describe('the contract', () => {
 
   it('fails a store that tears values when it is killed', async () => {
     const { folder, remove } = temporaryFolder();
-    const options = { processes: true, execArgv: tsx, scale: 0.3 };
+    const options = { processes: true, execArgv: tsx, scale: 0.5 };
     const module = fileURLToPath(new URL('./torn-store.ts', import.meta.url));
     const failures: string[] = [];
     const cases: Promise<void>[] = [];

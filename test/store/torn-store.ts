@@ -1,5 +1,5 @@
 import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { setImmediate as turn } from 'node:timers/promises';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Json } from '../../src/json.ts';
 import { memoryStore, type Store } from '../../src/store/index.ts';
 
@@ -22,7 +22,8 @@ export function tornStore(folder: string): Store {
       writeFileSync(file, '');
       for (let at = 0; at < text.length; at += 5000) {
         appendFileSync(file, text.slice(at, at + 5000));
-        await turn();
+        // Longer in pieces than whole, so that whoever is killed leaves pieces.
+        await pause(1);
       }
       return '1';
     },
