@@ -26,6 +26,8 @@ export interface Hosts {
   capabilities: object;
   /** The id that `initialize` is answered with; none where undefined. */
   sessionId: string | undefined;
+  /** Where requests are sent on to, with the status that keeps method and body. */
+  redirect: string | undefined;
   /** The latest request of a method, or of any. */
   last(method?: string): Seen;
   readonly port: number;
@@ -38,9 +40,12 @@ export async function openHosts(): Promise<Hosts> {
     if (request.method !== 'POST') return void response.writeHead(405).end();
     const message = JSON.parse(await text(request)) as { id?: number; method?: string; params?: Params };
     if (message.id === undefined || message.method === undefined) return void response.writeHead(202).end();
+    const host = String(request.headers['x-host']);
+    if (hosts.redirect !== undefined && new URL(hosts.redirect).hostname !== host)
+      return void response.writeHead(307, { location: hosts.redirect }).end();
     const { params = {} } = message;
     const seen: Seen = {
-      host: String(request.headers['x-host']),
+      host,
       method: message.method,
       params,
       meta: params._meta ?? {},
@@ -66,6 +71,7 @@ export async function openHosts(): Promise<Hosts> {
     respond: () => ({}),
     capabilities: { tools: {}, prompts: {}, resources: {}, completions: {} },
     sessionId: undefined,
+    redirect: undefined,
     last(method) {
       const found = this.seen.findLast((one) => method === undefined || one.method === method);
       if (!found) throw new Error(`no request ${method ?? ''} has come`);
@@ -107,12 +113,18 @@ function usual({ method, params }: Seen, { capabilities }: Hosts): Result {
 }
 
 function fetchAt(server: Server): Hosts['fetch'] {
-  return (url, init = {}) => {
+  return async (url, init = {}) => {
     const meant = new URL(url);
     const { port } = server.address() as AddressInfo;
     const headers = new Headers(init.headers);
     headers.set('x-host', meant.hostname);
-    return fetch(`http://127.0.0.1:${port}${meant.pathname}`, { ...init, headers });
+    const at = (place: URL): string => `http://127.0.0.1:${port}${place.pathname}`;
+    const response = await fetch(at(meant), { ...init, headers, redirect: 'manual' });
+    const next = response.headers.get('location');
+    // As `fetch` itself would go on, were these hosts real.
+    if (next === null || init.redirect === 'manual') return response;
+    headers.set('x-host', new URL(next).hostname);
+    return fetch(at(new URL(next)), { ...init, headers });
   };
 }
 

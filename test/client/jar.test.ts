@@ -466,6 +466,16 @@ describe('the jar', () => {
     await bob.close();
   });
 
+  it.each(KINDS)('[J-13] goes to no other host that the server redirects to ($kind)', async (kind) => {
+    sets({ server: { visits: 1 } });
+    const client = await connect(valise, hosts, SHOP, kind);
+    await client.callTool({ name: 'one' });
+    hosts.redirect = 'https://other.example.com/mcp';
+    await expect(client.callTool({ name: 'two' })).rejects.toThrow();
+    expect(hosts.seen.filter(({ host }) => host !== 'shop.example.com')).toEqual([]);
+    await client.close();
+  });
+
   it('[J-10] ends session state when the transport session changes, and when a new one begins', async () => {
     hosts.sessionId = 'first';
     sets({ session: { cart: 1 } });
