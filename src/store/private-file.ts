@@ -27,6 +27,11 @@ export function privateFile(path: string): string {
       },
     );
   }
+  try {
+    accessSync(file, constants.R_OK);
+  } catch (error) {
+    throw fsError(error, file, 'read');
+  }
   return file;
 }
 
