@@ -1,7 +1,7 @@
 #!/usr/bin/env node
-// `npm run bench -- NAME [--json]`: installs the peers once, then runs bench/NAME.mjs against the built package.
+// `npm run bench -- NAME [--json]`: installs the peers that are missing, then runs bench/NAME.mjs against the built package.
 import { spawnSync } from 'node:child_process';
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { build, install } from '../scripts/prepare.mjs';
 
@@ -21,7 +21,9 @@ const run = (command, args, cwd) => {
 };
 await install();
 await build();
-if (!existsSync(`${here}node_modules`)) run('npm', ['install', '--no-audit', '--no-fund'], here);
+const peers = Object.keys(JSON.parse(readFileSync(`${here}package.json`, 'utf8')).dependencies);
+if (!peers.every((peer) => existsSync(`${here}node_modules/${peer}`)))
+  run('npm', ['install', '--no-audit', '--no-fund'], here);
 const { status } = spawnSync(process.execPath, ['--expose-gc', `${here}${name}.mjs`, ...rest], {
   stdio: 'inherit',
 });
