@@ -80,8 +80,17 @@ export interface PeerOptions {
 
 export const text = (result: string) => ({ content: [{ type: 'text' as const, text: result }] });
 
-export const choice = (name: string, ...values: string[]) =>
-  ({ type: 'object', properties: { [name]: { type: 'string', enum: values } }, required: [name] }) as const;
+/** A form that asks for one of some values. */
+export const choice = <const Name extends string, const Value extends string>(
+  name: Name,
+  ...values: Value[]
+) => ({
+  type: 'object' as const,
+  properties: { [name]: { type: 'string', enum: values } } as {
+    readonly [Key in Name]: { readonly type: 'string'; readonly enum: readonly Value[] };
+  },
+  required: [name] as const,
+});
 
 /** A server with one tool, `work`, that is the given flow; and a client of it in the same process. */
 export async function flowPeer(

@@ -1,6 +1,7 @@
+import type { McpServer } from '@modelcontextprotocol/server';
 import { createValise, type ServerValise, type ServerValiseOptions, type Session } from 'mcp-valise/server';
 import { z } from 'zod';
-import type { Meta, Response, Result } from '../../src/wire/index.ts';
+import type { Meta, Notification, Response, Result } from '../../src/wire/index.ts';
 import { MAJORS, type Major } from './majors.ts';
 import { type RawClient, rawClient, resultOf, textOf } from './raw-client.ts';
 
@@ -66,11 +67,36 @@ export async function connect(
     near.send = async (message) =>
       far.onmessage?.(message, { request: new Request('http://test/mcp') } as never);
   }
-  return sessionClient(await rawClient(near, capabilities));
+  const client = await rawClient(near, capabilities);
+  const heard: Notification[] = [];
+  const { onmessage } = near;
+  near.onmessage = (message) => {
+    if ('method' in message) heard.push(message as Notification);
+    onmessage?.(message);
+  };
+  let last: unknown;
+  const send = near.send.bind(near);
+  near.send = (message, options) => {
+    if ('id' in message) last = message.id;
+    return send(message, options);
+  };
+  return sessionClient(client, {
+    heard,
+    server,
+    lastId: () => last,
+    notify: (method, params) => near.send({ jsonrpc: '2.0', method, params } as never),
+  });
 }
 
 /** A raw client with words for sessions. */
 export interface SessionClient extends RawClient {
+  /** Notifications that have come. */
+  readonly heard: Notification[];
+  /** The server at the other end. */
+  readonly server: McpServer;
+  /** The id of the request that was sent last. */
+  lastId(): unknown;
+  notify(method: string, params: object): Promise<void>;
   create(params?: object): Promise<Wire>;
   /** Calls a tool in a session; the whole response. */
   in(session: Wire, name?: string, args?: object): Promise<Response>;
@@ -82,11 +108,12 @@ export interface SessionClient extends RawClient {
   ): Promise<{ readonly value: unknown; readonly session: Wire }>;
 }
 
-export function sessionClient(client: RawClient): SessionClient {
+export function sessionClient(client: RawClient, more: Partial<SessionClient> = {}): SessionClient {
   const inSession: SessionClient['in'] = (session, name = 'work', args = {}) =>
     client.request('tools/call', { name, arguments: args, _meta: sent(session) });
   return {
     ...client,
+    ...(more as Pick<SessionClient, 'heard' | 'server' | 'lastId' | 'notify'>),
     create: async (params) => resultOf(await client.request('sessions/create', params))['session'] as Wire,
     in: inSession,
     async use(session, args, name) {

@@ -66,10 +66,12 @@ function setupOf(
   extra: unknown,
 ): RunSetup {
   const now = Math.floor(Date.now() / 1000);
+  const signal = signalIn(extra);
   return {
     id,
     journal,
     extra,
+    signal,
     suspends: ways.length > 0 && ways[0] !== 'memory',
     admit(question) {
       if (ways.length === 0) throw noWay(exchange, question.key);
@@ -81,7 +83,7 @@ function setupOf(
       return rounds.waiting.ask(exchange, question, {
         id: `valise:${id}:${question.key}`,
         ttl: question.ttl ?? settings.ttl,
-        signal: signalIn(extra),
+        signal,
       });
     },
     once: createOnce({

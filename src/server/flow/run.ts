@@ -29,6 +29,8 @@ export interface RunSetup {
   wait(kind: QuestionKind, question: Question): Promise<Answer> | undefined;
   /** True where "still waiting" goes back to the client; else the handler waits as long as it takes. */
   readonly suspends: boolean;
+  /** Aborted where the caller does not want the answer any more. */
+  readonly signal: AbortSignal | undefined;
   readonly once: Once;
   progress(progress: number, total?: number, message?: string): Promise<void>;
 }
@@ -138,6 +140,8 @@ export class FlowRun implements Flow {
         this.#setup.journal.add(key, 'u', '', { value: value as Json });
         return value;
       }
+      if (this.#setup.signal?.aborted)
+        throw new FlowError('ask-cancelled', `The call was cancelled while "${key}" was awaited.`, { key });
       if (this.#over) return NEVER;
       if (this.#setup.suspends && performance.now() + pause > end) {
         this.#holds++;

@@ -1,0 +1,130 @@
+import { createValise } from 'mcp-valise/server';
+import { describe, expect, it } from 'vitest';
+import { accept, call, choice, echo, flowPeer, modernCall, ours, text } from './flow-peer.ts';
+import { MAJORS } from './majors.ts';
+
+const ask = (message: string) => ({ message, requestedSchema: choice('how', 'Fixed', 'Duplicate') });
+
+describe.each(MAJORS)('a bare request with a state on an SDK $major server', (major) => {
+  const stage = async (capabilities: object = ours()) => {
+    const valise = createValise({ name: 'test' });
+    let handled = 0;
+    valise.onResponse('first', ({ state, result, call: made }) => {
+      const { workItemId } = state as { workItemId: number };
+      const how = (result?.content as { how: string } | undefined)?.how;
+      expect(made.method).toBe('tools/call');
+      if (how !== 'Duplicate') return text(`#${workItemId} ${how}`);
+      return valise.request('elicitation/create', ask('Really?'), {
+        key: 'second',
+        state: { 'Microsoft.VSTS.Common.ResolvedReason': how },
+      });
+    });
+    valise.onResponse('second', ({ state, error }) => {
+      if (error) throw new Error(`no: ${error.message}`);
+      return text(JSON.stringify(state));
+    });
+    const peer = await flowPeer(major, async () => text('unused'), {
+      valise,
+      capabilities,
+      also(server) {
+        server.registerTool('bare', {}, (async () => {
+          handled++;
+          return valise.request('elicitation/create', ask('How?'), {
+            key: 'first',
+            state: { workItemId: 7 },
+          });
+        }) as never);
+        server.registerTool('ping', {}, (async () =>
+          text(JSON.stringify(await valise.request('ping')))) as never);
+      },
+    });
+    return { valise, peer, handled: () => handled };
+  };
+  const bare = { params: { name: 'bare', arguments: {} } };
+
+  it('[R-01] goes on in a continuation, not in the handler', async () => {
+    const { peer, handled } = await stage();
+    const first = await peer.say(call({}, bare));
+    expect(first).toMatchObject({
+      method: 'elicitation/create',
+      params: ask('How?'),
+      state: expect.any(String),
+    });
+    const second = await peer.say(echo(first, accept({ how: 'Duplicate' })));
+    expect(second).toMatchObject({ method: 'elicitation/create', params: { message: 'Really?' } });
+    const done = await peer.say(echo(second, accept({ how: 'Fixed' })));
+    expect(done.result.content[0].text).toBe('{"Microsoft.VSTS.Common.ResolvedReason":"Duplicate"}');
+    expect(handled()).toBe(1);
+    await peer.close();
+  });
+
+  it('goes on also on 2026-07-28, and in the draft forms', async () => {
+    const modern = await stage();
+    const asked = await modern.peer.say(modernCall({}, { name: 'bare' }));
+    expect(asked.result.inputRequests.first).toMatchObject({ method: 'elicitation/create' });
+    const done = await modern.peer.say(
+      modernCall(
+        {},
+        {
+          name: 'bare',
+          requestState: asked.result.requestState,
+          inputResponses: { first: accept({ how: 'Fixed' }) },
+        },
+      ),
+    );
+    expect(done.result).toMatchObject({ resultType: 'complete', content: [{ text: '#7 Fixed' }] });
+
+    for (const carrier of ['dependent-shared', 'dependent-each'] as const) {
+      const { peer } = await stage(ours(carrier));
+      const round = (await peer.say(call({}, bare))).dependent_requests;
+      const answer = { result: accept({ how: 'Fixed' }) };
+      const dependent_responses =
+        carrier === 'dependent-shared'
+          ? { state: round.state, responses: [answer] }
+          : { responses: [{ state: round.requests[0].state, ...answer }] };
+      const over = await peer.say(call({}, { ...bare, dependent_responses }));
+      expect(over.result.content[0].text).toBe('#7 Fixed');
+      await peer.close();
+    }
+    await modern.peer.close();
+  });
+
+  it('goes on in memory for a stock client', async () => {
+    const { peer } = await stage({ elicitation: {} });
+    const first = await peer.say(call({}, bare));
+    expect(first).not.toHaveProperty('state');
+    const done = await peer.say(echo(first, accept({ how: 'Fixed' })));
+    expect(done.result.content[0].text).toBe('#7 Fixed');
+    await peer.close();
+  });
+
+  it('[R-02] hears of errors too, and its own errors reach the client', async () => {
+    const { peer } = await stage();
+    const first = await peer.say(call({}, bare));
+    const second = await peer.say(echo(first, accept({ how: 'Duplicate' })));
+    const done = await peer.say({
+      jsonrpc: '2.0',
+      id: second.id as string,
+      state: second.state,
+      error: { code: -1, message: 'the user is gone' },
+    });
+    expect(done.result).toMatchObject({ isError: true, content: [{ text: 'no: the user is gone' }] });
+    await peer.close();
+  });
+
+  it('needs no state and no continuation where the connection stays', async () => {
+    const { peer } = await stage();
+    const ping = await peer.say(call({}, { params: { name: 'ping', arguments: {} } }));
+    expect(ping).toMatchObject({ method: 'ping' });
+    expect(ping).not.toHaveProperty('state');
+    expect((await peer.say(echo(ping, {}))).result.content[0].text).toBe('{}');
+    await peer.close();
+  });
+
+  it('says what is missing', async () => {
+    const { valise, peer } = await stage();
+    await expect(valise.request('ping')).rejects.toThrow('outside of a handler');
+    expect(() => valise.onResponse('first', () => ({}))).toThrow('There are two continuations for "first".');
+    await peer.close();
+  });
+});

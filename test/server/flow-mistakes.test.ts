@@ -1,0 +1,256 @@
+import { createValise, type Flow } from 'mcp-valise/server';
+import { memoryStore } from 'mcp-valise/store';
+import { describe, expect, it, vi } from 'vitest';
+import { accept, call, echo, type FlowPeer, flowPeer, modernCall, text, type Wire } from './flow-peer.ts';
+import { MAJORS } from './majors.ts';
+
+const name = {
+  message: 'Who?',
+  schema: { type: 'object', properties: { name: { type: 'string' } } },
+} as const;
+const answers = { a: accept({}), b: accept({}), c: accept({}) };
+
+const again = (peer: FlowPeer, { result }: Wire): Promise<Wire> =>
+  peer.say(modernCall({}, { requestState: result.requestState, inputResponses: answers }));
+
+const complaint = ({ result }: Wire): string => {
+  expect(result.isError).toBe(true);
+  return result.content[0].text;
+};
+
+describe.each(MAJORS)('an author on an SDK $major server hears of', (major) => {
+  it('two steps with one key, also where the handler swallows it', async () => {
+    const peer = await flowPeer(major, async (_, flow) => {
+      await Promise.allSettled([flow.ask('a', name), flow.once('a', () => 1)]);
+      return text('fine');
+    });
+    expect(complaint(await peer.say(modernCall()))).toBe(
+      'The flow has two steps with the key "a". Give each ask, sample, roots, once and until a key of its own; in a loop, put the index into it.',
+    );
+    await peer.close();
+  });
+
+  it('a question that changed from one run to the next', async () => {
+    let run = 0;
+    const peer = await flowPeer(major, async (_, flow) => {
+      run++;
+      await flow.ask('a', { ...name, message: `Run ${run}?` });
+      return text('fine');
+    });
+    expect(complaint(await again(peer, await peer.say(modernCall())))).toMatch(
+      /^The step "a" is not what it was in an earlier round: the handler does not do the same each time it runs\. Let questions depend only on/,
+    );
+    await peer.close();
+  });
+
+  it('a way through the handler that changed from one run to the next', async () => {
+    let run = 0;
+    const peer = await flowPeer(major, async (_, flow) => {
+      run++;
+      await flow.ask(run === 1 ? 'a' : 'b', name);
+      return text('fine');
+    });
+    expect(complaint(await again(peer, await peer.say(modernCall())))).toMatch(
+      /^The handler asks something new, but did not come to "a" as in an earlier round\./,
+    );
+    await peer.close();
+  });
+
+  it('nothing, where a handler has nothing left to ask', async () => {
+    let resolved = false;
+    const peer = await flowPeer(major, async (_, flow) => {
+      if (resolved) return text('resolved by somebody else');
+      await flow.ask('a', name);
+      return text('fine');
+    });
+    const first = await peer.say(modernCall());
+    resolved = true;
+    expect((await again(peer, first)).result.content[0].text).toBe('resolved by somebody else');
+    await peer.close();
+  });
+
+  it('a step that is reached late, and is the same', async () => {
+    const late = async (flow: Flow, key: string): Promise<void> => {
+      await new Promise((resolve) => setTimeout(resolve, 30));
+      await flow.ask(key, name);
+    };
+    const peer = await flowPeer(major, async (_, flow) => {
+      await flow.ask('a', name);
+      await Promise.all([flow.ask('b', name), late(flow, 'c')]);
+      return text('fine');
+    });
+    const second = await again(peer, await peer.say(modernCall()));
+    const third = await again(peer, second);
+    expect((await again(peer, third)).result.content[0].text).toBe('fine');
+    await peer.close();
+  });
+
+  it('more to remember than may travel', async () => {
+    const work = async (_: unknown, flow: Flow) => {
+      const { length } = await flow.once('big', () => 'x'.repeat(5000));
+      await flow.ask('a', name);
+      return text(String(length));
+    };
+    const peer = await flowPeer(major, work, { flow: { budget: 2000 } });
+    expect(complaint(await peer.say(modernCall()))).toMatch(
+      /^What this flow has to remember is \d{4,5} bytes long, and no more than 2000 may travel\. Return less .* give createValise a store/,
+    );
+    await peer.close();
+    // With a store the rest stays there.
+    const stored = await flowPeer(major, work, { flow: { budget: 2000 }, options: { store: memoryStore() } });
+    const first = await stored.say(modernCall());
+    expect(first.result.requestState.length).toBeLessThan(2000);
+    expect((await again(stored, first)).result.content[0].text).toBe('5000');
+    await stored.close();
+  });
+
+  it('an effect whose value cannot be kept', async () => {
+    const peer = await flowPeer(major, async (_, flow) => {
+      await flow.once('odd', () => 1n);
+      return text('fine');
+    });
+    expect(complaint(await peer.say(modernCall()))).toBe(
+      'What the effect "odd" returned cannot be kept: it is not JSON. Return plain data, or nothing.',
+    );
+    await peer.close();
+  });
+
+  it('a schema that is not the schema of a form', async () => {
+    const peer = await flowPeer(major, async (_, flow) => {
+      await flow.ask('a', { message: 'Who?', schema: { type: 'string' } as never });
+      return text('fine');
+    });
+    expect(complaint(await peer.say(modernCall()))).toMatch(
+      /^The schema of the question "a" is not the schema of a form\./,
+    );
+    await peer.close();
+  });
+
+  describe('another version of the handler', () => {
+    const work = async (_: unknown, flow: Flow) => {
+      await flow.ask('a', name);
+      return text('fine');
+    };
+    const valise = createValise({ name: 'test' });
+
+    it('which is an error', async () => {
+      const old = await flowPeer(major, work, { valise, flow: { version: 1 } });
+      const peer = await flowPeer(major, work, { valise, flow: { version: 2 } });
+      expect(complaint(await again(peer, await old.say(modernCall())))).toBe(
+        "This call was begun by a handler of version 1, and the handler here has version 2. Make the call again. (A handler with otherVersion: 'restart' starts over by itself.)",
+      );
+      await Promise.all([old.close(), peer.close()]);
+    });
+
+    it('or starts the flow over', async () => {
+      const old = await flowPeer(major, work, { valise, flow: { version: 1 } });
+      const peer = await flowPeer(major, work, { valise, flow: { version: 2, otherVersion: 'restart' } });
+      const over = await again(peer, await old.say(modernCall()));
+      expect(Object.keys(over.result.inputRequests)).toEqual(['a']);
+      expect((await again(peer, over)).result.content[0].text).toBe('fine');
+      await Promise.all([old.close(), peer.close()]);
+    });
+  });
+
+  it('a server without Valise', async () => {
+    const valise = createValise({ name: 'test' });
+    const handler = valise.flow(async (flow) => flow.id);
+    await expect(handler({})).rejects.toMatchObject({
+      code: 'not-installed',
+      message:
+        'A flow was called on a server without Valise. Call valise.install(server) before server.connect().',
+    });
+  });
+
+  it('a mode that needs a store, before anything is served', () => {
+    expect(() => createValise({ name: 'test', rounds: { mode: 'dual' } })).toThrow(
+      `Rounds are to be kept as "dual", and there is no store. Give createValise a store, or set the mode to 'carried'.`,
+    );
+    expect(() => createValise({ name: 'test', rounds: { mode: 'both' as never } })).toThrow(
+      'is not a mode of rounds',
+    );
+  });
+
+  it('prompts and resources too', async () => {
+    const peer = await flowPeer(major, async () => text('unused'), {
+      also(server, valise) {
+        server.registerPrompt(
+          'greet',
+          {},
+          valise.flow(async (flow) => {
+            const { name: who } = await flow.ask('a', name);
+            return { messages: [{ role: 'user', content: { type: 'text', text: `Greet ${who}` } }] };
+          }) as never,
+        );
+        server.registerResource(
+          'page',
+          'page://one',
+          {},
+          valise.flow(async (uri: URL, flow: Flow) => {
+            const { name: who } = await flow.ask('a', name);
+            return { contents: [{ uri: uri.href, text: `Page of ${who}` }] };
+          }) as never,
+        );
+      },
+    });
+    const prompt = await peer.say({
+      jsonrpc: '2.0',
+      id: 1,
+      method: 'prompts/get',
+      params: { name: 'greet' },
+    });
+    expect(prompt.method).toBe('elicitation/create');
+    const greeted = await peer.say(echo(prompt, accept({ name: 'Ada' })));
+    expect(greeted).toMatchObject({ id: 1, result: { messages: [{ content: { text: 'Greet Ada' } }] } });
+    const page = await peer.say({
+      jsonrpc: '2.0',
+      id: 2,
+      method: 'resources/read',
+      params: { uri: 'page://one' },
+    });
+    const read = await peer.say(echo(page, accept({ name: 'Ada' })));
+    expect(read).toMatchObject({ id: 2, result: { contents: [{ text: 'Page of Ada' }] } });
+    await peer.close();
+  });
+
+  it('calls that end while a question waits in memory', async () => {
+    let caught: unknown;
+    const peer = await flowPeer(
+      major,
+      async (_, flow) => {
+        await flow.ask('a', name).catch((error: unknown) => {
+          caught = error;
+        });
+        return text('over');
+      },
+      { capabilities: { elicitation: {} } },
+    );
+    const request = call();
+    const asked = await peer.say(request);
+    const cancelled = await peer.say({
+      jsonrpc: '2.0',
+      method: 'notifications/cancelled',
+      params: { requestId: request.id },
+    });
+    expect(cancelled).toMatchObject({ method: 'notifications/cancelled', params: { requestId: asked.id } });
+    await vi.waitFor(() => expect(caught).toMatchObject({ code: 'ask-cancelled' }));
+    await peer.close();
+  });
+
+  it('questions that nobody answers in time', async () => {
+    const peer = await flowPeer(
+      major,
+      async (_, flow) => {
+        await flow.ask('a', name);
+        return text('over');
+      },
+      { capabilities: { elicitation: {} }, flow: { ttl: 1 } },
+    );
+    await peer.say(call());
+    expect(await peer.next()).toMatchObject({ method: 'notifications/cancelled' });
+    expect(complaint(await peer.next())).toBe(
+      'Nobody answered "a" within 1 s. Give the flow or the question a longer ttl.',
+    );
+    await peer.close();
+  });
+});

@@ -1,0 +1,203 @@
+import { createValise, type Flow, type RoundMode } from 'mcp-valise/server';
+import { memoryStore, type Store } from 'mcp-valise/store';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import {
+  accept,
+  call,
+  echo,
+  type FlowPeer,
+  flowPeer,
+  modernCall,
+  ours,
+  text,
+  type Wire,
+} from './flow-peer.ts';
+import { MAJORS } from './majors.ts';
+
+const name = {
+  message: 'Who?',
+  schema: { type: 'object', properties: { name: { type: 'string' } } },
+} as const;
+
+const work = async (_: unknown, flow: Flow) => {
+  const made = await flow.once('make', () => 'a long thing that the server wants to remember');
+  const { name: who } = await flow.ask('a', name);
+  return text(`${who}: ${made}`);
+};
+const DONE = 'Ada: a long thing that the server wants to remember';
+
+/** A store that forgets or changes what rounds keep. */
+const keptIn = async (store: Store): Promise<string[]> => [...(await store.list('rounds/kept/')).keys];
+
+afterEach(() => vi.useRealTimers());
+
+describe.each(MAJORS)('[R-13] contexts on an SDK $major server are kept', (major) => {
+  const stage = async (mode: RoundMode | undefined, capabilities?: object) => {
+    const store = memoryStore();
+    const valise = createValise({ name: 'test', store, rounds: { mode } });
+    const peer = await flowPeer(major, work, { valise, ...(capabilities && { capabilities }) });
+    return { store, valise, peer };
+  };
+  const finish = (peer: FlowPeer, { result }: Wire): Promise<Wire> =>
+    peer.say(
+      modernCall({}, { requestState: result.requestState, inputResponses: { a: accept({ name: 'Ada' }) } }),
+    );
+
+  it('stored: what travels only names them', async () => {
+    const { store, peer } = await stage('stored');
+    const first = await peer.say(modernCall());
+    expect(first.result.requestState.length).toBeLessThan(320);
+    expect(await keptIn(store)).toHaveLength(1);
+    expect((await finish(peer, first)).result.content[0].text).toBe(DONE);
+    await peer.close();
+  });
+
+  it('stored: and are gone with the store', async () => {
+    const { store, peer } = await stage('stored');
+    const first = await peer.say(modernCall());
+    for (const key of await keptIn(store)) await store.delete(key);
+    expect((await finish(peer, first)).error).toMatchObject({ code: -32602 });
+    await peer.close();
+  });
+
+  it('dual: in both places, compared and counted, and the store counts', async () => {
+    const { store, valise, peer } = await stage('dual');
+    expect((await finish(peer, await peer.say(modernCall()))).result.content[0].text).toBe(DONE);
+    expect(valise.roundCounts()).toMatchObject({ same: 1, different: 0, missing: 0 });
+
+    const second = await peer.say(modernCall({ id: 2 }));
+    for (const key of await keptIn(store)) {
+      const { value } = (await store.get(key)) as unknown as { value: { j: unknown[][] } };
+      value.j[0]![4] = 'what the store says';
+      await store.put(key, value as never);
+    }
+    const done = await peer.say(
+      modernCall(
+        { id: 2 },
+        { requestState: second.result.requestState, inputResponses: { a: accept({ name: 'Ada' }) } },
+      ),
+    );
+    expect(done.result.content[0].text).toBe('Ada: what the store says');
+    expect(valise.roundCounts()).toMatchObject({ same: 1, different: 1, missing: 0 });
+
+    const third = await peer.say(modernCall());
+    for (const key of await keptIn(store)) await store.delete(key);
+    expect((await finish(peer, third)).result.content[0].text).toBe(DONE);
+    expect(valise.roundCounts()).toMatchObject({ same: 1, different: 1, missing: 1 });
+    await peer.close();
+  });
+
+  it('carried first: what travelled counts', async () => {
+    const { store, valise, peer } = await stage('carried-first');
+    const asked = await peer.say(call());
+    for (const key of await keptIn(store)) await store.delete(key);
+    expect((await peer.say(echo(asked, accept({ name: 'Ada' })))).result.content[0].text).toBe(DONE);
+    expect(valise.roundCounts()).toMatchObject({ asked: 1, answered: 1, notEchoed: 0, recalled: 0 });
+    await peer.close();
+  });
+
+  it('[R-09] carried first: a client that does not echo is noticed, and served from the store', async () => {
+    const warnings: string[] = [];
+    const store = memoryStore();
+    const valise = createValise({
+      name: 'test',
+      store,
+      events: { warning: ({ what }) => warnings.push(what) },
+    });
+    const peer = await flowPeer(major, work, { valise, capabilities: ours('state') });
+    const asked = await peer.say(call());
+    expect(asked).toHaveProperty('state');
+    const done = await peer.say({ jsonrpc: '2.0', id: asked.id as string, result: accept({ name: 'Ada' }) });
+    expect(done.result.content[0].text).toBe(DONE);
+    expect(valise.roundCounts()).toMatchObject({ notEchoed: 1, recalled: 1 });
+    expect(warnings).toContain('A client announced that it echoes state, and does not.');
+    await peer.close();
+  });
+
+  it('[R-09] carried alone: the same client is noticed, and cannot be served', async () => {
+    const { valise, peer } = await stage('carried', ours('state'));
+    const asked = await peer.say(call());
+    peer.tell({ jsonrpc: '2.0', id: asked.id as string, result: accept({ name: 'Ada' }) });
+    await vi.waitFor(() => expect(peer.rejected).toMatchObject([{ reason: 'expired' }]));
+    expect(valise.roundCounts()).toMatchObject({ notEchoed: 1, recalled: 0, refused: 1 });
+    await peer.close();
+  });
+
+  it('[R-09] nothing top-level goes to a client that has not announced it', async () => {
+    const { peer } = await stage('carried-first', { elicitation: {} });
+    const asked = await peer.say(call());
+    expect(Object.keys(asked).sort()).toEqual(['id', 'jsonrpc', 'method', 'params']);
+    await peer.close();
+  });
+
+  it('carried: and nothing at all is in the store but what was used', async () => {
+    const { store, peer } = await stage('carried');
+    const first = await peer.say(modernCall());
+    expect((await store.list('')).keys).toEqual([]);
+    expect((await finish(peer, first)).result.content[0].text).toBe(DONE);
+    await vi.waitFor(async () => expect((await store.list('rounds/turn/')).keys).toHaveLength(1));
+    await peer.close();
+  });
+
+  it('carried first where there is a store, carried where there is none, unless told', async () => {
+    const { store, peer } = await stage(undefined, ours('state'));
+    await peer.say(call());
+    expect(await keptIn(store)).toHaveLength(1);
+    const alone = await flowPeer(major, work);
+    expect((await finish(alone, await alone.say(modernCall()))).result.content[0].text).toBe(DONE);
+    await Promise.all([peer.close(), alone.close()]);
+  });
+
+  it('as one flow says, where it says so', async () => {
+    const store = memoryStore();
+    const peer = await flowPeer(major, work, {
+      options: { store, rounds: { mode: 'carried' } },
+      flow: { mode: 'stored' },
+    });
+    await peer.say(modernCall());
+    expect(await keptIn(store)).toHaveLength(1);
+    await peer.close();
+  });
+
+  it('as long as the author says: a round that nobody answers ends, or is renewed', async () => {
+    vi.useFakeTimers({ toFake: ['Date'] });
+    const later = (seconds: number) => vi.setSystemTime(Date.now() + seconds * 1000);
+    const ask = (peer: FlowPeer, { result }: Wire) =>
+      peer.say(modernCall({}, { requestState: result.requestState }));
+
+    const brief = await flowPeer(major, work, { flow: { ttl: 300 } });
+    let round = await brief.say(modernCall());
+    later(200);
+    round = await ask(brief, round);
+    expect(Object.keys(round.result.inputRequests)).toEqual(['a']);
+    later(170);
+    expect((await ask(brief, round)).error).toMatchObject({ code: -32602 });
+
+    const renewed = await flowPeer(major, work, { flow: { ttl: 300, renew: '1h' } });
+    round = await renewed.say(modernCall());
+    for (let at = 0; at < 3500; at += 250) {
+      later(250);
+      round = await ask(renewed, round);
+      expect(Object.keys(round.result.inputRequests)).toEqual(['a']);
+    }
+    expect((await finish(renewed, round)).result.content[0].text).toBe(DONE);
+    later(130);
+    expect((await ask(renewed, round)).result).toMatchObject({
+      isError: true,
+      content: [{ text: expect.stringContaining('is not renewed any more') }],
+    });
+
+    const slow = await flowPeer(
+      major,
+      async (_, flow) => {
+        await flow.ask('a', { ...name, ttl: '8h' });
+        return text('approved');
+      },
+      { flow: { ttl: 300 } },
+    );
+    round = await slow.say(modernCall());
+    later(7 * 3600);
+    expect((await finish(slow, round)).result.content[0].text).toBe('approved');
+    await Promise.all([brief.close(), renewed.close(), slow.close()]);
+  });
+});

@@ -1,0 +1,174 @@
+import { createValise, type Effect, type Flow, type OnceOptions } from 'mcp-valise/server';
+import { memoryStore, type Store } from 'mcp-valise/store';
+import { describe, expect, it, vi } from 'vitest';
+import { sha256 } from '../../src/seal/sha256.ts';
+import { accept, type FlowPeer, flowPeer, modernCall, text, type Wire } from './flow-peer.ts';
+import { MAJORS } from './majors.ts';
+
+const name = {
+  message: 'Who?',
+  schema: { type: 'object', properties: { name: { type: 'string' } } },
+} as const;
+
+describe.each(MAJORS)('an effect that is done once, with a store, on an SDK $major server', (major) => {
+  const stage = async (
+    effect: (effect: Effect) => unknown,
+    {
+      once,
+      store = memoryStore(),
+      singleUse,
+    }: { once?: OnceOptions; store?: Store; singleUse?: boolean } = {},
+  ) => {
+    let id = '';
+    const valise = createValise({ name: 'test', store, rounds: { singleUse } });
+    const peer = await flowPeer(
+      major,
+      async (_, flow: Flow) => {
+        id = flow.id;
+        await flow.ask('a', name);
+        return text(JSON.stringify(await flow.once('x', effect, once)));
+      },
+      { valise },
+    );
+    const first = await peer.say(modernCall());
+    const mark = `rounds/once/${sha256(JSON.stringify([id, 'x']))}`;
+    return { peer, store, first, mark };
+  };
+  const go = (peer: FlowPeer, { result }: Wire): Promise<Wire> =>
+    peer.say(modernCall({}, { requestState: result.requestState, inputResponses: { a: accept({}) } }));
+
+  it('is claimed before and completed after', async () => {
+    const seen: unknown[] = [];
+    const stores = memoryStore();
+    const { peer, store, first, mark } = await stage(
+      async () => {
+        seen.push((await stores.get(mark))?.value);
+        return 'made';
+      },
+      { store: stores },
+    );
+    expect((await go(peer, first)).result.content[0].text).toBe('"made"');
+    expect(seen).toEqual([{ attempt: 1 }]);
+    expect((await store.get(mark))?.value).toEqual({ done: ['made'] });
+    await peer.close();
+  });
+
+  it('is not done again where another run of the same round has completed it', async () => {
+    const effect = vi.fn(() => 'again');
+    const { peer, store, first, mark } = await stage(effect);
+    await store.put(mark, { done: ['before'] });
+    expect((await go(peer, first)).result.content[0].text).toBe('"before"');
+    expect(effect).not.toHaveBeenCalled();
+    await peer.close();
+  });
+
+  it('is known to be cut off, and fails unless told', async () => {
+    const effect = vi.fn(() => 'again');
+    const { peer, store, first, mark } = await stage(effect);
+    await store.put(mark, { attempt: 1 });
+    const failed = await go(peer, first);
+    expect(failed.result).toMatchObject({
+      isError: true,
+      content: [
+        {
+          text: `The effect "x" was cut off in the middle; nobody knows whether it took place. Look it up by its idempotency key, or let it be tried again with cutOff: 'retry'.`,
+        },
+      ],
+    });
+    expect(effect).not.toHaveBeenCalled();
+    await peer.close();
+  });
+
+  it('is tried again with the same key where the author says so', async () => {
+    const effects: Effect[] = [];
+    const { peer, store, first, mark } = await stage(
+      (effect) => {
+        effects.push(effect);
+        return 'made';
+      },
+      { once: { cutOff: 'retry' } },
+    );
+    await store.put(mark, { attempt: 1 });
+    expect((await go(peer, first)).result.content[0].text).toBe('"made"');
+    expect(effects).toEqual([{ attempt: 2, idempotencyKey: mark.slice('rounds/once/'.length) }]);
+    await peer.close();
+  });
+
+  it('completes once where two runs are at it at the same time', async () => {
+    let completed = 0;
+    const effect = vi.fn(async () => {
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      return ++completed;
+    });
+    const { peer, first } = await stage(effect, { singleUse: false });
+    const [one, two] = await Promise.all([go(peer, first), go(peer, first)]);
+    expect([one, two].map(({ result }) => result.content[0].text)).toEqual(['1', '1']);
+    expect(effect).toHaveBeenCalledTimes(1);
+    await peer.close();
+  });
+
+  it('lets the other one count where it has lost its claim', async () => {
+    const store = memoryStore();
+    const { peer, first, mark } = await stage(
+      async () => {
+        // As if this process had slept, and another had taken over and finished.
+        await store.put(mark, { done: ['theirs'] });
+        return 'mine';
+      },
+      { store },
+    );
+    expect((await go(peer, first)).result.content[0].text).toBe('"theirs"');
+    await peer.close();
+  });
+
+  it('may fail, and then it has not been done', async () => {
+    let fail = true;
+    const { peer, store, first, mark } = await stage(
+      () => {
+        if (fail) throw new Error('no connection');
+        return 'made';
+      },
+      { singleUse: false },
+    );
+    expect((await go(peer, first)).result).toMatchObject({
+      isError: true,
+      content: [{ text: 'no connection' }],
+    });
+    expect(await store.get(mark)).toBeUndefined();
+    fail = false;
+    expect((await go(peer, first)).result.content[0].text).toBe('"made"');
+    await peer.close();
+  });
+
+  it('is known to be cut off where the store fails at the wrong moment', async () => {
+    const real = memoryStore();
+    let broken = false;
+    const store: Store = {
+      get: (key) => real.get(key),
+      delete: (key, options) => real.delete(key, options),
+      list: (prefix, options) => real.list(prefix, options),
+      lease: (key, ttl) => real.lease(key, ttl),
+      close: () => real.close(),
+      put: (key, value, options) =>
+        broken && key.startsWith('rounds/once/')
+          ? Promise.reject(new Error('store gone'))
+          : real.put(key, value, options),
+    };
+    const { peer, first } = await stage(
+      () => {
+        broken = true;
+        return 'made';
+      },
+      { store, singleUse: false },
+    );
+    expect((await go(peer, first)).result).toMatchObject({
+      isError: true,
+      content: [{ text: 'store gone' }],
+    });
+    broken = false;
+    expect((await go(peer, first)).result.content[0].text).toMatch(
+      /^The effect "x" was cut off in the middle/,
+    );
+    await peer.close();
+  });
+});

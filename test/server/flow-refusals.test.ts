@@ -1,0 +1,222 @@
+import { generateKey } from 'mcp-valise/seal';
+import { createValise, plainCodec, type ServerEvents } from 'mcp-valise/server';
+import { memoryStore } from 'mcp-valise/store';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import {
+  accept,
+  call,
+  choice,
+  flowPeer,
+  modernCall,
+  ours,
+  type PeerOptions,
+  text,
+  type Wire,
+} from './flow-peer.ts';
+import { MAJORS } from './majors.ts';
+
+const REFUSED = {
+  code: -32602,
+  message: 'Invalid or expired requestState',
+  data: { reason: 'invalid_request_state' },
+};
+const how = { message: 'How?', schema: choice('how', 'Fixed') };
+const inputResponses = { a: accept({ how: 'Fixed' }) };
+
+afterEach(() => vi.useRealTimers());
+
+describe.each(MAJORS)('[R-10] a context that is not taken by an SDK $major server', (major) => {
+  const stage = async (options: PeerOptions = {}) => {
+    const runs: unknown[] = [];
+    const peer = await flowPeer(
+      major,
+      async (args, flow) => {
+        runs.push(args);
+        const { how: answer } = await flow.ask('a', how);
+        return text(`secret ${answer}`);
+      },
+      {
+        ...options,
+        also(server, valise) {
+          server.registerTool(
+            'other',
+            {},
+            valise.flow(async (flow) => {
+              runs.push('other');
+              await flow.ask('a', how);
+              return text('other');
+            }) as never,
+          );
+        },
+      },
+    );
+    const first = await peer.say(modernCall({ id: 1 }));
+    runs.length = 0;
+    return { peer, runs, requestState: first.result.requestState as string };
+  };
+
+  const refused = async (
+    make: (requestState: string) => Wire,
+    reason: string | RegExp,
+    options: PeerOptions = {},
+  ) => {
+    const { peer, runs, requestState } = await stage(options);
+    const response = await peer.say(make(requestState));
+    expect(response).toEqual({ jsonrpc: '2.0', id: response.id, error: REFUSED });
+    expect(runs).toEqual([]);
+    const [event] = peer.rejected as unknown as ServerEvents['rejected'][];
+    expect(event).toMatchObject({ family: 'rounds', reason: expect.stringMatching(reason) });
+    expect(JSON.stringify(peer.rejected)).not.toContain(requestState.slice(12, 40));
+    expect(peer.valise.roundCounts().refused).toBe(1);
+    await peer.close();
+  };
+  const retry = (requestState: unknown, args: object = { id: 1 }, more: object = {}): Wire =>
+    modernCall(args, { requestState, inputResponses, ...more });
+
+  it('altered', () => refused((state) => retry(`${state.slice(0, -4)}AAAA`), 'tampered'));
+  it('altered at its start', () => refused((state) => retry(`w${state.slice(1)}`), 'malformed'));
+  it('cut short', () => refused((state) => retry(state.slice(0, -10)), /tampered|malformed/));
+  it('replaced by something else', () => refused(() => retry('AAAA'), 'malformed'));
+  it('not even a text', async () => {
+    const { peer, runs } = await stage();
+    expect((await peer.say(retry({ a: 1 }))).error).toEqual(REFUSED);
+    expect(runs).toEqual([]);
+    await peer.close();
+  });
+  it('of other arguments', () => refused((state) => retry(state, { id: 2 }), 'wrong-binding'));
+  it('of another tool', () =>
+    refused((state) => retry(state, { id: 1 }, { name: 'other' }), 'wrong-binding'));
+  it('of another server', async () => {
+    const { requestState } = await stage({ options: { name: 'shop' } });
+    await refused(() => retry(requestState), /unknown-key|wrong-audience/);
+  });
+  it('sealed with other keys', async () => {
+    const { requestState } = await stage({ options: { keys: generateKey() } });
+    await refused(() => retry(requestState), 'unknown-key', { options: { keys: generateKey() } });
+  });
+  it('of another server with the same keys', async () => {
+    const keys = generateKey();
+    const { requestState } = await stage({ options: { keys, name: 'shop' } });
+    await refused(() => retry(requestState), 'wrong-audience', { options: { keys } });
+  });
+  it('with answers that are not', () =>
+    refused((state) => retry(state, { id: 1 }, { inputResponses: [1] }), 'malformed'));
+
+  it('of another principal', async () => {
+    const valise = createValise({ name: 'test' });
+    const ada = await stage({ valise, authInfo: { clientId: 'c', extra: { iss: 'i', sub: 'ada' } } });
+    const bob = await stage({ valise, authInfo: { clientId: 'c', extra: { iss: 'i', sub: 'bob' } } });
+    const response = await bob.peer.say(retry(ada.requestState));
+    expect(response.error).toEqual(REFUSED);
+    expect(bob.runs).toEqual([]);
+    expect(bob.peer.rejected.at(-1)).toMatchObject({ reason: 'wrong-subject' });
+    // And nobody is not anybody.
+    const nobody = await stage({ valise });
+    expect((await nobody.peer.say(retry(ada.requestState))).error).toEqual(REFUSED);
+    expect((await ada.peer.say(retry(ada.requestState))).result.content[0].text).toBe('secret Fixed');
+  });
+
+  it('[R-16] too late', async () => {
+    vi.useFakeTimers({ toFake: ['Date'] });
+    const { peer, runs, requestState } = await stage();
+    vi.setSystemTime(Date.now() + 599_000);
+    expect((await peer.say(retry(requestState))).result.content[0].text).toBe('secret Fixed');
+    runs.length = 0;
+    vi.setSystemTime(Date.now() + 120_000);
+    expect((await peer.say(retry(requestState))).error).toEqual(REFUSED);
+    expect(runs).toEqual([]);
+    expect(peer.rejected).toMatchObject([{ reason: 'expired' }]);
+    await peer.close();
+  });
+
+  it('[R-16] used before, where a store remembers it', async () => {
+    const { peer, runs, requestState } = await stage({ options: { store: memoryStore() } });
+    expect((await peer.say(retry(requestState))).result.content[0].text).toBe('secret Fixed');
+    expect(runs).toHaveLength(1);
+    const replay = await peer.say(retry(requestState));
+    expect(replay.error).toEqual(REFUSED);
+    expect(runs).toHaveLength(1);
+    expect(peer.rejected).toMatchObject([{ reason: 'replayed' }]);
+    await peer.close();
+  });
+
+  it('[R-16] used by two at once, where a store remembers it: one of them goes on', async () => {
+    const { peer, runs, requestState } = await stage({ options: { store: memoryStore() } });
+    const [one, two] = await Promise.all([peer.say(retry(requestState)), peer.say(retry(requestState))]);
+    expect([one, two].filter(({ result }) => result)).toHaveLength(1);
+    expect([one, two].filter(({ error }) => error?.code === -32602)).toHaveLength(1);
+    expect(runs).toHaveLength(1);
+    await peer.close();
+  });
+
+  it('in the draft form too', async () => {
+    const { peer, runs } = await stage({ capabilities: ours('dependent-shared') });
+    const asked = await peer.say(call({ id: 1 }));
+    const { state } = asked.dependent_requests;
+    const responses = [{ result: accept({ how: 'Fixed' }) }];
+    runs.length = 0;
+    for (const bad of [`${state}A`, 'AAAA', { an: 'object' }, null]) {
+      const response = await peer.say(call({ id: 1 }, { dependent_responses: { state: bad, responses } }));
+      expect(response.error).toEqual(REFUSED);
+    }
+    const elsewhere = await peer.say(call({ id: 2 }, { dependent_responses: { state, responses } }));
+    expect(elsewhere.error).toEqual(REFUSED);
+    const odd = await peer.say(call({ id: 1 }, { dependent_responses: 'nonsense' }));
+    expect(odd.error).toEqual(REFUSED);
+    expect(runs).toEqual([]);
+    const done = await peer.say(call({ id: 1 }, { dependent_responses: { state, responses } }));
+    expect(done.result.content[0].text).toBe('secret Fixed');
+    await peer.close();
+  });
+
+  it('on the answer to a question: nobody goes on, and the server says why to its author alone', async () => {
+    const { peer, runs } = await stage();
+    const asked = await peer.say(call({ id: 1 }));
+    runs.length = 0;
+    const answer = { jsonrpc: '2.0', id: asked.id as string, result: accept({ how: 'Fixed' }) };
+    for (const state of [`${asked.state}A`, 'AAAA', { an: 'object' }, null, ''])
+      peer.tell({ ...answer, state });
+    await vi.waitFor(() => expect(peer.rejected).toHaveLength(5));
+    expect(runs).toEqual([]);
+    expect((await peer.say({ ...answer, state: asked.state })).result.content[0].text).toBe('secret Fixed');
+    await peer.close();
+  });
+
+  it('for one purpose is not one for another', async () => {
+    const { peer, runs, requestState } = await stage();
+    const asked = await peer.say(call({ id: 1 }));
+    runs.length = 0;
+    expect((await peer.say(retry(asked.state))).error).toEqual(REFUSED);
+    peer.tell({
+      jsonrpc: '2.0',
+      id: asked.id as string,
+      state: requestState,
+      result: accept({ how: 'Fixed' }),
+    });
+    await vi.waitFor(() =>
+      expect(peer.rejected.at(-1)).toMatchObject({ reason: expect.stringMatching(/^wrong-/) }),
+    );
+    expect(runs).toEqual([]);
+    await peer.close();
+  });
+
+  it('[R-11] may be encoded in another way: in the open for development, which says so', async () => {
+    const warnings: string[] = [];
+    const valise = createValise({
+      name: 'test',
+      rounds: { codec: plainCodec() },
+      events: { warning: ({ what }) => warnings.push(what) },
+    });
+    const { peer, requestState } = await stage({ valise });
+    await vi.waitFor(() =>
+      expect(warnings).toContain(
+        'The context of rounds travels in the open: clients can read and change it.',
+      ),
+    );
+    expect(requestState).toMatch(/^plain\.\{/);
+    expect((await peer.say(retry(requestState))).result.content[0].text).toBe('secret Fixed');
+    expect((await peer.say(retry(requestState, { id: 2 }))).error).toEqual(REFUSED);
+    expect((await peer.say(retry('plain.{'))).error).toEqual(REFUSED);
+    await peer.close();
+  });
+});
