@@ -190,19 +190,22 @@ describe.each([
     await victimIsUntouched();
   });
 
-  it.runIf(how === 'json')('[J-18] 1,000 servers filling the jar', { timeout: 120_000 }, async () => {
-    servers.attack = () =>
-      everywhere(`{${Array.from({ length: 25 }, (_, at) => `"k${at}":${at}`).join(',')}}`);
-    let evicted = 0;
-    valise.jar.on('evicted', () => evicted++);
-    for (let at = 0; at < 1000; at += 20) {
-      await Promise.all(
-        Array.from({ length: 20 }, (_, one) => visit(`https://s${at + one}.hostile.org/mcp`)),
-      );
-    }
-    expect(valise.jar.list().length).toBe(300);
-    expect(evicted).toBeGreaterThan(20_000 - 300);
-    expect(await stored()).toHaveLength(300);
-    await victimIsUntouched();
-  });
+  // A thousand connections say the same however their answers are framed.
+  if (how === 'json') {
+    it('[J-18] 1,000 servers filling the jar', { timeout: 120_000 }, async () => {
+      servers.attack = () =>
+        everywhere(`{${Array.from({ length: 25 }, (_, at) => `"k${at}":${at}`).join(',')}}`);
+      let evicted = 0;
+      valise.jar.on('evicted', () => evicted++);
+      for (let at = 0; at < 1000; at += 20) {
+        await Promise.all(
+          Array.from({ length: 20 }, (_, one) => visit(`https://s${at + one}.hostile.org/mcp`)),
+        );
+      }
+      expect(valise.jar.list().length).toBe(300);
+      expect(evicted).toBeGreaterThan(20_000 - 300);
+      expect(await stored()).toHaveLength(300);
+      await victimIsUntouched();
+    });
+  }
 });
