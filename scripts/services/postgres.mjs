@@ -4,13 +4,15 @@ import { dirname, join } from 'node:path';
 import { launch, onFreePort, temporaryFolder } from './daemon.mjs';
 import { need, unprivileged } from './install.mjs';
 
-/** What makes it fast and is wrong everywhere but in tests, and where it listens: on loopback, with no socket file. */
+/**
+ * What makes it fast and is wrong everywhere but in tests, and where it listens: on loopback, with no socket file.
+ * Commits are still written before they are confirmed, so that a server killed in a test has them.
+ */
 const SETTINGS = {
   listen_addresses: '127.0.0.1',
   unix_socket_directories: '',
   max_connections: '200',
   fsync: 'off',
-  synchronous_commit: 'off',
   full_page_writes: 'off',
 };
 

@@ -47,7 +47,7 @@ function carrierOn(connection: RedisConnection, hear: Hear): Carrier {
     isIoredis(client) ? ioredisEar(connection, hear) : nodeRedisEar(client, connection, hear);
   return {
     async publish(channel, text) {
-      await connection.command('publish', [channel, text], false);
+      await connection.command(false, 'publish', channel, text);
     },
     async listen(channel) {
       ear ??= openEar();
@@ -81,7 +81,7 @@ async function ioredisEar(publisher: RedisConnection, hear: Hear): Promise<Ear> 
   client.on('ready', () => {
     for (const channel of channels) client.subscribe(channel).catch(() => {});
   });
-  const pulse = setInterval(() => connection.command('ping', [], true).catch(() => {}), PULSE_MS);
+  const pulse = setInterval(() => connection.command(true, 'ping').catch(() => {}), PULSE_MS);
   pulse.unref();
   return {
     async listen(channel) {

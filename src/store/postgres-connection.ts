@@ -8,6 +8,14 @@ export interface Statement {
   readonly text: string;
 }
 
+/** A statement with its values, as `pg` takes it. */
+export interface Query {
+  name?: string | undefined;
+  text: string;
+  values: unknown[];
+  rowMode: 'array';
+}
+
 /** What a statement brings: its rows, each as a list of columns. */
 export interface Rows {
   readonly rows: readonly (readonly unknown[])[];
@@ -16,7 +24,7 @@ export interface Rows {
 
 /** A client taken out of a pool of `pg`. */
 export interface PostgresClient {
-  query(statement: { name?: string; text: string; values?: unknown[]; rowMode: 'array' }): Promise<Rows>;
+  query(statement: Query): Promise<Rows>;
   release(destroy?: boolean): void;
   on(event: 'error', listener: (error: Error) => void): unknown;
   on(event: 'end', listener: () => void): unknown;
@@ -39,14 +47,14 @@ export interface PostgresPool {
 /** A pool with manners: no call waits for ever, and every failure is a typed error. */
 export class PostgresConnection {
   readonly #pool: PostgresPool;
-  readonly #end: () => Promise<void>;
+  readonly #own: OwnPool | undefined;
   readonly #server: string;
   readonly #timeout: number;
   readonly #known = new WeakSet<PostgresClient>();
 
-  private constructor(pool: PostgresPool, end: () => Promise<void>, server: string, timeout: number) {
+  private constructor(pool: PostgresPool, own: OwnPool | undefined, server: string, timeout: number) {
     this.#pool = pool;
-    this.#end = end;
+    this.#own = own;
     this.#server = server;
     this.#timeout = timeout;
     // A pool tells of connections that were lost while nobody used them; without a listener the process would end.
@@ -59,8 +67,7 @@ export class PostgresConnection {
     timeout: number,
     max: number,
   ): Promise<PostgresConnection> {
-    if (typeof source !== 'string')
-      return new PostgresConnection(source, async () => {}, 'PostgreSQL', timeout);
+    if (typeof source !== 'string') return new PostgresConnection(source, undefined, 'PostgreSQL', timeout);
     const server = placeOf('PostgreSQL', source);
     const { default: pg } = await import('pg').catch((cause: unknown) => {
       throw new ValiseError('store-driver-missing', 'A PostgreSQL store needs the package pg.', {
@@ -72,37 +79,37 @@ export class PostgresConnection {
       connectionString: source,
       max,
       connectionTimeoutMillis: timeout,
+      query_timeout: timeout,
       keepAlive: true,
       application_name: 'valise',
     });
-    return new PostgresConnection(pool, () => pool.end(), server, timeout);
+    return new PostgresConnection(pool, pool, server, timeout);
   }
 
   /** One statement on its own. What only reads is `safe` to ask again where the connection is lost in the middle. */
   async run(statement: Statement, values: unknown[], safe = false): Promise<Rows> {
+    const { name, text } = statement;
+    const query: Query = { name, text, values, rowMode: 'array' };
     const deadline = performance.now() + this.#timeout;
     for (let round = 1; ; round++) {
-      const client = await this.checkout(deadline);
       try {
-        const rows = await this.#query(client, statement, values, deadline);
-        client.release();
-        return rows;
+        return await (this.#own ? this.#own.query(query) : this.#onClient(query, deadline));
       } catch (error) {
-        // Whatever state the connection is in, nobody should get it again.
-        client.release(true);
         if (error instanceof ValiseError) throw error;
         const trouble = troubleOf(error);
         const again = trouble.code === 'store-unavailable' && (safe || trouble.undone);
-        if (!again || performance.now() >= deadline) throw remoteError(this.#server, trouble, error);
-        await pause(Math.random() * Math.min(10 * round, 100));
+        const wait = Math.random() * Math.min(20 * 2 ** round, 500);
+        if (!again || performance.now() + wait > deadline) throw remoteError(this.#server, trouble, error);
+        await pause(wait);
       }
     }
   }
 
-  /** A statement on a client that was taken out, and stays so. */
-  async ask(client: PostgresClient, statement: Statement): Promise<void> {
+  /** A statement with no values on a client that was taken out, and stays so. */
+  async ask(client: PostgresClient, text: string): Promise<void> {
     try {
-      await this.#query(client, statement, [], performance.now() + this.#timeout);
+      const query: Query = { name: undefined, text, values: [], rowMode: 'array' };
+      await this.#withinTime(client.query(query), performance.now() + this.#timeout);
     } catch (error) {
       throw error instanceof ValiseError ? error : remoteError(this.#server, troubleOf(error), error);
     }
@@ -140,23 +147,38 @@ export class PostgresConnection {
     }
   }
 
-  #query(
-    client: PostgresClient,
-    { name, text }: Statement,
-    values: unknown[],
-    deadline: number,
-  ): Promise<Rows> {
-    const query = { ...(name !== undefined && { name }), text, values, rowMode: 'array' as const };
-    return within(client.query(query), deadline - performance.now(), () =>
+  /** On a pool of the caller's nothing may still run once we said that it failed, so it is not left to wait there. */
+  async #onClient(query: Query, deadline: number): Promise<Rows> {
+    const client = await this.checkout(deadline);
+    try {
+      const rows = await this.#withinTime(client.query(query), deadline);
+      client.release();
+      return rows;
+    } catch (error) {
+      // Whatever state the connection is in, nobody should get it again.
+      client.release(true);
+      throw error;
+    }
+  }
+
+  #withinTime<T>(work: Promise<T>, deadline: number): Promise<T> {
+    return within(work, deadline - performance.now(), () =>
       timeoutError(this.#server, this.#timeout, { undone: false }),
     );
   }
 
   /** Ends the pool, where it is ours. */
   async close(): Promise<void> {
-    await this.#end();
-    this.#pool.off('error', ignore);
+    // A pool of ours may still tell of connections that were lost while they were ended.
+    if (this.#own) await this.#own.end();
+    else this.#pool.off('error', ignore);
   }
+}
+
+/** A pool that Valise made. It keeps the time by itself, and lets go of every connection on which something failed. */
+interface OwnPool extends PostgresPool {
+  query(query: Query): Promise<Rows>;
+  end(): Promise<void>;
 }
 
 function ignore(): void {}
@@ -167,6 +189,7 @@ const TROUBLES: readonly (readonly [RegExp, Trouble])[] = [
   [/^(53100|53200)$/, { code: 'store-full', undone: true }],
   // Serialisation failures, deadlocks, locks and cancelled statements; too many connections; starting up.
   [/^(40...|55P03|57014|53300|57P03)$/, { code: 'store-unavailable', undone: true }],
+  [/^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN)$/, { code: 'store-unavailable', undone: true }],
   [/^(08...|57P0.)$/, { code: 'store-unavailable', undone: false }],
   [/^[0-9A-Z]{5}$/, { code: 'store-failed', undone: true }],
 ];
@@ -175,5 +198,7 @@ const TROUBLES: readonly (readonly [RegExp, Trouble])[] = [
 function troubleOf(error: unknown): Trouble {
   const code = codeOf(error) ?? '';
   const known = TROUBLES.find(([pattern]) => pattern.test(code));
-  return known ? known[1] : { code: 'store-unavailable', undone: false };
+  if (known) return known[1];
+  const connecting = (error as { syscall?: unknown } | null)?.syscall === 'connect';
+  return { code: 'store-unavailable', undone: connecting };
 }

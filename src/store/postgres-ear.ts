@@ -20,7 +20,7 @@ export function openEar(
   let session: Promise<Session> | undefined;
   let closed = false;
 
-  const tell = (client: PostgresClient, text: string) => connection.ask(client, { text });
+  const tell = (client: PostgresClient, text: string) => connection.ask(client, text);
 
   const connect = async (): Promise<Session> => {
     const client = await connection.checkout();

@@ -1,7 +1,7 @@
 import { type Duration, seconds } from '../duration.ts';
-import { ValiseError } from '../errors.ts';
 import type { Json } from '../json.ts';
 import { checkKey, toLimit, toMilliseconds, toText } from './check.ts';
+import { parseEntry } from './entry-text.ts';
 import { PostgresConnection, type PostgresPool } from './postgres-connection.ts';
 import { createTable, type Statements, statementsFor } from './postgres-sql.ts';
 import { endOfPrefix, isVersion } from './remote.ts';
@@ -67,16 +67,24 @@ class PostgresStore implements Store {
     this.#sql = statements;
   }
 
-  get(key: string): Promise<Entry | undefined> {
-    return this.#work.run(async () => {
+  async get(key: string): Promise<Entry | undefined> {
+    this.#work.enter();
+    try {
       checkKey(key);
       const { rows } = await this.#connection.run(this.#sql.get, [key], true);
-      return rows[0] && toEntry(key, rows[0] as EntryRow);
-    });
+      return rows[0] && parseEntry(key, rows[0][0] as string);
+    } finally {
+      this.#work.leave();
+    }
   }
 
-  put(key: string, value: Json, { ttl, ifVersion, ifAbsent }: PutOptions = {}): Promise<string | undefined> {
-    return this.#work.run(async () => {
+  async put(
+    key: string,
+    value: Json,
+    { ttl, ifVersion, ifAbsent }: PutOptions = {},
+  ): Promise<string | undefined> {
+    this.#work.enter();
+    try {
       checkKey(key);
       const text = toText(key, value);
       const life = ttl === undefined ? null : toMilliseconds(ttl);
@@ -88,7 +96,9 @@ class PostgresStore implements Store {
         : this.#connection.run(ifAbsent ? this.#sql.putAbsent : this.#sql.put, values));
       if (life !== null) this.#sweepSometimes();
       return rowCount === 1 ? version : undefined;
-    });
+    } finally {
+      this.#work.leave();
+    }
   }
 
   delete(key: string, { ifVersion }: { readonly ifVersion?: string } = {}): Promise<boolean> {
@@ -160,19 +170,5 @@ class PostgresStore implements Store {
     this.#untilSweep = SWEEP_EVERY;
     // Nobody waits for it, and where it fails the next one does its work.
     this.#work.run(() => this.#connection.run(this.#sql.sweep, [])).catch(() => {});
-  }
-}
-
-type EntryRow = readonly [value: string, version: string, expiresAt: number | null];
-
-function toEntry(key: string, [text, version, expiresAt]: EntryRow): Entry {
-  try {
-    const value = JSON.parse(text) as Json;
-    return expiresAt === null ? { value, version } : { value, version, expiresAt };
-  } catch (cause) {
-    throw new ValiseError('store-corrupt', `The entry ${JSON.stringify(key)} is not what Valise wrote.`, {
-      next: 'Give Valise a table that nothing else writes to.',
-      cause,
-    });
   }
 }

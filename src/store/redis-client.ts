@@ -3,6 +3,8 @@ import { ValiseError } from '../errors.ts';
 /** A client as ioredis and iovalkey make them, for one server or for a Cluster. */
 export interface IoredisClient {
   readonly status: string;
+  /** The socket, on a client for one server. */
+  readonly stream?: { cork(): void; uncork(): void };
   call(command: string, ...args: string[]): Promise<unknown>;
   connect(): Promise<unknown>;
   disconnect(reconnect?: boolean): void;
@@ -55,5 +57,11 @@ export async function createClient(url: string, timeoutMs: number): Promise<Iore
       cause,
     });
   });
-  return new Redis(url, { ...OWN_BEHAVIOUR, connectTimeout: timeoutMs, connectionName: 'valise' });
+  return new Redis(url, {
+    ...OWN_BEHAVIOUR,
+    connectTimeout: timeoutMs,
+    // A connection that is asked and says nothing for so long is given up, and all calls on it fail.
+    socketTimeout: timeoutMs,
+    connectionName: 'valise',
+  });
 }

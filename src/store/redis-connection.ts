@@ -1,4 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { ValiseError } from '../errors.ts';
 import {
   createClient,
   type IoredisClient,
@@ -15,6 +16,7 @@ export class RedisConnection {
   readonly #owned: boolean;
   readonly #server: string;
   readonly #timeout: number;
+  #corked: IoredisClient['stream'];
 
   private constructor(client: RedisClient, owned: boolean, server: string, timeout: number) {
     this.#client = client;
@@ -37,8 +39,8 @@ export class RedisConnection {
   }
 
   static async #own(client: IoredisClient, server: string, timeout: number): Promise<RedisConnection> {
-    // Without a listener ioredis writes to the console; what is wrong reaches every call that waits.
-    client.on('error', () => {});
+    // Without a listener ioredis writes to the console; here it reaches the calls that fail for it.
+    client.on('error', (error) => lastErrors.set(client, error));
     const connection = new RedisConnection(client, true, server, timeout);
     try {
       await connection.ready();
@@ -54,32 +56,20 @@ export class RedisConnection {
   }
 
   /** One command. What only reads is `safe` to ask again where the connection is lost in the middle. */
-  command(name: string, args: string[], safe: boolean): Promise<unknown> {
-    return this.patiently(() => this.#send(name, args), safe);
+  command(safe: boolean, ...args: string[]): Promise<unknown> {
+    return this.patiently(() => this.#send(args), safe);
   }
 
-  /** A script, by its digest; its text is sent where the server does not know it. */
-  script(
-    { lua, sha }: Script,
-    keys: readonly string[],
-    args: readonly string[],
-    safe = false,
-  ): Promise<unknown> {
-    const rest = [String(keys.length), ...keys, ...args];
-    return this.patiently(async () => {
-      try {
-        return await this.#send('evalsha', [sha, ...rest]);
-      } catch (error) {
-        if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) throw error;
-        return this.#send('eval', [lua, ...rest]);
-      }
-    }, safe);
+  /** A script, by its digest; its text is sent where the server does not know it. `args` starts with the number of keys. */
+  script({ lua, sha }: Script, args: readonly string[], safe = false): Promise<unknown> {
+    const unknown = () => this.#send(['eval', lua, ...args]);
+    return this.patiently(() => this.#send(['evalsha', sha, ...args]), safe, unknown);
   }
 
   /** Resolves once the server answers. */
   async ready(deadline: number = performance.now() + this.#timeout): Promise<void> {
     const client = this.#client;
-    if (!isIoredis(client) || client.status === 'ready') return;
+    if (!isIoredis(client) || isReady(client)) return;
     try {
       await within(untilReady(client), deadline - performance.now(), () => {
         // A connection that never gets ready may hang half open: the next try gets a new one.
@@ -96,35 +86,73 @@ export class RedisConnection {
     if (this.#owned) (this.#client as IoredisClient).disconnect();
   }
 
-  #send(name: string, args: string[]): Promise<unknown> {
+  #send(args: string[]): Promise<unknown> {
     const client = this.#client;
-    return isIoredis(client) ? client.call(name, ...args) : client.sendCommand([name, ...args]);
+    if (!isIoredis(client)) return client.sendCommand(args);
+    if (this.#owned && this.#corked === undefined) this.#cork(client.stream);
+    return client.call(...(args as [string, ...string[]]));
   }
 
-  /** Does what `attempt` does on the client, once it is ready and within the time given to a call. */
-  async patiently<T>(attempt: () => Promise<T>, safe: boolean): Promise<T> {
+  /** Lets all commands of one turn of the event loop leave in one write: nearly half of what a command costs is its write. */
+  #cork(stream: IoredisClient['stream']): void {
+    if (!stream) return;
+    this.#corked = stream;
+    stream.cork();
+    process.nextTick(() => {
+      this.#corked = undefined;
+      stream.uncork();
+    });
+  }
+
+  /** Does what `attempt` does on the client, once it is ready and within the time given; `unknown` where it is a script unknown there. */
+  async patiently<T>(attempt: () => Promise<T>, safe: boolean, unknown?: () => Promise<T>): Promise<T> {
+    let send = attempt;
     const deadline = performance.now() + this.#timeout;
     for (let round = 1; ; round++) {
-      await this.ready(deadline);
-      let late = false;
+      if (!isReady(this.#client)) await this.ready(deadline);
       try {
-        return await within(attempt(), deadline - performance.now(), () => {
-          late = true;
-          return timeoutError(this.#server, this.#timeout, { undone: safe });
-        });
+        // Our own clients give up by themselves (see createClient), with one timer for all calls under way.
+        return await (this.#owned ? send() : this.#withinTime(send(), deadline, safe));
       } catch (error) {
-        if (late) {
-          // Nobody knows what a connection that fell silent will still bring: the next call gets a new one.
-          if (this.#owned) (this.#client as IoredisClient).disconnect(true);
-          throw error;
+        if (error instanceof ValiseError) throw error;
+        if (unknown && isUnknownScript(error)) {
+          send = unknown;
+          continue;
         }
         const trouble = troubleOf(error);
         const again = trouble.code === 'store-unavailable' && (safe || trouble.undone);
-        if (!again || performance.now() >= deadline) throw remoteError(this.#server, trouble, error);
+        if (!again || performance.now() >= deadline) {
+          throw remoteError(
+            this.#server,
+            trouble,
+            trouble.code === 'store-unavailable' ? this.#reason(error) : error,
+          );
+        }
         await pause(Math.min(5 * round, 100));
       }
     }
   }
+
+  #withinTime<T>(work: Promise<T>, deadline: number, safe: boolean): Promise<T> {
+    return within(work, deadline - performance.now(), () =>
+      timeoutError(this.#server, this.#timeout, { undone: safe }),
+    );
+  }
+
+  /** What happened to the connection says more than that a command did not get through. */
+  #reason(error: unknown): unknown {
+    const lost = error instanceof Error && error.name === 'MaxRetriesPerRequestError';
+    if (!lost || !isIoredis(this.#client)) return error;
+    return lastErrors.get(this.#client) ?? new Error('the connection was lost');
+  }
+}
+
+function isUnknownScript(error: unknown): boolean {
+  return error instanceof Error && error.message.startsWith('NOSCRIPT');
+}
+
+function isReady(client: RedisClient): boolean {
+  return !isIoredis(client) || client.status === 'ready';
 }
 
 const lastErrors = new WeakMap<IoredisClient, Error>();

@@ -12,59 +12,66 @@ function script(lua: string): Script {
 
 /*
  * An entry is a string `version SP expiresAt-or-0 SP json` that Redis itself ends when its time is over.
- * Beside it are two sorted sets: `keys`, all keys in the order of their bytes, for lists that are complete;
+ * Beside it are two sorted sets: `entry`, all keys in the order of their bytes, for lists that are complete;
  * and `ends`, the keys that have an end, by that time. Redis does not tell these when it ends an entry,
- * so every list takes out the dead keys it meets, and every write with a lifetime takes out two.
+ * so every list takes out the dead keys it meets, and one in eight writes with a lifetime takes out up to sixteen.
+ * The name of an entry is that of the set, a colon, and its key: so the scripts know the one from the other.
  */
+const CONDITION = `
+if condition == '' then
+  redis.call('ZADD', KEYS[2], 0, string.sub(KEYS[1], #KEYS[2] + 2))
+elseif condition == 'absent' then
+  if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
+  redis.call('ZADD', KEYS[2], 0, string.sub(KEYS[1], #KEYS[2] + 2))
+elseif redis.call('GETRANGE', KEYS[1], 0, #condition - 1) ~= condition then
+  return 0
+end`;
 
-/** KEYS: entry, keys, ends. ARGV: key, `version SP`, json, milliseconds or '', condition ('', 'absent', or `version SP`). */
+/** KEYS: entry, set. ARGV: `version SP 0 SP json`, condition ('', 'absent', or `version SP`). Answers: 1 where it wrote. */
 export const PUT = script(`
-local entry, keys, ends = KEYS[1], KEYS[2], KEYS[3]
-local key, version, json, ttl, condition = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-if condition == 'absent' then
-  if redis.call('EXISTS', entry) == 1 then return 0 end
-elseif condition ~= '' then
-  if redis.call('GETRANGE', entry, 0, #condition - 1) ~= condition then return 0 end
-end
-if ttl == '' then
-  redis.call('SET', entry, version .. '0 ' .. json)
-else
-  local time = redis.call('TIME')
-  local now = time[1] * 1000 + math.floor(time[2] / 1000)
-  local past = redis.call('ZRANGEBYSCORE', ends, '-inf', string.format('%.0f', now - 1000), 'LIMIT', 0, 2)
-  for _, other in ipairs(past) do
-    if redis.call('EXISTS', string.sub(entry, 1, #entry - #key) .. other) == 0 then
-      redis.call('ZREM', keys, other)
-    end
-    redis.call('ZREM', ends, other)
-  end
-  local expiresAt = string.format('%.0f', now + tonumber(ttl))
-  redis.call('SET', entry, version .. expiresAt .. ' ' .. json, 'PX', ttl)
-  redis.call('ZADD', ends, expiresAt, key)
-end
-redis.call('ZADD', keys, 0, key)
+local condition = ARGV[2]
+${CONDITION}
+redis.call('SET', KEYS[1], ARGV[1])
 return 1`);
 
-/** KEYS: entry, keys, ends. ARGV: key, condition ('' or `version SP`). */
-export const DELETE = script(`
+/** KEYS: entry, set, ends. ARGV: `version SP`, condition, `SP json`, milliseconds. Answers: 1 where it wrote. */
+export const PUT_FOR = script(`
 local condition = ARGV[2]
+${CONDITION}
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local expiresAt = string.format('%.0f', now + ARGV[4])
+redis.call('SET', KEYS[1], ARGV[1] .. expiresAt .. ARGV[3], 'PX', ARGV[4])
+redis.call('ZADD', KEYS[3], expiresAt, string.sub(KEYS[1], #KEYS[2] + 2))
+if time[2] % 8 == 0 then
+  local past = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', string.format('%.0f', now - 1000), 'LIMIT', 0, 16)
+  for _, other in ipairs(past) do
+    if redis.call('EXISTS', KEYS[2] .. ':' .. other) == 0 then redis.call('ZREM', KEYS[2], other) end
+    redis.call('ZREM', KEYS[3], other)
+  end
+end
+return 1`);
+
+/** KEYS: entry, set, ends. ARGV: condition ('' or `version SP`). Answers: 1 where there was one. */
+export const DELETE = script(`
+local condition = ARGV[1]
 if condition ~= '' and redis.call('GETRANGE', KEYS[1], 0, #condition - 1) ~= condition then return 0 end
-redis.call('ZREM', KEYS[2], ARGV[1])
-redis.call('ZREM', KEYS[3], ARGV[1])
+local key = string.sub(KEYS[1], #KEYS[2] + 2)
+redis.call('ZREM', KEYS[2], key)
+redis.call('ZREM', KEYS[3], key)
 return redis.call('DEL', KEYS[1])`);
 
-/** KEYS: what entries' names start with, keys. ARGV: from, to, count. Answers: the last key looked at or '', then the living. */
+/** KEYS: set. ARGV: from, to, count. Answers: the last key looked at or '', then the living. */
 export const LIST = script(`
-local found = redis.call('ZRANGEBYLEX', KEYS[2], ARGV[1], ARGV[2], 'LIMIT', 0, ARGV[3])
+local found = redis.call('ZRANGEBYLEX', KEYS[1], ARGV[1], ARGV[2], 'LIMIT', 0, ARGV[3])
 if #found == 0 then return {''} end
 local entries = {}
-for at, key in ipairs(found) do entries[at] = KEYS[1] .. key end
-local last = #found == tonumber(ARGV[3]) and found[#found] or ''
-local answer = {last}
+for at, key in ipairs(found) do entries[at] = KEYS[1] .. ':' .. key end
+local answer = {#found == tonumber(ARGV[3]) and found[#found] or ''}
 local allLive = redis.call('EXISTS', unpack(entries)) == #found
 for at, key in ipairs(found) do
   if allLive or redis.call('EXISTS', entries[at]) == 1 then answer[#answer + 1] = key
-  else redis.call('ZREM', KEYS[2], key) end
+  else redis.call('ZREM', KEYS[1], key) end
 end
 return answer`);
 
@@ -83,7 +90,7 @@ redis.call('SET', KEYS[2], text)
 redis.call('SET', KEYS[1], text, 'PX', ARGV[1])
 return fence`);
 
-/** KEYS: lease. ARGV: fence, milliseconds. */
+/** KEYS: lease. ARGV: fence, milliseconds. Answers: 1 where it is still held. */
 export const RENEW = script(`
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 return redis.call('PEXPIRE', KEYS[1], ARGV[2])`);

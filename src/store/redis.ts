@@ -2,9 +2,10 @@ import { type Duration, seconds } from '../duration.ts';
 import { ValiseError } from '../errors.ts';
 import type { Json } from '../json.ts';
 import { checkKey, toLimit, toMilliseconds, toText } from './check.ts';
+import { parseEntry } from './entry-text.ts';
 import type { RedisClient } from './redis-client.ts';
 import { RedisConnection } from './redis-connection.ts';
-import { DELETE, LEASE, LIST, PUT, RELEASE, RENEW } from './redis-scripts.ts';
+import { DELETE, LEASE, LIST, PUT, PUT_FOR, RELEASE, RENEW } from './redis-scripts.ts';
 import { endOfPrefix, isVersion } from './remote.ts';
 import type { Entry, KeyPage, Lease, PutOptions, Store } from './types.ts';
 import { nextVersion } from './version.ts';
@@ -55,41 +56,58 @@ const BATCH = 1000;
 class RedisStore implements Store {
   readonly #connection: RedisConnection;
   readonly #work = new Work();
-  readonly #entry: string;
-  readonly #lease: string;
-  readonly #keys: string;
+  readonly #set: string;
   readonly #ends: string;
   readonly #fence: string;
 
   constructor(connection: RedisConnection, namespace: string) {
     this.#connection = connection;
-    this.#entry = `{${namespace}}:entry:`;
-    this.#lease = `{${namespace}}:lease:`;
-    this.#keys = `{${namespace}}:keys`;
+    this.#set = `{${namespace}}:entry`;
     this.#ends = `{${namespace}}:ends`;
     this.#fence = `{${namespace}}:fence`;
   }
 
-  get(key: string): Promise<Entry | undefined> {
-    return this.#work.run(async () => {
+  async get(key: string): Promise<Entry | undefined> {
+    this.#work.enter();
+    try {
       checkKey(key);
-      const text = await this.#connection.command('get', [this.#entry + key], true);
-      return typeof text === 'string' ? toEntry(key, text) : undefined;
-    });
+      const text = await this.#connection.command(true, 'get', `${this.#set}:${key}`);
+      return typeof text === 'string' ? parseEntry(key, text) : undefined;
+    } finally {
+      this.#work.leave();
+    }
   }
 
-  put(key: string, value: Json, { ttl, ifVersion, ifAbsent }: PutOptions = {}): Promise<string | undefined> {
-    return this.#work.run(async () => {
+  async put(
+    key: string,
+    value: Json,
+    { ttl, ifVersion, ifAbsent }: PutOptions = {},
+  ): Promise<string | undefined> {
+    this.#work.enter();
+    try {
       checkKey(key);
       const json = toText(key, value);
-      const life = ttl === undefined ? '' : String(toMilliseconds(ttl));
+      const life = ttl === undefined ? undefined : String(toMilliseconds(ttl));
       if (ifVersion !== undefined && (ifAbsent || !isVersion(ifVersion))) return undefined;
       const condition = ifAbsent ? 'absent' : ifVersion === undefined ? '' : `${ifVersion} `;
       const version = nextVersion();
-      const keys = [this.#entry + key, this.#keys, this.#ends];
-      const written = await this.#connection.script(PUT, keys, [key, `${version} `, json, life, condition]);
+      const name = `${this.#set}:${key}`;
+      const written = await (life === undefined
+        ? this.#connection.script(PUT, ['2', name, this.#set, `${version} 0 ${json}`, condition])
+        : this.#connection.script(PUT_FOR, [
+            '3',
+            name,
+            this.#set,
+            this.#ends,
+            `${version} `,
+            condition,
+            ` ${json}`,
+            life,
+          ]));
       return Number(written) === 1 ? version : undefined;
-    });
+    } finally {
+      this.#work.leave();
+    }
   }
 
   delete(key: string, { ifVersion }: { readonly ifVersion?: string } = {}): Promise<boolean> {
@@ -97,8 +115,8 @@ class RedisStore implements Store {
       checkKey(key);
       if (ifVersion !== undefined && !isVersion(ifVersion)) return false;
       const condition = ifVersion === undefined ? '' : `${ifVersion} `;
-      const keys = [this.#entry + key, this.#keys, this.#ends];
-      return Number(await this.#connection.script(DELETE, keys, [key, condition])) === 1;
+      const args = ['3', `${this.#set}:${key}`, this.#set, this.#ends, condition];
+      return Number(await this.#connection.script(DELETE, args)) === 1;
     });
   }
 
@@ -115,8 +133,7 @@ class RedisStore implements Store {
       for (;;) {
         // One more than asked for says whether there is another page.
         const count = Math.min(limit - keys.length + 1, BATCH);
-        const args = [from, to, String(count)];
-        const answer = await this.#connection.script(LIST, [this.#entry, this.#keys], args, true);
+        const answer = await this.#connection.script(LIST, ['1', this.#set, from, to, String(count)], true);
         const [last, ...living] = answer as [string, ...string[]];
         keys.push(...living);
         if (keys.length > limit) return { keys: keys.slice(0, limit), cursor: keys[limit - 1] as string };
@@ -129,9 +146,9 @@ class RedisStore implements Store {
   lease(key: string, ttl: number): Promise<Lease | undefined> {
     return this.#work.run(async () => {
       checkKey(key);
-      const name = this.#lease + key;
-      const life = String(toMilliseconds(ttl));
-      const fence = Number(await this.#connection.script(LEASE, [name, this.#fence], [life]));
+      const name = `${this.#fence}:${key}`;
+      const args = ['2', name, this.#fence, String(toMilliseconds(ttl))];
+      const fence = Number(await this.#connection.script(LEASE, args));
       return fence === 0 ? undefined : this.#held(name, fence);
     });
   }
@@ -145,13 +162,13 @@ class RedisStore implements Store {
       fence,
       renew: (ttl) =>
         this.#work.run(async () => {
-          const args = [String(fence), String(toMilliseconds(ttl))];
-          return Number(await this.#connection.script(RENEW, [name], args)) === 1;
+          const args = ['1', name, String(fence), String(toMilliseconds(ttl))];
+          return Number(await this.#connection.script(RENEW, args)) === 1;
         }),
       release: async () => {
         // A lease that cannot be given back ends by itself: no reason to fail what was done under it.
         await this.#work
-          .run(() => this.#connection.script(RELEASE, [name], [String(fence)], true))
+          .run(() => this.#connection.script(RELEASE, ['1', name, String(fence)], true))
           .catch(() => {});
       },
     };
@@ -162,21 +179,4 @@ function startOf(prefix: string, cursor: string | undefined): string {
   // In the order of bytes, which is not that of JavaScript's texts.
   const goesOn = cursor !== undefined && Buffer.compare(Buffer.from(cursor), Buffer.from(prefix)) >= 0;
   return goesOn ? `(${cursor}` : prefix === '' ? '-' : `[${prefix}`;
-}
-
-function toEntry(key: string, text: string): Entry {
-  const first = text.indexOf(' ');
-  const second = text.indexOf(' ', first + 1);
-  try {
-    if (first < 1 || second < 0) throw new SyntaxError('no version');
-    const value = JSON.parse(text.slice(second + 1)) as Json;
-    const version = text.slice(0, first);
-    const expiresAt = Number(text.slice(first + 1, second));
-    return expiresAt === 0 ? { value, version } : { value, version, expiresAt };
-  } catch (cause) {
-    throw new ValiseError('store-corrupt', `The entry ${JSON.stringify(key)} is not what Valise wrote.`, {
-      next: 'Give Valise a namespace that nothing else writes to.',
-      cause,
-    });
-  }
 }

@@ -16,14 +16,23 @@ export class Work {
     return this.#closing !== undefined;
   }
 
-  /** Does `job`, unless closed. */
-  async run<T>(job: () => Promise<T>): Promise<T> {
+  /** Begins a call; throws where closed. `leave` must follow. */
+  enter(): void {
     if (this.#closing) throw this.#refusal();
     this.#count++;
+  }
+
+  leave(): void {
+    if (--this.#count === 0) this.#done?.();
+  }
+
+  /** Does `job` between `enter` and `leave`. */
+  async run<T>(job: () => Promise<T>): Promise<T> {
+    this.enter();
     try {
       return await job();
     } finally {
-      if (--this.#count === 0) this.#done?.();
+      this.leave();
     }
   }
 

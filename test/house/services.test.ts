@@ -84,6 +84,7 @@ describe.skipIf(noServices)('private servers', () => {
   it('keep their data and their address when they are restarted', async () => {
     const [redis, postgres] = [kept(await startRedis()), kept(await startPostgres())];
     const client = new Redis(redis.url);
+    client.on('error', () => {});
     onTestFinished(() => client.disconnect());
     const query = async (text: string) => {
       const one = new pg.Client(postgres.url);

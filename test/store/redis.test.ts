@@ -68,9 +68,9 @@ describe.skipIf(!url)('the Redis store, inside', () => {
     await store.put('ends', 1, { ttl: 0.05 });
     await store.put('stays', 1);
     await ended('ends');
-    expect(await redis.zcard(`{${namespace}}:keys`)).toBe(2);
+    expect(await redis.zcard(`{${namespace}}:entry`)).toBe(2);
     expect((await store.list('')).keys).toEqual(['stays']);
-    expect(await redis.zcard(`{${namespace}}:keys`)).toBe(1);
+    expect(await redis.zcard(`{${namespace}}:entry`)).toBe(1);
   });
 
   it('takes ended keys out of its index with later writes, though nobody lists or asks', async () => {
@@ -82,7 +82,9 @@ describe.skipIf(!url)('the Redis store, inside', () => {
       .poll(
         async () => {
           await store.put('writes', 1, { ttl: 60 });
-          return Promise.all(['keys', 'ends'].map((set) => redis.zrange(`{${namespace}}:${set}`, '0', '-1')));
+          return Promise.all(
+            ['entry', 'ends'].map((set) => redis.zrange(`{${namespace}}:${set}`, '0', '-1')),
+          );
         },
         { timeout: 20_000, interval: 20 },
       )
