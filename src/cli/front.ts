@@ -1,0 +1,170 @@
+import { once } from 'node:events';
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  request,
+  type ServerResponse,
+} from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { messageReader } from './front-messages.ts';
+
+/** A message that went by. */
+export interface Passing {
+  readonly from: 'client' | 'server';
+  /** Which of the targets it went to or came from. */
+  readonly target: number;
+  /** Counts the HTTP requests: what came back on one has the same number. */
+  readonly exchange: number;
+  /** As it stood in the body or in an event of the stream. */
+  readonly message: unknown;
+  /** Of the HTTP request, or of its answer. */
+  readonly headers: IncomingHttpHeaders;
+}
+
+/** Settings of {@link startFront}. */
+export interface FrontOptions {
+  /** Where the instances listen. Read anew for each request: the owner may put a restarted instance in its place. */
+  readonly targets: readonly URL[];
+  /** Port on 127.0.0.1; 0, unless told, takes a free one. */
+  readonly port?: number;
+  /** Sees each JSON-RPC message that goes by, in both directions. Without it no body is looked at. */
+  readonly observe?: (passing: Passing) => void;
+}
+
+/** A running front. */
+export interface Front {
+  readonly port: number;
+  /** Ends it, with all connections that go through it. */
+  close(): Promise<void>;
+}
+
+/**
+ * A small round-robin balancer on this machine, for trying things out: each request goes to the next instance, bodies
+ * and event streams pass as they come. An instance that refuses the connection is skipped; a request that an instance
+ * may have seen is never sent again.
+ *
+ * @example
+ * ```ts
+ * const front = await startFront({ targets: [new URL('http://127.0.0.1:4001'), new URL('http://127.0.0.1:4002')] });
+ * ```
+ */
+export async function startFront({ targets, port = 0, observe }: FrontOptions): Promise<Front> {
+  let turn = 0;
+  let exchanges = 0;
+  const server = createServer((incoming, response) => {
+    const exchange = ++exchanges;
+    const first = turn++;
+    void relay({ targets, first, exchange, observe }, incoming, response);
+  });
+  // A stream may stay open, and silent, for as long as its two ends like.
+  server.requestTimeout = 0;
+  server.listen(port, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    port: (server.address() as AddressInfo).port,
+    async close() {
+      const closed = once(server, 'close');
+      server.close();
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
+
+interface Relay {
+  readonly targets: readonly URL[];
+  readonly first: number;
+  readonly exchange: number;
+  readonly observe: FrontOptions['observe'];
+}
+
+async function relay(
+  { targets, first, exchange, observe }: Relay,
+  incoming: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  for (let tried = 0; tried < targets.length; tried++) {
+    const at = (first + tried) % targets.length;
+    const target = targets[at];
+    if (!target) continue;
+    const see =
+      observe &&
+      ((from: Passing['from'], message: unknown, headers: IncomingHttpHeaders) =>
+        observe({ from, target: at, exchange, message, headers }));
+    if ((await passOn(target, incoming, response, see)) !== 'refused') return;
+  }
+  response.writeHead(502, { 'content-type': 'text/plain' }).end('No instance is listening.\n');
+}
+
+type See = (from: Passing['from'], message: unknown, headers: IncomingHttpHeaders) => void;
+
+/** Sends one request to one instance. Nothing of the body is sent, or lost, before the connection stands. */
+function passOn(
+  target: URL,
+  incoming: IncomingMessage,
+  response: ServerResponse,
+  see: See | undefined,
+): Promise<'refused' | 'done'> {
+  return new Promise((resolve) => {
+    let isConnected = false;
+    const outgoing = request({
+      host: target.hostname,
+      port: target.port,
+      method: incoming.method,
+      path: incoming.url,
+      headers: endToEnd(incoming.headers),
+      // A kept connection of an instance that has died looks like a request that it may have seen.
+      agent: false,
+    });
+    const abandon = (): void => void outgoing.destroy();
+    response.once('close', abandon);
+    outgoing.once('socket', (socket) =>
+      socket.once('connect', () => {
+        isConnected = true;
+        if (see) watch(incoming, (message) => see('client', message, incoming.headers));
+        incoming.pipe(outgoing);
+      }),
+    );
+    outgoing.once('response', (answer) => {
+      response.writeHead(answer.statusCode ?? 502, answer.statusMessage, endToEnd(answer.headers));
+      response.flushHeaders();
+      if (see) watch(answer, (message) => see('server', message, answer.headers));
+      answer.pipe(response);
+      answer.once('error', () => response.destroy());
+      answer.once('close', () => resolve('done'));
+    });
+    outgoing.once('error', (error: NodeJS.ErrnoException) => {
+      response.off('close', abandon);
+      if (!isConnected && error.code === 'ECONNREFUSED') {
+        resolve('refused');
+        return;
+      }
+      if (response.headersSent) response.destroy();
+      else response.writeHead(502, { 'content-type': 'text/plain' }).end('The instance broke off.\n');
+      resolve('done');
+    });
+  });
+}
+
+const HOP_BY_HOP = [
+  'connection',
+  'keep-alive',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+];
+
+function endToEnd(headers: IncomingHttpHeaders): IncomingHttpHeaders {
+  const passed = { ...headers };
+  for (const name of HOP_BY_HOP) delete passed[name];
+  return passed;
+}
+
+function watch(body: IncomingMessage, see: (message: unknown) => void): void {
+  const reader = messageReader(body.headers['content-type'], see);
+  body.on('data', reader.take);
+  body.once('end', reader.end);
+}
