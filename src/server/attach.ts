@@ -19,7 +19,7 @@ import {
 import { currentExchange, Exchange, runIn } from './exchange.ts';
 import { currentIngress } from './ingress.ts';
 import { isHttp } from './over-http.ts';
-import type { Reply, ServerPart } from './part.ts';
+import type { Later, Reply, ServerPart } from './part.ts';
 import { type Peer, peerOf, STRANGER, withoutIntroduction } from './peer.ts';
 import { type AuthInfo, authInfoOf, type Principal } from './principal.ts';
 
@@ -91,7 +91,11 @@ export function attach(
     return admit(exchange);
   };
 
-  const beginLate = async (exchange: Exchange, first: Reply | undefined, from: number): Promise<Passage> => {
+  const beginLate = async (
+    exchange: Exchange,
+    first: Reply | Later | undefined,
+    from: number,
+  ): Promise<Passage> => {
     let reply = first;
     for (let at = from; !reply && at < parts.length; at++) reply = await parts[at]?.receive?.(exchange);
     return reply ? answerNow(exchange, reply) : admit(exchange);
@@ -102,7 +106,8 @@ export function attach(
     run: (deliver) => runIn(exchange, deliver),
   });
 
-  const answerNow = (exchange: Exchange, reply: Reply): undefined => {
+  const answerNow = (exchange: Exchange, reply: Reply | Later): undefined => {
+    if ('later' in reply) return undefined;
     const { era } = exchange;
     const { id } = exchange.request;
     const response: Response =
@@ -169,14 +174,16 @@ export function attach(
     inbound: (arrived, extra) => {
       const { message, top } = takeTop(arrived);
       if (isRequest(message)) return received(message, top, extra);
-      return isNotification(message) ? message : answered(message, top, extra);
+      if (!isNotification(message)) return answered(message, top, extra);
+      for (const part of parts) part.notified?.(message, link);
+      return message;
     },
     outbound: (message) => {
       if (isRequest(message)) return asking(message);
       if (!isNotification(message)) return sent(message);
       let current: typeof message | undefined = cancelling(message);
       for (const part of outwards)
-        current = current && (part.notifying ? part.notifying(current, currentExchange()) : current);
+        current = current && (part.notifying ? part.notifying(current, currentExchange(), link) : current);
       return current;
     },
     closed: () => {

@@ -126,7 +126,9 @@ export function createValise<const Declared extends StateDeclarations = StateDec
     warnOnce: warnOnceOn(events),
   };
   if (context.sealer.ephemeral) warnOfEphemeralKey(context);
-  const sessions = options.sessions && createSessions(context, options.sessions);
+  const sessions =
+    options.sessions &&
+    createSessions(context, options.sessions, typeof options.store === 'string' ? options.store : undefined);
   const state = createState(context, options.state, sessions !== undefined);
   const rounds = createRounds(context, options.rounds);
   // Rounds come last: what goes on after an answer finds everything else in place.

@@ -68,7 +68,7 @@ describe.each(WAYS)(
       const { response, request } = vector('seed002-create');
       const answer = await send({ request, response });
       expect(shape(answer)).toEqual(shape(response));
-      ({ session } = (answer as { result: { session: NonNullable<typeof session> } }).result);
+      ({ session } = (answer as unknown as { result: { session: NonNullable<typeof session> } }).result);
     });
 
     it('[S-07] [S-08] [S-09] [S-24] usage, with an updated state', async () => {

@@ -53,7 +53,12 @@ export async function connect(
   major: Major = v2,
   { http = false }: { readonly http?: boolean } = {},
 ): Promise<SessionClient> {
-  const server = valise.install(new major.McpServer({ name: 'test', version: '1.0.0' }));
+  const server = valise.install(
+    new major.McpServer(
+      { name: 'test', version: '1.0.0' },
+      { capabilities: { resources: { subscribe: true }, logging: {} } },
+    ),
+  );
   const run = made.get(valise) as (args: Record<string, unknown>) => Promise<unknown>;
   for (const name of ['work', 'gated']) {
     server.registerTool(name, { inputSchema: z.looseObject({}) }, async (args) => ({

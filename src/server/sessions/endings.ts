@@ -11,6 +11,8 @@ export interface EndingsOptions {
   /** How long a seal of a session can still be shown, in seconds. */
   readonly ttl: number;
   readonly onEnd: ((session: EndedSession) => void | Promise<void>) | undefined;
+  /** Hears of every end at once, on the instance that ended the session. */
+  readonly onOver: (id: string) => void;
   readonly warnOnce: ServerContext['warnOnce'];
 }
 
@@ -51,6 +53,7 @@ export class Endings {
       if ((await registry.bury(over, found?.version, Math.max(ttl, onEnd ? LINGER : 0))) === undefined)
         continue;
       this.#dig(id, ttl);
+      this.#options.onOver(id);
       await registry.unlist(over);
       if (onEnd) await this.#tell(over);
       else if (local) await registry.remove(id);

@@ -1,4 +1,5 @@
 import { ValiseError } from '../../errors.ts';
+import type { Params } from '../../wire/index.ts';
 import type { Gated } from './gate.ts';
 import type { Session } from './session.ts';
 import type { SessionsFamily } from './sessions.ts';
@@ -29,7 +30,19 @@ export interface SessionsApi {
   readonly sessions: {
     /** Ends a session: from now on nobody knows it. False where it has ended already. */
     revoke(id: string): Promise<boolean>;
+    /** Tells those who listen to a session, on every instance. */
+    notify(id: string, method: string, params?: Params): Promise<void>;
   };
+  /**
+   * Tells those who listen without a session, on every instance. That a resource was updated is told to those who
+   * subscribed to it, each in the session in which they did.
+   *
+   * @example
+   * ```ts
+   * await valise.notify('notifications/resources/updated', { uri: 'notes://today' });
+   * ```
+   */
+  notify(method: string, params?: Params): Promise<void>;
 }
 
 /** The public face of family S; where it is off, everything says how to turn it on. */
@@ -43,6 +56,10 @@ export function sessionsApi(family: SessionsFamily | undefined): SessionsApi {
   return {
     session: () => need().session(),
     requireSession: (...operations) => need().require(operations),
-    sessions: { revoke: async (id) => need().revoke(id) },
+    sessions: {
+      revoke: async (id) => need().revoke(id),
+      notify: async (id, method, params) => need().notify(id, method, params),
+    },
+    notify: async (method, params) => need().notify(undefined, method, params),
   };
 }

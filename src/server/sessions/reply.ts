@@ -36,7 +36,8 @@ export function toldTo({ capabilities }: Peer, era: Era, { seq, ...session }: Se
   return seq === undefined || !(era === 'modern' || knowsUs(capabilities)) ? session : { ...session, seq };
 }
 
-function knowsUs(capabilities: Peer['capabilities']): boolean {
+/** True for a client of ours: it knows what no draft names. */
+export function knowsUs(capabilities: Peer['capabilities']): boolean {
   for (const place of ['extensions', 'experimental']) {
     const named = capabilities?.[place];
     if (isObject(named) && isObject(named['dev.valise/sessions'])) return true;

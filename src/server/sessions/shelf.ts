@@ -1,7 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { ValiseError } from '../../errors.ts';
 import { isObject, type Json } from '../../json.ts';
 import type { Store } from '../../store/types.ts';
+import { changeEntry } from './change.ts';
 
 /** A session in a list: its id, and a time that grows along the list. */
 type Place = readonly [id: string, at: number];
@@ -15,7 +15,6 @@ export interface Cap {
   readonly prune: boolean;
 }
 
-const TRIES = 100;
 /** A place is taken a moment before its row is written. */
 const FRESH = 10_000;
 
@@ -75,23 +74,11 @@ export class Shelf {
     return rest.length > size ? { ids, next: cursorOf(page[size - 1]?.[1] ?? 0) } : { ids };
   }
 
-  async #change(step: (places: readonly Place[]) => Promise<readonly Place[] | undefined>): Promise<void> {
-    for (let tries = 0; tries < TRIES; tries++) {
-      if (tries > 2) await sleep(Math.random() * Math.min(tries, 20));
-      const entry = await this.#store.get(this.#key);
-      const next = await step(placesOf(entry?.value));
-      if (next === undefined) return;
-      const condition = entry ? { ifVersion: entry.version } : { ifAbsent: true };
-      const value = { places: next } as unknown as Json;
-      if ((await this.#store.put(this.#key, value, { ttl: this.#ttl, ...condition })) !== undefined) return;
-    }
-    throw new ValiseError(
-      'session-conflict',
-      `A list of sessions was changed by others ${TRIES} times in between.`,
-      {
-        next: 'Try again.',
-      },
-    );
+  #change(step: (places: readonly Place[]) => Promise<readonly Place[] | undefined>): Promise<void> {
+    return changeEntry(this.#store, this.#key, this.#ttl, async (value) => {
+      const places = await step(placesOf(value));
+      return places && ({ places } as unknown as Json);
+    });
   }
 }
 

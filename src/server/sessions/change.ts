@@ -1,0 +1,34 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ValiseError } from '../../errors.ts';
+import type { Json } from '../../json.ts';
+import type { Store } from '../../store/types.ts';
+
+const TRIES = 100;
+
+/**
+ * Replaces an entry of a store by what `step` makes of it, and starts over where somebody else was faster. Nothing is
+ * written where `step` returns undefined.
+ */
+export async function changeEntry(
+  store: Store,
+  key: string,
+  ttl: number,
+  step: (value: Json | undefined) => Json | undefined | Promise<Json | undefined>,
+): Promise<void> {
+  for (let tries = 0; tries < TRIES; tries++) {
+    // Whoever came in between has finished; a crowd is spread out a little.
+    if (tries > 2) await sleep(Math.random() * Math.min(tries, 20));
+    const entry = await store.get(key);
+    const next = await step(entry?.value);
+    if (next === undefined) return;
+    const condition = entry ? { ifVersion: entry.version } : { ifAbsent: true };
+    if ((await store.put(key, next, { ttl, ...condition })) !== undefined) return;
+  }
+  throw new ValiseError(
+    'session-conflict',
+    `An entry about sessions was changed by others ${TRIES} times in between.`,
+    {
+      next: 'Try again.',
+    },
+  );
+}

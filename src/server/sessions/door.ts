@@ -1,0 +1,181 @@
+import {
+  isProblem,
+  readSession,
+  type SessionMeta,
+  sessionMethod,
+  sessionNotFound,
+  sessionRequired,
+  tagNotification,
+  writeSession,
+} from '../../wire/index.ts';
+import type { Exchange } from '../exchange.ts';
+import type { Later, Reply, ServerPart } from '../part.ts';
+import { askerOf } from './asker.ts';
+import type { Endings } from './endings.ts';
+import { type Gates, isOperation } from './gate.ts';
+import { Handle } from './handle.ts';
+import { headerDisagrees } from './header.ts';
+import { type Asker, type Held, isRefusal, type Keeping, metaOf, type Refusal } from './held.ts';
+import type { Implicit, ImplicitSessions } from './implicit.ts';
+import type { Listeners } from './listen/listeners.ts';
+import type { Switchboard } from './listen/switchboard.ts';
+import type { sessionMethods } from './methods.ts';
+import type { SessionsSettings } from './options.ts';
+import { failed, invalid, toldTo } from './reply.ts';
+import type { Work } from './work.ts';
+
+/** What the door needs. */
+export interface DoorOptions {
+  readonly settings: SessionsSettings;
+  readonly keeping: Keeping;
+  readonly endings: Endings;
+  readonly implicit: ImplicitSessions;
+  readonly gates: Gates;
+  readonly works: WeakMap<Exchange, Work>;
+  readonly answerMethod: ReturnType<typeof sessionMethods>;
+  readonly listeners: Listeners;
+  readonly switchboard: Switchboard;
+  /** Tells why a session was not taken. */
+  readonly refuse: (id: string, reason: string) => void;
+}
+
+/** Where requests come in. */
+export interface Door extends ServerPart {
+  /** Lets the transport's own session stand in, for a handler that asks for a session only now. */
+  standIn(exchange: Exchange): Work | undefined;
+}
+
+type Answer = Reply | Later | undefined;
+
+const SUBSCRIBING = new Set(['resources/subscribe', 'resources/unsubscribe']);
+
+/** Proves the session of each request, and answers what is about sessions, before any handler runs. */
+export function createDoor(options: DoorOptions): Door {
+  const { settings, keeping, endings, implicit, gates, works, switchboard, listeners, refuse } = options;
+
+  const handle = (exchange: Exchange, held: Held, isImplicit: boolean): Handle =>
+    new Handle(held, {
+      implicit: isImplicit,
+      answered: () => exchange.isAnswered,
+      notify: (method, params) => switchboard.tell(held.id, method, params),
+    });
+
+  const enter = (
+    exchange: Exchange,
+    asker: Asker,
+    session: SessionMeta,
+    held: Held | Refusal,
+  ): Answer | Promise<Answer> => {
+    const { era, peer, method } = exchange;
+    if (isRefusal(held)) {
+      refuse(session.sessionId, held.refused);
+      return { error: sessionNotFound(era, session.sessionId) };
+    }
+    if (!exchange.isHandled) {
+      // Nobody else cares for subscriptions here, so they are ours.
+      exchange.addMeta(writeSession(era, toldTo(peer, era, metaOf(held.id, held.expires, held.seq))));
+      return switchboard.subscribe(exchange, held.id).then(() => ({ result: {} }), broken);
+    }
+    works.set(exchange, {
+      held,
+      handle: handle(exchange, held, false),
+      commit: () => keeping.commit(held, asker),
+      end: () => endings.end(held.id, 'revoked'),
+    });
+    if (SUBSCRIBING.has(method)) noteSubscription(exchange, held.id);
+    return undefined;
+  };
+
+  const enterImplicit = (exchange: Exchange, stands: Implicit | undefined, required: boolean): Answer => {
+    if (!stands) return required ? { error: sessionRequired(exchange.era) } : undefined;
+    const { held, commit, end } = stands;
+    works.set(exchange, { held, handle: handle(exchange, held, true), commit, end });
+    return undefined;
+  };
+
+  /** Only for a client that knows no sessions: one that does is told to make one. */
+  const mayStandIn = ({ peer, transportSession, method }: Exchange): boolean =>
+    settings.implicit && !peer.families.sessions && transportSession !== undefined && isOperation(method);
+
+  const without = (exchange: Exchange): Answer | Promise<Answer> => {
+    if (SUBSCRIBING.has(exchange.method)) noteSubscription(exchange, '');
+    const required = gates.requires(exchange);
+    if (!mayStandIn(exchange)) return required ? { error: sessionRequired(exchange.era) } : undefined;
+    const stands = implicit.open(exchange, askerOf(exchange), { required });
+    if (!(stands instanceof Promise)) return enterImplicit(exchange, stands, required);
+    return stands.then((late) => enterImplicit(exchange, late, required), broken);
+  };
+
+  const within = (exchange: Exchange, session: SessionMeta): Answer | Promise<Answer> => {
+    if (headerDisagrees(exchange, session.sessionId))
+      return invalid({ problem: 'conflict', where: 'the HTTP header of the session' });
+    const asker = askerOf(exchange);
+    try {
+      const opened = keeping.open(session, asker);
+      if (!(opened instanceof Promise)) return enter(exchange, asker, session, opened);
+      return opened.then((late) => enter(exchange, asker, session, late)).catch(broken);
+    } catch (error) {
+      return broken(error);
+    }
+  };
+
+  const noteSubscription = (exchange: Exchange, scope: string): void =>
+    exchange.whenAnswered((response) =>
+      'result' in response
+        ? switchboard.subscribe(exchange, scope).then(
+            () => response,
+            (error: unknown) => ({ jsonrpc: '2.0', id: response.id, error: failed(error) }),
+          )
+        : response,
+    );
+
+  return {
+    families: { sessions: true },
+
+    receive(exchange) {
+      // The handler may be running again, on what is true now.
+      works.delete(exchange);
+      const method = sessionMethod(exchange.method);
+      if (method?.verb === 'listen') return listeners.receive(exchange, askerOf(exchange));
+      if (method)
+        return options.answerMethod(
+          method.verb as Exclude<typeof method.verb, 'listen'>,
+          exchange,
+          askerOf(exchange),
+        );
+      const session = readSession(exchange.request.params?._meta);
+      // Where nobody will answer, the SDK says so, with the HTTP status that belongs to it.
+      if (!exchange.isHandled && !(session && SUBSCRIBING.has(exchange.method))) return undefined;
+      if (session === undefined) return without(exchange);
+      if (session === null) return invalid({ problem: 'bad-value', where: 'params._meta' });
+      return isProblem(session) ? invalid(session) : within(exchange, session);
+    },
+
+    notified({ method, params }, link) {
+      if (method === 'notifications/cancelled') listeners.cancelled(link, params?.['requestId']);
+    },
+
+    notifying(notification, exchange, link) {
+      const work = exchange && works.get(exchange);
+      if (work && !work.handle.implicit)
+        return tagNotification(exchange.era, notification, { sessionId: work.held.id });
+      return switchboard.updated(notification, link);
+    },
+
+    closed(link) {
+      implicit.closed(link);
+      listeners.closed(link);
+    },
+
+    standIn(exchange) {
+      if (!mayStandIn(exchange) || exchange.isAnswered) return undefined;
+      enterImplicit(exchange, implicit.openNow(exchange, askerOf(exchange)), false);
+      return works.get(exchange);
+    },
+  };
+}
+
+/** A store that does not answer must not leave a request without an answer. */
+function broken(error: unknown): Reply {
+  return { error: failed(error) };
+}

@@ -1,0 +1,71 @@
+import { isObject, type Json } from '../../../json.ts';
+import { memoryBus, openBus } from '../../../store/index.ts';
+import type { Bus } from '../../../store/types.ts';
+import type { Params } from '../../../wire/index.ts';
+import { digest } from '../registry.ts';
+
+/** What instances tell each other about a session, or about what belongs to none. */
+export type Signal =
+  /** A notification, with its place in the log. */
+  | { readonly gen: string; readonly n: number; readonly method: string; readonly params?: Params }
+  /** The session has ended. */
+  | { readonly end: true };
+
+/** Where a channel runs. */
+export interface ChannelOptions {
+  /** The server's name: all its instances share the channel. */
+  readonly name: string;
+  /** A bus, or its URL; without it this process is alone. */
+  readonly bus: Bus | string | undefined;
+}
+
+/** Carries signals between instances, over a bus that is opened when it is first needed. */
+export class Channel {
+  /** True where other instances hear. */
+  readonly isShared: boolean;
+  readonly #prefix: string;
+  readonly #given: Bus | string | undefined;
+  #opened: Promise<Bus> | undefined;
+
+  constructor({ name, bus }: ChannelOptions) {
+    this.isShared = bus !== undefined;
+    this.#prefix = `valise/${digest(name).slice(0, 16)}`;
+    this.#given = bus;
+  }
+
+  async publish(scope: string, signal: Signal): Promise<void> {
+    await (await this.#bus()).publish(this.#topic(scope), signal as unknown as Json);
+  }
+
+  /** Resolves once signals will arrive; the function returned ends it. */
+  async subscribe(scope: string, listener: (signal: Signal) => void): Promise<() => Promise<void>> {
+    return (await this.#bus()).subscribe(this.#topic(scope), (message) => {
+      if (isObject(message)) listener(message as unknown as Signal);
+    });
+  }
+
+  async close(): Promise<void> {
+    // A bus that was handed in is its owner's to close.
+    if (typeof this.#given !== 'object') await (await this.#opened)?.close();
+  }
+
+  #bus(): Promise<Bus> {
+    if (typeof this.#given === 'object') return Promise.resolve(this.#given);
+    this.#opened ??= (this.#given === undefined ? Promise.resolve(memoryBus()) : openBus(this.#given)).catch(
+      (error: unknown) => {
+        this.#opened = undefined;
+        throw error;
+      },
+    );
+    return this.#opened;
+  }
+
+  #topic(scope: string): string {
+    return `${this.#prefix}/${scope === '' ? 'global' : digest(scope)}`;
+  }
+}
+
+/** The URL of a bus at the place of a store, where there is one. */
+export function busBeside(storeUrl: string | undefined): string | undefined {
+  return storeUrl !== undefined && /^(rediss?|postgres(ql)?):/i.test(storeUrl) ? storeUrl : undefined;
+}

@@ -1,0 +1,127 @@
+import { type Era, listening, type Notification, tagNotification } from '../../../wire/index.ts';
+import type { Signal } from './channel.ts';
+import { cursorOf, type Entry, endOf, type NotificationLog, readCursor, type Since, since } from './log.ts';
+
+/** What a listener needs. */
+export interface ListenerOptions {
+  /** The session, or '' for what belongs to none. */
+  readonly scope: string;
+  readonly era: Era;
+  /** True where the client knows what a position is. */
+  readonly positions: boolean;
+  readonly log: NotificationLog;
+  /** Sends to the client; rejects where the client is gone. */
+  readonly write: (notification: Notification) => Promise<void>;
+  /** The listener has ended: because the session did, or because the client is gone. */
+  readonly ended: (why: 'over' | 'lost') => void;
+}
+
+/** One stream of notifications to one client. Everything happens in turn: nothing overtakes, nothing comes twice. */
+export class Listener {
+  readonly #options: ListenerOptions;
+  #cursor = '0';
+  #turn: Promise<void> = Promise.resolve();
+  #over = false;
+
+  constructor(options: ListenerOptions) {
+    this.#options = options;
+  }
+
+  /** Opens the stream: what came after a position first, or else from now on. */
+  async open(after: string | undefined): Promise<void> {
+    await this.#step(async () => {
+      const log = await this.#options.log.read(this.#options.scope);
+      if (after === undefined) {
+        this.#cursor = endOf(log);
+        await this.#write(this.#listening(false));
+        return;
+      }
+      const missed = since(log, after);
+      this.#cursor = missed.entries.length > 0 ? before(missed, log?.gen) : missed.cursor;
+      await this.#write(this.#listening(missed.missed));
+      for (const entry of missed.entries) await this.#deliver(entry, log?.gen ?? '');
+      this.#cursor = missed.cursor;
+    });
+  }
+
+  /** Something has happened. */
+  signal(signal: Signal): void {
+    void this.#step(async () => {
+      if ('end' in signal) {
+        this.end('over');
+        return;
+      }
+      const { gen, n } = readCursor(this.#cursor);
+      if (signal.gen === gen && signal.n <= n) return;
+      const isNext = signal.n === n + 1 && (signal.gen === gen || gen === '');
+      if (isNext) await this.#deliver({ ...signal, at: 0 }, signal.gen);
+      else await this.#catchUp();
+    });
+  }
+
+  /** Looks for what no signal told. */
+  look(): void {
+    void this.#step(() => this.#catchUp());
+  }
+
+  /** A sign of life, so that each side notices when the other is gone. */
+  beat(): void {
+    void this.#step(() => this.#write(this.#listening(false)));
+  }
+
+  end(why: 'over' | 'lost'): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#options.ended(why);
+  }
+
+  async #catchUp(): Promise<void> {
+    const log = await this.#options.log.read(this.#options.scope);
+    const { entries, missed, cursor } = since(log, this.#cursor);
+    if (missed && entries.length === 0) await this.#write(this.#listening(true, cursor));
+    for (const [index, entry] of entries.entries())
+      await this.#deliver(entry, log?.gen ?? '', missed && index === 0);
+    this.#cursor = cursor;
+  }
+
+  async #deliver({ n, method, params }: Entry, gen: string, missed = false): Promise<void> {
+    const cursor = cursorOf(gen, n);
+    await this.#write(
+      tagNotification(
+        this.#options.era,
+        { jsonrpc: '2.0', method, ...(params && { params }) },
+        this.#position(cursor, missed),
+      ),
+    );
+    this.#cursor = cursor;
+  }
+
+  #listening(missed: boolean, cursor = this.#cursor): Notification {
+    return listening(this.#options.era, this.#position(cursor, missed));
+  }
+
+  #position(cursor: string, missed: boolean) {
+    const { scope, positions } = this.#options;
+    return {
+      ...(scope !== '' && { sessionId: scope }),
+      ...(positions && { cursor, ...(missed && { missed }) }),
+    };
+  }
+
+  #step(step: () => Promise<void>): Promise<void> {
+    const turn = this.#turn.then(async () => {
+      if (!this.#over) await step();
+    });
+    this.#turn = turn.catch(() => this.end('lost'));
+    return turn;
+  }
+
+  #write(notification: Notification): Promise<void> {
+    return this.#options.write(notification);
+  }
+}
+
+/** The position before the first of what was missed. */
+function before({ entries }: Since, gen = ''): string {
+  return cursorOf(gen, (entries[0]?.n ?? 1) - 1);
+}

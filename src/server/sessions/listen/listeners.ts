@@ -1,0 +1,182 @@
+import type { Link } from '../../../link/instrument.ts';
+import {
+  emptyResult,
+  type Id,
+  isProblem,
+  type ListenRequest,
+  pollResult,
+  type Result,
+  readListenParams,
+  sessionNotFound,
+  tagNotification,
+} from '../../../wire/index.ts';
+import type { Exchange } from '../../exchange.ts';
+import type { Later, Reply } from '../../part.ts';
+import { type Asker, type Held, isRefusal, type Keeping } from '../held.ts';
+import { failed, invalid, knowsUs } from '../reply.ts';
+import type { Channel, Signal } from './channel.ts';
+import { Listener } from './listener.ts';
+import { cursorOf, type NotificationLog, since } from './log.ts';
+import type { Subscriptions } from './subscriptions.ts';
+
+/** What listeners need. */
+export interface ListenersOptions {
+  readonly keeping: Keeping;
+  readonly log: NotificationLog;
+  readonly channel: Channel;
+  readonly subscriptions: Subscriptions;
+  /** True where instances share a store but no bus: then the log is looked at from time to time. */
+  readonly looks: boolean;
+  readonly refuse: (id: string, reason: string) => void;
+  /** True while the session can be used. */
+  readonly lives: (id: string) => Promise<boolean>;
+}
+
+/** A listener, and how it ends. */
+interface Open {
+  readonly link: Link;
+  readonly id: Id;
+  end(): void;
+}
+
+const MAX_OPEN = 1024;
+const BEAT = 15_000;
+const LOOK = 1000;
+
+/** The listeners of this instance. */
+export class Listeners {
+  readonly #options: ListenersOptions;
+  readonly #open = new Set<Open>();
+
+  constructor(options: ListenersOptions) {
+    this.#options = options;
+  }
+
+  /** Answers a listen request: with what a poll brings, with a stream, or with an error. */
+  async receive(exchange: Exchange, asker: Asker): Promise<Reply | Later> {
+    const asked = readListenParams(exchange.request.params);
+    if (isProblem(asked)) return invalid(asked);
+    try {
+      const held = asked.session && (await this.#options.keeping.open(asked.session, asker));
+      if (held && isRefusal(held)) {
+        const { sessionId } = asked.session as { sessionId: string };
+        this.#options.refuse(sessionId, held.refused);
+        return { error: sessionNotFound(exchange.era, sessionId) };
+      }
+      if (this.#open.size >= MAX_OPEN) return { error: { code: -32603, message: 'Too many listeners' } };
+      for (const uri of asked.resources ?? []) await this.#options.subscriptions.add(uri, held?.id ?? '');
+      if (asked.poll) return await this.#poll(exchange, asked, held);
+      await this.#stream(exchange, asked, held);
+      return { later: true };
+    } catch (error) {
+      return { error: failed(error) };
+    }
+  }
+
+  /** The client no longer wants to hear. */
+  cancelled(link: Link, id: unknown): void {
+    for (const open of this.#open) if (open.link === link && open.id === id) open.end();
+  }
+
+  closed(link: Link): void {
+    for (const open of this.#open) if (open.link === link) open.end();
+  }
+
+  close(): void {
+    for (const open of this.#open) open.end();
+  }
+
+  async #poll(exchange: Exchange, asked: ListenRequest, held: Held | undefined): Promise<Reply | Later> {
+    const { era } = exchange;
+    const scope = held?.id ?? '';
+    const bring = async (): Promise<{ readonly result: Result; readonly isEmpty: boolean }> => {
+      const log = await this.#options.log.read(scope);
+      const { entries, missed, cursor } = since(log, asked.after);
+      const tag = scope === '' ? {} : { sessionId: scope };
+      const notifications = entries.map(({ n, method, params }) =>
+        tagNotification(
+          era,
+          { jsonrpc: '2.0', method, ...(params && { params }) },
+          { ...tag, cursor: cursorOf(log?.gen ?? '', n) },
+        ),
+      );
+      const result = pollResult(era, { notifications, cursor, missed, ...tag });
+      return { result, isEmpty: entries.length === 0 && !missed };
+    };
+    const first = await bring();
+    if (!first.isEmpty || !asked.wait) return { result: first.result };
+
+    const { link } = exchange;
+    let finish = (): void => {};
+    const woken = new Promise<void>((resolve) => {
+      finish = resolve;
+    });
+    const off = await this.#options.channel.subscribe(scope, () => finish());
+    const timer = setTimeout(finish, asked.wait * 1000);
+    const looking = this.#options.looks
+      ? setInterval(() => void bring().then(({ isEmpty }) => isEmpty || finish(), finish), LOOK)
+      : undefined;
+    const open: Open = { link, id: exchange.request.id, end: finish };
+    this.#open.add(open);
+    // What came between the first look and the subscription.
+    void bring().then(({ isEmpty }) => isEmpty || finish(), finish);
+    void woken.then(async () => {
+      clearTimeout(timer);
+      clearInterval(looking);
+      this.#open.delete(open);
+      await off();
+      this.#answer(
+        exchange,
+        await bring().then(
+          ({ result }) => result,
+          () => first.result,
+        ),
+      );
+    });
+    return { later: true };
+  }
+
+  async #stream(exchange: Exchange, asked: ListenRequest, held: Held | undefined): Promise<void> {
+    const { channel, log, looks, lives } = this.#options;
+    const { link, era, peer, request } = exchange;
+    const scope = held?.id ?? '';
+    const positions = era === 'modern' || knowsUs(peer.capabilities);
+    const timers: NodeJS.Timeout[] = [];
+    let off: (() => Promise<void>) | undefined;
+    const listener = new Listener({
+      scope,
+      era,
+      positions,
+      log,
+      write: (notification) => link.send(notification, { relatedRequestId: request.id }),
+      ended: () => {
+        for (const timer of timers) clearInterval(timer);
+        this.#open.delete(open);
+        void off?.();
+        this.#answer(exchange, emptyResult(era));
+      },
+    });
+    const open: Open = { link, id: request.id, end: () => listener.end('lost') };
+    // Subscribed before the log is read, so that nothing falls in between.
+    const waiting: Signal[] = [];
+    let isOpen = false;
+    off = await channel.subscribe(scope, (signal) =>
+      isOpen ? listener.signal(signal) : waiting.push(signal),
+    );
+    this.#open.add(open);
+    await listener.open(asked.after);
+    isOpen = true;
+    for (const signal of waiting) listener.signal(signal);
+    const check = async (): Promise<void> => {
+      if (scope !== '' && !(await lives(scope))) listener.end('over');
+      else if (positions) listener.beat();
+    };
+    timers.push(setInterval(() => void check().catch(() => undefined), BEAT).unref());
+    if (looks) timers.push(setInterval(() => listener.look(), LOOK).unref());
+  }
+
+  /** A client that is gone gets no answer, and that is no reason to fail. */
+  #answer({ link, request }: Exchange, result: Result): void {
+    link.transport.send({ jsonrpc: '2.0', id: request.id, result }).catch(() => undefined);
+  }
+}

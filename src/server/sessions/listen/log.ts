@@ -1,0 +1,125 @@
+import { randomBytes } from 'node:crypto';
+import { isObject, type Json } from '../../../json.ts';
+import type { Store } from '../../../store/types.ts';
+import type { Params } from '../../../wire/index.ts';
+import { changeEntry } from '../change.ts';
+import { digest } from '../registry.ts';
+
+/** A notification as it is kept. */
+export interface Entry {
+  readonly n: number;
+  /** When it was sent, in milliseconds since 1970. */
+  readonly at: number;
+  readonly method: string;
+  readonly params?: Params;
+}
+
+/** The last notifications of one session, or of all listeners without one. */
+export interface Log {
+  /** Another one where the log had to start over: positions in the one before mean nothing here. */
+  readonly gen: string;
+  /** How many there have been. */
+  readonly n: number;
+  readonly entries: readonly Entry[];
+}
+
+/** What has come since a position. */
+export interface Since {
+  readonly entries: readonly Entry[];
+  /** True where something before them is lost for good. */
+  readonly missed: boolean;
+  /** The position after them. */
+  readonly cursor: string;
+}
+
+const MAX_ENTRIES = 100;
+const MAX_BYTES = 256 * 1024;
+/** How long a listener may be away and still miss nothing, in milliseconds. */
+const WINDOW = 10 * 60_000;
+/** The position before the first notification of any log. */
+const START = '0';
+
+/** Keeps the last notifications for listeners that drop and come back. */
+export class NotificationLog {
+  readonly #store: Store;
+  readonly #ttl: number;
+
+  /** `ttl` is how long a log is kept after its last notification, in seconds. */
+  constructor(store: Store, ttl: number) {
+    this.#store = store;
+    this.#ttl = ttl;
+  }
+
+  async read(scope: string): Promise<Log | undefined> {
+    return readLog((await this.#store.get(logKey(scope)))?.value);
+  }
+
+  /** Adds a notification; its place in the log comes back. */
+  async append(
+    scope: string,
+    method: string,
+    params: Params | undefined,
+  ): Promise<Entry & { readonly gen: string }> {
+    let appended: (Entry & { readonly gen: string }) | undefined;
+    await changeEntry(this.#store, logKey(scope), this.#ttl, (value) => {
+      const { gen, n, entries } = readLog(value) ?? {
+        gen: randomBytes(6).toString('base64url'),
+        n: 0,
+        entries: [],
+      };
+      const entry: Entry = { n: n + 1, at: Date.now(), method, ...(params && { params }) };
+      appended = { ...entry, gen };
+      return { gen, n: entry.n, entries: pruned([...entries, entry]) } as unknown as Json;
+    });
+    return appended as Entry & { readonly gen: string };
+  }
+
+  async remove(scope: string): Promise<void> {
+    await this.#store.delete(logKey(scope));
+  }
+}
+
+/** The position at the end of a log. */
+export function endOf(log: Log | undefined): string {
+  return log ? cursorOf(log.gen, log.n) : START;
+}
+
+export function cursorOf(gen: string, n: number): string {
+  return `${gen}.${n}`;
+}
+
+/** What a log has after a position; without one, everything. */
+export function since(log: Log | undefined, after: string = START): Since {
+  const from = readCursor(after);
+  if (!log) return { entries: [], missed: from.n > 0, cursor: START };
+  const isOther = from.gen !== '' && from.gen !== log.gen;
+  const last = isOther ? 0 : from.n;
+  const now = Date.now();
+  const entries = log.entries.filter(({ n, at }) => n > last && now - at < WINDOW);
+  const missed = isOther || log.n - last > entries.length;
+  return { entries, missed, cursor: endOf(log) };
+}
+
+/** Reads a position; one that is none of ours is of another log. */
+export function readCursor(cursor: string): { readonly gen: string; readonly n: number } {
+  if (cursor === START) return { gen: '', n: 0 };
+  const match = /^([\w-]{1,32})\.(\d{1,15})$/.exec(cursor);
+  return match ? { gen: match[1] as string, n: Number(match[2]) } : { gen: '?', n: 1 };
+}
+
+function pruned(entries: readonly Entry[]): readonly Entry[] {
+  const oldest = Date.now() - WINDOW;
+  let kept = entries.slice(-MAX_ENTRIES).filter(({ at }) => at > oldest);
+  while (kept.length > 1 && JSON.stringify(kept).length > MAX_BYTES) kept = kept.slice(1);
+  return kept;
+}
+
+function readLog(value: unknown): Log | undefined {
+  return isObject(value) && typeof value['gen'] === 'string' && Array.isArray(value['entries'])
+    ? (value as unknown as Log)
+    : undefined;
+}
+
+function logKey(scope: string): string {
+  return `log/${scope === '' ? 'global' : digest(scope)}`;
+}

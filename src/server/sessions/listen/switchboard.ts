@@ -1,0 +1,99 @@
+import { ValiseError } from '../../../errors.ts';
+import type { Link } from '../../../link/instrument.ts';
+import { isShallow, type Notification, type Params } from '../../../wire/index.ts';
+import type { Exchange } from '../../exchange.ts';
+import type { Channel } from './channel.ts';
+import type { NotificationLog } from './log.ts';
+import type { Subscriptions } from './subscriptions.ts';
+
+/** What the switchboard is connected to. */
+export interface SwitchboardOptions {
+  readonly log: NotificationLog;
+  readonly channel: Channel;
+  readonly subscriptions: Subscriptions;
+}
+
+const UPDATED = 'notifications/resources/updated';
+
+/** Brings notifications to those whom they concern, on whatever instance they listen. */
+export class Switchboard {
+  readonly #options: SwitchboardOptions;
+  /** Resources that were subscribed to on a link: within sessions, and without one (''). */
+  readonly #onLink = new WeakMap<Link, Map<string, Set<string>>>();
+
+  constructor(options: SwitchboardOptions) {
+    this.#options = options;
+  }
+
+  /** Tells the listeners of a session, or with '' those without one. */
+  async tell(scope: string, method: string, params?: Params): Promise<void> {
+    const { log, channel } = this.#options;
+    check(method, params);
+    const { at: _, ...signal } = await log.append(scope, method, params);
+    await channel.publish(scope, signal);
+  }
+
+  /** Tells everybody without a session; of a resource, those who subscribed to it, wherever they did. */
+  async broadcast(method: string, params?: Params): Promise<void> {
+    const uri = params?.['uri'];
+    if (method !== UPDATED || typeof uri !== 'string') return this.tell('', method, params);
+    for (const scope of await this.#options.subscriptions.scopesOf(uri))
+      await this.tell(scope, method, params);
+  }
+
+  /** A session has ended: those who listen to it hear so. */
+  async over(scope: string): Promise<void> {
+    const { channel, log } = this.#options;
+    await channel.publish(scope, { end: true });
+    await log.remove(scope);
+  }
+
+  /** Notes a subscription to a resource, or its end. */
+  async subscribe({ link, method, request }: Exchange, scope: string): Promise<void> {
+    const uri = request.params?.['uri'];
+    if (typeof uri !== 'string') return;
+    const { subscriptions } = this.#options;
+    const scopes = this.#scopesOn(link, uri);
+    if (method === 'resources/subscribe') {
+      scopes.add(scope);
+      await subscriptions.add(uri, scope);
+    } else {
+      scopes.delete(scope);
+      await subscriptions.remove(uri, scope);
+    }
+  }
+
+  /**
+   * The server tells a client of a resource. Where the client subscribed within sessions, each session's listener is
+   * told; only where it also subscribed without one does the notification go on as it is.
+   */
+  updated(notification: Notification, link: Link): Notification | undefined {
+    const uri = notification.params?.['uri'];
+    if (notification.method !== UPDATED || typeof uri !== 'string') return notification;
+    const scopes = this.#onLink.get(link)?.get(uri);
+    if (!scopes || scopes.size === 0) return notification;
+    for (const scope of scopes) {
+      if (scope !== '') this.tell(scope, UPDATED, notification.params).catch(() => undefined);
+    }
+    return scopes.has('') ? notification : undefined;
+  }
+
+  #scopesOn(link: Link, uri: string): Set<string> {
+    let ofLink = this.#onLink.get(link);
+    if (!ofLink) this.#onLink.set(link, (ofLink = new Map()));
+    let scopes = ofLink.get(uri);
+    if (!scopes) ofLink.set(uri, (scopes = new Set()));
+    return scopes;
+  }
+}
+
+function check(method: string, params: Params | undefined): void {
+  if (typeof method === 'string' && method.startsWith('notifications/') && isShallow(params)) return;
+  throw new ValiseError(
+    'bad-notification',
+    `${JSON.stringify(method)} is no notification that can be sent.`,
+    {
+      next: "Give a method that starts with 'notifications/', and params that JSON can write.",
+    },
+  );
+}

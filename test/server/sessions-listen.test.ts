@@ -1,0 +1,309 @@
+import { memoryBus, memoryStore } from 'mcp-valise/store';
+import { describe, expect, it, vi } from 'vitest';
+import { NotificationLog, since } from '../../src/server/sessions/listen/log.ts';
+import type { Notification } from '../../src/wire/index.ts';
+import { MAJORS } from './majors.ts';
+import { resultOf } from './raw-client.ts';
+import {
+  connect,
+  count,
+  errorOf,
+  makeServer,
+  SESSION,
+  SESSIONS,
+  type SessionClient,
+  sent,
+  type Wire,
+} from './sessions-tool.ts';
+
+const OURS = { extensions: { 'dev.valise/sessions': {} } };
+const LISTEN = 'dev.valise/listen';
+const CHANGED = 'notifications/tools/list_changed';
+const UPDATED = 'notifications/resources/updated';
+
+/** Opens a stream; its own words of welcome are waited for. */
+async function listen(client: SessionClient, session?: Wire, asked?: object) {
+  const before = client.heard.length;
+  const _meta = { ...(session && sent(session)), ...(asked && { [LISTEN]: asked }) };
+  const answer = client.request('messages/listen', Object.keys(_meta).length > 0 ? { _meta } : {});
+  const id = client.lastId();
+  await vi.waitFor(() => expect(client.heard.length).toBeGreaterThan(before));
+  return { answer, id, first: client.heard[before] as Notification };
+}
+
+const poll = async (client: SessionClient, session: Wire | undefined, asked: object = {}) =>
+  resultOf(
+    await client.request('messages/listen', {
+      _meta: { ...(session && sent(session)), [LISTEN]: { poll: true, ...asked } },
+    }),
+  ) as unknown as {
+    notifications: Notification[];
+    _meta: { [LISTEN]: { cursor: string; missed?: boolean } };
+  };
+
+const methods = (heard: readonly Notification[]) => heard.map(({ method }) => method);
+const tagOf = ({ params }: Notification) =>
+  params?._meta?.[LISTEN] as { cursor: string; missed?: boolean } | undefined;
+
+describe.each(MAJORS)('listening on an SDK $major server', (major) => {
+  const open = async (options: Parameters<typeof makeServer>[1] = {}, capabilities: object = SESSIONS) => {
+    const made = makeServer(
+      async (session) => void (await session?.notify(UPDATED, { uri: 'notes://a' })),
+      options,
+    );
+    return { ...made, client: await connect(made.valise, capabilities, major) };
+  };
+
+  it('[S-28] [S-29] a session hears its own notifications, with its id and without its state', async () => {
+    const { client } = await open();
+    const [a, b] = [await client.create(), await client.create()];
+    const { first } = await listen(client, a);
+    expect(first).toEqual({
+      jsonrpc: '2.0',
+      method: 'notifications/messages/listen',
+      params: { _meta: { [SESSION]: { sessionId: a.sessionId } } },
+    });
+    await client.in(b);
+    await client.in(a);
+    await vi.waitFor(() => expect(client.heard).toHaveLength(2));
+    expect(client.heard[1]).toEqual({
+      jsonrpc: '2.0',
+      method: UPDATED,
+      params: { uri: 'notes://a', _meta: { [SESSION]: { sessionId: a.sessionId } } },
+    });
+  });
+
+  it('[S-28] a global listener hears what belongs to no session, and nothing else', async () => {
+    const { client, valise } = await open();
+    const session = await client.create();
+    const { first } = await listen(client);
+    expect(first).toEqual({ jsonrpc: '2.0', method: 'notifications/messages/listen' });
+    await client.in(session);
+    await valise.sessions.notify(session.sessionId, CHANGED);
+    await valise.notify(CHANGED);
+    await vi.waitFor(() => expect(client.heard).toHaveLength(2));
+    expect(client.heard[1]).toEqual({ jsonrpc: '2.0', method: CHANGED });
+  });
+
+  it('[S-28] several listeners on one connection do not mix', async () => {
+    const { client, valise } = await open();
+    const sessions = [await client.create(), await client.create(), await client.create()];
+    for (const session of sessions) await listen(client, session);
+    await listen(client);
+    const before = client.heard.length;
+    for (const { sessionId } of sessions)
+      await valise.sessions.notify(sessionId, UPDATED, { uri: sessionId });
+    await valise.notify(CHANGED);
+    await vi.waitFor(() => expect(client.heard).toHaveLength(before + 4));
+    for (const { method, params } of client.heard.slice(before)) {
+      const tag = params?._meta?.[SESSION] as { sessionId: string } | undefined;
+      expect(tag?.sessionId).toBe(method === CHANGED ? undefined : params?.['uri']);
+    }
+  });
+
+  it('[S-13] nobody listens to a session that is not theirs', async () => {
+    const { client } = await open();
+    const answer = await client.request('messages/listen', {
+      _meta: sent({ sessionId: 'sess-x', state: 'y' }),
+    });
+    expect(errorOf(answer)).toMatchObject({ code: -32043, data: { sessionId: 'sess-x' } });
+  });
+
+  it('[S-28] ends when the session does, when the client says so, and when the server closes', async () => {
+    const { client, valise } = await open();
+    const [a, b] = [await client.create(), await client.create()];
+    const [first, second, third] = [await listen(client, a), await listen(client, b), await listen(client)];
+    await client.request('sessions/delete', { _meta: sent(a) });
+    expect(await first.answer).toMatchObject({ result: {} });
+    await client.notify('notifications/cancelled', { requestId: second.id });
+    expect(await second.answer).toMatchObject({ result: {} });
+    await valise.sessions.notify(b.sessionId, UPDATED, { uri: 'x' });
+    await valise.close();
+    expect(await third.answer).toMatchObject({ result: {} });
+    expect(methods(client.heard)).not.toContain(UPDATED);
+  });
+
+  it('[S-28] also without a stream: a poll returns what has come, and ends', async () => {
+    const { client, valise } = await open();
+    const session = await client.create();
+    await valise.sessions.notify(session.sessionId, UPDATED, { uri: 'one' });
+    await valise.notify(CHANGED);
+    const first = await poll(client, session);
+    expect(first.notifications).toEqual([
+      {
+        jsonrpc: '2.0',
+        method: UPDATED,
+        params: {
+          uri: 'one',
+          _meta: { [SESSION]: { sessionId: session.sessionId }, [LISTEN]: { cursor: expect.any(String) } },
+        },
+      },
+    ]);
+    const { cursor } = first._meta[LISTEN];
+    expect((await poll(client, session, { after: cursor })).notifications).toEqual([]);
+    await valise.sessions.notify(session.sessionId, UPDATED, { uri: 'two' });
+    const second = await poll(client, session, { after: cursor });
+    expect(second.notifications.map(({ params }) => params?.['uri'])).toEqual(['two']);
+    expect(methods((await poll(client, undefined)).notifications)).toEqual([CHANGED]);
+  });
+
+  it('[S-28] a poll may wait for the first one', async () => {
+    const { client, valise } = await open();
+    const session = await client.create();
+    const waiting = poll(client, session, { wait: 20 });
+    const empty = await poll(client, session, { wait: 0.05 });
+    expect(empty.notifications).toEqual([]);
+    await valise.sessions.notify(session.sessionId, UPDATED, { uri: 'one' });
+    expect((await waiting).notifications).toHaveLength(1);
+  });
+
+  it('[S-28] a listener that dropped gets what it missed, and no more', async () => {
+    const { client, valise } = await open({}, OURS);
+    const session = await client.create();
+    const { first, id } = await listen(client, session);
+    await valise.sessions.notify(session.sessionId, UPDATED, { uri: '1' });
+    await vi.waitFor(() => expect(client.heard).toHaveLength(2));
+    const { cursor } = tagOf(client.heard[1] as Notification) as { cursor: string };
+    expect(tagOf(first)?.cursor).not.toBe(cursor);
+    await client.notify('notifications/cancelled', { requestId: id });
+    for (const uri of ['2', '3']) await valise.sessions.notify(session.sessionId, UPDATED, { uri });
+    await listen(client, session, { after: cursor });
+    await valise.sessions.notify(session.sessionId, UPDATED, { uri: '4' });
+    await vi.waitFor(() => expect(client.heard).toHaveLength(6));
+    expect(
+      client.heard.filter(({ method }) => method === UPDATED).map(({ params }) => params?.['uri']),
+    ).toEqual(['1', '2', '3', '4']);
+    expect(client.heard.some((one) => tagOf(one)?.missed)).toBe(false);
+  });
+
+  it('[S-28] or is told that it missed something', async () => {
+    const { client, valise } = await open({}, OURS);
+    const session = await client.create();
+    await valise.sessions.notify(session.sessionId, UPDATED, { uri: '0' });
+    const { cursor } = (await poll(client, session))._meta[LISTEN];
+    for (let n = 1; n <= 120; n++)
+      await valise.sessions.notify(session.sessionId, UPDATED, { uri: String(n) });
+    const late = await poll(client, session, { after: cursor });
+    expect(late._meta[LISTEN].missed).toBe(true);
+    expect(late.notifications).toHaveLength(100);
+    const { first } = await listen(client, session, { after: cursor });
+    expect(tagOf(first)).toEqual({ cursor: expect.any(String), missed: true });
+    await vi.waitFor(() => expect(client.heard).toHaveLength(101));
+    expect(client.heard.at(-1)?.params?.['uri']).toBe('120');
+    const other = await poll(client, session, { after: 'other.7' });
+    expect(other._meta[LISTEN].missed).toBe(true);
+  });
+
+  it('[S-30] a resource subscribed to within a session is told on that session', async () => {
+    const { client, valise } = await open();
+    const [a, b] = [await client.create(), await client.create()];
+    for (const session of [a, b]) await listen(client, session);
+    await listen(client);
+    const subscribe = (method: string, session?: Wire) =>
+      client.request(method, { uri: 'notes://a', ...(session && { _meta: sent(session) }) });
+    expect(await subscribe('resources/subscribe', a)).toMatchObject({
+      result: { _meta: { [SESSION]: { sessionId: a.sessionId } } },
+    });
+    const updates = () => client.heard.filter(({ method }) => method === UPDATED);
+    await valise.notify(UPDATED, { uri: 'notes://a' });
+    await valise.notify(UPDATED, { uri: 'notes://other' });
+    await vi.waitFor(() => expect(updates()).toHaveLength(1));
+    expect(updates()[0]?.params?._meta).toEqual({ [SESSION]: { sessionId: a.sessionId } });
+    // The SDK's own way of telling goes the same way.
+    await (
+      client.server.server as unknown as { sendResourceUpdated(p: object): Promise<void> }
+    ).sendResourceUpdated({
+      uri: 'notes://a',
+    });
+    await vi.waitFor(() => expect(updates()).toHaveLength(2));
+    expect(updates()[1]?.params?._meta).toEqual({ [SESSION]: { sessionId: a.sessionId } });
+    await subscribe('resources/unsubscribe', a);
+    await valise.notify(UPDATED, { uri: 'notes://a' });
+    await valise.notify(CHANGED);
+    await vi.waitFor(() => expect(methods(client.heard)).toContain(CHANGED));
+    expect(updates()).toHaveLength(2);
+  });
+
+  it('[S-29] notifications of a handler carry the id of its session too', async () => {
+    const made = makeServer(async () => undefined);
+    const client = await connect(made.valise, SESSIONS, major);
+    client.server.registerTool('log', {}, async () => {
+      await (client.server.server as unknown as { notification(n: object): Promise<void> }).notification({
+        method: 'notifications/message',
+        params: { level: 'info', data: 'x' },
+      });
+      return { content: [] };
+    });
+    const session = await client.create();
+    await client.in(session, 'log');
+    expect(client.heard.find(({ method }) => method === 'notifications/message')?.params?._meta).toEqual({
+      [SESSION]: { sessionId: session.sessionId },
+    });
+  });
+});
+
+describe('listening across instances', () => {
+  it.each([
+    ['over a bus', { bus: true }],
+    ['over the store alone, a little later', { bus: false }],
+  ])('[S-28] [S-34] works %s', async (_, { bus }) => {
+    const store = memoryStore();
+    const shared = memoryBus();
+    const options = { store, sessions: { mode: 'stored' as const, ...(bus && { bus: shared }) } };
+    const [one, two] = [makeServer(count, options), makeServer(count, options)];
+    const [a, b] = [await connect(one.valise), await connect(two.valise)];
+    const session = await a.create();
+    await listen(b, session);
+    await listen(b);
+    await one.valise.sessions.notify(session.sessionId, UPDATED, { uri: '1' });
+    await one.valise.notify(CHANGED);
+    const waiting = poll(b, session, { wait: 20, after: 'x.1' });
+    await vi.waitFor(() => expect(b.heard).toHaveLength(4), { timeout: 5000 });
+    expect(methods(b.heard).sort()).toEqual(
+      ['notifications/messages/listen', 'notifications/messages/listen', UPDATED, CHANGED].sort(),
+    );
+    expect((await waiting)._meta[LISTEN].missed).toBe(true);
+    await one.valise.close();
+    await two.valise.close();
+  });
+
+  it('[S-28] loses and repeats nothing under parallel notifications', async () => {
+    const store = memoryStore();
+    const bus = memoryBus();
+    const options = { store, sessions: { bus } };
+    const servers = [1, 2, 3].map(() => makeServer(count, options));
+    const clients = await Promise.all(servers.map(({ valise }) => connect(valise, OURS)));
+    const session = await clients[0]!.create();
+    for (const client of clients) await listen(client, session);
+    await Promise.all(
+      Array.from({ length: 60 }, (_, n) =>
+        servers[n % 3]!.valise.sessions.notify(session.sessionId, UPDATED, { uri: String(n) }),
+      ),
+    );
+    for (const client of clients) {
+      await vi.waitFor(() => expect(client.heard).toHaveLength(61), { timeout: 5000 });
+      const uris = client.heard.slice(1).map(({ params }) => Number(params?.['uri']));
+      expect([...uris].sort((a, b) => a - b)).toEqual(Array.from({ length: 60 }, (_, n) => n));
+      expect(uris).toEqual(clients[0]!.heard.slice(1).map(({ params }) => Number(params?.['uri'])));
+    }
+  });
+});
+
+describe('the log of notifications', () => {
+  it('forgets what is too old, and says so', async () => {
+    vi.useFakeTimers({ toFake: ['Date'] });
+    const log = new NotificationLog(memoryStore(), 86_400);
+    const first = await log.append('s', UPDATED, undefined);
+    const cursor = `${first.gen}.${first.n}`;
+    expect(since(await log.read('s'), cursor)).toMatchObject({ entries: [], missed: false });
+    await log.append('s', UPDATED, undefined);
+    vi.setSystemTime(Date.now() + 11 * 60_000);
+    expect(since(await log.read('s'), cursor)).toMatchObject({ entries: [], missed: true });
+    vi.useRealTimers();
+  });
+
+  it('does not take what is no notification', async () => {
+    const { valise } = makeServer(count);
+    await expect(valise.notify('tools/call')).rejects.toThrow(/is no notification/);
+  });
+});
