@@ -7,6 +7,7 @@ import type { Result } from '../wire/index.ts';
 import { Connection, type ConnectionOptions } from './connection.ts';
 import { connectHttp } from './continuity/connect.ts';
 import { followTarget } from './continuity/kept-session.ts';
+import { Secrets, type SecretsOptions } from './continuity/secrets.ts';
 import type { ClientEvents } from './events.ts';
 import { type HttpOptions, HttpTarget } from './http.ts';
 import type { IdentityOptions } from './identity.ts';
@@ -32,7 +33,7 @@ export interface ClientLike {
 }
 
 /** Settings of {@link openValise}. */
-export interface ClientValiseOptions {
+export interface ClientValiseOptions extends SecretsOptions {
   /**
    * Where everything is kept: a URL as `openStore` takes it, or a store (which stays its owner's to close).
    * `sqlite:~/.valise/state.db` unless told, in a folder that only its owner can enter.
@@ -120,6 +121,7 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
   try {
     const shelf = new Shelf({ store, principal, events, quotas });
     await shelf.refresh();
+    const secrets = new Secrets(store, options);
     const jar = jarPart(shelf, { ...identity, events });
     const sessions = createSessions({ kept: new KeptSessions(store, principal), events, jar });
     const desk = new RoundDesk(store, principal);
@@ -129,21 +131,23 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
     return {
       jar: new ClientJar(shelf, events),
       sessions: sessions.access,
-      pending: pendingRounds(desk, rounds.connections),
+      pending: pendingRounds(desk, rounds),
       events,
       stdio: (command) => new StdioClientTransport(command),
       http: (url, settings) => new HttpTarget(url, settings),
       async connect(client, to, { session } = {}) {
         const connection =
           to instanceof HttpTarget
-            ? await connectHttp(client, to, { owner, principal, store, events, jar, parts })
+            ? await connectHttp(client, to, { owner, principal, store, secrets, events, jar, parts })
             : await connectOver(client, to, { owner, principal, parts, target: targetOf(to) });
         if (session === 'kept') await followTarget(jar, connection);
         sessions.connected(client, connection);
+        rounds.connected(client, connection);
       },
       async close() {
         try {
           await shelf.close();
+          await secrets.close();
         } finally {
           await release();
         }

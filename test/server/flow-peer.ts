@@ -86,7 +86,7 @@ export const choice = <const Name extends string, const Value extends string>(
   ...values: Value[]
 ) => ({
   type: 'object' as const,
-  properties: { [name]: { type: 'string', enum: values } } as {
+  properties: { [name]: { type: 'string', enum: values } } as unknown as {
     readonly [Key in Name]: { readonly type: 'string'; readonly enum: readonly Value[] };
   },
   required: [name] as const,

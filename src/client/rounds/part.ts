@@ -18,6 +18,7 @@ import type { RoundDesk } from './desk.ts';
 import { Drive, RoundFailure } from './driver.ts';
 import { LEFT_OPEN, leftOpen } from './open-round.ts';
 import { messagesOf } from './replies.ts';
+import { takeResumed } from './resumed.ts';
 import { type BadRound, type Round, readRound } from './round.ts';
 
 /** Brings a round to whoever sent the call that it answers, where that was Valise itself. */
@@ -29,7 +30,7 @@ export class RoundsPart implements ClientPart {
   readonly #drives = new WeakMap<Connection, Map<Id, Drive>>();
   /** Rounds that the SDK itself answers, by their context: what is kept of them. */
   readonly #observed = new Map<string, string>();
-  readonly connections = new Set<Connection>();
+  readonly #clients = new Map<Connection, object>();
 
   constructor(desk: RoundDesk) {
     this.#desk = desk;
@@ -39,18 +40,30 @@ export class RoundsPart implements ClientPart {
     return bringsTop(transport) ? { rounds: CARRIERS } : {};
   }
 
-  opening(connection: Connection): void {
-    this.connections.add(connection);
+  /** Notes whose connection it is. */
+  connected(client: object, connection: Connection): void {
+    this.#clients.set(connection, client);
+  }
+
+  /** The open connections, each with its client. */
+  get clients(): ReadonlyMap<Connection, object> {
+    return this.#clients;
   }
 
   closed(connection: Connection): void {
-    this.connections.delete(connection);
+    this.#clients.delete(connection);
     for (const drive of this.#drives.get(connection)?.values() ?? []) void drive.cancel(true);
     this.#drives.delete(connection);
   }
 
   outbound(call: Call): void {
     if (!INPUT_METHODS.includes(call.method)) return;
+    const resumed = takeResumed();
+    if (resumed) {
+      call.answerWith(resumed.result);
+      if (resumed.requestState !== undefined) this.#watch(resumed.requestState, resumed.id);
+      return;
+    }
     call.addErrand({ origin: call });
     call.whenAnswered((response, top) => {
       const round = readRound(response, top);

@@ -1,4 +1,4 @@
-import type { Answer, Params, Result } from '../../wire/index.ts';
+import type { Params, Result } from '../../wire/index.ts';
 
 /** A question that a server has asked and nobody has answered yet. */
 export interface PendingQuestion {
@@ -23,7 +23,7 @@ export interface PendingRound {
  * Answers by the question's key: a result as the method has it (`{ action: 'accept', content: { … } }` for an
  * elicitation), or an error.
  */
-export type Answers = { readonly [key: string]: Result | Answer };
+export type Answers = { readonly [key: string]: unknown };
 
 /** How a call went on after its answers: it is done, or it asks again. */
 export type Continued =
@@ -36,7 +36,7 @@ export interface Pending {
   list(): Promise<readonly PendingRound[]>;
   /**
    * Answers a round and goes on with its call. The server must be connected. Without `answers`, the connected client's
-   * own handlers are asked.
+   * own handlers are asked, until the call is done. A round of one question may be answered without naming it.
    *
    * @example
    * ```ts

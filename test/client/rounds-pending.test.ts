@@ -1,0 +1,210 @@
+import { LeaveOpen, openValise, type PendingRound } from 'mcp-valise/client';
+import { memoryStore } from 'mcp-valise/store';
+import { describe, expect, it, vi } from 'vitest';
+import { callText } from '../e2e/hosts.ts';
+import { type Ask, askable, asTheSeed, RESOLVE, RESOLVED, stage } from '../e2e/rounds-stage.ts';
+import { rawServer, result } from './rounds-server.ts';
+
+const HOSTS = [
+  { client: 'v1', era: 'legacy' },
+  { client: 'v2', era: 'legacy' },
+  { client: 'v2', era: 'modern' },
+] as const;
+
+const leave: Ask = () => {
+  throw new LeaveOpen();
+};
+const accept = (content: object) => ({ action: 'accept', content });
+
+describe.each(HOSTS)('a round that is open with a $client client, $era', ({ client, era }) => {
+  const open = async (store = memoryStore(), ask: Ask = leave) => {
+    const server = await stage({ sdk: 'v2', instances: 1 });
+    const valise = await openValise({ store });
+    const host = askable(client, era, ask);
+    await valise.connect(host, valise.http(server.urls[0] as URL, { resume: false }));
+    return { server, valise, host, store };
+  };
+  const first = async (list: Promise<readonly PendingRound[]>): Promise<PendingRound> => {
+    const rounds = await list;
+    expect(rounds).toHaveLength(1);
+    return rounds[0] as PendingRound;
+  };
+
+  it('is kept where nobody is there to answer, and the caller hears of it', async () => {
+    const { server, valise, host } = await open();
+    await expect(callText(host, 'update_work_item', RESOLVE)).rejects.toThrow(
+      /left open|waits for an answer/,
+    );
+    const round = await first(valise.pending.list());
+    expect(round).toEqual({
+      id: expect.any(String),
+      server: server.urls[0]?.href,
+      call: { method: 'tools/call', params: { name: 'update_work_item', arguments: RESOLVE } },
+      questions: [
+        {
+          key: expect.any(String),
+          method: 'elicitation/create',
+          params: expect.objectContaining({
+            message: 'Resolving Bug #4522 requires a resolution. How was this bug resolved?',
+          }),
+        },
+      ],
+      since: expect.any(Date),
+    });
+    expect(JSON.stringify(round)).not.toContain('v1.');
+    await host.close();
+    await server.close();
+  });
+
+  it('is offered again in the next process, round after round, until the call completes', async () => {
+    const { server, host, store } = await open();
+    await expect(callText(host, 'update_work_item', RESOLVE)).rejects.toThrow();
+    await host.close();
+
+    const valise = await openValise({ store });
+    const round = await first(valise.pending.list());
+    const answers = { [round.questions[0]!.key]: accept({ resolution: 'Duplicate' }) };
+    await expect(valise.pending.answer(round.id, answers)).rejects.toMatchObject({ code: 'not-connected' });
+
+    const next = askable(client, era, leave);
+    await valise.connect(next, valise.http(server.urls[0] as URL, { resume: false }));
+    const second = await valise.pending.answer(round.id, answers);
+    expect(second).toMatchObject({
+      done: false,
+      round: {
+        id: round.id,
+        questions: [{ params: { message: expect.stringContaining('which work item') } }],
+      },
+    });
+    expect((await first(valise.pending.list())).questions).toEqual(!second.done && second.round.questions);
+    const last = await valise.pending.answer(round.id, accept({ duplicateOfId: 4301 }));
+    expect(last).toMatchObject({ done: true, result: { content: [{ text: RESOLVED }] } });
+    expect(await valise.pending.list()).toEqual([]);
+    await next.close();
+    await server.close();
+  });
+
+  it('can be answered by the handlers of the client', async () => {
+    const { server, host, store } = await open();
+    await expect(callText(host, 'update_work_item', RESOLVE)).rejects.toThrow();
+    await host.close();
+    const valise = await openValise({ store });
+    const next = askable(client, era, asTheSeed);
+    await valise.connect(next, valise.http(server.urls[0] as URL, { resume: false }));
+    const { id } = await first(valise.pending.list());
+    expect(await valise.pending.answer(id)).toMatchObject({
+      done: true,
+      result: { content: [{ text: RESOLVED }] },
+    });
+    expect(await valise.pending.list()).toEqual([]);
+    await next.close();
+    await server.close();
+  });
+
+  it('can be dropped', async () => {
+    const { server, valise, host } = await open();
+    await expect(callText(host, 'update_work_item', RESOLVE)).rejects.toThrow();
+    const { id } = await first(valise.pending.list());
+    expect(await valise.pending.drop(id)).toBe(true);
+    expect(await valise.pending.drop(id)).toBe(false);
+    expect(await valise.pending.list()).toEqual([]);
+    await expect(valise.pending.answer(id, {})).rejects.toMatchObject({ code: 'not-pending' });
+    await host.close();
+    await server.close();
+  });
+
+  it('needs all its answers', async () => {
+    const { server, valise, host } = await open();
+    await expect(callText(host, 'update_work_item', RESOLVE)).rejects.toThrow();
+    const { id } = await first(valise.pending.list());
+    await expect(valise.pending.answer(id, {})).rejects.toMatchObject({ code: 'answers-missing' });
+    await host.close();
+    await server.close();
+  });
+
+  it('belongs to its principal', async () => {
+    const { server, host, store } = await open();
+    await expect(callText(host, 'update_work_item', RESOLVE)).rejects.toThrow();
+    const other = await openValise({ store, principal: 'bob' });
+    expect(await other.pending.list()).toEqual([]);
+    await host.close();
+    await server.close();
+  });
+
+  it('is over once the handler has answered', async () => {
+    const { server, valise, host } = await open(memoryStore(), asTheSeed);
+    expect(await callText(host, 'update_work_item', RESOLVE)).toBe(RESOLVED);
+    await vi.waitFor(async () => expect(await valise.pending.list()).toEqual([]));
+    await host.close();
+    await server.close();
+  });
+
+  it('ends where the server says that its time is over', async () => {
+    const { server, host, store } = await open();
+    await expect(callText(host, 'update_work_item', RESOLVE)).rejects.toThrow();
+    await host.close();
+    // The keys of the server are gone with its process.
+    await server.close();
+    const again = await stage({ sdk: 'v2', instances: 1 });
+    const valise = await openValise({ store });
+    const { id } = await first(valise.pending.list());
+    for (const key of (await store.list('rounds/pending/')).keys) {
+      const { value } = (await store.get(key)) as unknown as { value: { server: string } };
+      await store.put(key, { ...value, server: again.urls[0]!.href });
+    }
+    const next = askable(client, era, leave);
+    await valise.connect(next, valise.http(again.urls[0] as URL, { resume: false }));
+    await expect(valise.pending.answer(id, accept({ resolution: 'Fixed' }))).rejects.toThrow(
+      /Invalid or expired requestState|400/,
+    );
+    await next.close();
+    await again.close();
+  });
+});
+
+describe.each(['v1', 'v2'] as const)('a %s client that stops waiting', (client) => {
+  const round = (id: unknown): string =>
+    `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"dependent_requests":{"state":"s","requests":[{"params":{"message":"Name?","requestedSchema":{"type":"object","properties":{}}}}]}}`;
+
+  const open = async () => {
+    const server = await rawServer(({ message }) =>
+      message.dependent_responses ? result(message.id, 'late') : [round(message.id)],
+    );
+    const valise = await openValise({ store: memoryStore() });
+    const asked = vi.fn(() => new Promise<object>(() => {}));
+    const host = askable(client, 'legacy', asked);
+    await valise.connect(host, valise.http(server.url, { resume: false }));
+    const call = (options: object): Promise<unknown> => {
+      const request = { name: 'any', arguments: {} };
+      const v1 = host.callTool.bind(host) as unknown as (...args: unknown[]) => Promise<unknown>;
+      return client === 'v1' ? v1(request, undefined, options) : host.callTool(request, options);
+    };
+    return { server, valise, asked, host, call };
+  };
+
+  it('withdraws the question, and forgets it', async () => {
+    const { server, valise, asked, host, call } = await open();
+    const stop = new AbortController();
+    const called = call({ signal: stop.signal }).catch((error: unknown) => error);
+    await vi.waitFor(() => expect(asked).toHaveBeenCalled());
+    expect(await valise.pending.list()).toHaveLength(1);
+    stop.abort('enough');
+    await called;
+    await vi.waitFor(async () => expect(await valise.pending.list()).toEqual([]));
+    expect(server.heard()).toHaveLength(1);
+    await host.close();
+    await server.close();
+  });
+
+  it('keeps the question where it only ran out of time', async () => {
+    const { server, valise, host, call } = await open();
+    await expect(call({ timeout: 200 })).rejects.toThrow(/timed out/i);
+    const [left] = await valise.pending.list();
+    expect(await valise.pending.answer(left!.id, accept({}))).toMatchObject({
+      done: true,
+      result: { content: [{ text: 'late' }] },
+    });
+    await host.close();
+    await server.close();
+  });
+});
