@@ -37,7 +37,7 @@ export interface Built {
   readonly valise: Pick<ServerValise, 'close' | 'http'>;
   /** Makes a server; called once per connection, or once per request where HTTP is served without sessions. */
   server(): McpServer;
-  /** Serves `/mcp` in place of the common way, for an example that needs its own. */
+  /** Serves `/mcp`, and every other path, in place of the common way, for an example that needs its own. */
   readonly http?: Endpoint;
 }
 
@@ -131,7 +131,7 @@ async function overHttp(
   const listener = createServer((request, response) => {
     // A page in a browser must not reach a server on this machine; other programs send no Origin.
     if (!isLocal(request.headers.origin)) response.writeHead(403).end();
-    else if (new URL(request.url ?? '/', 'http://localhost').pathname !== '/mcp')
+    else if (!http && new URL(request.url ?? '/', 'http://localhost').pathname !== '/mcp')
       response.writeHead(404).end();
     else answer(request, response).catch(() => response.destroy());
   });

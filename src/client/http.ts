@@ -43,7 +43,7 @@ export interface FetchParts {
   /** Around MCP's own requests. */
   session(base: FetchLike): FetchLike;
   /** Around MCP's own requests, and everything else: discovery, registration, tokens. */
-  readonly auth?: { resource(base: FetchLike): FetchLike; others(base: FetchLike): FetchLike } | undefined;
+  readonly auth?: { resource(base: FetchLike): FetchLike; others(): FetchLike } | undefined;
 }
 
 /**
@@ -54,7 +54,7 @@ export function transportFetch({ base, target, session, auth }: FetchParts): Fet
   const { headers } = target.options;
   const edge = session(edgeFetch(headers ? withHeaders(base, target.url, headers) : base));
   const mcp = auth ? auth.resource(edge) : edge;
-  const others = auth ? auth.others(base) : base;
+  const others = auth ? auth.others() : base;
   return (url, init = {}) => (isMcp(init) ? mcp(url, init) : others(url, init));
 }
 

@@ -3,7 +3,7 @@ import { StdioClientTransport, type StdioCommand } from '../link/stdio-client.ts
 import type { TransportLike } from '../link/transport.ts';
 import type { Keyring } from '../seal/index.ts';
 import { openStore, type Store, sealedStore } from '../store/index.ts';
-import type { Result } from '../wire/index.ts';
+import type { Carrier, Result } from '../wire/index.ts';
 import { Connection, type ConnectionOptions } from './connection.ts';
 import { connectHttp } from './continuity/connect.ts';
 import { followTarget } from './continuity/kept-session.ts';
@@ -52,6 +52,8 @@ export interface ClientValiseOptions extends SecretsOptions {
   readonly allowLocal?: boolean | undefined;
   /** Tell stdio servers apart by the digest of their file too: a changed program starts empty. */
   readonly digest?: boolean | undefined;
+  /** How servers may carry the context of their rounds, best liked first; all ways there are, unless told. */
+  readonly carriers?: readonly Carrier[] | undefined;
 }
 
 /** Settings of one connection. */
@@ -125,7 +127,7 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
     const jar = jarPart(shelf, { ...identity, events });
     const sessions = createSessions({ kept: new KeptSessions(store, principal), events, jar });
     const desk = new RoundDesk(store, principal);
-    const rounds = new RoundsPart(desk);
+    const rounds = new RoundsPart(desk, options.carriers);
     // The jar comes last; see there. Rounds come first, so that the others have seen what a round brings.
     const parts: ClientPart[] = [rounds, sessions.part, jar];
     return {

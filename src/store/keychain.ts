@@ -10,6 +10,7 @@ import { openVault, type Vault } from './keychain-vault.ts';
 import { pageOf } from './page.ts';
 import { privateFile } from './private-file.ts';
 import { openSealed, toKeyring } from './sealed.ts';
+import { declareSecrecy } from './secrecy.ts';
 import type { Entry, KeyPage, Lease, PutOptions, Store } from './types.ts';
 import { nextVersion } from './version.ts';
 import { Work } from './work.ts';
@@ -103,6 +104,7 @@ class KeychainStore implements Store {
   #turn: Promise<unknown> = Promise.resolve();
 
   constructor(vault: Vault, lockFile: string) {
+    declareSecrecy(this, 'keychain');
     this.#vault = vault;
     this.#index = keychainIndex(vault);
     this.#lock = fileLock(lockFile, { patience: LOCK_SECONDS });

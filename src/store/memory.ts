@@ -1,6 +1,7 @@
 import type { Json } from '../json.ts';
 import { checkKey, closedError, toMilliseconds, toText } from './check.ts';
 import { pageOf } from './page.ts';
+import { declareSecrecy } from './secrecy.ts';
 import type { Entry, KeyPage, Lease, PutOptions, Store } from './types.ts';
 import { nextVersion } from './version.ts';
 
@@ -27,7 +28,7 @@ interface Holder {
  * ```
  */
 export function memoryStore(): Store {
-  return new MemoryStore();
+  return declareSecrecy(new MemoryStore(), 'memory');
 }
 
 class MemoryStore implements Store {

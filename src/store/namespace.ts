@@ -1,3 +1,4 @@
+import { declareSecrecy, secrecyOf } from './secrecy.ts';
 import type { Store } from './types.ts';
 
 /**
@@ -11,7 +12,7 @@ import type { Store } from './types.ts';
  */
 export function namespaced(store: Store, prefix: string): Store {
   if (prefix === '') return store;
-  return {
+  const part: Store = {
     get: (key) => store.get(within(prefix, key)),
     put: (key, value, options) => store.put(within(prefix, key), value, options),
     delete: (key, options) => store.delete(within(prefix, key), options),
@@ -25,6 +26,7 @@ export function namespaced(store: Store, prefix: string): Store {
     },
     close: () => store.close(),
   };
+  return declareSecrecy(part, secrecyOf(store));
 }
 
 /** The empty key and what is no text must be refused as always, and not turn into the prefix itself. */

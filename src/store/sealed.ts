@@ -8,6 +8,7 @@ import {
   type Sealer,
 } from '../seal/index.ts';
 import { checkKey } from './check.ts';
+import { declareSecrecy } from './secrecy.ts';
 import type { Entry, Lease, PutOptions, Store } from './types.ts';
 
 /** What tells a sealed store from a plain one, and the right keys from wrong ones, before anything is overwritten. */
@@ -52,6 +53,7 @@ class SealedStore implements Store {
   #checked: Promise<void> | undefined;
 
   constructor(inner: Store, keys: Keyring | string, name: string) {
+    declareSecrecy(this, 'sealed');
     this.#inner = inner;
     this.#sealer = createSealer({
       keys,

@@ -4,6 +4,9 @@ import type { Example } from '../../../examples/serve.ts';
 /** Loaded when asked for: each brings the SDK along. */
 const EXAMPLES: Readonly<Record<string, () => Promise<{ readonly example: Example }>>> = {
   shop: () => import('../../../examples/shop.ts'),
+  notebook: () => import('../../../examples/notebook.ts'),
+  'work-items': () => import('../../../examples/work-items.ts'),
+  vault: () => import('../../../examples/vault.ts'),
 };
 
 /** `valise example NAME`: small servers to try things on. */

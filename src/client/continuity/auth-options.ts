@@ -1,9 +1,31 @@
-/** How a client signs in. */
+import type { Duration } from '../../duration.ts';
+
+/** How a client signs in, where the server asks for it. */
 export interface AuthOptions {
-  /** Shows the sign-in page to the user, in a browser usually. */
-  readonly redirect: (url: URL) => void | Promise<void>;
-  /** The client's name on the sign-in page. */
+  /**
+   * Shows the sign-in page to the user, usually in a browser. The answer comes to a listener of Valise on this machine;
+   * a host that catches it itself (see {@link redirectUrl}) resolves to the address that the user was sent back to.
+   */
+  readonly redirect: (url: URL) => unknown;
+  /** The client's name on the sign-in page; `Valise` unless told. */
   readonly clientName?: string | undefined;
-  /** What is asked for, separated by blanks; what the server names unless told. */
+  /** What is asked for, separated by blanks, where the server does not say it. */
   readonly scope?: string | undefined;
+  /** A registration made beforehand; without it the client registers itself. */
+  readonly client?:
+    | {
+        readonly id: string;
+        readonly secret?: string | undefined;
+        /** The authorization server that it was made with: it is shown to no other. */
+        readonly issuer: string;
+      }
+    | undefined;
+  /** An HTTPS address that describes the client, for authorization servers that take it in place of a registration. */
+  readonly clientMetadataUrl?: string | undefined;
+  /** The port of the listener on 127.0.0.1: the one that was registered, else a free one, unless told. */
+  readonly port?: number | undefined;
+  /** An address of the host's own to send the user back to; then nothing listens, and {@link redirect} brings the answer. */
+  readonly redirectUrl?: string | URL | undefined;
+  /** How long the user may take; five minutes unless told. */
+  readonly timeout?: Duration | undefined;
 }

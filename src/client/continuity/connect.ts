@@ -6,11 +6,15 @@ import type { JarPart } from '../jar/part.ts';
 import { erasOf, majorOf } from '../major.ts';
 import type { ClientPart } from '../part.ts';
 import { targetKey } from '../target.ts';
+import { Authorization } from './authorization.ts';
+import { CredentialKeeper } from './credentials.ts';
 import { followTransport } from './kept-session.ts';
 import { underLease } from './lease.ts';
 import { Continuity } from './resume.ts';
+import type { Secrets } from './secrets.ts';
 import { sessionFetch } from './session-fetch.ts';
 import { isStale, type Snapshot, SnapshotKeeper } from './snapshot.ts';
+import { whenNeeded } from './when-needed.ts';
 import { keyOf, type Whose } from './whose.ts';
 
 /** What every connection over HTTP is made with. */
@@ -18,6 +22,7 @@ export interface Surroundings {
   readonly owner: object;
   readonly principal: string;
   readonly store: Store;
+  readonly secrets: Secrets;
   readonly events: ClientEventSource;
   readonly jar: JarPart;
   readonly parts: readonly ClientPart[];
@@ -42,7 +47,8 @@ export async function connectHttp(
       what: `${what} (${whose.target}): ${error instanceof Error ? error.message : String(error)}`,
       next: 'Check the store and the server. The connection goes on.',
     });
-  const attempt = new Attempt(client, target, { ...surroundings, store }, { whose, keeper, warn });
+  const auth = authorize(client, target, surroundings, whose);
+  const attempt = new Attempt(client, target, { ...surroundings, store }, { whose, keeper, auth, warn });
   const kept = await keeper?.latest(erasOf(client)).catch((error: unknown) => {
     warn('What is kept of the last connection could not be read', error);
     return undefined;
@@ -58,7 +64,33 @@ export async function connectHttp(
       warn('What is kept of the last connection does not fit', error);
     }
   }
+  try {
+    return await attempt.make(undefined);
+  } catch (error) {
+    if (!(await auth?.recover(error))) throw error;
+  }
   return attempt.make(undefined);
+}
+
+function authorize(
+  client: object,
+  { url, options }: HttpTarget,
+  { secrets, events }: Surroundings,
+  whose: Whose,
+): Authorization | undefined {
+  if (!options.auth) return undefined;
+  return new Authorization({
+    options: options.auth,
+    keeper: new CredentialKeeper(
+      whenNeeded(() => secrets.within(options.store)),
+      whose,
+    ),
+    major: majorOf(client),
+    url,
+    fetch: options.fetch ?? fetch,
+    events,
+    target: whose.target,
+  });
 }
 
 class Attempt {
@@ -67,6 +99,7 @@ class Attempt {
   readonly #surroundings: Surroundings;
   readonly #whose: Whose;
   readonly #keeper: SnapshotKeeper | undefined;
+  readonly #auth: Authorization | undefined;
   readonly #warn: (what: string, error: unknown) => void;
 
   constructor(
@@ -76,6 +109,7 @@ class Attempt {
     own: {
       readonly whose: Whose;
       readonly keeper: SnapshotKeeper | undefined;
+      readonly auth: Authorization | undefined;
       readonly warn: (what: string, error: unknown) => void;
     },
   ) {
@@ -84,6 +118,7 @@ class Attempt {
     this.#surroundings = surroundings;
     this.#whose = own.whose;
     this.#keeper = own.keeper;
+    this.#auth = own.auth;
     this.#warn = own.warn;
   }
 
@@ -92,11 +127,12 @@ class Attempt {
     const continuity = this.#continuity(kept);
     const transport = await this.#transport(continuity);
     continuity.attach(transport);
+    if (this.#auth) this.#auth.transport = transport;
     const connection = new Connection(transport, {
       owner,
       target: { kind: 'http', url: this.#target.url },
       principal,
-      parts: [continuity, ...parts],
+      parts: [continuity, ...(this.#auth ? [this.#auth] : []), ...parts],
     });
     await connection.open();
     await this.#client.connect(transport, priorOf(this.#client, kept));
@@ -127,7 +163,9 @@ class Attempt {
         base: options.fetch ?? fetch,
         target: this.#target,
         session: (base) => sessionFetch(base, continuity),
+        auth: this.#auth,
       }),
+      authProvider: this.#auth?.provider,
     });
   }
 }

@@ -1,0 +1,206 @@
+import type { FetchLike } from '../../link/edge-fetch.ts';
+import type { Call } from '../call.ts';
+import type { ClientEventSource } from '../events.ts';
+import type { HttpTransport } from '../http.ts';
+import type { Major } from '../major.ts';
+import type { ClientPart } from '../part.ts';
+import type { AuthOptions } from './auth-options.ts';
+import {
+  type CredentialKeeper,
+  type Credentials,
+  isSameIssuer,
+  type Registration,
+  type Tokens,
+} from './credentials.ts';
+import { statusOf } from './lost.ts';
+import { Provider } from './provider.ts';
+import { loadAuth } from './sdk-auth.ts';
+import { SignIn, strangerError } from './sign-in.ts';
+import { isDue, tokenFetch } from './token-fetch.ts';
+import { Wallet } from './wallet.ts';
+
+/** What a connection signs in with. */
+export interface AuthorizationParts {
+  readonly options: AuthOptions;
+  readonly keeper: CredentialKeeper;
+  readonly major: Major;
+  readonly url: URL;
+  readonly fetch: FetchLike;
+  readonly events: ClientEventSource;
+  /** The target's name in events. */
+  readonly target: string;
+}
+
+/** How one connection is let in: by the tokens that are kept, by new ones, or by the user. */
+export class Authorization implements ClientPart {
+  readonly provider: Provider;
+  /** The SDK's transport, which exchanges the code. */
+  transport: HttpTransport | undefined;
+  readonly #parts: AuthorizationParts;
+  readonly #wallet: Wallet;
+  readonly #signIn: SignIn;
+  readonly #others: FetchLike;
+  #finishing: Promise<void> | undefined;
+  #refreshing: Promise<void> | undefined;
+  #challenge: Response | undefined;
+
+  constructor(parts: AuthorizationParts) {
+    this.#parts = parts;
+    this.#wallet = new Wallet(parts.keeper);
+    this.#signIn = new SignIn(parts.options);
+    this.#others = tokenFetch(parts.fetch, this.#wallet, (tokens) => this.#tell('refreshed', tokens));
+    this.provider = new Provider({
+      options: parts.options,
+      wallet: this.#wallet,
+      signIn: this.#signIn,
+      begin: (page) => this.#begin(page),
+      refresh: (credentials) => this.#refresh(credentials),
+    });
+  }
+
+  /** Around MCP's own requests: what the server does not let in is noted before the SDK acts on it. */
+  resource(base: FetchLike): FetchLike {
+    return async (url, init = {}) => {
+      const response = await base(url, init);
+      if (response.status === 401 || isStepUp(response)) await this.#challenged(response, init);
+      return response;
+    };
+  }
+
+  /** Around everything else: discovery, registration, tokens. */
+  others(): FetchLike {
+    return this.#others;
+  }
+
+  async #challenged(response: Response, { headers }: RequestInit): Promise<void> {
+    this.#challenge = response;
+    const [scheme, token] = new Headers(headers).get('authorization')?.split(' ') ?? [];
+    this.#wallet.refuse(response.status === 401 && scheme === 'Bearer' ? token : undefined);
+    const { client, tokens } = await this.#wallet.current();
+    // v1 would try to get more by refreshing, which cannot give more.
+    if (response.status === 403 && this.#parts.major === 'v1') this.#wallet.bury(tokens?.refresh_token);
+    await this.#signIn.prepare(redirectOf(client));
+  }
+
+  async undelivered({ method }: Call, error: unknown): Promise<boolean> {
+    // Whoever connects waits for the user outside of the SDK's call, whose patience is shorter than a user's.
+    return method !== 'initialize' && method !== 'server/discover' && this.recover(error);
+  }
+
+  /** Waits for the user where one is asked, and asks where tokens do not help; true where it is worth another try. */
+  async recover(error: unknown): Promise<boolean> {
+    if (!this.#finishing && statusOf(error) === 401) await this.#signInAnew();
+    if (this.#finishing) {
+      await this.#finishing;
+      return true;
+    }
+    if ((error as Error | undefined)?.constructor?.name !== 'UnauthorizedError') return false;
+    const { tokens } = await this.#wallet.current();
+    return tokens !== undefined && this.#wallet.isGood(tokens);
+  }
+
+  /** Fresh tokens were not taken either. */
+  async #signInAnew(): Promise<void> {
+    const { major, url } = this.#parts;
+    const { tokens } = await this.#wallet.reload();
+    if (tokens && this.#wallet.isGood(tokens)) return;
+    this.#wallet.bury(tokens?.refresh_token);
+    await this.#wallet.dropTokens();
+    const { auth, extractWWWAuthenticateParams } = await loadAuth(major);
+    const { resourceMetadataUrl, scope } = this.#challenge
+      ? extractWWWAuthenticateParams(this.#challenge)
+      : {};
+    await auth(this.provider, {
+      serverUrl: url,
+      fetchFn: this.#others,
+      ...(resourceMetadataUrl && { resourceMetadataUrl }),
+      ...(scope !== undefined && { scope }),
+    });
+  }
+
+  #begin(page: URL): void {
+    this.#finishing = this.#finish(page).finally(() => {
+      this.#finishing = undefined;
+      this.provider.ended();
+    });
+    // Whoever waits for it hears of its failure; where nobody does, the next call asks again.
+    this.#finishing.catch(() => {});
+  }
+
+  async #finish(page: URL): Promise<void> {
+    const { major } = this.#parts;
+    try {
+      const answer = await this.#signIn.ask(page);
+      const issuer = issuerOf(await this.provider.discoveryState());
+      const named = answer.get('iss');
+      if (named !== null && issuer !== undefined && !isSameIssuer(named, issuer)) throw strangerError();
+      await this.transport?.finishAuth(major === 'v2' ? answer : answer.get('code'));
+      const { tokens } = await this.#wallet.current();
+      if (tokens) this.#tell('signed-in', tokens);
+    } catch (error) {
+      // The page may have been an error that only the user saw: the registration may be unknown by now.
+      if ((error as { readonly code?: unknown }).code === 'sign-in-timeout')
+        await this.provider.invalidateCredentials('client').catch(() => {});
+      throw error;
+    }
+  }
+
+  /** Refreshes tokens before they end, by the SDK's own function. Where that fails, the server's 401 says what to do. */
+  async #refresh({ tokens, discovery }: Credentials): Promise<Tokens | undefined> {
+    if (!tokens || !isDue(tokens, this.#wallet)) return undefined;
+    this.#refreshing ??= this.#refreshNow(tokens, discovery ?? {})
+      .catch(() => {})
+      .finally(() => {
+        this.#refreshing = undefined;
+      });
+    await this.#refreshing;
+    return (await this.#wallet.current()).tokens;
+  }
+
+  async #refreshNow(tokens: Tokens, discovery: NonNullable<Credentials['discovery']>): Promise<void> {
+    const server = discovery['authorizationServerUrl'];
+    const issuer = issuerOf(discovery);
+    const client = await this.provider.clientInformation();
+    if (typeof server !== 'string' || !client) return;
+    if (
+      tokens.issuer !== undefined &&
+      !isSameIssuer(tokens.issuer, issuer) &&
+      !isSameIssuer(tokens.issuer, server)
+    )
+      return;
+    const { refreshAuthorization } = await loadAuth(this.#parts.major);
+    const { resource } = (discovery['resourceMetadata'] ?? {}) as { readonly resource?: string };
+    await refreshAuthorization(server, {
+      metadata: discovery['authorizationServerMetadata'],
+      clientInformation: client,
+      refreshToken: tokens.refresh_token ?? '',
+      ...(resource !== undefined && { resource }),
+      fetchFn: this.#others,
+    });
+  }
+
+  #tell(what: 'signed-in' | 'refreshed', { issuer, expiresAt }: Tokens): void {
+    const { events, target } = this.#parts;
+    events.emit(what, {
+      target,
+      ...(issuer !== undefined && { issuer }),
+      ...(expiresAt !== undefined && { expiresAt: new Date(expiresAt) }),
+    });
+  }
+}
+
+function isStepUp({ status, headers }: Response): boolean {
+  return status === 403 && /insufficient_scope/.test(headers.get('www-authenticate') ?? '');
+}
+
+function redirectOf(client: Registration | undefined): string | undefined {
+  const [first] = Array.isArray(client?.['redirect_uris']) ? client['redirect_uris'] : [];
+  return typeof first === 'string' && URL.canParse(first) ? first : undefined;
+}
+
+function issuerOf(discovery: object | undefined): string | undefined {
+  const { authorizationServerMetadata: metadata } = (discovery ?? {}) as {
+    readonly authorizationServerMetadata?: { readonly issuer?: unknown };
+  };
+  return typeof metadata?.issuer === 'string' ? metadata.issuer : undefined;
+}

@@ -1,0 +1,124 @@
+import { ValiseError } from '../../errors.ts';
+import { isObject, type Json, type JsonObject } from '../../json.ts';
+import type { Store } from '../../store/types.ts';
+import { keyOf, type Whose } from './whose.ts';
+
+/** Tokens as the SDKs have them, and when they end. */
+export interface Tokens {
+  readonly access_token: string;
+  readonly token_type: string;
+  readonly refresh_token?: string | undefined;
+  readonly scope?: string | undefined;
+  readonly id_token?: string | undefined;
+  /** Seconds, from when the tokens were given. */
+  readonly expires_in?: number | undefined;
+  /** Milliseconds since 1970: after a restart, `expires_in` alone says nothing. */
+  readonly expiresAt?: number | undefined;
+  /** The authorization server that gave them. */
+  readonly issuer?: string | undefined;
+}
+
+/** A registration as the SDKs have it. */
+export type Registration = JsonObject & { readonly client_id: string; readonly issuer?: string };
+
+/** Everything that a client needs to be let in again. All of it is of one authorization server. */
+export interface Credentials {
+  readonly issuer?: string | undefined;
+  readonly tokens?: Tokens | undefined;
+  readonly client?: Registration | undefined;
+  /** The SDKs' `OAuthDiscoveryState`. */
+  readonly discovery?: JsonObject | undefined;
+  /** The PKCE verifier of a sign-in under way. */
+  readonly verifier?: string | undefined;
+}
+
+const TRIES = 50;
+
+/** Keeps the credentials of one target and principal, as one entry. */
+export class CredentialKeeper {
+  readonly store: Store;
+  readonly key: string;
+  readonly #whose: Whose;
+
+  constructor(store: Store, whose: Whose) {
+    this.store = store;
+    this.key = keyOf('credentials', whose);
+    this.#whose = whose;
+  }
+
+  async load(): Promise<Credentials> {
+    const entry = await this.store.get(this.key);
+    return entry ? readCredentials(entry.value) : {};
+  }
+
+  /** Changes what is kept, whoever else does so at the same time; `edit` returns undefined to leave it as it is. */
+  async change(edit: (now: Credentials) => Credentials | undefined): Promise<Credentials> {
+    for (let tries = 0; tries < TRIES; tries++) {
+      const entry = await this.store.get(this.key);
+      const now = entry ? readCredentials(entry.value) : {};
+      const next = edit(now);
+      if (!next) return now;
+      const condition = entry ? { ifVersion: entry.version } : { ifAbsent: true };
+      const value = JSON.parse(JSON.stringify({ ...this.#whose, ...next })) as Json;
+      if ((await this.store.put(this.key, value, condition)) !== undefined) return next;
+    }
+    throw new ValiseError(
+      'store-busy',
+      'The credentials could not be kept: others change them all the time.',
+      {
+        next: 'Try again.',
+      },
+    );
+  }
+
+  /** Forgets everything; true if there was something. */
+  forget(): Promise<boolean> {
+    return this.store.delete(this.key);
+  }
+}
+
+/** Credentials as they come from a store; what does not look as it should is left out, which costs one sign-in. */
+export function readCredentials(value: unknown): Credentials {
+  if (!isObject(value)) return {};
+  const { issuer, tokens, client, discovery, verifier } = value;
+  return {
+    ...(typeof issuer === 'string' && { issuer }),
+    ...(isTokens(tokens) && { tokens }),
+    ...(isObject(client) && typeof client['client_id'] === 'string' && { client: client as Registration }),
+    ...(isObject(discovery) && { discovery: discovery as JsonObject }),
+    ...(typeof verifier === 'string' && { verifier }),
+  };
+}
+
+function isTokens(value: unknown): value is Tokens {
+  return (
+    isObject(value) && typeof value['access_token'] === 'string' && typeof value['token_type'] === 'string'
+  );
+}
+
+/** Tokens as they came, with the time at which they end. */
+export function stamped(tokens: Tokens, before?: Tokens | undefined, now = Date.now()): Tokens {
+  const { expires_in: seconds, expiresAt: _, ...rest } = tokens;
+  const life = typeof seconds === 'number' && seconds > 0 ? seconds : undefined;
+  return {
+    // A refresh that brings no new refresh token leaves the old one good, and the scope as it was.
+    ...(before?.refresh_token !== undefined && { refresh_token: before.refresh_token }),
+    ...(before?.scope !== undefined && { scope: before.scope }),
+    ...(before?.issuer !== undefined && { issuer: before.issuer }),
+    ...rest,
+    ...(life !== undefined && { expires_in: life, expiresAt: now + life * 1000 }),
+  };
+}
+
+const MARGIN_SECONDS = 60;
+
+/** True where tokens are over, or so near their end that a request could arrive too late. */
+export function isEnding({ expiresAt, expires_in: life = 0 }: Tokens, now = Date.now()): boolean {
+  if (expiresAt === undefined) return false;
+  return now > expiresAt - Math.min(MARGIN_SECONDS, life / 5) * 1000;
+}
+
+/** Whether two names mean one authorization server; the SDKs write them with a slash at the end or without. */
+export function isSameIssuer(one: string | undefined, other: string | undefined): boolean {
+  return one?.replace(/\/$/, '') === other?.replace(/\/$/, '');
+}

@@ -1,0 +1,86 @@
+import { timingSafeEqual } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { ValiseError } from '../../errors.ts';
+
+const PATH = '/callback';
+
+/** A listener on this machine that a sign-in page sends the user back to. */
+export interface Loopback {
+  readonly url: string;
+  readonly port: number;
+  /** What the sign-in with this `state` comes back with. Others are turned away, and change nothing. */
+  answer(state: string): Promise<URLSearchParams>;
+  close(): void;
+}
+
+/** Listens on 127.0.0.1; on a free port where `port` is 0. */
+export async function listenOnLoopback(port: number): Promise<Loopback> {
+  let waiting: { readonly state: string; resolve(answer: URLSearchParams): void } | undefined;
+  const server = createServer((request, response) => {
+    const { pathname, searchParams } = new URL(request.url ?? '/', url);
+    // A page that reaches this listener under a name of its own is not the one the user was sent back from.
+    if (request.headers.host !== new URL(url).host || request.method !== 'GET' || pathname !== PATH)
+      return say(response, 404, 'There is nothing here.');
+    if (!waiting || !isSame(searchParams.get('state') ?? '', waiting.state))
+      return say(response, 400, 'This is not the sign-in that was asked for. Start again in your program.');
+    waiting.resolve(searchParams);
+    waiting = undefined;
+    say(
+      response,
+      200,
+      searchParams.has('code')
+        ? 'You are signed in. You can close this window.'
+        : 'You are not signed in. You can close this window.',
+    );
+  });
+  server.unref();
+  const at = await listening(server, port);
+  const url = `http://127.0.0.1:${at}${PATH}`;
+  return {
+    url,
+    port: at,
+    answer: (state) =>
+      new Promise((resolve) => {
+        waiting = { state, resolve };
+      }),
+    close() {
+      server.close();
+      server.closeIdleConnections();
+    },
+  };
+}
+
+async function listening(server: Server, port: number): Promise<number> {
+  try {
+    server.listen(port, '127.0.0.1');
+    await once(server, 'listening');
+  } catch (cause) {
+    throw new ValiseError(
+      'sign-in-port',
+      `Port ${port} of 127.0.0.1 cannot be listened on for the sign-in.`,
+      {
+        next: 'Free it, or choose another one with the option port.',
+        cause,
+      },
+    );
+  }
+  return (server.address() as AddressInfo).port;
+}
+
+function say(response: ServerResponse, status: number, words: string): void {
+  response
+    .writeHead(status, {
+      'content-type': 'text/html; charset=utf-8',
+      'content-security-policy': "default-src 'none'",
+      'referrer-policy': 'no-referrer',
+      connection: 'close',
+    })
+    .end(`<!doctype html><title>Sign-in</title><p>${words}</p>\n`);
+}
+
+function isSame(one: string, other: string): boolean {
+  const [a, b] = [Buffer.from(one), Buffer.from(other)];
+  return a.length === b.length && timingSafeEqual(a, b);
+}

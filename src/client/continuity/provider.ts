@@ -1,0 +1,191 @@
+import { createHash, randomBytes } from 'node:crypto';
+import type { JsonObject } from '../../json.ts';
+import type { AuthOptions } from './auth-options.ts';
+import { type Credentials, isSameIssuer, type Registration, stamped, type Tokens } from './credentials.ts';
+import type { SignIn } from './sign-in.ts';
+import type { Wallet } from './wallet.ts';
+
+interface Issued {
+  readonly issuer: string;
+}
+
+/** What a provider needs besides the options. */
+export interface ProviderParts {
+  readonly options: AuthOptions;
+  readonly wallet: Wallet;
+  readonly signIn: SignIn;
+  /** The user is to be sent to this page. */
+  begin(page: URL): void;
+  /** Refreshes tokens that are about to end; the tokens to use from now on. */
+  refresh(credentials: Credentials): Promise<Tokens | undefined>;
+}
+
+/**
+ * The `OAuthClientProvider` of both SDK majors, on a store of ours. Several flows may run at once (two calls are answered
+ * with 401 at the same time); the first that gets to the sign-in page goes on, with its own registration and verifier.
+ */
+export class Provider {
+  readonly #parts: ProviderParts;
+  readonly #verifiers = new Map<string, string>();
+  readonly #registered = new Map<string, Registration>();
+  #discovery: JsonObject | undefined;
+  /** The page that the user has been sent to. */
+  #page: URL | undefined;
+
+  constructor(parts: ProviderParts) {
+    this.#parts = parts;
+  }
+
+  get redirectUrl(): string {
+    return this.#parts.signIn.redirectUrl;
+  }
+
+  get clientMetadataUrl(): string | undefined {
+    return this.#parts.options.clientMetadataUrl;
+  }
+
+  get clientMetadata() {
+    const { clientName = 'Valise', scope, client } = this.#parts.options;
+    return {
+      client_name: clientName,
+      redirect_uris: [this.redirectUrl],
+      grant_types: ['authorization_code', 'refresh_token'],
+      response_types: ['code'],
+      token_endpoint_auth_method: client?.secret === undefined ? 'none' : 'client_secret_basic',
+      ...(scope !== undefined && { scope }),
+    };
+  }
+
+  state(): string {
+    return randomBytes(24).toString('base64url');
+  }
+
+  async clientInformation(at?: Issued): Promise<Registration | undefined> {
+    const { options, wallet } = this.#parts;
+    if (options.client) {
+      const { id, secret, issuer } = options.client;
+      return { client_id: id, issuer, ...(secret !== undefined && { client_secret: secret }) };
+    }
+    const { client: kept, tokens } = await wallet.current();
+    const client = this.#asking() ?? kept;
+    if (!client || (at && !isSameIssuer(client.issuer, at.issuer))) return undefined;
+    const { redirect_uris: uris } = client;
+    const refreshes = tokens?.refresh_token !== undefined && !wallet.isDead(tokens);
+    // A registration is for the address that it was made with: another port may be refused.
+    if (Array.isArray(uris) && !this.#page && !refreshes && !uris.includes(this.redirectUrl))
+      return undefined;
+    this.#registered.set(client.client_id, client);
+    return client;
+  }
+
+  /** The registration by which the user has been sent to the sign-in page. */
+  #asking(): Registration | undefined {
+    return this.#page && this.#registered.get(this.#page.searchParams.get('client_id') ?? '');
+  }
+
+  async saveClientInformation(client: Registration, at?: Issued): Promise<void> {
+    const { wallet, options } = this.#parts;
+    const stampedClient = { ...client, ...(at && { issuer: at.issuer }) };
+    this.#registered.set(client.client_id, stampedClient);
+    if (options.client || this.#page) return;
+    await wallet.change((now) => this.#adopt(now, stampedClient));
+  }
+
+  /** Tokens belong to the registration that got them, and discovery to the authorization server. */
+  #adopt(now: Credentials, client: Registration): Credentials {
+    if (now.client?.client_id === client.client_id) return { ...now, client };
+    return {
+      client,
+      ...(client.issuer !== undefined && { issuer: client.issuer }),
+      ...(this.#discovery && { discovery: this.#discovery }),
+    };
+  }
+
+  async tokens(at?: Issued): Promise<Tokens | undefined> {
+    const { wallet, refresh } = this.#parts;
+    const credentials = await wallet.current();
+    let { tokens } = credentials;
+    if (tokens && !wallet.isRefused(tokens) && !wallet.isGood(tokens))
+      tokens = (await refresh(credentials)) ?? tokens;
+    if (!tokens || (at && tokens.issuer !== undefined && !isSameIssuer(tokens.issuer, at.issuer)))
+      return undefined;
+    const { expiresAt, ...rest } = tokens;
+    if (expiresAt === undefined) return rest;
+    // What is over, and cannot be refreshed, is as good as none.
+    if (expiresAt < Date.now() && rest.refresh_token === undefined) return undefined;
+    return { ...rest, expires_in: Math.max(0, Math.floor((expiresAt - Date.now()) / 1000)) };
+  }
+
+  async saveTokens(tokens: Tokens, at?: Issued): Promise<void> {
+    const { wallet, signIn } = this.#parts;
+    const issuer = at?.issuer ?? tokens.issuer;
+    const client = this.#asking();
+    await wallet.change((now) => {
+      // A refresh has kept them already, or another process has, and knows better whose they are.
+      if (now.tokens?.access_token === tokens.access_token) return undefined;
+      const { verifier: _, ...rest } = client ? this.#adopt(now, client) : now;
+      const fresh = stamped({ ...tokens, ...(issuer !== undefined && { issuer }) });
+      return {
+        ...rest,
+        ...(issuer !== undefined && { issuer }),
+        ...(this.#discovery && { discovery: this.#discovery }),
+        tokens: fresh,
+      };
+    });
+    if (!this.#page) signIn.close();
+  }
+
+  redirectToAuthorization(page: URL): void {
+    if (this.#page) return;
+    this.#page = page;
+    this.#parts.begin(page);
+  }
+
+  /** Nobody is at the sign-in page any more. */
+  ended(): void {
+    this.#page = undefined;
+    this.#discovery = undefined;
+    this.#verifiers.clear();
+    this.#registered.clear();
+    this.#parts.signIn.close();
+  }
+
+  async saveCodeVerifier(verifier: string): Promise<void> {
+    this.#verifiers.set(createHash('sha256').update(verifier).digest('base64url'), verifier);
+    if (!this.#page) await this.#parts.wallet.change((now) => ({ ...now, verifier }));
+  }
+
+  async codeVerifier(): Promise<string> {
+    const challenge = this.#page?.searchParams.get('code_challenge') ?? '';
+    return this.#verifiers.get(challenge) ?? (await this.#parts.wallet.current()).verifier ?? '';
+  }
+
+  async saveDiscoveryState(discovery: object): Promise<void> {
+    const state = JSON.parse(JSON.stringify(discovery)) as JsonObject;
+    if (!this.#page) this.#discovery = state;
+    await this.#parts.wallet.change((now) =>
+      now.tokens && !this.#page ? { ...now, discovery: state } : undefined,
+    );
+  }
+
+  /** For refreshing, and on the way back from the sign-in page. A new sign-in asks the server where to go. */
+  async discoveryState(): Promise<JsonObject | undefined> {
+    if (this.#page) return this.#discovery;
+    const { wallet } = this.#parts;
+    const { tokens, discovery } = await wallet.current();
+    return tokens?.refresh_token !== undefined && !wallet.isDead(tokens) ? discovery : undefined;
+  }
+
+  async invalidateCredentials(what: 'all' | 'client' | 'tokens' | 'verifier' | 'discovery'): Promise<void> {
+    const { wallet } = this.#parts;
+    if (what === 'verifier')
+      await wallet.change(({ verifier, ...rest }) => (verifier === undefined ? undefined : rest));
+    else if (what === 'discovery')
+      await wallet.change(({ discovery, ...rest }) => (discovery ? rest : undefined));
+    else await wallet.dropTokens();
+    if (what !== 'all' && what !== 'client') return;
+    this.#registered.clear();
+    // With tokens that are good, the registration is good, too: another process has made both.
+    await wallet.change(({ client, ...rest }) => (client && !rest.tokens ? rest : undefined));
+  }
+}

@@ -1,0 +1,39 @@
+import type { FetchLike } from '../../link/edge-fetch.ts';
+import { loadSdk, type Major } from '../major.ts';
+import type { Registration } from './credentials.ts';
+
+/** The functions of signing in that both majors export. */
+export interface SdkAuth {
+  auth(
+    provider: object,
+    options: {
+      readonly serverUrl: URL;
+      readonly resourceMetadataUrl?: URL;
+      readonly scope?: string;
+      readonly fetchFn: FetchLike;
+    },
+  ): Promise<unknown>;
+  refreshAuthorization(
+    server: string,
+    options: {
+      readonly metadata?: unknown;
+      readonly clientInformation: Registration;
+      readonly refreshToken: string;
+      readonly resource?: string;
+      readonly fetchFn: FetchLike;
+    },
+  ): Promise<unknown>;
+  extractWWWAuthenticateParams(response: Response): {
+    readonly resourceMetadataUrl?: URL;
+    readonly scope?: string;
+  };
+}
+
+/** Loads them from the major that the client is of. */
+export async function loadAuth(major: Major): Promise<SdkAuth> {
+  const loaded: unknown =
+    major === 'v2'
+      ? await loadSdk('@modelcontextprotocol/client', () => import('@modelcontextprotocol/client'))
+      : await loadSdk('@modelcontextprotocol/sdk', () => import('@modelcontextprotocol/sdk/client/auth.js'));
+  return loaded as SdkAuth;
+}

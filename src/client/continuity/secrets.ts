@@ -1,0 +1,71 @@
+import { ValiseError } from '../../errors.ts';
+import { secrecyOf } from '../../store/secrecy.ts';
+import type { Store } from '../../store/types.ts';
+
+/** Where secrets go. */
+export interface SecretsOptions {
+  /** `'keychain'` or `'store'` chooses one of the two; a store of its own takes them, whatever it is. */
+  readonly secrets?: 'keychain' | 'store' | Store | undefined;
+  /** Keeps secrets in the store as plain text. A choice, never a fallback. */
+  readonly insecurePlaintext?: boolean | undefined;
+}
+
+/** The place for secrets, found when the first one is to be kept or read. */
+export class Secrets {
+  readonly #store: Store;
+  readonly #options: SecretsOptions;
+  #place: Promise<Store> | undefined;
+  #opened: Store | undefined;
+
+  constructor(store: Store, options: SecretsOptions) {
+    this.#store = store;
+    this.#options = options;
+  }
+
+  /** The place for secrets of a connection that has a store of its own. */
+  within(store: Store | undefined): Promise<Store> {
+    return store ? new Secrets(store, this.#options).place() : this.place();
+  }
+
+  /** Keychain, where there is one; else the store, where it is sealed; else an error that says how to choose. */
+  place(): Promise<Store> {
+    this.#place ??= this.#find().catch((error: unknown) => {
+      this.#place = undefined;
+      throw error;
+    });
+    return this.#place;
+  }
+
+  async #find(): Promise<Store> {
+    const { secrets, insecurePlaintext } = this.#options;
+    if (typeof secrets === 'object') return secrets;
+    const secrecy = secrecyOf(this.#store);
+    if (secrets !== 'keychain') {
+      if (insecurePlaintext || (secrecy && secrecy !== 'sealed')) return this.#store;
+      if (secrets === 'store' && secrecy) return this.#store;
+    }
+    let problem = 'it is not to be used';
+    if (secrets !== 'store') {
+      try {
+        const { keychainStore } = await import('../../store/keychain.ts');
+        this.#opened = await keychainStore('mcp-valise');
+        return this.#opened;
+      } catch (error) {
+        if (!(error instanceof ValiseError)) throw error;
+        problem = error.message;
+      }
+    }
+    if (secrecy && secrets !== 'keychain') return this.#store;
+    throw new ValiseError(
+      'no-place-for-secrets',
+      `There is no safe place for tokens. The keychain: ${problem} The store: it is not sealed.`,
+      {
+        next: 'Give keys (VALISE_KEYS, made by: valise keys generate), or use a system with a keychain, or choose plain text with insecurePlaintext (--insecure-plaintext).',
+      },
+    );
+  }
+
+  async close(): Promise<void> {
+    await this.#opened?.close();
+  }
+}

@@ -1,0 +1,118 @@
+import { seconds } from '../../duration.ts';
+import { ValiseError } from '../../errors.ts';
+import type { AuthOptions } from './auth-options.ts';
+import { type Loopback, listenOnLoopback } from './loopback.ts';
+
+/** The way to the sign-in page and back. */
+export class SignIn {
+  readonly #options: AuthOptions;
+  readonly #timeout: number;
+  #loopback: Loopback | undefined;
+  #preparing: Promise<void> | undefined;
+
+  constructor(options: AuthOptions) {
+    this.#options = options;
+    this.#timeout = seconds(options.timeout ?? '5m');
+  }
+
+  /** Where the user comes back to. It may have another port each time: {@link prepare} decides. */
+  get redirectUrl(): string {
+    return String(this.#options.redirectUrl ?? this.#loopback?.url ?? 'http://127.0.0.1/callback');
+  }
+
+  /** Makes sure that the user can come back, at the address that was registered where that is possible. */
+  prepare(registered: string | undefined): Promise<void> {
+    if (this.#options.redirectUrl !== undefined || this.#loopback) return Promise.resolve();
+    this.#preparing ??= this.#listen(registered).finally(() => {
+      this.#preparing = undefined;
+    });
+    return this.#preparing;
+  }
+
+  async #listen(registered: string | undefined): Promise<void> {
+    const { port } = this.#options;
+    if (port !== undefined) this.#loopback = await listenOnLoopback(port);
+    else
+      this.#loopback = await listenOnLoopback(Number(registered && new URL(registered).port)).catch(() =>
+        listenOnLoopback(0),
+      );
+  }
+
+  /** Shows the page, and waits for what the user comes back with. */
+  async ask(page: URL): Promise<URLSearchParams> {
+    checkPage(page);
+    const state = page.searchParams.get('state') ?? '';
+    const stop = new AbortController();
+    try {
+      const answer = await Promise.race([
+        this.#loopback?.answer(state) ?? never,
+        this.#show(page),
+        this.#tooLate(stop.signal),
+      ]);
+      // What the host caught itself has not been looked at yet.
+      if (answer.get('state') !== state) throw strangerError();
+      const error = answer.get('error');
+      if (error !== null) throw refusedError(error);
+      if (!answer.get('code')) throw strangerError();
+      return answer;
+    } finally {
+      stop.abort();
+    }
+  }
+
+  async #show(page: URL): Promise<URLSearchParams> {
+    const back = await this.#options.redirect(new URL(page));
+    return typeof back === 'string' || back instanceof URL ? new URL(back).searchParams : never;
+  }
+
+  #tooLate(signal: AbortSignal): Promise<never> {
+    return new Promise((_, reject) => {
+      const timer = setTimeout(() => {
+        reject(
+          new ValiseError('sign-in-timeout', `Nobody signed in within ${this.#timeout} s.`, {
+            next: 'Try again; the option timeout gives more time.',
+          }),
+        );
+      }, this.#timeout * 1000);
+      signal.addEventListener('abort', () => clearTimeout(timer), { once: true });
+    });
+  }
+
+  /** Nobody is expected back any more. */
+  close(): void {
+    this.#loopback?.close();
+    this.#loopback = undefined;
+  }
+}
+
+const never = new Promise<never>(() => {});
+
+const LOOPBACK = /^(localhost|127\.0\.0\.1|\[::1\]|.+\.localhost)$/;
+
+/** The server's metadata says where this page is: it must be a page, and nobody may read along. */
+function checkPage({ protocol, hostname, origin }: URL): void {
+  if (protocol === 'https:' || (protocol === 'http:' && LOOPBACK.test(hostname))) return;
+  throw new ValiseError(
+    'sign-in-insecure',
+    `The server sends its users to ${origin === 'null' ? protocol : origin} to sign in, which is not safe.`,
+    { next: 'Ask whoever runs the server for an https: address.' },
+  );
+}
+
+function refusedError(error: string): ValiseError {
+  const reason = /^[\w.-]{1,64}$/.test(error) ? error : 'an unknown reason';
+  return new ValiseError('sign-in-refused', `The authorization server did not sign you in: ${reason}.`, {
+    next: 'Try again, or ask whoever runs the server for access.',
+  });
+}
+
+/** What came back is not what was asked for. */
+export function strangerError(): ValiseError {
+  return new ValiseError(
+    'sign-in-stranger',
+    'What came back does not belong to the sign-in that was begun.',
+    {
+      next: 'Try again.',
+    },
+  );
+}
