@@ -7,13 +7,13 @@ import type { Block } from './blocks.ts';
 // Inside the repository, so that `mcp-valise/…` is the package itself, as built, and its peers are found.
 const STAGE = `${root}.cache/docs`;
 
+// As most readers compile. Not with exactOptionalPropertyTypes, which the SDK's own handlers for Node do not fit.
 const OPTIONS: ts.CompilerOptions = {
   target: ts.ScriptTarget.ES2022,
   module: ts.ModuleKind.NodeNext,
   moduleResolution: ts.ModuleResolutionKind.NodeNext,
   moduleDetection: ts.ModuleDetectionKind.Force,
   strict: true,
-  exactOptionalPropertyTypes: true,
   noUncheckedIndexedAccess: true,
   rewriteRelativeImportExtensions: true,
   skipLibCheck: true,
