@@ -24,8 +24,8 @@ export interface Passing {
 
 /** Settings of {@link startFront}. */
 export interface FrontOptions {
-  /** Where the instances listen. Read anew for each request: the owner may put a restarted instance in its place. */
-  readonly targets: readonly URL[];
+  /** Where the instances listen. A function is asked for each request, where instances come and go. */
+  readonly targets: readonly URL[] | (() => readonly URL[]);
   /** Port on 127.0.0.1; 0, unless told, takes a free one. */
   readonly port?: number;
   /** Sees each JSON-RPC message that goes by, in both directions. Without it no body is looked at. */
@@ -55,7 +55,8 @@ export async function startFront({ targets, port = 0, observe }: FrontOptions): 
   const server = createServer((incoming, response) => {
     const exchange = ++exchanges;
     const first = turn++;
-    void relay({ targets, first, exchange, observe }, incoming, response);
+    const now = typeof targets === 'function' ? targets() : targets;
+    void relay({ targets: now, first, exchange, observe }, incoming, response);
   });
   // A stream may stay open, and silent, for as long as its two ends like.
   server.requestTimeout = 0;

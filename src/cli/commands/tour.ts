@@ -1,0 +1,39 @@
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { EXIT, type SetExit } from '../exit.ts';
+import { beClient } from '../tour/client-process.ts';
+import { STORIES, type TourOptions, tellTour } from '../tour/tell.ts';
+
+/** `valise tour`: what Valise does, in four stories with real processes. */
+export function tourCommand(program: Command, exit: SetExit): void {
+  const names = STORIES.map(({ name }) => name);
+  program
+    .command('tour')
+    .description('see what Valise does: four stories with real processes, in under a minute')
+    .option(
+      '--story <name>',
+      `tell only this one (${names.join(', ')}); may be given several times`,
+      (name: string, before: readonly string[]) => {
+        if (!names.includes(name)) throw new InvalidArgumentError(`Stories are: ${names.join(', ')}.`);
+        return [...before, name];
+      },
+      [],
+    )
+    .option('--slow', 'pause after each step, to read along')
+    .option('--json', 'one JSON object per line: stories, steps, events and claims, then a summary')
+    .option('--store <url>', 'where state is kept (default: SQLite in a temporary folder)')
+    // How the tour starts a client in a process of its own.
+    .addOption(new Option('--as-client').hideHelp())
+    .addHelpText(
+      'after',
+      `
+Ends with 0 only if every claim held. On a terminal you answer the questions; elsewhere the tour answers them itself.
+
+Examples:
+  valise tour
+  valise tour --story bug --slow`,
+    )
+    .action(async ({ asClient, ...options }: TourOptions & { readonly asClient?: boolean }) => {
+      if (asClient) await beClient();
+      else exit((await tellTour(options)) ? EXIT.ok : EXIT.failed);
+    });
+}

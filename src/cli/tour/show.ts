@@ -1,0 +1,151 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { colour, print, printJson } from '../output.ts';
+import { type Carried, shortly } from './carried.ts';
+import { cut, Lanes } from './lanes.ts';
+import type { Step } from './step.ts';
+
+/** Something that a story says is so, and whether it was. */
+export interface Claim {
+  readonly held: boolean;
+  readonly claim: string;
+}
+
+/** How all stories went. */
+export interface Summary {
+  readonly held: boolean;
+  readonly claims: number;
+  readonly failed: number;
+  readonly stories: readonly string[];
+  readonly seconds: number;
+}
+
+/** Shows what happens, in the order in which it is told. */
+export interface Show {
+  story(name: string, title: string, about: string): void;
+  lanes(names: readonly string[]): void;
+  step(step: Step): void;
+  /** Something that happened beside the messages. */
+  event(what: string): void;
+  claim(claim: Claim): void;
+  summary(summary: Summary): void;
+  /** Resolves when everything told so far has been shown. */
+  shown(): Promise<void>;
+}
+
+/** How long a step stands before the next one comes, with `--slow`. */
+const SLOW_MS = 900;
+
+/** Shows things one after another; slowly where people want to read along. */
+class Queue {
+  #last: Promise<void> = Promise.resolve();
+  readonly #slow: boolean;
+
+  constructor(slow: boolean) {
+    this.#slow = slow;
+  }
+
+  add(show: () => void, isStep = false): void {
+    this.#last = this.#last.then(async () => {
+      show();
+      if (isStep && this.#slow) await pause(SLOW_MS);
+    });
+  }
+
+  shown(): Promise<void> {
+    return this.#last;
+  }
+}
+
+/** One JSON object per line: steps, events and claims, then a summary. */
+export function jsonShow(slow: boolean): Show {
+  const queue = new Queue(slow);
+  let story = '';
+  return {
+    story(name, title, about) {
+      story = name;
+      queue.add(() => printJson({ type: 'story', story: name, title, about }));
+    },
+    lanes() {},
+    step(step) {
+      const line = { type: 'step', story, ...step };
+      queue.add(() => printJson(line), true);
+    },
+    event(what) {
+      const line = { type: 'event', story, what };
+      queue.add(() => printJson(line), true);
+    },
+    claim(claim) {
+      const line = { type: 'claim', story, ...claim };
+      queue.add(() => printJson(line));
+    },
+    summary: (summary) => queue.add(() => printJson({ type: 'summary', ...summary })),
+    shown: () => queue.shown(),
+  };
+}
+
+/** Lanes for people. */
+export function textShow(slow: boolean): Show {
+  const queue = new Queue(slow);
+  const columns = process.stdout.columns ?? 100;
+  let lanes = new Lanes([], columns);
+  let isClaiming = false;
+  const say = (line = ''): void => print(line === '' ? '' : `  ${line}`);
+  return {
+    story(name, title, about) {
+      queue.add(() => {
+        isClaiming = false;
+        print(`\n${colour.bold(`━━ ${title}`)} ${colour.dim(`(--story ${name})`)}`);
+        print(`${wrapped(about, Math.min(columns, 100))}\n`);
+      });
+    },
+    lanes(names) {
+      queue.add(() => {
+        lanes = new Lanes(names, columns);
+        say(colour.bold(lanes.heading()));
+      });
+    },
+    step({ from, to, what, says, carried }) {
+      queue.add(() => {
+        isClaiming = false;
+        say(lanes.arrow(from, to, what));
+        if (says) say(colour.dim(lanes.beside(cut(says, columns - 8))));
+        for (const one of carried) say(lanes.beside(colour.cyan(cut(`◆ ${tellCarried(one)}`, columns - 8))));
+      }, true);
+    },
+    event: (what) => queue.add(() => say(colour.yellow(`! ${what}`)), true),
+    claim({ held, claim }) {
+      queue.add(() => {
+        if (!isClaiming) say();
+        isClaiming = true;
+        say(held ? `${colour.green('✓')} ${claim}` : colour.red(`✗ ${claim} (this did not hold)`));
+      });
+    },
+    summary({ held, claims, failed, stories, seconds }) {
+      queue.add(() => {
+        const told = `${stories.length} ${stories.length === 1 ? 'story' : 'stories'} in ${seconds.toFixed(1)} s`;
+        const outcome = held
+          ? colour.green(`✓ All ${claims} claims held`)
+          : colour.red(`✗ ${failed} of ${claims} claims did not hold`);
+        print(`\n${outcome}: ${told}.`);
+      });
+    },
+    shown: () => queue.shown(),
+  };
+}
+
+/** A text in lines of at most so many characters. */
+function wrapped(text: string, most: number): string {
+  let line = '';
+  let lines = '';
+  for (const word of text.split(' ')) {
+    if (line !== '' && line.length + word.length + 1 > most) {
+      lines += `${line}\n`;
+      line = word;
+    } else line = line === '' ? word : `${line} ${word}`;
+  }
+  return lines + line;
+}
+
+function tellCarried({ what, value, sealed }: Carried): string {
+  return `${what}: ${sealed ? shortly(sealed) : JSON.stringify(value)}`;
+}

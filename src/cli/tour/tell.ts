@@ -1,0 +1,73 @@
+import { randomBytes } from 'node:crypto';
+import { rmSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { explain } from '../exit.ts';
+import { bug } from './bug.ts';
+import { cart } from './cart.ts';
+import { notebook } from './notebook.ts';
+import { resume } from './resume.ts';
+import { jsonShow, textShow } from './show.ts';
+import { Stage, type Story } from './stage.ts';
+
+/** All stories, in the order in which they are told. */
+export const STORIES: readonly Story[] = [cart, bug, notebook, resume];
+
+/** Settings of a tour. */
+export interface TourOptions {
+  /** Names of stories; all of them where there is none. */
+  readonly story: readonly string[];
+  readonly slow?: boolean;
+  readonly json?: boolean;
+  readonly store?: string;
+}
+
+/** Tells the stories; true where every claim held. */
+export async function tellTour(options: TourOptions): Promise<boolean> {
+  const started = performance.now();
+  const folder = await mkdtemp(join(tmpdir(), 'valise-tour-'));
+  const interrupt = (signal: NodeJS.Signals): void => {
+    rmSync(folder, { recursive: true, force: true });
+    // The processes of the tour end with this one.
+    process.exit(signal === 'SIGINT' ? 130 : 143);
+  };
+  process.once('SIGINT', interrupt).once('SIGTERM', interrupt);
+  const show = (options.json ? jsonShow : textShow)(options.slow === true);
+  const stories = STORIES.filter(({ name }) => options.story.length === 0 || options.story.includes(name));
+  let claims = 0;
+  let failed = 0;
+  try {
+    for (const story of stories) {
+      const stage = new Stage({
+        show,
+        interactive: !options.json && process.stdin.isTTY === true && process.stdout.isTTY === true,
+        store: (name) => options.store ?? `sqlite:${join(folder, `${story.name}-${name}.db`)}`,
+        principal: `tour-${randomBytes(6).toString('hex')}`,
+      });
+      await tell(story, stage);
+      await show.shown();
+      claims += stage.claims.made;
+      failed += stage.claims.failed;
+    }
+  } finally {
+    process.off('SIGINT', interrupt).off('SIGTERM', interrupt);
+    await rm(folder, { recursive: true, force: true });
+  }
+  const seconds = Math.round((performance.now() - started) / 100) / 10;
+  const held = failed === 0 && claims > 0;
+  show.summary({ held, claims, failed, stories: stories.map(({ name }) => name), seconds });
+  await show.shown();
+  return held;
+}
+
+async function tell(story: Story, stage: Stage): Promise<void> {
+  stage.show.story(story.name, story.title, story.about);
+  try {
+    await story.tell(stage);
+  } catch (error) {
+    stage.claim(`the story can be told to its end: ${explain(error)}`, false);
+  } finally {
+    await stage.close();
+  }
+}
