@@ -19,7 +19,7 @@ export type ServiceKind = 'redis' | 'postgres';
 
 export function startRedis(options?: { cluster?: boolean; args?: string[] }): Promise<Service>;
 export function startPostgres(options?: { settings?: Record<string, string> }): Promise<Service>;
-export function startNginx(options: { upstreams: string[] }): Promise<Service>;
+export function startNginx(options: { upstreams: string[]; failover?: boolean }): Promise<Service>;
 
 export interface Services {
   readonly urls: { readonly redis: string; readonly postgres: string };

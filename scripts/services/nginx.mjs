@@ -6,15 +6,16 @@ import { need, unprivileged } from './install.mjs';
 /**
  * A private nginx on loopback that hands every request to the next of `upstreams` (URLs or `host:port`) in turn,
  * and passes on what streams through it byte by byte. The response header `x-upstream` says who answered.
+ * `failover`: a request that finds its instance gone goes to the next one, as nginx does unless told otherwise.
  */
-export async function startNginx({ upstreams }) {
+export async function startNginx({ upstreams, failover = false }) {
   const command = need('nginx', 'nginx-light');
   const user = unprivileged('www-data', 'nobody');
   const hosts = upstreams.map((upstream) => (upstream.includes('://') ? new URL(upstream).host : upstream));
   return onFreePort(async (port) => {
     const dir = temporaryFolder('nginx', user);
     const file = join(dir, 'nginx.conf');
-    writeFileSync(file, configuration({ dir, port, hosts }));
+    writeFileSync(file, configuration({ dir, port, hosts, failover }));
     return launch({
       name: 'nginx',
       dir,
@@ -29,8 +30,8 @@ export async function startNginx({ upstreams }) {
   });
 }
 
-/** One process, so that the turns are strict; no second try elsewhere, so that a test sees each instance as it is. */
-function configuration({ dir, port, hosts }) {
+/** One process, so that the turns are strict; no second try elsewhere unless told, so that a test sees each instance as it is. */
+function configuration({ dir, port, hosts, failover }) {
   return `
 daemon off;
 master_process off;
@@ -58,7 +59,7 @@ ${hosts.map((host) => `    server ${host} max_fails=0;`).join('\n')}
       proxy_set_header Connection "";
       proxy_set_header Host $http_host;
       proxy_set_header X-Forwarded-For $remote_addr;
-      proxy_next_upstream off;
+      proxy_next_upstream ${failover ? 'error' : 'off'};
       proxy_buffering off;
       proxy_request_buffering off;
       proxy_cache off;

@@ -4,6 +4,8 @@ import { raise } from '../../link/top.ts';
 import type { TransportLike } from '../../link/transport.ts';
 import {
   CARRIERS,
+  type Carrier,
+  type Families,
   type Id,
   INPUT_METHODS,
   type Notification,
@@ -27,17 +29,19 @@ export const ROUND = Symbol('round');
 /** Family R on the client's side: echoes what servers carry, and answers their rounds. */
 export class RoundsPart implements ClientPart {
   readonly #desk: RoundDesk;
+  readonly #carriers: readonly Carrier[];
   readonly #drives = new WeakMap<Connection, Map<Id, Drive>>();
   /** Rounds that the SDK itself answers, by their context: what is kept of them. */
   readonly #observed = new Map<string, string>();
   readonly #clients = new Map<Connection, object>();
 
-  constructor(desk: RoundDesk) {
+  constructor(desk: RoundDesk, carriers: readonly Carrier[] = CARRIERS) {
     this.#desk = desk;
+    this.#carriers = carriers;
   }
 
-  announce({ link: { transport } }: Connection) {
-    return bringsTop(transport) ? { rounds: CARRIERS } : {};
+  announce({ link: { transport } }: Connection): Families {
+    return bringsTop(transport) ? { rounds: this.#carriers } : {};
   }
 
   /** Notes whose connection it is. */
