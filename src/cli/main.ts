@@ -7,15 +7,21 @@ import { exampleCommand } from './commands/example.ts';
 import { jarCommand } from './commands/jar.ts';
 import { keysCommand } from './commands/keys.ts';
 import { listCommand } from './commands/list.ts';
+import { pendingCommand } from './commands/pending.ts';
+import { sessionsCommand } from './commands/sessions.ts';
 import { tokenCommand } from './commands/token.ts';
+import { tourCommand } from './commands/tour.ts';
 import { EXIT, explain } from './exit.ts';
 
 const COMMANDS = [
+  tourCommand,
   exampleCommand,
   callCommand,
   listCommand,
   connectCommand,
   jarCommand,
+  sessionsCommand,
+  pendingCommand,
   keysCommand,
   tokenCommand,
   doctorCommand,

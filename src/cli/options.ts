@@ -13,6 +13,7 @@ export interface ConnectOptions {
   readonly sdk: Sdk;
   readonly header: Readonly<Record<string, string>>;
   readonly json?: boolean;
+  readonly answer?: readonly string[];
 }
 
 /** Turns a reader that throws into one that commander reports as a usage error. */
@@ -72,6 +73,16 @@ function parseHeader(text: string): Record<string, string> {
     });
   }
   return { [name]: text.slice(colon + 1).trim() };
+}
+
+/** `--answer`, for commands in which a server may ask something. */
+export function answerOption(command: Command): Command {
+  return command.option(
+    '--answer <field=value>',
+    'answer what the server asks, by field; may be given several times',
+    (text: string, before: readonly string[]) => [...before, text],
+    [],
+  );
 }
 
 /** Where state is kept, as told on the command line or in the environment. */

@@ -1,38 +1,57 @@
+import type { CallToolResult } from '@modelcontextprotocol/client';
 import type { Command } from 'commander';
+import type { ClientSession } from '../../client/index.ts';
 import { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
-import { connectTo } from '../connect.ts';
+import { type Connected, connectTo } from '../connect.ts';
 import { EXIT, explain, type SetExit } from '../exit.ts';
-import { type ConnectOptions, connectOptions } from '../options.ts';
+import { answerOption, type ConnectOptions, connectOptions } from '../options.ts';
 import { print, printJson } from '../output.ts';
+import { pendingIn, tellPending } from '../pending.ts';
+
+interface CallOptions extends ConnectOptions {
+  readonly session: string;
+}
 
 /** `valise call TARGET TOOL [ARGS-JSON]`: a one-shot client with a jar, as curl is with its cookie jar. */
 export function callCommand(program: Command, exit: SetExit): void {
-  connectOptions(
-    program
-      .command('call')
-      .description('call a tool once, with the state that is kept for the server')
-      .argument('<target>', "a URL, or 'stdio:COMMAND'")
-      .argument('<tool>', 'name of the tool')
-      .argument('[args-json]', 'arguments of the tool as a JSON object', '{}'),
+  answerOption(
+    connectOptions(
+      program
+        .command('call')
+        .description('call a tool once, with the state that is kept for the server')
+        .argument('<target>', "a URL, or 'stdio:COMMAND'")
+        .argument('<tool>', 'name of the tool')
+        .argument('[args-json]', 'arguments of the tool as a JSON object', '{}'),
+    ),
   )
+    .option(
+      '--session <new|NAME|none>',
+      'session to call in: a new one, one of this name (made where there is none), or none',
+      'none',
+    )
     .addHelpText(
       'after',
       `
 Examples:
   valise call https://shop.example.com/mcp add_item '{"item":"book","price":12}'
-  valise call 'stdio:valise example shop --stdio' view_cart --json`,
+  valise call 'stdio:valise example shop --stdio' view_cart --json
+  valise call https://notes.example.com/mcp notebook_append '{"text":"hi"}' --session diary
+  valise call https://bugs.example.com/mcp update_work_item '{…}' --answer resolution=Fixed`,
     )
-    .action(async (target: string, tool: string, args: string, options: ConnectOptions) => {
+    .action(async (target: string, tool: string, args: string, options: CallOptions) => {
       exit(await call(target, tool, args, options));
     });
 }
 
-async function call(target: string, name: string, args: string, options: ConnectOptions): Promise<number> {
+async function call(target: string, name: string, args: string, options: CallOptions): Promise<number> {
   try {
     const connected = await connectTo(target, options);
     try {
-      const result = await connected.client.callTool({ name, arguments: parseArguments(args) });
+      const input = parseArguments(args);
+      const session = await sessionFor(connected, options.session);
+      const work = () => callTool(connected.client, options.sdk, { name, arguments: input });
+      const result = await (session ? session.run(work) : work());
       if (options.json) printJson(result);
       else printResult(result);
       return result.isError ? EXIT.failed : EXIT.ok;
@@ -40,10 +59,36 @@ async function call(target: string, name: string, args: string, options: Connect
       await connected.close();
     }
   } catch (error) {
+    const pending = pendingIn(error);
+    if (pending !== undefined) return tellPending(pending, options);
     if (!options.json) throw error;
     printJson({ error: errorBody(error) });
     return EXIT.failed;
   }
+}
+
+/** People may take their time over a question. */
+const TIMEOUT = 24 * 3600 * 1000;
+
+type ToolCall = { readonly name: string; readonly arguments: Record<string, unknown> };
+
+/** v1 takes a schema of the result before the options. */
+function callTool(
+  client: Connected['client'],
+  sdk: ConnectOptions['sdk'],
+  call: ToolCall,
+): Promise<CallToolResult> {
+  const settings = { timeout: TIMEOUT };
+  if (sdk === 'v2') return client.callTool(call, settings);
+  const v1 = client as unknown as {
+    callTool(call: ToolCall, schema: undefined, settings: object): Promise<CallToolResult>;
+  };
+  return v1.callTool(call, undefined, settings);
+}
+
+async function sessionFor({ valise, client }: Connected, name: string): Promise<ClientSession | undefined> {
+  if (name === 'none') return undefined;
+  return name === 'new' ? valise.sessions(client).create() : valise.sessions(client).named(name);
 }
 
 function parseArguments(text: string): Record<string, unknown> {
@@ -74,6 +119,7 @@ export function errorBody(error: unknown): Record<string, unknown> {
 
 /** Texts as they are, anything else as JSON. */
 export function printResult(result: {
+  readonly [key: string]: unknown;
   readonly content?: unknown;
   readonly structuredContent?: unknown;
 }): void {

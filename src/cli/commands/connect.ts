@@ -3,7 +3,7 @@ import { Bridge } from '../bridge/bridge.ts';
 import { Host } from '../bridge/host.ts';
 import { HOSTS, type HostName, hostConfig, nameOf } from '../bridge/host-config.ts';
 import { Relay } from '../bridge/relay.ts';
-import { makeTransport, openFor } from '../connect.ts';
+import { connectWith, openFor } from '../connect.ts';
 import { EXIT, type SetExit } from '../exit.ts';
 import { type ConnectOptions, connectOptions } from '../options.ts';
 import { print, remark } from '../output.ts';
@@ -47,7 +47,7 @@ async function bridge(text: string, options: BridgeOptions): Promise<number> {
     (message) => void relay.send(message),
   );
   try {
-    await valise.connect(relay, await makeTransport(target, { ...options, sdk: 'v2' }));
+    await connectWith(valise, relay, target, options);
     const over = Promise.race([forward(host, between), relay.closed.then(() => 'server' as const)]);
     if ((await over) === 'host') return EXIT.ok;
     remark('valise connect: the server is gone.');

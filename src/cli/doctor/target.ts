@@ -1,10 +1,13 @@
+import { makeHttpTransport } from '../../client/http.ts';
 import { instrument } from '../../link/instrument.ts';
+import { StdioClientTransport } from '../../link/stdio-client.ts';
+import type { TransportLike } from '../../link/transport.ts';
 import { type Announced, isResponse, type Result, readAnnounced } from '../../wire/index.ts';
-import { makeTransport } from '../connect.ts';
 import { explain } from '../exit.ts';
 import type { ConnectOptions } from '../options.ts';
+import { resolvingFetch } from '../resolve.ts';
 import { type EraChoice, makeClient } from '../sdk.ts';
-import { parseTarget } from '../target.ts';
+import { type CliTarget, parseTarget } from '../target.ts';
 import { type Finding, fail, ok, warn } from './check.ts';
 
 /** What a target can do in one era. */
@@ -106,7 +109,7 @@ async function look(text: string, options: ConnectOptions, era: EraChoice): Prom
   let introduction: Result | undefined;
   let skew: number | undefined;
   const client = await makeClient({ sdk: 'v2', era });
-  const transport = await makeTransport(parseTarget(text), { ...options, sdk: 'v2' }, (response) => {
+  const transport = await transportTo(parseTarget(text), options, (response) => {
     const date = Date.parse(response.headers.get('date') ?? '');
     if (!Number.isNaN(date)) skew = Math.round((date - Date.now()) / 1000);
   });
@@ -133,4 +136,22 @@ async function look(text: string, options: ConnectOptions, era: EraChoice): Prom
   } finally {
     await client.close();
   }
+}
+
+/** Without Valise on it: what is looked at is the server as it is. */
+async function transportTo(
+  target: CliTarget,
+  { resolve, header }: ConnectOptions,
+  onResponse: (response: Response) => void,
+): Promise<TransportLike> {
+  if (target.kind === 'stdio') return new StdioClientTransport({ ...target.command, stderr: 'ignore' });
+  const base = resolvingFetch(resolve);
+  const fetch = async (url: string | URL, init: RequestInit = {}): Promise<Response> => {
+    const headers = new Headers(init.headers);
+    for (const [name, value] of Object.entries(header)) headers.set(name, value);
+    const response = await base(url, { ...init, headers });
+    onResponse(response);
+    return response;
+  };
+  return makeHttpTransport('v2', target.url, { fetch });
 }

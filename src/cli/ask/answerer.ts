@@ -1,0 +1,66 @@
+import { LeaveOpen } from '../../client/index.ts';
+import { ValiseError } from '../../errors.ts';
+import { isObject } from '../../json.ts';
+import { remark } from '../output.ts';
+import { type Field, fieldsOf, readValue } from './field.ts';
+
+/** What an elicitation is answered with. */
+export type Elicited =
+  | { readonly action: 'accept'; readonly content: Record<string, unknown> }
+  | { readonly action: 'decline' }
+  | { readonly action: 'cancel' };
+
+/** Where answers come from: the command line first, then a person at the terminal, else nobody. */
+export interface AnswerSource {
+  /** `--answer FIELD=VALUE`, by field. */
+  readonly given: ReadonlyMap<string, string>;
+  readonly interactive: boolean;
+}
+
+/** Reads `--answer` values. */
+export function parseAnswers(texts: readonly string[]): Map<string, string> {
+  return new Map(
+    texts.map((text) => {
+      const equals = text.indexOf('=');
+      if (equals < 1)
+        throw new ValiseError('bad-answer', `"${text}" is not FIELD=VALUE.`, {
+          next: 'Write for example --answer resolution=Fixed.',
+        });
+      return [text.slice(0, equals), text.slice(equals + 1)];
+    }),
+  );
+}
+
+/** Answers an elicitation, or leaves it open where nobody is there to ask. */
+export async function answerElicitation(
+  params: unknown,
+  { given, interactive }: AnswerSource,
+): Promise<Elicited> {
+  const { message, requestedSchema, url } = isObject(params) ? params : {};
+  if (url !== undefined) {
+    remark(`The server asks you to open: ${String(url)}`);
+    throw new LeaveOpen();
+  }
+  const fields = fieldsOf(requestedSchema);
+  const content: Record<string, unknown> = {};
+  const open: Field[] = [];
+  for (const field of fields) {
+    const text = given.get(field.name);
+    if (text === undefined) open.push(field);
+    else content[field.name] = taken(field, text);
+  }
+  const answered = open.length < fields.length || fields.length === 0;
+  if (answered && given.size > 0 && open.every((field) => !field.required || field.initial !== undefined)) {
+    for (const field of open) if (field.initial !== undefined) content[field.name] = field.initial;
+    return { action: 'accept', content };
+  }
+  if (!interactive) throw new LeaveOpen();
+  const { askPerson } = await import('./terminal.ts');
+  return askPerson(String(message ?? ''), open, content);
+}
+
+function taken(field: Field, text: string): unknown {
+  const read = readValue(field, text);
+  if ('value' in read) return read.value;
+  throw new ValiseError('bad-answer', `"${text}" does not fit ${field.name}. ${read.problem}`);
+}

@@ -1,0 +1,59 @@
+import { cancel, confirm, isCancel, multiselect, note, password, select, text } from '@clack/prompts';
+import type { Elicited } from './answerer.ts';
+import { type Field, readValue } from './field.ts';
+
+/** Asks a person for the fields that are open. Escape or Ctrl+C takes the question back. */
+export async function askPerson(
+  message: string,
+  fields: readonly Field[],
+  content: Record<string, unknown>,
+): Promise<Elicited> {
+  const output = process.stderr;
+  note(message, 'The server asks', { output });
+  if (fields.length === 0) {
+    const agreed = await confirm({ message: 'Accept?', output });
+    if (isCancel(agreed)) return takenBack();
+    return agreed ? { action: 'accept', content } : { action: 'decline' };
+  }
+  for (const field of fields) {
+    const value = await askField(field);
+    if (isCancel(value)) return takenBack();
+    if (value !== undefined) content[field.name] = value;
+  }
+  return { action: 'accept', content };
+}
+
+function takenBack(): Elicited {
+  cancel('Not answered; the server is told so.', { output: process.stderr });
+  return { action: 'cancel' };
+}
+
+async function askField(field: Field): Promise<unknown> {
+  const output = process.stderr;
+  const message =
+    [field.title, field.description].filter(Boolean).join(' · ') + (field.required ? '' : ' (optional)');
+  if (field.type === 'array' && field.choices) {
+    return multiselect({ message, options: [...field.choices], required: field.required, output });
+  }
+  if (field.choices) {
+    const initial = typeof field.initial === 'string' ? { initialValue: field.initial } : {};
+    return select({ message, options: [...field.choices], ...initial, output });
+  }
+  if (field.type === 'boolean') return confirm({ message, initialValue: field.initial === true, output });
+  const validate = (typed: string | undefined): string | undefined => {
+    if (!typed) return field.required ? 'This one is needed.' : undefined;
+    const read = readValue(field, typed);
+    return 'problem' in read ? read.problem : undefined;
+  };
+  const typed = field.secret
+    ? await password({ message, validate, output })
+    : await text({
+        message,
+        validate,
+        output,
+        ...(field.initial !== undefined && { initialValue: String(field.initial) }),
+      });
+  if (isCancel(typed) || !typed) return isCancel(typed) ? typed : undefined;
+  const read = readValue(field, typed);
+  return 'value' in read ? read.value : undefined;
+}
