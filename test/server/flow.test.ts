@@ -56,6 +56,27 @@ describe.each(MAJORS)('a flow on an SDK $major server', (major) => {
     await peer.close();
   });
 
+  it('takes answers that come along with the call on 2026-07-28, as far as they can be read', async () => {
+    const { work, runs } = resolve();
+    const peer = await flowPeer(major, work);
+    const along = (inputResponses: object) => peer.say(modernCall({ id: 7 }, { inputResponses }));
+    const fixed = accept({ resolution: 'Fixed' });
+    const done = await along({ resolution: fixed, more: accept({ x: 1 }) });
+    expect(done.result.content[0].text).toBe('#7 Fixed');
+    expect(runs()).toBe(1);
+    for (const wrong of [
+      { resolution: {} },
+      { resolution: { action: 'accept', content: 5 } },
+      { other: fixed },
+    ]) {
+      const asked = await along(wrong);
+      expect(Object.keys(asked.result.inputRequests)).toEqual(['resolution']);
+    }
+    const next = await along({ resolution: accept({ resolution: 'Duplicate' }) });
+    expect(Object.keys(next.result.inputRequests)).toEqual(['of']);
+    await peer.close();
+  });
+
   it('[R-01] puts a top-level state on its own request for a client that carries it', async () => {
     const peer = await flowPeer(major, resolve().work);
     const asked = await peer.say(call({ id: 7 }));

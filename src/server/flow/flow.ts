@@ -7,7 +7,7 @@ import { carry, type SendRound } from './carry.ts';
 import type { RoundContext } from './context.ts';
 import { FlowError, Suspended } from './errors.ts';
 import { createOnce } from './once.ts';
-import { REFUSED } from './opening.ts';
+import { broughtAlong, REFUSED } from './opening.ts';
 import { kindOf, type Start, startFrom, timesOf } from './resume.ts';
 import type { Input, Rounds } from './rounds.ts';
 import { type Asked, FlowRun, type RunSetup } from './run.ts';
@@ -78,6 +78,8 @@ function setupOf(
       requireCapability(exchange.peer, question, exchange.era === 'modern');
     },
     wait(kind, question) {
+      const answer = input ? undefined : broughtAlong(exchange, question);
+      if (answer) return Promise.resolve(answer);
       const here = ways[0] === 'memory' || (settings.wait.includes(kind) && ways.includes('memory'));
       if (!here) return undefined;
       return rounds.waiting.ask(exchange, question, {

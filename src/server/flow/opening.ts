@@ -14,6 +14,7 @@ import { boundTo, PURPOSE } from './carry.ts';
 import type { RoundCodec } from './codec.ts';
 import type { Answered, RoundContext } from './context.ts';
 import type { Keeper } from './keeper.ts';
+import { endingOf, type Question } from './question.ts';
 
 /** What a client hears of a context that is not taken, whatever the reason. */
 export const REFUSED: RpcError = {
@@ -43,6 +44,17 @@ export function openCall(exchange: Exchange, opener: Opener): Answered | undefin
   return found instanceof Promise
     ? found.then((context) => ({ context, answers }))
     : { context: found, answers };
+}
+
+/**
+ * The answer to a question that a call without any context has brought along, as clients of 2026-07-28 may where they
+ * know what they will be asked; undefined where there is none, or none that can be read.
+ */
+export function broughtAlong({ era, request }: Exchange, { key, method }: Question): Answer | undefined {
+  if (era !== 'modern') return undefined;
+  const given = readInputGiven(request.params);
+  const result = isProblem(given) ? undefined : given.inputResponses?.[key];
+  return result && endingOf(method, { result }) ? { result } : undefined;
 }
 
 /** The params of a retried call without what the retry added: the SDK must not look at our context. */

@@ -25,7 +25,7 @@ export interface RunSetup {
   readonly extra: unknown;
   /** Throws where the client cannot be asked this. */
   admit(question: Question): void;
-  /** Waits for the answer in memory; undefined where the question is to be carried. */
+  /** The answer, where it came with the call or is waited for in memory; undefined where the question is to be carried. */
   wait(kind: QuestionKind, question: Question): Promise<Answer> | undefined;
   /** True where "still waiting" goes back to the client; else the handler waits as long as it takes. */
   readonly suspends: boolean;
