@@ -32,6 +32,9 @@ export type {
   SessionEvents,
   SessionListing,
   SessionsAccess,
+  Listening,
+  ListenOptions,
+  NotificationListener,
 } from './sessions/types.ts';
 export {
   type ClientLike,

@@ -82,11 +82,20 @@ export class SessionCalls {
     return listed;
   }
 
+  /** Listens until the server ends it; resolves with what a poll brought. */
+  listen(params: Params, timeout: number): Promise<Result> {
+    return this.#request('listen', params, timeout);
+  }
+
   /** Sends a request about sessions, by the name that it has in the connection's era. */
-  #request(verb: SessionVerb, params: Params = {}): Promise<Result> {
+  #request(verb: SessionVerb, params: Params = {}, timeout = 60): Promise<Result> {
     const { era } = this;
     const _meta = era === 'modern' ? { ...this.#envelope(), ...params._meta } : params._meta;
-    return this.connection.request(NAMES[era].method[verb], { ...params, ...(_meta && { _meta }) });
+    return this.connection.request(
+      NAMES[era].method[verb],
+      { ...params, ...(_meta && { _meta }) },
+      { timeout },
+    );
   }
 
   /** A request of ours may be the first that the connection sees; then nothing else says what era it belongs to. */

@@ -6,6 +6,7 @@ import { targetKey } from '../target.ts';
 import { SessionCalls } from './calls.ts';
 import { isUnknownMethod, SessionGoneError, sessionErrorIn } from './errors.ts';
 import type { Kept, KeptSessions } from './kept.ts';
+import { Streams } from './listening.ts';
 import { HeldSession } from './session.ts';
 import type { CreateOptions, SessionBehaviour, SessionListing } from './types.ts';
 
@@ -23,6 +24,7 @@ export class Home {
   readonly target: string;
   /** False where nothing tells what server is at the other end: what is kept could reach another one. */
   readonly keeps: boolean;
+  readonly streams = new Streams(() => this.#calls);
   readonly #options: HomeOptions;
   readonly #live = new Set<HeldSession>();
   readonly #gone = new Set<string>();
@@ -163,6 +165,7 @@ export class Home {
 
   /** The connection has closed: what session-scope state there is of sessions that nobody keeps ends with it. */
   closed(connection: Connection): void {
+    if (connection === this.#calls.connection) this.streams.close();
     for (const session of this.#live) {
       if (!session.keeps) this.#options.jar.endSession(connection, session.id).catch(() => undefined);
     }
@@ -180,6 +183,7 @@ export class Home {
   async #end(session: HeldSession, id: string, why: 'gone' | 'deleted'): Promise<void> {
     session.end();
     this.#live.delete(session);
+    this.streams.end(id);
     await this.#bury(id);
     this.#options.events.emit('sessionEnded', { server: this.target, label: session.label, why });
   }

@@ -2,12 +2,15 @@ import { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
 import {
   allocatesResources,
+  isListening,
   isProblem,
   isSession,
   NAMES,
   type Response,
+  readNotificationTag,
   readSession,
   readSessionError,
+  type SessionReading,
   sessionMethod,
   writeSession,
 } from '../../wire/index.ts';
@@ -17,6 +20,7 @@ import type { ClientPart } from '../part.ts';
 import { targetKey } from '../target.ts';
 import { Home, type HomeOptions, timesOf } from './home.ts';
 import { currentRun, type HeldSession, type Running } from './session.ts';
+import { currentStream } from './stream.ts';
 import type { ClientSessions, SessionsAccess } from './types.ts';
 
 /** Family S on the client's side. */
@@ -46,16 +50,11 @@ export function createSessions(options: HomeOptions): SessionsFamily {
 
   const attach = (call: Call, { session, isRetry }: Running): void => {
     const { id } = session;
-    const { era, connection } = call;
+    const { era } = call;
     const order = session.nextCall();
     call.session = id;
     call.addMeta(writeSession(era, session.sent()));
-    // The older header belongs to the transport's own session, where it has one.
-    if (
-      connection.target.kind === 'http' &&
-      (era === 'modern' || connection.link.transport.sessionId === undefined)
-    )
-      call.addErrand({ headers: { [NAMES[era].header.session]: id } });
+    mirror(call, { sessionId: id });
     if (isCostly(call)) session.allocates = true;
     call.whenAnswered((response) => settle(call, session, { id, order, isRetry }, response));
   };
@@ -144,6 +143,7 @@ export function createSessions(options: HomeOptions): SessionsFamily {
       named: (label, behaviour) => home.named(label, behaviour),
       resume: (id, behaviour) => home.resume(id, behaviour),
       list: () => home.list(),
+      listen: (listener, given) => home.streams.open(undefined, listener, given),
     };
   };
 
@@ -187,8 +187,11 @@ export function createSessions(options: HomeOptions): SessionsFamily {
 
       outbound(call) {
         if (call.method === 'tools/list') learnCosts(call);
+        mirror(call, readSession(call.request.params?._meta));
+        const verb = sessionMethod(call.method)?.verb;
+        if (verb === 'listen') currentStream()?.sending(call);
         const run = currentRun();
-        if (!run || OUTSIDE.has(call.method) || sessionMethod(call.method)) return undefined;
+        if (!run || OUTSIDE.has(call.method) || verb) return undefined;
         const { session } = run;
         // What runs in a session may also talk to other servers; the session is not for them.
         if (session.home !== ofConnection.get(call.connection)) return undefined;
@@ -219,6 +222,14 @@ export function createSessions(options: HomeOptions): SessionsFamily {
         return false;
       },
 
+      notified(notification, connection) {
+        const position = readNotificationTag(notification);
+        const isWelcome = isListening(notification);
+        if (isWelcome || position.sessionId !== undefined || position.cursor !== undefined)
+          ofConnection.get(connection)?.streams.hear(notification, position);
+        return isWelcome;
+      },
+
       closed(connection) {
         const home = ofConnection.get(connection);
         for (const { queue } of home?.live ?? [])
@@ -227,6 +238,14 @@ export function createSessions(options: HomeOptions): SessionsFamily {
       },
     },
   };
+}
+
+/** The id of the session stands in an HTTP header too; the older one belongs to the transport's own session, if it has one. */
+function mirror(call: Call, session: SessionReading): void {
+  const { era, connection } = call;
+  if (!isSession(session) || connection.target.kind !== 'http') return;
+  if (era === 'legacy' && connection.link.transport.sessionId !== undefined) return;
+  call.addErrand({ headers: { [NAMES[era].header.session]: session.sessionId } });
 }
 
 /** An error as the outcome of sending: the SDKs hand it to whoever made the call. */

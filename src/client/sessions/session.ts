@@ -5,7 +5,14 @@ import { SessionConflictError, SessionGoneError, sessionErrorIn } from './errors
 import type { Home } from './home.ts';
 import type { Kept } from './kept.ts';
 import { Queue } from './queue.ts';
-import type { ClientSession, CreateOptions, SessionBehaviour } from './types.ts';
+import type {
+  ClientSession,
+  CreateOptions,
+  Listening,
+  ListenOptions,
+  NotificationListener,
+  SessionBehaviour,
+} from './types.ts';
 
 /** A stretch of the program that runs in a session. */
 export interface Running {
@@ -90,6 +97,11 @@ export class HeldSession implements ClientSession {
 
   fork(options: CreateOptions = {}): Promise<ClientSession> {
     return this.home.fork(this, options);
+  }
+
+  async listen(listener: NotificationListener, options?: ListenOptions): Promise<Listening> {
+    this.home.check(this);
+    return this.home.streams.open(this, listener, options);
   }
 
   /** What a request says about the session. */

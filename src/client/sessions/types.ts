@@ -1,3 +1,32 @@
+import type { Notification } from '../../wire/index.ts';
+
+/** Hears a notification: its method and params, with the id of its session in `params._meta`. */
+export type NotificationListener = (notification: Notification) => void;
+
+/** How to listen. */
+export interface ListenOptions {
+  /** Resources whose updates are wanted; for servers without `resources/subscribe`. */
+  readonly resources?: readonly string[] | undefined;
+  /**
+   * Ask again and again, in place of a stream that stays open; each time the server may wait up to `wait` seconds (20
+   * unless told). Where a server or a proxy cannot hold a stream, this happens by itself.
+   */
+  readonly poll?: boolean | { readonly wait?: number } | undefined;
+  /** Go on after this position: a {@link Listening.cursor} from before. */
+  readonly after?: string | undefined;
+  /** Notifications were lost, and nobody can bring them back: look for yourself what has changed. */
+  readonly onMissed?: (() => void) | undefined;
+}
+
+/** Somebody is listening. Where the stream breaks it is opened again, and what came in between is brought. */
+export interface Listening {
+  /** The position after what has been heard; undefined where the server knows none. */
+  readonly cursor: string | undefined;
+  /** Resolves when it is over: closed here, or the session has ended. */
+  readonly closed: Promise<void>;
+  close(): Promise<void>;
+}
+
 /** How a session behaves towards its calls. */
 export interface SessionBehaviour {
   /**
@@ -43,6 +72,15 @@ export interface ClientSession {
   delete(): Promise<void>;
   /** A new session that starts with a copy of this one's state. */
   fork(options?: CreateOptions): Promise<ClientSession>;
+  /**
+   * Hears what the server tells this session; resolves once it does.
+   *
+   * @example
+   * ```ts
+   * const listening = await session.listen(({ method, params }) => refresh(params?.uri));
+   * ```
+   */
+  listen(listener: NotificationListener, options?: ListenOptions): Promise<Listening>;
 }
 
 /** A session as a list shows it. */
@@ -76,6 +114,8 @@ export interface ClientSessions {
   resume(id: string, behaviour?: SessionBehaviour): Promise<ClientSession>;
   /** Those that the server knows of this user; those that are kept here, where the server has no list. */
   list(): Promise<readonly SessionListing[]>;
+  /** Hears what the server tells those without a session. */
+  listen(listener: NotificationListener, options?: ListenOptions): Promise<Listening>;
 }
 
 /** `valise.sessions`: the sessions with a client's server, and those in the store. */

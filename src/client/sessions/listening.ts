@@ -1,0 +1,111 @@
+import { AsyncResource } from 'node:async_hooks';
+import type { ListenPosition, Notification } from '../../wire/index.ts';
+import type { SessionCalls } from './calls.ts';
+import type { HeldSession } from './session.ts';
+import { Stream } from './stream.ts';
+import type { Listening, ListenOptions, NotificationListener } from './types.ts';
+
+/** Somebody who listens. */
+interface Ear {
+  readonly heard: NotificationListener;
+  readonly missed: () => void;
+}
+
+/** A stream, and those who listen to it. */
+interface Shared {
+  readonly stream: Stream;
+  readonly ears: Set<Ear>;
+}
+
+/** The streams of one server's notifications: one for each session that somebody listens to, and one for none. */
+export class Streams {
+  readonly #calls: () => SessionCalls;
+  readonly #streams = new Map<string, Shared>();
+
+  constructor(calls: () => SessionCalls) {
+    this.#calls = calls;
+  }
+
+  async open(
+    session: HeldSession | undefined,
+    listener: NotificationListener,
+    options: ListenOptions = {},
+  ): Promise<Listening> {
+    const scope = session?.id ?? '';
+    // Heard where it was asked for: what the listener does belongs to the session it was in then, if any.
+    const heard = AsyncResource.bind(listener);
+    const ear: Ear = { heard, missed: AsyncResource.bind(() => options.onMissed?.()) };
+    const known = this.#streams.get(scope);
+    const { stream, ears } = known ?? this.#begin(scope, session, options);
+    ears.add(ear);
+    if (known && options.resources) stream.want(options.resources);
+    const leave = (): void => {
+      if (ears.delete(ear) && ears.size === 0) stream.close();
+    };
+    try {
+      await stream.opened;
+    } catch (error) {
+      leave();
+      throw error;
+    }
+    return {
+      get cursor() {
+        return stream.cursor;
+      },
+      closed: stream.ended,
+      async close() {
+        leave();
+        if (ears.size === 0) await stream.ended;
+      },
+    };
+  }
+
+  /** Brings a notification to those who listen for it. */
+  hear(notification: Notification, position: ListenPosition): void {
+    this.#streams.get(position.sessionId ?? '')?.stream.hear(notification, position);
+  }
+
+  /** A session is gone: nothing more will come for it. */
+  end(scope: string): void {
+    this.#streams.get(scope)?.stream.close();
+  }
+
+  close(): void {
+    for (const { stream } of this.#streams.values()) stream.close();
+  }
+
+  #begin(scope: string, session: HeldSession | undefined, { resources, poll, after }: ListenOptions): Shared {
+    const ears = new Set<Ear>();
+    const stream = new Stream({
+      calls: this.#calls,
+      session: session && (() => session.sent()),
+      resources: resources ?? [],
+      polls: poll !== undefined && poll !== false,
+      wait: typeof poll === 'object' ? (poll.wait ?? 20) : 20,
+      after,
+      heard: (notification) => {
+        for (const ear of ears) guarded(() => ear.heard(notification));
+      },
+      missed: () => {
+        for (const ear of ears) guarded(ear.missed);
+      },
+    });
+    const shared = { stream, ears };
+    this.#streams.set(scope, shared);
+    void stream.ended.then(() => {
+      if (this.#streams.get(scope) === shared) this.#streams.delete(scope);
+    });
+    return shared;
+  }
+}
+
+/** A listener's own mistake must not break the stream. */
+function guarded(tell: () => void): void {
+  try {
+    tell();
+  } catch (error) {
+    queueMicrotask(() => {
+      throw error;
+    });
+  }
+}

@@ -1,0 +1,26 @@
+/**
+ * Has `ended` called when a stream of events ends or breaks; the function returned breaks it. The events themselves are
+ * read by whoever reads the response, as before. An answer that is no stream is left alone.
+ */
+export function watchBody(response: Response, ended: () => void): () => void {
+  const { body } = response;
+  if (!body || !response.headers.get('content-type')?.startsWith('text/event-stream')) return () => {};
+  const reader = body.getReader();
+  const watched = new ReadableStream<Uint8Array<ArrayBuffer>>({
+    async pull(controller) {
+      try {
+        const { done, value } = await reader.read();
+        if (done) {
+          controller.close();
+          ended();
+        } else controller.enqueue(value as Uint8Array<ArrayBuffer>);
+      } catch (error) {
+        controller.error(error);
+        ended();
+      }
+    },
+    cancel: (reason) => reader.cancel(reason),
+  });
+  Object.defineProperty(response, 'body', { configurable: true, get: () => watched });
+  return () => void reader.cancel().catch(() => undefined);
+}
