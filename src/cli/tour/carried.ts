@@ -2,16 +2,17 @@ import { createHash } from 'node:crypto';
 import { isObject, type Json } from '../../json.ts';
 import { isSession, NAMES, readSession, readSessionResult, readState } from '../../wire/index.ts';
 
-/** A piece of state on its way: readable, or sealed and shown as a fingerprint. */
+/** A piece of state on its way: readable, or shown as a fingerprint because it is sealed or a secret. */
 export interface Carried {
   /** What it is called on the wire. */
   readonly what: string;
   readonly value?: Json;
-  readonly sealed?: Sealed;
+  readonly sealed?: Fingerprint;
+  readonly secret?: Fingerprint;
 }
 
-/** What can be shown of something sealed. */
-export interface Sealed {
+/** What can be shown of something that is not to be read. */
+interface Fingerprint {
   /** The first characters of its digest: the same text has the same fingerprint. */
   readonly fingerprint: string;
   readonly bytes: number;
@@ -24,15 +25,20 @@ export function isSealed(text: unknown): text is string {
   return typeof text === 'string' && TOKEN.test(text);
 }
 
-/** What can be shown of a sealed text. */
-export function sealedAs(text: string): Sealed {
+/** What can be shown of a text that is not to be read. */
+export function fingerprintOf(text: string): Fingerprint {
   const digest = createHash('sha256').update(text).digest('hex');
   return { fingerprint: digest.slice(0, 8), bytes: Buffer.byteLength(text) };
 }
 
-/** A sealed text in a few characters. */
-export function shortly({ fingerprint, bytes }: Sealed): string {
-  return `sealed #${fingerprint} (${bytes} B)`;
+/** A piece of state in a few words. */
+export function tellCarried({ what, value, sealed, secret }: Carried): string {
+  if (sealed) return `${what}: sealed ${shortly(sealed)}`;
+  return `${what}: ${secret ? `secret ${shortly(secret)}` : JSON.stringify(value)}`;
+}
+
+function shortly({ fingerprint, bytes }: Fingerprint): string {
+  return `#${fingerprint} (${bytes} B)`;
 }
 
 /** The state that a message carries, whoever sends it. */
@@ -58,12 +64,14 @@ export function carriedBy(message: unknown): Carried[] {
 }
 
 function piece(what: string, value: Json): Carried {
-  return isSealed(value) ? { what, sealed: sealedAs(value) } : { what, value };
+  return isSealed(value) ? { what, sealed: fingerprintOf(value) } : { what, value };
 }
 
 /** The message as it may be shown: whatever is sealed in it is its fingerprint. */
 export function shown(message: unknown): Json {
   return JSON.parse(
-    JSON.stringify(message, (_key, value: unknown) => (isSealed(value) ? shortly(sealedAs(value)) : value)),
+    JSON.stringify(message, (_key, value: unknown) =>
+      isSealed(value) ? `sealed ${shortly(fingerprintOf(value))}` : value,
+    ),
   ) as Json;
 }

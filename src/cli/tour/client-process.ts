@@ -10,6 +10,8 @@ import { type Ends, watchedFetch } from './watched-fetch.ts';
 export interface Errands {
   readonly url: string;
   readonly store: string;
+  /** What the store is sealed with: tokens are kept nowhere else. */
+  readonly keys: string;
   readonly principal: string;
   /** Who signs in, where that is asked. */
   readonly user: string;
@@ -43,9 +45,9 @@ export async function beClient(): Promise<void> {
 }
 
 async function run(errands: Errands, tell: (told: Told) => void): Promise<string[]> {
-  const { store, principal, user, ends, tools } = errands;
+  const { store, keys, principal, user, ends, tools } = errands;
   const url = new URL(errands.url);
-  const valise = await openValise({ store, principal, allowLocal: true });
+  const valise = await openValise({ store, keys, secrets: 'store', principal, allowLocal: true });
   const client = await makeClient({ sdk: 'v2', era: 'legacy' });
   const target = valise.http(url, {
     fetch: watchedFetch(url, ends, (step) => tell({ type: 'step', step })),

@@ -76,9 +76,15 @@ async function visit(stage: Stage, url: URL, lane: string, tools: readonly strin
     });
     started.child.once('exit', () => reject(new Error(`${lane} ended before it was done.`)));
     const { principal } = stage.settings;
-    const store = stage.settings.store('client');
-    const ends = { client: lane, server: VAULT };
-    started.child.send({ url: url.href, store, principal, user: USER, ends, tools } satisfies Errands);
+    started.child.send({
+      url: url.href,
+      store: stage.settings.store('client'),
+      keys: stage.keys,
+      principal,
+      user: USER,
+      ends: { client: lane, server: VAULT },
+      tools,
+    } satisfies Errands);
   });
   return { started, steps, texts, signIns };
 }

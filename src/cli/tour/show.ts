@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { colour, print, printJson } from '../output.ts';
-import { type Carried, shortly } from './carried.ts';
+import { tellCarried } from './carried.ts';
 import { cut, Lanes } from './lanes.ts';
 import type { Step } from './step.ts';
 
@@ -144,8 +144,4 @@ function wrapped(text: string, most: number): string {
     } else line = line === '' ? word : `${line} ${word}`;
   }
   return lines + line;
-}
-
-function tellCarried({ what, value, sealed }: Carried): string {
-  return `${what}: ${sealed ? shortly(sealed) : JSON.stringify(value)}`;
 }

@@ -1,6 +1,6 @@
 import type { FetchLike } from '../../link/edge-fetch.ts';
 import { messageReader } from '../front-messages.ts';
-import { type Carried, sealedAs } from './carried.ts';
+import { type Carried, fingerprintOf } from './carried.ts';
 import { type Step, stepOf } from './step.ts';
 
 /** Between whom a client's requests go. */
@@ -43,7 +43,7 @@ function besides(headers: Headers): Carried[] {
   const session = headers.get('mcp-session-id');
   if (session !== null) found.push({ what: 'Mcp-Session-Id', value: session });
   const token = headers.get('authorization');
-  if (token !== null) found.push({ what: 'Authorization', sealed: sealedAs(token) });
+  if (token !== null) found.push({ what: 'Authorization', secret: fingerprintOf(token) });
   return found;
 }
 
