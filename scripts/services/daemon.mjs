@@ -84,14 +84,18 @@ export async function launch({
         execArgv: [],
         stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
       });
+      keeper.on('error', (error) => {
+        failure = error.message;
+      });
       keeper.on('message', ({ pid, error }) => {
         service.pid = pid;
         failure = error;
       });
-      // A word to a keeper that has just gone is no reason for this process to fail.
-      keeper.on('error', () => {});
-      gone = once(keeper, 'exit').then(() => {
-        exited = true;
+      gone = new Promise((resolve) => {
+        keeper.once('exit', () => {
+          exited = true;
+          resolve();
+        });
       });
       const deadline = Date.now() + PATIENCE;
       while (service.pid === undefined || !(await ready())) {
@@ -113,7 +117,8 @@ export async function launch({
     async halt() {
       await beforeHalt();
       keeper.ref();
-      if (keeper.connected) keeper.send('halt');
+      // A word to a keeper that has just gone is no reason to fail.
+      if (keeper.connected) keeper.send('halt', () => {});
       await gone;
     },
 

@@ -15,9 +15,6 @@ export interface RedisBusOptions {
 type Hear = (channel: string, text: string) => void;
 type Ear = Omit<Carrier, 'publish'>;
 
-/** A silent connection may be a dead one: it is asked now and then. */
-const PULSE_MS = 30_000;
-
 /**
  * Opens a bus on Redis or Valkey, by URL or on a client of your own, which is used to publish; listening takes a second
  * connection, made when the first listener comes. Lost connections come back by themselves and go on listening.
@@ -81,7 +78,8 @@ async function ioredisEar(publisher: RedisConnection, hear: Hear): Promise<Ear> 
   client.on('ready', () => {
     for (const channel of channels) client.subscribe(channel).catch(() => {});
   });
-  const pulse = setInterval(() => connection.command(true, 'ping').catch(() => {}), PULSE_MS);
+  // A silent connection may be a dead one: it is asked now and then, and given up where it does not answer.
+  const pulse = setInterval(() => connection.command(true, 'ping').catch(() => {}), 3 * connection.timeout);
   pulse.unref();
   return {
     async listen(channel) {

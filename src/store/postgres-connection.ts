@@ -86,6 +86,11 @@ export class PostgresConnection {
     return new PostgresConnection(pool, pool, server, timeout);
   }
 
+  /** How long a call waits, in milliseconds. */
+  get timeout(): number {
+    return this.#timeout;
+  }
+
   /** One statement on its own. What only reads is `safe` to ask again where the connection is lost in the middle. */
   async run(statement: Statement, values: unknown[], safe = false): Promise<Rows> {
     const { name, text } = statement;

@@ -8,9 +8,6 @@ export interface Ear {
   close(): void;
 }
 
-/** A silent connection may be a dead one: it is asked now and then. */
-const PULSE_MS = 30_000;
-
 /** Opens an ear on the connection; channels are plain names. */
 export function openEar(
   connection: PostgresConnection,
@@ -69,10 +66,11 @@ export function openEar(
     }
   };
 
+  // A silent connection may be a dead one: it is asked now and then, and given up where it does not answer.
   const pulse = setInterval(async () => {
     const now = await session?.catch(() => undefined);
     if (now) await tell(now.client, 'SELECT 1').catch(now.lose);
-  }, PULSE_MS);
+  }, 3 * connection.timeout);
   pulse.unref();
 
   return {

@@ -3,6 +3,7 @@ import { ValiseError } from '../errors.ts';
 /** A client as ioredis and iovalkey make them, for one server or for a Cluster. */
 export interface IoredisClient {
   readonly status: string;
+  readonly isCluster?: boolean;
   /** The socket, on a client for one server. */
   readonly stream?: { cork(): void; uncork(): void };
   call(command: string, ...args: string[]): Promise<unknown>;
@@ -36,32 +37,34 @@ export function isIoredis(client: RedisClient): client is IoredisClient {
   return 'call' in client;
 }
 
-/** How Valise's own clients behave: they come back by themselves, and never send a command a second time unasked. */
-export const OWN_BEHAVIOUR = {
-  lazyConnect: true,
-  enableOfflineQueue: false,
-  autoResendUnfulfilledCommands: false,
-  autoResubscribe: false,
-  // What is under way when the connection is lost fails at once.
-  maxRetriesPerRequest: 0,
-  retryStrategy: (times: number): number => Math.min(20 * 2 ** Math.min(times, 6), 1000),
-  // After a failover the old primary only reads: look where the name leads now.
-  reconnectOnError: (error: Error): boolean => error.message.startsWith('READONLY'),
-};
+/**
+ * How Valise's own clients behave: they come back by themselves, never send a command a second time unasked,
+ * and fail within `timeout` milliseconds, with one timer for all calls under way.
+ */
+export function ownBehaviour(timeout: number) {
+  return {
+    lazyConnect: true,
+    enableOfflineQueue: false,
+    autoResendUnfulfilledCommands: false,
+    autoResubscribe: false,
+    connectTimeout: timeout,
+    // A connection that is asked and says nothing for so long is given up…
+    socketTimeout: timeout,
+    // …and what is under way when a connection is lost fails at once.
+    maxRetriesPerRequest: 0,
+    retryStrategy: (times: number): number => Math.min(20 * 2 ** Math.min(times, 6), 1000),
+    // After a failover the old primary only reads: look where the name leads now.
+    reconnectOnError: (error: Error): boolean => error.message.startsWith('READONLY'),
+  };
+}
 
 /** Makes a client with ioredis, which is loaded only now. */
-export async function createClient(url: string, timeoutMs: number): Promise<IoredisClient> {
+export async function createClient(url: string, timeout: number): Promise<IoredisClient> {
   const { Redis } = await import('ioredis').catch((cause: unknown) => {
     throw new ValiseError('store-driver-missing', 'A Redis store needs the package ioredis.', {
       next: 'Run `npm install ioredis`, or hand over a client of your own.',
       cause,
     });
   });
-  return new Redis(url, {
-    ...OWN_BEHAVIOUR,
-    connectTimeout: timeoutMs,
-    // A connection that is asked and says nothing for so long is given up, and all calls on it fail.
-    socketTimeout: timeoutMs,
-    connectionName: 'valise',
-  });
+  return new Redis(url, { ...ownBehaviour(timeout), connectionName: 'valise' });
 }

@@ -4,16 +4,20 @@ import {
   createClient,
   type IoredisClient,
   isIoredis,
-  OWN_BEHAVIOUR,
+  ownBehaviour,
   type RedisClient,
 } from './redis-client.ts';
+import { isReady, lastErrors, untilReady } from './redis-ready.ts';
 import type { Script } from './redis-scripts.ts';
-import { placeOf, remoteError, type Trouble, timeoutError, within } from './remote.ts';
+import { troubleOf } from './redis-trouble.ts';
+import { placeOf, remoteError, timeoutError, within } from './remote.ts';
 
 /** A client with manners: no call waits for ever, and every failure is a typed error. */
 export class RedisConnection {
   readonly #client: RedisClient;
   readonly #owned: boolean;
+  /** Whether the client gives up by itself (see ownBehaviour). A Cluster takes no such options. */
+  readonly #keepsTime: boolean;
   readonly #server: string;
   readonly #timeout: number;
   #corked: IoredisClient['stream'];
@@ -21,6 +25,7 @@ export class RedisConnection {
   private constructor(client: RedisClient, owned: boolean, server: string, timeout: number) {
     this.#client = client;
     this.#owned = owned;
+    this.#keepsTime = owned && isIoredis(client) && client.isCluster !== true;
     this.#server = server;
     this.#timeout = timeout;
   }
@@ -35,7 +40,11 @@ export class RedisConnection {
   /** Another connection to the same server, as a listener for messages needs it. */
   async again(): Promise<RedisConnection> {
     if (!isIoredis(this.#client)) throw new TypeError('only a client of ioredis is duplicated here');
-    return RedisConnection.#own(this.#client.duplicate(OWN_BEHAVIOUR), this.#server, this.#timeout);
+    return RedisConnection.#own(
+      this.#client.duplicate(ownBehaviour(this.#timeout)),
+      this.#server,
+      this.#timeout,
+    );
   }
 
   static async #own(client: IoredisClient, server: string, timeout: number): Promise<RedisConnection> {
@@ -49,6 +58,11 @@ export class RedisConnection {
       throw error;
     }
     return connection;
+  }
+
+  /** How long a call waits, in milliseconds. */
+  get timeout(): number {
+    return this.#timeout;
   }
 
   get client(): RedisClient {
@@ -104,15 +118,14 @@ export class RedisConnection {
     });
   }
 
-  /** Does what `attempt` does on the client, once it is ready and within the time given; `unknown` where it is a script unknown there. */
+  /** Does what `attempt` does, once the client is ready and within the time given; or `unknown`, where the server lacks the script. */
   async patiently<T>(attempt: () => Promise<T>, safe: boolean, unknown?: () => Promise<T>): Promise<T> {
     let send = attempt;
     const deadline = performance.now() + this.#timeout;
     for (let round = 1; ; round++) {
       if (!isReady(this.#client)) await this.ready(deadline);
       try {
-        // Our own clients give up by themselves (see createClient), with one timer for all calls under way.
-        return await (this.#owned ? send() : this.#withinTime(send(), deadline, safe));
+        return await (this.#keepsTime ? send() : this.#withinTime(send(), deadline, safe));
       } catch (error) {
         if (error instanceof ValiseError) throw error;
         if (unknown && isUnknownScript(error)) {
@@ -149,67 +162,4 @@ export class RedisConnection {
 
 function isUnknownScript(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith('NOSCRIPT');
-}
-
-function isReady(client: RedisClient): boolean {
-  return !isIoredis(client) || client.status === 'ready';
-}
-
-const lastErrors = new WeakMap<IoredisClient, Error>();
-const waits = new WeakMap<IoredisClient, Promise<void>>();
-
-/** Resolves once the client is ready; one wait for all who wait for the same client. */
-function untilReady(client: IoredisClient): Promise<void> {
-  const known = waits.get(client);
-  if (known) return known;
-  const wait = new Promise<void>((resolve, reject) => {
-    const settle = (act: () => void) => {
-      waits.delete(client);
-      client.off('ready', ready);
-      client.off('end', end);
-      client.off('error', failed);
-      act();
-    };
-    const ready = () => {
-      lastErrors.delete(client);
-      settle(resolve);
-    };
-    const end = () => settle(() => reject(lastErrors.get(client) ?? new Error('the client has been ended')));
-    const failed = (error: Error) => {
-      lastErrors.set(client, error);
-      // Waiting helps against a server that is away, not against one that refuses.
-      if (troubleOf(error).code === 'store-denied') settle(() => reject(error));
-    };
-    client.on('ready', ready);
-    client.on('end', end);
-    client.on('error', failed);
-    if (client.status === 'wait') client.connect().catch(() => {});
-    if (client.status === 'end') end();
-  });
-  if (client.status !== 'end') waits.set(client, wait);
-  return wait;
-}
-
-const TROUBLES: readonly (readonly [RegExp, Trouble])[] = [
-  [
-    /^(NOAUTH|WRONGPASS|NOPERM)|invalid password|Authentication required/,
-    { code: 'store-denied', undone: true },
-  ],
-  [/\b(READONLY|MISCONF)\b/, { code: 'store-read-only', undone: true }],
-  [/\bOOM\b/, { code: 'store-full', undone: true }],
-  [
-    /^(LOADING|BUSY|CLUSTERDOWN|TRYAGAIN|MASTERDOWN|NOREPLICAS)\b/,
-    { code: 'store-unavailable', undone: true },
-  ],
-  [/Stream isn't writeable/, { code: 'store-unavailable', undone: true }],
-];
-
-/** What a client's error means. */
-export function troubleOf(error: unknown): Trouble {
-  const { name, message } = error instanceof Error ? error : new Error(String(error));
-  const known = TROUBLES.find(([pattern]) => pattern.test(message));
-  if (known) return known[1];
-  // The names that ioredis and node-redis give to what the server itself answered; all else happened on the way.
-  const answered = /^(ReplyError|ErrorReply|SimpleError|BlobError)$/.test(name);
-  return { code: answered ? 'store-failed' : 'store-unavailable', undone: false };
 }

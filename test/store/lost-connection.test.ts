@@ -5,6 +5,7 @@ import { openPostgresBus, openPostgresStore } from '../../src/store/postgres.ts'
 import { openRedisBus, openRedisStore } from '../../src/store/redis.ts';
 import type { Bus, Store } from '../../src/store/types.ts';
 import { noServices, type Service, startPostgres, startRedis, uniqueName } from '../services.ts';
+import { layWire } from './proxy.ts';
 
 interface Driver {
   readonly name: string;
@@ -159,6 +160,33 @@ describe.skipIf(noServices).each(drivers)(
         for (const pid of frozen) process.kill(pid, 'SIGCONT');
       }
       await works(store);
+    });
+
+    it('gives up a connection that died without a word, and works on a new one', async () => {
+      const wire = await layWire(server.url);
+      onTestFinished(() => wire.close());
+      const store = await open(wire.url, { namespace: uniqueName(), timeout: 0.3 });
+      onTestFinished(() => store.close());
+      await Promise.all(Array.from({ length: 20 }, (_, n) => store.put(`k${n}`, n)));
+      wire.cut();
+      await expect(store.put('k0', 1)).rejects.toEqual(unavailable);
+      await works(store);
+    });
+
+    it('notices that the connection it listens on died without a word, and listens on a new one', async () => {
+      const wire = await layWire(server.url);
+      onTestFinished(() => wire.close());
+      const [far, near] = [await openBus(wire.url, { timeout: 0.3 }), await openBusHere()];
+      onTestFinished(() => far.close());
+      const heard: unknown[] = [];
+      await far.subscribe('t', (message) => heard.push(message));
+      wire.cut();
+      await near.publish('t', 'lost');
+      await until(async () => {
+        await near.publish('t', 'found');
+        return heard.includes('found');
+      });
+      expect(heard).not.toContain('lost');
     });
 
     it('fails to open within its time where there is no server, and names the place', async () => {
