@@ -1,0 +1,137 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { generateKey } from 'mcp-valise/seal';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { toolPath } from '../../scripts/conformance.mjs';
+import { noServices } from '../services.ts';
+import { commandOf, type Running, startHttp } from './example.ts';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const everything = join(root, 'node_modules/@modelcontextprotocol/server-everything/dist/index.js');
+const TIMEOUT = 120_000;
+
+/** The inspector's program; undefined, with the reason said aloud, where it cannot be had. */
+const inspector = await (async () => {
+  const skip = (why: string) => void process.stderr.write(`SKIPPED: the official inspector (${why})\n`);
+  if (noServices) return skip('VALISE_NO_SERVICES=1');
+  return toolPath('inspector').catch((error: Error) => skip(error.message));
+})();
+
+interface Answer {
+  readonly _meta?: Record<string, unknown>;
+  readonly content?: readonly { readonly text: string }[];
+  readonly tools?: readonly { readonly name: string }[];
+}
+
+/** How the inspector reaches a server: an address, or a command that it starts. */
+type Target =
+  | { readonly url: string; readonly era?: 'modern' }
+  | { readonly command: string; readonly args: readonly string[] };
+
+describe.skipIf(!inspector)('the official inspector', () => {
+  const keys = generateKey();
+  let folder: string;
+  let shop: Running & { readonly url: URL };
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'valise-inspector-'));
+    shop = await startHttp('shop', [], { VALISE_KEYS: keys });
+  }, TIMEOUT);
+  afterAll(async () => {
+    await shop?.stop('SIGTERM');
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  /** Runs the inspector's command line for one request. */
+  async function inspect(target: Target, args: readonly string[]): Promise<Answer> {
+    const child = spawn(
+      process.execPath,
+      [inspector as string, '--cli', ...(await to(target)), ...args, '--format', 'json'],
+      {
+        env: { ...process.env, HOME: folder },
+        stdio: ['ignore', 'pipe', 'pipe'],
+      },
+    );
+    let out = '';
+    let said = '';
+    child.stdout.on('data', (chunk) => (out += chunk));
+    child.stderr.on('data', (chunk) => (said += chunk));
+    await once(child, 'close');
+    try {
+      return (JSON.parse(out) as { readonly result: Answer }).result;
+    } catch {
+      throw new Error(`The inspector said: ${out}${said}`);
+    }
+  }
+
+  async function to(target: Target): Promise<string[]> {
+    if ('url' in target) return [target.url, ...(target.era ? ['--protocol-era', target.era] : [])];
+    const config = join(folder, 'config.json');
+    const env = { VALISE_KEYS: keys, VALISE_STORE: 'memory:' };
+    await writeFile(config, JSON.stringify({ mcpServers: { it: { ...target, env } } }));
+    return ['--config', config, '--server', 'it'];
+  }
+
+  const call = (target: Target, tool: string, args: Record<string, unknown>, meta: Record<string, unknown>) =>
+    inspect(target, [
+      ...['--method', 'tools/call', '--tool-name', tool],
+      ...(Object.keys(args).length > 0 ? ['--tool-arg', ...pairs(args)] : []),
+      ...['--metadata', ...pairs(meta)],
+    ]);
+
+  const legacy = (scope: 'session' | 'server', held: object) => ({
+    [`modelcontextprotocol.io/state/${scope}`]: held,
+  });
+  const modern = (scope: 'session' | 'server', held: object) => ({ 'dev.valise/state': { [scope]: held } });
+
+  describe.each([
+    { way: 'HTTP, 2025-11-25', to: (): Target => ({ url: shop.url.href }), meta: legacy },
+    { way: 'HTTP, 2026-07-28', to: (): Target => ({ url: shop.url.href, era: 'modern' }), meta: modern },
+    { way: 'stdio', to: (): Target => commandOf('shop', '--stdio'), meta: legacy },
+  ])('over $way', ({ to, meta }) => {
+    it('[J-02] [J-03] reads and writes the state of shop through --metadata', {
+      timeout: TIMEOUT,
+    }, async () => {
+      const added = await call(
+        to(),
+        'add_item',
+        { item: 'tomato', price: 60 },
+        meta('session', { 'Cart Contents': { items: ['cucumber'], price: 40 } }),
+      );
+      const cart = meta('session', { 'Cart Contents': { items: ['cucumber', 'tomato'], price: 100 } });
+      expect(added._meta).toMatchObject(cart);
+      const viewed = await call(to(), 'view_cart', {}, cart);
+      expect(viewed.content?.[0]?.text).toBe('Cart: cucumber, tomato; total 100');
+
+      const remembered = await call(to(), 'remember', { name: 'size', value: 'L' }, meta('server', {}));
+      expect(remembered._meta).toMatchObject(meta('server', { size: expect.stringMatching(/^v1\./) }));
+      // Sealed by another process, where the inspector starts the server anew for each call.
+      const recalled = await call(to(), 'recall', { name: 'size' }, remembered._meta ?? {});
+      expect(recalled.content?.[0]?.text).toBe('L');
+    });
+  });
+
+  it('sees through `valise connect` what it sees without', { timeout: TIMEOUT }, async () => {
+    const list = ['--method', 'tools/list'];
+    const direct = await inspect({ command: process.execPath, args: [everything, 'stdio'] }, list);
+    const bridged = await inspect(
+      {
+        command: process.execPath,
+        args: [join(root, 'bin/valise.js'), 'connect', `stdio:${process.execPath} ${everything} stdio`],
+      },
+      list,
+    );
+    expect(direct.tools?.map(({ name }) => name)).toContain('echo');
+    expect(bridged).toEqual(direct);
+  });
+});
+
+function pairs(values: Record<string, unknown>): string[] {
+  return Object.entries(values).map(
+    ([key, value]) => `${key}=${typeof value === 'string' ? value : JSON.stringify(value)}`,
+  );
+}
