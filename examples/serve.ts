@@ -34,7 +34,7 @@ export interface Kit {
 
 /** A built example. */
 export interface Built {
-  readonly valise: Pick<ServerValise, 'close' | 'http'>;
+  readonly valise: Pick<ServerValise, 'close' | 'http' | 'stdin'>;
   /** Makes a server; called once per connection, or once per request where HTTP is served without sessions. */
   server(): McpServer;
   /** Serves `/mcp`, and every other path, in place of the common way, for an example that needs its own. */
@@ -108,15 +108,15 @@ async function loadMcpServer(sdk: 'v1' | 'v2'): Promise<typeof McpServer> {
   return McpServerV1 as unknown as typeof McpServer;
 }
 
-async function overStdio(sdk: 'v1' | 'v2', { server }: Built): Promise<() => Promise<void>> {
+async function overStdio(sdk: 'v1' | 'v2', { valise, server }: Built): Promise<() => Promise<void>> {
   if (sdk === 'v2') {
-    const { serveStdio } = await import('@modelcontextprotocol/server/stdio');
-    const handle = serveStdio(server);
+    const { serveStdio, StdioServerTransport } = await import('@modelcontextprotocol/server/stdio');
+    const handle = serveStdio(server, { transport: new StdioServerTransport(valise.stdin()) });
     return () => handle.close();
   }
   const { StdioServerTransport } = await import('@modelcontextprotocol/sdk/server/stdio.js');
   const connected = server();
-  await connected.connect(new StdioServerTransport());
+  await connected.connect(new StdioServerTransport(valise.stdin()));
   return () => connected.close();
 }
 

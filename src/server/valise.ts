@@ -1,4 +1,6 @@
+import type { Readable } from 'node:stream';
 import type { Events } from '../events.ts';
+import { lineLowering } from '../link/edge-stdio.ts';
 import type { TransportLike } from '../link/transport.ts';
 import { createSealer, type Keyring } from '../seal/index.ts';
 import type { Store } from '../store/types.ts';
@@ -93,6 +95,16 @@ export interface ServerValise<Declared extends StateDeclarations = StateDeclarat
    * ```
    */
   readonly http: Http;
+  /**
+   * Standard input for a stdio transport of either SDK major, with our byte edge on it: so that clients can bring back
+   * what a question carried, also to a process that was started after it was asked.
+   *
+   * @example
+   * ```ts
+   * await server.connect(new StdioServerTransport(valise.stdin()));
+   * ```
+   */
+  stdin(from?: Readable): Readable;
   /** What happens, as events; Valise logs nothing by itself. */
   readonly events: Pick<Events<ServerEvents>, 'on'>;
   /** Lets go of the store, where Valise has opened it. */
@@ -139,6 +151,7 @@ export function createValise<const Declared extends StateDeclarations = StateDec
   return {
     ...roundsApi(rounds),
     http: createHttp(rounds, attachment.principalOf),
+    stdin: (from = process.stdin) => from.pipe(lineLowering()),
     ...sessionsApi(sessions),
     install(server) {
       const connect = server.connect.bind(server);

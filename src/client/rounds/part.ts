@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { currentErrand, withErrand } from '../../link/edge-fetch.ts';
 import { StdioClientTransport } from '../../link/stdio-client.ts';
 import { raise } from '../../link/top.ts';
@@ -30,6 +31,7 @@ export const ROUND = Symbol('round');
 export class RoundsPart implements ClientPart {
   readonly #desk: RoundDesk;
   readonly #carriers: readonly Carrier[];
+  readonly #epoch = randomBytes(6).toString('base64url');
   readonly #drives = new WeakMap<Connection, Map<Id, Drive>>();
   /** Rounds that the SDK itself answers, by their context: what is kept of them. */
   readonly #observed = new Map<string, string>();
@@ -69,12 +71,21 @@ export class RoundsPart implements ClientPart {
       return;
     }
     call.addErrand({ origin: call });
+    this.#tellApart(call);
     call.whenAnswered((response, top) => {
       const round = readRound(response, top);
       if (isOwn(call)) return round && 'form' in round ? handOver(response, round) : response;
       if (call.era === 'modern') return this.#observe(call, response, round);
       return round ? this.#drive(call, round) : this.#ended(call, response);
     });
+  }
+
+  /** Where answers of an earlier process may still come: its calls had the same numbers as ours. */
+  #tellApart(call: Call): void {
+    const { server, target } = call.connection;
+    if (target.kind === 'http' || server.families.rounds.length === 0 || call.wireId !== call.request.id)
+      return;
+    call.wireId = `${this.#epoch}.${call.request.id}`;
   }
 
   asked(ask: Ask): void {
