@@ -1,6 +1,8 @@
 import { Command, CommanderError } from 'commander';
 import pkg from '../../package.json' with { type: 'json' };
 import { callCommand } from './commands/call.ts';
+import { clusterCommand } from './commands/cluster.ts';
+import { completionCommand } from './commands/completion.ts';
 import { connectCommand } from './commands/connect.ts';
 import { doctorCommand } from './commands/doctor.ts';
 import { exampleCommand } from './commands/example.ts';
@@ -16,6 +18,7 @@ import { EXIT, explain } from './exit.ts';
 const COMMANDS = [
   tourCommand,
   exampleCommand,
+  clusterCommand,
   callCommand,
   listCommand,
   connectCommand,
@@ -25,6 +28,7 @@ const COMMANDS = [
   keysCommand,
   tokenCommand,
   doctorCommand,
+  completionCommand,
 ];
 
 /** Runs the command line; returns the exit code. */
@@ -34,6 +38,10 @@ export async function main(argv: readonly string[]): Promise<number> {
     .description('The state layer for the Model Context Protocol: carry it, seal it, resume it.')
     .version(pkg.version)
     .showHelpAfterError('(run with --help for the options and examples)')
+    .addHelpText(
+      'after',
+      '\nExit codes: 0 done, 1 failed, 2 the command line was not understood, 3 the server waits for an answer (valise pending).',
+    )
     .exitOverride();
   for (const command of COMMANDS) {
     command(program, (exit) => {

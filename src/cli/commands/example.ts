@@ -9,12 +9,15 @@ const EXAMPLES: Readonly<Record<string, () => Promise<{ readonly example: Exampl
   vault: () => import('../../../examples/vault.ts'),
 };
 
+/** The names of the examples. */
+export const EXAMPLE_NAMES = Object.keys(EXAMPLES);
+
 /** `valise example NAME`: small servers to try things on. */
 export function exampleCommand(program: Command): void {
   program
     .command('example')
     .description('run one of the example servers')
-    .addArgument(new Argument('<name>', 'which one').choices(Object.keys(EXAMPLES)))
+    .addArgument(new Argument('<name>', 'which one').choices(EXAMPLE_NAMES))
     .argument('[options...]', 'how to serve it')
     .allowUnknownOption()
     .helpOption(false)
