@@ -5,10 +5,12 @@ import { VALISE } from './valise.ts';
 describe.skipIf(!hasTmux)('valise tour on a terminal', { timeout: 180_000 }, () => {
   it('waits for a person, whose answers decide how the story goes on', async () => {
     const terminal = await onTerminal([process.execPath, VALISE, 'tour', '--story', 'bug']);
-    await terminal.shows(/How was this bug resolved\?[^]*● Fixed/);
-    expect(await terminal.screen()).toMatch(/instance B .* is killed with SIGKILL while its question is open/);
+    await terminal.shows(/How was this bug resolved\?[\s\S]*● Fixed/);
+    expect(await terminal.screen()).toMatch(
+      /instance B .* is killed with SIGKILL while its question is open/,
+    );
     await terminal.type('Down', 'Down', 'Enter');
-    await terminal.shows(/Work item ID of the original bug[^]*│ {2}_?/);
+    await terminal.shows(/Work item ID of the original bug/);
     await terminal.type('77', 'Enter');
     await terminal.shows(/exit code \d/);
     const screen = await terminal.screen();
