@@ -29,7 +29,7 @@ export interface TourSettings {
 }
 
 const NAMES = ['A', 'B', 'C', 'D'];
-export const CLIENT = 'client';
+const CLIENT = 'client';
 
 /** What a story is told on: real processes, a front that sees what goes by, and clients. Everything ends with it. */
 export class Stage {
