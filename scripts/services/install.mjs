@@ -15,7 +15,7 @@ const POLICY = '/usr/sbin/policy-rc.d';
 const NO_CLUSTER = '/etc/postgresql-common/createcluster.conf';
 
 /** Where an executable is: in PATH, in the folders that hold servers, or in Debian's folder for PostgreSQL. */
-export function find(binary) {
+function find(binary) {
   const debian = '/usr/lib/postgresql';
   const versions = existsSync(debian) ? readdirSync(debian).sort((a, b) => Number(b) - Number(a)) : [];
   const folders = [

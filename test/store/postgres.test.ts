@@ -2,6 +2,7 @@ import { inspect } from 'node:util';
 import pg from 'pg';
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { storeContract } from '../../src/store/contract.ts';
+import { openBus, openStore } from '../../src/store/index.ts';
 import { openPostgresStore } from '../../src/store/postgres.ts';
 import { statementsFor } from '../../src/store/postgres-sql.ts';
 import type { Store } from '../../src/store/types.ts';
@@ -27,6 +28,22 @@ describe.skipIf(!url)('the PostgreSQL store', () => {
     { describe, it },
     { name: 'postgres', execArgv: tsx },
   );
+});
+
+describe.skipIf(!url)('the PostgreSQL store and bus, by URL', () => {
+  it.each(['postgres:', 'postgresql:'])('are opened by openStore and openBus with %s', async (protocol) => {
+    const prefix = uniqueName();
+    const there = url.replace(/^\w+:/, protocol);
+    const store = await openStore(there, { prefix, timeout: '5s' });
+    const bus = await openBus(there, { timeout: '5s' });
+    const version = await store.put('a', 1, { ttl: 60 });
+    expect(await store.get('a')).toMatchObject({ value: 1, version });
+    const heard: unknown[] = [];
+    await bus.subscribe(prefix, (message) => heard.push(message));
+    await bus.publish(prefix, 'hello');
+    await expect.poll(() => heard).toEqual(['hello']);
+    await Promise.all([store.close(), bus.close()]);
+  });
 });
 
 describe.skipIf(!url)('the PostgreSQL store, inside', () => {

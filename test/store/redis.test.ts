@@ -2,6 +2,7 @@ import { inspect } from 'node:util';
 import { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { storeContract } from '../../src/store/contract.ts';
+import { openBus, openStore } from '../../src/store/index.ts';
 import { openRedisStore } from '../../src/store/redis.ts';
 import type { Store } from '../../src/store/types.ts';
 import { noServices, type Service, service, startRedis, uniqueName } from '../services.ts';
@@ -26,6 +27,21 @@ describe.skipIf(!url)('the Redis store', () => {
     { describe, it },
     { name: 'redis', execArgv: tsx },
   );
+});
+
+describe.skipIf(!url)('the Redis store and bus, by URL', () => {
+  it('are opened by openStore and openBus', async () => {
+    const prefix = uniqueName();
+    const store = await openStore(url, { prefix, timeout: '5s' });
+    const bus = await openBus(url, { timeout: '5s' });
+    const version = await store.put('a', 1, { ttl: 60 });
+    expect(await store.get('a')).toMatchObject({ value: 1, version });
+    const heard: unknown[] = [];
+    await bus.subscribe(prefix, (message) => heard.push(message));
+    await bus.publish(prefix, 'hello');
+    await expect.poll(() => heard).toEqual(['hello']);
+    await Promise.all([store.close(), bus.close()]);
+  });
 });
 
 describe.skipIf(!url)('the Redis store, inside', () => {
