@@ -1,14 +1,19 @@
-import { LEFT_OPEN } from '../client/index.ts';
+import { LEFT_OPEN, type Pending } from '../client/index.ts';
 import { isObject } from '../json.ts';
 import { EXIT } from './exit.ts';
 import { printJson, remark } from './output.ts';
 
-/** The id of the round that a call was left waiting in (`known`, where the error does not name it); undefined for any other error. */
-export function pendingIn(error: unknown, known?: string): string | undefined {
-  const { code, rpcCode, data } = (error ?? {}) as Readonly<Record<string, unknown>>;
-  if (code !== LEFT_OPEN && rpcCode !== LEFT_OPEN) return undefined;
-  const id = isObject(data) ? data['pending'] : undefined;
-  return typeof id === 'string' ? id : known;
+/** True for the error of a call whose question was left open. */
+export function isLeftOpen(error: unknown): boolean {
+  const { code, rpcCode } = (error ?? {}) as Readonly<Record<string, unknown>>;
+  return code === LEFT_OPEN || rpcCode === LEFT_OPEN;
+}
+
+/** The id of the round that such a call waits in: the error names it, or it is the one that was kept last. */
+export async function pendingIn(error: unknown, pending: Pending): Promise<string> {
+  const { data } = error as { readonly data?: unknown };
+  if (isObject(data) && typeof data['pending'] === 'string') return data['pending'];
+  return (await pending.list()).at(-1)?.id ?? '';
 }
 
 /** Says that a call waits for an answer, and how to go on. */

@@ -7,7 +7,7 @@ import { type Connected, connectTo } from '../connect.ts';
 import { EXIT, explain, type SetExit } from '../exit.ts';
 import { answerOption, type ConnectOptions, connectOptions } from '../options.ts';
 import { print, printJson } from '../output.ts';
-import { pendingIn, tellPending } from '../pending.ts';
+import { isLeftOpen, pendingIn, tellPending } from '../pending.ts';
 
 interface CallOptions extends ConnectOptions {
   readonly session: string;
@@ -55,12 +55,13 @@ async function call(target: string, name: string, args: string, options: CallOpt
       if (options.json) printJson(result);
       else printResult(result);
       return result.isError ? EXIT.failed : EXIT.ok;
+    } catch (error) {
+      if (!isLeftOpen(error)) throw error;
+      return tellPending(await pendingIn(error, connected.valise.pending), options);
     } finally {
       await connected.close();
     }
   } catch (error) {
-    const pending = pendingIn(error);
-    if (pending !== undefined) return tellPending(pending, options);
     if (!options.json) throw error;
     printJson({ error: errorBody(error) });
     return EXIT.failed;

@@ -5,7 +5,7 @@ import { connectTo, openFor } from '../connect.ts';
 import { EXIT, type SetExit } from '../exit.ts';
 import { answerOption, type ConnectOptions, connectOptions, storeOption } from '../options.ts';
 import { print, printJson, printTable, when } from '../output.ts';
-import { pendingIn, tellPending } from '../pending.ts';
+import { isLeftOpen, pendingIn, tellPending } from '../pending.ts';
 import { errorBody, printResult } from './call.ts';
 
 type StoreOptions = Pick<ConnectOptions, 'store' | 'principal' | 'json'>;
@@ -97,12 +97,13 @@ async function answer(id: string, given: string | undefined, options: ConnectOpt
       if (options.json) printJson(next.result);
       else printResult(next.result);
       return next.result['isError'] === true ? EXIT.failed : EXIT.ok;
+    } catch (error) {
+      if (!isLeftOpen(error)) throw error;
+      return tellPending(await pendingIn(error, connected.valise.pending), options);
     } finally {
       await connected.close();
     }
   } catch (error) {
-    const pending = pendingIn(error, id);
-    if (pending !== undefined) return tellPending(pending, options);
     if (!options.json) throw error;
     printJson({ error: errorBody(error) });
     return EXIT.failed;
