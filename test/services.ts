@@ -13,7 +13,11 @@ export { type Service, startNginx, startPostgres, startRedis };
 /** True where the run was told to do without Redis and PostgreSQL. */
 export const noServices: boolean = process.env.VALISE_NO_SERVICES === '1';
 
-const said = new Set<string>();
+// Every test file that asks for servers says so by importing this one.
+if (noServices) {
+  const file = relative(process.cwd(), expect.getState().testPath ?? '');
+  process.stderr.write(`SKIPPED without servers (VALISE_NO_SERVICES=1): tests in ${file}\n`);
+}
 
 /**
  * The URL of the run's shared server, or undefined where the run does without:
@@ -26,13 +30,7 @@ const said = new Set<string>();
  * A test that restarts a server starts its own with `startRedis()` or `startPostgres()`.
  */
 export async function service(kind: ServiceKind): Promise<string | undefined> {
-  if (noServices) {
-    const file = relative(process.cwd(), expect.getState().testPath ?? '');
-    const note = `SKIPPED without ${kind} (VALISE_NO_SERVICES=1): tests in ${file}`;
-    if (!said.has(note)) process.stderr.write(`${note}\n`);
-    said.add(note);
-    return undefined;
-  }
+  if (noServices) return undefined;
   const named = process.env[kind === 'redis' ? 'VALISE_TEST_REDIS' : 'VALISE_TEST_POSTGRES'];
   if (named) return named;
   const response = await fetch(`${inject('services')}/${kind}`);

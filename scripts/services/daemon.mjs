@@ -57,7 +57,7 @@ export async function launch({
   url,
   command,
   args,
-  env = process.env,
+  env = {},
   user,
   halt = 'SIGTERM',
   quit = 'SIGKILL',

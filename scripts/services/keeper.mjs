@@ -5,7 +5,13 @@ import { openSync, rmSync } from 'node:fs';
 
 const { command, args, dir, env, uid, gid, halt, quit } = JSON.parse(process.argv[2]);
 const log = openSync(`${dir}/log`, 'a');
-const server = spawn(command, args, { cwd: dir, env, uid, gid, stdio: ['ignore', log, log] });
+const server = spawn(command, args, {
+  cwd: dir,
+  env: { ...process.env, ...env },
+  uid,
+  gid,
+  stdio: ['ignore', log, log],
+});
 
 let forGood = !process.connected;
 const endForGood = () => {

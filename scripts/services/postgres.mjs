@@ -23,7 +23,7 @@ export async function startPostgres({ settings = {} } = {}) {
   return onFreePort(async (port) => {
     const dir = temporaryFolder('postgres', user);
     const data = join(dir, 'data');
-    const env = { ...process.env, HOME: dir, LC_ALL: 'C.UTF-8', TZ: 'UTC' };
+    const env = { HOME: dir, LC_ALL: 'C.UTF-8', TZ: 'UTC' };
     initialise({ initdb: join(dirname(command), 'initdb'), data, dir, env, user });
     return launch({
       name: 'postgres',
