@@ -1,4 +1,5 @@
 import { openValise } from '../../client/index.ts';
+import { openStore } from '../../store/index.ts';
 import { explain } from '../exit.ts';
 import { makeClient } from '../sdk.ts';
 import { signInHeadless } from './headless.ts';
@@ -10,8 +11,8 @@ import { type Ends, watchedFetch } from './watched-fetch.ts';
 export interface Errands {
   readonly url: string;
   readonly store: string;
-  /** What the store is sealed with: tokens are kept nowhere else. */
-  readonly keys: string;
+  /** A store for tokens alone, and what it is sealed with. */
+  readonly secrets: { readonly store: string; readonly keys: string };
   readonly principal: string;
   /** Who signs in, where that is asked. */
   readonly user: string;
@@ -45,9 +46,10 @@ export async function beClient(): Promise<void> {
 }
 
 async function run(errands: Errands, tell: (told: Told) => void): Promise<string[]> {
-  const { store, keys, principal, user, ends, tools } = errands;
+  const { store, principal, user, ends, tools } = errands;
   const url = new URL(errands.url);
-  const valise = await openValise({ store, keys, secrets: 'store', principal, allowLocal: true });
+  const secrets = await openStore(errands.secrets.store, { keys: errands.secrets.keys });
+  const valise = await openValise({ store, secrets, principal, allowLocal: true });
   const client = await makeClient({ sdk: 'v2', era: 'legacy' });
   const target = valise.http(url, {
     fetch: watchedFetch(url, ends, (step) => tell({ type: 'step', step })),

@@ -79,7 +79,7 @@ async function visit(stage: Stage, url: URL, lane: string, tools: readonly strin
     started.child.send({
       url: url.href,
       store: stage.settings.store('client'),
-      keys: stage.keys,
+      secrets: { store: stage.settings.ownStore('secrets'), keys: stage.keys },
       principal,
       user: USER,
       ends: { client: lane, server: VAULT },

@@ -22,8 +22,10 @@ export interface TourSettings {
   readonly show: Show;
   /** True where a person is there to answer. */
   readonly interactive: boolean;
-  /** The store that `--store` names, or else one of its own in the tour's folder. */
+  /** The store that `--store` names, or else one of the tour's own. */
   store(name: string): string;
+  /** A store in the tour's folder, which goes when the tour ends. */
+  ownStore(name: string): string;
   /** Whose state it is: nobody's but this tour's, whatever else is in the store. */
   readonly principal: string;
 }

@@ -39,10 +39,12 @@ export async function tellTour(options: TourOptions): Promise<boolean> {
   let failed = 0;
   try {
     for (const story of stories) {
+      const ownStore = (name: string): string => `sqlite:${join(folder, `${story.name}-${name}.db`)}`;
       const stage = new Stage({
         show,
         interactive: !options.json && process.stdin.isTTY === true && process.stdout.isTTY === true,
-        store: (name) => options.store ?? `sqlite:${join(folder, `${story.name}-${name}.db`)}`,
+        ownStore,
+        store: (name) => options.store ?? ownStore(name),
         principal: `tour-${randomBytes(6).toString('hex')}`,
       });
       await tell(story, stage);
