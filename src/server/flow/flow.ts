@@ -151,7 +151,7 @@ export function suspend(exchange: Exchange, send: SendRound, turn: Turn | undefi
       await turn?.abandon();
       throw error;
     }
-    await turn?.done();
+    turn?.done();
     return undefined;
   });
 }

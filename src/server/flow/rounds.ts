@@ -14,7 +14,7 @@ import { RoundCounters } from './counters.ts';
 import { createKeeper, type Keeper } from './keeper.ts';
 import { isFault, openCall, REFUSED, reasonOf, withoutRetry } from './opening.ts';
 import { type RoundsOptions, readMode } from './settings.ts';
-import { type Turn, takeTurn } from './turn.ts';
+import { SHARED, type Turn, takeTurn } from './turn.ts';
 import type { RoundMode } from './types.ts';
 import { Waiting } from './waiting.ts';
 
@@ -69,7 +69,7 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
     counters.add('answered');
     const input = { ...answered, turn };
     inputs.set(exchange, input);
-    exchange.whenSent(() => void turn.done().catch((error: unknown) => storeFailed(context, error)));
+    exchange.whenSent(() => turn.done());
     exchange.request = { ...exchange.request, params: withoutRetry(exchange.request.params) };
     return answered.context.b && rounds.continuation?.(exchange, input);
   };
@@ -99,7 +99,8 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
   ): Promise<Reply | undefined> => {
     try {
       const answered = await opened;
-      return accept(exchange, answered, await takeTurn(once, answered.context));
+      const turn = await takeTurn(once, answered.context, (error) => storeFailed(context, error));
+      return accept(exchange, answered, turn);
     } catch (error) {
       return refusal(error);
     }
@@ -181,8 +182,6 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
   };
   return rounds;
 }
-
-const SHARED: Turn = { exclusive: false, done: async () => {}, abandon: async () => {} };
 
 function storeFailed(context: ServerContext, error: unknown): void {
   context.events.emit('warning', {

@@ -7,13 +7,17 @@ import { hold } from './lease.ts';
 export interface Turn {
   /** True where nobody else can be answering the same round. */
   readonly exclusive: boolean;
-  /** The answer has gone out: the round is over for everybody. */
-  done(): Promise<void>;
+  /** The answer is on its way out: a moment later the round is over for everybody. */
+  done(): void;
   /** Nothing has gone out: another one may answer the round. */
   abandon(): Promise<void>;
 }
 
-const SHARED: Turn = { exclusive: false, done: async () => {}, abandon: async () => {} };
+/** The turn of a round that may be answered again: nobody remembers it. */
+export const SHARED: Turn = { exclusive: false, done: () => {}, abandon: async () => {} };
+
+/** How long an answer may take to leave this process, in milliseconds: one that dies before must not have used it up. */
+const LEAVING = 50;
 
 /** How much longer than its round the mark of a used one lives, in seconds: clocks differ. */
 const SLACK = 180;
@@ -22,7 +26,11 @@ const SLACK = 180;
  * Each round is answered once where there is a store to remember it. It counts as answered when the answer has gone
  * out and not before: an instance that dies in the middle leaves the round open, and another one takes it over.
  */
-export async function takeTurn(store: Store | undefined, { f, n, e }: RoundContext): Promise<Turn> {
+export async function takeTurn(
+  store: Store | undefined,
+  { f, n, e }: RoundContext,
+  failed: (error: unknown) => void,
+): Promise<Turn> {
   if (!store) return SHARED;
   const name = `rounds/turn/${f}.${n}`;
   const held = await hold(store, `${name}/lease`);
@@ -34,12 +42,16 @@ export async function takeTurn(store: Store | undefined, { f, n, e }: RoundConte
   let over = false;
   return {
     exclusive: true,
-    async done() {
+    done() {
       if (over) return;
       over = true;
       const left = Math.max(0, e - Math.floor(Date.now() / 1000));
-      await store.put(name, 1, { ttl: left + SLACK });
-      await held.release();
+      setTimeout(() => {
+        store
+          .put(name, 1, { ttl: left + SLACK })
+          .then(() => held.release())
+          .catch(failed);
+      }, LEAVING);
     },
     async abandon() {
       if (over) return;
