@@ -12,6 +12,8 @@ const TIMEOUT = 300_000;
 interface Runs {
   readonly suite: Suite;
   readonly sdk: 'v1' | 'v2';
+  /** Which of the suite's scenarios, by its own names for them; all of them unless told. */
+  readonly part?: 'all' | 'core' | 'draft';
   /** Only scenarios of this revision; without it each scenario is of the revision that it was made for. */
   readonly revision?: string;
   readonly long?: true;
@@ -24,14 +26,19 @@ const SERVERS: readonly Runs[] = [
   { suite: 'conformance-next', sdk: 'v2', revision: '2026-07-28' },
 ];
 const CLIENTS: readonly Runs[] = [
-  { suite: 'conformance', sdk: 'v1' },
+  { suite: 'conformance', sdk: 'v1', part: 'core' },
+  { suite: 'conformance', sdk: 'v2', part: 'core' },
+  { suite: 'conformance-next', sdk: 'v2', part: 'draft' },
+  { suite: 'conformance', sdk: 'v1', long: true },
   { suite: 'conformance', sdk: 'v2', long: true },
-  { suite: 'conformance-next', sdk: 'v2' },
+  { suite: 'conformance-next', sdk: 'v2', long: true },
   { suite: 'conformance-next', sdk: 'v2', revision: '2026-07-28', long: true },
 ];
 
-const titleOf = ({ suite, sdk, revision }: Runs) =>
-  `${suite === 'conformance' ? '0.1.16' : '0.2.0-alpha.12'} on ${sdk}${revision ? `, ${revision}` : ''}`;
+const titleOf = ({ suite, sdk, part = 'all', revision }: Runs) =>
+  [`${suite === 'conformance' ? '0.1.16' : '0.2.0-alpha.12'} (${part}) on ${sdk}`, revision]
+    .filter(Boolean)
+    .join(', ');
 const versionOf = ({ revision }: Runs) => (revision ? ['--spec-version', revision] : []);
 
 /** A server with all of Valise. */
@@ -91,7 +98,7 @@ describe.skipIf(why)('the official conformance suites', () => {
         runs.long ? `${title} (VALISE_SOAK=1)` : title,
         { timeout: TIMEOUT },
         async () => {
-          const suite = ['--suite', 'all'];
+          const suite = ['--suite', runs.part ?? 'all'];
           const stock = await play(runs, suite, false);
           const ours = await play(runs, suite, true);
           console.log(`${role}, ${titleOf(runs)}: stock ${summary(stock)}; with Valise ${summary(ours)}`);
