@@ -13,20 +13,31 @@ import {
 
 const ENVELOPE = [CORE.protocolVersion, CORE.clientCapabilities, CORE.clientInfo];
 
+/** What an SDK v2 client has for making the envelope of its requests; on the older era it makes none. */
+interface Enveloping {
+  _outboundMetaEnvelope?(): Meta | undefined;
+}
+
 /** Says on the wire what this client can do, where the era and the server want to hear it. */
 export class Announcer {
   readonly #capabilities: JsonObject;
   #declared: JsonObject = {};
   #introduction: Meta | undefined;
   #envelope: Meta | undefined;
+  #client: Enveloping | undefined;
 
   constructor(families: Families) {
     this.#capabilities = announceClient(families);
   }
 
-  /** What modern requests carry besides their own `_meta`, as the SDK last wrote it. */
+  /** What modern requests carry besides their own `_meta`, as the SDK last wrote it, or as it would. */
   get envelope(): Meta | undefined {
-    return this.#envelope;
+    return this.#envelope ?? this.#client?._outboundMetaEnvelope?.();
+  }
+
+  /** Says whose requests these are: of a client that went on from an earlier process, none may have gone out yet. */
+  speakFor(client: object): void {
+    this.#client = client;
   }
 
   /**

@@ -51,7 +51,7 @@ export class Connection {
     () => this.#announcer.envelope,
   );
   readonly #expected = new Map<Id, (response: Response) => void>();
-  #era: Era = 'legacy';
+  #era: Era | undefined;
 
   constructor(transport: TransportLike, { owner, target, principal, parts }: ConnectionOptions) {
     this.target = target;
@@ -69,9 +69,14 @@ export class Connection {
     );
   }
 
-  /** The era of the latest request. */
+  /** The era of the latest request, or of the next where there has been none. */
   get era(): Era {
-    return this.#era;
+    return this.#era ?? (this.#announcer.envelope ? 'modern' : 'legacy');
+  }
+
+  /** Says whose connection it is. */
+  speakFor(client: object): void {
+    this.#announcer.speakFor(client);
   }
 
   /** Lets every part load what it needs, before the first message. */
