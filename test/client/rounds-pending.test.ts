@@ -17,11 +17,11 @@ const leave: Ask = () => {
 const accept = (content: object) => ({ action: 'accept', content });
 
 describe.each(HOSTS)('a round that is open with a $client client, $era', ({ client, era }) => {
-  const open = async (store = memoryStore(), ask: Ask = leave) => {
+  const open = async (store = memoryStore(), ask: Ask = leave, resume = false) => {
     const server = await stage({ sdk: 'v2', instances: 1 });
     const valise = await openValise({ store });
     const host = askable(client, era, ask);
-    await valise.connect(host, valise.http(server.urls[0] as URL, { resume: false }));
+    await valise.connect(host, valise.http(server.urls[0] as URL, { resume }));
     return { server, valise, host, store };
   };
   const first = async (list: Promise<readonly PendingRound[]>): Promise<PendingRound> => {
@@ -84,13 +84,16 @@ describe.each(HOSTS)('a round that is open with a $client client, $era', ({ clie
     await server.close();
   });
 
-  it('can be answered by the handlers of the client', async () => {
-    const { server, host, store } = await open();
+  it.each([
+    { on: 'a new connection', resume: false },
+    { on: 'one that goes on where the first was', resume: true },
+  ])('can be answered by the handlers of the client, on $on', async ({ resume }) => {
+    const { server, host, store } = await open(memoryStore(), leave, resume);
     await expect(callText(host, 'update_work_item', RESOLVE)).rejects.toThrow();
     await host.close();
     const valise = await openValise({ store });
     const next = askable(client, era, asTheSeed);
-    await valise.connect(next, valise.http(server.urls[0] as URL, { resume: false }));
+    await valise.connect(next, valise.http(server.urls[0] as URL, { resume }));
     const { id } = await first(valise.pending.list());
     expect(await valise.pending.answer(id)).toMatchObject({
       done: true,

@@ -1,6 +1,6 @@
 import { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
-import type { Answer, Result } from '../../wire/index.ts';
+import type { Answer, Era, Result } from '../../wire/index.ts';
 import type { Connection } from '../connection.ts';
 import { RequestError } from '../request-error.ts';
 import { targetKey } from '../target.ts';
@@ -58,7 +58,7 @@ export function pendingRounds(desk: RoundDesk, { clients }: Pick<RoundsPart, 'cl
       const [connection, client] = clientOf(kept);
       const { method } = kept;
       // On 2026-07-28 the SDK lets nobody else ask its handlers; it answers the round by itself.
-      if (connection.era === 'modern' && kept.round.form === 'input' && method !== undefined) {
+      if (eraOf(client, connection) === 'modern' && kept.round.form === 'input' && method !== undefined) {
         return { done: true, result: await resume(client, { ...kept, method }) };
       }
       const continued = await answerOne(connection, kept, await asked(connection, kept));
@@ -88,6 +88,11 @@ export function pendingRounds(desk: RoundDesk, { clients }: Pick<RoundsPart, 'cl
       }
     },
   };
+}
+
+/** A connection that goes on where an earlier process was has sent nothing yet that shows its era; its client knows. */
+function eraOf(client: { getProtocolEra?(): Era | undefined }, connection: Connection): Era {
+  return client.getProtocolEra?.() ?? connection.era;
 }
 
 async function asked(connection: Connection, { id, round }: Kept): Promise<Answer[]> {
