@@ -127,7 +127,7 @@ async function overHttp(
 ): Promise<() => Promise<void>> {
   const endpoint = http ?? (await (sdk === 'v2' ? httpV2 : httpV1)(server, stateless));
   // Any instance can go on with what another one began: each client is known from its sealed session id.
-  const answer = stateless ? valise.http(endpoint.answer) : endpoint.answer;
+  const answer = stateless && !http ? valise.http(endpoint.answer) : endpoint.answer;
   const listener = createServer((request, response) => {
     // A page in a browser must not reach a server on this machine; other programs send no Origin.
     if (!isLocal(request.headers.origin)) response.writeHead(403).end();
