@@ -1,0 +1,50 @@
+import { join } from 'node:path';
+import { generateKey } from 'mcp-valise/seal';
+import { describe, expect, it } from 'vitest';
+import { hasTmux, onTerminal } from './tmux.ts';
+import { folder, serveExample, VALISE, valise, valiseJson } from './valise.ts';
+
+const bug = JSON.stringify({ workItemId: 4522, fields: { 'System.State': 'Resolved' } });
+
+describe.skipIf(!hasTmux)('a person at a terminal', { timeout: 180_000 }, () => {
+  it('answers what the server asks of valise call: a choice, then a number that is checked', async () => {
+    const { url } = await serveExample(['work-items', '--stateless']);
+    const terminal = await onTerminal([
+      process.execPath,
+      VALISE,
+      'call',
+      url,
+      'update_work_item',
+      bug,
+      '--store',
+      'memory:',
+    ]);
+    await terminal.shows(/How was this bug resolved\?[\s\S]*● Fixed/);
+    await terminal.type('Down', 'Down', 'Enter');
+    await terminal.shows(/Work item ID of the original bug/);
+    await terminal.type('nonsense', 'Enter');
+    await terminal.shows(/Write a number\./);
+    await terminal.type('C-u', '4301', 'Enter');
+    await terminal.shows(/exit code 0/);
+    expect(await terminal.screen()).toContain('Bug #4522 resolved as Duplicate of Bug #4301.');
+  });
+
+  it('goes on with a call that was left pending', async () => {
+    const env = { VALISE_KEYS: generateKey() };
+    const { url } = await serveExample(['work-items', '--stateless'], env);
+    const store = ['--store', `sqlite:${join(await folder(), 'state.db')}`];
+    const { pending } = await valiseJson<{ pending: string }>([
+      'call',
+      url,
+      'update_work_item',
+      bug,
+      ...store,
+    ]);
+    const terminal = await onTerminal([process.execPath, VALISE, 'pending', 'answer', pending, ...store]);
+    await terminal.shows(/● Fixed/);
+    await terminal.type('Enter');
+    await terminal.shows(/exit code 0/);
+    expect(await terminal.screen()).toContain('Bug #4522 resolved as Fixed.');
+    expect((await valise(['pending', ...store])).stdout).toBe('Nothing waits for an answer.\n');
+  });
+});
