@@ -88,7 +88,7 @@ export async function differences(
   const found: Record<string, unknown> = {};
   for (const scenario of new Set([...first.keys(), ...second.keys()])) {
     let pair = [first.get(scenario), second.get(scenario)];
-    for (let plays = 0; !isDeepStrictEqual(pair[0], pair[1]) && plays < 3; plays++) {
+    for (let plays = 0; !isDeepStrictEqual(pair[0], pair[1]) && plays < 6; plays++) {
       console.log(`${scenario} differed, and is played again alone`);
       const alone = ['--scenario', scenario];
       pair = [(await again.first(alone)).get(scenario), (await again.second(alone)).get(scenario)];
