@@ -2,6 +2,7 @@ import { edgeFetch, type FetchLike } from '../link/edge-fetch.ts';
 import type { TransportLike } from '../link/transport.ts';
 import type { Store } from '../store/types.ts';
 import type { AuthOptions } from './continuity/auth-options.ts';
+import type { ClientStateStore } from './continuity/state-store.ts';
 import { loadSdk, type Major } from './major.ts';
 
 /** Settings of a connection over HTTP. */
@@ -15,7 +16,7 @@ export interface HttpOptions {
   /** False begins anew each time, and keeps nothing for the next one. */
   readonly resume?: boolean | undefined;
   /** Where session, metadata and credentials of this connection are kept, in place of Valise's own store. */
-  readonly store?: Store | undefined;
+  readonly store?: Store | ClientStateStore | undefined;
 }
 
 /** A server to connect to over HTTP. The transport is made on connecting, to fit the client's major and what is kept. */

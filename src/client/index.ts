@@ -6,9 +6,20 @@
 export { ValiseError } from '../errors.ts';
 export type { Listener } from '../events.ts';
 export type { StdioCommand } from '../link/stdio-client.ts';
+export { fileStore } from '../store/file.ts';
 export type { Store } from '../store/types.ts';
 export type { Attributes, Json, Scope } from '../wire/index.ts';
+export type { AuthOptions } from './continuity/auth-options.ts';
+export type { ContinuityEvents } from './continuity/events.ts';
+export {
+  asClientStateStore,
+  type ClientStateStore,
+  type Maybe,
+  type ServerMetadata,
+  type TokenInfo,
+} from './continuity/state-store.ts';
 export type { ClientEvents } from './events.ts';
+export type { HttpOptions, HttpTarget } from './http.ts';
 export type {
   Jar,
   JarEntry,
@@ -28,18 +39,19 @@ export type {
   ClientSessions,
   CreateOptions,
   KeptSession,
+  Listening,
+  ListenOptions,
+  NotificationListener,
   SessionBehaviour,
   SessionEvents,
   SessionListing,
   SessionsAccess,
-  Listening,
-  ListenOptions,
-  NotificationListener,
 } from './sessions/types.ts';
 export {
   type ClientLike,
   type ClientValise,
   type ClientValiseOptions,
+  type ConnectOptions,
   DEFAULT_STORE,
   openValise,
 } from './valise.ts';

@@ -6,8 +6,10 @@ import { openStore, type Store, sealedStore } from '../store/index.ts';
 import type { Carrier, Result } from '../wire/index.ts';
 import { Connection, type ConnectionOptions } from './connection.ts';
 import { connectHttp } from './continuity/connect.ts';
+import { fromClientStateStore } from './continuity/from-state-store.ts';
 import { followTarget } from './continuity/kept-session.ts';
 import { Secrets, type SecretsOptions } from './continuity/secrets.ts';
+import { type ClientStateStore, isClientStateStore } from './continuity/state-store.ts';
 import type { ClientEvents } from './events.ts';
 import { type HttpOptions, HttpTarget } from './http.ts';
 import type { IdentityOptions } from './identity.ts';
@@ -38,7 +40,7 @@ export interface ClientValiseOptions extends SecretsOptions {
    * Where everything is kept: a URL as `openStore` takes it, or a store (which stays its owner's to close).
    * `sqlite:~/.valise/state.db` unless told, in a folder that only its owner can enter.
    */
-  readonly store?: string | Store | undefined;
+  readonly store?: string | Store | ClientStateStore | undefined;
   /** Seals what is kept with this keyring, or its text. */
   readonly keys?: Keyring | string | undefined;
   /** Whose state this is, where one process serves several users. */
@@ -143,6 +145,7 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
             ? await connectHttp(client, to, { owner, principal, store, secrets, events, jar, parts })
             : await connectOver(client, to, { owner, principal, parts, target: targetOf(to) });
         if (session === 'kept') await followTarget(jar, connection);
+        connection.speakFor(client);
         sessions.connected(client, connection);
         rounds.connected(client, connection);
       },
@@ -181,6 +184,7 @@ async function storeOf({
   keys,
 }: ClientValiseOptions): Promise<{ readonly store: Store; release(): Promise<void> }> {
   if (typeof store !== 'string') {
+    if (isClientStateStore(store)) return { store: fromClientStateStore(store), release: async () => {} };
     return { store: keys === undefined ? store : sealedStore(store, keys), release: async () => {} };
   }
   const opened = await openStore(store, { keys });

@@ -41,6 +41,8 @@ export class Authorization implements ClientPart {
   readonly #signIn: SignIn;
   readonly #others: FetchLike;
   #finishing: Promise<void> | undefined;
+  /** Why the last sign-in came to nothing. */
+  #failure: unknown;
   #refreshing: Promise<void> | undefined;
   #challenge: Response | undefined;
 
@@ -75,7 +77,7 @@ export class Authorization implements ClientPart {
   async #challenged(response: Response, { headers }: RequestInit): Promise<void> {
     this.#challenge = response;
     const [scheme, token] = new Headers(headers).get('authorization')?.split(' ') ?? [];
-    this.#wallet.refuse(response.status === 401 && scheme === 'Bearer' ? token : undefined);
+    this.#wallet.refuse(scheme === 'Bearer' ? token : undefined);
     const { client, tokens } = await this.#wallet.current();
     // v1 would try to get more by refreshing, which cannot give more.
     if (response.status === 403 && this.#parts.major === 'v1') this.#wallet.bury(tokens?.refresh_token);
@@ -95,6 +97,7 @@ export class Authorization implements ClientPart {
       return true;
     }
     if ((error as Error | undefined)?.constructor?.name !== 'UnauthorizedError') return false;
+    if (this.#failure !== undefined) throw this.#failure;
     const { tokens } = await this.#wallet.current();
     return tokens !== undefined && this.#wallet.isGood(tokens);
   }
@@ -119,6 +122,7 @@ export class Authorization implements ClientPart {
   }
 
   #begin(page: URL): void {
+    this.#failure = undefined;
     this.#finishing = this.#finish(page).finally(() => {
       this.#finishing = undefined;
       this.provider.ended();
@@ -138,6 +142,7 @@ export class Authorization implements ClientPart {
       const { tokens } = await this.#wallet.current();
       if (tokens) this.#tell('signed-in', tokens);
     } catch (error) {
+      this.#failure = error;
       // The page may have been an error that only the user saw: the registration may be unknown by now.
       if ((error as { readonly code?: unknown }).code === 'sign-in-timeout')
         await this.provider.invalidateCredentials('client').catch(() => {});

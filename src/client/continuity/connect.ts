@@ -8,12 +8,14 @@ import type { ClientPart } from '../part.ts';
 import { targetKey } from '../target.ts';
 import { Authorization } from './authorization.ts';
 import { CredentialKeeper } from './credentials.ts';
+import { fromClientStateStore } from './from-state-store.ts';
 import { followTransport } from './kept-session.ts';
 import { underLease } from './lease.ts';
 import { Continuity } from './resume.ts';
 import type { Secrets } from './secrets.ts';
 import { sessionFetch } from './session-fetch.ts';
 import { isStale, type Snapshot, SnapshotKeeper } from './snapshot.ts';
+import { type ClientStateStore, isClientStateStore } from './state-store.ts';
 import { whenNeeded } from './when-needed.ts';
 import { keyOf, type Whose } from './whose.ts';
 
@@ -39,7 +41,8 @@ export async function connectHttp(
   surroundings: Surroundings,
 ): Promise<Connection> {
   const { events, principal } = surroundings;
-  const store = target.options.store ?? surroundings.store;
+  const own = ownStore(target.options);
+  const store = own ?? surroundings.store;
   const whose: Whose = { target: targetKey({ kind: 'http', url: target.url }), principal };
   const keeper = target.options.resume === false ? undefined : new SnapshotKeeper(store, whose);
   const warn = (what: string, error: unknown): void =>
@@ -47,7 +50,7 @@ export async function connectHttp(
       what: `${what} (${whose.target}): ${error instanceof Error ? error.message : String(error)}`,
       next: 'Check the store and the server. The connection goes on.',
     });
-  const auth = authorize(client, target, surroundings, whose);
+  const auth = authorize(client, target, { ...surroundings, own }, whose);
   const attempt = new Attempt(client, target, { ...surroundings, store }, { whose, keeper, auth, warn });
   const kept = await keeper?.latest(erasOf(client)).catch((error: unknown) => {
     warn('What is kept of the last connection could not be read', error);
@@ -72,17 +75,27 @@ export async function connectHttp(
   return attempt.make(undefined);
 }
 
+const adapted = new WeakMap<ClientStateStore, Store>();
+
+/** The store that a target has for itself. One in the seed's shape is taken for the same one each time. */
+function ownStore({ store }: HttpTarget['options']): Store | undefined {
+  if (!store || !isClientStateStore(store)) return store;
+  let ours = adapted.get(store);
+  if (!ours) adapted.set(store, (ours = fromClientStateStore(store)));
+  return ours;
+}
+
 function authorize(
   client: object,
   { url, options }: HttpTarget,
-  { secrets, events }: Surroundings,
+  { secrets, events, own }: Surroundings & { readonly own: Store | undefined },
   whose: Whose,
 ): Authorization | undefined {
   if (!options.auth) return undefined;
   return new Authorization({
     options: options.auth,
     keeper: new CredentialKeeper(
-      whenNeeded(() => secrets.within(options.store)),
+      whenNeeded(() => secrets.within(own)),
       whose,
     ),
     major: majorOf(client),

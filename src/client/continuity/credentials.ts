@@ -1,6 +1,6 @@
-import { ValiseError } from '../../errors.ts';
-import { isObject, type Json, type JsonObject } from '../../json.ts';
+import { isObject, type JsonObject } from '../../json.ts';
 import type { Store } from '../../store/types.ts';
+import { changeEntry } from './change.ts';
 import { keyOf, type Whose } from './whose.ts';
 
 /** Tokens as the SDKs have them, and when they end. */
@@ -32,8 +32,6 @@ export interface Credentials {
   readonly verifier?: string | undefined;
 }
 
-const TRIES = 50;
-
 /** Keeps the credentials of one target and principal, as one entry. */
 export class CredentialKeeper {
   readonly store: Store;
@@ -53,22 +51,13 @@ export class CredentialKeeper {
 
   /** Changes what is kept, whoever else does so at the same time; `edit` returns undefined to leave it as it is. */
   async change(edit: (now: Credentials) => Credentials | undefined): Promise<Credentials> {
-    for (let tries = 0; tries < TRIES; tries++) {
-      const entry = await this.store.get(this.key);
-      const now = entry ? readCredentials(entry.value) : {};
-      const next = edit(now);
-      if (!next) return now;
-      const condition = entry ? { ifVersion: entry.version } : { ifAbsent: true };
-      const value = JSON.parse(JSON.stringify({ ...this.#whose, ...next })) as Json;
-      if ((await this.store.put(this.key, value, condition)) !== undefined) return next;
-    }
-    throw new ValiseError(
-      'store-busy',
-      'The credentials could not be kept: others change them all the time.',
-      {
-        next: 'Try again.',
-      },
-    );
+    let now: Credentials = {};
+    const next = await changeEntry(this.store, this.key, (value) => {
+      now = readCredentials(value);
+      const edited = edit(now);
+      return edited && { ...this.#whose, ...edited };
+    });
+    return next ?? now;
   }
 
   /** Forgets everything; true if there was something. */

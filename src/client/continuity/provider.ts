@@ -135,10 +135,16 @@ export class Provider {
     if (!this.#page) signIn.close();
   }
 
-  redirectToAuthorization(page: URL): void {
+  async redirectToAuthorization(page: URL): Promise<void> {
+    const { wallet, signIn, begin } = this.#parts;
+    const { tokens } = await wallet.current();
+    // Another flow may have brought the user back in the meantime.
+    if (tokens && wallet.isGood(tokens)) return;
+    // And its end may have closed the door that this one's user will come back to.
+    await signIn.prepare(page.searchParams.get('redirect_uri') ?? undefined);
     if (this.#page) return;
     this.#page = page;
-    this.#parts.begin(page);
+    begin(page);
   }
 
   /** Nobody is at the sign-in page any more. */

@@ -41,6 +41,7 @@ export class SignIn {
   /** Shows the page, and waits for what the user comes back with. */
   async ask(page: URL): Promise<URLSearchParams> {
     checkPage(page);
+    if (page.searchParams.get('redirect_uri') !== this.redirectUrl) throw strangerError();
     const state = page.searchParams.get('state') ?? '';
     const stop = new AbortController();
     try {

@@ -98,9 +98,10 @@ export function isStale({ sessionId, savedAt }: Snapshot): boolean {
 /** A snapshot as it comes from a store; undefined where it is none. */
 export function readSnapshot(value: unknown): Snapshot | undefined {
   if (!isObject(value)) return undefined;
-  const { era, introduction, protocolVersion, sessionId, lastEventId, savedAt } = value;
+  const { era, introduction, protocolVersion, sessionId, lastEventId, savedAt, over } = value;
   if ((era !== 'legacy' && era !== 'modern') || !isObject(introduction)) return undefined;
-  if (typeof protocolVersion !== 'string') return undefined;
+  // A session that was taken out from under what the server said: nothing to go on in.
+  if (typeof protocolVersion !== 'string' || over === true) return undefined;
   return {
     era,
     introduction: introduction as Result,

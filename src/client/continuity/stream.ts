@@ -20,7 +20,7 @@ export class StandaloneStream {
   /** Opens it behind the last event that was read, or where it is. */
   open(): void {
     // The transport tells its errors by itself; none of them is a reason not to go on.
-    this.transport?.resumeStream(this.lastEventId ?? '').catch(() => {});
+    this.transport?.resumeStream(this.lastEventId ?? '').catch(() => this.openLater());
   }
 
   /** Opens it when whoever has it may be gone: the process before this one usually is at once. */

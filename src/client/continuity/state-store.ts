@@ -1,0 +1,216 @@
+import { isObject, type JsonObject } from '../../json.ts';
+import type { Store } from '../../store/types.ts';
+import { isModernVersion, type Result } from '../../wire/index.ts';
+import { targetKey } from '../target.ts';
+import { changeEntry } from './change.ts';
+import { type Credentials, readCredentials } from './credentials.ts';
+import { readSnapshot, type Snapshot } from './snapshot.ts';
+import { keyOf, type Whose } from './whose.ts';
+
+/** The OAuth access token that goes into `Authorization` headers. */
+export interface TokenInfo {
+  readonly accessToken: string;
+  /** When it ends, in milliseconds since 1970. */
+  readonly expiresAt?: number | undefined;
+  /**
+   * What renews the token without the user: refresh token and registration, as text. A store that leaves it out works,
+   * and its user signs in again when the token ends.
+   */
+  readonly details?: string | undefined;
+}
+
+/** What the server said of itself when it was first spoken to. */
+export interface ServerMetadata {
+  readonly protocolVersion: string;
+  /** The server's capabilities as JSON text. */
+  readonly capabilitiesJson: string;
+  /** The server's name and version as JSON text. */
+  readonly serverInfoJson?: string | undefined;
+  readonly instructions?: string | undefined;
+}
+
+/** A value, or the promise of one, or nothing. */
+export type Maybe<T> = T | null | undefined | Promise<T | null | undefined>;
+
+/**
+ * What keeps the state of **one** connection, in the shape that was asked of the Java SDK, for hosts that bring their own
+ * store: a row in their database, a secret in their vault. It is taken wherever a store is; what does not fit into it
+ * (the jar, for one) is kept in memory then. Several calls may be under way at once.
+ *
+ * @example
+ * ```ts
+ * const valise = await openValise({ store: new MyJdbcBackedStateStore('my-client-key') });
+ * ```
+ */
+export interface ClientStateStore {
+  /** Called with the session id that `initialize` returned. */
+  setSessionId(sessionId: string): void | Promise<void>;
+  /** Called before the first request; what it returns goes into `Mcp-Session-Id`. */
+  getSessionId(): Maybe<string>;
+  /** Called when the server says that the session is over. */
+  clearSessionId(): void | Promise<void>;
+  setAccessToken(token: TokenInfo): void | Promise<void>;
+  getAccessToken(): Maybe<TokenInfo>;
+  /** Called when the token is revoked or over. */
+  clearAccessToken(): void | Promise<void>;
+  setServerMetadata(metadata: ServerMetadata): void | Promise<void>;
+  getServerMetadata(): Maybe<ServerMetadata>;
+  /** Called when the kept version does not fit any more. */
+  clearServerMetadata(): void | Promise<void>;
+}
+
+/** True for a store in the shape of {@link ClientStateStore}. */
+export function isClientStateStore(store: object): store is ClientStateStore {
+  return 'getSessionId' in store && typeof store.getSessionId === 'function';
+}
+
+/**
+ * What Valise keeps of one connection in a store, in the shape of a {@link ClientStateStore}: to look into it, to fill it
+ * from elsewhere, or to hand it to code that was written for that shape.
+ *
+ * @example
+ * ```ts
+ * const state = asClientStateStore(fileStore('./mcp-state.json'), 'https://example.com/mcp');
+ * await state.getSessionId();
+ * ```
+ */
+export function asClientStateStore(
+  store: Store,
+  target: string | URL,
+  { principal = '' }: { readonly principal?: string | undefined } = {},
+): ClientStateStore {
+  const whose: Whose = { target: targetKey({ kind: 'http', url: new URL(target) }), principal };
+  const connection = `${keyOf('connection', whose)}/`;
+  const credentials = keyOf('credentials', whose);
+  const snapshot = async (): Promise<Record<string, unknown>> => {
+    for (const era of ['legacy', 'modern']) {
+      const value = (await store.get(connection + era))?.value;
+      if (isObject(value)) return value;
+    }
+    return {};
+  };
+  const change = async (era: string, edit: (now: Record<string, unknown>) => object): Promise<void> => {
+    await changeEntry(store, connection + era, (now) => ({
+      ...whose,
+      ...edit(isObject(now) ? now : { era }),
+    }));
+  };
+  return {
+    setSessionId: (sessionId) =>
+      change('legacy', ({ over: _, ...now }) => ({ ...now, sessionId, savedAt: Date.now() })),
+    async getSessionId() {
+      const { sessionId } = await snapshot();
+      return typeof sessionId === 'string' ? sessionId : undefined;
+    },
+    clearSessionId: () =>
+      change('legacy', ({ sessionId: _, lastEventId: __, ...now }) => ({ ...now, over: true })),
+    async setAccessToken(token) {
+      await changeEntry(store, credentials, () => ({ ...whose, ...credentialsOf(token) }));
+    },
+    async getAccessToken() {
+      return tokenInfoOf(readCredentials((await store.get(credentials))?.value));
+    },
+    async clearAccessToken() {
+      await changeEntry(store, credentials, (now) =>
+        isObject(now) ? { ...now, tokens: undefined } : undefined,
+      );
+    },
+    setServerMetadata(metadata) {
+      const { protocolVersion } = metadata;
+      return change(isModernVersion(protocolVersion) ? 'modern' : 'legacy', (now) => ({
+        ...now,
+        protocolVersion,
+        introduction: introductionOf(metadata),
+        savedAt: Date.now(),
+      }));
+    },
+    async getServerMetadata() {
+      return metadataOf(await snapshot());
+    },
+    async clearServerMetadata() {
+      for (const era of ['legacy', 'modern'])
+        await changeEntry(store, connection + era, (now) =>
+          isObject(now) ? { ...now, introduction: undefined, protocolVersion: undefined } : undefined,
+        );
+    },
+  };
+}
+
+/** Token and everything around it, as one text beside the token. */
+export function tokenInfoOf(credentials: Credentials): TokenInfo | undefined {
+  const { tokens } = credentials;
+  if (!tokens) return undefined;
+  return {
+    accessToken: tokens.access_token,
+    ...(tokens.expiresAt !== undefined && { expiresAt: tokens.expiresAt }),
+    details: JSON.stringify(credentials),
+  };
+}
+
+/** The other way round; without details, there is a token and no more. */
+export function credentialsOf({ accessToken, expiresAt, details }: TokenInfo): Credentials {
+  const kept = readCredentials(parse(details));
+  const tokens = kept.tokens?.access_token === accessToken ? kept.tokens : undefined;
+  return {
+    ...kept,
+    tokens: tokens ?? {
+      access_token: accessToken,
+      token_type: 'Bearer',
+      ...(expiresAt !== undefined && { expiresAt }),
+    },
+  };
+}
+
+/** Metadata in the seed's shape. */
+export function metadataOf(value: unknown): ServerMetadata | undefined {
+  const snapshot = readSnapshot(isObject(value) ? { ...value, over: false } : value);
+  if (!snapshot) return undefined;
+  const { introduction, protocolVersion, era } = snapshot;
+  const { capabilities = {}, serverInfo, instructions } = introduction;
+  const whole = era === 'modern' ? introduction : serverInfo;
+  return {
+    protocolVersion,
+    capabilitiesJson: JSON.stringify(capabilities),
+    ...(whole !== undefined && { serverInfoJson: JSON.stringify(whole) }),
+    ...(typeof instructions === 'string' && { instructions }),
+  };
+}
+
+/** The `initialize` or `server/discover` result that metadata stand for. */
+export function introductionOf(metadata: ServerMetadata): Result {
+  const { protocolVersion, capabilitiesJson, serverInfoJson, instructions } = metadata;
+  const info = parse(serverInfoJson);
+  // A discovery has more than the seed's two fields, and all of it is needed: it is in the second text as it came.
+  if (isModernVersion(protocolVersion)) return isObject(info) ? (info as Result) : {};
+  return {
+    protocolVersion,
+    capabilities: (parse(capabilitiesJson) ?? {}) as JsonObject,
+    serverInfo: isObject(info) ? info : { name: 'unknown', version: '0' },
+    ...(instructions !== undefined && instructions !== null && { instructions }),
+  };
+}
+
+/** A snapshot from what a host's store has; undefined where that is not enough to go on. */
+export function snapshotOf(
+  sessionId: string | undefined,
+  metadata: ServerMetadata,
+  savedAt: number,
+): Snapshot | undefined {
+  const { protocolVersion } = metadata;
+  return readSnapshot({
+    era: isModernVersion(protocolVersion) ? 'modern' : 'legacy',
+    protocolVersion,
+    introduction: introductionOf(metadata),
+    savedAt,
+    ...(sessionId !== undefined && { sessionId }),
+  });
+}
+
+function parse(text: string | null | undefined): unknown {
+  if (typeof text !== 'string') return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,446 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Client } from '@modelcontextprotocol/client';
+import { type AuthOptions, type ClientValise, openValise, type Store } from 'mcp-valise/client';
+import { memoryStore } from 'mcp-valise/store';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { ask, MAJORS, openVault, type Sent, signIn, type Vault } from './vault.ts';
+
+let vault: Vault;
+let store: Store;
+/** The pages that users were sent to. */
+let pages: URL[];
+let opened: { valise: ClientValise; client: Client }[];
+beforeEach(async () => {
+  vault = await openVault({ ttl: 100 });
+  store = memoryStore();
+  pages = [];
+  opened = [];
+  vi.spyOn(console, 'warn').mockImplementation(() => {});
+});
+afterEach(async () => {
+  vi.useRealTimers();
+  vi.restoreAllMocks();
+  for (const { client, valise } of opened) {
+    await client.close();
+    await valise.close();
+  }
+  await vault.close();
+});
+
+const later = (seconds: number) => vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + seconds * 1000 });
+
+interface Kept {
+  readonly issuer: string;
+  readonly tokens?: {
+    readonly access_token: string;
+    readonly refresh_token: string;
+    readonly expiresAt: number;
+  };
+  readonly client: { readonly client_id: string; readonly redirect_uris: string[] };
+}
+
+async function kept(): Promise<Kept> {
+  const [key = ''] = (await store.list('credentials/')).keys;
+  return (await store.get(key))?.value as unknown as Kept;
+}
+
+describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
+  async function start({
+    auth = {},
+    url = vault.url,
+    principal,
+  }: {
+    auth?: Partial<AuthOptions>;
+    url?: string;
+    principal?: string;
+  } = {}): Promise<Client> {
+    const valise = await openValise({ store, ...(principal !== undefined && { principal }) });
+    const client = make();
+    opened.push({ valise, client });
+    const redirect = (page: URL) => {
+      pages.push(page);
+      return signIn(page, { name: principal ?? 'alice' }).then(() => undefined);
+    };
+    await valise.connect(client, valise.http(url, { fetch: vault.fetch, auth: { redirect, ...auth } }));
+    return client;
+  }
+
+  const crash = (client: Client) => client.close();
+
+  it('[C-02, C-06] signs in once, and sends the token with every request', async () => {
+    const client = await start();
+    expect(await ask(client, 'whoami')).toBe('alice');
+    expect(pages).toHaveLength(1);
+    const page = pages[0] as URL;
+    expect(page.searchParams.get('code_challenge_method')).toBe('S256');
+    expect(page.searchParams.get('state')?.length).toBeGreaterThanOrEqual(32);
+    expect(page.searchParams.get('resource')).toBe(vault.url);
+    expect(page.searchParams.get('redirect_uri')).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/callback$/);
+    const { tokens, issuer, client: registration } = await kept();
+    expect(issuer).toBe(new URL(vault.url).origin);
+    expect(registration.client_id).toBe(page.searchParams.get('client_id'));
+    expect(tokens?.expiresAt).toBeGreaterThan(Date.now() + 90_000);
+    expect(tokens?.expiresAt).toBeLessThanOrEqual(Date.now() + 100_000);
+    const calls = vault.sent.filter(({ what }) => what === 'tools/call');
+    expect(calls.map(({ authorization }) => authorization)).toEqual([`Bearer ${tokens?.access_token}`]);
+  });
+
+  it('[C-12] goes on after a restart: no sign-in, no discovery, no registration, no `initialize`', async () => {
+    const one = await start();
+    expect(await ask(one, 'increment')).toBe('1');
+    await crash(one);
+    vault.sent.length = 0;
+    const two = await start();
+    expect(await ask(two, 'increment')).toBe('2');
+    expect(vault.short()).toEqual(['tools/call']);
+    expect(pages).toHaveLength(1);
+  });
+
+  it('refreshes ahead of expiry, without a request that is refused', async () => {
+    const client = await start();
+    const before = await kept();
+    later(85);
+    vault.sent.length = 0;
+    expect(await ask(client, 'increment')).toBe('1');
+    expect(vault.short()).toEqual(['refresh_token', 'tools/call']);
+    expect(vault.sent.map(({ status }) => status)).toEqual([200, 200]);
+    const after = await kept();
+    expect(after.tokens?.access_token).not.toBe(before.tokens?.access_token);
+    expect(after.tokens?.refresh_token).not.toBe(before.tokens?.refresh_token);
+    expect(after.client).toEqual(before.client);
+    later(10);
+    vault.sent.length = 0;
+    expect(await ask(client, 'increment')).toBe('2');
+    expect(vault.short()).toEqual(['tools/call']);
+  });
+
+  it('refreshes once for all calls that find the token ending', async () => {
+    const client = await start();
+    later(200);
+    vault.sent.length = 0;
+    const counts = await Promise.all([1, 2, 3, 4, 5].map(() => ask(client, 'increment')));
+    expect(counts.sort()).toEqual(['1', '2', '3', '4', '5']);
+    expect(vault.short().filter((what) => what === 'refresh_token')).toHaveLength(1);
+    expect(pages).toHaveLength(1);
+  });
+
+  it('[C-06] refreshes once where the server says 401', async () => {
+    const client = await start();
+    await vault.revoke('AccessToken');
+    vault.sent.length = 0;
+    expect(await ask(client, 'increment')).toBe('1');
+    expect(vault.short()).toEqual(['tools/call', 'refresh_token', 'tools/call']);
+    expect(pages).toHaveLength(1);
+  });
+
+  it('does so, too, in a process that goes on with what another one has left', async () => {
+    await crash(await start());
+    await vault.revoke('AccessToken');
+    vault.sent.length = 0;
+    expect(await ask(await start(), 'increment')).toBe('1');
+    expect(vault.short().filter((what) => what === 'refresh_token')).toHaveLength(1);
+    expect(vault.short()).not.toContain('initialize');
+    expect(pages).toHaveLength(1);
+  });
+
+  it('signs in again where the refresh token is not taken any more, and repeats the call', async () => {
+    const client = await start();
+    const before = await kept();
+    await vault.revoke('AccessToken');
+    await vault.revoke('RefreshToken');
+    vault.sent.length = 0;
+    expect(await ask(client, 'increment')).toBe('1');
+    expect(pages).toHaveLength(2);
+    expect(vault.short().filter((what) => what === 'refresh_token')).toHaveLength(1);
+    expect(vault.short()).not.toContain('register');
+    expect((await kept()).client).toEqual(before.client);
+    expect((await kept()).tokens?.refresh_token).not.toBe(before.tokens?.refresh_token);
+  });
+
+  it('asks the user once, however many calls are refused', async () => {
+    const client = await start();
+    await vault.revoke('AccessToken');
+    await vault.revoke('RefreshToken');
+    const counts = await Promise.all([1, 2, 3].map(() => ask(client, 'increment')));
+    expect(counts.sort()).toEqual(['1', '2', '3']);
+    expect(pages).toHaveLength(2);
+  });
+
+  it('signs in again where a fresh token is refused as well; and gives up where that does not help', async () => {
+    const client = await start();
+    vault.sent.length = 0;
+    const refused = () =>
+      new Response(null, {
+        status: 401,
+        headers: {
+          'www-authenticate': `Bearer resource_metadata="${new URL('/.well-known/oauth-protected-resource/mcp', vault.url)}"`,
+        },
+      });
+    vault.intercept = ({ pathname }, { body }) =>
+      pathname === '/mcp' && String(body).includes('tools/call') ? refused() : undefined;
+    await expect(ask(client, 'increment')).rejects.toThrow(/401/);
+    expect(pages).toHaveLength(2);
+    const short = vault.short().filter((what) => what === 'refresh_token' || what === 'tools/call');
+    expect(short.length).toBeLessThanOrEqual(6);
+    expect(short.filter((what) => what === 'refresh_token').length).toBeLessThanOrEqual(2);
+    // The first sign-in may have been all that was missing.
+    let left = 1;
+    vault.intercept = ({ pathname }, { body }) =>
+      pathname === '/mcp' && String(body).includes('tools/call') && left-- > 0 ? refused() : undefined;
+    expect(await ask(client, 'increment')).toBe('1');
+  });
+
+  it('uses what another process has refreshed, and refreshes nothing itself', async () => {
+    const one = await start();
+    const two = await start();
+    expect(pages).toHaveLength(1);
+    later(200);
+    vault.sent.length = 0;
+    expect(await ask(one, 'increment')).toBe('1');
+    expect(await ask(two, 'increment')).toBe('2');
+    expect(vault.short().filter((what) => what === 'refresh_token')).toHaveLength(1);
+    vi.useRealTimers();
+  });
+
+  it('never deletes tokens that another process has just written', async () => {
+    const one = await start();
+    const two = await start();
+    // The streams ask for tokens, too.
+    await expect.poll(() => vault.sent.filter(isStream)).toHaveLength(2);
+    await vault.revoke('AccessToken');
+    const { tokens } = await kept();
+    const [key = ''] = (await store.list('credentials/')).keys;
+    const before = (await store.get(key))?.value as object;
+    const fresh = await freshTokens(vault, tokens?.refresh_token ?? '', (await kept()).client.client_id);
+    let refused = 0;
+    // The refresh of the first one comes too late: its token is used up, and another process has new ones.
+    vault.intercept = async (_, { body }) => {
+      if (!(body instanceof URLSearchParams) || body.get('grant_type') !== 'refresh_token') return undefined;
+      refused++;
+      await store.put(key, {
+        ...before,
+        tokens: { ...tokens, ...fresh, expires_in: 100, expiresAt: Date.now() + 100_000 } as never,
+      });
+      return Response.json({ error: 'invalid_grant' }, { status: 400 });
+    };
+    expect(await ask(one, 'increment')).toBe('1');
+    expect(refused).toBe(1);
+    expect((await kept()).tokens?.access_token).toBe(fresh.access_token);
+    expect(await ask(two, 'increment')).toBe('2');
+    expect(pages).toHaveLength(1);
+  });
+
+  it('keeps what one principal has from another', async () => {
+    const alice = await start();
+    const bob = await start({ principal: 'bob' });
+    expect(await ask(alice, 'whoami')).toBe('alice');
+    expect(await ask(bob, 'whoami')).toBe('bob');
+    expect(pages).toHaveLength(2);
+    const [one, two] = pages.map((page) => page.searchParams.get('client_id'));
+    expect(one).not.toBe(two);
+  });
+
+  it('drops the registration, and sends no token of the old one, where the authorization server has changed', async () => {
+    const client = await start();
+    const before = await kept();
+    const other = await openVault();
+    const metadata = `${new URL('/.well-known/oauth-protected-resource/mcp', vault.url)}`;
+    vault.intercept = ({ href, pathname }, { headers }) => {
+      if (href === metadata)
+        return Response.json({
+          resource: vault.url,
+          authorization_servers: [new URL(other.url).origin],
+          scopes_supported: ['vault'],
+        });
+      if (
+        pathname !== '/mcp' ||
+        !new Headers(headers).get('authorization')?.includes(before.tokens?.access_token ?? '-')
+      )
+        return undefined;
+      return new Response(null, {
+        status: 401,
+        headers: { 'www-authenticate': `Bearer resource_metadata="${metadata}"` },
+      });
+    };
+    await vault.revoke('RefreshToken');
+    vault.sent.length = 0;
+    // The other authorization server knows nothing of this vault: what counts is what it gets to see.
+    await expect(ask(client, 'increment')).rejects.toThrow();
+    const elsewhere = vault.sent.filter(({ url }) => url.origin === new URL(other.url).origin);
+    expect(elsewhere.some(({ url }) => url.pathname === '/reg')).toBe(true);
+    expect(elsewhere.map(({ refreshToken }) => refreshToken)).not.toContain(before.tokens?.refresh_token);
+    const after = await kept();
+    expect(after.client?.client_id).not.toBe(before.client.client_id);
+    expect(JSON.stringify(after)).not.toContain(before.tokens?.refresh_token);
+    await other.close();
+  });
+
+  it('sends neither token nor session nor headers to another host, whatever redirects say', async () => {
+    const got: unknown[] = [];
+    const stranger = createServer((request, response) => {
+      got.push(request.headers);
+      response.writeHead(200, { 'content-type': 'application/json' }).end('{}');
+    }).listen(0, '127.0.0.1');
+    await once(stranger, 'listening');
+    const { port } = stranger.address() as AddressInfo;
+    const valise = await openValise({ store });
+    const client = make();
+    opened.push({ valise, client });
+    await valise.connect(
+      client,
+      valise.http(vault.url, {
+        fetch: vault.fetch,
+        headers: { 'x-api-key': 'mine' },
+        auth: { redirect: (page) => signIn(page).then(() => undefined) },
+      }),
+    );
+    for (const status of [301, 302, 303, 307, 308]) {
+      vault.intercept = ({ pathname }, { body }) =>
+        pathname === '/mcp' && String(body).includes('tools/call')
+          ? new Response(null, { status, headers: { location: `http://localhost:${port}/mcp` } })
+          : undefined;
+      await expect(ask(client, 'increment')).rejects.toThrow();
+    }
+    expect(got).toEqual([]);
+    stranger.close();
+    expect(vault.sent.filter(({ url }) => url.port === String(port))).toEqual([]);
+  });
+
+  it('registers anew where the port of the registration is taken', async () => {
+    const client = await start();
+    const before = (await kept()).client;
+    const { port } = new URL(before.redirect_uris[0] ?? '');
+    const busy = createServer().listen(Number(port), '127.0.0.1');
+    await once(busy, 'listening');
+    await vault.revoke('AccessToken');
+    await vault.revoke('RefreshToken');
+    expect(await ask(client, 'increment')).toBe('1');
+    expect((await kept()).client.client_id).not.toBe(before.client_id);
+    busy.close();
+  });
+
+  it('comes back to the port that was registered', async () => {
+    const client = await start();
+    await vault.revoke('AccessToken');
+    await vault.revoke('RefreshToken');
+    await ask(client, 'increment');
+    const [one, two] = pages.map((page) => page.searchParams.get('redirect_uri'));
+    expect(two).toBe(one);
+  });
+
+  it('takes an answer that the host has caught itself', async () => {
+    const redirectUrl = 'https://host.example.com/back';
+    const client = await start({
+      auth: {
+        redirectUrl,
+        redirect: (page) => signIn(page, { until: redirectUrl }),
+      },
+    });
+    expect(await ask(client, 'whoami')).toBe('tester');
+    expect((await kept()).client.redirect_uris).toEqual([redirectUrl]);
+  });
+
+  it.each([
+    ['a state that is not ours', { code: 'x', state: 'other' }, 'sign-in-stranger'],
+    ['no code', {}, 'sign-in-stranger'],
+    ['an error', { error: 'access_denied' }, 'sign-in-refused'],
+    ['another issuer', { code: 'x', iss: 'https://evil.example.com' }, 'sign-in-stranger'],
+  ])('refuses an answer with %s', async (_, answer, code) => {
+    const redirect = (page: URL) => {
+      const back = new URL(page.searchParams.get('redirect_uri') ?? '');
+      back.search = String(
+        new URLSearchParams({ state: page.searchParams.get('state') ?? '', ...(answer as object) }),
+      );
+      return back;
+    };
+    await expect(start({ auth: { redirect } })).rejects.toMatchObject({ code });
+    expect(vault.short()).not.toContain('authorization_code');
+  });
+
+  it('turns strangers away from the listener, and waits on', async () => {
+    const statuses: number[] = [];
+    const redirect = async (page: URL) => {
+      const back = new URL(page.searchParams.get('redirect_uri') ?? '');
+      const knock = async (change: (url: URL) => void, init: RequestInit = {}) => {
+        const url = new URL(back);
+        url.searchParams.set('state', page.searchParams.get('state') ?? '');
+        url.searchParams.set('code', 'forged');
+        change(url);
+        statuses.push((await fetch(url, init)).status);
+      };
+      await knock((url) => url.searchParams.set('state', 'guessed'));
+      await knock((url) => url.searchParams.delete('state'));
+      await knock((url) => (url.pathname = '/other'));
+      await knock((url) => (url.hostname = 'localhost'));
+      await knock(() => {}, { method: 'POST' });
+      await signIn(page);
+    };
+    const client = await start({ auth: { redirect } });
+    expect(await ask(client, 'whoami')).toBe('tester');
+    expect(statuses).toEqual([400, 400, 404, 404, 404]);
+  });
+
+  it('gives up waiting in time, and registers anew the next time', async () => {
+    await expect(start({ auth: { redirect: () => {}, timeout: 0.2 } })).rejects.toMatchObject({
+      code: 'sign-in-timeout',
+    });
+    vault.sent.length = 0;
+    expect(await ask(await start(), 'increment')).toBe('1');
+    expect(vault.short()).toContain('register');
+  });
+
+  it('surfaces the error of a host that cannot show the page', async () => {
+    const redirect = () => {
+      throw new Error('no browser here');
+    };
+    await expect(start({ auth: { redirect } })).rejects.toThrow('no browser here');
+  });
+
+  it.each(['javascript:alert(1)', 'file:///etc/passwd', 'http://auth.example.com/authorize'])(
+    'does not send the user to %s',
+    async (endpoint) => {
+      const shown: URL[] = [];
+      vault.intercept = ({ pathname, origin }) => {
+        if (!pathname.startsWith('/.well-known/o') || pathname.includes('protected')) return undefined;
+        return Response.json({
+          issuer: origin,
+          authorization_endpoint: endpoint,
+          token_endpoint: `${origin}/token`,
+          registration_endpoint: `${origin}/reg`,
+          response_types_supported: ['code'],
+          code_challenge_methods_supported: ['S256'],
+        });
+      };
+      await expect(start({ auth: { redirect: (page: URL) => shown.push(page) } })).rejects.toThrow();
+      expect(shown).toEqual([]);
+    },
+  );
+
+  it('shows no secret where it is inspected', async () => {
+    const { inspect } = await import('node:util');
+    const client = await start();
+    await ask(client, 'increment');
+    const { tokens } = await kept();
+    const shown = inspect([client, opened], { depth: 12, showHidden: true });
+    expect(shown).not.toContain(tokens?.refresh_token);
+  });
+});
+
+const isStream = ({ url, verb, status }: Sent) => url.pathname === '/mcp' && verb === 'GET' && status !== 401;
+
+/** What a refresh by another process brings. */
+async function freshTokens(at: Vault, refreshToken: string, clientId: string) {
+  const response = await fetch(new URL('/token', at.url), {
+    method: 'POST',
+    body: new URLSearchParams({
+      grant_type: 'refresh_token',
+      refresh_token: refreshToken,
+      client_id: clientId,
+    }),
+  });
+  const fresh = (await response.json()) as { access_token: string; refresh_token: string };
+  expect(fresh).toMatchObject({ access_token: expect.any(String), refresh_token: expect.any(String) });
+  return fresh;
+}
