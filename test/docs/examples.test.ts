@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { generateKey } from 'mcp-valise/seal';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { build } from '../../scripts/prepare.mjs';
 import { folder, serveExample, valise } from '../cli/valise.ts';
 import { root } from '../house/sources.ts';
 import { noServices, service, startNginx } from '../services.ts';
@@ -45,6 +46,8 @@ const CASES: readonly {
   },
   { name: 'vault', calls: [['increment'], ['increment'], ['increment']], says: ['1', '2', '3'] },
 ];
+
+beforeAll(build, 120_000);
 
 describe.skipIf(noServices)('the examples on Redis, in two instances behind nginx', () => {
   it('are described as they are tried here', () => {
