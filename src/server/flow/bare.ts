@@ -140,6 +140,7 @@ export function createBare(rounds: Rounds): Bare {
           next: 'Give each its own key.',
         });
       }
+      rounds.asks = true;
       continuations.set(key, go);
     },
   };

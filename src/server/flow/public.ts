@@ -32,12 +32,11 @@ export interface RoundsApi extends Bare {
 export function roundsApi(rounds: Rounds): RoundsApi {
   return {
     ...createBare(rounds),
-    flow: (handler, options = {}) =>
-      flowHandler(
-        rounds,
-        readFlowOptions(options, rounds.mode, rounds.context.store),
-        handler as Handler,
-      ) as never,
+    flow(handler, options = {}) {
+      rounds.asks = true;
+      const settings = readFlowOptions(options, rounds.mode, rounds.context.store);
+      return flowHandler(rounds, settings, handler as Handler) as never;
+    },
     roundCounts: () => rounds.counters.read(),
   };
 }

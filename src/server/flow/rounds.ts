@@ -40,6 +40,8 @@ export interface Rounds {
   refused(what: string, error: unknown): void;
   /** Reads an answer that came without its call; undefined where it is none of a round's. */
   openAnswer(response: Response, top: Top | undefined): Promise<Answered> | undefined;
+  /** True once the author has made something that asks. */
+  asks: boolean;
   /** Takes the answers of bare requests; see `bare.ts`. */
   continuation: ((exchange: Exchange, input: Input) => Promise<Reply>) | undefined;
 }
@@ -154,7 +156,10 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
   };
 
   const part: ServerPart = {
-    families: { rounds: CARRIERS },
+    // A server without flows asks nothing, and need not say that it could.
+    get families() {
+      return rounds.asks ? { rounds: CARRIERS } : {};
+    },
     receive,
     answered(response, top, link, extra) {
       if (waiting.answered(response, link)) return true;
@@ -178,6 +183,7 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
     inputOf: (exchange) => inputs.get(exchange),
     refused,
     openAnswer,
+    asks: false,
     continuation: undefined,
   };
   return rounds;

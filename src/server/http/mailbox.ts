@@ -1,5 +1,4 @@
-import type { Json } from '../../json.ts';
-import { memoryStore } from '../../store/memory.ts';
+import { isObject, type Json } from '../../json.ts';
 import type { Store } from '../../store/types.ts';
 
 /** What an answer came to: messages for the client, and the round that they ask, if they ask one. */
@@ -12,24 +11,42 @@ export interface Mail {
 
 const SLACK = 120;
 
+/** Letters that are kept without a store; the oldest go first. */
+const MOST = 10_000;
+
 /**
  * Where clients without state of their own find what came of their answers: they answer on one connection and listen
  * on another, so the two may meet different instances. One small entry per round, gone with the round.
  */
 export class Mailbox {
-  readonly #store: Store;
+  readonly #store: Store | undefined;
+  readonly #kept = new Map<string, Mail>();
   readonly #waiters = new Map<string, Set<() => void>>();
 
   constructor(store: Store | undefined) {
-    // Without a store, all of it is in this process: fine for one instance, and the edge says so.
-    this.#store = store ?? memoryStore();
+    this.#store = store;
   }
 
   /** Puts what came of a round's answer, for `ttl` seconds. */
   async put(flow: string, round: number, mail: Mail, ttl: number): Promise<void> {
     const name = nameOf(flow, round);
-    await this.#store.put(name, mail as unknown as Json, { ttl: ttl + SLACK });
+    if (this.#store) await this.#store.put(name, mail as unknown as Json, { ttl: ttl + SLACK });
+    else this.#keep(name, mail);
     for (const wake of this.#waiters.get(name) ?? []) wake();
+  }
+
+  /** Without a store all of it is in this process: fine for one instance, and the edge says so. */
+  #keep(name: string, mail: Mail): void {
+    this.#kept.set(name, mail);
+    if (this.#kept.size <= MOST) return;
+    const [oldest] = this.#kept.keys();
+    if (oldest !== undefined) this.#kept.delete(oldest);
+  }
+
+  async #find(name: string): Promise<Mail | undefined> {
+    if (!this.#store) return this.#kept.get(name);
+    const found = (await this.#store.get(name))?.value;
+    return isObject(found) && Array.isArray(found['messages']) ? (found as unknown as Mail) : undefined;
   }
 
   /** Waits for it, for so many milliseconds or until `signal`. It stays there: the client may have to fetch it again. */
@@ -37,8 +54,8 @@ export class Mailbox {
     const name = nameOf(flow, round);
     const end = performance.now() + ms;
     for (let pause = 50; !signal.aborted; pause = Math.min(pause * 1.5, 1000)) {
-      const found = await this.#store.get(name);
-      if (found) return found.value as unknown as Mail;
+      const found = await this.#find(name);
+      if (found) return found;
       const left = end - performance.now();
       if (left <= 0) return undefined;
       await this.#woken(name, Math.min(pause, left), signal);

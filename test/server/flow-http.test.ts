@@ -1,0 +1,345 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { toNodeHandler } from '@modelcontextprotocol/node';
+import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
+import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js';
+import { createMcpHandler, type McpServer } from '@modelcontextprotocol/server';
+import { generateKey } from 'mcp-valise/seal';
+import { createValise, type ServerValise, type ServerValiseOptions } from 'mcp-valise/server';
+import { afterEach, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { accept, text, type Wire } from './flow-peer.ts';
+import { MAJORS } from './majors.ts';
+
+const ends: (() => void)[] = [];
+afterEach(() => {
+  for (const end of ends.splice(0)) end();
+});
+
+const name = {
+  message: 'Who?',
+  schema: { type: 'object', properties: { name: { type: 'string' } } },
+} as const;
+const CARRIERS = { 'dev.valise/rounds': { carriers: ['state'] } };
+
+const build = (valise: ServerValise, major: (typeof MAJORS)[number]): McpServer => {
+  const server = valise.install(new major.McpServer({ name: 'test', version: '1.0.0' }));
+  server.registerTool(
+    'ask',
+    { inputSchema: z.object({}) },
+    valise.flow(async (_, flow) => {
+      const { name: who } = await flow.ask('a', name);
+      return text(`hello ${who}`);
+    }),
+  );
+  server.registerTool('plain', { inputSchema: z.object({}) }, async () => text('plain'));
+  return server;
+};
+
+async function listen(listener: RequestListener): Promise<URL> {
+  const server = createServer(listener).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  ends.push(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`);
+}
+
+/** Ways to serve without sessions through the edge. */
+const FORMS: Record<string, (valise: ServerValise) => RequestListener> = {
+  'v1, Node': (valise) =>
+    valise.http(async (request: IncomingMessage, response, body) => {
+      const transport = new StreamableHTTPServerTransport({ sessionIdGenerator: undefined as never });
+      await build(valise, MAJORS[0]).connect(transport as never);
+      await transport.handleRequest(request, response, body);
+    }) as RequestListener,
+  'v1, Node, JSON': (valise) =>
+    valise.http(async (request: IncomingMessage, response, body) => {
+      const transport = new StreamableHTTPServerTransport({
+        sessionIdGenerator: undefined as never,
+        enableJsonResponse: true,
+      });
+      await build(valise, MAJORS[0]).connect(transport as never);
+      await transport.handleRequest(request, response, body);
+    }) as RequestListener,
+  'v1, web standard': (valise) =>
+    toNodeHandler({
+      fetch: valise.http(async (request: Request, options?: object) => {
+        const transport = new WebStandardStreamableHTTPServerTransport({
+          sessionIdGenerator: undefined as never,
+        });
+        await build(valise, MAJORS[0]).connect(transport as never);
+        return transport.handleRequest(request, options);
+      }) as never,
+    }) as RequestListener,
+  'v2, Node around the web standard': (valise) =>
+    valise.http(toNodeHandler(createMcpHandler(() => build(valise, MAJORS[1]))) as never) as RequestListener,
+  'v2, web standard': (valise) =>
+    toNodeHandler(valise.http(createMcpHandler(() => build(valise, MAJORS[1])))) as RequestListener,
+};
+
+const HEADERS = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
+
+async function post(url: URL, message: object | string, headers: Record<string, string> = {}) {
+  const response = await fetch(url, {
+    method: 'POST',
+    headers: { ...HEADERS, 'mcp-protocol-version': '2025-11-25', ...headers },
+    body: typeof message === 'string' ? message : JSON.stringify(message),
+  });
+  const body = await response.text();
+  const messages = (response.headers.get('content-type') ?? '').startsWith('text/event-stream')
+    ? [...body.matchAll(/^data: (.+)$/gm)].map(([, data]) => JSON.parse(data as string) as Wire)
+    : body.startsWith('{')
+      ? [JSON.parse(body) as Wire]
+      : [];
+  return {
+    status: response.status,
+    headers: response.headers,
+    body,
+    messages,
+    message: messages.at(-1) as Wire,
+  };
+}
+
+const initialize = (capabilities: object, version = '2025-11-25') => ({
+  jsonrpc: '2.0',
+  id: 0,
+  method: 'initialize',
+  params: { protocolVersion: version, capabilities, clientInfo: { name: 'raw', version: '1' } },
+});
+const call = (tool: string) => ({
+  jsonrpc: '2.0',
+  id: 7,
+  method: 'tools/call',
+  params: { name: tool, arguments: {} },
+});
+
+describe.each(Object.entries(FORMS))('the HTTP edge (%s)', (_, form) => {
+  const stage = async (options: Partial<ServerValiseOptions> = {}) => {
+    const valise = createValise({ name: 'test', ...options });
+    const url = await listen(form(valise));
+    const open = async (capabilities: object, version?: string) => {
+      const { headers, status } = await post(url, initialize(capabilities, version), {});
+      expect(status).toBe(200);
+      return headers.get('mcp-session-id') as string;
+    };
+    return { valise, url, open };
+  };
+  const elicitation = {};
+
+  it('knows a client on any instance by its session id', async () => {
+    const keys = generateKey();
+    const [one, two] = await Promise.all([stage({ keys }), stage({ keys })]);
+    const session = await one.open({ elicitation, extensions: CARRIERS });
+    expect(session).toMatch(/^v1\./);
+    const asked = await post(two.url, call('ask'), { 'mcp-session-id': session });
+    expect(asked.message).toMatchObject({ method: 'elicitation/create', state: expect.any(String) });
+    const answer = {
+      jsonrpc: '2.0',
+      id: asked.message.id,
+      state: asked.message.state,
+      result: accept({ name: 'Ada' }),
+    };
+    const done = await post(one.url, answer, { 'mcp-session-id': session });
+    expect(done).toMatchObject({
+      status: 200,
+      message: { id: 7, result: { content: [{ text: 'hello Ada' }] } },
+    });
+  });
+
+  it('needs no session id where the answer itself tells the client', async () => {
+    const { url, open } = await stage();
+    const session = await open({ elicitation, extensions: CARRIERS });
+    const asked = await post(url, call('ask'), { 'mcp-session-id': session });
+    const answer = {
+      jsonrpc: '2.0',
+      id: asked.message.id,
+      state: asked.message.state,
+      result: accept({ name: 'Ada' }),
+    };
+    expect((await post(url, answer)).message).toMatchObject({
+      id: 7,
+      result: { content: [{ text: 'hello Ada' }] },
+    });
+  });
+
+  it('asks a client that carries nothing by id, and brings what comes of it', async () => {
+    const { url, open } = await stage();
+    const session = { 'mcp-session-id': await open({ elicitation }) };
+    const response = await fetch(url, {
+      method: 'POST',
+      headers: { ...HEADERS, ...session, 'mcp-protocol-version': '2025-11-25' },
+      body: JSON.stringify(call('ask')),
+    });
+    const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+    const event = (await reader.read()).value as string;
+    const place = /^id: (.+)$/m.exec(event)?.[1] as string;
+    const asked = JSON.parse(/^data: (.+)$/m.exec(event)?.[1] as string) as Wire;
+    expect(asked).toEqual({
+      jsonrpc: '2.0',
+      id: expect.stringMatching(/^v1\./),
+      method: 'elicitation/create',
+      params: expect.anything(),
+    });
+    await reader.cancel();
+
+    // The stream has broken. The client comes again for the rest, and answers meanwhile.
+    const rest = fetch(url, { headers: { accept: 'text/event-stream', ...session, 'last-event-id': place } });
+    const answered = await post(
+      url,
+      { jsonrpc: '2.0', id: asked.id, result: accept({ name: 'Ada' }) },
+      session,
+    );
+    expect(answered).toMatchObject({ status: 202, body: '' });
+    const mail = await (await rest).text();
+    expect(mail).toContain('hello Ada');
+    // It can fetch it once more, should that have been lost too; and there is nothing after it.
+    const again = await fetch(url, {
+      headers: { accept: 'text/event-stream', ...session, 'last-event-id': place },
+    });
+    const last = await again.text();
+    expect(last).toContain('hello Ada');
+    const end = [...last.matchAll(/^id: (.+)$/gm)].at(-1)?.[1] as string;
+    const over = await fetch(url, {
+      headers: { accept: 'text/event-stream', ...session, 'last-event-id': end },
+    });
+    expect(over.status).toBe(405);
+  });
+
+  it('holds the stream of a client that cannot come back for the rest', async () => {
+    const { url, open } = await stage();
+    const version = { 'mcp-protocol-version': '2025-06-18' };
+    const session = { 'mcp-session-id': await open({ elicitation }, '2025-06-18') };
+    const response = await fetch(url, {
+      method: 'POST',
+      headers: { ...HEADERS, ...session, ...version },
+      body: JSON.stringify(call('ask')),
+    });
+    const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+    const asked = JSON.parse(
+      /^data: (.+)$/m.exec((await reader.read()).value as string)?.[1] as string,
+    ) as Wire;
+    const answer = { jsonrpc: '2.0', id: asked.id, result: accept({ name: 'Ada' }) };
+    expect((await post(url, answer, { ...session, ...version })).status).toBe(202);
+    expect((await reader.read()).value).toContain('hello Ada');
+    expect((await reader.read()).done).toBe(true);
+  });
+
+  it('leaves other calls, notifications and bad requests to the SDK', async () => {
+    const { url, open } = await stage();
+    const session = { 'mcp-session-id': await open({ elicitation }) };
+    expect((await post(url, call('plain'), session)).message).toMatchObject({
+      id: 7,
+      result: { content: [{ text: 'plain' }] },
+    });
+    expect((await post(url, call('plain'))).message).toMatchObject({
+      result: { content: [{ text: 'plain' }] },
+    });
+    expect((await post(url, { jsonrpc: '2.0', method: 'notifications/initialized' }, session)).status).toBe(
+      202,
+    );
+    expect((await post(url, { jsonrpc: '2.0', id: 'nobody waits', result: {} }, session)).status).toBe(202);
+    expect(await post(url, '{"jsonrpc":', session)).toMatchObject({
+      status: 400,
+      message: { error: { code: -32700 } },
+    });
+    expect((await post(url, 'x', { 'content-type': 'text/plain' })).status).toBe(415);
+    expect((await post(url, { hello: 1 }, session)).status).toBe(400);
+    expect((await post(url, `"${'x'.repeat(5_000_000)}"`, session)).status).toBe(413);
+    expect((await post(url, { ...call('plain'), method: 'no/such' }, session)).message).toMatchObject({
+      error: { code: -32601 },
+    });
+  });
+
+  it('refuses what is not genuine, and runs nothing', async () => {
+    const rejected: string[] = [];
+    const { valise, url, open } = await stage({
+      events: { rejected: ({ reason }) => rejected.push(reason) },
+    });
+    const session = await open({ elicitation, extensions: CARRIERS });
+    const headers = { 'mcp-session-id': session };
+    const asked = await post(url, call('ask'), headers);
+    const { id, state } = asked.message;
+    const answer = { jsonrpc: '2.0', id, result: accept({ name: 'Ada' }) };
+    for (const bad of [`${state}A`, 'AAAA', { an: 'object' }, null]) {
+      const refused = await post(url, { ...answer, state: bad }, headers);
+      expect(refused).toMatchObject({
+        status: 400,
+        message: { id: null, error: { code: -32602, message: 'Invalid or expired requestState' } },
+      });
+    }
+    // A context in the wrong place.
+    expect((await post(url, { ...answer, id: state }, headers)).status).toBe(400);
+    // A question that nobody asked, and that nobody kept.
+    expect((await post(url, { ...answer, id: `valise.${'A'.repeat(22)}.1` }, headers)).status).toBe(400);
+    expect(valise.roundCounts()).toMatchObject({ refused: 6, answered: 0 });
+    // A session that is not genuine any more is gone, as the protocol has it: the client begins a new one.
+    const gone = await post(url, call('plain'), { 'mcp-session-id': `${session.slice(0, -3)}AAA` });
+    expect(gone).toMatchObject({ status: 404, message: { error: { code: -32001 } } });
+    const place = await fetch(url, {
+      headers: { accept: 'text/event-stream', ...headers, 'last-event-id': state },
+    });
+    expect(place.status).toBe(405);
+    expect(rejected.join()).not.toContain('v1.');
+  });
+
+  it('asks nobody of whom it knows nothing, and says what to do', async () => {
+    const { url } = await stage();
+    expect((await post(url, call('ask'))).message.result).toMatchObject({
+      isError: true,
+      content: [{ text: expect.stringContaining('nothing is known about what it can do') }],
+    });
+  });
+});
+
+describe('without the HTTP edge', () => {
+  it('a flow says that answers would not find their way back', async () => {
+    const valise = createValise({ name: 'test' });
+    const url = await listen(
+      toNodeHandler(createMcpHandler(() => build(valise, MAJORS[1]))) as RequestListener,
+    );
+    const asked = await post(url, call('ask'));
+    expect(asked.message.result).toMatchObject({
+      isError: true,
+      content: [{ text: expect.stringContaining('Wrap the HTTP handler in valise.http()') }],
+    });
+  });
+});
+
+describe.each([
+  ['v1', MAJORS[0]],
+  ['v2', MAJORS[1]],
+] as const)('an SDK %s server with sessions of its own', (_, major) => {
+  it('keeps its session ids, and waits in memory for clients that carry nothing', async () => {
+    const valise = createValise({ name: 'test' });
+    let transport: StreamableHTTPServerTransport | undefined;
+    const url = await listen(
+      valise.http(async (request: IncomingMessage, response, body) => {
+        if (!transport) {
+          transport = new StreamableHTTPServerTransport({ sessionIdGenerator: () => 'own-session' });
+          await build(valise, major).connect(transport as never);
+        }
+        await transport.handleRequest(request, response, body);
+      }) as RequestListener,
+    );
+    const { headers } = await post(url, initialize({ elicitation: {} }));
+    expect(headers.get('mcp-session-id')).toBe('own-session');
+    const session = { 'mcp-session-id': 'own-session' };
+    const response = await fetch(url, {
+      method: 'POST',
+      headers: { ...HEADERS, ...session, 'mcp-protocol-version': '2025-11-25' },
+      body: JSON.stringify(call('ask')),
+    });
+    const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+    const asked = JSON.parse(
+      /^data: (.+)$/m.exec((await reader.read()).value as string)?.[1] as string,
+    ) as Wire;
+    expect(asked.id).toMatch(/^valise:/);
+    expect(
+      (await post(url, { jsonrpc: '2.0', id: asked.id, result: accept({ name: 'Ada' }) }, session)).status,
+    ).toBe(202);
+    expect((await reader.read()).value).toContain('hello Ada');
+  });
+});
