@@ -10,6 +10,7 @@ export { fileStore } from '../store/file.ts';
 export type { Store } from '../store/types.ts';
 export type { Attributes, Json, Scope } from '../wire/index.ts';
 export type { AuthOptions } from './continuity/auth-options.ts';
+export type { ConnectionInfo, Connections } from './continuity/connections.ts';
 export type { ContinuityEvents } from './continuity/events.ts';
 export {
   asClientStateStore,

@@ -6,10 +6,12 @@ import { openStore, type Store, sealedStore } from '../store/index.ts';
 import type { Carrier, Result } from '../wire/index.ts';
 import { Connection, type ConnectionOptions } from './connection.ts';
 import { connectHttp } from './continuity/connect.ts';
+import { type Connections, openConnections } from './continuity/connections.ts';
 import { fromClientStateStore } from './continuity/from-state-store.ts';
-import { followTarget } from './continuity/kept-session.ts';
+import { endTransport, followTarget } from './continuity/kept-session.ts';
 import { Secrets, type SecretsOptions } from './continuity/secrets.ts';
 import { type ClientStateStore, isClientStateStore } from './continuity/state-store.ts';
+import { whenNeeded } from './continuity/when-needed.ts';
 import type { ClientEvents } from './events.ts';
 import { type HttpOptions, HttpTarget } from './http.ts';
 import type { IdentityOptions } from './identity.ts';
@@ -75,6 +77,8 @@ export interface ClientValise {
   readonly sessions: SessionsAccess;
   /** Calls that wait for somebody's answer, also across restarts. */
   readonly pending: Pending;
+  /** What is kept of connections over HTTP: sessions, metadata, credentials. */
+  readonly connections: Connections;
   /** What happens, as events; Valise logs nothing by itself. */
   readonly events: Pick<Events<ClientEvents>, 'on'>;
   /**
@@ -136,6 +140,12 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
       jar: new ClientJar(shelf, events),
       sessions: sessions.access,
       pending: pendingRounds(desk, rounds),
+      connections: openConnections({
+        store,
+        secrets: whenNeeded(() => secrets.place()),
+        principal,
+        ended: (target, sessionId) => endTransport(shelf, target, sessionId, identity),
+      }),
       events,
       stdio: (command) => new StdioClientTransport(command),
       http: (url, settings) => new HttpTarget(url, settings),

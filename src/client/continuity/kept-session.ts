@@ -1,5 +1,7 @@
 import type { Connection } from '../connection.ts';
+import { type IdentityOptions, identify, isIdentity } from '../identity.ts';
 import type { JarPart } from '../jar/part.ts';
+import type { Shelf } from '../jar/shelf.ts';
 import { targetKey } from '../target.ts';
 import { fingerprint } from './whose.ts';
 
@@ -10,6 +12,20 @@ export async function followTransport(
   sessionId: string | undefined,
 ): Promise<void> {
   if (sessionId !== undefined) await jar.bindSession(connection, `http:${fingerprint(sessionId)}`);
+}
+
+/** Ends the state of a transport's session that no connection is in. */
+export async function endTransport(
+  shelf: Shelf,
+  target: URL,
+  sessionId: string,
+  options: IdentityOptions,
+): Promise<void> {
+  const identity = identify({ kind: 'http', url: target }, options);
+  if (!isIdentity(identity)) return;
+  const seat = shelf.seat(identity);
+  await shelf.endSession(seat, `http:${fingerprint(sessionId)}`);
+  shelf.leave(seat);
 }
 
 /**

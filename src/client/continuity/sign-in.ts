@@ -90,9 +90,15 @@ const never = new Promise<never>(() => {});
 
 const LOOPBACK = /^(localhost|127\.0\.0\.1|\[::1\]|.+\.localhost)$/;
 
+/** True where nobody can read along on the way. */
+export function isSafePage({ protocol, hostname }: URL): boolean {
+  return protocol === 'https:' || (protocol === 'http:' && LOOPBACK.test(hostname));
+}
+
 /** The server's metadata says where this page is: it must be a page, and nobody may read along. */
-function checkPage({ protocol, hostname, origin }: URL): void {
-  if (protocol === 'https:' || (protocol === 'http:' && LOOPBACK.test(hostname))) return;
+function checkPage(page: URL): void {
+  if (isSafePage(page)) return;
+  const { origin, protocol } = page;
   throw new ValiseError(
     'sign-in-insecure',
     `The server sends its users to ${origin === 'null' ? protocol : origin} to sign in, which is not safe.`,

@@ -1,4 +1,5 @@
 import type { HttpTransport } from '../http.ts';
+import { statusOf } from './lost.ts';
 
 const FIRST_PAUSE = 500;
 const LONGEST_PAUSE = 60_000;
@@ -20,7 +21,10 @@ export class StandaloneStream {
   /** Opens it behind the last event that was read, or where it is. */
   open(): void {
     // The transport tells its errors by itself; none of them is a reason not to go on.
-    this.transport?.resumeStream(this.lastEventId ?? '').catch(() => this.openLater());
+    this.transport?.resumeStream(this.lastEventId ?? '').catch((error: unknown) => {
+      // Where the session is over, the next one opens its own stream.
+      if (statusOf(error) !== 404) this.openLater();
+    });
   }
 
   /** Opens it when whoever has it may be gone: the process before this one usually is at once. */

@@ -1,0 +1,133 @@
+import { isObject } from '../../json.ts';
+import type { FetchLike } from '../../link/edge-fetch.ts';
+import type { Store } from '../../store/types.ts';
+import type { Era } from '../../wire/index.ts';
+import { targetKey } from '../target.ts';
+import { CredentialKeeper, readCredentials } from './credentials.ts';
+import { revoke } from './revoke.ts';
+import { readSnapshot, SnapshotKeeper } from './snapshot.ts';
+import { fingerprint, prefixOf, type Whose } from './whose.ts';
+
+/** What is kept of a connection. Nothing in it is secret. */
+export interface ConnectionInfo {
+  /** The server's full URL. */
+  readonly target: string;
+  readonly principal: string;
+  readonly era?: Era;
+  readonly protocolVersion?: string;
+  /** A short name of the transport's session: enough to tell two apart, too little to use. */
+  readonly session?: string;
+  /** The server's name and version, by its own account. */
+  readonly server?: { readonly name: string; readonly version: string };
+  /** When the server introduced itself. */
+  readonly savedAt?: Date;
+  /** True where there are tokens. */
+  readonly signedIn: boolean;
+  /** The authorization server that gave the tokens. */
+  readonly issuer?: string;
+  /** When the access token ends. */
+  readonly tokenExpiresAt?: Date;
+  /** True where it can be renewed without the user. */
+  readonly renewable?: boolean;
+}
+
+/** What Valise keeps of connections over HTTP. */
+export interface Connections {
+  /** All of them, or those with one target. */
+  list(target?: string | URL): Promise<ConnectionInfo[]>;
+  /** Forgets session, metadata and credentials, here; true if there was something. */
+  forget(target: string | URL): Promise<boolean>;
+  /** Has the authorization server revoke the tokens, as far as it can be reached, and forgets everything as `forget` does. */
+  logout(target: string | URL, options?: { readonly fetch?: FetchLike | undefined }): Promise<boolean>;
+}
+
+/** What they are looked up with. */
+export interface ConnectionsParts {
+  readonly store: Store;
+  readonly secrets: Store;
+  readonly principal: string;
+  /** The session's state is not to outlive it. */
+  ended(target: URL, sessionId: string): Promise<void>;
+}
+
+/** Looks after what is kept of one principal's connections. */
+export function openConnections({ store, secrets, principal, ended }: ConnectionsParts): Connections {
+  const whoseOf = (target: string | URL): Whose => ({
+    target: targetKey({ kind: 'http', url: new URL(target) }),
+    principal,
+  });
+
+  const forget = async (target: string | URL): Promise<boolean> => {
+    const whose = whoseOf(target);
+    const keeper = new SnapshotKeeper(store, whose);
+    const { sessionId } = (await keeper.load('legacy')) ?? {};
+    if (sessionId !== undefined) await ended(new URL(target), sessionId);
+    const gone = [await keeper.forget(), await new CredentialKeeper(secrets, whose).forget()];
+    return gone.includes(true);
+  };
+
+  return {
+    async list(target) {
+      const infos = new Map<string, ConnectionInfo>();
+      const add = (of: unknown, more: Partial<ConnectionInfo>): void => {
+        const key = isObject(of) ? of['target'] : undefined;
+        if (typeof key !== 'string') return;
+        const before = infos.get(key) ?? { target: key, principal, signedIn: false };
+        // Of two eras, the one that was used last.
+        if ((more.savedAt ?? 0) < (before.savedAt ?? 0) && more.era) return;
+        infos.set(key, { ...before, ...more });
+      };
+      for await (const value of valuesOf(store, prefixOf('connection', principal)))
+        add(value, connectionOf(value));
+      for await (const value of valuesOf(secrets, prefixOf('credentials', principal)))
+        add(value, credentialsOf(value));
+      const wanted = target === undefined ? undefined : whoseOf(target).target;
+      return [...infos.values()]
+        .filter((info) => wanted === undefined || info.target === wanted)
+        .sort((one, other) => (one.target < other.target ? -1 : 1));
+    },
+
+    forget,
+
+    async logout(target, { fetch: base = fetch } = {}) {
+      await revoke(await new CredentialKeeper(secrets, whoseOf(target)).load(), base);
+      return forget(target);
+    },
+  };
+}
+
+async function* valuesOf(store: Store, prefix: string): AsyncGenerator<unknown> {
+  let cursor: string | undefined;
+  do {
+    const page = await store.list(prefix, cursor === undefined ? {} : { cursor });
+    for (const key of page.keys) yield (await store.get(key))?.value;
+    cursor = page.cursor;
+  } while (cursor !== undefined);
+}
+
+function connectionOf(value: unknown): Partial<ConnectionInfo> {
+  const snapshot = readSnapshot(value);
+  if (!snapshot) return {};
+  const { era, protocolVersion, sessionId, savedAt, introduction } = snapshot;
+  const server = introduction['serverInfo'] ?? Object.values(introduction._meta ?? {})[0];
+  const { name, version } = isObject(server) ? server : {};
+  return {
+    era,
+    protocolVersion,
+    savedAt: new Date(savedAt),
+    ...(sessionId !== undefined && { session: fingerprint(sessionId) }),
+    ...(typeof name === 'string' && { server: { name, version: String(version) } }),
+  };
+}
+
+function credentialsOf(value: unknown): Partial<ConnectionInfo> {
+  const { tokens, issuer } = readCredentials(value);
+  if (!tokens) return { ...(issuer !== undefined && { issuer }) };
+  const { expiresAt, refresh_token } = tokens;
+  return {
+    signedIn: true,
+    renewable: refresh_token !== undefined,
+    ...(issuer !== undefined && { issuer }),
+    ...(expiresAt !== undefined && { tokenExpiresAt: new Date(expiresAt) }),
+  };
+}
