@@ -139,7 +139,7 @@ async function serveSessions({ Transport, makeServer, guard, sessions }: Serving
     const authInfo = guard ? await guard.check(host, request) : undefined;
     if (guard && !authInfo) return guard.refuse(host, response);
     const subject = String(authInfo?.extra?.['sub'] ?? 'anybody');
-    const body = request.method === 'POST' ? await json(request) : undefined;
+    const body = request.method === 'POST' ? await json(request).catch(() => undefined) : undefined;
     const id = request.headers['mcp-session-id'];
     let transport: Transport | undefined;
     if (typeof id === 'string') {

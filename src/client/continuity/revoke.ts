@@ -1,27 +1,55 @@
 import { isObject } from '../../json.ts';
 import type { FetchLike } from '../../link/edge-fetch.ts';
-import type { Credentials } from './credentials.ts';
+import { type Credentials, isSameIssuer } from './credentials.ts';
 import { isSafePage } from './sign-in.ts';
 
 const PATIENCE = 5000;
 
 /** Asks the authorization server to revoke tokens (RFC 7009). Where it cannot be reached, or has no way, they run out. */
-export async function revoke({ tokens, client, discovery }: Credentials, base: FetchLike): Promise<void> {
-  const metadata = discovery?.['authorizationServerMetadata'];
-  const endpoint = isObject(metadata) ? metadata['revocation_endpoint'] : undefined;
-  if (!tokens || !client || typeof endpoint !== 'string' || !URL.canParse(endpoint)) return;
-  const url = new URL(endpoint);
-  if (!isSafePage(url)) return;
+export async function revoke(credentials: Credentials, base: FetchLike): Promise<void> {
+  const { tokens, client } = credentials;
+  if (!tokens || !client) return;
+  const url = await endpointOf(credentials, base);
+  if (!url) return;
   const secret = client['client_secret'];
   const headers = new Headers({ 'content-type': 'application/x-www-form-urlencoded' });
   if (typeof secret === 'string')
     headers.set('authorization', `Basic ${Buffer.from(`${client.client_id}:${secret}`).toString('base64')}`);
   const revokeOne = async (token: string, hint: string): Promise<void> => {
     const body = new URLSearchParams({ token, token_type_hint: hint, client_id: client.client_id });
-    const signal = AbortSignal.timeout(PATIENCE);
-    await base(url, { method: 'POST', headers, body, redirect: 'manual', signal }).catch(() => {});
+    await ask(base, url, { method: 'POST', headers, body });
   };
   // The refresh token first: without it, whoever has the other one cannot stay.
   if (tokens.refresh_token !== undefined) await revokeOne(tokens.refresh_token, 'refresh_token');
   await revokeOne(tokens.access_token, 'access_token');
+}
+
+/** Where to revoke. What the SDKs keep of a server's metadata may leave it out; then the server is asked again. */
+async function endpointOf({ discovery, issuer }: Credentials, base: FetchLike): Promise<URL | undefined> {
+  const kept = readEndpoint(discovery?.['authorizationServerMetadata']);
+  if (kept || issuer === undefined || !URL.canParse(issuer)) return kept;
+  const { origin, pathname } = new URL(issuer);
+  const path = pathname.replace(/\/$/, '');
+  const places = [
+    `/.well-known/oauth-authorization-server${path}`,
+    `${path}/.well-known/openid-configuration`,
+  ];
+  for (const place of places) {
+    const response = await ask(base, new URL(place, origin), {});
+    const metadata: unknown = response?.ok ? await response.json().catch(() => undefined) : undefined;
+    if (isObject(metadata) && isSameIssuer(String(metadata['issuer']), issuer)) return readEndpoint(metadata);
+  }
+  return undefined;
+}
+
+function readEndpoint(metadata: unknown): URL | undefined {
+  const endpoint = isObject(metadata) ? metadata['revocation_endpoint'] : undefined;
+  if (typeof endpoint !== 'string' || !URL.canParse(endpoint)) return undefined;
+  const url = new URL(endpoint);
+  return isSafePage(url) ? url : undefined;
+}
+
+async function ask(base: FetchLike, url: URL, init: RequestInit): Promise<Response | undefined> {
+  const signal = AbortSignal.timeout(PATIENCE);
+  return base(url, { ...init, redirect: 'manual', signal }).catch(() => undefined);
 }

@@ -1,0 +1,149 @@
+import { inspect } from 'node:util';
+import type { Client } from '@modelcontextprotocol/client';
+import { type ClientValise, openValise, type Store } from 'mcp-valise/client';
+import { memoryStore } from 'mcp-valise/store';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { type Hosts, KINDS, openHosts } from './hosts.ts';
+import { ask, MAJORS, openVault, signIn, type Vault } from './vault.ts';
+
+let vault: Vault;
+let store: Store;
+const opened: { valise: ClientValise; client: Client }[] = [];
+beforeEach(async () => {
+  vi.spyOn(console, 'warn').mockImplementation(() => {});
+  vault = await openVault({ ttl: 100 });
+  store = memoryStore();
+});
+afterEach(async () => {
+  vi.restoreAllMocks();
+  for (const { client, valise } of opened.splice(0)) {
+    await client.close();
+    await valise.close();
+  }
+  await vault.close();
+});
+
+async function keptTokens(): Promise<Record<string, string>> {
+  const [key = ''] = (await store.list('credentials/')).keys;
+  const entry = await store.get(key);
+  return (entry?.value as { tokens?: Record<string, string> } | undefined)?.tokens ?? {};
+}
+
+describe.each(MAJORS)('what is kept of the connections of a $major client', ({ make }) => {
+  let pages = 0;
+  async function start(principal = ''): Promise<{ valise: ClientValise; client: Client }> {
+    const valise = await openValise({ store, principal, allowLocal: true });
+    const client = make();
+    opened.push({ valise, client });
+    const redirect = async (page: URL) => {
+      pages++;
+      await signIn(page);
+    };
+    await valise.connect(client, valise.http(vault.url, { fetch: vault.fetch, auth: { redirect } }));
+    return { valise, client };
+  }
+
+  it('is listed without a secret in it', async () => {
+    const { valise, client } = await start();
+    await ask(client, 'increment');
+    const list = await valise.connections.list();
+    expect(list).toEqual([
+      {
+        target: vault.url,
+        principal: '',
+        era: 'legacy',
+        protocolVersion: '2025-11-25',
+        session: expect.stringMatching(/^[\w-]{12}$/),
+        server: { name: 'vault', version: '1.0.0' },
+        savedAt: expect.any(Date),
+        signedIn: true,
+        renewable: true,
+        issuer: new URL(vault.url).origin,
+        tokenExpiresAt: expect.any(Date),
+      },
+    ]);
+    const shown = inspect(list, { depth: 9 }) + JSON.stringify(list);
+    const tokens = await keptTokens();
+    for (const secret of [tokens['access_token'], tokens['refresh_token'], client.transport?.sessionId])
+      expect(shown).not.toContain(secret);
+    expect(await valise.connections.list(vault.url)).toEqual(list);
+    expect(await valise.connections.list('https://other.example.com/mcp')).toEqual([]);
+  });
+
+  it("is one principal's own", async () => {
+    await start('alice');
+    const bob = await start('bob');
+    expect((await bob.valise.connections.list()).map(({ principal }) => principal)).toEqual(['bob']);
+    await bob.valise.connections.forget(vault.url);
+    expect(await bob.valise.connections.list()).toEqual([]);
+    expect(await opened[0]?.valise.connections.list()).toHaveLength(1);
+  });
+
+  it('is forgotten here by forget, and no more', async () => {
+    const { valise, client } = await start();
+    await ask(client, 'increment');
+    vault.sent.length = 0;
+    expect(await valise.connections.forget(vault.url)).toBe(true);
+    expect(vault.sent).toEqual([]);
+    expect((await store.list('')).keys.filter((key) => !key.startsWith('jar/'))).toEqual([]);
+    expect(await valise.connections.forget(vault.url)).toBe(false);
+  });
+
+  it('is revoked and forgotten by logout: the next one signs in and begins anew', async () => {
+    const { valise, client } = await start();
+    await ask(client, 'increment');
+    const tokens = await keptTokens();
+    expect(await valise.connections.logout(vault.url)).toBe(true);
+    expect(await valise.connections.list()).toEqual([]);
+    for (const kind of ['access_token', 'refresh_token']) {
+      const { status } = await fetch(vault.url, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${tokens[kind]}` },
+      });
+      expect(status).toBe(401);
+    }
+    pages = 0;
+    const two = await start();
+    expect(await ask(two.client, 'increment')).toBe('1');
+    expect(pages).toBe(1);
+  });
+
+  it('is forgotten by logout also where the authorization server cannot be reached', async () => {
+    const { valise } = await start();
+    const gone = async () => {
+      throw new TypeError('fetch failed');
+    };
+    expect(await valise.connections.logout(vault.url, { fetch: gone })).toBe(true);
+    expect(await valise.connections.list()).toEqual([]);
+  });
+});
+
+describe('what is kept of modern connections', () => {
+  let hosts: Hosts;
+  beforeEach(async () => {
+    hosts = await openHosts();
+  });
+  afterEach(() => hosts.close());
+
+  it('is listed, too', async () => {
+    const [, , modern] = KINDS;
+    const { Client } = await import('@modelcontextprotocol/client');
+    const valise = await openValise({ store });
+    const client = new Client(
+      { name: 'x', version: '1' },
+      { versionNegotiation: { mode: { pin: '2026-07-28' } } },
+    );
+    opened.push({ valise, client });
+    await valise.connect(client, valise.http('https://shop.example.com/mcp', { fetch: hosts.fetch }));
+    expect(await valise.connections.list()).toMatchObject([
+      {
+        target: 'https://shop.example.com/mcp',
+        era: modern.era,
+        protocolVersion: '2026-07-28',
+        server: { name: 'scripted', version: '1.0.0' },
+        signedIn: false,
+      },
+    ]);
+    expect((await valise.connections.list())[0]).not.toHaveProperty('session');
+  });
+});

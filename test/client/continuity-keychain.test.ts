@@ -1,0 +1,52 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Client } from '@modelcontextprotocol/client';
+import { type ClientValise, openValise } from 'mcp-valise/client';
+import { openStore } from 'mcp-valise/store';
+import { afterAll, describe, expect, it, vi } from 'vitest';
+import { startSecretService } from '../store/secret-service.ts';
+import { ask, MAJORS, openVault, signIn } from './vault.ts';
+
+vi.spyOn(console, 'warn').mockImplementation(() => {});
+const service = await startSecretService();
+const vault = await openVault();
+afterAll(async () => {
+  await vault.close();
+  await service?.stop();
+});
+
+describe.skipIf(!service).each(MAJORS)('with a keychain, secrets of a $major client', ({ make }) => {
+  it('[C-10] go there, and the rest into the store', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'valise-secrets-'));
+    const store = `sqlite:${join(folder, 'state.db')}`;
+    const process = async (work: (client: Client, valise: ClientValise) => Promise<void>) => {
+      const valise = await openValise({ store });
+      const client = make();
+      const redirect = async (page: URL) => void (await signIn(page));
+      await valise.connect(client, valise.http(vault.url, { fetch: vault.fetch, auth: { redirect } }));
+      await work(client, valise);
+      await client.close();
+      await valise.close();
+    };
+    vault.sent.length = 0;
+    await process(async (client) => expect(await ask(client, 'increment')).toBe('1'));
+    const plain = await openStore(store);
+    expect((await plain.list('credentials/')).keys).toEqual([]);
+    expect((await plain.list('connection/')).keys).toHaveLength(1);
+    await plain.close();
+    const token = vault.sent.at(-1)?.authorization?.split(' ')[1];
+    expect(token).toBeTruthy();
+    for (const name of readdirSync(folder))
+      expect(readFileSync(join(folder, name), 'latin1')).not.toContain(token);
+    vault.sent.length = 0;
+    await process(async (client, { connections }) => {
+      expect(await ask(client, 'increment')).toBe('2');
+      expect(vault.short()).toEqual(['tools/call']);
+      expect(await connections.list()).toMatchObject([{ target: vault.url, signedIn: true }]);
+      expect(await connections.logout(vault.url)).toBe(true);
+      expect(await connections.list()).toEqual([]);
+    });
+    rmSync(folder, { recursive: true, force: true });
+  });
+});

@@ -1,0 +1,150 @@
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Client } from '@modelcontextprotocol/client';
+import { type ClientValise, type ClientValiseOptions, fileStore, openValise } from 'mcp-valise/client';
+import { generateKey } from 'mcp-valise/seal';
+import { memoryStore } from 'mcp-valise/store';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { ask, MAJORS, openVault, signIn, type Vault } from './vault.ts';
+
+const keys = generateKey();
+let vault: Vault;
+let folder: string;
+const opened: { valise: ClientValise; client: Client }[] = [];
+beforeAll(async () => {
+  vi.spyOn(console, 'warn').mockImplementation(() => {});
+  vault = await openVault();
+});
+afterAll(() => vault.close());
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'valise-secrets-'));
+});
+afterEach(async () => {
+  await end();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+async function end(): Promise<void> {
+  for (const { client, valise } of opened.splice(0)) {
+    await client.close();
+    await valise.close();
+  }
+}
+
+const [, { make }] = MAJORS;
+
+async function start(options: ClientValiseOptions): Promise<Client> {
+  const valise = await openValise(options);
+  const client = make();
+  opened.push({ valise, client });
+  const redirect = async (page: URL) => void (await signIn(page));
+  await valise.connect(client, valise.http(vault.url, { fetch: vault.fetch, auth: { redirect } }));
+  return client;
+}
+
+const tokens = () =>
+  vault.sent.flatMap(({ authorization }) => (authorization ? [authorization.split(' ')[1] as string] : []));
+
+/** Everything in the folder, as one text. */
+const onDisk = () =>
+  readdirSync(folder)
+    .map((name) => readFileSync(join(folder, name), 'latin1'))
+    .join('\n');
+
+describe('without a keychain, secrets', () => {
+  beforeAll(() => {
+    // No bus, no keychain.
+    vi.stubEnv('DBUS_SESSION_BUS_ADDRESS', 'unix:path=/nonexistent/bus');
+  });
+  afterAll(() => vi.unstubAllEnvs());
+
+  it('are refused by a store that is not sealed, and the error says how to choose', async () => {
+    vault.sent.length = 0;
+    const failure = start({ store: `sqlite:${join(folder, 'state.db')}` });
+    await expect(failure).rejects.toMatchObject({ code: 'no-place-for-secrets' });
+    await expect(failure).rejects.toThrow(/VALISE_KEYS.*keychain.*--insecure-plaintext/);
+    expect(vault.short()).not.toContain('authorization_code');
+  });
+
+  it('do not stand in the way of servers that ask for none', async () => {
+    const valise = await openValise({ store: fileStore(join(folder, 'mcp-state.json')) });
+    const client = make();
+    opened.push({ valise, client });
+    const open = async () => new Response(null, { status: 405 });
+    await expect(
+      valise.connect(
+        client,
+        valise.http('https://open.example.com/mcp', { fetch: open, auth: { redirect() {} } }),
+      ),
+    ).rejects.toThrow('Error POSTing');
+  });
+
+  it.each([
+    ['a file', (): ClientValiseOptions => ({ store: fileStore(join(folder, 'mcp-state.json'), { keys }) })],
+    ['a file by its URL', () => ({ store: `file:${join(folder, 'mcp-state.json')}`, keys })],
+    ['SQLite', () => ({ store: `sqlite:${join(folder, 'state.db')}`, keys })],
+  ])('are sealed in %s: who steals it reads nothing', async (_, options) => {
+    vault.sent.length = 0;
+    const client = await start(options());
+    await ask(client, 'increment');
+    const session = client.transport?.sessionId as string;
+    await end();
+    const stolen = onDisk();
+    expect(stolen.length).toBeGreaterThan(100);
+    const { host } = new URL(vault.url);
+    for (const secret of [...tokens(), session, host, 'vault', 'access_token', '2025-11-25'])
+      expect(stolen).not.toContain(secret);
+    const again = await start(options());
+    expect(await ask(again, 'increment')).toBe('2');
+    await end();
+    const { store, keys: own } = options();
+    if (own === undefined) return;
+    await expect(start({ store })).rejects.toMatchObject({ code: 'store-sealed' });
+    await expect(start({ store, keys: generateKey() })).rejects.toMatchObject({ code: 'store-wrong-key' });
+  });
+
+  it('are plain text where that was chosen', async () => {
+    vault.sent.length = 0;
+    const options = { store: `file:${join(folder, 'mcp-state.json')}`, insecurePlaintext: true };
+    await ask(await start(options), 'increment');
+    await end();
+    expect(onDisk()).toContain(tokens()[0]);
+  });
+
+  it('stay in memory where the store is memory', async () => {
+    await ask(await start({ store: memoryStore() }), 'increment');
+  });
+
+  it('go where the host says', async () => {
+    const secrets = memoryStore();
+    const store = fileStore(join(folder, 'mcp-state.json'));
+    vault.sent.length = 0;
+    await ask(await start({ store, secrets }), 'increment');
+    await end();
+    expect((await secrets.list('credentials/')).keys).toHaveLength(1);
+    expect(onDisk()).not.toContain(tokens()[0]);
+    await store.close();
+  });
+
+  it('are refused where the keychain was asked for and is not there', async () => {
+    await expect(start({ store: memoryStore(), secrets: 'keychain' })).rejects.toMatchObject({
+      code: 'no-place-for-secrets',
+    });
+  });
+});
+
+describe('a store that others can read', () => {
+  it.skipIf(process.platform === 'win32')('is refused with the command that mends it', async () => {
+    const path = join(folder, 'mcp-state.json');
+    const store = fileStore(path);
+    await store.put('a', 1);
+    await store.close();
+    chmodSync(path, 0o644);
+    await expect(start({ store: `file:${path}`, keys })).rejects.toMatchObject({
+      code: 'store-insecure',
+      message: expect.stringContaining(`chmod 600 ${path}`),
+    });
+    expect(() => fileStore(path)).toThrow(`chmod 600 ${path}`);
+  });
+});
