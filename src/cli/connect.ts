@@ -76,9 +76,15 @@ function answersOf({ answer = [] }: ConnectOptions): AnswerSource {
 
 /** What the options say about where and whose state is kept. */
 export function openFor(
-  options: Pick<ConnectOptions, 'store' | 'principal' | 'allowLocal'>,
+  options: Pick<ConnectOptions, 'store' | 'principal' | 'allowLocal' | 'insecurePlaintext'>,
 ): Promise<ClientValise> {
-  const { principal, allowLocal } = options;
+  const { principal, allowLocal, insecurePlaintext } = options;
   const { VALISE_KEYS: keys } = process.env;
-  return openValise({ store: storeUrl(options.store), principal, allowLocal, ...(keys && { keys }) });
+  return openValise({
+    store: storeUrl(options.store),
+    principal,
+    allowLocal,
+    insecurePlaintext,
+    ...(keys && { keys }),
+  });
 }

@@ -11,6 +11,7 @@ import { keysCommand } from './commands/keys.ts';
 import { listCommand } from './commands/list.ts';
 import { pendingCommand } from './commands/pending.ts';
 import { sessionsCommand } from './commands/sessions.ts';
+import { statusCommand } from './commands/status.ts';
 import { tokenCommand } from './commands/token.ts';
 import { tourCommand } from './commands/tour.ts';
 import { EXIT, explain } from './exit.ts';
@@ -25,6 +26,7 @@ const COMMANDS = [
   jarCommand,
   sessionsCommand,
   pendingCommand,
+  statusCommand,
   keysCommand,
   tokenCommand,
   doctorCommand,

@@ -14,6 +14,7 @@ export interface ConnectOptions {
   readonly header: Readonly<Record<string, string>>;
   readonly json?: boolean;
   readonly answer?: readonly string[];
+  readonly insecurePlaintext?: boolean;
 }
 
 /** Turns a reader that throws into one that commander reports as a usage error. */
@@ -36,10 +37,17 @@ export function storeOption(command: Command): Command {
   );
 }
 
+/** The options of commands that look into what is kept and connect to nobody. */
+export function keptOptions(command: Command): Command {
+  return storeOption(command)
+    .option('--principal <id>', 'whose it is, where one store serves several users')
+    .option('--insecure-plaintext', 'keep tokens in the store as plain text; a choice, never a fallback')
+    .option('--json', 'print as JSON on one line');
+}
+
 /** The options of {@link ConnectOptions}. */
 export function connectOptions(command: Command): Command {
-  return storeOption(command)
-    .option('--principal <id>', 'whose state this is, where one store serves several users')
+  return keptOptions(command)
     .option(
       '--resolve <host:port:address[:port]>',
       'go to ADDRESS for HOST:PORT, as curl does; may be given several times',
@@ -60,8 +68,7 @@ export function connectOptions(command: Command): Command {
       'add an HTTP header; may be given several times',
       reading<Readonly<Record<string, string>>>((text, before) => ({ ...before, ...parseHeader(text) })),
       {},
-    )
-    .option('--json', 'print the result or the error as JSON on one line');
+    );
 }
 
 function parseHeader(text: string): Record<string, string> {

@@ -3,6 +3,7 @@ import { Client as ClientV2 } from '@modelcontextprotocol/client';
 import { StdioClientTransport as StdioV2 } from '@modelcontextprotocol/client/stdio';
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport as StdioV1 } from '@modelcontextprotocol/sdk/client/stdio.js';
+import { generateKey } from 'mcp-valise/seal';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { folder, serveExample, VALISE, valise } from './valise.ts';
 
@@ -110,6 +111,21 @@ describe('valise connect', () => {
     });
     const code = await valise(['connect', '--print-config', 'vscode', 'https://shop.example.com/mcp']);
     expect(JSON.parse(code.stdout)).toMatchObject({ servers: { 'shop.example.com': { type: 'stdio' } } });
+  });
+
+  it('gives a host that knows of none a session of its own, by name', async () => {
+    const { url } = await serveExample(['notebook'], { VALISE_KEYS: generateKey() });
+    const store = `sqlite:${join(await folder(), 'state.db')}`;
+    const args = [VALISE, 'connect', url, '--session', 'diary', '--store', store];
+    for (const text of ['one', 'two']) {
+      const client = await host('v1', process.execPath, args);
+      await client.callTool({ name: 'notebook_append', arguments: { text } });
+      await client.close();
+    }
+    const client = await host('v2 auto', process.execPath, args);
+    expect(await client.callTool({ name: 'notebook_read', arguments: {} })).toMatchObject({
+      content: [{ text: 'one\ntwo' }],
+    });
   });
 
   it('answers a host with the reason when the server cannot be reached', async () => {

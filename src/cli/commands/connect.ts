@@ -1,16 +1,19 @@
 import { type Command, Option } from 'commander';
+import type { ClientSession, ClientSessions } from '../../client/index.ts';
+import { isRequest, type Message } from '../../wire/index.ts';
 import { Bridge } from '../bridge/bridge.ts';
 import { Host } from '../bridge/host.ts';
 import { HOSTS, type HostName, hostConfig, nameOf } from '../bridge/host-config.ts';
 import { Relay } from '../bridge/relay.ts';
 import { connectWith, openFor } from '../connect.ts';
-import { EXIT, type SetExit } from '../exit.ts';
+import { EXIT, explain, type SetExit } from '../exit.ts';
 import { type ConnectOptions, connectOptions } from '../options.ts';
 import { print, remark } from '../output.ts';
 import { parseTarget } from '../target.ts';
 
 interface BridgeOptions extends ConnectOptions {
   readonly printConfig?: HostName;
+  readonly session: string;
 }
 
 /** `valise connect TARGET`: a stdio server for any host that bridges to another one, with everything the host lacks. */
@@ -32,7 +35,8 @@ Examples:
   valise connect 'stdio:npx -y @modelcontextprotocol/server-everything'`,
     )
     .action(async (target: string, options: BridgeOptions) => {
-      if (options.printConfig) print(hostConfig(options.printConfig, nameOf(target), [target]));
+      if (options.printConfig)
+        print(hostConfig(options.printConfig, nameOf(target), [target, ...flagsOf(options)]));
       else exit(await bridge(target, options));
     });
 }
@@ -44,8 +48,9 @@ async function bridge(text: string, options: BridgeOptions): Promise<number> {
   const relay = new Relay((message) => between.fromServer(message));
   const between = new Bridge(
     (message) => host.send(message),
-    (message) => void relay.send(message),
+    (message) => void inSession(message, () => relay.send(message)),
   );
+  const inSession = sessionOf(options.session, () => valise.sessions(relay));
   try {
     await connectWith(valise, relay, target, options);
     const over = Promise.race([forward(host, between), relay.closed.then(() => 'server' as const)]);
@@ -56,6 +61,51 @@ async function bridge(text: string, options: BridgeOptions): Promise<number> {
     await relay.close();
     await valise.close();
   }
+}
+
+/** What comes before there can be a session. */
+const BEFORE = new Set(['initialize', 'server/discover', 'ping']);
+
+/** Sends the host's requests in its session, which is made when the first of them comes. */
+function sessionOf(
+  name: string,
+  sessions: () => ClientSessions,
+): (message: Message, send: () => Promise<void>) => Promise<void> {
+  if (name === 'none') return (_message, send) => send();
+  let opened: Promise<ClientSession | undefined> | undefined;
+  const open = async (): Promise<ClientSession | undefined> => {
+    try {
+      return await (name === 'new' ? sessions().create() : sessions().named(name));
+    } catch (error) {
+      remark(`valise connect: no session (${explain(error)}); going on without.`);
+      return undefined;
+    }
+  };
+  return async (message, send) => {
+    if (!isRequest(message) || BEFORE.has(message.method)) return send();
+    opened ??= open();
+    const session = await opened;
+    return session ? session.run(send) : send();
+  };
+}
+
+/** The options that the host's configuration must hand on. */
+function flagsOf({
+  store,
+  principal,
+  allowLocal,
+  header,
+  session,
+  insecurePlaintext,
+}: BridgeOptions): string[] {
+  return [
+    ...(store === undefined ? [] : ['--store', store]),
+    ...(principal === undefined ? [] : ['--principal', principal]),
+    ...(allowLocal ? ['--allow-local'] : []),
+    ...(insecurePlaintext ? ['--insecure-plaintext'] : []),
+    ...(session === 'none' ? [] : ['--session', session]),
+    ...Object.entries(header).flatMap(([name, value]) => ['--header', `${name}: ${value}`]),
+  ];
 }
 
 async function forward(host: Host, between: Bridge): Promise<'host'> {

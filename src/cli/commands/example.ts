@@ -20,7 +20,6 @@ export function exampleCommand(program: Command): void {
     .addArgument(new Argument('<name>', 'which one').choices(EXAMPLE_NAMES))
     .argument('[options...]', 'how to serve it')
     .allowUnknownOption()
-    .helpOption(false)
     .addHelpText(
       'after',
       `
@@ -34,11 +33,7 @@ Examples:
   valise example shop --http 3000
   valise call 'stdio:valise example shop --stdio' view_cart`,
     )
-    .action(async (name: string, options: readonly string[], _own: unknown, command: Command) => {
-      if (options.includes('--help') || options.includes('-h')) {
-        command.outputHelp();
-        return;
-      }
+    .action(async (name: string, options: readonly string[]) => {
       const load = EXAMPLES[name] as () => Promise<{ readonly example: Example }>;
       const [{ example }, { serve }] = await Promise.all([load(), import('../../../examples/serve.ts')]);
       await serve(example, options);
