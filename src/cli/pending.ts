@@ -6,7 +6,7 @@ import { printJson, remark } from './output.ts';
 /** True for the error of a call whose question was left open. */
 export function isLeftOpen(error: unknown): boolean {
   const { code, rpcCode } = (error ?? {}) as Readonly<Record<string, unknown>>;
-  return code === LEFT_OPEN || rpcCode === LEFT_OPEN;
+  return code === LEFT_OPEN || rpcCode === LEFT_OPEN || code === 'left-open';
 }
 
 /** The id of the round that such a call waits in: the error names it, or it is the one that was kept last. */

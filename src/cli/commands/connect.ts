@@ -24,6 +24,11 @@ export function connectCommand(program: Command, exit: SetExit): void {
       .description('bridge a host over stdio to a server, and keep its state, session and sign-in')
       .argument('<target>', "a URL, or 'stdio:COMMAND'"),
   )
+    .option(
+      '--session <new|NAME|none>',
+      'data-layer session of this host: a new one, one of this name, or none',
+      'none',
+    )
     .addOption(
       new Option('--print-config <host>', 'print the configuration for a host instead').choices(HOSTS),
     )
