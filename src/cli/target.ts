@@ -32,7 +32,7 @@ export function parseTarget(text: string): CliTarget {
 }
 
 /** Splits a command as a shell would: blanks part words, quotes and backslashes keep them together. No expansion. */
-export function splitWords(text: string): string[] {
+function splitWords(text: string): string[] {
   const words: string[] = [];
   let word: string | undefined;
   let quote: string | undefined;

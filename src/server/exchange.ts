@@ -41,6 +41,8 @@ export class Exchange {
   readonly principal: Principal | undefined;
   /** The id of the transport's own session, where it has one. */
   readonly transportSession: string | undefined;
+  /** What the call goes on from, where it has asked before. Family R's own. */
+  round: object | undefined;
   readonly #handles: (method: string) => boolean;
   readonly #config: (request: Request) => Meta | undefined;
   readonly #again: (exchange: Exchange) => void;
@@ -104,7 +106,12 @@ export class Exchange {
   /** Tells that the response is out. Undefined where nobody wants to know. */
   get told(): (() => void) | undefined {
     const sent = this.#sent;
-    return sent && (() => sent.forEach((tell) => tell()));
+    return (
+      sent &&
+      (() => {
+        for (const tell of sent) tell();
+      })
+    );
   }
 
   /**

@@ -32,7 +32,7 @@ export interface FlowPeer {
   close(): Promise<void>;
 }
 
-export const ASKABLE = { elicitation: {}, sampling: {}, roots: {} };
+const ASKABLE = { elicitation: {}, sampling: {}, roots: {} };
 
 export const ours = (...carriers: Carrier[]): object => ({
   ...ASKABLE,

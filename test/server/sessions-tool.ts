@@ -8,7 +8,7 @@ import { type RawClient, rawClient, resultOf, textOf } from './raw-client.ts';
 export const SESSION = 'io.modelcontextprotocol/session';
 export const SEQ = 'dev.valise/seq';
 export const keys = 'T0aGXc1lJg5o3VtW3bYpW2yZr9s0u1v2w3x4y5z6A7Q';
-export const v2 = MAJORS[1];
+const v2 = MAJORS[1];
 
 /** What a session client announces, as the draft says. */
 export const SESSIONS = { experimental: { sessions: {} } };

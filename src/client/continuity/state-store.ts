@@ -177,7 +177,7 @@ export function metadataOf(value: unknown): ServerMetadata | undefined {
 }
 
 /** The `initialize` or `server/discover` result that metadata stand for. */
-export function introductionOf(metadata: ServerMetadata): Result {
+function introductionOf(metadata: ServerMetadata): Result {
   const { protocolVersion, capabilitiesJson, serverInfoJson, instructions } = metadata;
   const info = parse(serverInfoJson);
   // A discovery has more than the seed's two fields, and all of it is needed: it is in the second text as it came.

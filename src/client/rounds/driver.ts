@@ -5,7 +5,7 @@ import { LEFT_OPEN, leftOpen } from './open-round.ts';
 import { type Round, retryOf } from './round.ts';
 
 /** Rounds of one call, of those that ask something; as the SDK's own driver has it. */
-export const MAX_ROUNDS = 10;
+const MAX_ROUNDS = 10;
 
 /** Between two tries where the server only says that it is still waiting, in milliseconds. */
 const PACE = 250;

@@ -164,7 +164,7 @@ function questionMessage(question: Question | undefined, id: Id, state: string |
 const ID = /^valise\.([\w-]{22})\.(\d{1,9})$/;
 
 /** The id of a question: by it a round is found whose context the client did not bring back. */
-export function idOf({ f, n }: RoundContext): string {
+function idOf({ f, n }: RoundContext): string {
   return `valise.${f}.${n}`;
 }
 
