@@ -69,7 +69,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
 
   const crash = (client: Client) => client.close();
 
-  it('[C-02, C-06] signs in once, and sends the token with every request', async () => {
+  it('[C-02][C-06] signs in once, and sends the token with every request', async () => {
     const client = await start();
     expect(await ask(client, 'whoami')).toBe('alice');
     expect(pages).toHaveLength(1);

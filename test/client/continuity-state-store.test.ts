@@ -107,7 +107,7 @@ describe.each(MAJORS)("a $major client on a host's own store", ({ make }) => {
   });
   afterEach(() => server.close());
 
-  it('[C-01, C-03] sets session and metadata once, and goes on with them after a restart', async () => {
+  it('[C-01][C-03] sets session and metadata once, and goes on with them after a restart', async () => {
     const one = await connect(make(), server.url, row);
     expect(await count(one)).toBe(1);
     expect(row.session).toBe(server.sessions()[0]);
@@ -123,7 +123,7 @@ describe.each(MAJORS)("a $major client on a host's own store", ({ make }) => {
     expect(server.methods()).not.toContain('initialize');
   });
 
-  it('[C-01, C-05] clears the session that is over, and sets the new one', async () => {
+  it('[C-01][C-05] clears the session that is over, and sets the new one', async () => {
     const client = await connect(make(), server.url, row);
     await count(client);
     const before = row.session;
@@ -135,7 +135,7 @@ describe.each(MAJORS)("a $major client on a host's own store", ({ make }) => {
     expect(row.session).toBe(server.sessions()[0]);
   });
 
-  it('[C-03, C-08] clears metadata of a version that does not fit any more', async () => {
+  it('[C-03][C-08] clears metadata of a version that does not fit any more', async () => {
     row.session = 'of-long-ago';
     row.version = '1999-01-01';
     row.capabilities = '{}';
@@ -187,7 +187,7 @@ describe.each(MAJORS)("a $major client whose token is in a host's own store", ({
       },
     });
 
-  it('[C-02, C-06] sets the token, sends it after a restart, and clears it when it is over', async () => {
+  it('[C-02][C-06] sets the token, sends it after a restart, and clears it when it is over', async () => {
     const row = new Row();
     expect(await ask(await signedIn(row), 'increment')).toBe('1');
     expect(row.token).toBeTruthy();
@@ -253,7 +253,7 @@ describe.each(MAJORS)('our stores in the shape of the seed, for a $major client'
     await again.close();
   });
 
-  it('[C-01, C-03] tell session and metadata, and take them from elsewhere', async () => {
+  it('[C-01][C-03] tell session and metadata, and take them from elsewhere', async () => {
     const store = memoryStore();
     const state = asClientStateStore(store, server.url);
     expect(await state.getSessionId()).toBeUndefined();

@@ -46,7 +46,7 @@ describe.each(KINDS)('a $kind client on a server without sessions', (kind) => {
     return client;
   }
 
-  it('[C-03, C-07] asks once who the server is, and knows it after a restart', async () => {
+  it('[C-03][C-07] asks once who the server is, and knows it after a restart', async () => {
     const one = await start();
     await one.callTool({ name: 'a' });
     expect(hosts.seen.map(({ method }) => method)).toEqual([introduction, 'tools/call']);

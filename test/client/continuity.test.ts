@@ -42,7 +42,7 @@ describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ mak
     expect(client.transport?.sessionId).toBe(session);
   });
 
-  it('[C-01, C-03, C-07] goes on in the session after a restart, as if it had initialised', async () => {
+  it('[C-01][C-03][C-07] goes on in the session after a restart, as if it had initialised', async () => {
     const one = await start();
     expect(await count(one)).toBe(1);
     const before = { capabilities: one.getServerCapabilities(), version: one.getServerVersion() };

@@ -50,7 +50,7 @@ async function seen(): Promise<{ sessions: number; grants: number; clients: numb
 
 describe.each(PLACES)('a client that is killed again and again, with its state in %s', (_, place) => {
   it.skipIf(!place).each(['v1', 'v2'] as const)(
-    `[C-10, C-12] goes on in its session, on %s, with one sign-in and one initialise`,
+    `[C-10][C-12] goes on in its session, on %s, with one sign-in and one initialise`,
     async (sdk) => {
       // The keychain holds the credentials of a target, whatever the store: another one for each test.
       const url = `${vault.url}?${uniqueName()}`;

@@ -69,7 +69,7 @@ describe.each([
         valise.connect(host, valise.http(urls[0] as URL, { fetch, resume: false })),
       );
 
-  it('[R-01][R-02] with the top-level state', async () => {
+  it('[R-01][R-02][J-24] with the top-level state', async () => {
     const said = await resolve(ours('state'));
     const [, [, first], , [, second]] = said as [
       unknown,
