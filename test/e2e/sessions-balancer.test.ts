@@ -13,7 +13,7 @@ import {
 
 const SOAK = process.env['VALISE_SOAK'] === '1';
 const SESSIONS = SOAK ? 200 : 8;
-const CALLS = SOAK ? 100 : 15;
+const CALLS = SOAK ? 100 : 20;
 /** Calls of one session at a time, and sessions at a time. */
 const ABREAST = 4;
 const AT_ONCE = SOAK ? 12 : 5;

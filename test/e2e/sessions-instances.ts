@@ -2,8 +2,9 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { build } from '../../scripts/prepare.mjs';
+import { root } from '../house/sources.ts';
 import { type Service, startNginx } from '../services.ts';
-import { commandOf } from './example.ts';
 
 /** Instances of one server behind a balancer, which die and come back. */
 export interface Fleet {
@@ -30,6 +31,8 @@ export async function startFleet(
   args: readonly string[],
   env: Record<string, string>,
 ): Promise<Fleet> {
+  // As people run it, and quick to come back.
+  await build();
   const ports = await freePorts(size);
   const instances = ports.map((port) => instance(port, args, env));
   await Promise.all(instances.map((each) => each.start()));
@@ -41,15 +44,18 @@ export async function startFleet(
     batter(every) {
       let next = 0;
       const coming = new Set<Promise<void>>();
-      const timer = setInterval(() => {
+      const strike = (): void => {
         const one = instances[next % instances.length] as Instance;
         if (!one.isUp() || instances.filter((each) => each.isUp()).length < 2) return;
         next++;
         kills++;
-        const again = one.kill().then(() => one.start());
-        coming.add(again);
-      }, every);
+        coming.add(one.kill().then(() => one.start()));
+      };
+      // The first one soon, so that a short run meets it too.
+      const first = setTimeout(strike, every / 10);
+      const timer = setInterval(strike, every);
       return async () => {
+        clearTimeout(first);
         clearInterval(timer);
         await Promise.all(coming);
       };
@@ -70,12 +76,14 @@ function instance(port: number, args: readonly string[], env: Record<string, str
     isUp: () => up,
     start() {
       coming = (async () => {
-        const { command, args: all, cwd } = commandOf('notebook', '--http', String(port), ...args);
-        const child = spawn(command, all, {
-          cwd,
-          env: { ...process.env, ...env },
-          stdio: ['ignore', 'pipe', 'pipe'],
-        });
+        const child = spawn(
+          process.execPath,
+          [`${root}bin/valise.js`, 'example', 'notebook', '--http', String(port), ...args],
+          {
+            env: { ...process.env, ...env },
+            stdio: ['ignore', 'pipe', 'pipe'],
+          },
+        );
         const gone = once(child, 'close');
         let said = '';
         child.stderr.on('data', (chunk) => (said += chunk));

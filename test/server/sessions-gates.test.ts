@@ -185,3 +185,21 @@ describe('a client that knows no sessions, over HTTP without sessions', () => {
     expect(textOf(resultOf(await overHttp(storeless, 'work', 'edge-1')))).toBe('1');
   });
 });
+
+describe('the HTTP header of a session', () => {
+  it('[S-20] must name the session of the message, where it names one', async () => {
+    const { valise, ran } = makeServer(count);
+    const headers = new Headers();
+    const client = await connect(valise, SESSIONS, MAJORS[1], { http: true, headers });
+    const session = await client.create();
+    headers.set('Valise-Session-Id', session.sessionId);
+    headers.set('Mcp-Session-Id', session.sessionId);
+    expect((await client.use(session)).value).toBe(1);
+    headers.set('Valise-Session-Id', 'sess-other');
+    expect(errorOf(await client.in(session)).code).toBe(-32602);
+    headers.delete('Valise-Session-Id');
+    headers.set('Mcp-Session-Id', 'sess-other');
+    expect(errorOf(await client.in(session)).code).toBe(-32602);
+    expect(ran()).toBe(1);
+  });
+});

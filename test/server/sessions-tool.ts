@@ -51,7 +51,7 @@ export async function connect(
   valise: ServerValise,
   capabilities: object = SESSIONS,
   major: Major = v2,
-  { http = false }: { readonly http?: boolean } = {},
+  { http = false, headers = new Headers() }: { readonly http?: boolean; readonly headers?: Headers } = {},
 ): Promise<SessionClient> {
   const server = valise.install(
     new major.McpServer(
@@ -70,7 +70,7 @@ export async function connect(
   // As a message looks that came over HTTP.
   if (http) {
     near.send = async (message) =>
-      far.onmessage?.(message, { request: new Request('http://test/mcp') } as never);
+      far.onmessage?.(message, { request: new Request('http://test/mcp', { headers }) } as never);
   }
   const client = await rawClient(near, capabilities);
   const heard: Notification[] = [];

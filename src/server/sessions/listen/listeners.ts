@@ -18,6 +18,7 @@ import type { Channel, Signal } from './channel.ts';
 import { Listener } from './listener.ts';
 import { cursorOf, type NotificationLog, since } from './log.ts';
 import type { Subscriptions } from './subscriptions.ts';
+import { unrouted } from './unrouted.ts';
 
 /** What listeners need. */
 export interface ListenersOptions {
@@ -148,7 +149,8 @@ export class Listeners {
       era,
       positions,
       log,
-      write: (notification) => link.send(notification, { relatedRequestId: request.id }),
+      write: (notification) =>
+        link.send(unrouted(notification, link.transport), { relatedRequestId: request.id }),
       ended: () => {
         for (const timer of timers) clearInterval(timer);
         this.#open.delete(open);
