@@ -34,18 +34,21 @@ export interface Attachment {
 
 const INTRODUCTIONS = new Set(['initialize', 'server/discover']);
 
+/** Tells this process from all others; with a count it names a link, at no cost for the many that live for one request. */
+const PROCESS = randomBytes(12).toString('base64url');
+let links = 0;
+
 /** Reaches the messages of one server transport: the way of each message through the parts. */
 export function attach(
   transport: TransportLike,
   { owner, parts, principalOf, handles, config }: Attachment,
 ): Link {
   const outwards = [...parts].reverse();
-  const capabilities = announceServer(Object.assign({}, ...parts.map((part) => part.families)) as Families);
   const exchanges = new Map<Id, Exchange>();
   const asked = new Map<Id, Id>();
   // Another instance may have asked under the same number: ids of our own requests are told apart by this.
-  const nonce = randomBytes(6).toString('base64url');
-  const connection = `link:${randomBytes(16).toString('base64url')}`;
+  const nonce = `${PROCESS}${(++links).toString(36)}`;
+  const connection = `link:${nonce}`;
   let known: Peer = STRANGER;
 
   const received = (
@@ -136,6 +139,8 @@ export function attach(
   const introducing = (exchange: Exchange, response: Response): Response => {
     if (!INTRODUCTIONS.has(exchange.method) || !('result' in response)) return response;
     const own = response.result['capabilities'] as JsonObject | undefined;
+    const families = Object.assign({}, ...parts.map((part) => part.families)) as Families;
+    const capabilities = announceServer(families);
     return {
       ...response,
       result: { ...response.result, capabilities: mergeCapabilities(own, capabilities) },

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { type Duration, seconds } from '../../duration.ts';
 import { ValiseError } from '../../errors.ts';
 import type { Json } from '../../json.ts';
@@ -8,8 +7,9 @@ import { currentIngress } from '../ingress.ts';
 import type { Reply } from '../part.ts';
 import { requireCapability } from './capability.ts';
 import { carry } from './carry.ts';
-import { FlowError, Suspended } from './errors.ts';
+import { FlowError, SUSPENDED } from './errors.ts';
 import { suspend } from './flow.ts';
+import { newFlowId } from './flow-id.ts';
 import type { Question } from './question.ts';
 import type { Input, Rounds } from './rounds.ts';
 import { noWay, pick, waysOf } from './ways.ts';
@@ -85,7 +85,7 @@ export function createBare(rounds: Rounds): Bare {
       return { result: await runIn(exchange, () => goOn(exchange, k, s, input.answers.get(k))) };
     } catch (error) {
       // It has asked again: what is answered here is replaced by the next round on its way out.
-      return error instanceof Suspended ? { result: {} } : failure(exchange.request, error);
+      return error === SUSPENDED ? { result: {} } : failure(exchange.request, error);
     }
   };
 
@@ -99,7 +99,7 @@ export function createBare(rounds: Rounds): Bare {
       const question: Question = { key, method, ...(params && { params }), ttl: lifetime };
       if (!way) throw noWay(exchange, key);
       requireCapability(exchange.peer, question, exchange.era === 'modern');
-      const flow = randomBytes(16).toString('base64url');
+      const flow = newFlowId();
       const goesOn = continuations.has(key);
       if (way === 'memory' || (!goesOn && state === undefined && ways.includes('memory'))) {
         const answer = await rounds.waiting.ask(exchange, question, { id: `valise:${flow}`, ttl: lifetime });
@@ -131,7 +131,7 @@ export function createBare(rounds: Rounds): Bare {
         { keeper: rounds.keeper, codec: rounds.codec, suspend: currentIngress()?.suspend },
       );
       suspend(exchange, send, input?.turn);
-      throw new Suspended();
+      throw SUSPENDED;
     },
 
     onResponse(key, go) {

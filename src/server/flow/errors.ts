@@ -55,9 +55,9 @@ export class FlowError extends ValiseError {
 }
 
 /** Ends the handler's call once it has asked: the answer that the SDK makes of it never leaves. */
-export class Suspended extends Error {
-  constructor() {
-    super('Waiting for the client.');
-    this.name = 'Suspended';
-  }
+class Suspended extends Error {
+  override readonly name = 'Suspended';
 }
+
+/** The one there is: it says nothing about where it comes from, and a trace of the stack for each would cost. */
+export const SUSPENDED: Error = new Suspended('Waiting for the client.');

@@ -53,7 +53,6 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
   const counters = new RoundCounters();
   const keeper = createKeeper(codec, store, counters);
   const waiting = new Waiting();
-  const inputs = new WeakMap<Exchange, Input>();
   const once = options.singleUse === false ? undefined : store;
 
   const refused = (what: string, error: unknown): void => {
@@ -70,7 +69,7 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
   const accept = (exchange: Exchange, answered: Answered, turn: Turn): undefined | Promise<Reply> => {
     counters.add('answered');
     const input = { ...answered, turn };
-    inputs.set(exchange, input);
+    exchange.round = input;
     exchange.whenSent(() => turn.done());
     exchange.request = { ...exchange.request, params: withoutRetry(exchange.request.params) };
     return answered.context.b && rounds.continuation?.(exchange, input);
@@ -78,7 +77,7 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
 
   const receive = (exchange: Exchange): Reply | undefined | Promise<Reply | undefined> => {
     // A part may have had the handler run again; what it goes on from is still the same.
-    if (inputs.has(exchange)) return undefined;
+    if (exchange.round) return undefined;
     const brought = currentIngress()?.answered;
     let opened: Answered | undefined | Promise<Answered>;
     try {
@@ -180,7 +179,7 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
     mode: readMode(options.mode, store),
     store: once,
     waiting,
-    inputOf: (exchange) => inputs.get(exchange),
+    inputOf: (exchange) => exchange.round as Input | undefined,
     refused,
     openAnswer,
     asks: false,

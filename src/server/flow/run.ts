@@ -46,7 +46,6 @@ export type Outcome<Value> = { readonly value: Value } | { readonly asked: reado
 
 /** How long a handler may take, in milliseconds, to come to all the steps that it took in earlier rounds. */
 const CATCH_UP = 2000;
-const NEVER = new Promise<never>(() => {});
 const KINDS = { ask: 'a', sample: 's', roots: 'r' } as const satisfies Record<QuestionKind, StepKind>;
 
 /** One run of a handler, from the top to its end or to the first questions that have no answer yet. */
@@ -142,11 +141,11 @@ export class FlowRun implements Flow {
       }
       if (this.#setup.signal?.aborted)
         throw new FlowError('ask-cancelled', `The call was cancelled while "${key}" was awaited.`, { key });
-      if (this.#over) return NEVER;
+      if (this.#over) return never();
       if (this.#setup.suspends && performance.now() + pause > end) {
         this.#holds++;
         this.#schedule();
-        return NEVER;
+        return never();
       }
       await new Promise((resolve) => setTimeout(resolve, pause));
     }
@@ -171,7 +170,7 @@ export class FlowRun implements Flow {
     }
     this.#asked.push({ question, print });
     this.#schedule();
-    return NEVER;
+    return never();
   }
 
   #take(key: string, kind: StepKind, print: string): Ending | undefined {
@@ -220,6 +219,11 @@ export class FlowRun implements Flow {
     }
     this.#suspend({ asked: this.#asked });
   }
+}
+
+/** Made anew each time: one promise for all would remember everybody who ever waited for it. */
+function never(): Promise<never> {
+  return new Promise(() => {});
 }
 
 function unreadable(): Ending {
