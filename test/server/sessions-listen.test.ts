@@ -123,6 +123,18 @@ describe.each(MAJORS)('listening on an SDK $major server', (major) => {
     expect(methods(client.heard)).not.toContain(UPDATED);
   });
 
+  it('[S-28] is one stream for each session: a client that asks again has lost the one before', async () => {
+    const { client, valise } = await open();
+    const session = await client.create();
+    const first = await listen(client, session);
+    await listen(client, session);
+    expect(await first.answer).toMatchObject({ result: {} });
+    await valise.sessions.notify(session.sessionId, UPDATED, { uri: 'x' });
+    await valise.notify(CHANGED);
+    await listen(client);
+    expect(client.heard.filter(({ method }) => method === UPDATED)).toHaveLength(1);
+  });
+
   it('[S-28] also without a stream: a poll returns what has come, and ends', async () => {
     const { client, valise } = await open();
     const session = await client.create();

@@ -37,6 +37,8 @@ export interface ListenersOptions {
 interface Open {
   readonly link: Link;
   readonly id: Id;
+  /** What a stream listens to; undefined for a poll. */
+  readonly scope?: string;
   end(): void;
 }
 
@@ -158,7 +160,10 @@ export class Listeners {
         this.#answer(exchange, emptyResult(era));
       },
     });
-    const open: Open = { link, id: request.id, end: () => listener.end('lost') };
+    const open: Open = { link, id: request.id, scope, end: () => listener.end('lost') };
+    // One stream for each session of a connection: a client that asks again has lost the one before, and not every
+    // transport tells.
+    for (const other of this.#open) if (other.link === link && other.scope === scope) other.end();
     // Subscribed before the log is read, so that nothing falls in between.
     const waiting: Signal[] = [];
     let isOpen = false;
