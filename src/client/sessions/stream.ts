@@ -31,7 +31,7 @@ export interface StreamOptions {
 /** Longer than any server should hold a stream; then it is opened again. */
 const LONGEST = 86_400;
 /** A server that holds a stream says so at once; one that cannot is asked again and again instead. */
-const WELCOME = 10_000;
+const WELCOME = 5000;
 /** Servers of ours give a sign of life every 15 seconds. */
 const SILENCE = 45_000;
 
@@ -48,6 +48,7 @@ export class Stream {
   #cursor: string | undefined;
   #resources: ReadonlySet<string>;
   #polls: boolean;
+  #hasPolled = false;
   #closed = false;
   #call: Call | undefined;
   #cut: (() => void) | undefined;
@@ -170,8 +171,11 @@ export class Stream {
   }
 
   async #poll(): Promise<void> {
-    const { wait, missed, heard } = this.#options;
+    const { missed, heard } = this.#options;
+    // The first one only finds out where things stand.
+    const wait = this.#hasPolled ? this.#options.wait : 0;
     const poll = readPollResult(await this.#request({ poll: true, wait }, wait + 30));
+    this.#hasPolled = true;
     this.#welcome();
     if (isProblem(poll) || this.#closed) return;
     if (poll.missed) missed();
