@@ -60,7 +60,7 @@ export class FlowRun implements Flow {
   #scheduled = false;
   #over = false;
   #mistake: FlowError | undefined;
-  #suspend: (outcome: { readonly asked: readonly Asked[] }) => void = () => {};
+  #suspend: () => void = () => {};
 
   constructor(setup: RunSetup) {
     this.#setup = setup;
@@ -69,20 +69,24 @@ export class FlowRun implements Flow {
   }
 
   /** Runs the handler; what it does after it has been suspended goes nowhere. */
-  async run<Value>(handler: (flow: Flow) => Value | Promise<Value>): Promise<Outcome<Value>> {
-    const suspended = new Promise<{ readonly asked: readonly Asked[] }>((resolve) => {
-      this.#suspend = resolve;
+  run<Value>(handler: (flow: Flow) => Value | Promise<Value>): Promise<Outcome<Value>> {
+    return new Promise((resolve, reject) => {
+      const end = (settle: () => void): void => {
+        if (this.#over) return;
+        this.#over = true;
+        // A handler may swallow the error that tells its mistake; the mistake still counts.
+        if (this.#mistake) reject(this.#mistake);
+        else settle();
+      };
+      this.#suspend = () => end(() => resolve({ asked: this.#asked }));
+      const finished = (value: Value): void => end(() => resolve({ value }));
+      const failed = (error: unknown): void => end(() => reject(error));
+      try {
+        Promise.resolve(handler(this)).then(finished, failed);
+      } catch (error) {
+        failed(error);
+      }
     });
-    const finished = (async () => ({ value: await handler(this) }))();
-    try {
-      const outcome = await Promise.race([finished, suspended]);
-      // A handler may swallow the error that tells its mistake; the mistake still counts.
-      if (this.#mistake) throw this.#mistake;
-      return outcome;
-    } finally {
-      this.#over = true;
-      finished.catch(() => {});
-    }
   }
 
   async ask(key: string, question: FormQuestion | PageQuestion): Promise<never> {
@@ -195,29 +199,29 @@ export class FlowRun implements Flow {
   }
 
   /**
-   * Suspends once the handler has come to rest. A turn of the event loop lets it ask everything that it asks together
-   * (`Promise.all`); an effect under way is waited for, since the journal must know how it ended.
+   * Suspends once the handler has come to rest: when all promises that could go on have done so, it has asked everything
+   * that it asks together (`Promise.all`). An effect under way is waited for, since the journal must know how it ended.
    */
   #schedule(): void {
     if (this.#scheduled || this.#over || (this.#asked.length === 0 && this.#holds === 0)) return;
     this.#scheduled = true;
-    setImmediate(() => {
-      this.#scheduled = false;
-      this.#rest(performance.now() + CATCH_UP);
-    });
+    // From within a promise's turn, the next tick comes when no promise has anything left to do.
+    queueMicrotask(() => process.nextTick(() => this.#rest(performance.now() + CATCH_UP)));
   }
 
   #rest(patience: number): void {
-    if (this.#effects > 0 || this.#over || this.#scheduled) return;
+    this.#scheduled = false;
+    if (this.#effects > 0 || this.#over) return;
     if (this.#asked.length > 0 && this.#setup.journal.isReplaying) {
       // Another branch of the handler may be on its way to a step that has its answer already.
       if (performance.now() < patience) {
+        this.#scheduled = true;
         setTimeout(() => this.#rest(patience), 10);
         return;
       }
       this.#wrong(tookAnotherWay(this.#setup.journal.left));
     }
-    this.#suspend({ asked: this.#asked });
+    this.#suspend();
   }
 }
 

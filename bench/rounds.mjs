@@ -1,0 +1,49 @@
+// A call that asks twice: ours in each carrier, beside the SDK's own codec for the newest revision (which signs and does
+// not encrypt), and beside a handler that waits in memory with its state in Redis. CPU of the server, bytes on the wire,
+// latency, and the memory of an instance with many open questions. No sockets but Redis's: requests go to `fetch`.
+import { createClient } from 'redis';
+import { generateKey } from '../dist/seal/index.js';
+import { memoryStore } from '../dist/store/index.js';
+import { startServices } from '../scripts/services.mjs';
+import { openBench } from './measure.mjs';
+import { dependent, modern, state, stock } from './rounds-clients.mjs';
+import { ours, signed, waiting } from './rounds-servers.mjs';
+
+const keys = generateKey();
+const { urls, stop } = await startServices(['redis']);
+const redis = createClient({ url: urls.redis });
+const listener = redis.duplicate();
+await Promise.all([redis.connect(), listener.connect()]);
+
+const { handler } = ours({ keys });
+const sdk = modern(signed(crypto.getRandomValues(new Uint8Array(32))));
+const inMemory = await stock(await waiting(redis, listener));
+const carriers = {
+  requestState: modern(handler),
+  state: await state(handler),
+  'dependent, shared': await dependent(handler, 'dependent-shared'),
+  'dependent, each': await dependent(handler, 'dependent-each'),
+  'id and mailbox': await stock(ours({ keys, store: memoryStore() }).handler),
+};
+
+const bench = openBench('rounds', { slotMs: 150, warmUpMs: 1500, rounds: 15 });
+for (const [name, client] of Object.entries(carriers)) {
+  await bench.compare(name, {
+    ours: client.run,
+    peers: {
+      "the SDK's codec, signed": { run: sdk.run, goal: name === 'requestState' ? 1 / 1.15 : undefined },
+      'in memory, state in Redis': { run: inMemory.run, clock: 'wall', goal: undefined },
+    },
+  });
+}
+
+bench.note('\nbytes on the wire for one call of two rounds');
+for (const [name, client] of Object.entries({ ...carriers, "the SDK's codec": sdk, 'in memory, Redis': inMemory })) {
+  client.count.bytes = 0;
+  await client.run();
+  bench.note(`  ${name.padEnd(34)}${String(client.count.bytes).padStart(8)}`);
+}
+bench.close();
+await Promise.all([redis.quit(), listener.quit()]);
+await stop();
+process.exit();
