@@ -1,10 +1,17 @@
+import { once } from 'node:events';
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { Client as ClientV2 } from '@modelcontextprotocol/client';
 import { StdioClientTransport as StdioV2 } from '@modelcontextprotocol/client/stdio';
+import { toNodeHandler } from '@modelcontextprotocol/node';
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport as StdioV1 } from '@modelcontextprotocol/sdk/client/stdio.js';
+import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
+import { acceptedContent, createMcpHandler, inputRequired, McpServer } from '@modelcontextprotocol/server';
 import { generateKey } from 'mcp-valise/seal';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { z } from 'zod';
 import { folder, serveExample, VALISE, valise } from './valise.ts';
 
 type Client = ClientV2;
@@ -127,6 +134,58 @@ describe('valise connect', () => {
       content: [{ text: 'one\ntwo' }],
     });
   });
+
+  it.each(['v1', 'v2'] as const)(
+    'leads a host of the older era (%s) to a server that speaks only the newer one',
+    async (major) => {
+      const handler = createMcpHandler(
+        () => {
+          const server = new McpServer({ name: 'newer', version: '1.0.0' }, { instructions: 'be kind' });
+          server.registerTool('greet', { inputSchema: z.object({}) }, async (_args, context) => {
+            const name = acceptedContent<{ name: string }>(context.mcpReq.inputResponses, 'name');
+            if (name) return { content: [{ type: 'text', text: `Hello ${name.name}` }] };
+            const requestedSchema = {
+              type: 'object' as const,
+              properties: { name: { type: 'string' as const } },
+              required: ['name'],
+            };
+            return inputRequired({
+              inputRequests: { name: inputRequired.elicit({ message: 'Who are you?', requestedSchema }) },
+            });
+          });
+          return server;
+        },
+        { legacy: 'reject' },
+      );
+      const server = createServer(toNodeHandler(handler) as RequestListener).listen(0, '127.0.0.1');
+      onTestFinished(() => {
+        server.closeAllConnections();
+        server.close();
+      });
+      await once(server, 'listening');
+      const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`;
+      const { client, transport } = HOSTS[major](process.execPath, [
+        VALISE,
+        'connect',
+        url,
+        '--store',
+        'memory:',
+      ]);
+      client.registerCapabilities({ elicitation: {} });
+      const answer = async () => ({ action: 'accept' as const, content: { name: 'Ada' } });
+      if (major === 'v2') client.setRequestHandler('elicitation/create', answer);
+      else (client as unknown as ClientV1).setRequestHandler(ElicitRequestSchema, answer);
+      await client.connect(transport as StdioV2);
+      onTestFinished(() => client.close());
+      expect(client.getServerVersion()).toMatchObject({ name: 'newer' });
+      expect(client.getInstructions()).toBe('be kind');
+      expect((await client.listTools()).tools.map(({ name }) => name)).toEqual(['greet']);
+      expect(await client.callTool({ name: 'greet', arguments: {} })).toMatchObject({
+        content: [{ text: 'Hello Ada' }],
+      });
+      await client.ping();
+    },
+  );
 
   it('answers a host with the reason when the server cannot be reached', async () => {
     await expect(

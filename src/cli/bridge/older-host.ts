@@ -10,8 +10,16 @@ import {
   type Params,
   type Result,
 } from '../../wire/index.ts';
+import { HostRounds } from './host-rounds.ts';
 
 type Send = (message: Message) => void;
+
+/** A request of the host that the server has not answered yet. */
+interface Asked {
+  readonly id: Id;
+  readonly method: string;
+  readonly params: Params | undefined;
+}
 
 /**
  * Between a host that knows `initialize` and a server that does not: `initialize` becomes `server/discover`, each
@@ -20,27 +28,30 @@ type Send = (message: Message) => void;
 export class OlderHost {
   readonly #toHost: Send;
   readonly #toServer: Send;
-  readonly #asked = new Map<Id, string>();
+  readonly #asked = new Map<Id, Asked>();
+  readonly #rounds: HostRounds;
   #initialize: Params = {};
   #logLevel: unknown;
   readonly #subscribed = new Set<string>();
   #listening: Id | undefined;
   #listens = 0;
+  #retries = 0;
   #capabilities: Record<string, unknown> = {};
 
   constructor(toHost: Send, toServer: Send) {
     this.#toHost = toHost;
     this.#toServer = toServer;
+    this.#rounds = new HostRounds(toHost);
   }
 
   fromHost(message: Message): void {
     if (isRequest(message)) this.#request(message.id, message.method, message.params);
     else if (isNotification(message)) this.#notification(message.method, message);
-    else this.#toServer(message);
+    else if (!this.#rounds.answered(message)) this.#toServer(message);
   }
 
   #request(id: Id, method: string, params: Params | undefined): void {
-    this.#asked.set(id, method);
+    this.#asked.set(id, { id, method, params });
     switch (method) {
       case 'initialize':
         this.#initialize = params ?? {};
@@ -81,14 +92,25 @@ export class OlderHost {
       return;
     }
     if (message.id === this.#listening) return;
-    const method = message.id === undefined || message.id === null ? undefined : this.#asked.get(message.id);
-    if (method !== undefined) this.#asked.delete(message.id as Id);
-    if (!('result' in message)) this.#toHost(message);
-    else
-      this.#toHost({
-        ...message,
-        result: method === 'initialize' ? this.#introduce(message.result) : older(message.result),
-      });
+    const asked = message.id === undefined || message.id === null ? undefined : this.#asked.get(message.id);
+    if (!asked) {
+      this.#toHost(message);
+      return;
+    }
+    this.#asked.delete(message.id as Id);
+    if (!('result' in message)) this.#toHost({ ...message, id: asked.id });
+    else if (asked.method === 'initialize') this.#answer(asked.id, this.#introduce(message.result));
+    else if (message.result['resultType'] === 'input_required') void this.#round(asked, message.result);
+    else this.#answer(asked.id, older(message.result));
+  }
+
+  /** The newer era asks with a result; the host is asked as it knows it, and the call is sent once more with the answers. */
+  async #round(asked: Asked, { inputRequests, requestState }: Result): Promise<void> {
+    const inputResponses = await this.#rounds.ask(isObject(inputRequests) ? inputRequests : {});
+    const id = `valise-retry:${++this.#retries}`;
+    this.#asked.set(id, asked);
+    const context = requestState === undefined ? {} : { requestState };
+    this.#send(id, asked.method, { ...asked.params, inputResponses, ...context });
   }
 
   #introduce(result: Result): Result {
