@@ -1,5 +1,36 @@
+import { CORE, type Meta, type Result } from '../../wire/index.ts';
 import type { Connection } from '../connection.ts';
 import type { Snapshot } from './snapshot.ts';
+
+/** What is kept of an `initialize` result. */
+export function initialized(result: Result, sessionId: string | undefined): Snapshot {
+  return {
+    era: 'legacy',
+    introduction: withoutMeta(result),
+    protocolVersion: String(result['protocolVersion']),
+    savedAt: Date.now(),
+    ...(sessionId !== undefined && { sessionId }),
+  };
+}
+
+/** What is kept of a `server/discover` result; `asked` is the request's `_meta`. */
+export function discovered(result: Result, asked: Meta | undefined): Snapshot {
+  const info = result._meta?.[CORE.serverInfo];
+  return {
+    era: 'modern',
+    introduction: {
+      ...withoutMeta(result),
+      ...(info !== undefined && { _meta: { [CORE.serverInfo]: info } }),
+    },
+    protocolVersion: String(asked?.[CORE.protocolVersion]),
+    savedAt: Date.now(),
+  };
+}
+
+/** State and sessions in the result's `_meta` were for the process that got it. */
+function withoutMeta({ _meta: _, ...result }: Result): Result {
+  return result;
+}
 
 /**
  * Has the client's getters tell what the server has said in its new `initialize` result: it may be another version of

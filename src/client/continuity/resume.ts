@@ -1,11 +1,11 @@
-import { randomBytes } from 'node:crypto';
-import { CORE, type Notification, type Params, type Response, type Result } from '../../wire/index.ts';
+import type { Notification, Params, Response } from '../../wire/index.ts';
 import { isSessionId } from '../../wire/session.ts';
 import type { Call } from '../call.ts';
 import type { Connection } from '../connection.ts';
 import type { HttpTransport } from '../http.ts';
 import type { ClientPart } from '../part.ts';
-import { introduceAnew } from './introduce.ts';
+import { Epoch } from './epoch.ts';
+import { discovered, initialized, introduceAnew } from './introduce.ts';
 import { type LostReason, statusOf, whyLost } from './lost.ts';
 import type { SessionSeat } from './session-fetch.ts';
 import { isSame, type Snapshot, type SnapshotKeeper } from './snapshot.ts';
@@ -35,8 +35,7 @@ export interface ContinuityOptions {
 /** How one HTTP connection goes on where an earlier process was, and what it leaves for the next one. */
 export class Continuity implements ClientPart, SessionSeat {
   readonly #options: ContinuityOptions;
-  /** Ids of a new process start at 0 again: with this before them, no late answer of the old one is taken for ours. */
-  readonly #epoch = randomBytes(6).toString('base64url');
+  readonly #epoch = new Epoch();
   readonly #stream = new StandaloneStream((lastEventId) => this.#update({ lastEventId }));
   #transport: HttpTransport | undefined;
   /** Set from the start until the client believes that it has initialised. */
@@ -87,7 +86,7 @@ export class Continuity implements ClientPart, SessionSeat {
       else if (this.#unproved) call.whenAnswered((response) => this.#proved(response));
       return undefined;
     }
-    if (this.#marked) this.#mark(call);
+    if (this.#marked) this.#epoch.mark(call);
     if (call.method === 'initialize') return this.#initializing(call);
     // What follows `initialize` leaves once its result is kept: no process that is killed now leaves a session behind.
     const wait = this.#renewal ?? this.#saving;
@@ -95,14 +94,6 @@ export class Continuity implements ClientPart, SessionSeat {
       () => {},
       () => {},
     );
-  }
-
-  #mark(call: Call): void {
-    const { id, params } = call.request;
-    if (typeof id !== 'number' && !id.startsWith('valise:')) return;
-    call.wireId = `${this.#epoch}:${id}`;
-    const token = params?._meta?.['progressToken'];
-    if (typeof token === 'number') call.addMeta({ progressToken: `${this.#epoch}:${token}` });
   }
 
   #initializing(call: Call): void {
@@ -119,35 +110,16 @@ export class Continuity implements ClientPart, SessionSeat {
       },
     });
     call.whenAnswered((response) => {
-      if ('result' in response) this.#introduced(response.result);
+      if (!('result' in response)) return response;
+      this.#snapshot = initialized(response.result, this.#sessionId);
+      this.#stream.lastEventId = undefined;
       return response;
     });
   }
 
-  #introduced(result: Result): void {
-    this.#snapshot = {
-      era: 'legacy',
-      introduction: withoutMeta(result),
-      protocolVersion: String(result['protocolVersion']),
-      savedAt: Date.now(),
-      ...(this.#sessionId !== undefined && { sessionId: this.#sessionId }),
-    };
-    this.#stream.lastEventId = undefined;
-  }
-
   async #discovered(call: Call, response: Response): Promise<Response> {
     if (!('result' in response)) return response;
-    const version = call.request.params?._meta?.[CORE.protocolVersion];
-    const info = response.result._meta?.[CORE.serverInfo];
-    this.#snapshot = {
-      era: 'modern',
-      introduction: {
-        ...withoutMeta(response.result),
-        ...(info !== undefined && { _meta: { [CORE.serverInfo]: info } }),
-      },
-      protocolVersion: String(version),
-      savedAt: Date.now(),
-    };
+    this.#snapshot = discovered(response.result, call.request.params?._meta);
     await this.#save(this.#snapshot);
     return response;
   }
@@ -178,12 +150,9 @@ export class Continuity implements ClientPart, SessionSeat {
   }
 
   notified(notification: Notification, connection: Connection): boolean {
-    const token = notification.params?.['progressToken'];
-    if (notification.method !== 'notifications/progress' || typeof token !== 'string') return false;
-    if (!token.startsWith(`${this.#epoch}:`)) return false;
-    const own = Number(token.slice(this.#epoch.length + 1));
-    connection.link.deliver({ ...notification, params: { ...notification.params, progressToken: own } });
-    return true;
+    const own = this.#epoch.unmarked(notification);
+    if (own) connection.link.deliver(own);
+    return own !== undefined;
   }
 
   /** The session is over and the call was not taken: one new `initialize`, then the call once more. */
@@ -264,11 +233,6 @@ export class Continuity implements ClientPart, SessionSeat {
     this.#stream.close();
   }
 
-  /** Resolves when what is known so far is kept. */
-  async settled(): Promise<void> {
-    await this.#saving;
-  }
-
   #save(snapshot: Snapshot): Promise<void> {
     const { keeper, warn } = this.#options;
     if (!keeper) return Promise.resolve();
@@ -289,9 +253,4 @@ export class Continuity implements ClientPart, SessionSeat {
       ?.update(this.#snapshot, change)
       .catch((error: unknown) => warn('Where the stream stands could not be kept', error));
   }
-}
-
-/** State and sessions in the result's `_meta` were for the process that got it. */
-function withoutMeta({ _meta: _, ...result }: Result): Result {
-  return result;
 }
