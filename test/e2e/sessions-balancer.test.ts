@@ -16,9 +16,9 @@ const SESSIONS = SOAK ? 200 : 8;
 const CALLS = SOAK ? 100 : 20;
 /** Calls of one session at a time, and sessions at a time. */
 const ABREAST = 4;
-const AT_ONCE = SOAK ? 12 : 5;
+const AT_ONCE = SOAK ? 20 : 5;
 const keys = 'T0aGXc1lJg5o3VtW3bYpW2yZr9s0u1v2w3x4y5z6A7Q';
-const timeout = SOAK ? 1_200_000 : 120_000;
+const timeout = SOAK ? 3_600_000 : 120_000;
 
 /** Runs `work` for each of `items`, some of them at a time. */
 async function abreast<Item>(

@@ -177,6 +177,20 @@ describe('a client that knows no sessions, over HTTP without sessions', () => {
     }
   });
 
+  it('starts anew each time the server takes its session back', async () => {
+    const { valise } = makeServer(
+      (session, args) => {
+        const n = count(session, args);
+        if (n === 2) session?.revoke();
+        return n;
+      },
+      { store: memoryStore() },
+    );
+    const values = [];
+    for (let n = 0; n < 6; n++) values.push(textOf(resultOf(await overHttp(valise, 'gated', 'edge-1'))));
+    expect(values).toEqual(['1', '2', '1', '2', '1', '2']);
+  });
+
   it('is told that it needs a session, where nothing proves one or nothing could keep it', async () => {
     const { valise } = makeServer(count, { store: memoryStore() });
     expect(errorOf(await overHttp(valise, 'gated')).code).toBe(-32044);

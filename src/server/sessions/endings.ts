@@ -44,9 +44,9 @@ export class Endings {
   /** Ends a session. `unknown` is the row to write where there is none: a sealed session proves itself. */
   async end(id: string, reason: EndReason, unknown?: Row): Promise<boolean> {
     const { registry, local, ttl, onEnd } = this.#options;
-    if (this.isOver(id)) return false;
     for (let tries = 0; tries < TRIES; tries++) {
       const found = await registry.find(id);
+      if (!found && this.isOver(id)) return false;
       const row = found?.row ?? unknown;
       if (!row || row.ended !== null) return false;
       const over: Row = { ...row, ended: reason };
