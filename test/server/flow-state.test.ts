@@ -1,0 +1,122 @@
+import { createValise, type ServerValise, type StateDeclarations } from 'mcp-valise/server';
+import { memoryStore } from 'mcp-valise/store';
+import { describe, expect, it } from 'vitest';
+import {
+  accept,
+  call,
+  echo,
+  type FlowPeer,
+  flowPeer,
+  modernCall,
+  ours,
+  text,
+  type Wire,
+} from './flow-peer.ts';
+import { MAJORS } from './majors.ts';
+
+const name = {
+  message: 'Who?',
+  schema: { type: 'object', properties: { name: { type: 'string' } } },
+} as const;
+const SESSION = 'modelcontextprotocol.io/state/session';
+
+/** Counts in the client's state, asks, and counts again. */
+const counting = (valise: ServerValise) => async (_: unknown, flow: { ask: (...args: never) => unknown }) => {
+  const { session } = valise.state();
+  session.set('n', Number(session.get('n') ?? 0) + 1);
+  await (flow.ask as (key: string, question: object) => Promise<unknown>)('a', name);
+  session.set('n', Number(session.get('n')) + 1);
+  return text(String(session.get('n')));
+};
+
+describe.each(MAJORS)('what a flow does to other state on an SDK $major server', (major) => {
+  const stage = async (capabilities: object, store?: ReturnType<typeof memoryStore>): Promise<FlowPeer> => {
+    const valise: ServerValise = createValise({
+      name: 'test',
+      store,
+      state: { session: { n: { plain: true } } } as StateDeclarations,
+    });
+    return flowPeer(major, counting(valise) as never, { valise, capabilities });
+  };
+
+  it('counts in its last run only, where the client carries it', async () => {
+    const peer = await stage({ ...ours('dependent-shared'), state: {} });
+    const _meta = { [SESSION]: { n: 5 } };
+    const asked = await peer.say(call({}, { params: { name: 'work', arguments: {}, _meta } }));
+    expect(JSON.stringify(asked)).not.toContain(SESSION);
+    const { state } = asked.dependent_requests;
+    const done = await peer.say(
+      call(
+        {},
+        {
+          params: { name: 'work', arguments: {}, _meta },
+          dependent_responses: { state, responses: [{ result: accept({}) }] },
+        },
+      ),
+    );
+    expect(done.result).toMatchObject({ content: [{ text: '7' }], _meta: { [SESSION]: { n: 7 } } });
+    await peer.close();
+  });
+
+  it('sees what the client carried with its call, where the answer comes alone', async () => {
+    const peer = await stage({ ...ours('state'), state: {} });
+    const asked = await peer.say(
+      call({}, { params: { name: 'work', arguments: {}, _meta: { [SESSION]: { n: 5 } } } }),
+    );
+    const done = await peer.say(echo(asked, accept({})));
+    expect(done.result).toMatchObject({ content: [{ text: '7' }], _meta: { [SESSION]: { n: 7 } } });
+    await peer.close();
+  });
+
+  it('counts in its last run only, where it is in the store', async () => {
+    const peer = await stage(ours('state'), memoryStore());
+    const play = async (): Promise<Wire> => peer.say(echo(await peer.say(call()), accept({})));
+    expect((await play()).result.content[0].text).toBe('2');
+    expect((await play()).result.content[0].text).toBe('4');
+    await peer.close();
+  });
+
+  it('counts in its last run only on 2026-07-28 too', async () => {
+    const peer = await stage({});
+    const capabilities = { elicitation: {}, extensions: { 'dev.valise/state': {} } };
+    const first = await peer.say(modernCall({}, {}, capabilities));
+    expect(JSON.stringify(first.result._meta ?? {})).not.toContain('dev.valise/state');
+    const { requestState } = first.result;
+    const done = await peer.say(
+      modernCall({}, { requestState, inputResponses: { a: accept({}) } }, capabilities),
+    );
+    expect(done.result).toMatchObject({
+      content: [{ text: '2' }],
+      _meta: { 'dev.valise/state': { session: { n: 2 } } },
+    });
+    await peer.close();
+  });
+
+  it.each(['sealed', 'stored'] as const)('counts in its last run only in a %s session', async (mode) => {
+    const key = 'io.modelcontextprotocol/session';
+    const valise = createValise({ name: 'test', store: memoryStore(), sessions: { mode } });
+    const peer = await flowPeer(
+      major,
+      async (_, flow) => {
+        const session = valise.session();
+        session?.set('n', Number(session.get('n') ?? 0) + 1);
+        await flow.ask('a', name);
+        return text(String(session?.get('n')));
+      },
+      { valise, capabilities: ours('dependent-shared') },
+    );
+    const created = await peer.say({ jsonrpc: '2.0', id: 1, method: 'sessions/create' });
+    let { sessionId, state } = created.result.session;
+    for (const expected of ['1', '2']) {
+      const params = () => ({ name: 'work', arguments: {}, _meta: { [key]: { sessionId, state } } });
+      const asked = await peer.say(call({}, { params: params() }));
+      const round = asked.dependent_requests;
+      const dependent_responses = { state: round.state, responses: [{ result: accept({}) }] };
+      const done = await peer.say(call({}, { params: params(), dependent_responses }));
+      expect(done.result.content[0].text).toBe(expected);
+      expect(done.result._meta[key].sessionId).toBe(sessionId);
+      ({ sessionId, state = state } = done.result._meta[key]);
+    }
+    await peer.close();
+  });
+});

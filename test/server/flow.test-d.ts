@@ -1,0 +1,126 @@
+import {
+  McpServer as McpServerV1,
+  ResourceTemplate as TemplateV1,
+} from '@modelcontextprotocol/sdk/server/mcp.js';
+import { McpServer as McpServerV2, ResourceTemplate as TemplateV2 } from '@modelcontextprotocol/server';
+import { createValise, type Flow } from 'mcp-valise/server';
+import { describe, expectTypeOf, it } from 'vitest';
+import { z } from 'zod';
+
+declare const flow: Flow;
+const valise = createValise({ name: 'test' });
+const info = { name: 'test', version: '1.0.0' };
+const text = (words: string) => ({ content: [{ type: 'text' as const, text: words }] });
+
+describe('a flow', () => {
+  it('takes the arguments of a tool, prompt or resource of SDK v2', () => {
+    const server = new McpServerV2(info);
+    server.registerTool(
+      'tool',
+      { inputSchema: z.object({ id: z.number() }) },
+      valise.flow(async ({ id }, given) => {
+        expectTypeOf(id).toEqualTypeOf<number>();
+        expectTypeOf(given).toEqualTypeOf<Flow>();
+        return text(String(id));
+      }),
+    );
+    server.registerTool(
+      'bare',
+      {},
+      valise.flow(async (given) => text(given.id)),
+    );
+    server.registerPrompt(
+      'prompt',
+      { argsSchema: z.object({ who: z.string() }) },
+      valise.flow(async ({ who }, given) => ({
+        messages: [{ role: 'user' as const, content: { type: 'text' as const, text: who + given.id } }],
+      })),
+    );
+    server.registerResource(
+      'page',
+      'page://one',
+      {},
+      valise.flow(async (uri, given) => ({ contents: [{ uri: uri.href, text: given.id }] })),
+    );
+    server.registerResource(
+      'pages',
+      new TemplateV2('page://{name}', { list: undefined }),
+      {},
+      valise.flow(async (uri, variables, given) => ({
+        contents: [{ uri: uri.href, text: String(variables['name']) + given.id }],
+      })),
+    );
+  });
+
+  it('takes the arguments of a tool, prompt or resource of SDK v1', () => {
+    const server = new McpServerV1(info);
+    server.registerTool(
+      'tool',
+      { inputSchema: { id: z.number() } },
+      valise.flow(async ({ id }, given) => {
+        expectTypeOf(id).toEqualTypeOf<number>();
+        expectTypeOf(given).toEqualTypeOf<Flow>();
+        return text(String(id));
+      }),
+    );
+    server.registerTool(
+      'bare',
+      {},
+      valise.flow(async (given) => text(given.id)),
+    );
+    server.registerResource(
+      'pages',
+      new TemplateV1('page://{name}', { list: undefined }),
+      {},
+      valise.flow(async (uri, variables, given) => ({
+        contents: [{ uri: uri.href, text: String(variables['name']) + given.id }],
+      })),
+    );
+  });
+
+  it('knows what a form holds', async () => {
+    const answer = await flow.ask('a', {
+      message: 'How?',
+      schema: {
+        type: 'object',
+        properties: {
+          how: { type: 'string', enum: ['Fixed', 'Duplicate'] },
+          id: { type: 'integer' },
+          sure: { type: 'boolean' },
+          why: { type: 'string' },
+          tags: { type: 'array', items: { type: 'string', enum: ['a', 'b'] } },
+          kind: {
+            type: 'string',
+            oneOf: [
+              { const: 'x', title: 'X' },
+              { const: 'y', title: 'Y' },
+            ],
+          },
+        },
+        required: ['how', 'id'],
+      },
+    });
+    expectTypeOf(answer.how).toEqualTypeOf<'Fixed' | 'Duplicate'>();
+    expectTypeOf(answer.id).toEqualTypeOf<number>();
+    expectTypeOf(answer.sure).toEqualTypeOf<boolean | undefined>();
+    expectTypeOf(answer.why).toEqualTypeOf<string | undefined>();
+    expectTypeOf(answer.tags).toEqualTypeOf<readonly ('a' | 'b')[] | undefined>();
+    expectTypeOf(answer.kind).toEqualTypeOf<'x' | 'y' | undefined>();
+  });
+
+  it('knows what a refusal is', async () => {
+    const schema = { type: 'object', properties: { n: { type: 'number' } }, required: ['n'] } as const;
+    const reaction = await flow.ask('a', { message: 'How many?', schema, refusal: 'value' });
+    if (reaction.action === 'accept') expectTypeOf(reaction.content.n).toEqualTypeOf<number>();
+    else expectTypeOf(reaction.action).toEqualTypeOf<'decline' | 'cancel'>();
+  });
+
+  it('returns what an effect returns', async () => {
+    interface Order {
+      readonly id: string;
+    }
+    expectTypeOf(await flow.once('order', async (): Promise<Order> => ({ id: '1' }))).toEqualTypeOf<Order>();
+    expectTypeOf(await flow.once('nothing', () => {})).toEqualTypeOf<void>();
+    expectTypeOf(await flow.until('done', (): string | undefined => undefined)).toEqualTypeOf<string>();
+  });
+});
