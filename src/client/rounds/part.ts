@@ -1,7 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { currentErrand, withErrand } from '../../link/edge-fetch.ts';
 import { StdioClientTransport } from '../../link/stdio-client.ts';
-import { raise } from '../../link/top.ts';
 import type { TransportLike } from '../../link/transport.ts';
 import {
   CARRIERS,
@@ -13,14 +11,13 @@ import {
   type Response as RpcResponse,
 } from '../../wire/index.ts';
 import type { Ask } from '../ask.ts';
-import { Call } from '../call.ts';
+import type { Call } from '../call.ts';
 import type { Connection } from '../connection.ts';
 import { hasHttpEdge } from '../http.ts';
 import type { ClientPart } from '../part.ts';
 import type { RoundDesk } from './desk.ts';
 import { Drive, RoundFailure } from './driver.ts';
-import { LEFT_OPEN, leftOpen } from './open-round.ts';
-import { messagesOf } from './replies.ts';
+import { Echo } from './echo.ts';
 import { takeResumed } from './resumed.ts';
 import { type BadRound, type Round, readRound } from './round.ts';
 
@@ -30,6 +27,7 @@ export const ROUND = Symbol('round');
 /** Family R on the client's side: echoes what servers carry, and answers their rounds. */
 export class RoundsPart implements ClientPart {
   readonly #desk: RoundDesk;
+  readonly #echo: Echo;
   readonly #carriers: readonly Carrier[];
   readonly #epoch = randomBytes(6).toString('base64url');
   readonly #drives = new WeakMap<Connection, Map<Id, Drive>>();
@@ -39,6 +37,7 @@ export class RoundsPart implements ClientPart {
 
   constructor(desk: RoundDesk, carriers: readonly Carrier[] = CARRIERS) {
     this.#desk = desk;
+    this.#echo = new Echo(desk);
     this.#carriers = carriers;
   }
 
@@ -58,6 +57,7 @@ export class RoundsPart implements ClientPart {
 
   closed(connection: Connection): void {
     this.#clients.delete(connection);
+    this.#echo.closed(connection);
     for (const drive of this.#drives.get(connection)?.values() ?? []) void drive.cancel(true);
     this.#drives.delete(connection);
   }
@@ -89,87 +89,22 @@ export class RoundsPart implements ClientPart {
   }
 
   asked(ask: Ask): void {
-    const state = ask.top?.state;
-    if (state === undefined) return;
-    const call = callOf(ask);
-    const { request, connection } = ask;
-    const { id, method, params } = request;
-    const round: Round = {
-      form: 'state',
-      questions: [{ key: String(id), method, ...(params && { params }) }],
-      state,
-      askId: id,
-      ...(call && { callId: call.wireId }),
-    };
-    // A `ping` is answered at once, and nothing of it needs to be kept.
-    const kept = method === 'ping' ? undefined : this.#desk.keep(connection, call?.request, round);
-    kept?.catch(() => {});
-    ask.whenAnswered((response) => {
-      if ('error' in response && response.error.code === LEFT_OPEN && kept) {
-        void kept.then(
-          (pending) =>
-            call && connection.fail(call, LEFT_OPEN, leftOpen(pending).message, leftOpen(pending).data),
-        );
-        return undefined;
-      }
-      return raise(response, { state });
-    });
-    ask.errand = {
-      onReply: (reply) => void this.#reply(ask, reply, call),
-      onResponse: ({ ok }) => void (ok && this.#forget(kept)),
-    };
-    ask.undelivered = (error) => {
-      if (!call) return;
-      const reason = error instanceof Error ? error.message : String(error);
-      void Promise.resolve(kept).then((pending) =>
-        connection.fail(
-          call,
-          -32_000,
-          `The answer could not be delivered: ${reason}`,
-          pending === undefined ? {} : { pending },
-        ),
-      );
-    };
-    if (connection.target.kind === 'http') return;
-    ask.whenAnswered((response) => {
-      this.#forget(kept);
-      return response;
-    });
+    this.#echo.asked(ask);
   }
 
   /** A cancelled call asks nobody any more; one that the SDK gave up waiting for stays open for later. */
   notifying({ method, params }: Notification, connection: Connection): boolean {
     if (method !== 'notifications/cancelled') return false;
     const { requestId, reason } = params ?? {};
+    const keep = /timed? ?out/i.test(String(reason));
+    this.#echo.cancelled(connection, requestId as Id, keep);
     const drives = this.#drives.get(connection);
     const drive = drives?.get(requestId as Id);
     if (!drive) return false;
     drives?.delete(requestId as Id);
-    void drive.cancel(/timed? ?out/i.test(String(reason)));
+    void drive.cancel(keep);
     // While the client is asked, the server has nothing to cancel: it has answered with its questions.
     return drive.isAsking;
-  }
-
-  async #reply(ask: Ask, reply: Response, call: Call | undefined): Promise<void> {
-    const { connection } = ask;
-    let goesOn = false;
-    let reason = 'the server ended it';
-    try {
-      for await (const message of messagesOf(reply)) {
-        goesOn ||= 'id' in message;
-        // What comes now still belongs to the call, also where it is the next question.
-        if (call) withErrand({ origin: call }, () => connection.arrive(message));
-        else connection.arrive(message);
-      }
-    } catch (error) {
-      reason = error instanceof Error ? error.message : String(error);
-    }
-    if (call && !goesOn)
-      connection.fail(call, -32_000, `The connection broke off before the call was answered: ${reason}.`);
-  }
-
-  #forget(kept: Promise<string> | undefined): void {
-    kept?.then((id) => this.#desk.drop(id)).catch(() => {});
   }
 
   #drive(call: Call, round: Round | BadRound): undefined {
@@ -234,14 +169,6 @@ const MOST_WATCHED = 1000;
 function bringsTop(transport: TransportLike): boolean {
   const { _otherTransport } = transport as { readonly _otherTransport?: unknown };
   return hasHttpEdge(transport) || transport instanceof StdioClientTransport || _otherTransport !== undefined;
-}
-
-/** The call in whose course the server asks: the one on whose HTTP answer the question came, or the only one there is. */
-function callOf({ connection }: Ask): Call | undefined {
-  const origin = currentErrand()?.origin;
-  if (origin instanceof Call && origin.connection === connection) return origin;
-  const calls = connection.underWay.filter((call) => INPUT_METHODS.includes(call.method));
-  return calls.length === 1 ? calls[0] : undefined;
 }
 
 function failureOf(error: unknown): RoundFailure {
