@@ -114,6 +114,7 @@ async function openProvider(issuer: string, store: Store, ttl: number): Promise<
     findAccount: (_ctx, accountId) => ({ accountId, claims: () => ({ sub: accountId }) }),
     ttl: {
       AccessToken: ttl,
+      IdToken: ttl,
       Grant: 30 * 86_400,
       Interaction: 3600,
       Session: 86_400,

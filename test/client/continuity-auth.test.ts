@@ -418,6 +418,41 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     },
   );
 
+  it('signs in again, and no more than once, where the server wants more than the token allows', async () => {
+    const client = await start();
+    const challenge = { 'www-authenticate': 'Bearer error="insufficient_scope", scope="openid vault"' };
+    let left = 1;
+    vault.intercept = ({ pathname }, { body }) =>
+      pathname === '/mcp' && String(body).includes('tools/call') && left-- > 0
+        ? new Response(null, { status: 403, headers: challenge })
+        : undefined;
+    expect(await ask(client, 'increment')).toBe('1');
+    expect(pages).toHaveLength(2);
+    expect(pages[1]?.searchParams.get('scope')?.split(' ').sort()).toEqual(['openid', 'vault']);
+    left = 99;
+    await expect(ask(client, 'increment')).rejects.toThrow('403');
+    expect(pages.length).toBeLessThanOrEqual(3);
+  });
+
+  it('uses a registration that was made beforehand, and shows it to its own authorization server alone', async () => {
+    const port = await freePort();
+    const back = `http://127.0.0.1:${port}/callback`;
+    const { client_id: id } = await register(vault, back);
+    const issuer = new URL(vault.url).origin;
+    const client = await start({ auth: { client: { id, issuer }, port } });
+    expect(await ask(client, 'whoami')).toBe('alice');
+    expect(pages[0]?.searchParams.get('client_id')).toBe(id);
+    expect(pages[0]?.searchParams.get('redirect_uri')).toBe(back);
+    expect(vault.short()).not.toContain('register');
+    await crash(client);
+    vault.sent.length = 0;
+    store = memoryStore();
+    const elsewhere = { client: { id, issuer: 'https://auth.example.com' }, port };
+    await expect(start({ auth: elsewhere })).rejects.toThrow();
+    expect(vault.sent.every(({ url }) => !url.href.includes(id))).toBe(true);
+    expect(pages).toHaveLength(1);
+  });
+
   it('shows no secret where it is inspected', async () => {
     const { inspect } = await import('node:util');
     const client = await start();
@@ -427,6 +462,29 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     expect(shown).not.toContain(tokens?.refresh_token);
   });
 });
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+async function register(at: Vault, redirect: string): Promise<{ client_id: string }> {
+  const response = await fetch(new URL('/reg', at.url), {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({
+      redirect_uris: [redirect],
+      grant_types: ['authorization_code', 'refresh_token'],
+      token_endpoint_auth_method: 'none',
+      scope: 'vault',
+    }),
+  });
+  return (await response.json()) as { client_id: string };
+}
 
 const isStream = ({ url, verb, status }: Sent) => url.pathname === '/mcp' && verb === 'GET' && status !== 401;
 

@@ -1,3 +1,4 @@
+import { ValiseError } from '../../errors.ts';
 import type { FetchLike } from '../../link/edge-fetch.ts';
 import type { Call } from '../call.ts';
 import type { ClientEventSource } from '../events.ts';
@@ -43,6 +44,10 @@ export class Authorization implements ClientPart {
   #finishing: Promise<void> | undefined;
   /** Why the last sign-in came to nothing. */
   #failure: unknown;
+  /** The token of a sign-in, until the server has taken it once. */
+  #untried: string | undefined;
+  /** What the server has answered to it. */
+  #inVain: number | undefined;
   #refreshing: Promise<void> | undefined;
   #challenge: Response | undefined;
 
@@ -65,6 +70,7 @@ export class Authorization implements ClientPart {
     return async (url, init = {}) => {
       const response = await base(url, init);
       if (response.status === 401 || isStepUp(response)) await this.#challenged(response, init);
+      else this.#untried = undefined;
       return response;
     };
   }
@@ -78,9 +84,14 @@ export class Authorization implements ClientPart {
     this.#challenge = response;
     const [scheme, token] = new Headers(headers).get('authorization')?.split(' ') ?? [];
     this.#wallet.refuse(scheme === 'Bearer' ? token : undefined);
+    this.#inVain = token !== undefined && token === this.#untried ? response.status : undefined;
+    this.#untried = undefined;
     const { client, tokens } = await this.#wallet.current();
-    // v1 would try to get more by refreshing, which cannot give more.
-    if (response.status === 403 && this.#parts.major === 'v1') this.#wallet.bury(tokens?.refresh_token);
+    if (response.status === 403) {
+      // Refreshing cannot give more than there was.
+      this.#wallet.bury(tokens?.refresh_token);
+      this.provider.want(/scope="([^"]*)"/.exec(response.headers.get('www-authenticate') ?? '')?.[1] ?? '');
+    }
     await this.#signIn.prepare(redirectOf(client));
   }
 
@@ -122,6 +133,7 @@ export class Authorization implements ClientPart {
   }
 
   #begin(page: URL): void {
+    if (this.#inVain !== undefined) throw inVainError(this.#inVain);
     this.#failure = undefined;
     this.#finishing = this.#finish(page).finally(() => {
       this.#finishing = undefined;
@@ -140,6 +152,7 @@ export class Authorization implements ClientPart {
       if (named !== null && issuer !== undefined && !isSameIssuer(named, issuer)) throw strangerError();
       await this.transport?.finishAuth(major === 'v2' ? answer : answer.get('code'));
       const { tokens } = await this.#wallet.current();
+      this.#untried = tokens?.access_token;
       if (tokens) this.#tell('signed-in', tokens);
     } catch (error) {
       this.#failure = error;
@@ -192,6 +205,14 @@ export class Authorization implements ClientPart {
       ...(expiresAt !== undefined && { expiresAt: new Date(expiresAt) }),
     });
   }
+}
+
+function inVainError(status: number): ValiseError {
+  return new ValiseError(
+    'sign-in-in-vain',
+    `The server does not take the token that the user has just signed in for (${status}).`,
+    { next: 'Ask whoever runs the server; signing in again will not help.' },
+  );
 }
 
 function isStepUp({ status, headers }: Response): boolean {

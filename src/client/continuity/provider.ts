@@ -28,12 +28,17 @@ export class Provider {
   readonly #parts: ProviderParts;
   readonly #verifiers = new Map<string, string>();
   readonly #registered = new Map<string, Registration>();
+  #wanted: readonly string[] = [];
   #discovery: JsonObject | undefined;
   /** The page that the user has been sent to. */
   #page: URL | undefined;
 
+  /** Absent where the registration was made beforehand: then there is none to make with another authorization server. */
+  readonly saveClientInformation?: (client: Registration, at?: Issued) => Promise<void>;
+
   constructor(parts: ProviderParts) {
     this.#parts = parts;
+    if (!parts.options.client) this.saveClientInformation = (client, at) => this.#register(client, at);
   }
 
   get redirectUrl(): string {
@@ -69,13 +74,23 @@ export class Provider {
     const { client: kept, tokens } = await wallet.current();
     const client = this.#asking() ?? kept;
     if (!client || (at && !isSameIssuer(client.issuer, at.issuer))) return undefined;
-    const { redirect_uris: uris } = client;
     const refreshes = tokens?.refresh_token !== undefined && !wallet.isDead(tokens);
-    // A registration is for the address that it was made with: another port may be refused.
-    if (Array.isArray(uris) && !this.#page && !refreshes && !uris.includes(this.redirectUrl))
-      return undefined;
+    if (!this.#page && !refreshes && !this.#fits(client)) return undefined;
     this.#registered.set(client.client_id, client);
     return client;
+  }
+
+  /** A registration is for the address and the scope that it was made with: another port, or more, may be refused. */
+  #fits({ redirect_uris: uris, scope }: Registration): boolean {
+    if (Array.isArray(uris) && !uris.includes(this.redirectUrl)) return false;
+    if (typeof scope !== 'string' || scope === '') return true;
+    const granted = scope.split(' ');
+    return this.#wanted.every((one) => granted.includes(one));
+  }
+
+  /** The server wants a token that allows this, too. */
+  want(scope: string): void {
+    this.#wanted = scope.split(' ').filter((one) => one !== '');
   }
 
   /** The registration by which the user has been sent to the sign-in page. */
@@ -83,11 +98,11 @@ export class Provider {
     return this.#page && this.#registered.get(this.#page.searchParams.get('client_id') ?? '');
   }
 
-  async saveClientInformation(client: Registration, at?: Issued): Promise<void> {
-    const { wallet, options } = this.#parts;
+  async #register(client: Registration, at?: Issued): Promise<void> {
+    const { wallet } = this.#parts;
     const stampedClient = { ...client, ...(at && { issuer: at.issuer }) };
     this.#registered.set(client.client_id, stampedClient);
-    if (options.client || this.#page) return;
+    if (this.#page) return;
     await wallet.change((now) => this.#adopt(now, stampedClient));
   }
 
@@ -143,8 +158,8 @@ export class Provider {
     // And its end may have closed the door that this one's user will come back to.
     await signIn.prepare(page.searchParams.get('redirect_uri') ?? undefined);
     if (this.#page) return;
-    this.#page = page;
     begin(page);
+    this.#page = page;
   }
 
   /** Nobody is at the sign-in page any more. */
