@@ -22,13 +22,19 @@ function poster(handler, headers) {
     async post(message) {
       const body = JSON.stringify(message);
       count.bytes += body.length;
-      const request = new Request('http://127.0.0.1/mcp', { method: 'POST', headers: { ...HEADERS, ...headers }, body });
+      const request = new Request('http://127.0.0.1/mcp', {
+        method: 'POST',
+        headers: { ...HEADERS, ...headers },
+        body,
+      });
       return handler.fetch(request, { parsedBody: JSON.parse(body) });
     },
     async messages(response) {
       const text = await response.text();
       count.bytes += text.length;
-      return text.startsWith('{') ? [JSON.parse(text)] : [...text.matchAll(/^data: (.+)$/gm)].map(([, data]) => JSON.parse(data));
+      return text.startsWith('{')
+        ? [JSON.parse(text)]
+        : [...text.matchAll(/^data: (.+)$/gm)].map(([, data]) => JSON.parse(data));
     },
   };
 }
@@ -97,7 +103,9 @@ export async function dependent(handler, carrier) {
     let dependent_responses;
     for (let id = 1; ; id++) {
       const retry = dependent_responses && { dependent_responses };
-      const [answer] = await messages(await post({ jsonrpc: '2.0', id, method: 'tools/call', params: CALL, ...retry }));
+      const [answer] = await messages(
+        await post({ jsonrpc: '2.0', id, method: 'tools/call', params: CALL, ...retry }),
+      );
       if (answer.result) return check(answer.result);
       const { state: shared, requests } = answer.dependent_requests;
       dependent_responses = {
@@ -130,7 +138,9 @@ export async function stock(handler) {
         const message = JSON.parse(data);
         if (message.result) return check(message.result);
         // Not waited for: the answer's own answer says nothing.
-        post({ jsonrpc: '2.0', id: message.id, result: answerTo(message.params) }).then((done) => done.body?.cancel());
+        post({ jsonrpc: '2.0', id: message.id, result: answerTo(message.params) }).then((done) =>
+          done.body?.cancel(),
+        );
       }
     }
     throw new Error('the stream ended without an answer');

@@ -70,7 +70,10 @@ export function signed(key) {
       if (how === undefined) {
         return inputRequired({
           inputRequests: {
-            resolution: inputRequired.elicit({ message: resolution.message, requestedSchema: resolution.schema }),
+            resolution: inputRequired.elicit({
+              message: resolution.message,
+              requestedSchema: resolution.schema,
+            }),
           },
           requestState: await codec.mint({ step: 1 }),
         });
@@ -79,7 +82,10 @@ export function signed(key) {
       if (original === undefined) {
         return inputRequired({
           inputRequests: {
-            duplicateOf: inputRequired.elicit({ message: duplicateOf.message, requestedSchema: duplicateOf.schema }),
+            duplicateOf: inputRequired.elicit({
+              message: duplicateOf.message,
+              requestedSchema: duplicateOf.schema,
+            }),
           },
           requestState: await codec.mint({ resolution: how }),
         });
@@ -102,7 +108,10 @@ export async function waiting(redis, listener) {
   });
   const { WebStandardStreamableHTTPServerTransport } = await import('@modelcontextprotocol/server');
   const ask = async (ctx, state, { message, schema }, transport) => {
-    const sent = ctx.mcpReq.send({ method: 'elicitation/create', params: { message, requestedSchema: schema } });
+    const sent = ctx.mcpReq.send({
+      method: 'elicitation/create',
+      params: { message, requestedSchema: schema },
+    });
     const id = await transport.asked;
     await redis.set(`ask:${id}`, JSON.stringify(state), { EX: 600 });
     transport.release();

@@ -38,7 +38,11 @@ for (const [name, client] of Object.entries(carriers)) {
 }
 
 bench.note('\nbytes on the wire for one call of two rounds');
-for (const [name, client] of Object.entries({ ...carriers, "the SDK's codec": sdk, 'in memory, Redis': inMemory })) {
+for (const [name, client] of Object.entries({
+  ...carriers,
+  "the SDK's codec": sdk,
+  'in memory, Redis': inMemory,
+})) {
   client.count.bytes = 0;
   await client.run();
   bench.note(`  ${name.padEnd(34)}${String(client.count.bytes).padStart(8)}`);

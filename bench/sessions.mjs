@@ -1,0 +1,179 @@
+// What a session adds to a call: the same call with and without one, in one run. Beside it what the session middleware
+// of the web adds to a request that reads, changes and keeps one value. Nothing goes over a socket but what goes to the
+// store: our calls over the SDK's in-memory transport, the peers' requests through Fastify's injector.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { InMemoryTransport } from '@modelcontextprotocol/client';
+import { McpServer } from '@modelcontextprotocol/server';
+import { RedisStore } from 'connect-redis';
+import express from 'express';
+import expressSession from 'express-session';
+import { getIronSession } from 'iron-session';
+import inject from 'light-my-request';
+import { createClient } from 'redis';
+import { generateKey } from '../dist/seal/index.js';
+import { createValise } from '../dist/server/index.js';
+import { openStore } from '../dist/store/index.js';
+import { startServices } from '../scripts/services.mjs';
+import { openBench } from './measure.mjs';
+
+const { z } = createRequire(new URL('../package.json', import.meta.url))('zod');
+const json = process.argv.includes('--json');
+const password = 'a password of at least thirty-two characters';
+
+/** A server with one tool that counts in its session, and a client that is nothing but JSON-RPC. */
+async function ours(sessions, store) {
+  const valise = createValise({ name: 'bench', keys: generateKey(), store, sessions });
+  const server = valise.install(new McpServer({ name: 'bench', version: '1.0.0' }));
+  server.registerTool('count', { inputSchema: z.object({}) }, async () => {
+    const session = valise.session();
+    const n = (session?.get('n') ?? 0) + 1;
+    session?.set('n', n);
+    return { content: [{ type: 'text', text: String(n) }] };
+  });
+  const [near, far] = InMemoryTransport.createLinkedPair();
+  await server.connect(far);
+  const waiting = new Map();
+  near.onmessage = (message) => {
+    waiting.get(message.id)?.(message);
+    waiting.delete(message.id);
+  };
+  await near.start();
+  let id = 0;
+  const request = (method, params) =>
+    new Promise((resolve) => {
+      waiting.set(++id, resolve);
+      near.send({ jsonrpc: '2.0', id, method, params });
+    });
+  // A client that carries state and knows sessions: nothing else of Valise has work to do.
+  await request('initialize', {
+    protocolVersion: '2025-11-25',
+    capabilities: { state: {}, experimental: { sessions: {} } },
+    clientInfo: { name: 'bench', version: '1.0.0' },
+  });
+  const key = 'io.modelcontextprotocol/session';
+  let { session } = (await request('sessions/create')).result;
+  const call = (_meta) => request('tools/call', { name: 'count', arguments: {}, ...(_meta && { _meta }) });
+  return {
+    async withSession() {
+      const { result } = await call({ [key]: { sessionId: session.sessionId, state: session.state } });
+      session = { ...session, ...result._meta[key] };
+    },
+    withoutSession: () => call(),
+    close: () => valise.close(),
+  };
+}
+
+/** An Express app with one route that counts in its session, and a browser with its cookie. */
+async function expressPeer(store) {
+  const app = express();
+  app.get('/plain', (_request, response) => response.json({ n: 1 }));
+  const session = expressSession({ secret: password, resave: false, saveUninitialized: false, store });
+  app.get('/', session, (request, response) => {
+    request.session.n = (request.session.n ?? 0) + 1;
+    response.json({ n: request.session.n });
+  });
+  return browser(app);
+}
+
+/** The same with a cookie that holds the sealed state itself. */
+async function ironPeer() {
+  return browser(async (request, response) => {
+    let n = 1;
+    if (request.url === '/') {
+      const session = await getIronSession(request, response, { password, cookieName: 'iron' });
+      n = session.n = (session.n ?? 0) + 1;
+      await session.save();
+    }
+    response.setHeader('content-type', 'application/json');
+    response.end(JSON.stringify({ n }));
+  });
+}
+
+function browser(handler) {
+  let cookie;
+  const get = (url, headers) => inject(handler, { method: 'GET', url, headers });
+  return {
+    async withSession() {
+      const { headers, statusCode } = await get('/', cookie && { cookie });
+      if (statusCode !== 200) throw new Error(`status ${statusCode}`);
+      const set = [headers['set-cookie']].flat()[0];
+      if (set) cookie = set.split(';')[0];
+    },
+    withoutSession: () => get('/plain', cookie && { cookie }),
+  };
+}
+
+const bench = openBench('sessions', { slotMs: 30 });
+
+/** What a session costs on top, and what it costs the peer. */
+async function compare(name, mine, peerName, peer, { clock = 'cpu', goal = 1 } = {}) {
+  const rows = await bench.compare(name, {
+    clock,
+    ours: mine.withSession,
+    peers: {
+      'the same call without a session': mine.withoutSession,
+      ...(peer && { [peerName]: peer.withSession, [`${peerName}, without`]: peer.withoutSession }),
+    },
+  });
+  if (rows.length === 0) return;
+  const [without, theirs, theirsWithout] = rows;
+  const ours_us = without.ours_us - without.peer_us;
+  if (!peer) {
+    bench.note(`  a session adds ${ours_us.toFixed(1)} µs of ${clock} time to the call\n`);
+    return;
+  }
+  const peer_us = theirs.peer_us - theirsWithout.peer_us;
+  const ratio = peer_us / ours_us;
+  const row = {
+    bench: 'sessions',
+    case: `${name}: added`,
+    ours_us: round(ours_us),
+    peer: peerName,
+    peer_us: round(peer_us),
+    ratio: round(ratio),
+  };
+  if (json) console.log(JSON.stringify(row));
+  bench.note(
+    `  added by the session: ours ${ours_us.toFixed(1)} µs, ${peerName} ${peer_us.toFixed(1)} µs, ratio ${ratio.toFixed(2)} × (${clock}; goal ${goal}: ${ratio >= goal ? 'reached' : 'MISSED'})\n`,
+  );
+  if (ratio < goal && process.argv.includes('--strict')) process.exitCode = 1;
+}
+
+const round = (value) => Number(value.toFixed(3));
+const folder = mkdtempSync(join(tmpdir(), 'valise-bench-'));
+const services = await startServices(['redis', 'postgres']);
+const open = [];
+const mine = async (sessions, url) => {
+  const store = url && (await openStore(url));
+  const one = await ours(sessions, store);
+  open.push(one.close, () => store?.close());
+  return one;
+};
+const redis = await createClient({ url: services.urls.redis }).connect();
+open.push(() => redis.destroy());
+
+const iron = await ironPeer();
+await compare('sealed, no store', await mine({ mode: 'sealed' }), 'iron-session 8', iron, { clock: 'wall' });
+await compare(
+  'stored in memory',
+  await mine({ mode: 'stored' }, 'memory:'),
+  'express-session, memory',
+  await expressPeer(new expressSession.MemoryStore()),
+);
+await compare('stored in SQLite', await mine({ mode: 'stored' }, `sqlite:${folder}/state.db`));
+const connect = await expressPeer(new RedisStore({ client: redis }));
+await compare(
+  'stored in Redis',
+  await mine({ mode: 'stored' }, services.urls.redis),
+  'express-session, connect-redis 9',
+  connect,
+);
+await compare('stored in PostgreSQL', await mine({ mode: 'stored' }, services.urls.postgres));
+bench.close();
+
+for (const close of open.reverse()) await close();
+rmSync(folder, { recursive: true, force: true });
+await services.stop();
