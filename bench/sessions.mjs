@@ -45,7 +45,7 @@ async function ours(sessions, store) {
   const request = (method, params) =>
     new Promise((resolve) => {
       waiting.set(++id, resolve);
-      near.send({ jsonrpc: '2.0', id, method, params });
+      void near.send({ jsonrpc: '2.0', id, method, params });
     });
   // A client that carries state and knows sessions: nothing else of Valise has work to do.
   await request('initialize', {
