@@ -17,6 +17,7 @@ import {
   type Response,
 } from '../wire/index.ts';
 import { currentExchange, Exchange, runIn } from './exchange.ts';
+import type { Fault } from './fault.ts';
 import { currentIngress } from './ingress.ts';
 import { isHttp } from './over-http.ts';
 import type { Later, Reply, ServerPart } from './part.ts';
@@ -30,6 +31,8 @@ export interface Attachment {
   readonly principalOf: (authInfo: AuthInfo | undefined, extra: unknown) => Principal | undefined;
   readonly handles: (method: string) => boolean;
   readonly config: (request: Request) => Meta | undefined;
+  /** For what fails in a part: the client must get an answer all the same. */
+  readonly fault: Fault;
 }
 
 const INTRODUCTIONS = new Set(['initialize', 'server/discover']);
@@ -41,7 +44,7 @@ let links = 0;
 /** Reaches the messages of one server transport: the way of each message through the parts. */
 export function attach(
   transport: TransportLike,
-  { owner, parts, principalOf, handles, config }: Attachment,
+  { owner, parts, principalOf, handles, config, fault }: Attachment,
 ): Link {
   const outwards = [...parts].reverse();
   const exchanges = new Map<Id, Exchange>();
@@ -76,8 +79,7 @@ export function attach(
         const deliver = (passed: Passage): void => {
           if (passed && 'run' in passed) passed.run(() => link.deliver(passed.message, extra));
         };
-        if (passage instanceof Promise)
-          passage.then(deliver, (error: unknown) => transport.onerror?.(error as Error));
+        if (passage instanceof Promise) void passage.then(deliver);
         else deliver(passage);
       },
     });
@@ -86,10 +88,16 @@ export function attach(
 
   const begin = (exchange: Exchange): Passage | Promise<Passage> => {
     exchanges.set(exchange.request.id, exchange);
-    for (let at = 0; at < parts.length; at++) {
-      const reply = parts[at]?.receive?.(exchange);
-      if (reply instanceof Promise) return reply.then((late) => beginLate(exchange, late, at + 1));
-      if (reply) return answerNow(exchange, reply);
+    const failed = (error: unknown): undefined => answerNow(exchange, { error: fault(error) });
+    try {
+      for (let at = 0; at < parts.length; at++) {
+        const reply = parts[at]?.receive?.(exchange);
+        if (reply instanceof Promise)
+          return reply.then((late) => beginLate(exchange, late, at + 1)).catch(failed);
+        if (reply) return answerNow(exchange, reply);
+      }
+    } catch (error) {
+      return failed(error);
     }
     return admit(exchange);
   };
@@ -127,7 +135,18 @@ export function attach(
       response.id === undefined || response.id === null ? undefined : exchanges.get(response.id);
     if (!exchange) return response;
     exchanges.delete(exchange.request.id);
-    const out = exchange.answer(introducing(exchange, response));
+    const failed = (error: unknown): Response => ({
+      jsonrpc: '2.0',
+      id: exchange.request.id,
+      error: fault(error),
+    });
+    let out: ReturnType<Exchange['answer']>;
+    try {
+      out = exchange.answer(introducing(exchange, response));
+    } catch (error) {
+      out = failed(error);
+    }
+    if (out instanceof Promise) out = out.catch(failed);
     const { told } = exchange;
     if (!told) return out;
     return out instanceof Promise ? out.then((late) => telling(late, told)) : telling(out, told);

@@ -8,6 +8,7 @@ import { attach } from './attach.ts';
 import { configOf } from './config.ts';
 import type { ServerContext } from './context.ts';
 import { type ServerEvents, type ServerListeners, serverEvents, warnOnceOn } from './events.ts';
+import { faultOn } from './fault.ts';
 import { type RoundsApi, roundsApi } from './flow/public.ts';
 import { createRounds } from './flow/rounds.ts';
 import type { RoundsOptions } from './flow/settings.ts';
@@ -147,7 +148,12 @@ export function createValise<const Declared extends StateDeclarations = StateDec
   const parts: ServerPart[] = sessions
     ? [sessions.door, state.part, sessions.desk, rounds.part]
     : [state.part, rounds.part];
-  const attachment = { owner: {}, parts, principalOf: options.principal ?? principalOf };
+  const attachment = {
+    owner: {},
+    parts,
+    principalOf: options.principal ?? principalOf,
+    fault: faultOn(events),
+  };
   return {
     ...roundsApi(rounds),
     http: createHttp(rounds, attachment.principalOf),

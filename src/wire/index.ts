@@ -74,6 +74,7 @@ export {
 export {
   type ErrorResponse,
   type Id,
+  INTERNAL_ERROR,
   INVALID_PARAMS,
   isErrorResponse,
   isNotification,

@@ -56,6 +56,7 @@ export type Message = Request | Notification | Response;
 
 /** Codes of JSON-RPC itself that Valise answers with. */
 export const INVALID_PARAMS = -32602;
+export const INTERNAL_ERROR = -32603;
 export const METHOD_NOT_FOUND = -32601;
 
 /** True for a message with a method and an id. */

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type RequestListener } from 'node:http';
+import { createServer, request as httpRequest, type IncomingMessage, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { toNodeHandler } from '@modelcontextprotocol/node';
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
@@ -7,6 +7,7 @@ import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/
 import { createMcpHandler, type McpServer } from '@modelcontextprotocol/server';
 import { generateKey } from 'mcp-valise/seal';
 import { createValise, type ServerValise, type ServerValiseOptions } from 'mcp-valise/server';
+import { memoryStore } from 'mcp-valise/store';
 import { afterEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { accept, text, type Wire } from './flow-peer.ts';
@@ -283,6 +284,31 @@ describe.each(Object.entries(FORMS))('the HTTP edge (%s)', (_, form) => {
     });
     expect(place.status).toBe(405);
     expect(rejected.join()).not.toContain('v1.');
+  });
+
+  it('answers with an error where the store is gone, and tells its author', async () => {
+    const warnings: string[] = [];
+    const store = memoryStore();
+    const { url, open } = await stage({ store, events: { warning: ({ what }) => warnings.push(what) } });
+    const headers = { 'mcp-session-id': await open({ elicitation, extensions: CARRIERS }) };
+    const asked = await post(url, call('ask'), headers);
+    await store.close();
+    const { id, state } = asked.message;
+    const failed = await post(url, { jsonrpc: '2.0', id, state, result: accept({ name: 'Ada' }) }, headers);
+    expect(failed.status === 500 || failed.message.error?.code === -32603).toBe(true);
+    expect(warnings.length).toBeGreaterThan(0);
+  });
+
+  it('outlives a client that leaves in the middle of its request', async () => {
+    const { url, open } = await stage();
+    const session = await open({ elicitation });
+    await new Promise<void>((resolve) => {
+      const request = httpRequest(url, { method: 'POST', headers: { ...HEADERS, 'content-length': '1000' } });
+      request.on('error', () => resolve());
+      request.write('{"jsonrpc":');
+      setImmediate(() => request.destroy(new Error('gone')));
+    });
+    expect((await post(url, call('plain'), { 'mcp-session-id': session })).status).toBe(200);
   });
 
   it('asks nobody of whom it knows nothing, and says what to do', async () => {

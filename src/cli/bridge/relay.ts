@@ -1,6 +1,6 @@
 import type { ClientLike } from '../../client/index.ts';
 import type { TransportLike } from '../../link/transport.ts';
-import { type Id, isRequest, type Message, type Response } from '../../wire/index.ts';
+import { type Id, INTERNAL_ERROR, isRequest, type Message, type Response } from '../../wire/index.ts';
 import { explain } from '../exit.ts';
 
 /**
@@ -51,7 +51,7 @@ export class Relay implements ClientLike {
       this.#toHost({
         jsonrpc: '2.0',
         id: message.id,
-        error: { code: -32603, message: `valise connect: ${explain(error)}` },
+        error: { code: INTERNAL_ERROR, message: `valise connect: ${explain(error)}` },
       });
     }
   }
@@ -76,7 +76,11 @@ export class Relay implements ClientLike {
 
   #fail(reason: string): void {
     for (const id of this.#open.keys())
-      this.#toHost({ jsonrpc: '2.0', id, error: { code: -32603, message: `valise connect: ${reason}` } });
+      this.#toHost({
+        jsonrpc: '2.0',
+        id,
+        error: { code: INTERNAL_ERROR, message: `valise connect: ${reason}` },
+      });
     this.#open.clear();
   }
 }

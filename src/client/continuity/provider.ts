@@ -36,17 +36,17 @@ export class Provider {
   /** Absent where the registration was made beforehand: then there is none to make with another authorization server. */
   readonly saveClientInformation?: (client: Registration, at?: Issued) => Promise<void>;
 
+  readonly clientMetadataUrl?: string;
+
   constructor(parts: ProviderParts) {
     this.#parts = parts;
+    const { clientMetadataUrl } = parts.options;
+    if (clientMetadataUrl !== undefined) this.clientMetadataUrl = clientMetadataUrl;
     if (!parts.options.client) this.saveClientInformation = (client, at) => this.#register(client, at);
   }
 
   get redirectUrl(): string {
     return this.#parts.signIn.redirectUrl;
-  }
-
-  get clientMetadataUrl(): string | undefined {
-    return this.#parts.options.clientMetadataUrl;
   }
 
   get clientMetadata() {

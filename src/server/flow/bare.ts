@@ -1,7 +1,14 @@
 import { type Duration, seconds } from '../../duration.ts';
 import { ValiseError } from '../../errors.ts';
 import type { Json } from '../../json.ts';
-import type { Answer, Params, Request, Result, RpcError } from '../../wire/index.ts';
+import {
+  type Answer,
+  INTERNAL_ERROR,
+  type Params,
+  type Request,
+  type Result,
+  type RpcError,
+} from '../../wire/index.ts';
 import { currentExchange, type Exchange, runIn } from '../exchange.ts';
 import { currentIngress } from '../ingress.ts';
 import type { Reply } from '../part.ts';
@@ -151,7 +158,7 @@ function failure({ method }: Request, error: unknown): Reply {
   const message = error instanceof Error ? error.message : String(error);
   if (method === 'tools/call')
     return { result: { content: [{ type: 'text', text: message }], isError: true } };
-  return { error: { code: -32603, message } };
+  return { error: { code: INTERNAL_ERROR, message } };
 }
 
 function noContinuation(key: string): FlowError {

@@ -7,8 +7,14 @@ import { type Mail, Mailbox } from './mailbox.ts';
 import type { EventStream } from './sse.ts';
 import { messagesIn } from './sse.ts';
 
-/** How long a stream is held for the next message, in milliseconds; shorter than proxies' patience. */
-const HOLD = 25_000;
+/** How long a stream is held for the next message before its client is sent to fetch it, in milliseconds. */
+const HOLD = 45_000;
+
+/** How long a stream may be silent, in milliseconds; shorter than proxies' patience. */
+const SILENCE = 15_000;
+
+/** How much longer than its round a stream may live, in seconds: clocks differ. */
+const SLACK = 120;
 
 const PURPOSE = 'round-event';
 
@@ -71,14 +77,22 @@ export class Desk {
    */
   async #hold(context: Place, round: number, stream: EventStream, resumes: boolean): Promise<void> {
     let at = round;
-    const end = resumes ? HOLD : Math.max(HOLD, context.e * 1000 - Date.now());
-    for (;;) {
-      const mail = await this.#mailbox.wait(context.f, at, end, stream.gone);
-      if (!mail) break;
+    let end = Date.now() + HOLD;
+    while (
+      !stream.gone.aborted &&
+      (!resumes || Date.now() < end) &&
+      Date.now() < (context.e + SLACK) * 1000
+    ) {
+      const mail = await this.#mailbox.wait(context.f, at, SILENCE, stream.gone);
+      if (!mail) {
+        stream.beat();
+        continue;
+      }
       const id = this.#eventId(context, mail.next ?? END);
       for (const message of mail.messages) stream.event(message, id);
       if (mail.next === undefined) break;
       at = mail.next;
+      end = Date.now() + HOLD;
     }
     stream.end();
   }

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isObject } from '../../json.ts';
+import { type Fault, faultOn } from '../fault.ts';
 import type { Rounds } from '../flow/rounds.ts';
 import type { AuthInfo, Principal } from '../principal.ts';
 import { Desk } from './desk.ts';
@@ -10,6 +11,8 @@ import { type NodeFunction, nodeEdge } from './node.ts';
 export interface Edge {
   readonly rounds: Rounds;
   readonly desk: Desk;
+  /** For a failure that is not the client's: of the store, or of what is behind the edge. */
+  readonly fault: Fault;
   readonly principalOf: (authInfo: AuthInfo | undefined, extra: unknown) => Principal | undefined;
   /** True where a client of this protocol version comes back by itself for the rest of a stream that has ended. */
   resumes(version: string | null | string[] | undefined): boolean;
@@ -36,6 +39,7 @@ export function createHttp(rounds: Rounds, principalOf: Edge['principalOf']): Ht
   const edge: Edge = {
     rounds,
     desk: new Desk(rounds),
+    fault: faultOn(rounds.context.events),
     principalOf,
     resumes: (version) => typeof version === 'string' && version >= '2025-11-25',
   };

@@ -4,7 +4,7 @@ import type { AuthInfo } from '../principal.ts';
 import { isJson, MAX_BODY, readText, tooLarge } from './body.ts';
 import type { Edge } from './edge.ts';
 import { errorBody, type Inbound, type Plan, planFor } from './plan.ts';
-import { type EventStream, eventText, SSE_HEADERS } from './sse.ts';
+import { BEAT, type EventStream, eventText, SSE_HEADERS } from './sse.ts';
 
 /** What the SDKs' web-standard handlers take besides the request. */
 export interface FetchOptions {
@@ -21,26 +21,39 @@ export function fetchEdge(
   inner: FetchFunction,
 ): (request: Request, options?: FetchOptions) => Promise<Response> {
   return async (request, options = {}) => {
-    const inbound = await inboundOf(edge, request, options);
-    if (inbound instanceof Response) return inbound;
-    const plan = await planFor(inbound, edge.rounds);
-    switch (plan.do) {
-      case 'reply':
-        return replyWith(plan.reply.status, plan.reply.error);
-      case 'fetch': {
-        const bring = edge.desk.open(plan.event, inbound.principal);
-        return bring ? streaming(request.signal, bring) : new Response(null, { status: 405 });
-      }
-      case 'serve':
-        return serve(plan, request, options, inner);
-      case 'call':
-        return call(edge, plan, request, options, inner);
-      case 'mail': {
-        await edge.desk.post(plan.answered.context, await outcomeOf(plan, request, options, inner));
-        return new Response(null, { status: 202 });
-      }
+    try {
+      return await serve(edge, inner, request, options);
+    } catch (error) {
+      return replyWith(500, edge.fault(error));
     }
   };
+}
+
+async function serve(
+  edge: Edge,
+  inner: FetchFunction,
+  request: Request,
+  options: FetchOptions,
+): Promise<Response> {
+  const inbound = await inboundOf(edge, request, options);
+  if (inbound instanceof Response) return inbound;
+  const plan = await planFor(inbound, edge.rounds);
+  switch (plan.do) {
+    case 'reply':
+      return replyWith(plan.reply.status, plan.reply.error);
+    case 'fetch': {
+      const bring = edge.desk.open(plan.event, inbound.principal);
+      return bring ? streaming(request.signal, bring) : new Response(null, { status: 405 });
+    }
+    case 'serve':
+      return plainly(plan, request, options, inner);
+    case 'call':
+      return call(edge, plan, request, options, inner);
+    case 'mail': {
+      await edge.desk.post(plan.answered.context, await outcomeOf(plan, request, options, inner));
+      return new Response(null, { status: 202 });
+    }
+  }
 }
 
 async function inboundOf(edge: Edge, request: Request, options: FetchOptions): Promise<Inbound | Response> {
@@ -60,7 +73,7 @@ async function inboundOf(edge: Edge, request: Request, options: FetchOptions): P
   return text === undefined ? replyWith(413, tooLarge(MAX_BODY)) : { ...base, body: { text } };
 }
 
-async function serve(
+async function plainly(
   { body, ingress, mint }: Plan & { readonly do: 'serve' },
   request: Request,
   options: FetchOptions,
@@ -201,6 +214,9 @@ async function begin(
       gone: gone.signal,
       event: (data, id) => {
         if (!gone.signal.aborted) controller.enqueue(encoder.encode(eventText(data, id)));
+      },
+      beat: () => {
+        if (!gone.signal.aborted) controller.enqueue(encoder.encode(BEAT));
       },
       end: () => {
         if (!gone.signal.aborted) controller.close();

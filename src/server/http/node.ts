@@ -6,7 +6,7 @@ import { isJson, MAX_BODY, readText, tooLarge } from './body.ts';
 import { divert, ownWays } from './divert.ts';
 import type { Edge } from './edge.ts';
 import { errorBody, type Inbound, type Plan, planFor } from './plan.ts';
-import { type EventStream, eventText, SSE_HEADERS } from './sse.ts';
+import { BEAT, type EventStream, eventText, SSE_HEADERS } from './sse.ts';
 
 /** A Node handler: `toNodeHandler(…)` of v2, or one that gives `body` to `transport.handleRequest` of either major. */
 export type NodeFunction = (
@@ -21,28 +21,45 @@ export function nodeEdge(
   inner: NodeFunction,
 ): (request: IncomingMessage, response: ServerResponse, body?: unknown) => Promise<void> {
   return async (request, response, body) => {
-    const inbound = await inboundOf(edge, request, body);
-    if (!inbound) return reply(response, 413, tooLarge(MAX_BODY));
-    const plan = await planFor(inbound, edge.rounds);
-    switch (plan.do) {
-      case 'reply':
-        return reply(response, plan.reply.status, plan.reply.error);
-      case 'fetch': {
-        const bring = edge.desk.open(plan.event, inbound.principal);
-        return bring ? bring(eventsOn(response)) : reply(response, 405, undefined);
-      }
-      case 'serve':
-        if (plan.mint !== undefined) offerSession(response, plan.mint);
-        await runWithIngress(plan.ingress, () => inner(request, response, plan.body));
-        return;
-      case 'call':
-        return call(edge, plan, request, response, inner);
-      case 'mail': {
-        await edge.desk.post(plan.answered.context, await outcomeOf(plan, request, response, inner));
-        return reply(response, 202, undefined);
-      }
+    try {
+      await serve(edge, inner, request, response, body);
+    } catch (error) {
+      // Nobody looks at what a listener of `node:http` rejects with; left alone it would end the process.
+      const fault = edge.fault(error);
+      if (response.headersSent) response.destroy();
+      else reply(response, 500, fault);
     }
   };
+}
+
+async function serve(
+  edge: Edge,
+  inner: NodeFunction,
+  request: IncomingMessage,
+  response: ServerResponse,
+  body: unknown,
+): Promise<void> {
+  const inbound = await inboundOf(edge, request, body);
+  if (!inbound) return reply(response, 413, tooLarge(MAX_BODY));
+  const plan = await planFor(inbound, edge.rounds);
+  switch (plan.do) {
+    case 'reply':
+      return reply(response, plan.reply.status, plan.reply.error);
+    case 'fetch': {
+      const bring = edge.desk.open(plan.event, inbound.principal);
+      return bring ? bring(eventsOn(response)) : reply(response, 405, undefined);
+    }
+    case 'serve':
+      if (plan.mint !== undefined) offerSession(response, plan.mint);
+      await runWithIngress(plan.ingress, () => inner(request, response, plan.body));
+      return;
+    case 'call':
+      return call(edge, plan, request, response, inner);
+    case 'mail': {
+      await edge.desk.post(plan.answered.context, await outcomeOf(plan, request, response, inner));
+      return reply(response, 202, undefined);
+    }
+  }
 }
 
 async function inboundOf(edge: Edge, request: IncomingMessage, given: unknown): Promise<Inbound | undefined> {
@@ -126,6 +143,9 @@ function eventsOn(response: ServerResponse): EventStream {
     gone: gone.signal,
     event: (data, id) => {
       if (!gone.signal.aborted) (write as (chunk: string) => boolean).call(response, eventText(data, id));
+    },
+    beat: () => {
+      if (!gone.signal.aborted) (write as (chunk: string) => boolean).call(response, BEAT);
     },
     end: () => {
       if (!gone.signal.aborted) (end as () => ServerResponse).call(response);

@@ -2,6 +2,8 @@
 export interface EventStream {
   /** Sends one event; `data` is a JSON text, or nothing for an event that only tells its id. */
   event(data: string, id?: string): void;
+  /** Sends something that means nothing, so that nobody on the way takes the stream for dead. */
+  beat(): void;
   end(): void;
   /** Aborted once the client is gone or the stream has ended. */
   readonly gone: AbortSignal;
@@ -17,6 +19,9 @@ export const SSE_HEADERS = {
 
 /** How soon a client whose stream has ended should come back, in milliseconds. */
 const RETRY = 500;
+
+/** What {@link EventStream.beat} sends: a comment. */
+export const BEAT = ': still here\n\n';
 
 /** One event as text. */
 export function eventText(data: string, id?: string): string {

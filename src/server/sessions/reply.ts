@@ -1,10 +1,16 @@
 import { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
-import { type Era, INVALID_PARAMS, type Problem, type RpcError, type SessionMeta } from '../../wire/index.ts';
+import {
+  type Era,
+  INTERNAL_ERROR,
+  INVALID_PARAMS,
+  type Problem,
+  type RpcError,
+  type SessionMeta,
+} from '../../wire/index.ts';
 import type { Reply } from '../part.ts';
 import type { Peer } from '../peer.ts';
 
-const INTERNAL_ERROR = -32603;
 const INVALID_REQUEST = -32600;
 
 /** The answer to params that cannot be. */

@@ -1,6 +1,6 @@
 import { type Duration, seconds } from '../../duration.ts';
 import { ValiseError } from '../../errors.ts';
-import type { RpcError, Scope } from '../../wire/index.ts';
+import { INTERNAL_ERROR, type RpcError, type Scope } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
 import { currentExchange, type Exchange } from '../exchange.ts';
 import type { ServerPart } from '../part.ts';
@@ -28,7 +28,6 @@ export interface StateFamily {
 }
 
 const SESSION_TTL = '7d';
-const INTERNAL_ERROR = -32603;
 
 /** Makes family J. `withSessions` says that another part proves data-layer sessions. */
 export function createState(

@@ -2,6 +2,7 @@ import type { Link } from '../../../link/instrument.ts';
 import {
   emptyResult,
   type Id,
+  INTERNAL_ERROR,
   isProblem,
   type ListenRequest,
   pollResult,
@@ -66,7 +67,8 @@ export class Listeners {
         this.#options.refuse(sessionId, held.refused);
         return { error: sessionNotFound(exchange.era, sessionId) };
       }
-      if (this.#open.size >= MAX_OPEN) return { error: { code: -32603, message: 'Too many listeners' } };
+      if (this.#open.size >= MAX_OPEN)
+        return { error: { code: INTERNAL_ERROR, message: 'Too many listeners' } };
       for (const uri of asked.resources ?? []) await this.#options.subscriptions.add(uri, held?.id ?? '');
       if (asked.poll) return await this.#poll(exchange, asked, held);
       await this.#stream(exchange, asked, held);

@@ -1,0 +1,16 @@
+import { INTERNAL_ERROR, type RpcError } from '../wire/index.ts';
+import type { ServerEventSource } from './events.ts';
+
+/** Takes a failure that is not the client's, tells the author of it, and gives what the client may know. */
+export type Fault = (error: unknown) => RpcError;
+
+/** The author hears what failed; the client only that something did, since a store's message may name its place. */
+export function faultOn(events: ServerEventSource): Fault {
+  return (error) => {
+    events.emit('warning', {
+      what: `A request could not be served: ${error instanceof Error ? error.message : String(error)}`,
+      next: 'Check the store and what is behind valise.http(); the client may try again.',
+    });
+    return { code: INTERNAL_ERROR, message: 'Internal error: the server could not work on the request.' };
+  };
+}

@@ -1,0 +1,60 @@
+import type {
+  Client as ClientV2,
+  StreamableHTTPClientTransport as HttpV2,
+  OAuthClientProvider as ProviderV2,
+} from '@modelcontextprotocol/client';
+import type { OAuthClientProvider as ProviderV1 } from '@modelcontextprotocol/sdk/client/auth.js';
+import type { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
+import type { StreamableHTTPClientTransport as HttpV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import {
+  asClientStateStore,
+  type ClientStateStore,
+  type ClientValise,
+  type Connections,
+  fileStore,
+  type HttpTarget,
+  openValise,
+} from 'mcp-valise/client';
+import { expectTypeOf, test } from 'vitest';
+import type { Provider } from '../../src/client/continuity/provider.ts';
+import type { HttpTransport } from '../../src/client/http.ts';
+
+declare const valise: ClientValise;
+declare const host: ClientStateStore;
+declare const v1: ClientV1;
+declare const v2: ClientV2;
+
+test('clients of both majors connect over HTTP', () => {
+  expectTypeOf(valise.http('https://example.com/mcp')).toEqualTypeOf<HttpTarget>();
+  expectTypeOf(valise.connect).toBeCallableWith(v1, valise.http('https://example.com/mcp'));
+  expectTypeOf(valise.connect).toBeCallableWith(v2, valise.http('https://example.com/mcp'));
+  expectTypeOf(
+    valise.http('https://example.com/mcp', {
+      auth: { redirect: (url) => expectTypeOf(url).toEqualTypeOf<URL>() },
+    }),
+  ).toEqualTypeOf<HttpTarget>();
+  expectTypeOf(valise.connections).toEqualTypeOf<Connections>();
+});
+
+test('one provider serves both majors', () => {
+  // What was discovered is kept as it came; its shape is each major's own affair.
+  expectTypeOf<Provider>().toExtend<Omit<ProviderV1, 'discoveryState'>>();
+  expectTypeOf<Provider>().toExtend<Omit<ProviderV2, 'discoveryState'>>();
+});
+
+test("both majors' transports have what continuity needs", () => {
+  expectTypeOf<Pick<HttpV1, 'setProtocolVersion' | 'resumeStream'>>().toExtend<
+    Pick<HttpTransport, 'setProtocolVersion' | 'resumeStream'>
+  >();
+  expectTypeOf<Pick<HttpV2, 'setProtocolVersion' | 'resumeStream'>>().toExtend<
+    Pick<HttpTransport, 'setProtocolVersion' | 'resumeStream'>
+  >();
+});
+
+test("stores in the seed's shape are taken wherever a store is", () => {
+  expectTypeOf(openValise({ store: host })).toEqualTypeOf<Promise<ClientValise>>();
+  expectTypeOf(valise.http('https://example.com/mcp', { store: host })).toEqualTypeOf<HttpTarget>();
+  expectTypeOf(
+    asClientStateStore(fileStore('./mcp-state.json'), 'https://example.com/mcp'),
+  ).toEqualTypeOf<ClientStateStore>();
+});

@@ -1,0 +1,50 @@
+import { describe, expect, it } from 'vitest';
+import { attach } from '../../src/server/attach.ts';
+import { serverEvents } from '../../src/server/events.ts';
+import { faultOn } from '../../src/server/fault.ts';
+import type { ServerPart } from '../../src/server/part.ts';
+import type { Message } from '../../src/wire/index.ts';
+import { MAJORS } from './majors.ts';
+
+const broken = (): never => {
+  throw new Error('the disk at /srv/state is gone');
+};
+const brokenLater = async (): Promise<never> => broken();
+
+const PARTS: Record<string, ServerPart> = {
+  'on the way in': { receive: broken },
+  'on the way in, later': { receive: brokenLater },
+  'on the way out': { receive: (exchange) => void exchange.whenAnswered(broken) },
+  'on the way out, later': { receive: (exchange) => void exchange.whenAnswered(brokenLater) },
+};
+
+describe.each(MAJORS)('a request that a part fails on ($major)', ({ McpServer, Memory }) => {
+  it.each(Object.entries(PARTS))(
+    'is answered %s, without the reason; the author hears it',
+    async (_, part) => {
+      const warnings: string[] = [];
+      const events = serverEvents({ warning: ({ what }) => warnings.push(what) });
+      const [client, transport] = Memory.createLinkedPair();
+      attach(transport as never, {
+        owner: {},
+        parts: [part],
+        principalOf: () => undefined,
+        handles: () => true,
+        config: () => undefined,
+        fault: faultOn(events),
+      });
+      await new McpServer({ name: 'test', version: '1.0.0' }).connect(transport);
+      const answer = new Promise<Message>((resolve) => {
+        client.onmessage = (message) => resolve(message as Message);
+      });
+      await client.start();
+      await client.send({ jsonrpc: '2.0', id: 5, method: 'ping' });
+      expect(await answer).toEqual({
+        jsonrpc: '2.0',
+        id: 5,
+        error: { code: -32603, message: 'Internal error: the server could not work on the request.' },
+      });
+      expect(warnings.join()).toContain('the disk at /srv/state is gone');
+    },
+  );
+});
