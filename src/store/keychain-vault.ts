@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { ValiseError } from '../errors.ts';
+import { inLine } from './keychain-line.ts';
 
 /** One secret of the system's keychain. */
 interface Item {
@@ -21,7 +22,6 @@ export interface Vault {
 
 /** Windows takes 2,560 bytes at most; the others take far more, but are not made for it. */
 const PART_BYTES = process.platform === 'win32' ? 2400 : 65_536;
-const PROBE_SECONDS = 60;
 
 // The first byte says whether the text follows, or the list of the items that hold it.
 const WHOLE = 'T';
@@ -55,7 +55,7 @@ export async function openVault(service: string, partBytes = PART_BYTES): Promis
     if (found !== probe) throw new Error('what was written could not be read');
   };
   try {
-    await within(attempt(), PROBE_SECONDS);
+    await attempt();
   } catch (cause) {
     throw cause instanceof ValiseError ? cause : unavailableError(messageOf(cause), cause);
   }
@@ -72,8 +72,9 @@ interface Items {
 /** A keychain can be locked, or end, at any time. */
 async function typed<Result>(work: () => Promise<Result>): Promise<Result> {
   try {
-    return await work();
+    return await inLine(work);
   } catch (cause) {
+    if (cause instanceof ValiseError) throw cause;
     throw unavailableError(messageOf(cause), cause);
   }
 }
@@ -142,14 +143,6 @@ async function load(): Promise<Library> {
   } catch (cause) {
     throw unavailableError('the package @napi-rs/keyring is not installed', cause);
   }
-}
-
-function within<T>(work: Promise<T>, seconds: number): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`it gave no answer within ${seconds} s`)), seconds * 1000);
-  });
-  return Promise.race([work, late]).finally(() => clearTimeout(timer));
 }
 
 function unavailableError(why: string, cause: unknown): ValiseError {

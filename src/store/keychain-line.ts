@@ -1,0 +1,66 @@
+import { ValiseError } from '../errors.ts';
+import { type FileLock, fileLock } from './file-lock.ts';
+import { privateFile } from './private-file.ts';
+
+/** How long an answer may take: somebody may have to type a password. */
+const ANSWER_SECONDS = 60;
+/** How long others may be before us. */
+const TURN_SECONDS = 90;
+
+let turn: Promise<unknown> = Promise.resolve();
+let hangs = false;
+let lock: FileLock | undefined;
+
+/**
+ * Does one thing at a time with the keychain. On Linux also among all processes: gnome-keyring dies, and comes back
+ * locked, where two programs open it in the same moment. Work that hangs holds one of the few threads that Node has
+ * for files, names and ciphers too, so none is begun beside it.
+ */
+export function inLine<Result>(
+  work: () => Promise<Result>,
+  answerSeconds: number = ANSWER_SECONDS,
+): Promise<Result> {
+  const done = turn.then(() => alone(() => inTime(work, answerSeconds)));
+  turn = done.catch(() => {});
+  return done;
+}
+
+async function alone<Result>(work: () => Promise<Result>): Promise<Result> {
+  if (hangs) throw new Error('it has not answered what it was asked before');
+  const held = process.platform === 'linux' && (await takeLock());
+  try {
+    return await work();
+  } finally {
+    if (held) lock?.release();
+  }
+}
+
+/** A home that cannot be written is no reason to refuse what is in the keychain: then we go without. */
+async function takeLock(): Promise<boolean> {
+  try {
+    lock ??= fileLock(privateFile('~/.valise/keychain.lock'), { patience: TURN_SECONDS });
+    await lock.acquire();
+    return true;
+  } catch (error) {
+    if (error instanceof ValiseError && error.code === 'store-busy') throw error;
+    return false;
+  }
+}
+
+async function inTime<Result>(work: () => Promise<Result>, seconds: number): Promise<Result> {
+  hangs = true;
+  const answer = (async () => work())().finally(() => {
+    hangs = false;
+  });
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`it gave no answer within ${seconds} s`)), seconds * 1000);
+  });
+  try {
+    return await Promise.race([answer, late]);
+  } finally {
+    clearTimeout(timer);
+    // Where it comes too late, nobody waits for it any more.
+    answer.catch(() => {});
+  }
+}

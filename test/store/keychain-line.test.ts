@@ -1,0 +1,58 @@
+import { readdirSync } from 'node:fs';
+import { afterAll, expect, it, vi } from 'vitest';
+import { inLine } from '../../src/store/keychain-line.ts';
+import { temporaryFolder } from './places.ts';
+
+const { folder, remove } = temporaryFolder();
+vi.stubEnv('HOME', folder);
+afterAll(() => {
+  vi.unstubAllEnvs();
+  remove();
+});
+
+it('does one thing at a time, and goes on after one that failed', async () => {
+  let under = 0;
+  const work = async (index: number) => {
+    expect(++under).toBe(1);
+    await new Promise((resolve) => setImmediate(resolve));
+    under--;
+    if (index === 3) throw new Error('no such item');
+    return index;
+  };
+  const done = await Promise.allSettled(Array.from({ length: 8 }, (_, index) => inLine(() => work(index))));
+  expect(done.map(({ status }) => status === 'fulfilled')).toEqual([
+    true,
+    true,
+    true,
+    false,
+    true,
+    true,
+    true,
+    true,
+  ]);
+  await expect(
+    inLine(() => {
+      throw new Error('at once');
+    }),
+  ).rejects.toThrow('at once');
+  expect(await inLine(async () => 'after')).toBe('after');
+});
+
+it('begins nothing beside work that hangs, and goes on once it has come back', async () => {
+  const begun: string[] = [];
+  let answer: () => void = () => {};
+  const hanging = inLine(() => {
+    begun.push('hanging');
+    return new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+  }, 0.05);
+  const next = inLine(async () => begun.push('next'));
+  await expect(hanging).rejects.toThrow('it gave no answer within 0.05 s');
+  await expect(next).rejects.toThrow('has not answered');
+  expect(begun).toEqual(['hanging']);
+  answer();
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(await inLine(async () => 'again')).toBe('again');
+  expect(readdirSync(`${folder}/.valise`)).toEqual([]);
+});
