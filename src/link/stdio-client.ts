@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import type { Readable } from 'node:stream';
+import { PassThrough, type Readable } from 'node:stream';
 import { ValiseError } from '../errors.ts';
-import type { Message } from '../wire/message.ts';
+import { type Id, isRequest, METHOD_NOT_FOUND, type Message } from '../wire/message.ts';
 import { parseLowered, restoreRaw } from './top.ts';
 import type { TransportLike } from './transport.ts';
 
@@ -46,11 +46,18 @@ export class StdioClientTransport implements TransportLike {
   // The name by which both SDKs keep it; tools that look for it find it here too.
   readonly _serverParams: StdioCommand;
   #child: ChildProcess | undefined;
+  /** The id of the probe, as long as the server has heard nothing else and said nothing. */
+  #probe: Id | undefined;
+  #spoken = false;
+  #leaving = false;
+  #stderr: PassThrough | undefined;
   #parts: Buffer[] = [];
   #held = 0;
 
   constructor(command: StdioCommand) {
     this._serverParams = command;
+    // One stream from the start, also where the process behind it becomes another.
+    if (command.stderr === 'pipe') this.#stderr = new PassThrough();
   }
 
   get pid(): number | null {
@@ -58,13 +65,19 @@ export class StdioClientTransport implements TransportLike {
   }
 
   get stderr(): Readable | null {
-    return this.#child?.stderr ?? null;
+    return this.#stderr ?? null;
   }
 
   start(): Promise<void> {
     if (this.#child) {
       return Promise.reject(new ValiseError('already-started', 'This stdio server is running already.'));
     }
+    this.#spoken = false;
+    this.#leaving = false;
+    return this.#spawn();
+  }
+
+  #spawn(): Promise<void> {
     const { command, args = [], cwd, env, stderr = 'inherit' } = this._serverParams;
     return new Promise((resolve, reject) => {
       const child = spawn(command, args, {
@@ -89,11 +102,32 @@ export class StdioClientTransport implements TransportLike {
       });
       child.once('close', () => {
         this.#child = undefined;
-        this.onclose?.();
+        this.#forget();
+        const probe = this.#probe;
+        this.#probe = undefined;
+        if (probe === undefined || this.#leaving) this.onclose?.();
+        else this.#afterProbe(probe);
       });
       child.stdin?.on('error', (error) => this.onerror?.(error));
       child.stdout?.on('data', (chunk: Buffer) => this.#read(chunk));
+      if (this.#stderr) child.stderr?.pipe(this.#stderr, { end: false });
     });
+  }
+
+  /**
+   * Older servers leave when the first thing they hear is not `initialize`, and a client that knows both eras asks
+   * `server/discover` first. Such a server gets a second life, and the client the answer that others of its age give.
+   */
+  #afterProbe(id: Id): void {
+    this.#spawn().then(
+      () =>
+        this.onmessage?.({
+          jsonrpc: '2.0',
+          id,
+          error: { code: METHOD_NOT_FOUND, message: 'Method not found' },
+        }),
+      () => this.onclose?.(),
+    );
   }
 
   send(message: Message): Promise<void> {
@@ -103,6 +137,9 @@ export class StdioClientTransport implements TransportLike {
         new ValiseError('not-connected', 'The stdio server is not running.', { next: 'Connect again.' }),
       );
     }
+    const probing = !this.#spoken && isRequest(message) && message.method === 'server/discover';
+    this.#probe = probing ? message.id : undefined;
+    this.#spoken ||= !probing;
     return new Promise((resolve) => {
       if (stdin.write(`${restoreRaw(JSON.stringify(message))}\n`)) resolve();
       else stdin.once('drain', resolve);
@@ -111,6 +148,7 @@ export class StdioClientTransport implements TransportLike {
 
   async close(): Promise<void> {
     const child = this.#child;
+    this.#leaving = true;
     if (!child) return;
     const gone = new Promise<void>((resolve) => child.once('close', () => resolve()));
     const grace = (this._serverParams.grace ?? 2) * 1000;
@@ -135,8 +173,7 @@ export class StdioClientTransport implements TransportLike {
 
   #take(last: Buffer): string {
     const line = this.#parts.length > 0 ? Buffer.concat([...this.#parts, last]) : last;
-    this.#parts = [];
-    this.#held = 0;
+    this.#forget();
     return line.toString('utf8').trimEnd();
   }
 
@@ -144,14 +181,20 @@ export class StdioClientTransport implements TransportLike {
     this.#held += part.length;
     this.#parts.push(part);
     if (this.#held <= MAX_LINE) return;
-    this.#parts = [];
-    this.#held = 0;
+    this.#forget();
     this.onerror?.(
       new ValiseError('line-too-long', `The server sent a line of over ${MAX_LINE} bytes; it was dropped.`),
     );
   }
 
+  #forget(): void {
+    this.#parts = [];
+    this.#held = 0;
+  }
+
   #receive(line: string): void {
+    this.#spoken = true;
+    this.#probe = undefined;
     try {
       this.onmessage?.(parseLowered(line));
     } catch (error) {
