@@ -6,7 +6,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 
 /** How to start an example, for a client that starts stdio servers itself. Servers that are for tests alone are served in the same way. */
 export function commandOf(name: string, ...args: string[]): { command: string; args: string[]; cwd: string } {
-  const folder = ['probe', 'ledger'].includes(name) ? 'test/e2e' : 'examples';
+  const folder = ['probe', 'ledger', 'greeter'].includes(name) ? 'test/e2e' : 'examples';
   return {
     command: process.execPath,
     args: ['--import', 'tsx', `${root}${folder}/${name}.ts`, ...args],

@@ -3,7 +3,10 @@ import { isObject, type Json, type JsonObject } from '../../json.ts';
 import { sha256 } from '../../seal/sha256.ts';
 import type { Store } from '../../store/types.ts';
 import type { Params } from '../../wire/index.ts';
+import type { Call } from '../call.ts';
 import type { Connection } from '../connection.ts';
+import { type Kept as KeptSession, readKept, storableKept } from '../sessions/kept.ts';
+import type { Returning } from '../sessions/returning.ts';
 import { targetKey } from '../target.ts';
 import { type Round, readStored, storable } from './round.ts';
 import type { PendingRound } from './types.ts';
@@ -11,12 +14,21 @@ import type { PendingRound } from './types.ts';
 /** How long a round is kept, in seconds. Servers' own limits are far shorter, and unknown to us. */
 const KEPT = 30 * 86_400;
 
+/** A call that waits. */
+export interface Waiting {
+  readonly method: string;
+  readonly params?: Params | undefined;
+  /** The data-layer session that it was made in, and must go on in. */
+  readonly session?: KeptSession | undefined;
+}
+
 /** A round as it is kept. */
 export interface Kept {
   readonly id: string;
   readonly server: string;
   readonly method: string | undefined;
   readonly params: Params | undefined;
+  readonly session: KeptSession | undefined;
   readonly round: Round;
   readonly since: number;
 }
@@ -25,16 +37,23 @@ export interface Kept {
 export class RoundDesk {
   readonly #store: Store;
   readonly #prefix: string;
+  readonly sessions: Returning;
 
-  constructor(store: Store, principal: string) {
+  constructor(store: Store, principal: string, sessions: Returning) {
     this.#store = store;
+    this.sessions = sessions;
     this.#prefix = `rounds/pending/${sha256(principal).slice(0, 16)}/`;
+  }
+
+  /** A call as it is kept while it waits. */
+  waiting(call: Call): Waiting {
+    return { ...call.request, session: this.sessions.sessionOf(call) };
   }
 
   /** Keeps a round, under the id that its call has here already, or under a new one. */
   async keep(
     connection: Connection,
-    call: { readonly method: string; readonly params?: Params | undefined } | undefined,
+    call: Waiting | undefined,
     round: Round,
     id = randomBytes(9).toString('base64url'),
   ): Promise<string> {
@@ -42,6 +61,7 @@ export class RoundDesk {
     const value: JsonObject = {
       server: targetKey(connection.target),
       ...(call && { method: call.method, params: params as JsonObject }),
+      ...(call?.session && { session: storableKept(call.session) }),
       round: storable(round),
       since: Date.now(),
     };
@@ -86,17 +106,19 @@ function read(id: string, value: unknown): Kept | undefined {
     server: value['server'],
     method: typeof method === 'string' ? method : undefined,
     params: isObject(params) ? params : undefined,
+    session: readKept(value['session'], value['server']),
     round,
     since: value['since'],
   };
 }
 
 /** What the host sees of a round: everything but its context. */
-export function shown({ id, server, method, params, round, since }: Kept): PendingRound {
+export function shown({ id, server, method, params, session, round, since }: Kept): PendingRound {
   return {
     id,
     server,
     call: method === undefined ? undefined : { method, ...(params && { params }) },
+    ...(session && { session: { id: session.id, label: session.label } }),
     questions: round.questions,
     since: new Date(since),
   };

@@ -39,13 +39,13 @@ export class Drive {
 
   /** Goes on with the next round of the call. Throws {@link RoundFailure} where it does not go on. */
   async round(round: Driven): Promise<void> {
-    const { connection, method, request } = this.#call;
+    const { connection, method } = this.#call;
     if (round.questions.length > 0 && ++this.#asked > MAX_ROUNDS) {
       await this.end();
       throw new RoundFailure(-32_000, `${method} still asked for input after ${MAX_ROUNDS} rounds.`);
     }
     this.#isAsking = true;
-    this.#kept = await this.#desk.keep(connection, request, round, this.#kept);
+    this.#kept = await this.#desk.keep(connection, this.#desk.waiting(this.#call), round, this.#kept);
     const answers = await this.#answers(round);
     this.#isAsking = false;
     if (this.#stop.signal.aborted) return;
@@ -93,7 +93,9 @@ export class Drive {
     const call = this.#call;
     const { params, top } = retryOf(call.request, round, answers);
     try {
-      await call.connection.again(call, params, `~${++this.#sent}`, top);
+      await this.#desk.sessions.goOn(call, () =>
+        call.connection.again(call, params, `~${++this.#sent}`, top),
+      );
     } catch (error) {
       // The round is still open, and the caller can go on with it once the server is there again.
       const reason = error instanceof Error ? error.message : String(error);

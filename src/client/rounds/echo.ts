@@ -77,7 +77,7 @@ export class Echo {
       askId: id,
       ...(call && { callId: call.wireId }),
     };
-    const kept = this.#desk.keep(ask.connection, call?.request, round);
+    const kept = this.#desk.keep(ask.connection, call && this.#desk.waiting(call), round);
     kept.catch(() => {});
     return { call, kept };
   }

@@ -155,7 +155,7 @@ export class RoundsPart implements ClientPart {
       return kept === undefined ? response : this.#desk.drop(kept).then(() => response);
     }
     const { requestState } = round;
-    return this.#desk.keep(call.connection, call.request, round, kept).then((id) => {
+    return this.#desk.keep(call.connection, this.#desk.waiting(call), round, kept).then((id) => {
       if (requestState !== undefined) this.#watch(requestState, id);
       return response;
     });

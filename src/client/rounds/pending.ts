@@ -3,6 +3,7 @@ import { isObject } from '../../json.ts';
 import type { Answer, Era, Result } from '../../wire/index.ts';
 import type { Connection } from '../connection.ts';
 import { RequestError } from '../request-error.ts';
+import { SessionGoneError } from '../sessions/errors.ts';
 import { targetKey } from '../target.ts';
 import { notThere, send } from './deliver.ts';
 import { type Kept, type RoundDesk, shown } from './desk.ts';
@@ -26,27 +27,32 @@ export function pendingRounds(desk: RoundDesk, { clients }: Pick<RoundsPart, 'cl
     );
   };
 
+  /** Goes on where the call was made: in its session. */
+  const within = <Value>(
+    connection: Connection,
+    { session }: Kept,
+    work: () => Promise<Value>,
+  ): Promise<Value> => (session ? desk.sessions.inside(connection, session, work) : work());
+
   const answerOne = async (
     connection: Connection,
     kept: Kept,
     answers: readonly Answer[],
   ): Promise<Continued> => {
-    const outcome = await send(connection, kept, answers).catch(async (error: unknown) => {
-      // The server has answered the call, if only with an error: there is nothing left to answer.
-      if (error instanceof RequestError && error.rpcCode !== CONNECTION_CLOSED) await desk.drop(kept.id);
-      throw error;
-    });
+    const outcome = await within(connection, kept, () => send(connection, kept, answers)).catch(
+      async (error: unknown) => {
+        if (isOver(error)) await desk.drop(kept.id);
+        throw error;
+      },
+    );
+    const { method, params, session, round } = kept;
     if ('result' in outcome) {
       await desk.drop(kept.id);
+      if (session && round.form === 'state') await desk.sessions.learn(connection, session, outcome.result);
       return { done: true, result: outcome.result };
     }
-    const { method, params } = kept;
-    await desk.keep(
-      connection,
-      method === undefined ? undefined : { method, params },
-      outcome.round,
-      kept.id,
-    );
+    const call = method === undefined ? undefined : { method, params, session };
+    await desk.keep(connection, call, outcome.round, kept.id);
     return { done: false, round: shown({ ...kept, round: outcome.round, since: Date.now() }) };
   };
 
@@ -59,7 +65,10 @@ export function pendingRounds(desk: RoundDesk, { clients }: Pick<RoundsPart, 'cl
       const { method } = kept;
       // On 2026-07-28 the SDK lets nobody else ask its handlers; it answers the round by itself.
       if (eraOf(client, connection) === 'modern' && kept.round.form === 'input' && method !== undefined) {
-        return { done: true, result: await resume(client, { ...kept, method }) };
+        return {
+          done: true,
+          result: await within(connection, kept, () => resume(client, { ...kept, method })),
+        };
       }
       const continued = await answerOne(connection, kept, await asked(connection, kept));
       if (continued.done) return continued;
@@ -88,6 +97,12 @@ export function pendingRounds(desk: RoundDesk, { clients }: Pick<RoundsPart, 'cl
       }
     },
   };
+}
+
+/** True where there is nothing left to answer: the server has answered the call, if only with an error. */
+function isOver(error: unknown): boolean {
+  if (error instanceof SessionGoneError) return true;
+  return error instanceof RequestError && error.rpcCode !== CONNECTION_CLOSED;
 }
 
 /** A connection that goes on where an earlier process was has sent nothing yet that shows its era; its client knows. */

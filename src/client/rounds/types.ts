@@ -15,6 +15,8 @@ export interface PendingRound {
   readonly server: string;
   /** The call that it belongs to, where that is known. */
   readonly call: { readonly method: string; readonly params?: Params } | undefined;
+  /** The data-layer session that the call was made in, and goes on in. */
+  readonly session?: { readonly id: string; readonly label: string | undefined };
   readonly questions: readonly PendingQuestion[];
   readonly since: Date;
 }

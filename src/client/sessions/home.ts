@@ -76,7 +76,8 @@ export class Home {
   }
 
   async resume(id: string, behaviour: SessionBehaviour = {}): Promise<HeldSession> {
-    for (const session of this.#live) if (session.id === id && !session.isGone) return session;
+    const live = this.find(id);
+    if (live) return live;
     if (this.#gone.has(id)) throw new SessionGoneError(id, undefined);
     const kept = this.keeps ? await this.#options.kept.get(this.target, id) : undefined;
     const meta: SessionMeta = kept ? metaOf(kept) : { sessionId: id };
@@ -89,6 +90,22 @@ export class Home {
       await this.#bury(id);
       throw new SessionGoneError(id, kept?.label, error);
     }
+  }
+
+  /** The live session of that id. */
+  find(id: string): HeldSession | undefined {
+    for (const session of this.#live) if (session.id === id && !session.isGone) return session;
+    return undefined;
+  }
+
+  /** Goes on in the session of a call that has waited: as it is kept now, or as the call knew it. */
+  async reenter(known: Kept): Promise<HeldSession> {
+    const { id, label } = known;
+    const live = this.find(id);
+    if (live) return live;
+    if (this.#gone.has(id)) throw new SessionGoneError(id, label);
+    const kept = this.keeps ? await this.#options.kept.get(this.target, id) : undefined;
+    return this.find(id) ?? this.#enter(metaOf(kept ?? known), { label, keep: kept !== undefined });
   }
 
   async list(): Promise<readonly SessionListing[]> {

@@ -32,7 +32,7 @@ export class KeptSessions {
   }
 
   async get(target: string, id: string): Promise<Kept | undefined> {
-    return read((await this.#store.get(this.#key(target, id)))?.value, target);
+    return readKept((await this.#store.get(this.#key(target, id)))?.value, target);
   }
 
   /** Those of one server, or of all; the one used last comes first. */
@@ -43,7 +43,7 @@ export class KeptSessions {
       const page = await this.#store.list(prefix, cursor === undefined ? {} : { cursor });
       const entries = await Promise.all(page.keys.map((key) => this.#store.get(key)));
       for (const entry of entries) {
-        const kept = read(entry?.value, target);
+        const kept = readKept(entry?.value, target);
         if (kept) found.push(kept);
       }
       cursor = page.cursor;
@@ -60,11 +60,11 @@ export class KeptSessions {
     const key = this.#key(kept.target, kept.id);
     for (;;) {
       const entry = await this.#store.get(key);
-      const other = read(entry?.value, kept.target);
+      const other = readKept(entry?.value, kept.target);
       if (other?.seq !== undefined && kept.seq !== undefined && other.seq > kept.seq) return other;
       const condition = entry ? { ifVersion: entry.version } : { ifAbsent: true };
-      const value = { format: FORMAT, ...JSON.parse(JSON.stringify(kept)) } as Json;
-      if ((await this.#store.put(key, value, { ttl: TTL, ...condition })) !== undefined) return undefined;
+      if ((await this.#store.put(key, storableKept(kept), { ttl: TTL, ...condition })) !== undefined)
+        return undefined;
     }
   }
 
@@ -97,8 +97,13 @@ export class KeptSessions {
   }
 }
 
+/** A session as it is stored. */
+export function storableKept(kept: Kept): Json {
+  return { format: FORMAT, ...JSON.parse(JSON.stringify(kept)) } as Json;
+}
+
 /** Reads an entry. A store is a file that others can write: what is not for this server is not there. */
-function read(value: unknown, target: string | undefined): Kept | undefined {
+export function readKept(value: unknown, target: string | undefined): Kept | undefined {
   if (!isObject(value) || value['format'] !== FORMAT) return undefined;
   const { target: from, id, label, state, seq, expiresAt, usedAt } = value;
   if (typeof from !== 'string' || (target !== undefined && from !== target) || !isSessionId(id))

@@ -19,6 +19,7 @@ import type { Connection } from '../connection.ts';
 import type { ClientPart } from '../part.ts';
 import { targetKey } from '../target.ts';
 import { Home, type HomeOptions, timesOf } from './home.ts';
+import { type Returning, returningTo } from './returning.ts';
 import { currentRun, type HeldSession, type Running } from './session.ts';
 import { currentStream } from './stream.ts';
 import type { ClientSessions, SessionsAccess } from './types.ts';
@@ -27,6 +28,8 @@ import type { ClientSessions, SessionsAccess } from './types.ts';
 export interface SessionsFamily {
   readonly part: ClientPart;
   readonly access: SessionsAccess;
+  /** For calls that wait for answers. */
+  readonly returning: Returning;
   /** A client is connected: from now on its sessions can be asked for. */
   connected(client: object, connection: Connection): void;
 }
@@ -162,6 +165,8 @@ export function createSessions(options: HomeOptions): SessionsFamily {
         return kept !== undefined && options.kept.remove(kept.target, id);
       },
     }),
+
+    returning: returningTo((connection) => ofConnection.get(connection)),
 
     connected(client, connection) {
       const key = connection.target.kind === 'unknown' ? undefined : targetKey(connection.target);

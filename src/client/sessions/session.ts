@@ -91,6 +91,11 @@ export class HeldSession implements ClientSession {
     return running.run({ session: this, calls: new Set(), isRetry: true }, send);
   }
 
+  /** Sends the next message of a call that belongs here, wherever that happens. */
+  goOn(send: () => Promise<void>): Promise<void> {
+    return running.run({ session: this, calls: new Set(), isRetry: false }, send);
+  }
+
   async delete(): Promise<void> {
     await this.home.delete(this);
   }

@@ -1,0 +1,32 @@
+/** A server whose tools ask for a name in the middle of a call, in a session or without one. */
+import { createValise } from 'mcp-valise/server';
+import { type Example, serveIfMain } from '../../examples/serve.ts';
+
+export const example: Example = {
+  name: 'greeter',
+  build({ McpServer, options }) {
+    const valise = createValise({ name: 'greeter', ...options, sessions: {} });
+    valise.requireSession('greet_gated');
+    const text = (words: string) => ({ content: [{ type: 'text' as const, text: words }] });
+    const greet = valise.flow(async (flow) => {
+      const { name } = await flow.ask('name', {
+        message: 'Who are you?',
+        schema: { type: 'object', properties: { name: { type: 'string' } }, required: ['name'] },
+      });
+      const session = valise.session();
+      const count = (session?.get<number>('count') ?? 0) + 1;
+      session?.set('count', count);
+      return text(`Hello ${name} of ${session?.id ?? 'nowhere'}, ${count}.`);
+    });
+    const server = () => {
+      const made = valise.install(new McpServer({ name: 'greeter', version: '1.0.0' }));
+      made.registerTool('greet', {}, greet);
+      made.registerTool('greet_gated', {}, greet);
+      made.registerTool('count', {}, async () => text(String(valise.session()?.get('count'))));
+      return made;
+    };
+    return { valise, server };
+  },
+};
+
+await serveIfMain(import.meta.url, example);
