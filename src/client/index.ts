@@ -32,7 +32,8 @@ export type {
   JarSubject,
 } from './jar/types.ts';
 export { RequestError } from './request-error.ts';
-export { LEFT_OPEN, LeaveOpen } from './rounds/open-round.ts';
+export { LEFT_OPEN, NotDeliveredError } from './rounds/open-calls.ts';
+export { LeaveOpen } from './rounds/open-round.ts';
 export type { Answers, Continued, Pending, PendingQuestion, PendingRound } from './rounds/types.ts';
 export { SessionConflictError, SessionGoneError } from './sessions/errors.ts';
 export type {

@@ -56,6 +56,63 @@ describe.each(HOSTS)('a round that is open with a $client client, $era', ({ clie
     await server.close();
   });
 
+  it('is named by the error of its call, also where there are several', async () => {
+    const { server, valise, host } = await open();
+    const named: unknown[] = [];
+    for (const workItemId of [1, 2]) {
+      const failed = callText(host, 'update_work_item', { ...RESOLVE, workItemId });
+      named.push(await failed.catch((error: { data?: { pending?: unknown } }) => error.data?.pending));
+    }
+    const rounds = await valise.pending.list();
+    expect(named).toEqual(rounds.map(({ id }) => id));
+    await expect(valise.pending.answer(rounds[0]!.id)).rejects.toThrow(rounds[0]!.id);
+    await host.close();
+    await server.close();
+  });
+
+  it('is not left behind by a handler that fails', async () => {
+    const { server, valise, host } = await open(memoryStore(), () => {
+      throw new Error('out of order');
+    });
+    // Before 2026-07-28 the server hears of it, and answers the call.
+    const failed = callText(host, 'update_work_item', RESOLVE).catch((error: Error) => error.message);
+    expect(await failed).toContain('out of order');
+    await vi.waitFor(async () => expect(await valise.pending.list()).toEqual([]));
+    await host.close();
+    await server.close();
+  });
+
+  it('stays open where a handler that is to answer it later fails', async () => {
+    const { server, host, store } = await open();
+    await expect(callText(host, 'update_work_item', RESOLVE)).rejects.toThrow();
+    await host.close();
+    const valise = await openValise({ store });
+    const next = askable(client, era, () => {
+      throw new Error('out of order');
+    });
+    await valise.connect(next, valise.http(server.urls[0] as URL, { resume: false }));
+    const { id } = await first(valise.pending.list());
+    await expect(valise.pending.answer(id)).rejects.toThrow('out of order');
+    expect(await valise.pending.answer(id, accept({ resolution: 'Fixed' }))).toMatchObject({ done: true });
+    await next.close();
+    await server.close();
+  });
+
+  it('stays open, and is named, where its answer cannot be delivered', async () => {
+    const { server, valise, host } = await open(memoryStore(), async () => {
+      await server.stop(0);
+      return accept({ resolution: 'Fixed' });
+    });
+    const error = await callText(host, 'update_work_item', RESOLVE).catch((failed: unknown) => failed);
+    const { id } = await first(valise.pending.list());
+    expect(error).toMatchObject({
+      message: expect.stringContaining('could not be delivered'),
+      data: { pending: id },
+    });
+    await host.close();
+    await server.close();
+  });
+
   it('is offered again in the next process, round after round, until the call completes', async () => {
     const { server, host, store } = await open();
     await expect(callText(host, 'update_work_item', RESOLVE)).rejects.toThrow();

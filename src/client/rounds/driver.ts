@@ -1,7 +1,8 @@
 import type { Answer, Response } from '../../wire/index.ts';
 import type { Call } from '../call.ts';
 import type { RoundDesk } from './desk.ts';
-import { LEFT_OPEN, leftOpen } from './open-round.ts';
+import { LEFT_OPEN } from './open-calls.ts';
+import { leftOpen } from './open-round.ts';
 import { type Round, retryOf } from './round.ts';
 
 /** Rounds of one call, of those that ask something; as the SDK's own driver has it. */

@@ -1,9 +1,9 @@
-/** The code by which a handler's answer says: not now. Outside of what JSON-RPC and MCP reserve. */
-export const LEFT_OPEN = -31_061;
+import { currentCall, LEFT_OPEN } from './open-calls.ts';
 
 /**
  * Thrown in a client's elicitation or sampling handler, leaves the question open: the call ends with an error that
- * names the pending round, nothing is told to the server, and `valise.pending` has the question until it is answered.
+ * names the pending round in `data.pending`, nothing is told to the server, and `valise.pending` has the question until
+ * it is answered.
  *
  * @example
  * ```ts
@@ -14,10 +14,14 @@ export const LEFT_OPEN = -31_061;
  */
 export class LeaveOpen extends Error {
   readonly code = LEFT_OPEN;
+  /** The round, where the SDK hands this error to the caller as it is. */
+  readonly data?: { readonly pending: string };
 
   constructor() {
-    super('The question is left open.');
+    const pending = currentCall()?.pending;
+    super(pending === undefined ? 'The question is left open.' : leftOpen(pending).message);
     this.name = 'LeaveOpen';
+    if (pending !== undefined) this.data = { pending };
   }
 }
 

@@ -18,6 +18,7 @@ import type { ClientPart } from '../part.ts';
 import type { RoundDesk } from './desk.ts';
 import { Drive, RoundFailure } from './driver.ts';
 import { Echo } from './echo.ts';
+import { currentCall, followCalls, type OpenCall } from './open-calls.ts';
 import { takeResumed } from './resumed.ts';
 import { type BadRound, type Round, readRound } from './round.ts';
 
@@ -48,6 +49,7 @@ export class RoundsPart implements ClientPart {
   /** Notes whose connection it is. */
   connected(client: object, connection: Connection): void {
     this.#clients.set(connection, client);
+    followCalls(client, (id) => this.#desk.drop(id));
   }
 
   /** The open connections, each with its client. */
@@ -65,7 +67,10 @@ export class RoundsPart implements ClientPart {
   outbound(call: Call): void {
     if (!INPUT_METHODS.includes(call.method)) return;
     const resumed = takeResumed();
+    const open = currentCall();
+    if (open) open.isAsking = resumed !== undefined;
     if (resumed) {
+      if (open) Object.assign(open, { pending: resumed.id, isResumed: true });
       call.answerWith(resumed.result);
       if (resumed.requestState !== undefined) this.#watch(resumed.requestState, resumed.id);
       return;
@@ -75,7 +80,7 @@ export class RoundsPart implements ClientPart {
     call.whenAnswered((response, top) => {
       const round = readRound(response, top);
       if (isOwn(call)) return round && 'form' in round ? handOver(response, round) : response;
-      if (call.era === 'modern') return this.#observe(call, response, round);
+      if (call.era === 'modern') return this.#observe(call, response, round, open);
       return round ? this.#drive(call, round) : this.#ended(call, response);
     });
   }
@@ -147,16 +152,19 @@ export class RoundsPart implements ClientPart {
     call: Call,
     response: RpcResponse,
     round: Round | BadRound | undefined,
+    open: OpenCall | undefined,
   ): RpcResponse | Promise<RpcResponse> {
     const before = call.request.params?.['requestState'];
     const kept = typeof before === 'string' ? this.#observed.get(before) : undefined;
     if (typeof before === 'string') this.#observed.delete(before);
     if (!round || !('form' in round) || round.form !== 'input') {
+      if (open) open.pending = undefined;
       return kept === undefined ? response : this.#desk.drop(kept).then(() => response);
     }
     const { requestState } = round;
     return this.#desk.keep(call.connection, this.#desk.waiting(call), round, kept).then((id) => {
       if (requestState !== undefined) this.#watch(requestState, id);
+      if (open) Object.assign(open, { pending: id, isAsking: true });
       return response;
     });
   }

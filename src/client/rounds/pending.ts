@@ -8,7 +8,7 @@ import { targetKey } from '../target.ts';
 import { notThere, send } from './deliver.ts';
 import { type Kept, type RoundDesk, shown } from './desk.ts';
 import { answerIn } from './driver.ts';
-import { LEFT_OPEN } from './open-round.ts';
+import { LEFT_OPEN } from './open-calls.ts';
 import type { RoundsPart } from './part.ts';
 import { resume } from './resumed.ts';
 import type { Answers, Continued, Pending } from './types.ts';
@@ -117,6 +117,13 @@ async function asked(connection: Connection, { id, round }: Kept): Promise<Answe
   if (answers.some((answer) => 'error' in answer && answer.error.code === LEFT_OPEN)) {
     throw new ValiseError('left-open', `The pending round "${id}" is left open.`, {
       next: 'Answer it later.',
+    });
+  }
+  const [failed] = answers.flatMap((answer) => ('error' in answer ? [answer.error.message] : []));
+  if (failed !== undefined) {
+    // Somebody can put right what was wrong here; once the server has heard of it, nobody can.
+    throw new ValiseError('answer-failed', `The pending round "${id}" could not be answered: ${failed}`, {
+      next: 'It stays open: answer it again, or drop it.',
     });
   }
   return answers;

@@ -1,0 +1,78 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { ValiseError } from '../../errors.ts';
+import { type Era, INPUT_METHODS } from '../../wire/index.ts';
+
+/** The code by which a handler's answer says: not now. Outside of what JSON-RPC and MCP reserve. */
+export const LEFT_OPEN = -31_061;
+
+/** A call whose rounds the SDK answers by itself, as it does on 2026-07-28. */
+export interface OpenCall {
+  /** The id of the round that it waits in. */
+  pending: string | undefined;
+  /** True while the client's handlers are at work; false while the server is. */
+  isAsking: boolean;
+  /** True where it was made to answer a round that is older than itself. */
+  isResumed: boolean;
+}
+
+const open = new AsyncLocalStorage<OpenCall>();
+
+/** The call in whose course the present code runs, be it the SDK's or a handler's. */
+export function currentCall(): OpenCall | undefined {
+  return open.getStore();
+}
+
+/** The answer of a round got lost on its way, or what came of it did. The round is still kept. */
+export class NotDeliveredError extends ValiseError {
+  readonly data: { readonly pending: string };
+
+  constructor(pending: string, cause: unknown) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    super('not-delivered', `The answer could not be delivered: ${reason}`, {
+      next: `Try again with valise.pending.answer(${JSON.stringify(pending)}, …).`,
+      cause,
+    });
+    this.data = { pending };
+  }
+}
+
+interface Requesting {
+  request(request: { readonly method: string }, ...rest: unknown[]): Promise<unknown>;
+  getProtocolEra?(): Era | undefined;
+}
+
+const followed = new WeakSet<object>();
+
+/** Follows the calls of a client: on 2026-07-28 nothing on the wire tells how the asking of its handlers went. */
+export function followCalls(client: object, drop: (id: string) => Promise<unknown>): void {
+  const requesting = client as Requesting;
+  if (followed.has(client) || !requesting.getProtocolEra) return;
+  followed.add(client);
+  const request = requesting.request.bind(client);
+  requesting.request = (asked, ...rest) => {
+    if (!INPUT_METHODS.includes(asked.method) || requesting.getProtocolEra?.() !== 'modern')
+      return request(asked, ...rest);
+    const call: OpenCall = { pending: undefined, isAsking: false, isResumed: false };
+    return open.run(call, async () => {
+      try {
+        return await request(asked, ...rest);
+      } catch (error) {
+        throw await ended(call, error, drop);
+      }
+    });
+  };
+}
+
+/** What the caller hears of a call that has failed; a round that nobody will answer is dropped. */
+async function ended(
+  { pending, isAsking, isResumed }: OpenCall,
+  error: unknown,
+  drop: (id: string) => Promise<unknown>,
+): Promise<unknown> {
+  const { code, message } = (error ?? {}) as { readonly code?: unknown; readonly message?: unknown };
+  if (pending === undefined || code === LEFT_OPEN || /timed? ?out/i.test(String(message))) return error;
+  if (!isAsking) return new NotDeliveredError(pending, error);
+  // The handler has failed, or the caller does not want the answer any more. An older round is not ours to end.
+  if (!isResumed) await drop(pending);
+  return error;
+}
