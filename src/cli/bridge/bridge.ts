@@ -1,65 +1,158 @@
-import { CORE, FIRST_MODERN_VERSION, isRequest, type Message, type Request } from '../../wire/index.ts';
+import {
+  CORE,
+  eraOf,
+  FIRST_MODERN_VERSION,
+  isModernVersion,
+  isRequest,
+  type Message,
+  type Meta,
+  PROTOCOL_VERSIONS,
+  type Request,
+  type Result,
+} from '../../wire/index.ts';
+import { NewerHost } from './newer-host.ts';
+import { envelopeOf } from './newer-shapes.ts';
 import { OlderHost } from './older-host.ts';
+import { isRefusal } from './refusal.ts';
+import { ServerRequests } from './server-requests.ts';
 
-type Send = (message: Message) => void;
+const LAST_OLDER_VERSION = PROTOCOL_VERSIONS.findLast((version) => !isModernVersion(version));
 
-/** A request that only this bridge knows of: does the server speak the newer era? */
-const PROBE = 'valise-probe';
+/** Where the bridge's messages go, and what it does with them. */
+export interface BridgeOptions {
+  toHost(message: Message): void;
+  /** Resolves when the message is delivered, or cannot be. */
+  toServer(message: Message): Promise<void>;
+  /**
+   * When a newer host is led to an older server. `insisting`: once it speaks the newer era without having asked for it,
+   * or after a refusal; one that can fall back then does, and nothing is translated. `always`: at once, for hosts that
+   * give up when they are refused.
+   */
+  readonly newer?: 'never' | 'insisting' | 'always' | undefined;
+}
 
 /**
  * Lets a host and a server talk: message for message where they speak the same era, translated where the host begins
- * with `initialize` and the server turns out to know only the newer era. A newer host falls back by itself.
+ * in one era and the server turns out to know only the other.
  */
 export class Bridge {
-  readonly #toHost: Send;
-  readonly #toServer: Send;
-  #older: OlderHost | undefined;
+  readonly #toHost: (message: Message) => void;
+  readonly #toServer: (message: Message) => Promise<void>;
+  readonly #own: ServerRequests;
+  #between: OlderHost | NewerHost | undefined;
   #initialize: Request | undefined;
-  #refusal: Message | undefined;
-  readonly #held: Message[] = [];
+  /** What the server answered to an `initialize` of our own, as long as the host has not sent one. */
+  #begun: Result | undefined;
+  /** True once it is known which era is spoken, or nobody wants to know. */
+  #met: boolean;
+  /** True where a refused `server/discover` is translated, in place of being handed to the host. */
+  #insists: boolean;
+  /** What comes in while the bridge asks the server something itself. */
+  #held: (() => void)[] | undefined;
 
-  constructor(toHost: Send, toServer: Send) {
+  constructor({ toHost, toServer, newer = 'insisting' }: BridgeOptions) {
     this.#toHost = toHost;
     this.#toServer = toServer;
+    this.#own = new ServerRequests('valise-bridge', toServer);
+    this.#met = newer === 'never';
+    this.#insists = newer === 'always';
   }
 
   fromHost(message: Message): void {
-    if (this.#refusal) this.#held.push(message);
-    else if (this.#older) this.#older.fromHost(message);
+    if (this.#held) this.#held.push(() => this.fromHost(message));
+    else if (this.#begun && isRequest(message) && message.method === 'initialize')
+      this.#fallBack(message, this.#begun);
+    else if (this.#between) this.#between.fromHost(message);
+    else if (this.#begun && 'method' in message && message.method === 'notifications/initialized')
+      this.#begun = undefined;
+    else if (isRequest(message) && eraOf(message) === 'modern' && !this.#met) void this.#meet(message);
     else {
       if (isRequest(message) && message.method === 'initialize') this.#initialize = message;
-      this.#toServer(message);
+      void this.#toServer(message);
     }
   }
 
-  fromServer(message: Message): void {
-    if (this.#older) this.#older.fromServer(message);
-    else if (!('method' in message) && message.id === PROBE) this.#probed('result' in message);
+  /** Takes a message of the server, or one in its place that says why the server could not be reached. */
+  fromServer(message: Message, failure?: unknown): void {
+    if (this.#own.answered(message, failure)) return;
+    if (this.#held) this.#held.push(() => this.fromServer(message, failure));
+    else if (this.#between) this.#between.fromServer(message);
     else if (this.#initialize && !('method' in message) && message.id === this.#initialize.id)
-      this.#initialized(message);
+      this.#initialized(this.#initialize, message);
     else this.#toHost(message);
   }
 
-  #initialized(message: Message): void {
-    if ('error' in message) {
-      this.#refusal = message;
-      const meta = { [CORE.protocolVersion]: FIRST_MODERN_VERSION, [CORE.clientCapabilities]: {} };
-      this.#toServer({ jsonrpc: '2.0', id: PROBE, method: 'server/discover', params: { _meta: meta } });
-      return;
-    }
+  #initialized(initialize: Request, message: Message): void {
     this.#initialize = undefined;
-    this.#toHost(message);
+    this.#met = true;
+    if ('error' in message) void this.#refused(initialize, message);
+    else this.#toHost(message);
   }
 
-  #probed(newer: boolean): void {
-    const refusal = this.#refusal as Message;
-    const initialize = this.#initialize as Request;
-    this.#refusal = undefined;
-    this.#initialize = undefined;
-    if (newer) {
-      this.#older = new OlderHost(this.#toHost, this.#toServer);
-      this.#older.fromHost(initialize);
+  /** An older host was refused: does the server speak the newer era? */
+  async #refused(initialize: Request, refusal: Message): Promise<void> {
+    this.#held = [];
+    const _meta = { [CORE.protocolVersion]: FIRST_MODERN_VERSION, [CORE.clientCapabilities]: {} };
+    const { response } = await this.#own.send('server/discover', { _meta });
+    if ('result' in response) {
+      this.#between = new OlderHost(this.#toHost, (message) => void this.#toServer(message));
+      this.#between.fromHost(initialize);
     } else this.#toHost(refusal);
-    for (const message of this.#held.splice(0)) this.fromHost(message);
+    this.#release();
+  }
+
+  /**
+   * A newer host's first word. The server is asked what it knows before it hears any: an older one would carry out some
+   * requests, half understood.
+   */
+  async #meet(first: Request): Promise<void> {
+    this.#held = [];
+    this.#met = true;
+    const envelope = first.params?._meta ?? {};
+    const isDiscover = first.method === 'server/discover';
+    const answered = await this.#own.send(
+      'server/discover',
+      isDiscover && first.params ? first.params : { _meta: envelopeOf(envelope) },
+    );
+    const isWanted = isRefusal(answered) && (this.#insists || !isDiscover);
+    const introduction = isWanted ? await this.#begin(envelope) : undefined;
+    if (introduction) this.#translate(first, introduction, envelope);
+    else if (isDiscover) {
+      this.#met = 'result' in answered.response;
+      this.#insists ||= isRefusal(answered);
+      this.#toHost({ ...answered.response, id: first.id });
+    } else void this.#toServer(first);
+    this.#release();
+  }
+
+  #translate(first: Request, introduction: Result, envelope: Meta): void {
+    this.#begun = introduction;
+    const ways = { toHost: this.#toHost, toServer: this.#toServer, own: this.#own };
+    this.#between = new NewerHost({ ...ways, introduction, envelope });
+    this.#between.fromHost(first);
+  }
+
+  /** Begins at an older server, in the host's name. */
+  async #begin(envelope: Meta): Promise<Result | undefined> {
+    const { response } = await this.#own.send('initialize', {
+      protocolVersion: LAST_OLDER_VERSION,
+      capabilities: envelope[CORE.clientCapabilities] ?? {},
+      clientInfo: envelope[CORE.clientInfo] ?? { name: 'host', version: '0' },
+    });
+    if (!('result' in response)) return undefined;
+    await this.#toServer({ jsonrpc: '2.0', method: 'notifications/initialized' });
+    return response.result;
+  }
+
+  /** The host prefers the older era after all, which has begun already: from here on, nothing is translated. */
+  #fallBack({ id }: Request, result: Result): void {
+    this.#between = undefined;
+    this.#toHost({ jsonrpc: '2.0', id, result });
+  }
+
+  #release(): void {
+    const held = this.#held ?? [];
+    this.#held = undefined;
+    for (const pass of held) pass();
   }
 }

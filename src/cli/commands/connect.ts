@@ -37,7 +37,9 @@ export function connectCommand(program: Command, exit: SetExit): void {
       `
 Examples:
   valise connect --print-config claude https://shop.example.com/mcp
-  valise connect 'stdio:npx -y @modelcontextprotocol/server-everything'`,
+  valise connect 'stdio:npx -y @modelcontextprotocol/server-everything'
+
+A host that knows only 2026-07-28 reaches older servers with --era modern.`,
     )
     .action(async (target: string, options: BridgeOptions) => {
       if (options.printConfig)
@@ -46,15 +48,22 @@ Examples:
     });
 }
 
+/** A host that falls back by itself cannot be told from one that gives up, unless its user says so. */
+const NEWER = { legacy: 'never', auto: 'insisting', modern: 'always' } as const;
+
 async function bridge(text: string, options: BridgeOptions): Promise<number> {
   const target = parseTarget(text);
   const host = new Host(process.stdin, process.stdout);
   const valise = await openFor(options);
-  const relay = new Relay((message) => between.fromServer(message));
-  const between = new Bridge(
-    (message) => host.send(message),
-    (message) => void inSession(message, () => relay.send(message)),
-  );
+  const relay = new Relay({
+    toHost: (message, failure) => between.fromServer(message, failure),
+    http: target.kind === 'http',
+  });
+  const between = new Bridge({
+    toHost: (message) => host.send(message),
+    toServer: (message) => inSession(message, () => relay.send(message)),
+    newer: NEWER[options.era],
+  });
   const inSession = sessionOf(options.session, () => valise.sessions(relay));
   try {
     await connectWith(valise, relay, target, options);
@@ -99,6 +108,7 @@ function flagsOf({
   store,
   principal,
   allowLocal,
+  era,
   header,
   session,
   insecurePlaintext,
@@ -108,6 +118,7 @@ function flagsOf({
     ...(principal === undefined ? [] : ['--principal', principal]),
     ...(allowLocal ? ['--allow-local'] : []),
     ...(insecurePlaintext ? ['--insecure-plaintext'] : []),
+    ...(era === 'auto' ? [] : ['--era', era]),
     ...(session === 'none' ? [] : ['--session', session]),
     ...Object.entries(header).flatMap(([name, value]) => ['--header', `${name}: ${value}`]),
   ];
