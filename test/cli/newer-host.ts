@@ -1,0 +1,69 @@
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { Client, type ClientOptions } from '@modelcontextprotocol/client';
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
+import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
+import { expect, onTestFinished } from 'vitest';
+import { OLDER_SERVER, olderServer } from './older-server.ts';
+import { VALISE } from './valise.ts';
+
+/** For hosts that give up where they are refused. */
+export const PINNED = { versionNegotiation: { mode: { pin: '2026-07-28' } } } as const;
+
+/** Where the older server is, by how it is reached. */
+export const TARGETS = {
+  stdio: async () => `stdio:${[process.execPath, ...OLDER_SERVER].join(' ')}`,
+  HTTP: serveOlder,
+};
+
+/** The older server over HTTP, with sessions as the v1 SDK makes them. */
+async function serveOlder(): Promise<string> {
+  const transports = new Map<string, StreamableHTTPServerTransport>();
+  const server = createServer(async (request, response) => {
+    const id = request.headers['mcp-session-id'];
+    let transport = typeof id === 'string' ? transports.get(id) : undefined;
+    if (!transport) {
+      const fresh = new StreamableHTTPServerTransport({
+        sessionIdGenerator: randomUUID,
+        onsessioninitialized: (session) => void transports.set(session, fresh),
+      });
+      await olderServer().connect(fresh);
+      transport = fresh;
+    }
+    await transport.handleRequest(request, response);
+  }).listen(0, '127.0.0.1');
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  await once(server, 'listening');
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`;
+}
+
+/** The bridge, as a host starts it. */
+export function bridge(target: string, era: string): StdioClientTransport {
+  const args = [VALISE, 'connect', target, '--store', 'memory:', '--era', era];
+  return new StdioClientTransport({ command: process.execPath, args, stderr: 'ignore' });
+}
+
+/** A host that gives up where it is refused, and is not. */
+export async function pinned(
+  target: string,
+  options: ClientOptions = {},
+  prepare: (client: Client) => void = () => {},
+): Promise<Client> {
+  const client = new Client({ name: 'host', version: '1.0.0' }, { ...options, ...PINNED });
+  prepare(client);
+  await client.connect(bridge(target, 'modern'));
+  onTestFinished(() => client.close());
+  expect(client.getProtocolEra()).toBe('modern');
+  return client;
+}
+
+/** Calls a tool; its text. */
+export async function call(client: Client, name: string, args = {}): Promise<string> {
+  const { content } = await client.callTool({ name, arguments: args });
+  return (content as { text: string }[])[0]?.text ?? '';
+}
