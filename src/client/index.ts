@@ -34,7 +34,14 @@ export type {
 export { RequestError } from './request-error.ts';
 export { LEFT_OPEN, NotDeliveredError } from './rounds/open-calls.ts';
 export { LeaveOpen } from './rounds/open-round.ts';
-export type { Answers, Continued, Pending, PendingQuestion, PendingRound } from './rounds/types.ts';
+export type {
+  AnswerOptions,
+  Answers,
+  Continued,
+  Pending,
+  PendingQuestion,
+  PendingRound,
+} from './rounds/types.ts';
 export { SessionConflictError, SessionGoneError } from './sessions/errors.ts';
 export type {
   ClientSession,

@@ -289,6 +289,26 @@ describe.each(KINDS)('sessions of a client of kind $kind', (kind) => {
     await expect(sessions.resume('sess-none')).rejects.toThrow(SessionGoneError);
   });
 
+  it('are listed also where they are only kept, and can be ended where they are only listed', async () => {
+    const client = await open();
+    const sessions = valise.sessions(client);
+    const { id } = await sessions.create({ label: 'a' });
+    host.known.add('sess-elsewhere');
+    const listed = async () => (await sessions.list()).map((each) => [each.id, each.isKept, each.isListed]);
+    expect(await listed()).toEqual([
+      [id, true, true],
+      ['sess-elsewhere', false, true],
+    ]);
+    expect(await sessions.delete('sess-elsewhere')).toBe(true);
+    expect(host.known.has('sess-elsewhere')).toBe(false);
+    expect(await sessions.delete('sess-elsewhere')).toBe(false);
+    // A server lists nothing for users whom it cannot tell apart.
+    host.without.add('list');
+    expect(await listed()).toEqual([[id, true, false]]);
+    expect(await sessions.delete(id)).toBe(true);
+    expect(await listed()).toEqual([]);
+  });
+
   it('say so where the server has none', async () => {
     for (const verb of ['create', 'list', 'resume', 'fork']) host.without.add(verb);
     const client = await open();

@@ -55,7 +55,8 @@ export class RoundDesk {
     connection: Connection,
     call: Waiting | undefined,
     round: Round,
-    id = randomBytes(9).toString('base64url'),
+    // No dash: people paste it into command lines, where it would be an option.
+    id = randomBytes(9).toString('hex'),
   ): Promise<string> {
     const { _meta, ...params } = call?.params ?? {};
     const value: JsonObject = {

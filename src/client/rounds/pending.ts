@@ -18,8 +18,11 @@ const CONNECTION_CLOSED = -32_000;
 
 /** Goes on with calls that wait for answers. */
 export function pendingRounds(desk: RoundDesk, { clients }: Pick<RoundsPart, 'clients'>): Pending {
-  const clientOf = (kept: Kept): readonly [Connection, object] => {
-    for (const entry of clients) if (targetKey(entry[0].target) === kept.server) return entry;
+  const clientOf = (kept: Kept, given: object | undefined): readonly [Connection, object] => {
+    for (const entry of clients) {
+      const [{ target }, client] = entry;
+      if (given ? client === given : targetKey(target) === kept.server) return entry;
+    }
     throw new ValiseError(
       'not-connected',
       `The server of the pending round "${kept.id}" is not connected: ${kept.server}.`,
@@ -57,11 +60,11 @@ export function pendingRounds(desk: RoundDesk, { clients }: Pick<RoundsPart, 'cl
   };
 
   /** From the client's own handlers, until the call is done. */
-  const answerAll = async (id: string): Promise<Continued> => {
+  const answerAll = async (id: string, given: object | undefined): Promise<Continued> => {
     for (;;) {
       const kept = await desk.find(id);
       if (!kept) throw notThere(id);
-      const [connection, client] = clientOf(kept);
+      const [connection, client] = clientOf(kept, given);
       const { method } = kept;
       // On 2026-07-28 the SDK lets nobody else ask its handlers; it answers the round by itself.
       if (eraOf(client, connection) === 'modern' && kept.round.form === 'input' && method !== undefined) {
@@ -78,7 +81,7 @@ export function pendingRounds(desk: RoundDesk, { clients }: Pick<RoundsPart, 'cl
   return {
     list: async () => (await desk.all()).map(shown),
     drop: (id) => desk.drop(id),
-    async answer(id, answers) {
+    async answer(id, answers, { client } = {}) {
       const lease = await desk.lease(id);
       if (!lease) {
         throw new ValiseError(
@@ -88,10 +91,10 @@ export function pendingRounds(desk: RoundDesk, { clients }: Pick<RoundsPart, 'cl
         );
       }
       try {
-        if (!answers) return await answerAll(id);
+        if (!answers) return await answerAll(id, client);
         const kept = await desk.find(id);
         if (!kept) throw notThere(id);
-        return await answerOne(clientOf(kept)[0], kept, given(kept, answers));
+        return await answerOne(clientOf(kept, client)[0], kept, given(kept, answers));
       } finally {
         await lease.release();
       }

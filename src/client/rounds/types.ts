@@ -32,6 +32,12 @@ export type Continued =
   | { readonly done: true; readonly result: Result }
   | { readonly done: false; readonly round: PendingRound };
 
+/** How a round is answered. */
+export interface AnswerOptions {
+  /** The client to answer through, where the server has moved: another address is not taken for it otherwise. */
+  readonly client?: object | undefined;
+}
+
 /** Calls that wait for answers. They are kept in the store until they are answered or dropped. */
 export interface Pending {
   /** All that wait, oldest first. */
@@ -47,7 +53,7 @@ export interface Pending {
    * const next = await valise.pending.answer(round.id, { resolution: answer });
    * ```
    */
-  answer(id: string, answers?: Answers): Promise<Continued>;
+  answer(id: string, answers?: Answers, options?: AnswerOptions): Promise<Continued>;
   /** Forgets a round; the server never hears of it again. False where there is none. */
   drop(id: string): Promise<boolean>;
 }

@@ -111,15 +111,33 @@ export class Home {
   async list(): Promise<readonly SessionListing[]> {
     const kept = this.keeps ? await this.#options.kept.list(this.target) : [];
     const known = new Map(kept.map((each) => [each.id, each]));
-    const listed = (await this.#calls.list()) ?? kept;
-    return listed
+    const listed = new Map((await this.#calls.list())?.map((each) => [each.id, each]));
+    return [...listed.values(), ...kept.filter(({ id }) => !listed.has(id))]
       .filter(({ id }) => !this.#gone.has(id))
       .map(({ id, label, expiresAt }) => ({
         id,
         label: label ?? known.get(id)?.label,
         ...timesOf(expiresAt),
         isKept: known.has(id),
+        isListed: listed.has(id),
       }));
+  }
+
+  async deleteById(id: string): Promise<boolean> {
+    const live = this.find(id);
+    const kept = this.keeps ? await this.#options.kept.get(this.target, id) : undefined;
+    const { state = kept?.state } = live?.sent() ?? {};
+    const sent = { sessionId: id, ...(state !== undefined && { state }) };
+    const isKnown = await this.#calls.delete(sent).then(
+      () => true,
+      (error: unknown) => {
+        if (sessionErrorIn(error)?.kind !== 'not-found') throw error;
+        return false;
+      },
+    );
+    if (live) await this.#end(live, id, 'deleted');
+    else await this.#bury(id);
+    return isKnown;
   }
 
   async delete(session: HeldSession): Promise<void> {

@@ -145,6 +145,7 @@ export function createSessions(options: HomeOptions): SessionsFamily {
       create: (given) => home.create(given),
       named: (label, behaviour) => home.named(label, behaviour),
       resume: (id, behaviour) => home.resume(id, behaviour),
+      delete: (id) => home.deleteById(id),
       list: () => home.list(),
       listen: (listener, given) => home.streams.open(undefined, listener, given),
     };

@@ -91,6 +91,8 @@ export interface SessionListing {
   readonly isStale: boolean;
   /** True where this client's store has it. */
   readonly isKept: boolean;
+  /** True where the server lists it. For users that it cannot tell apart it lists none, and may know it all the same. */
+  readonly isListed: boolean;
 }
 
 /** A session in the store. */
@@ -112,7 +114,12 @@ export interface ClientSessions {
   named(label: string, behaviour?: SessionBehaviour): Promise<ClientSession>;
   /** Goes on in one that this client keeps, or that the server lists. */
   resume(id: string, behaviour?: SessionBehaviour): Promise<ClientSession>;
-  /** Those that the server knows of this user; those that are kept here, where the server has no list. */
+  /**
+   * Ends one by its id, be it kept here or only known to the server; false where the server does not know it, and
+   * whatever was kept of it is gone.
+   */
+  delete(id: string): Promise<boolean>;
+  /** Those that the server lists for this user, and those that are kept here: it need not list all that it knows. */
   list(): Promise<readonly SessionListing[]>;
   /** Hears what the server tells those without a session. */
   listen(listener: NotificationListener, options?: ListenOptions): Promise<Listening>;
