@@ -2,18 +2,26 @@ import { isObject, type JsonObject } from '../json.ts';
 import { isEmpty } from './dict.ts';
 import { CARRIERS, type Carrier, NAMES } from './names.ts';
 
+/**
+ * How far the end of a session reaches: every instance at once, or only the process that ended it, so that others, and
+ * the same one after a restart, take the session until it expires.
+ */
+export type Revocation = 'everywhere' | 'expiry';
+
 /** What one side of a connection can do, as it announces it. */
 export interface Families {
   /** The jar. */
   readonly state?: boolean;
   /** Data-layer sessions. */
   readonly sessions?: boolean;
+  /** How far the deletion and revocation of a session reach; a server with sessions says so. */
+  readonly revocation?: Revocation;
   /** Rounds, and how their context may travel, best liked first. */
   readonly rounds?: readonly Carrier[];
 }
 
 /** {@link Families} of a peer, as read from its capabilities. */
-export type Announced = Required<Families>;
+export type Announced = Required<Omit<Families, 'revocation'>> & Pick<Families, 'revocation'>;
 
 /** Identifiers and places are the same in both eras: a client announces before it knows the server's. */
 const { capability, extension } = NAMES.modern;
@@ -49,10 +57,10 @@ export function announceServer(families: Families): JsonObject {
   };
 }
 
-function extensionsOf({ state, sessions, rounds }: Families): JsonObject {
+function extensionsOf({ state, sessions, revocation, rounds }: Families): JsonObject {
   return {
     ...(state ? { [extension.state]: {} } : {}),
-    ...(sessions ? { [extension.sessions]: {} } : {}),
+    ...(sessions ? { [extension.sessions]: revocation ? { revocation } : {} } : {}),
     ...(rounds ? { [extension.rounds]: { carriers: rounds } } : {}),
   };
 }
@@ -63,14 +71,21 @@ export function readAnnounced(capabilities: unknown): Announced {
   const experimental = isObject(capabilities.experimental) ? capabilities.experimental : {};
   const extensions = isObject(capabilities.extensions) ? capabilities.extensions : {};
   const named = (id: string) => (isObject(extensions[id]) ? extensions[id] : experimental[id]);
+  const revocation = revocationOf(named(extension.sessions));
   return {
     state: isObject(capabilities[capability.state]) || isObject(named(extension.state)),
     sessions:
       isObject(capabilities[capability.sessions]) ||
       isObject(experimental[capability.sessions]) ||
       isObject(named(extension.sessions)),
+    ...(revocation && { revocation }),
     rounds: carriersOf(named(extension.rounds)),
   };
+}
+
+function revocationOf(settings: unknown): Revocation | undefined {
+  const said = isObject(settings) ? settings.revocation : undefined;
+  return said === 'everywhere' || said === 'expiry' ? said : undefined;
 }
 
 function carriersOf(settings: unknown): readonly Carrier[] {

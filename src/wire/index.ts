@@ -11,6 +11,7 @@ export {
   announceServer,
   type Families,
   mergeCapabilities,
+  type Revocation,
   readAnnounced,
 } from './announce.ts';
 export {

@@ -1,5 +1,6 @@
 import {
   isProblem,
+  type Revocation,
   readSession,
   type SessionMeta,
   sessionMethod,
@@ -35,6 +36,8 @@ export interface DoorOptions {
   readonly answerMethod: ReturnType<typeof sessionMethods>;
   readonly listeners: Listeners;
   readonly switchboard: Switchboard;
+  /** How far the end of a session reaches. */
+  readonly revocation: Revocation;
   /** Tells why a session was not taken. */
   readonly refuse: (id: string, reason: string) => void;
 }
@@ -130,7 +133,7 @@ export function createDoor(options: DoorOptions): Door {
     );
 
   return {
-    families: { sessions: true },
+    families: { sessions: true, revocation: options.revocation },
 
     receive(exchange) {
       // The handler may be running again, on what is true now.

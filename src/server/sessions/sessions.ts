@@ -1,6 +1,6 @@
 import { ValiseError } from '../../errors.ts';
 import { memoryStore } from '../../store/memory.ts';
-import type { Params } from '../../wire/index.ts';
+import type { Params, Revocation } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
 import { currentExchange, type Exchange } from '../exchange.ts';
 import type { ServerPart } from '../part.ts';
@@ -16,7 +16,7 @@ import { NotificationLog } from './listen/log.ts';
 import { Subscriptions } from './listen/subscriptions.ts';
 import { Switchboard } from './listen/switchboard.ts';
 import { sessionMethods } from './methods.ts';
-import { type SessionsOptions, sessionsSettings } from './options.ts';
+import { type SessionsOptions, type SessionsSettings, sessionsSettings } from './options.ts';
 import { Registry } from './registry.ts';
 import { isLiving } from './row.ts';
 import type { Session } from './session.ts';
@@ -79,6 +79,7 @@ export function createSessions(
     answerMethod: sessionMethods({ settings, registry, endings, keeping, refuse }),
     listeners,
     switchboard,
+    revocation: reach(settings.mode, store !== undefined && !storeUrl?.startsWith('memory:')),
     refuse,
   });
 
@@ -129,6 +130,11 @@ export function createSessions(
       if (!store) await place.close();
     },
   };
+}
+
+/** Sealed sessions prove themselves, so only a store that outlives the process can tell all others that one is over. */
+function reach(mode: SessionsSettings['mode'], shared: boolean): Revocation {
+  return shared || mode === 'stored' ? 'everywhere' : 'expiry';
 }
 
 function outsideRequest(): ValiseError {
