@@ -3,6 +3,7 @@
  *
  * @packageDocumentation
  */
+
 export { ValiseError } from '../errors.ts';
 export type { Listener } from '../events.ts';
 export type { StdioCommand } from '../link/stdio-client.ts';
@@ -10,8 +11,9 @@ export { fileStore } from '../store/file.ts';
 export type { Store } from '../store/types.ts';
 export type { Attributes, Json, Scope } from '../wire/index.ts';
 export type { AuthOptions } from './continuity/auth-options.ts';
-export type { ConnectionInfo, Connections } from './continuity/connections.ts';
+export type { ConnectionInfo, Connections, LogoutOptions } from './continuity/connections.ts';
 export type { ContinuityEvents } from './continuity/events.ts';
+export type { Revoked } from './continuity/revoke.ts';
 export {
   asClientStateStore,
   type ClientStateStore,

@@ -4,7 +4,7 @@ import type { Store } from '../../store/types.ts';
 import type { Era } from '../../wire/index.ts';
 import { targetKey } from '../target.ts';
 import { CredentialKeeper, readCredentials } from './credentials.ts';
-import { revoke } from './revoke.ts';
+import { type Revoked, revoke } from './revoke.ts';
 import { readSnapshot, SnapshotKeeper } from './snapshot.ts';
 import { fingerprint, prefixOf, type Whose } from './whose.ts';
 
@@ -38,7 +38,15 @@ export interface Connections {
   /** Forgets session, metadata and credentials, here; true if there was something. */
   forget(target: string | URL): Promise<boolean>;
   /** Has the authorization server revoke the tokens, as far as it can be reached, and forgets everything as `forget` does. */
-  logout(target: string | URL, options?: { readonly fetch?: FetchLike | undefined }): Promise<boolean>;
+  logout(target: string | URL, options?: LogoutOptions): Promise<boolean>;
+}
+
+/** How to sign out. */
+export interface LogoutOptions {
+  /** Used in place of the global `fetch`. */
+  readonly fetch?: FetchLike | undefined;
+  /** Hears what became of the tokens; whatever it was, they are forgotten here. */
+  readonly onRevoked?: ((how: Revoked) => void) | undefined;
 }
 
 /** What they are looked up with. */
@@ -89,8 +97,9 @@ export function openConnections({ store, secrets, principal, ended }: Connection
 
     forget,
 
-    async logout(target, { fetch: base = fetch } = {}) {
-      await revoke(await new CredentialKeeper(secrets, whoseOf(target)).load(), base);
+    async logout(target, { fetch: base = fetch, onRevoked } = {}) {
+      const how = await revoke(await new CredentialKeeper(secrets, whoseOf(target)).load(), base);
+      onRevoked?.(how);
       return forget(target);
     },
   };

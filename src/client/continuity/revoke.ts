@@ -5,29 +5,43 @@ import { isSafePage } from './sign-in.ts';
 
 const PATIENCE = 5000;
 
-/** Asks the authorization server to revoke tokens (RFC 7009). Where it cannot be reached, or has no way, they run out. */
-export async function revoke(credentials: Credentials, base: FetchLike): Promise<void> {
+/**
+ * What became of tokens: the authorization server has revoked them; it could not be reached; it has no way, or would
+ * not; or there were none.
+ */
+export type Revoked = 'revoked' | 'unreachable' | 'refused' | 'none';
+
+/** Asks the authorization server to revoke tokens (RFC 7009). Where it does not, they run out. */
+export async function revoke(credentials: Credentials, base: FetchLike): Promise<Revoked> {
   const { tokens, client } = credentials;
-  if (!tokens || !client) return;
+  if (!tokens || !client) return 'none';
   const url = await endpointOf(credentials, base);
-  if (!url) return;
+  if (typeof url === 'string') return url;
   const secret = client['client_secret'];
   const headers = new Headers({ 'content-type': 'application/x-www-form-urlencoded' });
   if (typeof secret === 'string')
     headers.set('authorization', `Basic ${Buffer.from(`${client.client_id}:${secret}`).toString('base64')}`);
-  const revokeOne = async (token: string, hint: string): Promise<void> => {
+  const revokeOne = async (token: string, hint: string): Promise<Revoked> => {
     const body = new URLSearchParams({ token, token_type_hint: hint, client_id: client.client_id });
-    await ask(base, url, { method: 'POST', headers, body });
+    const response = await ask(base, url, { method: 'POST', headers, body });
+    return !response ? 'unreachable' : response.ok ? 'revoked' : 'refused';
   };
   // The refresh token first: without it, whoever has the other one cannot stay.
-  if (tokens.refresh_token !== undefined) await revokeOne(tokens.refresh_token, 'refresh_token');
-  await revokeOne(tokens.access_token, 'access_token');
+  const first =
+    tokens.refresh_token === undefined ? 'revoked' : await revokeOne(tokens.refresh_token, 'refresh_token');
+  const second = await revokeOne(tokens.access_token, 'access_token');
+  return first === 'revoked' ? second : first;
 }
 
 /** Where to revoke. What the SDKs keep of a server's metadata may leave it out; then the server is asked again. */
-async function endpointOf({ discovery, issuer }: Credentials, base: FetchLike): Promise<URL | undefined> {
+async function endpointOf(
+  { discovery, issuer }: Credentials,
+  base: FetchLike,
+): Promise<URL | 'unreachable' | 'refused'> {
   const kept = readEndpoint(discovery?.['authorizationServerMetadata']);
-  if (kept || issuer === undefined || !URL.canParse(issuer)) return kept;
+  if (kept) return kept;
+  if (issuer === undefined || !URL.canParse(issuer)) return 'refused';
+  let reached = false;
   const { origin, pathname } = new URL(issuer);
   const path = pathname.replace(/\/$/, '');
   const places = [
@@ -36,10 +50,12 @@ async function endpointOf({ discovery, issuer }: Credentials, base: FetchLike): 
   ];
   for (const place of places) {
     const response = await ask(base, new URL(place, origin), {});
+    reached ||= response !== undefined;
     const metadata: unknown = response?.ok ? await response.json().catch(() => undefined) : undefined;
-    if (isObject(metadata) && isSameIssuer(String(metadata['issuer']), issuer)) return readEndpoint(metadata);
+    if (isObject(metadata) && isSameIssuer(String(metadata['issuer']), issuer))
+      return readEndpoint(metadata) ?? 'refused';
   }
-  return undefined;
+  return reached ? 'refused' : 'unreachable';
 }
 
 function readEndpoint(metadata: unknown): URL | undefined {
