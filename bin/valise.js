@@ -27,5 +27,13 @@ if (!existsSync(built)) {
   }
 }
 
+// Whoever reads along, such as `head`, may have had enough.
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on('error', (error) => {
+    if (error.code !== 'EPIPE') throw error;
+    process.exit();
+  });
+}
+
 const { main } = await import(built.href);
 process.exitCode = await main(process.argv.slice(2));

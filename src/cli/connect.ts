@@ -4,11 +4,14 @@ import type { TransportLike } from '../link/transport.ts';
 import { type AnswerSource, parseAnswers } from './ask/answerer.ts';
 import { ELICITATION, setAnswerer } from './ask/handler.ts';
 import { openBrowser } from './browser.ts';
+import { type KeyOptions, keysIfAny } from './key-source.ts';
 import { type ConnectOptions, storeUrl } from './options.ts';
 import { remark } from './output.ts';
-import { resolvingFetch } from './resolve.ts';
+import { whileWaiting } from './patience.ts';
+import { resolvingFetch, tellUnused } from './resolve.ts';
 import { makeClient } from './sdk.ts';
-import { type CliTarget, parseTarget } from './target.ts';
+import { type CliTarget, nameOfTarget, parseTarget } from './target.ts';
+import { tellEvents, tellUnkept } from './tell.ts';
 
 /** A client of a command, connected. */
 export interface Connected {
@@ -20,17 +23,20 @@ export interface Connected {
 /** Connects to TARGET as the options say, with everything that Valise keeps for it. */
 export async function connectTo(text: string, options: ConnectOptions): Promise<Connected> {
   const target = parseTarget(text);
+  const answers = answersOf(options);
   const valise = await openFor(options);
   try {
     const client = await makeClient({ sdk: options.sdk, era: options.era, capabilities: ELICITATION });
-    await setAnswerer(client, options.sdk, answersOf(options));
+    await setAnswerer(client, options.sdk, answers);
     await connectWith(valise, client, target, options);
+    tellUnkept(target, options, client.getServerCapabilities());
     return {
       client,
       valise,
       async close() {
         await client.close();
         await valise.close();
+        tellUnused(options.resolve);
       },
     };
   } catch (error) {
@@ -46,24 +52,39 @@ export function connectWith(
   target: CliTarget,
   options: ConnectOptions,
 ): Promise<void> {
-  return valise.connect(
-    client,
-    wayTo(valise, target, options),
-    target.kind === 'http' ? { session: 'kept' } : {},
+  let waitedFor = `${nameOfTarget(target)} to answer`;
+  const redirect = (page: URL): void => {
+    waitedFor = 'you to sign in with the browser';
+    openBrowser(page);
+  };
+  return whileWaiting(
+    () => waitedFor,
+    () =>
+      valise.connect(
+        client,
+        wayTo(valise, target, options, redirect),
+        target.kind === 'http' ? { session: 'kept' } : {},
+      ),
   );
 }
 
-function wayTo(valise: ClientValise, target: CliTarget, options: ConnectOptions): TransportLike | HttpTarget {
+function wayTo(
+  valise: ClientValise,
+  target: CliTarget,
+  options: ConnectOptions,
+  redirect: (page: URL) => void,
+): TransportLike | HttpTarget {
   if (target.kind === 'stdio') return valise.stdio(target.command);
   return valise.http(target.url, {
     headers: options.header,
     fetch: resolvingFetch(options.resolve),
     // A header of the user's own is how to be signed in then.
-    ...(!hasAuthorization(options.header) && { auth: { redirect: openBrowser } }),
+    ...(!hasAuthorization(options.header) && { auth: { redirect } }),
   });
 }
 
-function hasAuthorization(headers: Readonly<Record<string, string>>): boolean {
+/** True where the user says who asks. */
+export function hasAuthorization(headers: Readonly<Record<string, string>>): boolean {
   return Object.keys(headers).some((name) => name.toLowerCase() === 'authorization');
 }
 
@@ -75,16 +96,18 @@ function answersOf({ answer = [] }: ConnectOptions): AnswerSource {
 }
 
 /** What the options say about where and whose state is kept. */
-export function openFor(
-  options: Pick<ConnectOptions, 'store' | 'principal' | 'allowLocal' | 'insecurePlaintext'>,
+export async function openFor(
+  options: Pick<ConnectOptions, 'store' | 'principal' | 'allowLocal' | 'insecurePlaintext'> & KeyOptions,
 ): Promise<ClientValise> {
   const { principal, allowLocal, insecurePlaintext } = options;
-  const { VALISE_KEYS: keys } = process.env;
-  return openValise({
+  const keys = keysIfAny(options);
+  const valise = await openValise({
     store: storeUrl(options.store),
     principal,
     allowLocal,
     insecurePlaintext,
-    ...(keys && { keys }),
+    keys,
   });
+  tellEvents(valise);
+  return valise;
 }

@@ -1,3 +1,8 @@
+import { ValiseError } from '../errors.ts';
+import { isObject } from '../json.ts';
+import { clean } from './output.ts';
+import { causesOf, wayTrouble } from './trouble.ts';
+
 /** The exit codes, in one place; documented in `valise --help` and docs/cli.md. */
 export const EXIT = {
   /** Done. */
@@ -13,13 +18,44 @@ export const EXIT = {
 /** Lets a command say with which code the process ends. */
 export type SetExit = (code: number) => void;
 
-/** One line for people: what happened and the next step. Never a stack. */
+/** Errors about what was written on the command line. */
+const USAGE = new Set<unknown>(['bad-target', 'bad-arguments', 'bad-resolve', 'bad-header', 'bad-option']);
+
+/** The exit code for an error that ended a command. */
+export function exitCodeOf(error: unknown): number {
+  const { code } = (error ?? {}) as { readonly code?: unknown };
+  return USAGE.has(code) || String(code).startsWith('ERR_PARSE_ARGS') ? EXIT.usage : EXIT.failed;
+}
+
+/** One line for people: what happened and the next step. Never a stack, and no password out of a URL. */
 export function explain(error: unknown): string {
+  return clean(withoutPasswords(wayTrouble(error) ?? withInnermost(error)), 'lines');
+}
+
+/** What happened, without the next step: for whoever knows a better one. */
+export function whatOnly(error: unknown): string {
+  const text = explain(error);
+  const next = error instanceof ValiseError ? ` ${error.next}` : '';
+  return next !== '' && text.endsWith(next) ? text.slice(0, -next.length) : text;
+}
+
+function withInnermost(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  const { cause } = error;
-  const because =
-    cause instanceof Error && cause.message && !error.message.includes(cause.message)
-      ? ` (${cause.message})`
-      : '';
-  return error.message + because;
+  const innermost = causesOf(error).at(-1);
+  const why = innermost instanceof Error ? innermost.message : '';
+  return why && !error.message.includes(why) ? `${error.message} (${why})` : error.message;
+}
+
+/** URLs in a text, each without who it says is asking. */
+export function withoutPasswords(text: string): string {
+  return text.replace(/\b([a-z][a-z0-9+.-]*:\/\/)[^\s/@"']*@/gi, '$1…@');
+}
+
+/** The error as a program reads it: its code, and data where the server sent some. */
+export function errorBody(error: unknown): Record<string, unknown> {
+  const { code, data } = (error ?? {}) as { readonly code?: unknown; readonly data?: unknown };
+  const { cause: _cause, ...rest } = isObject(data) ? data : {};
+  const kept = isObject(data) ? rest : data;
+  const empty = kept === undefined || (isObject(kept) && Object.keys(kept).length === 0);
+  return { ...(code !== undefined && { code }), message: explain(error), ...(!empty && { data: kept }) };
 }

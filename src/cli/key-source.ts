@@ -1,6 +1,8 @@
 import { readFileSync, statSync } from 'node:fs';
 import type { Command } from 'commander';
 import { ValiseError } from '../errors.ts';
+import { type Keyring, parseKeys } from '../seal/index.ts';
+import { whatOnly } from './exit.ts';
 
 /** Options of every command that needs keys. */
 export interface KeyOptions {
@@ -13,6 +15,24 @@ export function keyOptions(command: Command): Command {
     '--key-file <path>',
     'file that holds the keys, as VALISE_KEYS=… or bare (default: the variable VALISE_KEYS)',
   );
+}
+
+/** The keyring, where there is one. */
+export function keysIfAny(options: KeyOptions): Keyring | undefined {
+  return options.keyFile === undefined && !process.env['VALISE_KEYS']?.trim() ? undefined : readKeys(options);
+}
+
+/** The keyring; where it cannot be read, the error says where it came from and how to make a good one. */
+export function readKeys(options: KeyOptions): Keyring {
+  const text = keysText(options);
+  try {
+    return parseKeys(text);
+  } catch (cause) {
+    const { code } = cause as ValiseError;
+    throw new ValiseError(code, `${options.keyFile ?? 'VALISE_KEYS'}: ${whatOnly(cause)}`, {
+      next: 'Make a new key: valise keys generate',
+    });
+  }
 }
 
 /** The text of the keyring: from the file, else from the environment. */

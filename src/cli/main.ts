@@ -14,7 +14,8 @@ import { sessionsCommand } from './commands/sessions.ts';
 import { statusCommand } from './commands/status.ts';
 import { tokenCommand } from './commands/token.ts';
 import { tourCommand } from './commands/tour.ts';
-import { EXIT, explain } from './exit.ts';
+import { EXIT, errorBody, exitCodeOf, explain } from './exit.ts';
+import { printJson, remark } from './output.ts';
 
 const COMMANDS = [
   tourCommand,
@@ -55,8 +56,11 @@ export async function main(argv: readonly string[]): Promise<number> {
     await program.parseAsync([...argv], { from: 'user' });
     return code;
   } catch (error) {
-    if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
-    process.stderr.write(`valise: ${explain(error)}\n`);
-    return EXIT.failed;
+    // Help is an error to commander too, and it has printed what there is to say.
+    if (error instanceof CommanderError && error.exitCode === 0) return EXIT.ok;
+    const isUsage = error instanceof CommanderError;
+    if (argv.includes('--json')) printJson({ error: errorBody(error) });
+    else if (!isUsage) remark(`valise: ${explain(error)}`);
+    return isUsage ? EXIT.usage : exitCodeOf(error);
   }
 }

@@ -1,5 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { ValiseError } from '../errors.ts';
+import { parseAnswers } from './ask/answerer.ts';
 import { parseResolution, type Resolution } from './resolve.ts';
 import type { EraChoice, Sdk } from './sdk.ts';
 
@@ -87,7 +88,10 @@ export function answerOption(command: Command): Command {
   return command.option(
     '--answer <field=value>',
     'answer what the server asks, by field; may be given several times',
-    (text: string, before: readonly string[]) => [...before, text],
+    reading<readonly string[]>((text, before) => {
+      parseAnswers([text]);
+      return [...before, text];
+    }),
     [],
   );
 }

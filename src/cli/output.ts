@@ -3,6 +3,19 @@ import pc from 'picocolors';
 /** Colours, where standard output is a terminal; never the only sign of anything. */
 export const colour = pc.createColors(process.stdout.isTTY === true && pc.isColorSupported);
 
+/**
+ * Text of somebody else, harmless on a terminal: control characters, with which it could move the cursor, set colours or
+ * forge lines, are spelled out. Line ends and tabs stay where `keep` says so.
+ */
+export function clean(text: string, keep: 'lines' | 'nothing' = 'nothing'): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+  return text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, (char) =>
+    keep === 'lines' && (char === '\n' || char === '\t')
+      ? char
+      : `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+}
+
 /** Prints a line. */
 export function print(line = ''): void {
   process.stdout.write(`${line}\n`);
@@ -15,15 +28,17 @@ export function remark(line: string): void {
 
 /** Prints a value as JSON on one line. */
 export function printJson(value: unknown): void {
-  print(JSON.stringify(value));
+  // JSON leaves some control characters as they are; spelled out they mean the same.
+  print(clean(JSON.stringify(value)));
 }
 
 /** Prints rows under their headings, columns aligned; says `empty` where there are none. */
 export function printTable(
   headings: readonly string[],
-  rows: readonly (readonly string[])[],
+  given: readonly (readonly string[])[],
   empty: string,
 ): void {
+  const rows = given.map((row) => row.map((cell) => clean(cell)));
   if (rows.length === 0) {
     print(empty);
     return;

@@ -2,8 +2,10 @@ import http from 'node:http';
 import https from 'node:https';
 import { isIP } from 'node:net';
 import { Readable } from 'node:stream';
+import { domainToASCII } from 'node:url';
 import { ValiseError } from '../errors.ts';
 import type { FetchLike } from '../link/edge-fetch.ts';
+import { remark } from './output.ts';
 
 /** One `--resolve HOST:PORT:ADDRESS[:PORT]`, as curl's. */
 export interface Resolution {
@@ -22,13 +24,30 @@ export function parseResolution(text: string): Resolution {
       next: 'Write for example shop.example.com:443:127.0.0.1:8080.',
     });
   }
-  const port = Number(match[2]);
+  const port = portOf(match[2] as string, text);
   return {
-    host: (match[1] as string).toLowerCase(),
+    // As a URL spells it.
+    host: domainToASCII(match[1] as string) || (match[1] as string).toLowerCase(),
     port,
     address,
-    toPort: match[4] ? Number(match[4]) : port,
+    toPort: match[4] ? portOf(match[4], text) : port,
   };
+}
+
+function portOf(digits: string, text: string): number {
+  const port = Number(digits);
+  if (port >= 1 && port <= 65_535) return port;
+  throw new ValiseError('bad-resolve', `${digits} in "${text}" is not a port.`, {
+    next: 'Ports go from 1 to 65535.',
+  });
+}
+
+const used = new WeakSet<Resolution>();
+
+/** Says which of them no request has needed: most likely their host or port is not that of the target. */
+export function tellUnused(resolutions: readonly Resolution[]): void {
+  for (const each of resolutions.filter((one) => !used.has(one)))
+    remark(`valise: --resolve ${each.host}:${each.port} was not used: nothing went to that host and port.`);
 }
 
 /** A `fetch` that goes to the given addresses for the given hosts, and is plain `fetch` for all others. */
@@ -38,7 +57,9 @@ export function resolvingFetch(resolutions: readonly Resolution[]): FetchLike {
     const url = new URL(input);
     const port = Number(url.port || (url.protocol === 'https:' ? 443 : 80));
     const found = resolutions.find((each) => each.host === url.hostname.toLowerCase() && each.port === port);
-    return found ? fetchAt(url, init, found) : fetch(input, init);
+    if (!found) return fetch(input, init);
+    used.add(found);
+    return fetchAt(url, init, found);
   };
 }
 

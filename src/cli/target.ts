@@ -1,10 +1,27 @@
 import { ValiseError } from '../errors.ts';
 import type { StdioCommand } from '../link/stdio-client.ts';
+import { withoutPasswords } from './exit.ts';
 
 /** What a command line names as TARGET: a URL, or `stdio:COMMAND`. */
 export type CliTarget =
   | { readonly kind: 'http'; readonly url: URL }
   | { readonly kind: 'stdio'; readonly command: StdioCommand };
+
+/** A target for people, as they would write it. */
+export function nameOfTarget(target: CliTarget): string {
+  if (target.kind === 'http') return target.url.href;
+  const { command, args = [] } = target.command;
+  return ['stdio:', [command, ...args].join(' ')].join('');
+}
+
+/** Reads a TARGET that must be a URL. */
+export function parseUrl(text: string): URL {
+  const target = parseTarget(text);
+  if (target.kind === 'http') return target.url;
+  throw new ValiseError('bad-target', 'Nothing is kept of connections with a command.', {
+    next: 'Give an http(s) URL.',
+  });
+}
 
 /** Reads a TARGET. */
 export function parseTarget(text: string): CliTarget {
@@ -24,8 +41,13 @@ export function parseTarget(text: string): CliTarget {
     url = new URL('invalid:');
   }
   if (url.protocol !== 'http:' && url.protocol !== 'https:') {
-    throw new ValiseError('bad-target', `"${text}" is not a target.`, {
+    throw new ValiseError('bad-target', `"${withoutPasswords(text)}" is not a target.`, {
       next: "Give an http(s) URL, or 'stdio:COMMAND ARGS'.",
+    });
+  }
+  if (url.username !== '' || url.password !== '') {
+    throw new ValiseError('bad-target', 'The URL says who asks, which others could read.', {
+      next: "Leave it out, and give a header: -H 'Authorization: …'.",
     });
   }
   return { kind: 'http', url };

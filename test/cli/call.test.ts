@@ -69,7 +69,7 @@ describe('valise call', () => {
     expect(JSON.parse(wrong.stdout)).toBeTypeOf('object');
   });
 
-  it('says what is wrong with the command line, and ends with 2, or with the target, and ends with 1', async () => {
+  it('says what is wrong with the command line, and ends with 2, or that the call failed, and ends with 1', async () => {
     expect(await valise(['call'])).toMatchObject({
       code: 2,
       stderr: expect.stringContaining("missing required argument 'target'"),
@@ -79,12 +79,12 @@ describe('valise call', () => {
       stderr: expect.stringContaining('HOST:PORT:ADDRESS'),
     });
     expect(await valise(['call', 'ftp://x', 't', '--store', 'memory:'])).toMatchObject({
-      code: 1,
+      code: 2,
       stderr: expect.stringContaining("Give an http(s) URL, or 'stdio:COMMAND ARGS'"),
     });
     const target = `stdio:${process.execPath} ${VALISE} example shop --stdio`;
     expect(await valise(['call', target, 't', '[1]', '--store', 'memory:'])).toMatchObject({
-      code: 1,
+      code: 2,
       stderr: expect.stringContaining('not a JSON object'),
     });
     expect(await valise(['call', 'http://127.0.0.1:9/mcp', 't', '--store', 'memory:'])).toMatchObject({

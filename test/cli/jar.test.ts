@@ -49,3 +49,28 @@ describe('valise jar', () => {
     expect((await valise(['jar', ...store])).stdout).toBe('The jar is empty.\n');
   });
 });
+
+describe('valise jar for a server of which nothing is kept', () => {
+  it('says so, and does not call the jar empty', async () => {
+    const store = ['--store', `sqlite:${join(await folder(), 'state.db')}`];
+    const odd = `stdio:${process.execPath} ${join(import.meta.dirname, 'odd-server.mjs')}`;
+    await valise(['call', odd, 'first', ...store]);
+    const nothing = 'Nothing is kept for other.example.com; see valise jar.\n';
+    for (const [command, code] of [
+      [['jar', 'other.example.com'], 0],
+      [['jar', 'list', 'other.example.com'], 0],
+      [['jar', 'show', 'other.example.com'], 1],
+      [['jar', 'clear', 'other.example.com'], 0],
+    ] as const)
+      expect(await valise([...command, ...store])).toMatchObject({ code, stdout: nothing });
+  });
+
+  it('finds a server by its command', async () => {
+    const store = ['--store', `sqlite:${join(await folder(), 'state.db')}`];
+    const odd = `stdio:${process.execPath} ${join(import.meta.dirname, 'odd-server.mjs')}`;
+    await valise(['call', odd, 'first', ...store]);
+    const { entries } = await valiseJson<{ entries: unknown[] }>(['jar', 'show', odd, ...store]);
+    expect(entries).toHaveLength(1);
+    expect(await valiseJson(['jar', 'clear', odd, ...store])).toEqual({ cleared: 1 });
+  });
+});

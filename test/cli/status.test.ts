@@ -1,25 +1,9 @@
-import { writeFile } from 'node:fs/promises';
+import { once } from 'node:events';
 import { join } from 'node:path';
 import { generateKey } from 'mcp-valise/seal';
 import { describe, expect, it } from 'vitest';
+import { browserIn } from './browser.ts';
 import { folder, serveExample, valise, valiseJson } from './valise.ts';
-
-/** Signs in as a person would, only without a browser: follows the sign-in page to its end. */
-const BROWSER = `#!/usr/bin/env node
-let at = process.argv[2];
-let jar = new Map();
-for (let hop = 0; hop < 20; hop++) {
-  const headers = { cookie: [...jar].map(([name, value]) => name + '=' + value).join('; ') };
-  const response = await fetch(at, { redirect: 'manual', headers });
-  for (const line of response.headers.getSetCookie()) {
-    const [, name, value] = /^([^=]+)=([^;]*)/.exec(line);
-    jar.set(name, value);
-  }
-  const next = response.headers.get('location');
-  if (!next) break;
-  at = new URL(next, at).href;
-}
-`;
 
 interface Called {
   readonly content: readonly { readonly text: string }[];
@@ -28,8 +12,7 @@ interface Called {
 describe('valise status and logout', { timeout: 120_000 }, () => {
   it('[C-12] signs in once, goes on in the session from process to process, shows it, and signs out', async () => {
     const path = await folder();
-    const browser = join(path, 'browser.mjs');
-    await writeFile(browser, BROWSER, { mode: 0o755 });
+    const browser = await browserIn(path);
     const env = { VALISE_KEYS: generateKey(), VALISE_BROWSER: browser };
     const { url } = await serveExample(['vault', '--with-auth'], env);
     const store = ['--store', `sqlite:${join(path, 'state.db')}`];
@@ -57,10 +40,26 @@ describe('valise status and logout', { timeout: 120_000 }, () => {
     expect((await valise(['logout', url, ...store], env)).code).toBe(1);
   });
 
+  it('says where the tokens could not be revoked', async () => {
+    const path = await folder();
+    const env = { VALISE_KEYS: generateKey(), VALISE_BROWSER: await browserIn(path) };
+    const { url, child } = await serveExample(['vault', '--with-auth'], env);
+    const store = ['--store', `sqlite:${join(path, 'state.db')}`];
+    await valise(['call', url, 'increment', ...store], env);
+    child.kill('SIGKILL');
+    await once(child, 'close');
+    const { code, stdout } = await valise(['logout', url, ...store], env);
+    expect({ code, stdout }).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('could not be reached'),
+    });
+    expect(stdout).not.toContain('signed out');
+    expect((await valise(['status', ...store], env)).stdout).toBe('Nothing is kept of any connection.\n');
+  });
+
   it('refuses to keep tokens where nothing is safe, and tells how to choose', async () => {
     const path = await folder();
-    const browser = join(path, 'browser.mjs');
-    await writeFile(browser, BROWSER, { mode: 0o755 });
+    const browser = await browserIn(path);
     const { url } = await serveExample(['vault', '--with-auth'], { VALISE_KEYS: generateKey() });
     const store = ['--store', `sqlite:${join(path, 'state.db')}`];
     // No keychain can be reached from here.

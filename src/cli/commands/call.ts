@@ -4,10 +4,13 @@ import type { ClientSession } from '../../client/index.ts';
 import { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
 import { type Connected, connectTo } from '../connect.ts';
-import { EXIT, explain, type SetExit } from '../exit.ts';
+import { EXIT, type SetExit } from '../exit.ts';
 import { answerOption, type ConnectOptions, connectOptions } from '../options.ts';
-import { print, printJson } from '../output.ts';
-import { isLeftOpen, pendingIn, tellPending } from '../pending.ts';
+import { clean, print, printJson } from '../output.ts';
+import { pendingIn, tellPending } from '../pending.ts';
+import { inCommandWords } from '../session-words.ts';
+
+export { errorBody } from '../exit.ts';
 
 interface CallOptions extends ConnectOptions {
   readonly session: string;
@@ -27,7 +30,7 @@ export function callCommand(program: Command, exit: SetExit): void {
   )
     .option(
       '--session <new|NAME|none>',
-      'session to call in: a new one, one of this name (made where there is none), or none',
+      'session to call in: a new one that ends with the call, one of this name (made where there is none), or none',
       'none',
     )
     .addHelpText(
@@ -45,27 +48,33 @@ Examples:
 }
 
 async function call(target: string, name: string, args: string, options: CallOptions): Promise<number> {
+  const input = parseArguments(args);
+  checkSession(options.session);
+  const connected = await connectTo(target, options);
+  let session: ClientSession | undefined;
   try {
-    const connected = await connectTo(target, options);
-    try {
-      const input = parseArguments(args);
-      const session = await sessionFor(connected, options.session);
-      const work = () => callTool(connected.client, options.sdk, { name, arguments: input });
-      const result = await (session ? session.run(work) : work());
-      if (options.json) printJson(result);
-      else printResult(result);
-      return result.isError ? EXIT.failed : EXIT.ok;
-    } catch (error) {
-      if (!isLeftOpen(error)) throw error;
-      return tellPending(await pendingIn(error, connected.valise.pending), options);
-    } finally {
-      await connected.close();
-    }
+    session = await sessionFor(connected, options.session);
+    const work = () => callTool(connected.client, options.sdk, { name, arguments: input });
+    const result = await (session ? session.run(work) : work());
+    if (options.json) printJson(result);
+    else printResult(result);
+    await endIfNew(session);
+    return result.isError ? EXIT.failed : EXIT.ok;
   } catch (error) {
-    if (!options.json) throw error;
-    printJson({ error: errorBody(error) });
-    return EXIT.failed;
+    const round = await pendingIn(error, connected.valise.pending);
+    // The call goes on in its session later.
+    if (round) return tellPending(round, options, { why: error });
+    await endIfNew(session);
+    throw options.json ? error : inCommandWords(error);
+  } finally {
+    await connected.close();
   }
+}
+
+/** Nobody can call in a session again that has no name; the server need not hold it any longer. */
+async function endIfNew(session: ClientSession | undefined): Promise<void> {
+  if (session && session.label === undefined && !session.isGone)
+    await session.delete().catch(() => undefined);
 }
 
 /** People may take their time over a question. */
@@ -85,6 +94,13 @@ function callTool(
     callTool(call: ToolCall, schema: undefined, settings: object): Promise<CallToolResult>;
   };
   return v1.callTool(call, undefined, settings);
+}
+
+function checkSession(name: string): void {
+  if (name.trim() !== '') return;
+  throw new ValiseError('bad-option', '--session has an empty name.', {
+    next: 'Give it a name, or write new or none.',
+  });
 }
 
 async function sessionFor({ valise, client }: Connected, name: string): Promise<ClientSession | undefined> {
@@ -108,17 +124,7 @@ function parseArguments(text: string): Record<string, unknown> {
   });
 }
 
-/** The error as a program reads it: JSON-RPC's code and data where the server sent them. */
-export function errorBody(error: unknown): Record<string, unknown> {
-  const { code, data } = (error ?? {}) as { code?: unknown; data?: unknown };
-  return {
-    ...(code !== undefined && { code }),
-    message: explain(error),
-    ...(data !== undefined && { data }),
-  };
-}
-
-/** Texts as they are, anything else as JSON. */
+/** Texts as they are, except for control characters; anything else as JSON. */
 export function printResult(result: {
   readonly [key: string]: unknown;
   readonly content?: unknown;
@@ -126,6 +132,7 @@ export function printResult(result: {
 }): void {
   const content = Array.isArray(result.content) ? result.content : [];
   for (const part of content)
-    print(isObject(part) && part['type'] === 'text' ? String(part['text']) : JSON.stringify(part));
-  if (content.length === 0) print(JSON.stringify(result.structuredContent ?? result));
+    if (isObject(part) && part['type'] === 'text') print(clean(String(part['text']), 'lines'));
+    else printJson(part);
+  if (content.length === 0) printJson(result.structuredContent ?? result);
 }

@@ -1,5 +1,6 @@
 import { Argument, type Command } from 'commander';
 import type { Example } from '../../../examples/serve.ts';
+import { ValiseError } from '../../errors.ts';
 
 /** Loaded when asked for: each brings the SDK along. */
 const EXAMPLES: Readonly<Record<string, () => Promise<{ readonly example: Example }>>> = {
@@ -29,13 +30,35 @@ Options of every example:
   --store URL             where state is kept for clients that carry none
   --stateless             over HTTP, no sessions of the transport
 
+Options of notebook:
+  --mode sealed|stored    where its sessions are: with the client, or in the store (default: sealed)
+  --ttl DURATION          how long they live unused (default: 4h)
+
+Options of vault:
+  --with-auth             lets nobody in without signing in at an authorization server beside it
+  --token-ttl SECONDS     how long a token of it lives (default: 3600)
+  --forget-sessions       keeps sessions in memory only: a restart ends them
+
 Examples:
   valise example shop --http 3000
+  valise example notebook --http 3000 --mode stored --store redis://127.0.0.1:6379
   valise call 'stdio:valise example shop --stdio' view_cart`,
     )
     .action(async (name: string, options: readonly string[]) => {
+      checkPort(options);
       const load = EXAMPLES[name] as () => Promise<{ readonly example: Example }>;
       const [{ example }, { serve }] = await Promise.all([load(), import('../../../examples/serve.ts')]);
       await serve(example, options);
     });
+}
+
+/** Before anything is loaded; the example itself reads the rest. */
+function checkPort(options: readonly string[]): void {
+  const at = options.findIndex((option) => option === '--http' || option.startsWith('--http='));
+  if (at < 0) return;
+  const text = options[at]?.split('=')[1] ?? options[at + 1] ?? '';
+  if (/^\d{1,5}$/.test(text) && Number(text) <= 65_535) return;
+  throw new ValiseError('bad-option', `--http takes a port, not "${text}".`, {
+    next: 'Give a number up to 65535, or 0 for a free one.',
+  });
 }

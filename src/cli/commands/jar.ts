@@ -1,8 +1,11 @@
 import { type Command, Option } from 'commander';
 import type { ClientValise, JarEntry, JarFilter } from '../../client/index.ts';
 import { openFor } from '../connect.ts';
+import { EXIT, type SetExit } from '../exit.ts';
 import { storeOption } from '../options.ts';
-import { print, printJson, printTable, size, when } from '../output.ts';
+import { clean, print, printJson, printTable, size, when } from '../output.ts';
+import { parseTarget } from '../target.ts';
+import { whoIs } from '../tell.ts';
 
 interface JarOptions {
   readonly store?: string;
@@ -13,7 +16,7 @@ interface JarOptions {
 }
 
 /** `valise jar [list|show|clear|export]`: what servers have left with this client. */
-export function jarCommand(program: Command): void {
+export function jarCommand(program: Command, exit: SetExit): void {
   const jar = program
     .command('jar')
     .description('look into the state that servers have set, and clear it')
@@ -28,7 +31,7 @@ Examples:
   sub(jar, 'list', 'list what is kept, without values', { isDefault: true }).action(
     (server: string | undefined, options: JarOptions) =>
       withJar(options, async (valise) =>
-        printEntries(valise.jar.list(filterOf(server, options)), options.json ?? false),
+        printEntries(valise.jar.list(filterOf(server, options)), server, options.json ?? false),
       ),
   );
   sub(jar, 'show', 'show the values of one server', { server: '<server>' }).action(
@@ -36,9 +39,10 @@ Examples:
       withJar(options, async (valise) => {
         const entries = valise.jar.list({ ...filterOf(server, options), values: true });
         if (options.json) printJson({ entries });
-        else
-          for (const entry of entries)
-            print(`${entry.scope} ${JSON.stringify(entry.key)} ${JSON.stringify(entry.value)}`);
+        else if (entries.length === 0) print(nothingFor(server));
+        for (const { scope, key, value } of options.json ? [] : entries)
+          print(clean(`${scope} ${JSON.stringify(key)} ${JSON.stringify(value)}`));
+        exit(entries.length > 0 ? EXIT.ok : EXIT.failed);
       }),
   );
   sub(jar, 'clear', 'forget state: all of it, one server, one scope, one key').action(
@@ -46,7 +50,7 @@ Examples:
       withJar(options, async (valise) => {
         const cleared = await valise.jar.clear(filterOf(server, options));
         if (options.json) printJson({ cleared });
-        else print(`${cleared} cleared`);
+        else print(cleared === 0 && server !== undefined ? nothingFor(server) : `${cleared} cleared`);
       }),
   );
   sub(jar, 'export', 'print everything with its values as JSON').action(
@@ -62,7 +66,10 @@ function sub(
   { server = '[server]', isDefault = false }: { readonly server?: string; readonly isDefault?: boolean } = {},
 ): Command {
   return storeOption(
-    jar.command(name, { isDefault }).description(description).argument(server, 'name or URL of a server'),
+    jar
+      .command(name, { isDefault })
+      .description(description)
+      .argument(server, "name, URL or 'stdio:COMMAND' of a server"),
   )
     .option('--principal <id>', 'whose state is meant')
     .addOption(new Option('--scope <scope>', 'only this scope').choices(['session', 'server']))
@@ -81,10 +88,19 @@ async function withJar(options: JarOptions, work: (valise: ClientValise) => Prom
 }
 
 function filterOf(server: string | undefined, { scope, key }: JarOptions): JarFilter {
-  return { server, scope, key };
+  return { server: server?.startsWith('stdio:') ? nameOf(server) : server, scope, key };
 }
 
-function printEntries(entries: readonly JarEntry[], json: boolean): void {
+/** A command is kept under the name that tells it from others: see the identity of servers. */
+function nameOf(target: string): string {
+  return whoIs(parseTarget(target)).name;
+}
+
+function nothingFor(server: string): string {
+  return `Nothing is kept for ${clean(server)}; see valise jar.`;
+}
+
+function printEntries(entries: readonly JarEntry[], server: string | undefined, json: boolean): void {
   if (json) {
     printJson({ entries });
     return;
@@ -99,6 +115,6 @@ function printEntries(entries: readonly JarEntry[], json: boolean): void {
       when(entry.setAt.getTime()),
       when(entry.expiresAt.getTime()),
     ]),
-    'The jar is empty.',
+    server === undefined ? 'The jar is empty.' : nothingFor(server),
   );
 }

@@ -1,9 +1,11 @@
 import type { Command } from 'commander';
+import type { Revoked } from '../../client/continuity/revoke.ts';
 import type { ClientValise } from '../../client/index.ts';
 import { openFor } from '../connect.ts';
 import { EXIT, type SetExit } from '../exit.ts';
 import { type ConnectOptions, keptOptions } from '../options.ts';
 import { print, printJson, printTable, when } from '../output.ts';
+import { parseUrl } from '../target.ts';
 
 type KeptOptions = Pick<ConnectOptions, 'store' | 'principal' | 'json' | 'insecurePlaintext'>;
 
@@ -48,7 +50,7 @@ async function status(
   target: string | undefined,
   { json }: KeptOptions,
 ): Promise<void> {
-  const connections = await valise.connections.list(target);
+  const connections = await valise.connections.list(target === undefined ? undefined : parseUrl(target));
   if (json) {
     printJson({ connections });
     return;
@@ -67,9 +69,25 @@ async function status(
   );
 }
 
+/** What became of the tokens elsewhere. */
+const LEFT: Readonly<Record<Revoked, string>> = {
+  none: 'forgotten; nobody was signed in',
+  revoked: 'signed out and forgotten',
+  unreachable:
+    'forgotten here. The authorization server could not be reached: the tokens are good until they expire, so sign out there too.',
+  refused:
+    'forgotten here. The authorization server did not revoke the tokens: they are good until they expire, so sign out there too.',
+};
+
 async function logout(valise: ClientValise, target: string, { json }: KeptOptions): Promise<number> {
-  const forgotten = await valise.connections.logout(target);
-  if (json) printJson({ forgotten });
-  else print(forgotten ? 'signed out and forgotten' : `Nothing was kept of ${target}.`);
+  let tokens: Revoked = 'none';
+  const url = parseUrl(target);
+  const forgotten = await valise.connections.logout(url, {
+    onRevoked: (how) => {
+      tokens = how;
+    },
+  });
+  if (json) printJson({ forgotten, tokens });
+  else print(forgotten ? LEFT[tokens] : `Nothing was kept of ${url.href}.`);
   return forgotten ? EXIT.ok : EXIT.failed;
 }

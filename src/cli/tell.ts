@@ -1,0 +1,36 @@
+import { type Identity, identify, isIdentity, type NoIdentity } from '../client/identity.ts';
+import type { ClientValise } from '../client/index.ts';
+import { targetOf } from '../client/target.ts';
+import { readAnnounced } from '../wire/index.ts';
+import { clean, remark } from './output.ts';
+import type { CliTarget } from './target.ts';
+
+/** Says on stderr what Valise tells as events: that something could be better, and that state was not taken. */
+export function tellEvents({ events }: Pick<ClientValise, 'events'>): void {
+  events.on('warning', ({ what, next }) => remark(`valise: ${clean(`${what} ${next}`)}`));
+  events.on('refused', ({ server, key, reason, detail }) => {
+    // For such a server nothing is taken at all, and that is said once: see tellUnkept.
+    if (reason === 'server') return;
+    const name = key === undefined ? 'state' : `state ${JSON.stringify(key)}`;
+    remark(`valise: ${clean(`${name} of ${server} was not kept: ${detail}`)}`);
+  });
+}
+
+/** Says, once, that nothing is kept for a server that sets state, and how to change that. */
+export function tellUnkept(
+  target: CliTarget,
+  { allowLocal }: { readonly allowLocal?: boolean | undefined },
+  capabilities: unknown,
+): void {
+  const who = whoIs(target, allowLocal);
+  if (isIdentity(who) || !readAnnounced(capabilities).state) return;
+  remark(
+    `valise: no state is kept for ${who.name}: ${who.refused} For development, use --allow-local to keep it all the same.`,
+  );
+}
+
+/** Who the server behind a target of the command line is. */
+export function whoIs(target: CliTarget, allowLocal?: boolean): Identity | NoIdentity {
+  const at = target.kind === 'http' ? target : targetOf({ _serverParams: target.command } as never);
+  return identify(at, { allowLocal });
+}

@@ -1,0 +1,32 @@
+// A stdio server of the older era whose texts would play tricks on a terminal, and whose list comes in pages.
+import { createInterface } from 'node:readline';
+
+const STATE = 'modelcontextprotocol.io/state/server';
+const forged = '\u001b[2Kx\n127.0.0.1 server fake\u009b1m';
+const tool = (name) => ({
+  name,
+  description: `A \u001b[31mred\u001b[0m one`,
+  inputSchema: { type: 'object' },
+});
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const { id, method, params = {} } = JSON.parse(line);
+  if (id === undefined) continue;
+  const results = {
+    initialize: {
+      protocolVersion: params.protocolVersion,
+      capabilities: { tools: {} },
+      serverInfo: { name: 'odd', version: '1.0.0' },
+    },
+    'tools/list': params.cursor
+      ? { tools: [tool('second')] }
+      : { tools: [tool('first')], nextCursor: 'more' },
+    'tools/call': {
+      content: [{ type: 'text', text: 'one\n\ttwo\u001b[2J\u009b1m' }],
+      _meta: { [STATE]: { [forged]: 1, large: 'x'.repeat(10_000) } },
+    },
+  };
+  const known = results[method];
+  const answer = known ? { result: known } : { error: { code: -32601, message: 'Method not found' } };
+  process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', id, ...answer })}\n`);
+}

@@ -1,0 +1,153 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { writeFile } from 'node:fs/promises';
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { folder, serveExample, VALISE, valise, valiseJson } from './valise.ts';
+
+const memory = ['--store', 'memory:'];
+
+/** A server that is not what it ought to be; its URL. */
+async function serve(listener: RequestListener): Promise<string> {
+  const server = createServer(listener).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`;
+}
+
+/** A URL at which nobody listens. */
+async function deadUrl(): Promise<string> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return `http://127.0.0.1:${port}/mcp`;
+}
+
+interface Failed {
+  readonly error: { readonly code: unknown; readonly message: string; readonly data?: unknown };
+}
+
+describe('what the command says where it fails', { timeout: 60_000 }, () => {
+  it.each(['v1', 'v2'])(
+    'names what is behind a failed fetch, and asks whether the server runs (%s)',
+    async (sdk) => {
+      const url = await deadUrl();
+      const ran = await valise(['call', url, 'x', '--sdk', sdk, ...memory]);
+      expect(ran.code).toBe(1);
+      expect(ran.stderr).toContain(`ECONNREFUSED ${new URL(url).host}. Is the server running there?`);
+      const { error } = await valiseJson<Failed>(['call', url, 'x', '--sdk', sdk, ...memory]);
+      expect(error.message).toContain('ECONNREFUSED');
+      expect(error.data).toBeUndefined();
+    },
+  );
+
+  it('tells a host that nobody knows, and a port that speaks no TLS', async () => {
+    const unknown = await valise(['list', 'https://nosuch.invalid/mcp', ...memory]);
+    expect(unknown.stderr).toContain('Is the name of the host right');
+    const plain = await serve((_request, response) => response.end());
+    const tls = await valise(['list', plain.replace('http:', 'https:'), ...memory]);
+    expect(tls.stderr).toContain('Does it speak https: at that port?');
+  });
+
+  it('tells the status that a server answered with, and what it may mean', async () => {
+    const wrong = await serve((_request, response) => response.writeHead(404).end());
+    const path = await valise(['call', wrong, 'x', ...memory]);
+    expect(path).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('HTTP 404 Not Found. Is the path'),
+    });
+    const closed = await serve((_request, response) => response.writeHead(401).end('no\u001b[2Kbody'));
+    const bearer = await valise([
+      'call',
+      closed,
+      'x',
+      '-H',
+      'Authorization: Bearer bad',
+      '--era',
+      'legacy',
+      ...memory,
+    ]);
+    expect(bearer.stderr).toContain('HTTP 401 Unauthorized: no\\u001b[2Kbody.');
+    expect(bearer.stderr).toContain('check the header');
+  });
+
+  it('shows no password of a URL', async () => {
+    for (const url of ['http://me:secret@127.0.0.1:1/mcp', 'ftp://me:secret@host/'])
+      for (const command of [
+        ['call', url, 'x'],
+        ['doctor', url],
+        ['status', url],
+        ['logout', url],
+      ]) {
+        const { code, stdout, stderr } = await valise([...command, ...memory]);
+        expect(code).toBe(2);
+        expect(stdout + stderr).not.toContain('secret');
+      }
+  });
+
+  it('gives the error as one line of JSON in every command, and ends with 2 where the line was not understood', async () => {
+    for (const args of [
+      ['list', 'nowhere'],
+      ['status', 'nowhere'],
+      ['logout', 'nowhere'],
+      ['doctor', 'nowhere'],
+      ['call', 'http://x.example.com', 't', 'not json'],
+      ['call', 'http://x.example.com', 't', '{}', '--answer', 'nothing'],
+      ['call', 'http://x.example.com', 't', '--resolve', 'x.example.com:99999:127.0.0.1'],
+      ['example', 'shop', '--http', 'abc'],
+      ['example', 'shop', '--nonsense'],
+    ]) {
+      const ran = await valise([...args, '--json']);
+      expect(ran.code, args.join(' ')).toBe(2);
+      expect((JSON.parse(ran.stdout) as Failed).error.message).toBeTypeOf('string');
+    }
+    const { error } = await valiseJson<Failed>(['jar', '--store', 'gopher://x']);
+    expect(error.message).toContain('names no kind of store');
+  });
+
+  it('names VALISE_KEYS where it is bad, and a port that is taken', async () => {
+    const keys = await valise(['jar', ...memory], { VALISE_KEYS: 'abc' });
+    expect(keys).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^valise: VALISE_KEYS: .*valise keys generate\n$/),
+    });
+    const { port } = await serveExample(['shop']);
+    const taken = await valise(['example', 'shop', '--http', port]);
+    expect(taken).toMatchObject({ code: 1, stderr: expect.stringContaining('choose another port, or 0') });
+  });
+
+  it('says what it waits for', async () => {
+    const path = join(await folder(), 'silent.mjs');
+    await writeFile(path, 'process.stdin.resume();');
+    const child = spawn(process.execPath, [VALISE, 'list', `stdio:${process.execPath} ${path}`, ...memory]);
+    onTestFinished(() => void child.kill('SIGKILL'));
+    let said = '';
+    await new Promise<void>((resolve) =>
+      child.stderr.on('data', (chunk) => {
+        said += chunk;
+        if (said.includes('\n')) resolve();
+      }),
+    );
+    expect(said).toMatch(/^valise: still waiting for stdio:.*silent\.mjs to answer \(\d+ s\)\n/);
+    child.stdin.end();
+  });
+
+  it('ends quietly where nobody reads on', async () => {
+    const child = spawn('bash', [
+      '-c',
+      `"$0" "$1" call --help | :; echo "\${PIPESTATUS[0]}"`,
+      process.execPath,
+      VALISE,
+    ]);
+    const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
+    expect({ stdout, stderr }).toEqual({ stdout: '0\n', stderr: '' });
+  });
+});
