@@ -1,7 +1,8 @@
-import { chmod } from 'node:fs/promises';
+import { chmod, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { generateKey } from 'mcp-valise/seal';
 import { describe, expect, it } from 'vitest';
+import { browserIn } from './browser.ts';
 import { folder, serveExample, valise, valiseJson } from './valise.ts';
 
 interface Report {
@@ -14,7 +15,7 @@ interface Report {
 }
 const of = ({ findings }: Report, check: string) => findings.find((finding) => finding.check === check);
 
-describe('valise doctor', () => {
+describe('valise doctor', { timeout: 60_000 }, () => {
   it('tells what a server offers in each era, and what is missing', async () => {
     const env = { VALISE_KEYS: generateKey() };
     const { url } = await serveExample(['notebook'], env);
@@ -57,8 +58,92 @@ describe('valise doctor', () => {
     expect(unknown).toMatchObject({ code: 1, stdout: expect.stringMatching(/FAIL +store/) });
   });
 
-  it('says what to do about a target that is not there', async () => {
-    const report = await valiseJson<Report>(['doctor', 'http://127.0.0.1:9/mcp', '--store', 'memory:']);
-    expect(of(report, 'target')).toMatchObject({ status: 'fail', fix: expect.any(String) });
+  it.each(['http://127.0.0.1:9/mcp', 'stdio:false'])(
+    'says once what to do about a target that is not there: %s',
+    async (target) => {
+      const report = await valiseJson<Report>(['doctor', target, '--store', 'memory:']);
+      expect(of(report, 'target')).toMatchObject({
+        status: 'fail',
+        what: expect.stringContaining(target),
+        fix: expect.any(String),
+      });
+      // No advice about eras where both fail.
+      expect(JSON.stringify(report)).not.toContain('--era');
+    },
+  );
+
+  it('finds nothing wrong with a sealed store, whether the keys are in the environment or in a file', async () => {
+    const path = await folder();
+    const keys = generateKey();
+    const file = join(path, 'keys.env');
+    await writeFile(file, `VALISE_KEYS=${keys}\n`, { mode: 0o600 });
+    const store = ['--store', `sqlite:${join(path, 'state.db')}`];
+    const odd = `stdio:${process.execPath} ${join(import.meta.dirname, 'odd-server.mjs')}`;
+    expect(await valise(['call', odd, 'first', ...store], { VALISE_KEYS: keys })).toMatchObject({ code: 0 });
+    for (const report of [
+      await valiseJson<Report>(['doctor', ...store], { VALISE_KEYS: keys }),
+      await valiseJson<Report>(['doctor', '--key-file', file, ...store]),
+    ])
+      expect(of(report, 'store')).toMatchObject({ status: 'ok' });
+    expect(of(await valiseJson<Report>(['doctor', ...store]), 'store')).toMatchObject({ status: 'fail' });
+  });
+
+  it('says that a server needs sign-in, and looks at it as whoever has signed in', async () => {
+    const path = await folder();
+    const env = { VALISE_KEYS: generateKey(), VALISE_BROWSER: await browserIn(path) };
+    const { url } = await serveExample(['vault', '--with-auth'], env);
+    const store = ['--store', `sqlite:${join(path, 'state.db')}`];
+    const before = await valiseJson<Report>(['doctor', url, ...store], env);
+    expect(before.findings.filter(({ status }) => status === 'fail')).toEqual([
+      {
+        check: 'sign-in',
+        status: 'fail',
+        what: expect.stringContaining('needs sign-in'),
+        fix: expect.stringContaining(`valise list ${url}`),
+      },
+    ]);
+    const header = await valiseJson<Report>(
+      ['doctor', url, '-H', 'Authorization: Bearer bad', ...store],
+      env,
+    );
+    expect(of(header, 'sign-in')).toMatchObject({
+      what: expect.stringContaining('does not take the header'),
+    });
+    expect(await valise(['list', url, ...store], env)).toMatchObject({ code: 0 });
+    // A doctor changes nothing: no page is opened, and none is needed.
+    const after = await valiseJson<Report>(['doctor', url, ...store], {
+      ...env,
+      VALISE_BROWSER: '/bin/false',
+    });
+    expect(of(after, 'sign-in')).toMatchObject({ status: 'ok' });
+    expect(of(after, 'era legacy')).toMatchObject({ status: 'ok' });
+    expect(of(after, 'the jar')).toMatchObject({ status: 'ok' });
+  });
+
+  it('says what deletion and revocation of sessions mean with a store, and without', async () => {
+    const env = { VALISE_KEYS: generateKey() };
+    const path = await folder();
+    const told = async (...args: string[]) => {
+      const { url } = await serveExample(['notebook', ...args], env);
+      return of(await valiseJson<Report>(['doctor', url, '--store', 'memory:'], env), 'revocation');
+    };
+    expect(await told()).toMatchObject({
+      status: 'warn',
+      what: expect.stringContaining('until it expires'),
+      fix: expect.stringContaining('store'),
+    });
+    expect(await told('--store', `sqlite:${join(path, 'server.db')}`)).toMatchObject({
+      status: 'ok',
+      what: expect.stringContaining('every instance at once'),
+    });
+  });
+
+  it('does not ask for Valise where it is', async () => {
+    const { url } = await serveExample(['shop']);
+    const report = await valiseJson<Report>(['doctor', url, '--store', 'memory:']);
+    expect(of(report, 'rounds')).toMatchObject({
+      status: 'ok',
+      what: expect.stringContaining('asks no questions'),
+    });
   });
 });

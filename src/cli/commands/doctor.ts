@@ -6,6 +6,7 @@ import { EXIT, type SetExit } from '../exit.ts';
 import { type KeyOptions, keyOptions } from '../key-source.ts';
 import { type ConnectOptions, connectOptions, storeUrl } from '../options.ts';
 import { colour, print, printJson } from '../output.ts';
+import { parseTarget } from '../target.ts';
 
 /** `valise doctor [TARGET]`: what works, what is missing, and how to put it right. */
 export function doctorCommand(program: Command, exit: SetExit): void {
@@ -27,14 +28,15 @@ export function doctorCommand(program: Command, exit: SetExit): void {
 }
 
 async function examine(target: string | undefined, options: ConnectOptions & KeyOptions): Promise<Finding[]> {
+  const found = target === undefined ? undefined : parseTarget(target);
   const url = storeUrl(options.store);
   return [
     checkNode(),
-    checkKeys(options.keyFile),
-    await checkStore(url),
+    checkKeys(options),
+    await checkStore(url, options),
     ...checkPermissions(url),
     await checkKeychain(),
-    ...(target === undefined ? [] : await checkTarget(target, options)),
+    ...(found === undefined ? [] : await checkTarget(found, options)),
   ];
 }
 

@@ -1,11 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { parseKeys } from '../../seal/index.ts';
 import { openStore } from '../../store/index.ts';
 import { keychainProblem } from '../../store/keychain.ts';
-import { explain } from '../exit.ts';
-import { keysText } from '../key-source.ts';
+import { explain, whatOnly, withoutPasswords } from '../exit.ts';
+import { type KeyOptions, keysIfAny } from '../key-source.ts';
 import { type Finding, fail, ok, warn } from './check.ts';
 
 /** The version of Node, and what hangs on it. */
@@ -17,29 +16,30 @@ export function checkNode(): Finding {
 }
 
 /** The keys that seal state. */
-export function checkKeys(keyFile: string | undefined): Finding {
-  if (keyFile === undefined && !process.env['VALISE_KEYS']) {
+export function checkKeys(options: KeyOptions): Finding {
+  try {
+    const keys = keysIfAny(options);
+    if (keys) {
+      const [first, ...others] = keys.kids;
+      const rest = others.length > 0 ? `, and ${others.length} more can open` : '';
+      return ok('keys', `The key ${first} seals${rest}.`);
+    }
     return warn(
       'keys',
       'VALISE_KEYS is not set: a server seals with a key that no other instance and no later process has, and what a client keeps is not sealed.',
       'export VALISE_KEYS=$(valise keys generate), the same on every instance of a server.',
     );
-  }
-  try {
-    const { kids } = parseKeys(keysText(keyFile === undefined ? {} : { keyFile }));
-    const rest = kids.length > 1 ? `, and ${kids.length - 1} more can open` : '';
-    return ok('keys', `The key ${kids[0]} seals${rest}.`);
   } catch (error) {
-    return fail('keys', explain(error), 'Make a new key: valise keys generate');
+    return fail('keys', whatOnly(error), 'Make a new key: valise keys generate');
   }
 }
 
 /** The store: opened, written, read, listed and left as it was. */
-export async function checkStore(url: string): Promise<Finding> {
-  const shown = url.replace(/\/\/[^@/]*@/, '//…@');
+export async function checkStore(url: string, options: KeyOptions): Promise<Finding> {
+  const shown = withoutPasswords(url);
   const key = `doctor/${randomBytes(8).toString('hex')}`;
   try {
-    const store = await openStore(url);
+    const store = await openStore(url, { keys: keysIfAny(options) });
     try {
       const version = await store.put(key, 1, { ttl: 60, ifAbsent: true });
       const found = await store.get(key);

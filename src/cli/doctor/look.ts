@@ -1,0 +1,114 @@
+import { statusOf } from '../../client/continuity/lost.ts';
+import { makeHttpTransport } from '../../client/http.ts';
+import type { ClientValise } from '../../client/index.ts';
+import { ValiseError } from '../../errors.ts';
+import type { FetchLike } from '../../link/edge-fetch.ts';
+import { instrument } from '../../link/instrument.ts';
+import { StdioClientTransport } from '../../link/stdio-client.ts';
+import { type Announced, isResponse, type Result, readAnnounced } from '../../wire/index.ts';
+import type { ConnectOptions } from '../options.ts';
+import { whileWaiting } from '../patience.ts';
+import { resolvingFetch } from '../resolve.ts';
+import { type EraChoice, makeClient } from '../sdk.ts';
+import { type CliTarget, nameOfTarget } from '../target.ts';
+import { causesOf } from '../trouble.ts';
+
+/** What a target can do in one era. */
+export interface Seen {
+  readonly version: string;
+  readonly families: Announced;
+  readonly session: boolean;
+  /** By how many seconds its clock is ahead of ours. */
+  readonly skew: number | undefined;
+}
+
+type Client = Awaited<ReturnType<typeof makeClient>>;
+
+/** Connects in one era and looks at what the server says of itself. */
+export async function look(
+  target: CliTarget,
+  options: ConnectOptions,
+  era: EraChoice,
+  signedIn: ClientValise | undefined,
+): Promise<Seen> {
+  let introduction: Result | undefined;
+  let skew: number | undefined;
+  const client = await makeClient({ sdk: 'v2', era });
+  const fetch = watched(options, (response) => {
+    const date = Date.parse(response.headers.get('date') ?? '');
+    if (!Number.isNaN(date)) skew = Math.round((date - Date.now()) / 1000);
+  });
+  try {
+    await whileWaiting(`${nameOfTarget(target)} to answer`, async () => {
+      if (target.kind === 'http' && signedIn) await connectSignedIn(client, target.url, fetch, signedIn);
+      else await connectBare(client, target, fetch, (result) => (introduction = result));
+    });
+    return {
+      version: String(
+        client.getNegotiatedProtocolVersion() ?? introduction?.['protocolVersion'] ?? 'no version',
+      ),
+      families: readAnnounced(introduction?.['capabilities'] ?? client.getServerCapabilities()),
+      session: client.transport?.sessionId !== undefined,
+      skew,
+    };
+  } finally {
+    await client.close();
+  }
+}
+
+/** Without Valise on it: what is looked at is the server as it is. */
+async function connectBare(
+  client: Client,
+  target: CliTarget,
+  fetch: FetchLike,
+  introduced: (result: Result) => void,
+): Promise<void> {
+  const transport =
+    target.kind === 'stdio'
+      ? new StdioClientTransport({ ...target.command, stderr: 'ignore' })
+      : await makeHttpTransport('v2', target.url, { fetch });
+  instrument(
+    transport,
+    {},
+    {
+      inbound(message) {
+        if (isResponse(message) && 'result' in message && message.result['capabilities'])
+          introduced(message.result);
+        return message;
+      },
+    },
+  );
+  await client.connect(transport as never);
+}
+
+/** With the tokens that are kept. Nobody is shown a page: a doctor looks, and changes nothing. */
+async function connectSignedIn(
+  client: Client,
+  url: URL,
+  fetch: FetchLike,
+  valise: ClientValise,
+): Promise<void> {
+  const redirect = (): never => {
+    throw new ValiseError('needs-sign-in', 'What is kept of the sign-in is not enough any more.');
+  };
+  await valise.connect(client, valise.http(url, { fetch, resume: false, auth: { redirect } }));
+}
+
+function watched({ resolve, header }: ConnectOptions, onResponse: (response: Response) => void): FetchLike {
+  const base = resolvingFetch(resolve);
+  return async (url, init = {}) => {
+    const headers = new Headers(init.headers);
+    for (const [name, value] of Object.entries(header)) headers.set(name, value);
+    const response = await base(url, { ...init, headers });
+    onResponse(response);
+    return response;
+  };
+}
+
+/** True where the server wants to know who asks. */
+export function wantsSignIn(error: unknown): boolean {
+  return causesOf(error).some((one) => {
+    const { code, name } = one as { readonly code?: unknown; readonly name?: unknown };
+    return statusOf(one) === 401 || code === 'needs-sign-in' || name === 'UnauthorizedError';
+  });
+}
