@@ -1,7 +1,11 @@
-import { LEFT_OPEN, type Pending } from '../client/index.ts';
+import { LEFT_OPEN, type Pending, type PendingRound } from '../client/index.ts';
 import { isObject } from '../json.ts';
-import { EXIT } from './exit.ts';
-import { printJson, remark } from './output.ts';
+import { answersTo, patternOf, wordsOf } from './ask/question.ts';
+import { EXIT, explain } from './exit.ts';
+import type { ConnectOptions } from './options.ts';
+import { optionsAgain } from './options-again.ts';
+import { clean, printJson, remark } from './output.ts';
+import { shellWord } from './shell-word.ts';
 
 /** True for the error of a call whose question was left open. */
 export function isLeftOpen(error: unknown): boolean {
@@ -9,20 +13,54 @@ export function isLeftOpen(error: unknown): boolean {
   return code === LEFT_OPEN || rpcCode === LEFT_OPEN || code === 'left-open';
 }
 
-/** The id of the round that such a call waits in: the error names it, or it is the one that was kept last. */
-export async function pendingIn(error: unknown, pending: Pending): Promise<string> {
-  const { data } = error as { readonly data?: unknown };
-  if (isObject(data) && typeof data['pending'] === 'string') return data['pending'];
-  return (await pending.list()).at(-1)?.id ?? '';
+/** The round that a failed call waits in: its error names it. A server may name anything; what is not kept is none. */
+export async function pendingIn(error: unknown, pending: Pending): Promise<PendingRound | undefined> {
+  const { data } = (error ?? {}) as { readonly data?: unknown };
+  return isObject(data) ? findPending(data['pending'], pending) : undefined;
 }
 
-/** Says that a call waits for an answer, and how to go on. */
-export function tellPending(id: string, { json }: { readonly json?: boolean }): number {
-  if (json) printJson({ pending: id });
-  else {
-    remark(`The server has asked something, and the call waits for the answer (${id}).`);
-    remark('See it:  valise pending');
-    remark(`Go on:   valise pending answer ${id} --answer FIELD=VALUE`);
+/** The round of an id, where it still waits. */
+export async function findPending(id: unknown, pending: Pending): Promise<PendingRound | undefined> {
+  return (await pending.list()).find((each) => each.id === id);
+}
+
+/** The command that goes on with a round, as it must be written where this one was. */
+export function goOn(id: string, options: Partial<ConnectOptions>, target?: string): string {
+  const words = [id, ...(target === undefined ? [] : [target]), ...optionsAgain(options)];
+  return ['valise pending answer', ...words.map(shellWord)].join(' ');
+}
+
+/** Says that a call waits for an answer, what is asked, and how to go on. `why`: what kept the answer from the server. */
+export function tellPending(
+  { id, questions }: PendingRound,
+  options: Partial<ConnectOptions>,
+  { why, target }: { readonly why?: unknown; readonly target?: string | undefined } = {},
+): number {
+  if (why !== undefined && !isLeftOpen(why)) remark(`valise: ${withoutNext(why)}`);
+  if (options.json) {
+    printJson({ pending: id, questions });
+    return EXIT.pending;
   }
+  const fields = questions.flatMap(answersTo);
+  for (const question of questions) {
+    remark(`The server asks: ${clean(wordsOf(question), 'lines')}`);
+    for (const field of answersTo(question))
+      remark(`  ${clean([patternOf(field), field.description].filter(Boolean).join('   '))}`);
+  }
+  remark(`The call waits for the answer. Go on with it at any time:`);
+  remark(`  ${goOn(id, options, target)}`);
+  if (fields.length > 0)
+    remark(`It asks you on a terminal; elsewhere add ${fields.map(answerOption).join(' ')}`);
   return EXIT.pending;
+}
+
+function answerOption({ name }: { readonly name: string }): string {
+  return `--answer ${shellWord(`${clean(name)}=…`)}`;
+}
+
+/** What happened, without the next step that is meant for programs. */
+function withoutNext(error: unknown): string {
+  const { next } = (error ?? {}) as { readonly next?: unknown };
+  const words = explain(error);
+  return typeof next === 'string' ? words.replace(` ${next}`, '') : words;
 }

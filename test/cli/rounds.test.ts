@@ -1,7 +1,10 @@
+import { execFile } from 'node:child_process';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { generateKey } from 'mcp-valise/seal';
-import { describe, expect, it } from 'vitest';
-import { folder, serveExample, valise, valiseJson } from './valise.ts';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { startHttp } from '../e2e/example.ts';
+import { folder, serveExample, VALISE, valise, valiseJson } from './valise.ts';
 
 const bug = JSON.stringify({ workItemId: 4522, fields: { 'System.State': 'Resolved' } });
 const done =
@@ -11,6 +14,13 @@ async function stage() {
   const env = { VALISE_KEYS: generateKey() };
   const { url } = await serveExample(['work-items', '--stateless'], env);
   return { url, env, store: ['--store', `sqlite:${join(await folder(), 'state.db')}`] };
+}
+
+/** Runs a line as a shell does that has `valise` in its path. */
+async function shell(line: string, env: Readonly<Record<string, string>>): Promise<string> {
+  const script = `valise() { "$NODE" "$VALISE" "$@"; }; ${line}`;
+  const all = { ...process.env, ...env, NODE: process.execPath, VALISE };
+  return (await promisify(execFile)('sh', ['-c', script], { env: all })).stdout;
 }
 
 describe('valise call where the server asks', () => {
@@ -52,7 +62,7 @@ describe('valise call where the server asks', () => {
     },
   );
 
-  it('refuses an answer that does not fit, before the server sees it', async () => {
+  it('refuses an answer that does not fit, before the server sees it, and leaves nothing behind', async () => {
     const { url, env, store } = await stage();
     const wrong = await valise(
       ['call', url, 'update_work_item', bug, '--answer', 'resolution=Perhaps', ...store],
@@ -60,9 +70,101 @@ describe('valise call where the server asks', () => {
     );
     expect(wrong.code).toBe(1);
     expect(wrong.stderr).toContain("Choose one of: Fixed, Won't Fix, Duplicate, By Design.");
+    expect((await valise(['pending', ...store], env)).stdout).toBe('Nothing waits for an answer.\n');
     expect(
-      await valise(['call', url, 'update_work_item', bug, '--answer', 'nonsense', ...store], env),
-    ).toMatchObject({ code: 1 });
+      (await valise(['call', url, 'update_work_item', bug, '--answer', 'nonsense', ...store], env)).stderr,
+    ).toContain('is not FIELD=VALUE');
+  });
+
+  it.each([[[]], [['--era', 'legacy']]])(
+    'keeps a pending round whose answer does not fit, and says so (%j)',
+    async (extra) => {
+      const { url, env, store } = await stage();
+      const common = [...extra, ...store];
+      const { pending } = await valiseJson<{ pending: string }>(
+        ['call', url, 'update_work_item', bug, ...common],
+        env,
+      );
+      const answer = (text: string) =>
+        valise(['pending', 'answer', pending, '--answer', text, ...common], env);
+      const wrong = await answer('resolution=Perhaps');
+      expect(wrong.code).toBe(1);
+      expect(wrong.stderr).toContain('"Perhaps" does not fit resolution. Choose one of: Fixed,');
+      expect(wrong.stderr).toContain(`still waits: valise pending answer ${pending} --store`);
+      expect(await answer('resolution=Fixed')).toMatchObject({ code: 0 });
+    },
+  );
+
+  it('names the round that it is about, and no other', async () => {
+    const { url, env, store } = await stage();
+    const call = async () =>
+      (await valiseJson<{ pending: string }>(['call', url, 'update_work_item', bug, ...store], env)).pending;
+    const [first, second] = [await call(), await call()];
+    for (const answers of [[], ['--answer', 'colour=red']]) {
+      const { code, stderr } = await valise(['pending', 'answer', first, ...answers, ...store], env);
+      expect(code).toBe(3);
+      expect(stderr).toContain(`valise pending answer ${first}`);
+      expect(stderr).not.toContain(second);
+      expect(stderr.includes('colour of --answer is not asked here.')).toBe(answers.length > 0);
+    }
+  });
+
+  it('says what is asked, and how to go on with a command that works as it stands', async () => {
+    const { url, env, store } = await stage();
+    const common = [...store, '--principal', "Ada's", '--era', 'legacy', '--sdk', 'v1'];
+    const { stderr } = await valise(['call', url, 'update_work_item', bug, ...common], env);
+    expect(stderr).toContain('The server asks: Resolving Bug #4522 requires a resolution.');
+    expect(stderr).toContain(
+      "  resolution=Fixed|Won't Fix|Duplicate|By Design   Resolution type for this bug\n",
+    );
+    expect((await valise(['pending', ...store, '--principal', "Ada's"], env)).stdout).toContain(
+      "  resolution=Fixed|Won't Fix|Duplicate|By Design\n",
+    );
+    const command = /^ {2}(valise pending answer .+)$/m.exec(stderr)?.[1] ?? '';
+    expect(await shell(`${command} --answer resolution=Fixed`, env)).toBe(
+      'Bug #4522 resolved as Fixed. State set to Resolved.\n',
+    );
+  });
+
+  it('says that a round is over where the server does not take it any more', async () => {
+    const { url, env, store } = await stage();
+    const { pending } = await valiseJson<{ pending: string }>(
+      ['call', url, 'update_work_item', bug, ...store],
+      env,
+    );
+    const other = await stage();
+    const late = await valise(
+      ['pending', 'answer', pending, other.url, '--answer', 'resolution=Fixed', ...store],
+      env,
+    );
+    expect(late.code).toBe(1);
+    expect(late.stderr).toMatch(/Invalid or expired requestState.* The call is over.* Make it again\./);
+    expect((await valise(['pending', ...store], env)).stdout).toBe('Nothing waits for an answer.\n');
+  });
+
+  it('goes on with a round where its server is now', async () => {
+    const { url, env, store } = await stage();
+    const { pending } = await valiseJson<{ pending: string }>(
+      ['call', url, 'update_work_item', bug, ...store],
+      env,
+    );
+    const moved = await serveExample(['work-items', '--stateless'], env);
+    expect(
+      await valise(['pending', 'answer', pending, moved.url, '--answer', 'resolution=Fixed', ...store], env),
+    ).toMatchObject({ code: 0 });
+  });
+
+  it('goes on in the session of the call', async () => {
+    const server = await startHttp('greeter', ['--stateless'], { VALISE_KEYS: generateKey() });
+    onTestFinished(async () => void (await server.stop('SIGTERM')));
+    const store = ['--store', `sqlite:${join(await folder(), 'state.db')}`];
+    const call = ['call', server.url.href, 'greet_gated', '--session', 'diary', ...store];
+    const { pending } = await valiseJson<{ pending: string }>(call);
+    const answered = await valise(['pending', 'answer', pending, '--answer', 'name=Ada', ...store]);
+    expect(answered.stdout).toMatch(/^Hello Ada of sess-\S+, 1\.\n$/);
+    expect((await valise([...call, '--answer', 'name=Ada'])).stdout).toMatch(
+      /^Hello Ada of sess-\S+, 2\.\n$/,
+    );
   });
 
   it('drops a pending round', async () => {

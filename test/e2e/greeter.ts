@@ -4,8 +4,10 @@ import { type Example, serveIfMain } from '../../examples/serve.ts';
 
 export const example: Example = {
   name: 'greeter',
-  build({ McpServer, options }) {
-    const valise = createValise({ name: 'greeter', ...options, sessions: {} });
+  options: { 'one-user': { type: 'boolean' } },
+  build({ McpServer, options, flags }) {
+    const principal = flags['one-user'] ? () => ({ subject: 'ada' }) : options.principal;
+    const valise = createValise({ name: 'greeter', ...options, principal, sessions: {} });
     valise.requireSession('greet_gated');
     const text = (words: string) => ({ content: [{ type: 'text' as const, text: words }] });
     const greet = valise.flow(async (flow) => {

@@ -31,10 +31,14 @@ export function parseAnswers(texts: readonly string[]): Map<string, string> {
   );
 }
 
-/** Answers an elicitation, or leaves it open where nobody is there to ask. */
+/**
+ * Answers an elicitation, or leaves it open where nobody is there to ask. `asked`: the fields that the server has asked
+ * for so far; one of several questions may use what another one has no use for.
+ */
 export async function answerElicitation(
   params: unknown,
   { given, interactive }: AnswerSource,
+  asked = new Set<string>(),
 ): Promise<Elicited> {
   const { message, requestedSchema, url } = isObject(params) ? params : {};
   if (url !== undefined) {
@@ -45,6 +49,7 @@ export async function answerElicitation(
   const content: Record<string, unknown> = {};
   const open: Field[] = [];
   for (const field of fields) {
+    asked.add(field.name);
     const text = given.get(field.name);
     if (text === undefined) open.push(field);
     else content[field.name] = taken(field, text);
@@ -54,6 +59,7 @@ export async function answerElicitation(
     for (const field of open) if (field.initial !== undefined) content[field.name] = field.initial;
     return { action: 'accept', content };
   }
+  tellUnasked([...given.keys()].filter((name) => !asked.has(name)));
   if (!interactive) throw new LeaveOpen();
   const { askPerson } = await import('./terminal.ts');
   return askPerson(String(message ?? ''), open, content);
@@ -62,5 +68,10 @@ export async function answerElicitation(
 function taken(field: Field, text: string): unknown {
   const read = readValue(field, text);
   if ('value' in read) return read.value;
-  throw new ValiseError('bad-answer', `"${text}" does not fit ${field.name}. ${read.problem}`);
+  const value = field.secret ? 'The value' : `"${text}"`;
+  throw new ValiseError('answer-unfit', `${value} does not fit ${field.name}.`, { next: read.problem });
+}
+
+function tellUnasked(names: readonly string[]): void {
+  if (names.length > 0) remark(`valise: ${names.join(', ')} of --answer is not asked here.`);
 }

@@ -11,10 +11,11 @@ export async function setAnswerer(
   sdk: Sdk,
   source: AnswerSource,
 ): Promise<void> {
+  const asked = new Set<string>();
   if (sdk === 'v2') {
     client.setRequestHandler(
       'elicitation/create',
-      async ({ params }) => (await answerElicitation(params, source)) as never,
+      async ({ params }) => (await answerElicitation(params, source, asked)) as never,
     );
     return;
   }
@@ -25,5 +26,5 @@ export async function setAnswerer(
   const v1 = client as unknown as {
     setRequestHandler(schema: unknown, handler: (request: { params: unknown }) => unknown): void;
   };
-  v1.setRequestHandler(ElicitRequestSchema, ({ params }) => answerElicitation(params, source));
+  v1.setRequestHandler(ElicitRequestSchema, ({ params }) => answerElicitation(params, source, asked));
 }

@@ -1,12 +1,14 @@
 import type { Command } from 'commander';
 import type { Continued, PendingRound } from '../../client/index.ts';
 import { ValiseError } from '../../errors.ts';
-import { connectTo, openFor } from '../connect.ts';
-import { EXIT, type SetExit } from '../exit.ts';
+import { answersTo, patternOf, wordsOf } from '../ask/question.ts';
+import { type Connected, connectTo, openFor } from '../connect.ts';
+import { EXIT, explain, type SetExit } from '../exit.ts';
 import { answerOption, type ConnectOptions, connectOptions, storeOption } from '../options.ts';
 import { print, printJson, printTable, when } from '../output.ts';
-import { isLeftOpen, pendingIn, tellPending } from '../pending.ts';
-import { errorBody, printResult } from './call.ts';
+import { findPending, goOn, tellPending } from '../pending.ts';
+import { shellWord } from '../shell-word.ts';
+import { printResult } from './call.ts';
 
 type StoreOptions = Pick<ConnectOptions, 'store' | 'principal' | 'json'>;
 
@@ -51,13 +53,14 @@ async function list(options: StoreOptions): Promise<void> {
   if (options.json) printJson({ pending: rounds });
   else {
     printTable(
-      ['ID', 'SINCE', 'SERVER', 'CALL', 'QUESTION'],
+      ['ID', 'SINCE', 'SERVER', 'CALL', 'QUESTION', 'ANSWER'],
       rounds.map((round) => [
         round.id,
         when(round.since.getTime()),
         round.server,
         callName(round),
-        question(round),
+        round.questions.map(wordsOf).join(' / '),
+        round.questions.flatMap(answersTo).map(patternOf).join(' ') || '-',
       ]),
       'Nothing waits for an answer.',
     );
@@ -77,47 +80,57 @@ function callName({ call }: PendingRound): string {
   return String(call?.params?.['name'] ?? call?.params?.['uri'] ?? call?.method ?? '-');
 }
 
-function question({ questions }: PendingRound): string {
-  return questions.map(({ params, method }) => String(params?.['message'] ?? method)).join(' / ');
-}
-
 async function answer(id: string, given: string | undefined, options: ConnectOptions): Promise<number> {
   const round = (await rest(options)).find((each) => each.id === id);
   if (!round)
     throw new ValiseError('not-pending', `Nothing waits under the id ${id}.`, {
       next: 'See what does: valise pending',
     });
-  const target = given ?? targetOf(round);
+  const connected = await connectTo(given ?? targetOf(round), options);
+  const { pending } = connected.valise;
   try {
-    const connected = await connectTo(target, options);
-    try {
-      let next: Continued = await connected.valise.pending.answer(id);
-      // The same answers may serve the next question too.
-      while (!next.done) next = await connected.valise.pending.answer(id);
-      if (options.json) printJson(next.result);
-      else printResult(next.result);
-      return next.result['isError'] === true ? EXIT.failed : EXIT.ok;
-    } catch (error) {
-      if (!isLeftOpen(error)) throw error;
-      return tellPending(await pendingIn(error, connected.valise.pending), options);
-    } finally {
-      await connected.close();
-    }
+    const { client } = connected;
+    let next: Continued = await pending.answer(id, undefined, { client });
+    // The same answers may serve the next question too.
+    while (!next.done) next = await pending.answer(id, undefined, { client });
+    if (options.json) printJson(next.result);
+    else printResult(next.result);
+    await endNameless(round, connected);
+    return next.result['isError'] === true ? EXIT.failed : EXIT.ok;
   } catch (error) {
-    if (!options.json) throw error;
-    printJson({ error: errorBody(error) });
-    return EXIT.failed;
+    const left = await findPending(id, pending);
+    if (left && !isOurs(error)) return tellPending(left, options, { why: error, target: given });
+    throw new ValiseError('not-answered', explain(error), {
+      next: left
+        ? `The call still waits: ${goOn(id, options, given)}`
+        : 'The call is over, and nothing waits any more. Make it again.',
+    });
+  } finally {
+    await connected.close();
   }
+}
+
+/** A session that was made for this call alone has no name, and ends with it. */
+async function endNameless({ session }: PendingRound, { valise, client }: Connected): Promise<void> {
+  if (session && session.label === undefined)
+    await valise
+      .sessions(client)
+      .delete(session.id)
+      .catch(() => undefined);
+}
+
+/** Errors that say that the answer was not even tried. */
+const OURS = new Set<unknown>(['answer-unfit', 'answer-failed', 'answered-elsewhere']);
+
+function isOurs(error: unknown): boolean {
+  return OURS.has((error as { readonly code?: unknown } | undefined)?.code);
 }
 
 /** The target as a command line names it. */
 function targetOf({ server }: PendingRound): string {
   if (!server.startsWith('stdio:')) return server;
   const words = JSON.parse(server.slice('stdio:'.length)) as string[];
-  return `stdio:${words
-    .slice(0, -1)
-    .map((word) => `'${word.replaceAll("'", "'\\''")}'`)
-    .join(' ')}`;
+  return `stdio:${words.slice(0, -1).map(shellWord).join(' ')}`;
 }
 
 async function drop(id: string, options: StoreOptions): Promise<number> {

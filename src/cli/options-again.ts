@@ -1,0 +1,31 @@
+import { withoutPasswords } from './exit.ts';
+import type { ConnectOptions } from './options.ts';
+
+/**
+ * The options of a command, as another command that is to go on from it needs them. Secrets are left out: what is printed
+ * may end up in a log.
+ */
+export function optionsAgain({
+  store,
+  principal,
+  resolve = [],
+  allowLocal,
+  era = 'auto',
+  sdk = 'v2',
+  header = {},
+  insecurePlaintext,
+}: Partial<ConnectOptions>): string[] {
+  return [
+    ...(store === undefined ? [] : ['--store', withoutPasswords(store)]),
+    ...(principal === undefined ? [] : ['--principal', principal]),
+    ...resolve.flatMap(({ host, port, address, toPort }) => [
+      '--resolve',
+      `${host}:${port}:${address.includes(':') ? `[${address}]` : address}:${toPort}`,
+    ]),
+    ...(allowLocal ? ['--allow-local'] : []),
+    ...(era === 'auto' ? [] : ['--era', era]),
+    ...(sdk === 'v2' ? [] : ['--sdk', sdk]),
+    ...Object.keys(header).flatMap((name) => ['-H', `${name}: …`]),
+    ...(insecurePlaintext ? ['--insecure-plaintext'] : []),
+  ];
+}
