@@ -17,7 +17,9 @@ export function sessionsCommand(program: Command): void {
   connectOptions(
     sessions
       .command('list', { isDefault: true })
-      .description('list the sessions that are kept; with a target, those that the server knows')
+      .description(
+        'list the sessions that are kept; with a target, those with that server, also what only it knows',
+      )
       .argument('[target]', "a URL, or 'stdio:COMMAND'"),
   ).action((target: string | undefined, options: ConnectOptions) =>
     target === undefined ? listKept(options) : listAt(target, options),
@@ -68,9 +70,15 @@ async function listAt(target: string, options: ConnectOptions): Promise<void> {
     if (options.json) printJson({ sessions });
     else {
       printTable(
-        ['SESSION', 'LABEL', 'KEPT HERE', 'EXPIRES'],
-        sessions.map((each) => [short(each.id), each.label ?? '-', each.isKept ? 'yes' : 'no', expiry(each)]),
-        'The server knows no sessions of yours.',
+        ['SESSION', 'LABEL', 'KEPT HERE', 'LISTED THERE', 'EXPIRES'],
+        sessions.map((each) => [
+          short(each.id),
+          each.label ?? '-',
+          each.isKept ? 'yes' : 'no',
+          each.isListed ? 'yes' : 'no',
+          expiry(each),
+        ]),
+        'No sessions with this server are kept, and it lists none of yours.',
       );
     }
   } finally {
@@ -91,34 +99,64 @@ function show(session: KeptSession, options: ConnectOptions): void {
 }
 
 async function find(name: string, options: ConnectOptions): Promise<KeptSession> {
-  const found = (await kept(options)).find(({ id, label }) => id === name || label === name);
+  const found = named(name, await kept(options));
   if (found) return found;
-  throw new ValiseError('no-such-session', `No session "${name}" is kept.`, {
-    next: 'See which are: valise sessions',
+  throw new ValiseError('no-such-session', `No session "${name}" is kept here.`, {
+    next: 'See which are: valise sessions. What only a server knows, it lists: valise sessions list TARGET',
   });
 }
 
 async function remove(name: string, target: string | undefined, options: ConnectOptions): Promise<void> {
-  const { id } = await find(name, options);
-  if (target === undefined) {
-    const valise = await openFor(options);
-    await valise.sessions.forget(id).finally(() => valise.close());
-  } else {
-    const connected = await connectTo(target, options);
-    try {
-      const session = await connected.valise.sessions(connected.client).resume(id);
-      await session.delete();
-    } finally {
-      await connected.close();
-    }
-  }
+  const { id, outcome } =
+    target === undefined ? await forget(name, options) : await end(name, target, options);
   if (options.json) printJson({ deleted: id });
-  else print(target === undefined ? 'forgotten here; its server still knows it' : 'deleted');
+  else print(outcome);
 }
 
-/** Ids may carry a whole sealed state; their start tells them apart. */
+interface Removed {
+  readonly id: string;
+  readonly outcome: string;
+}
+
+async function forget(name: string, options: ConnectOptions): Promise<Removed> {
+  const { id } = await find(name, options);
+  const valise = await openFor(options);
+  await valise.sessions.forget(id).finally(() => valise.close());
+  return { id, outcome: 'forgotten here; its server still knows it' };
+}
+
+async function end(name: string, target: string, options: ConnectOptions): Promise<Removed> {
+  const connected = await connectTo(target, options);
+  try {
+    const sessions = connected.valise.sessions(connected.client);
+    // What is not in the list may be known to the server all the same, by its id.
+    const { id } = named(name, await sessions.list()) ?? { id: name };
+    if (await sessions.delete(id)) return { id, outcome: 'deleted' };
+    throw new ValiseError('no-such-session', `The server does not know the session "${name}".`, {
+      next: 'Nothing of it is kept here any more. See what there is: valise sessions list TARGET',
+    });
+  } finally {
+    await connected.close();
+  }
+}
+
+/** The session that goes by an id, a label, or an id as the tables show it. */
+function named<Listed extends { readonly id: string; readonly label: string | undefined }>(
+  name: string,
+  sessions: readonly Listed[],
+): Listed | undefined {
+  return (
+    sessions.find(({ id }) => id === name) ??
+    sessions.find(({ label }) => label === name) ??
+    sessions.find(({ id }) => short(id) === name)
+  );
+}
+
+/** As long as an id may be in a table. Ours are shorter; those of others may carry a whole sealed state. */
+const LONGEST = 64;
+
 function short(id: string): string {
-  return id.length > 24 ? `${id.slice(0, 23)}…` : id;
+  return id.length > LONGEST ? `${id.slice(0, LONGEST - 1)}…` : id;
 }
 
 function expiry({
