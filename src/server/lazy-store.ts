@@ -1,9 +1,13 @@
 import { ValiseError } from '../errors.ts';
-import { openStore } from '../store/index.ts';
+import { checkStoreUrl, openStore } from '../store/open.ts';
 import type { Store } from '../store/types.ts';
 
-/** A store that is opened when it is first used. Where opening fails, the call fails, and the next one tries again. */
+/**
+ * A store that is opened when it is first used. Where opening fails, the call fails, and the next one tries again; a URL
+ * that can never be opened fails at once.
+ */
 export function lazyStore(url: string): Store {
+  checkStoreUrl(url);
   let opened: Promise<Store> | undefined;
   let closed = false;
   const open = (): Promise<Store> => {

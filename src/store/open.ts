@@ -57,6 +57,23 @@ export async function openStore(url: string, options: OpenStoreOptions = {}): Pr
   return keys === undefined ? refuseSealed(store, nameOf(scheme, rest)) : openSealed(store, keys, prefix);
 }
 
+const SCHEMES = new Set([
+  'memory',
+  'file',
+  'sqlite',
+  'redis',
+  'rediss',
+  'postgres',
+  'postgresql',
+  'keychain',
+]);
+
+/** Throws where a URL names no kind of store, for those who open it later. */
+export function checkStoreUrl(url: string): void {
+  const { scheme } = split(url);
+  if (!SCHEMES.has(scheme)) throw unknownError(scheme);
+}
+
 /**
  * Opens the bus that a URL names: `memory:` (or `memory:NAME`, which all of that name in this process share), `redis://…`, `rediss://…`,
  * `postgres://…` or `postgresql://…`.
@@ -112,8 +129,12 @@ async function openPlain(
       return openPostgresStore(url, given(options));
     }
     default:
-      throw badUrlError(`${JSON.stringify(`${scheme}:`)} names no kind of store.`, KNOWN);
+      throw unknownError(scheme);
   }
+}
+
+function unknownError(scheme: string): ValiseError {
+  return badUrlError(`${JSON.stringify(`${scheme}:`)} names no kind of store.`, KNOWN);
 }
 
 function split(url: string): { scheme: string; rest: string } {
