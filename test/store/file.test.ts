@@ -28,6 +28,20 @@ describe('a file store', () => {
     expect(readdirSync(folder)).toEqual(['mcp-state.json']);
   });
 
+  it.runIf(process.platform === 'linux')(
+    'fails where no folder can be made, and does not try for ever',
+    async () => {
+      await expect(openStore('file:/proc/nobody/state.json')).rejects.toMatchObject({ code: 'store-failed' });
+      writeFileSync(`${folder}/file`, '');
+      await expect(openStore(`file:${folder}/file/state.json`)).rejects.toMatchObject({
+        code: 'store-failed',
+      });
+      const deep = await openStore(`file:${folder}/a/b/state.json`);
+      await deep.close();
+      expect(statSync(`${folder}/a`).mode & 0o777).toBe(0o700);
+    },
+  );
+
   it('is JSON that a person can read, one entry to a line', async () => {
     const store = fileStore(`${folder}/state.json`);
     await store.put('a', { x: [1, 'two'] });
