@@ -65,5 +65,18 @@ function readKeyFile(path: string): string {
       next: `Close it: chmod 600 ${path}`,
     });
   }
-  return text.replace(/^\s*(?:export\s+)?VALISE_KEYS=/, '').replace(/^(['"])(.*)\1\s*$/s, '$2');
+  return text
+    .replace(/^#.*\n?/gm, '')
+    .replace(/^\s*(?:export\s+)?VALISE_KEYS=/, '')
+    .replace(/^(['"])(.*)\1\s*$/s, '$2');
+}
+
+/** A file of keys; a phase of a rotation is noted in it, so that the next one can tell the new key from the old. */
+export function keyFileText(keys: string, phase?: string): string {
+  return `${phase === undefined ? '' : `# valise keys rotate --phase ${phase}\n`}VALISE_KEYS=${keys}\n`;
+}
+
+/** The phase of a rotation that a file of keys comes from, where that is noted. */
+export function phaseIn(path: string): string | undefined {
+  return /^# valise keys rotate --phase (\w+)$/m.exec(readFileSync(path, 'utf8'))?.[1];
 }

@@ -44,6 +44,34 @@ describe('valise keys', () => {
     expect((await valise(['keys', 'rotate', '--phase', 'drop'], { VALISE_KEYS: old })).code).toBe(1);
   });
 
+  it('says which keys stay and which go, and refuses to drop the new one', async () => {
+    const path = await folder();
+    const at = (name: string): string => join(path, name);
+    const rotate = (phase: string, from: string, to: string) =>
+      valise(['keys', 'rotate', '--phase', phase, '--key-file', at(from), '--out', at(to)]);
+    const kids = async (name: string): Promise<string[]> =>
+      (await valiseJson<{ keys: { kid: string }[] }>(['keys', 'list', '--key-file', at(name)])).keys.map(
+        ({ kid }) => kid,
+      );
+    await valise(['keys', 'generate', '--out', at('0.env')]);
+    await rotate('add', '0.env', '1.env');
+    const [old, fresh] = await kids('1.env');
+    expect(await rotate('drop', '1.env', 'no.env')).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining(`The new key ${fresh} does not seal yet`),
+    });
+    expect((await rotate('promote', '1.env', '2.env')).stderr).toContain(`${fresh} seals; ${old} can open`);
+    expect((await rotate('drop', '2.env', '3.env')).stderr).toContain(`${fresh} seals; ${old} is gone`);
+    expect(await kids('3.env')).toEqual([fresh]);
+  });
+
+  it('says why a file could not be made', async () => {
+    const { code, stderr } = await valise(['keys', 'generate', '--out', join(await folder(), 'no/such/x')]);
+    expect(code).toBe(1);
+    expect(stderr).toContain('Is its folder there');
+    expect(stderr).not.toContain('written over');
+  });
+
   it('refuses a key file that others can read, and tells how to close it', async () => {
     const path = join(await folder(), 'open.env');
     await writeFile(path, `VALISE_KEYS=${generateKey()}\n`);
@@ -94,5 +122,19 @@ describe('valise token', () => {
     expect((await valise(['token', token, '--reveal'], { VALISE_KEYS: key })).code).toBe(1);
     expect((await valise(all)).code).toBe(1);
     expect((await valise(['token', 'nonsense'])).code).toBe(1);
+    expect((await valise(all, { VALISE_KEYS: key })).stdout).not.toContain('not shown');
+  });
+
+  it('says what is wrong with what it was given', async () => {
+    const env = { VALISE_KEYS: key };
+    const bad = await valise(['token', 'nonsense'], env);
+    expect(bad.stderr).toContain('not a sealed token of Valise');
+    expect(bad.stderr).not.toContain('Start over');
+    const unbound = await valise(['token', token, '--reveal'], env);
+    expect(unbound.stderr).toContain('--subject and --bind');
+    expect(await valise(['token', token, '--reveal', '--bind', '{'], env)).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('--bind is not JSON'),
+    });
   });
 });

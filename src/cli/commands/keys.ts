@@ -2,12 +2,22 @@ import { writeFileSync } from 'node:fs';
 import { type Command, Option } from 'commander';
 import { ValiseError } from '../../errors.ts';
 import { generateKey, parseKeys } from '../../seal/index.ts';
-import { type KeyOptions, keyOptions, keysText } from '../key-source.ts';
+import { type KeyOptions, keyFileText, keyOptions, keysText, phaseIn, readKeys } from '../key-source.ts';
 import { print, printJson, printTable, remark } from '../output.ts';
 
 /** `valise keys generate|rotate|list`. */
 export function keysCommand(program: Command): void {
-  const keys = program.command('keys').description('make, rotate and list the keys that seal state');
+  const keys = program
+    .command('keys')
+    .description('make, rotate and list the keys that seal state')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  export VALISE_KEYS=$(valise keys generate)
+  valise keys list
+  valise keys rotate --phase add --key-file now.env --out next.env`,
+    );
   keys
     .command('generate')
     .description('make a new key')
@@ -16,6 +26,7 @@ export function keysCommand(program: Command): void {
     .action(({ out }: { out?: string }) => give(generateKey(), out));
   keyOptions(keys.command('list').description('list the ids of the keys; never the keys'))
     .option('--json', 'print as JSON on one line')
+    .addHelpText('after', '\nExample:\n  valise keys list --key-file valise.env')
     .action((options: KeyOptions & { json?: boolean }) => list(options));
   keyOptions(keys.command('rotate').description('print the keyring of the next phase of a rotation'))
     .addOption(
@@ -35,16 +46,43 @@ A rotation that breaks no open dialogue takes three roll-outs, each on all insta
   2. valise keys rotate --phase promote    the new key seals
   3. valise keys rotate --phase drop       after the longest lifetime of a token, the old key goes`,
     )
-    .action((options: KeyOptions & { phase: Phase; out?: string }) =>
-      give(rotated(keysText(options), options.phase), options.out),
-    );
+    .action(rotate);
 }
 
 type Phase = 'add' | 'promote' | 'drop';
 
-function rotated(text: string, phase: Phase): string {
-  parseKeys(text);
-  const keys = text.split(',').map((key) => key.trim());
+function rotate(options: KeyOptions & { phase: Phase; out?: string }): void {
+  const before = readKeys(options).kids;
+  const text = keysText(options);
+  if (options.phase === 'drop') refuseNew(text, options.keyFile);
+  const rotated = next(keysIn(text), options.phase);
+  give(rotated, options.out, options.phase);
+  const after = parseKeys(rotated).kids;
+  const [seals, ...open] = after;
+  const gone = before.filter((kid) => !after.includes(kid));
+  remark(
+    [
+      `${seals} seals`,
+      ...(open.length > 0 ? [`${open.join(', ')} can open`] : []),
+      ...(gone.length > 0 ? [`${gone.join(', ')} is gone: what it sealed opens no more`] : []),
+    ].join('; '),
+  );
+}
+
+/** A keyring does not say which of its keys is the newer; the file that a phase was written to does. */
+function refuseNew(text: string, keyFile: string | undefined): void {
+  if (keyFile === undefined || phaseIn(keyFile) !== 'add') return;
+  const { kids } = parseKeys(text);
+  throw new ValiseError('not-promoted', `The new key ${kids.at(-1)} does not seal yet: it would be lost.`, {
+    next: `First: valise keys rotate --phase promote --key-file ${keyFile}`,
+  });
+}
+
+function keysIn(text: string): string[] {
+  return text.split(',').map((key) => key.trim());
+}
+
+function next(keys: readonly string[], phase: Phase): string {
   if (phase === 'add') return [...keys, generateKey()].join(',');
   if (keys.length < 2) {
     throw new ValiseError('nothing-to-rotate', 'The keyring holds one key.', {
@@ -55,7 +93,7 @@ function rotated(text: string, phase: Phase): string {
 }
 
 function list(options: KeyOptions & { json?: boolean }): void {
-  const { kids } = parseKeys(keysText(options));
+  const { kids } = readKeys(options);
   if (options.json) printJson({ keys: kids.map((kid, at) => ({ kid, seals: at === 0 })) });
   else
     printTable(
@@ -65,22 +103,23 @@ function list(options: KeyOptions & { json?: boolean }): void {
     );
 }
 
-function give(keys: string, out: string | undefined): void {
+function give(keys: string, out: string | undefined, phase?: Phase): void {
   if (out === undefined) {
     print(keys);
     return;
   }
   try {
-    writeFileSync(out, `VALISE_KEYS=${keys}\n`, { mode: 0o600, flag: 'wx' });
+    writeFileSync(out, keyFileText(keys, phase), { mode: 0o600, flag: 'wx' });
   } catch (cause) {
-    throw new ValiseError(
-      'key-file-exists',
-      `${out} could not be made: keys are never written over a file.`,
-      {
+    if ((cause as NodeJS.ErrnoException).code === 'EEXIST') {
+      throw new ValiseError('key-file-exists', `${out} is there: keys are never written over a file.`, {
         next: 'Choose a new path.',
-        cause,
-      },
-    );
+      });
+    }
+    throw new ValiseError('key-file-failed', `${out} could not be made.`, {
+      next: 'Is its folder there, and may you write to it?',
+      cause,
+    });
   }
   remark(`written to ${out}`);
 }

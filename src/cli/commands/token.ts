@@ -1,7 +1,9 @@
 import type { Command } from 'commander';
-import { createSealer, inspectToken, parseKeys, SealError, type TokenDescription } from '../../seal/index.ts';
+import { ValiseError } from '../../errors.ts';
+import type { Json } from '../../json.ts';
+import { createSealer, inspectToken, SealError, type TokenDescription } from '../../seal/index.ts';
 import { EXIT, type SetExit } from '../exit.ts';
-import { type KeyOptions, keyOptions, keysText } from '../key-source.ts';
+import { type KeyOptions, keyOptions, keysIfAny, readKeys } from '../key-source.ts';
 import { print, printJson, size, when } from '../output.ts';
 
 interface TokenOptions extends KeyOptions {
@@ -28,9 +30,10 @@ export function tokenCommand(program: Command, exit: SetExit): void {
 }
 
 function look(token: string, options: TokenOptions): number {
-  const header = inspectToken(token);
+  const bind = readBind(options);
+  const header = inspect(token);
   const described = describe(token, options);
-  const payload = options.reveal ? { payload: reveal(token, options) } : {};
+  const payload = options.reveal ? { payload: reveal(token, options, bind) } : {};
   const report = {
     ...header,
     ...(described ?? { opens: false }),
@@ -46,12 +49,12 @@ function look(token: string, options: TokenOptions): number {
     `key       ${header.kid}${described ? ' (in your keyring)' : ' (not opened: no key, or not genuine)'}`,
   );
   print(`size      ${size(header.bytes)}, ${size(header.sealedBytes)} sealed`);
-  if (described) printDescription(described);
+  if (described) printDescription(described, 'payload' in payload);
   if ('payload' in payload) print(`payload   ${JSON.stringify(payload.payload)}`);
   return EXIT.ok;
 }
 
-function printDescription(token: TokenDescription): void {
+function printDescription(token: TokenDescription, revealed: boolean): void {
   const age = Math.max(0, Math.round((Date.now() - token.issuedAt.getTime()) / 1000));
   const bound = [token.hasSubject && 'a principal', token.isBound && 'a request or session'].filter(
     (part) => part !== false,
@@ -61,28 +64,59 @@ function printDescription(token: TokenDescription): void {
   print(`issued    ${when(token.issuedAt.getTime())} (${age} s ago)`);
   print(`expires   ${when(token.expiresAt.getTime())}${token.expired ? ' (over)' : ''}`);
   print(`bound to  ${bound.length > 0 ? bound.join(' and ') : 'nothing'}`);
-  print(
-    `payload   ${token.isReference ? 'in a store' : token.compressed ? 'inside, compressed' : 'inside'}${', not shown'}`,
-  );
+  const where = token.isReference ? 'in a store' : token.compressed ? 'inside, compressed' : 'inside';
+  if (!revealed) print(`payload   ${where}, not shown`);
+}
+
+function inspect(token: string): ReturnType<typeof inspectToken> {
+  try {
+    return inspectToken(token);
+  } catch (cause) {
+    if (!(cause instanceof SealError)) throw cause;
+    throw new ValiseError('not-a-token', 'This is not a sealed token of Valise, or not all of it.', {
+      next: 'Copy it whole, from "v1." to its end.',
+    });
+  }
 }
 
 /** What the token says about itself, where a keyring is at hand that opens it. */
 function describe(token: string, options: TokenOptions): TokenDescription | undefined {
-  if (options.keyFile === undefined && !process.env['VALISE_KEYS']) return undefined;
+  const keys = keysIfAny(options);
   try {
-    return createSealer({ keys: parseKeys(keysText(options)) }).describe(token);
+    return keys && createSealer({ keys }).describe(token);
   } catch (error) {
     if (error instanceof SealError) return undefined;
     throw error;
   }
 }
 
-function reveal(token: string, options: TokenOptions): unknown {
-  const keys = parseKeys(keysText(options));
-  const { audience, purpose } = createSealer({ keys }).describe(token);
-  return createSealer({ keys, audience }).open(token, {
-    purpose,
-    ...(options.subject !== undefined && { subject: options.subject }),
-    ...(options.bind !== undefined && { bind: JSON.parse(options.bind) }),
-  });
+function readBind({ bind }: TokenOptions): Json | undefined {
+  try {
+    return bind === undefined ? undefined : (JSON.parse(bind) as Json);
+  } catch {
+    throw new ValiseError('bad-option', `--bind is not JSON: ${bind}.`, {
+      next: `Write for example --bind '["tools/call"]'.`,
+    });
+  }
+}
+
+function reveal(token: string, options: TokenOptions, bind: Json | undefined): unknown {
+  const keys = readKeys(options);
+  try {
+    const { audience, purpose } = createSealer({ keys }).describe(token);
+    return createSealer({ keys, audience }).open(token, {
+      purpose,
+      ...(options.subject !== undefined && { subject: options.subject }),
+      ...(bind !== undefined && { bind }),
+    });
+  } catch (cause) {
+    if (!(cause instanceof SealError)) throw cause;
+    throw new ValiseError(
+      'not-revealed',
+      `The payload cannot be shown (${cause.code.replaceAll('-', ' ')}).`,
+      {
+        next: 'It takes the key, and --subject and --bind as the server gave them.',
+      },
+    );
+  }
 }
