@@ -12,20 +12,24 @@ import { messageReader } from './front-messages.ts';
 /** A message that went by. */
 export interface Passing {
   readonly from: 'client' | 'server';
-  /** Which of the targets it went to or came from. */
+  /** Which of the targets it went to or came from, in the order in which they were when the request came. */
   readonly target: number;
+  /** Where that target listens. */
+  readonly url: URL;
   /** Counts the HTTP requests: what came back on one has the same number. */
   readonly exchange: number;
   /** As it stood in the body or in an event of the stream. */
   readonly message: unknown;
   /** Of the HTTP request, or of its answer. */
   readonly headers: IncomingHttpHeaders;
+  /** Resolves when the exchange is over: all of the answer has left, or it was broken off. */
+  readonly over: Promise<void>;
 }
 
 /** Settings of {@link startFront}. */
 export interface FrontOptions {
-  /** Where the instances listen. A function is asked for each request, where instances come and go. */
-  readonly targets: readonly URL[] | (() => readonly URL[]);
+  /** Where the instances listen. A function is asked for each request, where instances come and go; it may wait for one. */
+  readonly targets: readonly URL[] | (() => readonly URL[] | Promise<readonly URL[]>);
   /** Port on 127.0.0.1; 0, unless told, takes a free one. */
   readonly port?: number;
   /** Sees each JSON-RPC message that goes by, in both directions. Without it no body is looked at. */
@@ -52,11 +56,14 @@ export interface Front {
 export async function startFront({ targets, port = 0, observe }: FrontOptions): Promise<Front> {
   let turn = 0;
   let exchanges = 0;
-  const server = createServer((incoming, response) => {
+  const serve = async (incoming: IncomingMessage, response: ServerResponse): Promise<void> => {
     const exchange = ++exchanges;
     const first = turn++;
-    const now = typeof targets === 'function' ? targets() : targets;
-    void relay({ targets: now, first, exchange, observe }, incoming, response);
+    const now = typeof targets === 'function' ? await targets() : targets;
+    await relay({ targets: now, first, exchange, observe }, incoming, response);
+  };
+  const server = createServer((incoming, response) => {
+    serve(incoming, response).catch(() => response.destroy());
   });
   // A stream may stay open, and silent, for as long as its two ends like.
   server.requestTimeout = 0;
@@ -85,6 +92,7 @@ async function relay(
   incoming: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
+  const over = new Promise<void>((resolve) => response.once('close', resolve));
   for (let tried = 0; tried < targets.length; tried++) {
     const at = (first + tried) % targets.length;
     const target = targets[at];
@@ -92,7 +100,7 @@ async function relay(
     const see =
       observe &&
       ((from: Passing['from'], message: unknown, headers: IncomingHttpHeaders) =>
-        observe({ from, target: at, exchange, message, headers }));
+        observe({ from, target: at, url: target, exchange, message, headers, over }));
     if ((await passOn(target, incoming, response, see)) !== 'refused') return;
   }
   response.writeHead(502, { 'content-type': 'text/plain' }).end('No instance is listening.\n');

@@ -6,45 +6,67 @@ import { folder, VALISE, valise } from './valise.ts';
 
 const bug = JSON.stringify({ workItemId: 4522, fields: { 'System.State': 'Resolved' } });
 
-describe('valise cluster', () => {
-  it('[R-12] resolves a bug over two questions although each instance that asks is killed', async () => {
-    const child = spawn(process.execPath, [
-      VALISE,
-      'cluster',
-      'work-items',
-      '--instances',
-      '3',
-      '--http',
-      '0',
-      '--kill-between-rounds',
-    ]);
-    onTestFinished(async () => {
-      const gone = once(child, 'close');
-      child.kill('SIGTERM');
-      await gone;
+/** Starts `valise cluster …`; it ends with the test. */
+async function cluster(...args: string[]) {
+  const child = spawn(process.execPath, [VALISE, 'cluster', ...args, '--http', '0']);
+  onTestFinished(async () => {
+    const gone = once(child, 'close');
+    child.kill('SIGTERM');
+    await gone;
+  });
+  let said = '';
+  const until = (pattern: RegExp) =>
+    new Promise<RegExpExecArray>((resolve) => {
+      const look = (): void => {
+        const found = pattern.exec(said);
+        if (found) resolve(found);
+      };
+      for (const stream of [child.stdout, child.stderr]) stream.on('data', look);
+      look();
     });
-    let said = '';
-    const until = (pattern: RegExp) =>
-      new Promise<RegExpExecArray>((resolve) => {
-        const look = (): void => {
-          const found = pattern.exec(said);
-          if (found) resolve(found);
-        };
-        child.stdout.on('data', look);
-        look();
-      });
-    child.stdout.on('data', (chunk) => (said += chunk));
-    const url = (await until(/^listening on (\S+)/m))[1] as string;
-    const store = ['--store', `sqlite:${join(await folder(), 'state.db')}`];
-    const answers = ['--answer', 'resolution=Duplicate', '--answer', 'duplicateOfId=4301'];
-    for (const extra of [[], ['--era', 'legacy']]) {
-      const result = await valise(['call', url, 'update_work_item', bug, ...answers, ...extra, ...store]);
-      expect(result).toMatchObject({
-        code: 0,
-        stdout: expect.stringContaining('resolved as Duplicate of Bug #4301'),
-      });
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (said += chunk));
+  const url = (await until(/^listening on (\S+)/m))[1] as string;
+  return { url, until, store: ['--store', `sqlite:${join(await folder(), 'state.db')}`] };
+}
+
+describe('valise cluster', () => {
+  it.each(['1', '3'])(
+    '[R-12] resolves a bug over two questions although each instance that asks is killed (of %s)',
+    async (instances) => {
+      const { url, until, store } = await cluster(
+        'work-items',
+        '--instances',
+        instances,
+        '--kill-between-rounds',
+      );
+      const answers = ['--answer', 'resolution=Duplicate', '--answer', 'duplicateOfId=4301'];
+      for (const extra of [[], ['--era', 'legacy']]) {
+        const result = await valise(['call', url, 'update_work_item', bug, ...answers, ...extra, ...store]);
+        expect(result).toMatchObject({
+          code: 0,
+          stdout: expect.stringContaining('resolved as Duplicate of Bug #4301'),
+        });
+      }
+      await until(/killed.*killed/s);
+    },
+  );
+
+  it('gives sessions that are stored a store that all instances share', async () => {
+    const { url, store } = await cluster('notebook', '--instances', '2', '--mode', 'stored');
+    for (const text of ['one', 'two', 'three']) {
+      const note = JSON.stringify({ text });
+      const call = ['call', url, 'notebook_append', note, '--session', 'diary', ...store];
+      expect(await valise(call)).toMatchObject({ code: 0 });
     }
-    await until(/killed.*killed/s);
+    const read = await valise(['call', url, 'notebook_read', '--session', 'diary', ...store]);
+    expect(read.stdout).toBe('one\ntwo\nthree\n');
+  });
+
+  it('passes on what its instances say', async () => {
+    const { url, until } = await cluster('work-items', '--instances', '1');
+    const headers = { 'content-type': 'application/json', 'mcp-session-id': 'v1.abcdefgh.zzzz' };
+    expect((await fetch(url, { method: 'POST', headers, body: '{}' })).status).toBe(404);
+    await until(/^instance 1: work-items: a transport session was not taken/m);
   });
 });
 

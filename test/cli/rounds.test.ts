@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { generateKey } from 'mcp-valise/seal';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { rawServer } from '../client/rounds-server.ts';
 import { startHttp } from '../e2e/example.ts';
 import { folder, serveExample, VALISE, valise, valiseJson } from './valise.ts';
 
@@ -165,6 +166,23 @@ describe('valise call where the server asks', () => {
     expect((await valise([...call, '--answer', 'name=Ada'])).stdout).toMatch(
       /^Hello Ada of sess-\S+, 2\.\n$/,
     );
+  });
+
+  it('leaves the round pending where the answer cannot be delivered, and says so', async () => {
+    const schema = '{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}';
+    const question = `{"method":"elicitation/create","params":{"message":"Name?","requestedSchema":${schema}}}`;
+    const server = await rawServer(({ message }) => {
+      if (!message.dependent_responses)
+        return `{"jsonrpc":"2.0","id":${JSON.stringify(message.id)},"dependent_requests":{"state":"s","requests":[${question}]}}`;
+      void server.close();
+      return undefined;
+    });
+    const store = ['--store', `sqlite:${join(await folder(), 'state.db')}`];
+    const call = ['call', server.url.href, 'any', '--answer', 'name=Ada', '--era', 'legacy', ...store];
+    const { code, stderr } = await valise(call);
+    expect(stderr).toMatch(/could not be delivered.*\nThe server asks: Name\?\n {2}name=TEXT\n/);
+    expect(stderr).toMatch(/valise pending answer [0-9a-f]+ --store/);
+    expect(code).toBe(3);
   });
 
   it('drops a pending round', async () => {

@@ -1,8 +1,12 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { Argument, type Command, InvalidArgumentError } from 'commander';
 import { isObject } from '../../json.ts';
 import { generateKey } from '../../seal/index.ts';
-import { type Passing, startFront } from '../front.ts';
-import { print } from '../output.ts';
+import { startFront } from '../front.ts';
+import { print, remark } from '../output.ts';
+import { killAskers, rotate } from '../rotation.ts';
 import { type Instance, Processes } from '../tour/processes.ts';
 import { EXAMPLE_NAMES } from './example.ts';
 
@@ -26,7 +30,8 @@ export function clusterCommand(program: Command): void {
     .addHelpText(
       'after',
       `
-For trying things out; in production use a real balancer. The instances share VALISE_KEYS and nothing else.
+For trying things out; in production use a real balancer. The instances share VALISE_KEYS and, with
+--store URL or --mode stored, a store.
 
 Example:
   valise cluster work-items --instances 3 --http 8080 --kill-between-rounds`,
@@ -36,49 +41,47 @@ Example:
 
 async function run(example: string, args: readonly string[], options: ClusterOptions): Promise<void> {
   const processes = new Processes();
+  const shared = await sharedStore(args);
   const env = { VALISE_KEYS: process.env['VALISE_KEYS'] || generateKey() };
-  const extra = args.includes('--stateless') ? args : [...args, '--stateless'];
+  const extra = [...args, ...(args.includes('--stateless') ? [] : ['--stateless']), ...shared.args];
   const start = async (at: number): Promise<Instance> => {
-    const instance = await processes.serve(`instance ${at + 1}`, example, extra, env);
+    const name = `instance ${at + 1}`;
+    const hear = (words: string): void => {
+      for (const line of words.split('\n')) if (line !== '') remark(`${name}: ${line}`);
+    };
+    const instance = await processes.serve(name, example, extra, env, hear);
     print(`${instance.name}: pid ${instance.pid}, ${instance.url.href}`);
     return instance;
   };
   try {
     const instances = await Promise.all(Array.from({ length: options.instances }, (_, at) => start(at)));
-    const replace = async (at: number): Promise<void> => {
-      const instance = instances[at] as Instance;
-      await instance.kill();
-      print(`${instance.name}: killed, pid ${instance.pid}`);
-      instances[at] = await start(at);
-    };
+    const rotation = rotate(instances, start, ({ name, pid }) => print(`${name}: killed, pid ${pid}`));
+    const failed = ({ message }: Error): void => remark(`An instance could not be replaced: ${message}`);
     const front = await startFront({
-      targets: () => instances.map(({ url }) => url),
+      targets: () => rotation.targets(),
       port: options.http,
-      ...(options.killBetweenRounds && { observe: killer(replace) }),
+      ...(options.killBetweenRounds && { observe: killAskers(isQuestion, rotation, failed) }),
     });
     print(`listening on http://127.0.0.1:${front.port}/mcp`);
     await stopped();
     await front.close();
   } finally {
     await processes.close();
+    await shared.remove();
   }
 }
 
-/** How long a question may take to leave the front before its asker dies, in milliseconds. */
-const GRACE = 50;
-
-function killer(replace: (at: number) => Promise<void>): (passing: Passing) => void {
-  const dying = new Set<number>();
-  return ({ from, target, message }) => {
-    if (from !== 'server' || !isQuestion(message) || dying.has(target)) return;
-    dying.add(target);
-    setTimeout(() => {
-      replace(target).then(
-        () => dying.delete(target),
-        (error: Error) => print(`instance ${target + 1}: ${error.message}`),
-      );
-    }, GRACE);
-  };
+/** Sessions that are stored must be where every instance finds them. */
+async function sharedStore(
+  args: readonly string[],
+): Promise<{ readonly args: readonly string[]; remove(): Promise<void> }> {
+  const words = args.join(' ');
+  if (!/--mode[= ]stored\b/.test(words) || /--store\b/.test(words))
+    return { args: [], remove: async () => {} };
+  const folder = await mkdtemp(join(tmpdir(), 'valise-cluster-'));
+  const store = `sqlite:${join(folder, 'state.db')}`;
+  print(`store for all instances, until they end: ${store}`);
+  return { args: ['--store', store], remove: () => rm(folder, { recursive: true, force: true }) };
 }
 
 /** In any of the ways in which a server asks. */

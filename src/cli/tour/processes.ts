@@ -54,14 +54,16 @@ export class Processes {
     };
   }
 
-  /** Starts an example on a free port and waits until it listens. */
+  /** Starts an example on a free port and waits until it listens. `hear` gets what it says on stderr. */
   async serve(
     name: string,
     example: string,
     args: readonly string[],
     env: Readonly<Record<string, string>>,
+    hear?: (words: string) => void,
   ): Promise<Instance> {
     const started = this.start(['example', example, '--http', '0', ...args], env);
+    if (hear) started.child.stderr?.setEncoding('utf8').on('data', hear);
     return { ...started, name, url: await listening(example, started.child) };
   }
 
