@@ -25,6 +25,7 @@ export class Announcer {
   #introduction: Meta | undefined;
   #envelope: Meta | undefined;
   #client: Enveloping | undefined;
+  #merged: { readonly own: JsonObject; readonly all: JsonObject } | undefined;
 
   constructor(families: Families) {
     this.#capabilities = announceClient(families);
@@ -58,7 +59,7 @@ export class Announcer {
     const meta = params?._meta;
     const own = meta?.[CORE.clientCapabilities];
     if (meta && own !== undefined) {
-      const capabilities = mergeCapabilities(own as JsonObject, this.#capabilities);
+      const capabilities = this.#withOurs(own as JsonObject);
       this.#envelope ??= Object.fromEntries(
         ENVELOPE.filter((key) => key in meta).map((key) => [key, meta[key]]),
       );
@@ -69,6 +70,12 @@ export class Announcer {
     }
     if (!this.#introduction || remembered) return request;
     return { ...request, params: { ...params, _meta: { ...meta, ...this.#introduction } } };
+  }
+
+  /** The SDK names the same capabilities with every request. */
+  #withOurs(own: JsonObject): JsonObject {
+    if (own !== this.#merged?.own) this.#merged = { own, all: mergeCapabilities(own, this.#capabilities) };
+    return this.#merged.all;
   }
 
   /**

@@ -205,25 +205,26 @@ export class Connection {
   }
 
   /** A call that was not delivered is sent once more where a part has put right what was in its way; each part once. */
-  async #rescue(call: Call, message: Message, send: (message: Message) => Promise<void>): Promise<void> {
+  #rescue(call: Call, message: Message, send: (message: Message) => Promise<void>): Promise<void> {
     const { errand } = call;
-    try {
-      await (errand ? withErrand(errand, () => send(message)) : send(message));
-    } catch (error) {
-      const left = call.rescuers ?? this.#rescuers;
-      for (const part of left) {
-        if (!(await part.undelivered?.(call, error)) || call.cancelled) continue;
-        this.#calls.delete(call.wireId);
-        const next = new Call(this, call.request);
-        next.top = call.top;
-        next.rescuers = left.filter((other) => other !== part);
-        for (const each of this.#parts) await each.outbound?.(next);
-        this.#calls.set(next.wireId, next);
-        return this.#rescue(next, printed(next), send);
-      }
+    const sending = errand ? withErrand(errand, () => send(message)) : send(message);
+    return sending.catch((error: unknown) => this.#rescued(call, error, send));
+  }
+
+  async #rescued(call: Call, error: unknown, send: (message: Message) => Promise<void>): Promise<void> {
+    const left = call.rescuers ?? this.#rescuers;
+    for (const part of left) {
+      if (!(await part.undelivered?.(call, error)) || call.cancelled) continue;
       this.#calls.delete(call.wireId);
-      throw error;
+      const next = new Call(this, call.request);
+      next.top = call.top;
+      next.rescuers = left.filter((other) => other !== part);
+      for (const each of this.#parts) await each.outbound?.(next);
+      this.#calls.set(next.wireId, next);
+      return this.#rescue(next, printed(next), send);
     }
+    this.#calls.delete(call.wireId);
+    throw error;
   }
 
   /** Takes a message as if it had just come over the transport. */
@@ -271,8 +272,7 @@ export class Connection {
   }
 
   #expects(response: Response): boolean {
-    const waiting =
-      response.id === undefined || response.id === null ? undefined : this.#expected.get(response.id);
+    const waiting = this.#expected.get(response.id as Id);
     if (!waiting) return false;
     this.#expected.delete(response.id as Id);
     waiting(response);

@@ -28,7 +28,12 @@ export interface Link {
   send(message: Message, options?: unknown): Promise<void>;
 }
 
-const attached = new WeakMap<TransportLike, WeakSet<object>>();
+/** On the transport itself: stateless servers make one for each request, and weak maps of those keep the collector busy. */
+const OWNERS = Symbol('valise.owners');
+
+interface Claimed extends TransportLike {
+  [OWNERS]?: object[];
+}
 
 /**
  * Reaches the messages of a transport **in place**: the object stays the one that the SDK made, so that `instanceof`,
@@ -39,7 +44,8 @@ export function instrument(transport: TransportLike, owner: object, hooks: Hooks
   const rawSend = transport.send.bind(transport);
   let target: TransportLike['onmessage'];
   const waiting = new Set<Promise<unknown>>();
-  const sent = new WeakSet<Message>();
+  // Transports that sign in call their own `send` again afterwards: what they send then has passed the hooks already.
+  const sent = 'finishAuth' in transport ? new WeakSet<Message>() : undefined;
 
   const pass = (passage: Passage, extra: unknown): void => {
     if (passage === undefined) return;
@@ -69,7 +75,7 @@ export function instrument(transport: TransportLike, owner: object, hooks: Hooks
     else pass(passage, extra);
   };
   const release = (message: Message, options: unknown): Promise<void> => {
-    sent.add(message);
+    sent?.add(message);
     return rawSend(message, options);
   };
   const dispatch = (out: Dispatch, options: unknown): Promise<void> => {
@@ -79,8 +85,7 @@ export function instrument(transport: TransportLike, owner: object, hooks: Hooks
   const link: Link = { transport, deliver: (message, extra) => target?.(message, extra), send: rawSend };
 
   transport.send = (message: Message, options?: unknown): Promise<void> => {
-    // Some transports call their own `send` again, after signing in for instance: it has passed the hooks already.
-    if (sent.has(message)) return rawSend(message, options);
+    if (sent?.has(message)) return rawSend(message, options);
     const out = hooks.outbound ? hooks.outbound(message, options, link) : message;
     return out instanceof Promise ? out.then((late) => dispatch(late, options)) : dispatch(out, options);
   };
@@ -91,15 +96,18 @@ export function instrument(transport: TransportLike, owner: object, hooks: Hooks
   return link;
 }
 
-function claim(transport: TransportLike, owner: object): void {
-  let owners = attached.get(transport);
-  if (!owners) attached.set(transport, (owners = new WeakSet()));
-  if (owners.has(owner)) {
+function claim(transport: Claimed, owner: object): void {
+  const owners = transport[OWNERS];
+  if (!owners) {
+    Object.defineProperty(transport, OWNERS, { value: [owner] });
+    return;
+  }
+  if (owners.includes(owner)) {
     throw new ValiseError('already-attached', 'This transport is attached to this Valise already.', {
       next: 'Attach each transport once, and make a new one for each connection.',
     });
   }
-  owners.add(owner);
+  owners.push(owner);
 }
 
 type Receive = NonNullable<TransportLike['onmessage']>;

@@ -89,7 +89,8 @@ export function takeTop(message: Message): { readonly message: Message; readonly
   if (typeof wire['toJSON'] === 'function') {
     return takeTop(lowerObject((wire['toJSON'] as () => unknown)()) as Message);
   }
-  if (TOP_NAMES.some((name) => Object.hasOwn(wire, name))) return takeTop(lowerObject(wire) as Message);
+  if ('state' in wire || 'dependent_requests' in wire || 'dependent_responses' in wire)
+    return takeTop(lowerObject(wire) as Message);
   const place = 'params' in wire ? 'params' : 'result' in wire ? 'result' : undefined;
   const holder = place && wire[place];
   const meta = isObject(holder) ? holder['_meta'] : undefined;

@@ -16,7 +16,7 @@ import {
   type Request,
   type Response,
 } from '../wire/index.ts';
-import { currentExchange, Exchange, runIn } from './exchange.ts';
+import { currentExchange, Exchange, runIn, type Stage } from './exchange.ts';
 import type { Fault } from './fault.ts';
 import { currentIngress } from './ingress.ts';
 import { isHttp } from './over-http.ts';
@@ -62,42 +62,44 @@ export function attach(
     const ingress = currentIngress();
     const peer = peerOf(message, ingress?.peer ?? known);
     if (message.method === 'initialize') known = peer;
-    const request = { ...message, params: withoutIntroduction(message.params) };
-    const exchange = new Exchange({
-      request: request.params === message.params ? message : request,
-      top,
-      extra,
-      link,
-      peer,
-      principal: principalOf(authInfoOf(extra), extra),
-      transportSession:
-        transport.sessionId ?? ingress?.transportSession ?? (isHttp(extra) ? undefined : connection),
-      handles,
-      config,
-      again: (exchange) => {
-        const passage = begin(exchange);
-        const deliver = (passed: Passage): void => {
-          if (passed && 'run' in passed) passed.run(() => link.deliver(passed.message, extra));
-        };
-        if (passage instanceof Promise) void passage.then(deliver);
-        else deliver(passage);
-      },
-    });
-    return begin(exchange);
+    const params = withoutIntroduction(message.params);
+    const request = params === message.params ? message : { ...message, params };
+    const session =
+      transport.sessionId ?? ingress?.transportSession ?? (isHttp(extra) ? undefined : connection);
+    return begin(
+      new Exchange(stage, {
+        request,
+        top,
+        extra,
+        peer,
+        principal: principalOf(authInfoOf(extra), extra),
+        transportSession: session,
+      }),
+    );
+  };
+
+  const again = (exchange: Exchange): void => {
+    const passage = begin(exchange);
+    const deliver = (passed: Passage): void => {
+      if (passed && 'run' in passed) passed.run(() => link.deliver(passed.message, exchange.extra));
+    };
+    if (passage instanceof Promise) void passage.then(deliver);
+    else deliver(passage);
   };
 
   const begin = (exchange: Exchange): Passage | Promise<Passage> => {
     exchanges.set(exchange.request.id, exchange);
-    const failed = (error: unknown): undefined => answerNow(exchange, { error: fault(error) });
     try {
       for (let at = 0; at < parts.length; at++) {
         const reply = parts[at]?.receive?.(exchange);
         if (reply instanceof Promise)
-          return reply.then((late) => beginLate(exchange, late, at + 1)).catch(failed);
+          return reply
+            .then((late) => beginLate(exchange, late, at + 1))
+            .catch((error: unknown) => failNow(exchange, error));
         if (reply) return answerNow(exchange, reply);
       }
     } catch (error) {
-      return failed(error);
+      return failNow(exchange, error);
     }
     return admit(exchange);
   };
@@ -117,6 +119,9 @@ export function attach(
     run: (deliver) => runIn(exchange, deliver),
   });
 
+  const failNow = (exchange: Exchange, error: unknown): undefined =>
+    answerNow(exchange, { error: fault(error) });
+
   const answerNow = (exchange: Exchange, reply: Reply | Later): undefined => {
     if ('later' in reply) return undefined;
     const { era } = exchange;
@@ -135,22 +140,23 @@ export function attach(
       response.id === undefined || response.id === null ? undefined : exchanges.get(response.id);
     if (!exchange) return response;
     exchanges.delete(exchange.request.id);
-    const failed = (error: unknown): Response => ({
-      jsonrpc: '2.0',
-      id: exchange.request.id,
-      error: fault(error),
-    });
     let out: ReturnType<Exchange['answer']>;
     try {
       out = exchange.answer(introducing(exchange, response));
     } catch (error) {
-      out = failed(error);
+      out = failed(exchange, error);
     }
-    if (out instanceof Promise) out = out.catch(failed);
+    if (out instanceof Promise) out = out.catch((error: unknown) => failed(exchange, error));
     const { told } = exchange;
     if (!told) return out;
     return out instanceof Promise ? out.then((late) => telling(late, told)) : telling(out, told);
   };
+
+  const failed = ({ request: { id } }: Exchange, error: unknown): Response => ({
+    jsonrpc: '2.0',
+    id,
+    error: fault(error),
+  });
 
   const telling = (message: Response | undefined, told: () => void): Dispatch =>
     message && { message, run: (send) => send().finally(told) };
@@ -216,5 +222,6 @@ export function attach(
       asked.clear();
     },
   });
+  const stage: Stage = { link, handles, config, again };
   return link;
 }

@@ -8,21 +8,25 @@ import type { Principal } from './principal.ts';
 /** Sees the handler's response; returns it, another one, or `undefined` to keep it (and act on it later). */
 export type Answered = (response: Response) => Response | undefined | Promise<Response | undefined>;
 
-/** What an exchange is made from. */
-export interface ExchangeFacts {
-  readonly request: Request;
-  readonly top: Top | undefined;
-  readonly extra: unknown;
+/** What all exchanges on one link share. */
+export interface Stage {
   readonly link: Link;
-  readonly peer: Peer;
-  readonly principal: Principal | undefined;
-  readonly transportSession: string | undefined;
   /** Whether the server has a handler for a method. */
   readonly handles: (method: string) => boolean;
   /** The `_meta` in the config of what a request is about. */
   readonly config: (request: Request) => Meta | undefined;
   /** Gives the request to the handler once more; see {@link Exchange.rerun}. */
   readonly again: (exchange: Exchange) => void;
+}
+
+/** What an exchange is made from. */
+export interface ExchangeFacts {
+  readonly request: Request;
+  readonly top: Top | undefined;
+  readonly extra: unknown;
+  readonly peer: Peer;
+  readonly principal: Principal | undefined;
+  readonly transportSession: string | undefined;
 }
 
 /** A request from when it came until its response is sent. Handlers find it through {@link currentExchange}. */
@@ -43,26 +47,22 @@ export class Exchange {
   readonly transportSession: string | undefined;
   /** What the call goes on from, where it has asked before. Family R's own. */
   round: object | undefined;
-  readonly #handles: (method: string) => boolean;
-  readonly #config: (request: Request) => Meta | undefined;
-  readonly #again: (exchange: Exchange) => void;
+  readonly #stage: Stage;
   #isAnswered = false;
   #meta: Record<string, unknown> | undefined;
   #answered: Answered[] = [];
   #sent: (() => void)[] | undefined;
 
-  constructor(facts: ExchangeFacts) {
+  constructor(stage: Stage, facts: ExchangeFacts) {
+    this.#stage = stage;
+    this.link = stage.link;
     this.request = facts.request;
     this.era = eraOf(facts.request);
     this.top = facts.top;
     this.extra = facts.extra;
-    this.link = facts.link;
     this.peer = facts.peer;
     this.principal = facts.principal;
     this.transportSession = facts.transportSession;
-    this.#handles = facts.handles;
-    this.#config = facts.config;
-    this.#again = facts.again;
   }
 
   get method(): string {
@@ -74,12 +74,12 @@ export class Exchange {
    * without waiting keeps the HTTP status that the SDK gives to unknown methods.
    */
   get isHandled(): boolean {
-    return this.#handles(this.request.method);
+    return this.#stage.handles(this.request.method);
   }
 
   /** The `_meta` that the author gave in the config of the tool, prompt or resource that the request is about. */
   get config(): Meta | undefined {
-    return this.#config(this.request);
+    return this.#stage.config(this.request);
   }
 
   /** True once the handler has answered: what it does later cannot go with the response. */
@@ -122,7 +122,7 @@ export class Exchange {
     this.#meta = undefined;
     this.#answered = [];
     this.#isAnswered = false;
-    this.#again(this);
+    this.#stage.again(this);
   }
 
   /** Runs the response through the steps and adds what they had to add. */
