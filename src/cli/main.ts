@@ -14,7 +14,8 @@ import { sessionsCommand } from './commands/sessions.ts';
 import { statusCommand } from './commands/status.ts';
 import { tokenCommand } from './commands/token.ts';
 import { tourCommand } from './commands/tour.ts';
-import { EXIT, errorBody, exitCodeOf, explain } from './exit.ts';
+import { addExamples, FIRST_STEPS } from './examples.ts';
+import { EXIT, errorBody, exitCodeOf, explain, type SetExit } from './exit.ts';
 import { printJson, remark } from './output.ts';
 
 const COMMANDS = [
@@ -34,24 +35,29 @@ const COMMANDS = [
   completionCommand,
 ];
 
-/** Runs the command line; returns the exit code. */
-export async function main(argv: readonly string[]): Promise<number> {
-  let code: number = EXIT.ok;
+/** All commands with their help. */
+export function makeProgram(exit: SetExit): Command {
   const program = new Command('valise')
     .description('The state layer for the Model Context Protocol: carry it, seal it, resume it.')
     .version(pkg.version)
     .showHelpAfterError('(run with --help for the options and examples)')
     .addHelpText(
       'after',
-      '\nExit codes: 0 done, 1 failed, 2 the command line was not understood, 3 the server waits for an answer (valise pending).',
+      `${FIRST_STEPS}\n\nExit codes: 0 done, 1 failed, 2 the command line was not understood, 3 the server waits for an answer (valise pending).`,
     )
     .exitOverride();
-  for (const command of COMMANDS) {
-    command(program, (exit) => {
-      code = exit;
-    });
-  }
+  for (const command of COMMANDS) command(program, exit);
   for (const command of program.commands) command.exitOverride().showHelpAfterError(true);
+  addExamples(program);
+  return program;
+}
+
+/** Runs the command line; returns the exit code. */
+export async function main(argv: readonly string[]): Promise<number> {
+  let code: number = EXIT.ok;
+  const program = makeProgram((exit) => {
+    code = exit;
+  });
   try {
     await program.parseAsync([...argv], { from: 'user' });
     return code;

@@ -11,52 +11,82 @@ export function completionCommand(program: Command): void {
       'after',
       '\nExamples:\n  valise completion bash >> ~/.bashrc\n  valise completion zsh > ~/.zfunc/_valise',
     )
-    .action((shell: string) => print((SHELLS[shell] as (words: Words) => string)(wordsOf(program))));
+    .action((shell: string) => print((SHELLS[shell] as (commands: Commands) => string)(commandsOf(program))));
 }
 
-/** What may follow which words: the empty key is for the command itself. */
-type Words = ReadonlyMap<string, readonly string[]>;
+/** What may stand after a command. */
+interface Choices {
+  /** Subcommands, values of the first argument, options. */
+  readonly words: readonly string[];
+  /** The values of options that take one; none where they are anything, such as a file. */
+  readonly values: ReadonlyMap<string, readonly string[]>;
+}
 
-function wordsOf(program: Command): Words {
-  const words = new Map<string, string[]>();
+/** By the words of the command; the empty key is for `valise` itself. */
+type Commands = ReadonlyMap<string, Choices>;
+
+function commandsOf(program: Command): Commands {
+  const found = new Map<string, Choices>();
   const visit = (command: Command, path: string): void => {
-    const options = command.options.flatMap(({ long }) => (long ? [long] : []));
+    const shown = command.options.filter(({ hidden }) => !hidden);
+    const options = shown.flatMap(({ long }) => (long ? [long] : []));
     const choices = command.registeredArguments[0]?.argChoices ?? [];
-    words.set(path, [...command.commands.map((sub) => sub.name()), ...choices, ...options, '--help']);
+    const valued = shown.filter(({ required, optional }) => required || optional);
+    found.set(path, {
+      words: [...command.commands.map((sub) => sub.name()), ...choices, ...options, '--help'],
+      values: new Map(
+        valued.flatMap(({ long, short, argChoices = [] }) =>
+          [long, short].flatMap((name) => (name ? [[name, argChoices] as const] : [])),
+        ),
+      ),
+    });
     for (const sub of command.commands) visit(sub, path === '' ? sub.name() : `${path} ${sub.name()}`);
   };
   visit(program, '');
-  return words;
+  return found;
 }
 
-const SHELLS: Readonly<Record<string, (words: Words) => string>> = { bash, zsh, fish };
+const SHELLS: Readonly<Record<string, (commands: Commands) => string>> = { bash, zsh, fish };
 
-function bash(words: Words): string {
-  const cases = [...words].filter(([path]) => path !== '').reverse();
+function bash(commands: Commands): string {
+  const own = commands.get('') as Choices;
+  // The longest path first: it is the one that is meant.
+  const cases = [...commands].filter(([path]) => path !== '').reverse();
   return `_valise() {
-  local line="\${COMP_WORDS[*]:1:COMP_CWORD-1}" words
+  local line="\${COMP_WORDS[*]:1:COMP_CWORD-1}" before="\${COMP_WORDS[COMP_CWORD-1]}" words
   case "$line " in
-${cases.map(([path, all]) => `    "${path} "*) words="${all.join(' ')}" ;;`).join('\n')}
-    *) words="${(words.get('') ?? []).join(' ')}" ;;
+${cases.map(([path, choices]) => `    "${path} "*) ${bashWords(choices)} ;;`).join('\n')}
+    *) ${bashWords(own)} ;;
   esac
   COMPREPLY=($(compgen -W "$words" -- "\${COMP_WORDS[COMP_CWORD]}"))
 }
 complete -o default -F _valise valise`;
 }
 
-function zsh(words: Words): string {
-  return `#compdef valise\nautoload -U +X bashcompinit && bashcompinit\n${bash(words)}`;
+function bashWords({ words, values }: Choices): string {
+  const plain = `words="${words.join(' ')}"`;
+  if (values.size === 0) return plain;
+  const cases = [...values].map(([option, choices]) => `${option}) words="${choices.join(' ')}" ;;`);
+  return `case "$before" in ${cases.join(' ')} *) ${plain} ;; esac`;
 }
 
-function fish(words: Words): string {
-  return [...words]
-    .map(([path, all]) => {
+function zsh(commands: Commands): string {
+  return `#compdef valise\nautoload -U +X bashcompinit && bashcompinit\n${bash(commands)}`;
+}
+
+function fish(commands: Commands): string {
+  return [...commands]
+    .flatMap(([path, { words, values }]) => {
       const seen = path.split(' ').filter((word) => word !== '');
       const when =
         seen.length === 0
           ? '__fish_use_subcommand'
           : seen.map((word) => `__fish_seen_subcommand_from ${word}`).join('; and ');
-      return `complete -c valise -f -n '${when}' -a '${all.join(' ')}'`;
+      const line = `complete -c valise -f -n '${when}'`;
+      const options = [...values]
+        .filter(([option, choices]) => option.startsWith('--') && choices.length > 0)
+        .map(([option, choices]) => `${line} -l ${option.slice(2)} -x -a '${choices.join(' ')}'`);
+      return [`${line} -a '${words.join(' ')}'`, ...options];
     })
     .join('\n');
 }

@@ -44,7 +44,10 @@ Examples:
 A rotation that breaks no open dialogue takes three roll-outs, each on all instances before the next:
   1. valise keys rotate --phase add        every instance can open what the new key will seal
   2. valise keys rotate --phase promote    the new key seals
-  3. valise keys rotate --phase drop       after the longest lifetime of a token, the old key goes`,
+  3. valise keys rotate --phase drop       after the longest lifetime of a token, the old key goes
+
+Example:
+  valise keys rotate --phase add --key-file 0.env --out 1.env`,
     )
     .action(rotate);
 }

@@ -9,14 +9,14 @@ export function tourCommand(program: Command, exit: SetExit): void {
   program
     .command('tour')
     .description('see what Valise does: four stories with real processes, in under a minute')
-    .option(
-      '--story <name>',
-      `tell only this one (${names.join(', ')}); may be given several times`,
-      (name: string, before: readonly string[]) => {
-        if (!names.includes(name)) throw new InvalidArgumentError(`Stories are: ${names.join(', ')}.`);
-        return [...before, name];
-      },
-      [],
+    .addOption(
+      new Option('--story <name>', 'tell only this one; may be given several times')
+        .choices(names)
+        .default([])
+        .argParser((name: string, before: readonly string[]) => {
+          if (!names.includes(name)) throw new InvalidArgumentError(`Stories are: ${names.join(', ')}.`);
+          return [...before, name];
+        }),
     )
     .option('--slow', 'pause after each step, to read along')
     .option('--json', 'one JSON object per line: stories, steps, events and claims, then a summary')

@@ -1,0 +1,77 @@
+import { execFile } from 'node:child_process';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import type { Command } from 'commander';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { example as notebook } from '../../examples/notebook.ts';
+import { example as vault } from '../../examples/vault.ts';
+import { makeProgram } from '../../src/cli/main.ts';
+import { folder, valise } from './valise.ts';
+
+const run = promisify(execFile);
+
+function commandsOf(command: Command, path: string): [string, Command][] {
+  return [[path, command], ...command.commands.flatMap((sub) => commandsOf(sub, `${path} ${sub.name()}`))];
+}
+
+function helpOf(command: Command): string {
+  let help = '';
+  command.configureOutput({ writeOut: (text) => (help += text) }).outputHelp();
+  return help;
+}
+
+const all = commandsOf(
+  makeProgram(() => {}),
+  'valise',
+);
+
+describe('help', () => {
+  it.each(all)('%s --help has examples', (path, command) => {
+    const examples = /\nExamples?:\n([\s\S]+)/.exec(helpOf(command))?.[1];
+    expect(examples).toContain(path);
+  });
+
+  it('lists every option that examples have of their own', () => {
+    const help = helpOf(all.find(([path]) => path === 'valise example')?.[1] as Command);
+    for (const name of [...Object.keys(notebook.options ?? {}), ...Object.keys(vault.options ?? {})])
+      expect(help).toContain(`--${name} `);
+  });
+});
+
+describe('completions', () => {
+  let script: string;
+  beforeAll(async () => {
+    script = (await valise(['completion', 'bash'])).stdout;
+  });
+
+  /** What bash offers after these words; the last one is the one being typed. */
+  async function complete(...words: string[]): Promise<string[]> {
+    const path = join(await folder(), 'valise.bash');
+    await writeFile(path, script);
+    const ask = `source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _valise; echo "\${COMPREPLY[@]}"`;
+    const { stdout } = await run('bash', ['-c', ask, path, 'valise', ...words]);
+    return stdout.trim().split(/\s+/);
+  }
+
+  it('know commands, their parts and their options', async () => {
+    expect(await complete('do')).toEqual(['doctor']);
+    expect(await complete('keys', '')).toEqual(expect.arrayContaining(['generate', 'list', 'rotate']));
+    expect(await complete('keys', 'rotate', '--o')).toEqual(['--out']);
+    expect(await complete('example', 'sh')).toEqual(['shop']);
+    expect(await complete('call', 'https://x.example.com', 'tool', '--ans')).toEqual(['--answer']);
+  });
+
+  it('know the values of options', async () => {
+    expect(await complete('keys', 'rotate', '--phase', '')).toEqual(['add', 'promote', 'drop']);
+    expect(await complete('tour', '--story', 'b')).toEqual(['bug']);
+    expect(await complete('call', '--era', '')).toEqual(['auto', 'legacy', 'modern']);
+    // Anything may stand here: the shell offers files.
+    expect(await complete('keys', 'rotate', '--out', '')).toEqual(['']);
+  });
+
+  it('do not know what is hidden', async () => {
+    expect(await complete('tour', '--')).toEqual(expect.arrayContaining(['--story', '--slow']));
+    expect(await complete('tour', '--as')).toEqual(['']);
+  });
+});
