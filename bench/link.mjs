@@ -13,7 +13,7 @@ import { StdioClientTransport as StdioV1 } from '@modelcontextprotocol/sdk/clien
 import { StreamableHTTPClientTransport as HttpV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { InMemoryTransport as MemoryV1 } from '@modelcontextprotocol/sdk/inMemory.js';
 import { openValise } from '../dist/client/index.js';
-import { echoHttp, echoServer } from './link-server.mjs';
+import { echoHttp, echoServer } from './link/server.mjs';
 import { openBench } from './measure.mjs';
 
 const majors = {
@@ -41,21 +41,19 @@ const ways = {
     await echoServer(major, withValise).connect(far);
     return { run: await connected(major, near, withValise) };
   },
-  async stdio(major, withValise) {
-    const args = [
-      fileURLToPath(new URL('link-server.mjs', import.meta.url)),
-      '--stdio',
-      major,
-      withValise ? 'valise' : '',
-    ];
-    const transport = new majors[major].Stdio({ command: process.execPath, args });
+  async stdio(major, withValise, { edges = false } = {}) {
+    const server = fileURLToPath(new URL('link/server.mjs', import.meta.url));
+    const args = [server, '--stdio', major, edges ? 'edges' : withValise ? 'valise' : ''];
+    const command = { command: process.execPath, args };
+    const transport = edges ? valise.stdio(command) : new majors[major].Stdio(command);
     const run = await connected(major, transport, withValise);
     return { run, others: () => cpuOf(transport.pid) };
   },
-  async http(major, withValise, options) {
-    const { url, close } = await echoHttp(major, withValise);
+  async http(major, withValise, { edges = false, ...options } = {}) {
+    const { url, close } = await echoHttp(major, withValise, edges);
     closing.push(close);
-    return { run: await connected(major, new majors[major].Http(url), withValise, options) };
+    const transport = edges ? valise.http(url) : new majors[major].Http(url);
+    return { run: await connected(major, transport, withValise, options) };
   },
 };
 
@@ -79,6 +77,18 @@ for (const major of ['v1', 'v2']) {
 await compare('HTTP, v2, 2026-07-28', ways.http, 1 / 1.05, 'v2', {
   versionNegotiation: { mode: { pin: '2026-07-28' } },
 });
+// The byte edges read what comes before the SDK does. What holds nothing of ours should not be the dearer for it.
+for (const [name, way] of [
+  ['stdio', ways.stdio],
+  ['HTTP', ways.http],
+]) {
+  for (const major of ['v1', 'v2']) {
+    await bench.compare(`${name}, ${major}, with byte edges`, {
+      ours: await way(major, true, { edges: true }),
+      peers: { 'Valise without them': { ...(await way(major, true)), goal: 1 / 1.03 } },
+    });
+  }
+}
 for (const close of closing) await close();
 await valise.close();
 bench.close();

@@ -6,8 +6,8 @@ import { generateKey } from '../dist/seal/index.js';
 import { memoryStore } from '../dist/store/index.js';
 import { startServices } from '../scripts/services.mjs';
 import { openBench } from './measure.mjs';
-import { dependent, modern, state, stock } from './rounds-clients.mjs';
-import { ours, signed, waiting } from './rounds-servers.mjs';
+import { dependent, modern, state, stock } from './rounds/clients.mjs';
+import { ours, signed, waiting } from './rounds/servers.mjs';
 
 const keys = generateKey();
 const { urls, stop } = await startServices(['redis']);
@@ -32,7 +32,7 @@ for (const [name, client] of Object.entries(carriers)) {
     ours: client.run,
     peers: {
       "the SDK's codec, signed": { run: sdk.run, goal: name === 'requestState' ? 1 / 1.15 : undefined },
-      'in memory, state in Redis': { run: inMemory.run, clock: 'wall', goal: undefined },
+      'in memory, state in Redis': { run: inMemory.run, clock: 'wall', goal: 2 },
     },
   });
 }
@@ -46,6 +46,29 @@ for (const [name, client] of Object.entries({
   client.count.bytes = 0;
   await client.run();
   bench.note(`  ${name.padEnd(34)}${String(client.count.bytes).padStart(8)}`);
+}
+
+// Fewer of those that wait: each holds its handler, its transport and its stream.
+bench.note('\nmemory of an instance with open questions');
+for (const [name, client, questions] of [
+  ['carried (requestState)', carriers.requestState, 100_000],
+  ['in memory, state in Redis', inMemory, 2000],
+]) {
+  const held = [];
+  const open = async (count) => {
+    for (let index = 0; index < count; index++) {
+      const stream = await client.open();
+      if (client === inMemory) held.push(stream);
+    }
+    globalThis.gc();
+    return process.memoryUsage().heapUsed;
+  };
+  const before = await open(1000);
+  const grown = (await open(questions)) - before;
+  const each = Math.max(0, Math.round(grown / questions));
+  bench.note(
+    `  ${name.padEnd(34)}${String(questions).padStart(8)} open: ${(grown / 1e6).toFixed(1)} MB more, ${each} B each`,
+  );
 }
 bench.close();
 await Promise.all([redis.quit(), listener.quit()]);

@@ -7,7 +7,7 @@ import { build, install } from '../scripts/prepare.mjs';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
 const names = readdirSync(here)
-  .filter((file) => file.endsWith('.mjs') && file !== 'run.mjs' && file !== 'measure.mjs')
+  .filter((file) => file.endsWith('.mjs') && !['run.mjs', 'measure.mjs'].includes(file))
   .map((file) => file.slice(0, -4))
   .sort();
 const [name, ...rest] = process.argv.slice(2);

@@ -1,8 +1,8 @@
-// One echo server of either major, with or without Valise, over stdio or HTTP; the other end of bench/link.mjs.
+// One echo server of either major, with or without Valise, over stdio or HTTP; the other end of `link.mjs`.
 import { createServer } from 'node:http';
 import { z } from 'zod';
-import { generateKey } from '../dist/seal/index.js';
-import { createValise } from '../dist/server/index.js';
+import { generateKey } from '../../dist/seal/index.js';
+import { createValise } from '../../dist/server/index.js';
 
 const info = { name: 'echo', version: '1.0.0' };
 
@@ -19,8 +19,9 @@ export function echoServer(major, withValise) {
 }
 
 /** Serves it over HTTP without sessions; v1 as JSON, v2 as `createMcpHandler` does. */
-export async function echoHttp(major, withValise) {
-  const handle = major === 'v1' ? await httpV1(withValise) : await httpV2(withValise);
+export async function echoHttp(major, withValise, edges = false) {
+  const bare = major === 'v1' ? await httpV1(withValise) : await httpV2(withValise);
+  const handle = edges ? valise.http(bare) : bare;
   const server = createServer(handle).listen(0, '127.0.0.1');
   await new Promise((resolve) => server.once('listening', resolve));
   return {
@@ -33,11 +34,11 @@ async function httpV1(withValise) {
   const { StreamableHTTPServerTransport } = await import(
     '@modelcontextprotocol/sdk/server/streamableHttp.js'
   );
-  return async (request, response) => {
+  return async (request, response, body) => {
     if (request.method !== 'POST') return response.writeHead(405).end();
     const transport = new StreamableHTTPServerTransport({ enableJsonResponse: true });
     await echoServer('v1', withValise).connect(transport);
-    await transport.handleRequest(request, response);
+    await transport.handleRequest(request, response, body);
   };
 }
 
@@ -47,10 +48,11 @@ async function httpV2(withValise) {
 }
 
 if (process.argv[2] === '--stdio') {
-  const [, , , major, valiseToo] = process.argv;
+  const [, , , major, valiseToo] = process.argv; // '', 'valise' or 'edges'
   const { StdioServerTransport } =
     major === 'v1'
       ? await import('@modelcontextprotocol/sdk/server/stdio.js')
       : await import('@modelcontextprotocol/server/stdio');
-  await echoServer(major, valiseToo === 'valise').connect(new StdioServerTransport());
+  const input = valiseToo === 'edges' ? valise.stdin() : process.stdin;
+  await echoServer(major, valiseToo !== '').connect(new StdioServerTransport(input));
 }

@@ -8,7 +8,7 @@ import {
   McpServer,
 } from '@modelcontextprotocol/server';
 import { z } from 'zod';
-import { createValise } from '../dist/server/index.js';
+import { createValise } from '../../dist/server/index.js';
 
 const info = { name: 'work-items', version: '1.0.0' };
 const tool = { inputSchema: z.object({ workItemId: z.number(), fields: z.record(z.string(), z.unknown()) }) };

@@ -62,7 +62,10 @@ export function modern(handler) {
       params = { ...CALL, inputResponses, requestState: result.requestState, _meta };
     }
   };
-  return { run, count };
+  /** Asks, and leaves the question open. */
+  const open = async () =>
+    messages(await post({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { ...CALL, _meta } }));
+  return { run, open, count };
 }
 
 async function legacy(handler, ...carriers) {
@@ -145,7 +148,17 @@ export async function stock(handler) {
     }
     throw new Error('the stream ended without an answer');
   };
-  return { run, count };
+  /** Waits until it is asked, and leaves the question open; the stream, which the server holds as long. */
+  const open = async () => {
+    const response = await post({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: CALL });
+    const reader = response.body.getReader();
+    const decoder = new TextDecoder();
+    for (let text = ''; !text.includes('elicitation/create'); ) {
+      text += decoder.decode((await reader.read()).value, { stream: true });
+    }
+    return reader;
+  };
+  return { run, open, count };
 }
 
 function check({ content }) {
