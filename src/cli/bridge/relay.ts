@@ -1,3 +1,4 @@
+import type { OpensOnly } from '../../client/continuity/authorization.ts';
 import type { ClientLike } from '../../client/index.ts';
 import type { TransportLike } from '../../link/transport.ts';
 import {
@@ -39,7 +40,8 @@ export interface RelayOptions {
  * Stands where an SDK's client would: it hands every message on as it came, also those that nobody here knows.
  * What Valise does, it does on the transport below.
  */
-export class Relay implements ClientLike {
+export class Relay implements ClientLike, OpensOnly {
+  readonly opensOnly = true;
   readonly #toHost: RelayOptions['toHost'];
   readonly #http: boolean;
   readonly #open = new Map<Id, Open>();

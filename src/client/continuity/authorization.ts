@@ -20,11 +20,20 @@ import { SignIn, strangerError } from './sign-in.ts';
 import { isDue, tokenFetch } from './token-fetch.ts';
 import { Wallet } from './wallet.ts';
 
+const INTRODUCTIONS: ReadonlySet<string> = new Set(['initialize', 'server/discover']);
+
+/** A client that only opens the way when it connects, and leaves the introduction to somebody else's requests. */
+export interface OpensOnly {
+  readonly opensOnly: true;
+}
+
 /** What a connection signs in with. */
 export interface AuthorizationParts {
   readonly options: AuthOptions;
   readonly keeper: CredentialKeeper;
   readonly major: Major;
+  /** True where the client introduces itself while it connects; else its first request does, and waits as any other. */
+  readonly introducesItself: boolean;
   readonly url: URL;
   readonly fetch: FetchLike;
   readonly events: ClientEventSource;
@@ -97,7 +106,8 @@ export class Authorization implements ClientPart {
 
   async undelivered({ method }: Call, error: unknown): Promise<boolean> {
     // Whoever connects waits for the user outside of the SDK's call, whose patience is shorter than a user's.
-    return method !== 'initialize' && method !== 'server/discover' && this.recover(error);
+    const waitsOutside = this.#parts.introducesItself && INTRODUCTIONS.has(method);
+    return !waitsOutside && this.recover(error);
   }
 
   /** Waits for the user where one is asked, and asks where tokens do not help; true where it is worth another try. */

@@ -99,6 +99,7 @@ function authorize(
       whose,
     ),
     major: majorOf(client),
+    introducesItself: !('opensOnly' in client),
     url,
     fetch: options.fetch ?? fetch,
     events,
