@@ -22,6 +22,7 @@ interface Runs {
 const SERVERS: readonly Runs[] = [
   { suite: 'conformance', sdk: 'v1' },
   { suite: 'conformance', sdk: 'v2' },
+  { suite: 'conformance-next', sdk: 'v1', revision: '2025-11-25' },
   { suite: 'conformance-next', sdk: 'v2', revision: '2025-11-25' },
   { suite: 'conformance-next', sdk: 'v2', revision: '2026-07-28' },
 ];
@@ -30,6 +31,7 @@ const CLIENTS: readonly Runs[] = [
   { suite: 'conformance', sdk: 'v2', part: 'core' },
   { suite: 'conformance-next', sdk: 'v2', part: 'draft' },
   { suite: 'conformance', sdk: 'v1', long: true },
+  { suite: 'conformance-next', sdk: 'v1', revision: '2025-11-25', long: true },
   { suite: 'conformance', sdk: 'v2', long: true },
   { suite: 'conformance-next', sdk: 'v2', long: true },
   { suite: 'conformance-next', sdk: 'v2', revision: '2026-07-28', long: true },
