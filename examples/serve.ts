@@ -126,8 +126,8 @@ async function overHttp(
   { port, stateless }: { readonly port: number; readonly stateless: boolean },
 ): Promise<() => Promise<void>> {
   const endpoint = http ?? (await (sdk === 'v2' ? httpV2 : httpV1)(server, stateless));
-  // Any instance can go on with what another one began: each client is known from its sealed session id.
-  const answer = stateless && !http ? valise.http(endpoint.answer) : endpoint.answer;
+  // Answers find their call again, also later, and without sessions of the transport on any instance.
+  const answer = http ? endpoint.answer : valise.http(endpoint.answer);
   const listener = createServer((request, response) => {
     // A page in a browser must not reach a server on this machine; other programs send no Origin.
     if (!isLocal(request.headers.origin)) response.writeHead(403).end();

@@ -164,7 +164,10 @@ export function attach(
   const introducing = (exchange: Exchange, response: Response): Response => {
     if (!INTRODUCTIONS.has(exchange.method) || !('result' in response)) return response;
     const own = response.result['capabilities'] as JsonObject | undefined;
-    const families = Object.assign({}, ...parts.map((part) => part.families)) as Families;
+    const families = Object.assign(
+      {},
+      ...parts.map(({ families: own }) => (typeof own === 'function' ? own(exchange) : own)),
+    ) as Families;
     const capabilities = announceServer(families);
     return {
       ...response,

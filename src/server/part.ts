@@ -17,8 +17,8 @@ export interface Later {
  * way out; each hook is one step of a message's way, and there is no other.
  */
 export interface ServerPart {
-  /** What this family tells the client that the server can do. */
-  readonly families?: Families;
+  /** What this family tells the client that the server can do; asked where it depends on how the client came. */
+  readonly families?: Families | ((introduction: Exchange) => Families);
   /**
    * A request has come: build what the handler will need, register `exchange.whenAnswered`, or answer at once.
    * A promise only where something must be waited for: an answer given without waiting keeps its HTTP status. What takes

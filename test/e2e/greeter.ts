@@ -1,11 +1,12 @@
 /** A server whose tools ask for a name in the middle of a call, in a session or without one. */
 import { createValise } from 'mcp-valise/server';
 import { type Example, serveIfMain } from '../../examples/serve.ts';
+import { httpV2 } from '../../examples/serve-http.ts';
 
 export const example: Example = {
   name: 'greeter',
-  options: { 'one-user': { type: 'boolean' } },
-  build({ McpServer, options, flags }) {
+  options: { 'one-user': { type: 'boolean' }, 'no-edge': { type: 'boolean' } },
+  async build({ McpServer, options, flags }) {
     const principal = flags['one-user'] ? () => ({ subject: 'ada' }) : options.principal;
     const valise = createValise({ name: 'greeter', ...options, principal, sessions: {} });
     valise.requireSession('greet_gated');
@@ -27,7 +28,8 @@ export const example: Example = {
       made.registerTool('count', {}, async () => text(String(valise.session()?.get('count'))));
       return made;
     };
-    return { valise, server };
+    // A server that goes past Valise's edge waits in memory.
+    return { valise, server, ...(flags['no-edge'] === true && { http: await httpV2(server, false) }) };
   },
 };
 

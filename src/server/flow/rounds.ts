@@ -17,6 +17,7 @@ import { type RoundsOptions, readMode } from './settings.ts';
 import { SHARED, type Turn, takeTurn } from './turn.ts';
 import type { RoundMode } from './types.ts';
 import { Waiting } from './waiting.ts';
+import { carries } from './ways.ts';
 
 /** A round's answer, with the right to go on from it. */
 export interface Input extends Answered {
@@ -156,9 +157,8 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
 
   const part: ServerPart = {
     // A server without flows asks nothing, and need not say that it could.
-    get families() {
-      return rounds.asks ? { rounds: CARRIERS } : {};
-    },
+    families: (introduction) =>
+      rounds.asks && carries(introduction, currentIngress() !== undefined) ? { rounds: CARRIERS } : {},
     receive,
     answered(response, top, link, extra) {
       if (waiting.answered(response, link)) return true;

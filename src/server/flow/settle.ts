@@ -10,10 +10,8 @@ export function gained(key: string, ending: Ending): Json | undefined {
   const { code, message } = ending.failed;
   throw new FlowError(
     'ask-failed',
-    `The client answered the question "${key}" with error ${code}: ${message}.`,
-    {
-      key,
-    },
+    `The client answered the question "${key}" with error ${code}: ${message.replace(/\.$/, '')}.`,
+    { key },
   );
 }
 

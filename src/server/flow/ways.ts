@@ -26,6 +26,11 @@ export function waysOf(exchange: Exchange, edge: boolean): readonly Way[] {
   return edge ? [...own, 'id'] : [];
 }
 
+/** True where what a client echoes comes back on the connection that it introduces itself on. */
+export function carries({ era, extra, link }: Exchange, edge: boolean): boolean {
+  return era === 'modern' || (isHttp(extra) ? edge : bringsTop(link.transport));
+}
+
 /** The best way for so many questions at once. Where a way takes only one, the others are asked after it. */
 export function pick(ways: readonly Way[], questions: number): Way | undefined {
   const together = questions === 1 ? undefined : ways.find((way) => way.startsWith('dependent'));
