@@ -1,4 +1,4 @@
-import { LEFT_OPEN, type Pending, type PendingRound } from '../client/index.ts';
+import { LEFT_OPEN, type Pending, type PendingQuestion, type PendingRound } from '../client/index.ts';
 import { isObject } from '../json.ts';
 import { answersTo, patternOf, wordsOf } from './ask/question.ts';
 import { EXIT, explain } from './exit.ts';
@@ -41,17 +41,27 @@ export function tellPending(
     printJson({ pending: id, questions });
     return EXIT.pending;
   }
+  for (const question of questions) tellQuestion(question);
   const fields = questions.flatMap(answersTo);
-  for (const question of questions) {
-    remark(`The server asks: ${clean(wordsOf(question), 'lines')}`);
-    for (const field of answersTo(question))
-      remark(`  ${clean([patternOf(field), field.description].filter(Boolean).join('   '))}`);
-  }
   remark(`The call waits for the answer. Go on with it at any time:`);
   remark(`  ${goOn(id, options, target)}`);
   if (fields.length > 0)
     remark(`It asks you on a terminal; elsewhere add ${fields.map(answerOption).join(' ')}`);
   return EXIT.pending;
+}
+
+/** Says what a server has asked that cannot wait for the answer, and has given up. */
+export function tellUnanswered(question: PendingQuestion | undefined): void {
+  if (!question) return;
+  tellQuestion(question);
+  const answers = answersTo(question).map(answerOption).join(' ');
+  remark(`This server cannot wait for the answer. Call again with ${answers || '--answer FIELD=VALUE'}`);
+}
+
+function tellQuestion(question: PendingQuestion): void {
+  remark(`The server asks: ${clean(wordsOf(question), 'lines')}`);
+  for (const field of answersTo(question))
+    remark(`  ${clean([patternOf(field), field.description].filter(Boolean).join('   '))}`);
 }
 
 function answerOption({ name }: { readonly name: string }): string {

@@ -11,9 +11,9 @@ const bug = JSON.stringify({ workItemId: 4522, fields: { 'System.State': 'Resolv
 const done =
   'Bug #4522 resolved as Duplicate of Bug #4301. State set to Resolved and duplicate link created.\n';
 
-async function stage() {
+async function stage(args = ['--stateless']) {
   const env = { VALISE_KEYS: generateKey() };
-  const { url } = await serveExample(['work-items', '--stateless'], env);
+  const { url } = await serveExample(['work-items', ...args], env);
   return { url, env, store: ['--store', `sqlite:${join(await folder(), 'state.db')}`] };
 }
 
@@ -39,10 +39,14 @@ describe('valise call where the server asks', () => {
     },
   );
 
-  it.each([[[]], [['--era', 'legacy', '--sdk', 'v1']]])(
-    'leaves the round pending where nobody answers, and goes on in a later process (%j)',
-    async (extra) => {
-      const { url, env, store } = await stage();
+  it.each([
+    [[], ['--stateless']],
+    [['--era', 'legacy', '--sdk', 'v1'], ['--stateless']],
+    [['--era', 'legacy'], []],
+  ])(
+    'leaves the round pending where nobody answers, and goes on in a later process (%j, server %j)',
+    async (extra, args) => {
+      const { url, env, store } = await stage(args);
       const left = await valise(['call', url, 'update_work_item', bug, ...extra, ...store], env);
       expect(left).toMatchObject({
         code: 3,
@@ -183,6 +187,17 @@ describe('valise call where the server asks', () => {
     expect(stderr).toMatch(/could not be delivered.*\nThe server asks: Name\?\n {2}name=TEXT\n/);
     expect(stderr).toMatch(/valise pending answer [0-9a-f]+ --store/);
     expect(code).toBe(3);
+  });
+
+  it('says how to answer a server that cannot wait', async () => {
+    const server = await startHttp('greeter', ['--no-edge']);
+    onTestFinished(async () => void (await server.stop('SIGTERM')));
+    const call = ['call', server.url.href, 'greet', '--era', 'legacy', '--store', 'memory:'];
+    const { code, stderr } = await valise(call);
+    expect(code).toBe(1);
+    expect(stderr).toContain('The server asks: Who are you?\n  name=TEXT\n');
+    expect(stderr).toContain('cannot wait for the answer. Call again with --answer name=…');
+    expect(await valise([...call, '--answer', 'name=Ada'])).toMatchObject({ code: 0 });
   });
 
   it('drops a pending round', async () => {

@@ -1,9 +1,18 @@
+import { LeaveOpen, type PendingQuestion } from '../../client/index.ts';
 import { loadSdk } from '../../client/major.ts';
+import type { Params } from '../../wire/index.ts';
 import type { makeClient, Sdk } from '../sdk.ts';
-import { type AnswerSource, answerElicitation } from './answerer.ts';
+import { type AnswerSource, answerElicitation, type Elicited } from './answerer.ts';
 
 /** What a client must say it can do so that servers ask it. */
 export const ELICITATION = { elicitation: { form: {} } } as const;
+
+const left = new WeakMap<object, PendingQuestion>();
+
+/** The question that a client has last left open, whether its server can wait or not. */
+export function leftBy(client: object): PendingQuestion | undefined {
+  return left.get(client);
+}
 
 /** Lets a client answer what servers ask. The majors differ in how a handler is set, not in what it does. */
 export async function setAnswerer(
@@ -12,11 +21,14 @@ export async function setAnswerer(
   source: AnswerSource,
 ): Promise<void> {
   const asked = new Set<string>();
+  const answer = (params: unknown): Promise<Elicited> =>
+    answerElicitation(params, source, asked).catch((error: unknown) => {
+      if (error instanceof LeaveOpen)
+        left.set(client, { key: '', method: 'elicitation/create', params: params as Params });
+      throw error;
+    });
   if (sdk === 'v2') {
-    client.setRequestHandler(
-      'elicitation/create',
-      async ({ params }) => (await answerElicitation(params, source, asked)) as never,
-    );
+    client.setRequestHandler('elicitation/create', async ({ params }) => (await answer(params)) as never);
     return;
   }
   const { ElicitRequestSchema } = await loadSdk(
@@ -26,5 +38,5 @@ export async function setAnswerer(
   const v1 = client as unknown as {
     setRequestHandler(schema: unknown, handler: (request: { params: unknown }) => unknown): void;
   };
-  v1.setRequestHandler(ElicitRequestSchema, ({ params }) => answerElicitation(params, source, asked));
+  v1.setRequestHandler(ElicitRequestSchema, ({ params }) => answer(params));
 }

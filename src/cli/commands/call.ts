@@ -3,11 +3,12 @@ import type { Command } from 'commander';
 import type { ClientSession } from '../../client/index.ts';
 import { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
+import { leftBy } from '../ask/handler.ts';
 import { type Connected, connectTo } from '../connect.ts';
 import { EXIT, type SetExit } from '../exit.ts';
 import { answerOption, type ConnectOptions, connectOptions } from '../options.ts';
 import { clean, print, printJson } from '../output.ts';
-import { pendingIn, tellPending } from '../pending.ts';
+import { pendingIn, tellPending, tellUnanswered } from '../pending.ts';
 import { inCommandWords } from '../session-words.ts';
 
 export { errorBody } from '../exit.ts';
@@ -59,7 +60,9 @@ async function call(target: string, name: string, args: string, options: CallOpt
     if (options.json) printJson(result);
     else printResult(result);
     await endIfNew(session);
-    return result.isError ? EXIT.failed : EXIT.ok;
+    if (!result.isError) return EXIT.ok;
+    tellUnanswered(leftBy(connected.client));
+    return EXIT.failed;
   } catch (error) {
     const round = await pendingIn(error, connected.valise.pending);
     // The call goes on in its session later.
