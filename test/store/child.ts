@@ -1,6 +1,6 @@
 // A small program for tests that need another user, a small disk or another Node: does the steps it is given to a store, one after another,
 // and prints what came of each as a line of JSON.
-import { readFileSync } from 'node:fs';
+import { chmodSync, readFileSync } from 'node:fs';
 import { openStore } from '../../src/store/index.ts';
 import type { Store } from '../../src/store/types.ts';
 
@@ -8,6 +8,7 @@ type Step =
   | readonly ['open', string, { keys?: string }?]
   | readonly ['put', string, number]
   | readonly ['get', string]
+  | readonly ['chmod', string, number]
   | readonly ['close'];
 
 let store: Store | undefined;
@@ -31,6 +32,9 @@ async function perform(step: Step): Promise<unknown> {
       return typeof (await store?.put(step[1], 'x'.repeat(step[2])));
     case 'get':
       return ((await store?.get(step[1]))?.value as string | undefined)?.length;
+    case 'chmod':
+      chmodSync(step[1], step[2]);
+      return 'changed';
     case 'close':
       await store?.close();
       store = undefined;
