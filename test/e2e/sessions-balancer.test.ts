@@ -101,6 +101,7 @@ describe.skipIf(noServices)('three instances behind a balancer, one killed every
       });
       report('sealed', fleet, done);
       expect(done.counts.faults).toEqual([]);
+      expect(fleet.kills()).toBeGreaterThan(0);
       for (const session of done.sessions) {
         const notes = await read(fleet.url, session, done.counts);
         // Of parallel calls one is kept for each step; what is kept is all its own, and each note once.

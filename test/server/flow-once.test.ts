@@ -172,3 +172,46 @@ describe.each(MAJORS)('an effect that is done once, with a store, on an SDK $maj
     await peer.close();
   });
 });
+
+describe.each(MAJORS)('an effect that is done once, without a store, on an SDK $major server', (major) => {
+  const stage = async () => {
+    const effects: string[] = [];
+    const done = (what: string) => async () => {
+      effects.push(what);
+      return what;
+    };
+    const valise = createValise({ name: 'test' });
+    const peer = await flowPeer(
+      major,
+      async (_, flow: Flow) => {
+        await flow.ask('a', name);
+        await flow.once('x', done('x'));
+        await flow.ask('b', name);
+        return text(await flow.once('y', done('y')));
+      },
+      { valise },
+    );
+    const answer = (key: string, { result }: Wire) =>
+      peer.say(modernCall({}, { requestState: result.requestState, inputResponses: { [key]: accept({}) } }));
+    return { effects, peer, answer };
+  };
+
+  it('is remembered from the next question on', async () => {
+    const { effects, peer, answer } = await stage();
+    await answer('b', await answer('a', await peer.say(modernCall())));
+    expect(effects).toEqual(['x', 'y']);
+    await peer.close();
+  });
+
+  it('is done again where a round is answered again: what came after the last question, and no more', async () => {
+    const { effects, peer, answer } = await stage();
+    const first = await peer.say(modernCall());
+    const second = await answer('a', first);
+    for (let count = 0; count < 2; count++)
+      expect((await answer('b', second)).result.content[0].text).toBe('y');
+    expect(effects).toEqual(['x', 'y', 'y']);
+    await answer('a', first);
+    expect(effects).toEqual(['x', 'y', 'y', 'x']);
+    await peer.close();
+  });
+});
