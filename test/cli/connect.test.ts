@@ -190,6 +190,6 @@ describe('valise connect', () => {
   it('answers a host with the reason when the server cannot be reached', async () => {
     await expect(
       host('v1', process.execPath, [VALISE, 'connect', 'http://127.0.0.1:9/mcp', '--store', 'memory:']),
-    ).rejects.toThrow(/valise connect: fetch failed/);
+    ).rejects.toThrow(/valise connect: The server cannot be reached/);
   });
 });
