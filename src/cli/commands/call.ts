@@ -11,8 +11,6 @@ import { clean, print, printJson } from '../output.ts';
 import { pendingIn, tellPending, tellUnanswered } from '../pending.ts';
 import { inCommandWords } from '../session-words.ts';
 
-export { errorBody } from '../exit.ts';
-
 interface CallOptions extends ConnectOptions {
   readonly session: string;
 }
