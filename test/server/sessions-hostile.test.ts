@@ -1,6 +1,15 @@
 import { memoryStore } from 'mcp-valise/store';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { connect, count, errorOf, keys, makeServer, type SessionClient, type Wire } from './sessions-tool.ts';
+import {
+  connect,
+  count,
+  errorOf,
+  keys,
+  makeServer,
+  type SessionClient,
+  STAGES,
+  type Wire,
+} from './sessions-tool.ts';
 
 const MODES = [
   { mode: 'sealed', where: 'no store', store: () => undefined },
@@ -10,23 +19,22 @@ const MODES = [
 
 afterEach(() => void vi.useRealTimers());
 
-describe.each(MODES)('$mode sessions with $where', ({ mode, store }) => {
+const MATRIX = STAGES.flatMap((at) => MODES.map((mode) => ({ ...mode, at, stage: at.stage })));
+
+describe.each(MATRIX)('$mode sessions with $where, on $stage', ({ mode, store, at }) => {
+  const { method, sent, unknown } = at;
   let user = 'ann';
   const open = async (name = 'test', shared = store()) => {
     const options = { name, store: shared, sessions: { mode }, principal: () => ({ subject: user }) };
     const made = makeServer(count, options);
-    return { ...made, client: await connect(made.valise) };
+    return { ...made, client: await connect(made.valise, at) };
   };
   const altered = (text: string, at: number) => {
     const other = text[at] === 'A' ? 'B' : 'A';
     return text.slice(0, at) + other + text.slice(at + 1);
   };
   const expectUnknown = async (client: SessionClient, session: Wire) =>
-    expect(errorOf(await client.in(session))).toEqual({
-      code: -32043,
-      message: 'Session not found',
-      data: { sessionId: session.sessionId },
-    });
+    expect(errorOf(await client.in(session))).toEqual(unknown(session));
 
   it('[S-13] [S-19] do not know a forged, truncated or altered one, and run no handler', async () => {
     const { client, ran, rejected } = await open();
@@ -66,16 +74,9 @@ describe.each(MODES)('$mode sessions with $where', ({ mode, store }) => {
     user = 'bob';
     await expectUnknown(client, anns);
     await expectUnknown(client, { sessionId: anns.sessionId });
-    for (const method of ['sessions/delete', 'sessions/resume', 'sessions/fork']) {
-      for (const session of [anns, { sessionId: anns.sessionId }]) {
-        const params = { _meta: { 'io.modelcontextprotocol/session': session } };
-        const { code, message, data } = errorOf(await client.request(method, params));
-        expect({ code, message, data }).toEqual({
-          code: -32043,
-          message: 'Session not found',
-          data: { sessionId: anns.sessionId },
-        });
-      }
+    for (const asked of [method.delete, method.resume, method.fork, method.listen]) {
+      for (const session of [anns, { sessionId: anns.sessionId }])
+        expect(errorOf(await client.request(asked, { _meta: sent(session) }))).toEqual(unknown(anns));
     }
     expect(ran()).toBe(0);
     user = 'ann';
@@ -106,44 +107,65 @@ describe.each(MODES)('$mode sessions with $where', ({ mode, store }) => {
     const { client, ran } = await open();
     const session = await client.create();
     const later = (await client.use(session)).session;
-    await client.request('sessions/delete', { _meta: { 'io.modelcontextprotocol/session': later } });
+    await client.request(method.delete, { _meta: sent(later) });
     await expectUnknown(client, session);
     await expectUnknown(client, later);
     expect(ran()).toBe(1);
   });
 });
 
-it('[S-33] [S-34] a sealed session is served by any instance with the keys, without a store', async () => {
-  const options = { sessions: { mode: 'sealed' as const } };
-  const [one, two] = [makeServer(count, options), makeServer(count, options)];
-  const [a, b] = [await connect(one.valise), await connect(two.valise)];
-  let session = await a.create();
-  for (const [client, value] of [
-    [b, 1],
-    [a, 2],
-    [b, 3],
-  ] as const) {
-    const used = await client.use(session);
-    expect(used.value).toBe(value);
-    session = used.session;
-  }
-  const stranger = makeServer(count, { ...options, keys: keys.replace('T0', 'U1') });
-  const c = await connect(stranger.valise);
-  expect(errorOf(await c.in(session)).code).toBe(-32043);
-  expect(stranger.ran()).toBe(0);
-});
+describe.each(STAGES)('on $stage', (at) => {
+  const { method, code, sent } = at;
 
-it('[S-13] [S-15] deletion and revocation reach every instance at once, where they share a store', async () => {
-  for (const mode of ['sealed', 'stored'] as const) {
-    const options = { store: memoryStore(), sessions: { mode } };
+  it('[S-33] [S-34] a sealed session is served by any instance with the keys, without a store', async () => {
+    const options = { sessions: { mode: 'sealed' as const } };
     const [one, two] = [makeServer(count, options), makeServer(count, options)];
-    const [a, b] = [await connect(one.valise), await connect(two.valise)];
-    const [deleted, revoked] = [await a.create(), await a.create()];
-    expect((await b.use(deleted)).value).toBe(1);
-    const { session } = await b.use(revoked);
-    await a.request('sessions/delete', { _meta: { 'io.modelcontextprotocol/session': deleted } });
-    expect(errorOf(await b.in(deleted)).code).toBe(-32043);
-    await one.valise.sessions.revoke(revoked.sessionId);
-    expect(errorOf(await b.in(session)).code).toBe(-32043);
-  }
+    const [a, b] = [await connect(one.valise, at), await connect(two.valise, at)];
+    let session = await a.create();
+    for (const [client, value] of [
+      [b, 1],
+      [a, 2],
+      [b, 3],
+    ] as const) {
+      const used = await client.use(session);
+      expect(used.value).toBe(value);
+      session = used.session;
+    }
+    const stranger = makeServer(count, { ...options, keys: keys.replace('T0', 'U1') });
+    const c = await connect(stranger.valise, at);
+    expect(errorOf(await c.in(session)).code).toBe(code.notFound);
+    expect(stranger.ran()).toBe(0);
+  });
+
+  it('[S-13] [S-15] deletion and revocation reach every instance at once, where they share a store', async () => {
+    for (const mode of ['sealed', 'stored'] as const) {
+      const options = { store: memoryStore(), sessions: { mode } };
+      const [one, two] = [makeServer(count, options), makeServer(count, options)];
+      const [a, b] = [await connect(one.valise, at), await connect(two.valise, at)];
+      const [deleted, revoked] = [await a.create(), await a.create()];
+      expect((await b.use(deleted)).value).toBe(1);
+      const { session } = await b.use(revoked);
+      await a.request(method.delete, { _meta: sent(deleted) });
+      expect(errorOf(await b.in(deleted)).code).toBe(code.notFound);
+      await one.valise.sessions.revoke(revoked.sessionId);
+      expect(errorOf(await b.in(session)).code).toBe(code.notFound);
+    }
+  });
+
+  it('[S-19] the state of a session tells nobody what is in it', async () => {
+    for (const mode of ['sealed', 'stored'] as const) {
+      const made = makeServer((session) => session?.set('colour', 'vermilion'), {
+        store: memoryStore(),
+        sessions: { mode },
+        principal: () => ({ subject: 'ann@example.com' }),
+      });
+      const client = await connect(made.valise, at);
+      const { session } = await client.use(await client.create({ hints: { label: 'secret plan' } }));
+      const seen = ['utf8', 'base64', 'base64url', 'hex'].map((coding) =>
+        Buffer.from(session.state as string, coding as BufferEncoding).toString('latin1'),
+      );
+      for (const word of ['colour', 'vermilion', 'ann@example.com', 'secret plan', session.sessionId])
+        expect(seen.join()).not.toContain(word);
+    }
+  });
 });

@@ -2,28 +2,32 @@ import type { EndedSession, NewSession, SessionsOptions } from 'mcp-valise/serve
 import { memoryStore, type Store } from 'mcp-valise/store';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { resultOf } from './raw-client.ts';
-import { connect, count, errorOf, makeServer, sent, type Wire } from './sessions-tool.ts';
+import { connect, count, errorOf, makeServer, STAGES, type Stage, type Wire } from './sessions-tool.ts';
 
 const HOUR = 3600_000;
-const MODES = ['sealed', 'stored'] as const;
+const MATRIX = STAGES.flatMap((at) =>
+  (['sealed', 'stored'] as const).map((mode) => ({ at, stage: at.stage, mode })),
+);
 const ann = () => ({ subject: 'ann' });
 
 const open = async (
+  at: Stage,
   sessions: SessionsOptions,
   store?: Store,
   principal: (() => { subject: string }) | undefined = ann,
 ) => {
   const made = makeServer(count, { store, sessions, principal });
-  return { ...made, client: await connect(made.valise) };
+  return { ...made, client: await connect(made.valise, at) };
 };
 
-describe.each(MODES)('the life of %s sessions', (mode) => {
+describe.each(MATRIX)('the life of $mode sessions, on $stage', ({ at, mode }) => {
+  const { code, sent, sessionIn } = at;
   beforeEach(() => void vi.useFakeTimers({ toFake: ['Date'] }));
   afterEach(() => void vi.useRealTimers());
   const pass = (time: number) => vi.setSystemTime(Date.now() + time);
 
   it('[S-11] slides with their use, and every answer says until when', async () => {
-    const { client } = await open({ mode, ttl: '4h' }, memoryStore());
+    const { client } = await open(at, { mode, ttl: '4h' }, memoryStore());
     let session = await client.create();
     const until = (wire: Wire) => Date.parse(wire.expiresAt as string) - Date.now();
     expect(until(session)).toBe(4 * HOUR);
@@ -35,31 +39,28 @@ describe.each(MODES)('the life of %s sessions', (mode) => {
       expect(until(session)).toBe(4 * HOUR);
     }
     pass(4 * HOUR + 1);
-    expect(errorOf(await client.in(session)).code).toBe(-32043);
+    expect(errorOf(await client.in(session)).code).toBe(code.notFound);
   });
 
   it('slides in steps: most calls write no new end', async () => {
-    const { client } = await open({ mode, ttl: '4h' }, memoryStore());
+    const { client } = await open(at, { mode, ttl: '4h' }, memoryStore());
     const session = await client.create();
     pass(HOUR / 4);
-    const used = resultOf(await client.request('ping', { _meta: sent(session) }));
-    expect(used._meta).toEqual({
-      'io.modelcontextprotocol/session': { sessionId: session.sessionId, expiresAt: session.expiresAt },
-    });
+    const used = resultOf(await client.request('tools/list', { _meta: sent(session) }));
+    expect(sessionIn(used)).toEqual({ sessionId: session.sessionId, expiresAt: session.expiresAt });
     pass(HOUR / 4);
-    const later = resultOf(await client.request('ping', { _meta: sent(session) }));
-    const wire = later._meta?.['io.modelcontextprotocol/session'] as Wire;
-    expect(Date.parse(wire.expiresAt as string)).toBe(Date.now() + 4 * HOUR);
+    const later = resultOf(await client.request('tools/list', { _meta: sent(session) }));
+    expect(Date.parse(sessionIn(later)?.expiresAt as string)).toBe(Date.now() + 4 * HOUR);
   });
 
   it('is fixed where the author says so', async () => {
-    const { client } = await open({ mode, ttl: '4h', lifetime: 'fixed' }, memoryStore());
+    const { client } = await open(at, { mode, ttl: '4h', lifetime: 'fixed' }, memoryStore());
     let session = await client.create();
     pass(3 * HOUR);
     session = (await client.use(session)).session;
     expect(Date.parse(session.expiresAt as string) - Date.now()).toBe(HOUR);
     pass(HOUR + 1);
-    expect(errorOf(await client.in(session)).code).toBe(-32043);
+    expect(errorOf(await client.in(session)).code).toBe(code.notFound);
   });
 
   it.each([
@@ -71,76 +72,76 @@ describe.each(MODES)('the life of %s sessions', (mode) => {
       sessions: { mode, ttl: '4h', maxLifetime: '2d' },
       principal,
     });
-    const client = await connect(made.valise);
+    const client = await connect(made.valise, at);
     let session = await client.create();
     for (let hour = 3; hour < hours; hour += 3) {
       pass(3 * HOUR);
       session = (await client.use(session)).session;
     }
     pass(3 * HOUR + 1);
-    expect(errorOf(await client.in(session)).code).toBe(-32043);
+    expect(errorOf(await client.in(session)).code).toBe(code.notFound);
   });
 });
 
-describe.each(MODES)('the number of %s sessions', (mode) => {
+describe.each(MATRIX)('the number of $mode sessions, on $stage', ({ at, mode }) => {
+  const { method, code, sent } = at;
   it('of one principal is capped: the oldest goes', async () => {
-    const { client } = await open({ mode, maxPerPrincipal: 2 }, memoryStore());
+    const { client } = await open(at, { mode, maxPerPrincipal: 2 }, memoryStore());
     const [a, b, c] = [await client.create(), await client.create(), await client.create()];
-    expect(errorOf(await client.in(a)).code).toBe(-32043);
+    expect(errorOf(await client.in(a)).code).toBe(code.notFound);
     expect((await client.use(b)).value).toBe(1);
     expect((await client.use(c)).value).toBe(1);
-    expect(resultOf(await client.request('sessions/list'))['sessions']).toHaveLength(2);
+    expect(resultOf(await client.request(method.list))['sessions']).toHaveLength(2);
   });
 
   it('of one principal is capped: one more is refused, where the author wants that', async () => {
-    const { client } = await open({ mode, maxPerPrincipal: 2, whenFull: 'refuse' }, memoryStore());
+    const { client } = await open(at, { mode, maxPerPrincipal: 2, whenFull: 'refuse' }, memoryStore());
     const [a] = [await client.create(), await client.create()];
-    expect(errorOf(await client.request('sessions/create'))).toMatchObject({
+    expect(errorOf(await client.request(method.create))).toMatchObject({
       code: -32600,
       data: { code: 'too-many-sessions' },
     });
-    expect(errorOf(await client.request('sessions/fork', { _meta: sent(a) })).code).toBe(-32600);
-    await client.request('sessions/delete', { _meta: sent(a) });
+    expect(errorOf(await client.request(method.fork, { _meta: sent(a) })).code).toBe(-32600);
+    await client.request(method.delete, { _meta: sent(a) });
     expect((await client.use(await client.create())).value).toBe(1);
   });
 
   it('that belong to nobody can be none', async () => {
     const made = makeServer(count, { store: memoryStore(), sessions: { mode, maxAnonymous: 0 } });
-    const client = await connect(made.valise);
-    expect(errorOf(await client.request('sessions/create')).data).toEqual({ code: 'too-many-sessions' });
+    const client = await connect(made.valise, at);
+    expect(errorOf(await client.request(method.create)).data).toEqual({ code: 'too-many-sessions' });
   });
 
   it('holds under parallel creation on several instances', async () => {
     const store = memoryStore();
     const clients = await Promise.all(
-      [1, 2, 3].map(async () => (await open({ mode, maxPerPrincipal: 5, whenFull: 'refuse' }, store)).client),
+      [1, 2, 3].map(
+        async () => (await open(at, { mode, maxPerPrincipal: 5, whenFull: 'refuse' }, store)).client,
+      ),
     );
     const all = await Promise.all(
-      Array.from({ length: 30 }, (_, n) => clients[n % 3]!.request('sessions/create')),
+      Array.from({ length: 30 }, (_, n) => clients[n % 3]!.request(method.create)),
     );
     expect(all.filter((response) => 'result' in response)).toHaveLength(5);
   });
 });
 
-describe.each(MODES)('hooks of %s sessions', (mode) => {
+describe.each(MATRIX)('hooks of $mode sessions, on $stage', ({ at, mode }) => {
+  const { method, sent } = at;
   const hooked = async (store: Store | undefined, options: Partial<SessionsOptions> = {}) => {
     const begun: NewSession[] = [];
     const ended: EndedSession[] = [];
-    let heard = () => {};
     const opened = await open(
+      at,
       {
         mode,
         onCreate: (session) => void begun.push(session),
-        onEnd: (session) => {
-          ended.push(session);
-          heard();
-        },
+        onEnd: (session) => void ended.push(session),
         ...options,
       },
       store,
     );
-    const next = () => new Promise<void>((resolve) => (heard = resolve));
-    return { ...opened, begun, ended, next };
+    return { ...opened, begun, ended };
   };
 
   it.each([
@@ -150,11 +151,11 @@ describe.each(MODES)('hooks of %s sessions', (mode) => {
     const { client, begun, ended, valise } = await hooked(store(), { maxPerPrincipal: 2 });
     const a = await client.create({ hints: { label: 'a' } });
     expect(begun).toMatchObject([{ id: a.sessionId, label: 'a', parent: undefined, implicit: false }]);
-    const b = resultOf(await client.request('sessions/fork', { _meta: sent(a) }))['session'] as Wire;
+    const b = resultOf(await client.request(method.fork, { _meta: sent(a) }))['session'] as Wire;
     expect(begun[1]).toMatchObject({ id: b.sessionId, parent: a.sessionId });
     const c = await client.create();
     expect(ended).toMatchObject([{ id: a.sessionId, label: 'a', reason: 'evicted' }]);
-    await client.request('sessions/delete', { _meta: sent(b) });
+    await client.request(method.delete, { _meta: sent(b) });
     expect(ended[1]).toMatchObject({ id: b.sessionId, reason: 'deleted' });
     await valise.sessions.revoke(c.sessionId);
     expect(ended[2]).toMatchObject({ id: c.sessionId, reason: 'revoked' });
@@ -172,62 +173,59 @@ describe.each(MODES)('hooks of %s sessions', (mode) => {
       },
     });
     expect((await client.use(await client.create())).value).toBe(42);
-    const refused = errorOf(await client.request('sessions/create', { hints: { label: 'no' } }));
+    const refused = errorOf(await client.request(method.create, { hints: { label: 'no' } }));
     expect(refused).toEqual({ code: -32603, message: 'No browser is free.' });
-    expect(resultOf(await client.request('sessions/list'))['sessions']).toHaveLength(1);
+    expect(resultOf(await client.request(method.list))['sessions']).toHaveLength(1);
     expect(ended).toHaveLength(0);
   });
 
-  it('tell of a session that simply ran out, once over all instances', async () => {
-    const store = memoryStore();
-    const options = { ttl: 1 } as const;
-    const [one, two] = [await hooked(store, options), await hooked(store, options)];
-    const heard = Promise.race([one.next(), two.next()]);
-    const session = await one.client.create({ hints: { label: 'short' } });
-    const used = await one.client.use(session);
-    expect(used.value).toBe(1);
-    await heard;
-    const sweep = async () => {
-      await one.client.in(used.session);
-      await two.client.in(used.session);
-    };
-    await sweep();
-    const all = [...one.ended, ...two.ended];
-    expect(all).toMatchObject([{ id: session.sessionId, label: 'short', reason: 'expired' }]);
-    expect(all[0]?.get('n')).toBe(mode === 'stored' ? 1 : undefined);
-    await one.valise.close();
-    await two.valise.close();
-  });
+  describe('when time passes', () => {
+    beforeEach(() => void vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout'] }));
+    afterEach(() => void vi.useRealTimers());
+    /** Long enough for every instance to look at what is due, more than once. */
+    const pass = () => vi.advanceTimersByTimeAsync(120_000);
 
-  it('tell on another instance, where the one that made the session is gone', async () => {
-    const store = memoryStore();
-    const one = await hooked(store, { ttl: 1 });
-    const session = await one.client.create();
-    await one.valise.close();
-    const two = await hooked(store, { ttl: 1 });
-    const heard = two.next();
-    // Its own session makes it look at the time when both have run out.
-    await two.client.create();
-    await heard;
-    await vi.waitFor(() => expect(two.ended.map(({ id }) => id)).toContain(session.sessionId));
-    expect(one.ended).toHaveLength(0);
-    await two.valise.close();
-  });
+    it('tell of a session that simply ran out, once over all instances', async () => {
+      const store = memoryStore();
+      const options = { ttl: 1 } as const;
+      const [one, two] = [await hooked(store, options), await hooked(store, options)];
+      const session = await one.client.create({ hints: { label: 'short' } });
+      const used = await one.client.use(session);
+      expect(used.value).toBe(1);
+      await pass();
+      for (const { client } of [one, two]) await client.in(used.session);
+      await pass();
+      const all = [...one.ended, ...two.ended];
+      expect(all).toMatchObject([{ id: session.sessionId, label: 'short', reason: 'expired' }]);
+      expect(all[0]?.get('n')).toBe(mode === 'stored' ? 1 : undefined);
+      await one.valise.close();
+      await two.valise.close();
+    });
 
-  it('do not tell of one whose use put the end off', async () => {
-    const { client, ended, next, valise } = await hooked(memoryStore(), { ttl: 2 });
-    const heard = next();
-    let [kept, left] = [await client.create(), await client.create()];
-    const until = Date.now() + 3000;
-    while (Date.now() < until && ended.length === 0) {
-      kept = (await client.use(kept)).session;
-      await new Promise((resolve) => setTimeout(resolve, 100));
-    }
-    await heard;
-    expect(ended.map(({ id }) => id)).toEqual([left.sessionId]);
-    kept = (await client.use(kept)).session;
-    left = kept;
-    await valise.close();
+    it('tell on another instance, where the one that made the session is gone', async () => {
+      const store = memoryStore();
+      const one = await hooked(store, { ttl: 1 });
+      const session = await one.client.create();
+      await one.valise.close();
+      const two = await hooked(store, { ttl: 1 });
+      await pass();
+      expect(two.ended.map(({ id }) => id)).toEqual([session.sessionId]);
+      expect(one.ended).toHaveLength(0);
+      await two.valise.close();
+    });
+
+    it('do not tell of one whose use put the end off', async () => {
+      const { client, ended, valise } = await hooked(memoryStore(), { ttl: 2 });
+      let kept = await client.create();
+      const left = await client.create();
+      for (let n = 0; n < 40; n++) {
+        kept = (await client.use(kept)).session;
+        await vi.advanceTimersByTimeAsync(100);
+      }
+      expect(ended.map(({ id }) => id)).toEqual([left.sessionId]);
+      expect((await client.use(kept)).value).toBe(41);
+      await valise.close();
+    });
   });
 
   it('that fail are reported', async () => {
@@ -242,9 +240,9 @@ describe.each(MODES)('hooks of %s sessions', (mode) => {
       },
       events: { warning: ({ what }) => warnings.push(what) },
     });
-    const client = await connect(made.valise);
+    const client = await connect(made.valise, at);
     const session = await client.create();
-    expect(await client.request('sessions/delete', { _meta: sent(session) })).toMatchObject({ result: {} });
+    expect(await client.request(method.delete, { _meta: sent(session) })).toMatchObject({ result: {} });
     expect(warnings.join()).toContain('still busy');
     await made.valise.close();
   });

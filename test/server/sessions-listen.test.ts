@@ -2,17 +2,16 @@ import { memoryBus, memoryStore } from 'mcp-valise/store';
 import { describe, expect, it, vi } from 'vitest';
 import { NotificationLog, since } from '../../src/server/sessions/listen/log.ts';
 import type { Notification } from '../../src/wire/index.ts';
-import { MAJORS } from './majors.ts';
 import { resultOf } from './raw-client.ts';
 import {
   connect,
   count,
   errorOf,
   makeServer,
-  SESSION,
   SESSIONS,
   type SessionClient,
-  sent,
+  STAGES,
+  type Stage,
   type Wire,
 } from './sessions-tool.ts';
 
@@ -21,37 +20,44 @@ const LISTEN = 'dev.valise/listen';
 const CHANGED = 'notifications/tools/list_changed';
 const UPDATED = 'notifications/resources/updated';
 
-/** Opens a stream; its own words of welcome are waited for. */
-async function listen(client: SessionClient, session?: Wire, asked?: object) {
-  const before = client.heard.length;
-  const _meta = { ...(session && sent(session)), ...(asked && { [LISTEN]: asked }) };
-  const answer = client.request('messages/listen', Object.keys(_meta).length > 0 ? { _meta } : {});
-  const id = client.lastId();
-  await vi.waitFor(() => expect(client.heard.length).toBeGreaterThan(before));
-  return { answer, id, first: client.heard[before] as Notification };
-}
-
-const poll = async (client: SessionClient, session: Wire | undefined, asked: object = {}) =>
-  resultOf(
-    await client.request('messages/listen', {
-      _meta: { ...(session && sent(session)), [LISTEN]: { poll: true, ...asked } },
-    }),
-  ) as unknown as {
-    notifications: Notification[];
-    _meta: { [LISTEN]: { cursor: string; missed?: boolean } };
-  };
+/** How the clients of an era listen. */
+const listening = ({ method, sent }: Stage) => ({
+  /** Opens a stream; its own words of welcome are waited for. */
+  async listen(client: SessionClient, session?: Wire, asked?: object) {
+    const before = client.heard.length;
+    const _meta = { ...(session && sent(session)), ...(asked && { [LISTEN]: asked }) };
+    const answer = client.request(method.listen, Object.keys(_meta).length > 0 ? { _meta } : {});
+    const id = client.lastId();
+    await vi.waitFor(() => expect(client.heard.length).toBeGreaterThan(before));
+    return { answer, id, first: client.heard[before] as Notification };
+  },
+  /** Asks for what has come. */
+  poll: async (client: SessionClient, session: Wire | undefined, asked: object = {}) =>
+    resultOf(
+      await client.request(method.listen, {
+        _meta: { ...(session && sent(session)), [LISTEN]: { poll: true, ...asked } },
+      }),
+    ) as unknown as {
+      notifications: Notification[];
+      _meta: { [LISTEN]: { cursor: string; missed?: boolean } };
+    },
+});
 
 const methods = (heard: readonly Notification[]) => heard.map(({ method }) => method);
 const tagOf = ({ params }: Notification) =>
   params?._meta?.[LISTEN] as { cursor: string; missed?: boolean } | undefined;
 
-describe.each(MAJORS)('listening on an SDK $major server', (major) => {
+describe.each(STAGES)('listening on $stage', (at) => {
+  const { era, key, method, sent, unknown } = at;
+  const { listen, poll } = listening(at);
+  // In the newer era everybody who listens knows what we add: the place in the stream.
+  const place = era === 'modern' ? { [LISTEN]: { cursor: expect.any(String) } } : undefined;
   const open = async (options: Parameters<typeof makeServer>[1] = {}, capabilities: object = SESSIONS) => {
     const made = makeServer(
       async (session) => void (await session?.notify(UPDATED, { uri: 'notes://a' })),
       options,
     );
-    return { ...made, client: await connect(made.valise, capabilities, major) };
+    return { ...made, client: await connect(made.valise, at, capabilities) };
   };
 
   it('[S-28] [S-29] a session hears its own notifications, with its id and without its state', async () => {
@@ -60,8 +66,8 @@ describe.each(MAJORS)('listening on an SDK $major server', (major) => {
     const { first } = await listen(client, a);
     expect(first).toEqual({
       jsonrpc: '2.0',
-      method: 'notifications/messages/listen',
-      params: { _meta: { [SESSION]: { sessionId: a.sessionId } } },
+      method: at.listening,
+      params: { _meta: { [key]: { sessionId: a.sessionId }, ...place } },
     });
     await client.in(b);
     await client.in(a);
@@ -69,7 +75,7 @@ describe.each(MAJORS)('listening on an SDK $major server', (major) => {
     expect(client.heard[1]).toEqual({
       jsonrpc: '2.0',
       method: UPDATED,
-      params: { uri: 'notes://a', _meta: { [SESSION]: { sessionId: a.sessionId } } },
+      params: { uri: 'notes://a', _meta: { [key]: { sessionId: a.sessionId }, ...place } },
     });
   });
 
@@ -77,12 +83,13 @@ describe.each(MAJORS)('listening on an SDK $major server', (major) => {
     const { client, valise } = await open();
     const session = await client.create();
     const { first } = await listen(client);
-    expect(first).toEqual({ jsonrpc: '2.0', method: 'notifications/messages/listen' });
+    const params = place && { params: { _meta: place } };
+    expect(first).toEqual({ jsonrpc: '2.0', method: at.listening, ...params });
     await client.in(session);
     await valise.sessions.notify(session.sessionId, CHANGED);
     await valise.notify(CHANGED);
     await vi.waitFor(() => expect(client.heard).toHaveLength(2));
-    expect(client.heard[1]).toEqual({ jsonrpc: '2.0', method: CHANGED });
+    expect(client.heard[1]).toEqual({ jsonrpc: '2.0', method: CHANGED, ...params });
   });
 
   it('[S-28] several listeners on one connection do not mix', async () => {
@@ -96,24 +103,24 @@ describe.each(MAJORS)('listening on an SDK $major server', (major) => {
     await valise.notify(CHANGED);
     await vi.waitFor(() => expect(client.heard).toHaveLength(before + 4));
     for (const { method, params } of client.heard.slice(before)) {
-      const tag = params?._meta?.[SESSION] as { sessionId: string } | undefined;
+      const tag = params?._meta?.[key] as { sessionId: string } | undefined;
       expect(tag?.sessionId).toBe(method === CHANGED ? undefined : params?.['uri']);
     }
   });
 
   it('[S-13] nobody listens to a session that is not theirs', async () => {
     const { client } = await open();
-    const answer = await client.request('messages/listen', {
+    const answer = await client.request(method.listen, {
       _meta: sent({ sessionId: 'sess-x', state: 'y' }),
     });
-    expect(errorOf(answer)).toMatchObject({ code: -32043, data: { sessionId: 'sess-x' } });
+    expect(errorOf(answer)).toEqual(unknown({ sessionId: 'sess-x' }));
   });
 
   it('[S-28] ends when the session does, when the client says so, and when the server closes', async () => {
     const { client, valise } = await open();
     const [a, b] = [await client.create(), await client.create()];
     const [first, second, third] = [await listen(client, a), await listen(client, b), await listen(client)];
-    await client.request('sessions/delete', { _meta: sent(a) });
+    await client.request(method.delete, { _meta: sent(a) });
     expect(await first.answer).toMatchObject({ result: {} });
     await client.notify('notifications/cancelled', { requestId: second.id });
     expect(await second.answer).toMatchObject({ result: {} });
@@ -147,7 +154,7 @@ describe.each(MAJORS)('listening on an SDK $major server', (major) => {
         method: UPDATED,
         params: {
           uri: 'one',
-          _meta: { [SESSION]: { sessionId: session.sessionId }, [LISTEN]: { cursor: expect.any(String) } },
+          _meta: { [key]: { sessionId: session.sessionId }, [LISTEN]: { cursor: expect.any(String) } },
         },
       },
     ]);
@@ -214,13 +221,13 @@ describe.each(MAJORS)('listening on an SDK $major server', (major) => {
     const subscribe = (method: string, session?: Wire) =>
       client.request(method, { uri: 'notes://a', ...(session && { _meta: sent(session) }) });
     expect(await subscribe('resources/subscribe', a)).toMatchObject({
-      result: { _meta: { [SESSION]: { sessionId: a.sessionId } } },
+      result: { _meta: { [key]: { sessionId: a.sessionId } } },
     });
     const updates = () => client.heard.filter(({ method }) => method === UPDATED);
     await valise.notify(UPDATED, { uri: 'notes://a' });
     await valise.notify(UPDATED, { uri: 'notes://other' });
     await vi.waitFor(() => expect(updates()).toHaveLength(1));
-    expect(updates()[0]?.params?._meta).toEqual({ [SESSION]: { sessionId: a.sessionId } });
+    expect(updates()[0]?.params?._meta).toEqual({ [key]: { sessionId: a.sessionId }, ...place });
     // The SDK's own way of telling goes the same way.
     await (
       client.server.server as unknown as { sendResourceUpdated(p: object): Promise<void> }
@@ -228,7 +235,7 @@ describe.each(MAJORS)('listening on an SDK $major server', (major) => {
       uri: 'notes://a',
     });
     await vi.waitFor(() => expect(updates()).toHaveLength(2));
-    expect(updates()[1]?.params?._meta).toEqual({ [SESSION]: { sessionId: a.sessionId } });
+    expect(updates()[1]?.params?._meta).toEqual({ [key]: { sessionId: a.sessionId }, ...place });
     await subscribe('resources/unsubscribe', a);
     await valise.notify(UPDATED, { uri: 'notes://a' });
     await valise.notify(CHANGED);
@@ -236,9 +243,23 @@ describe.each(MAJORS)('listening on an SDK $major server', (major) => {
     expect(updates()).toHaveLength(2);
   });
 
+  it('[S-30] a resource named when the listener opens is told on that session', async () => {
+    const { client, valise } = await open();
+    const [a, b] = [await client.create(), await client.create()];
+    await listen(client, a, { resources: ['notes://a'] });
+    await listen(client, b, { resources: ['notes://b'] });
+    for (const uri of ['notes://a', 'notes://b', 'notes://c']) await valise.notify(UPDATED, { uri });
+    const updates = () => client.heard.filter(({ method }) => method === UPDATED);
+    await vi.waitFor(() => expect(updates()).toHaveLength(2));
+    expect(updates().map(({ params }) => [params?.['uri'], params?._meta?.[key]])).toEqual([
+      ['notes://a', { sessionId: a.sessionId }],
+      ['notes://b', { sessionId: b.sessionId }],
+    ]);
+  });
+
   it('[S-29] notifications of a handler carry the id of its session too', async () => {
     const made = makeServer(async () => undefined);
-    const client = await connect(made.valise, SESSIONS, major);
+    const client = await connect(made.valise, at);
     client.server.registerTool('log', {}, async () => {
       await (client.server.server as unknown as { notification(n: object): Promise<void> }).notification({
         method: 'notifications/message',
@@ -249,12 +270,14 @@ describe.each(MAJORS)('listening on an SDK $major server', (major) => {
     const session = await client.create();
     await client.in(session, 'log');
     expect(client.heard.find(({ method }) => method === 'notifications/message')?.params?._meta).toEqual({
-      [SESSION]: { sessionId: session.sessionId },
+      [key]: { sessionId: session.sessionId },
     });
   });
 });
 
-describe('listening across instances', () => {
+describe.each(STAGES)('listening across instances, on $stage', (at) => {
+  const { listen, poll } = listening(at);
+
   it.each([
     ['over a bus', { bus: true }],
     ['over the store alone, a little later', { bus: false }],
@@ -263,7 +286,7 @@ describe('listening across instances', () => {
     const shared = memoryBus();
     const options = { store, sessions: { mode: 'stored' as const, ...(bus && { bus: shared }) } };
     const [one, two] = [makeServer(count, options), makeServer(count, options)];
-    const [a, b] = [await connect(one.valise), await connect(two.valise)];
+    const [a, b] = [await connect(one.valise, at), await connect(two.valise, at)];
     const session = await a.create();
     await listen(b, session);
     await listen(b);
@@ -271,9 +294,7 @@ describe('listening across instances', () => {
     await one.valise.notify(CHANGED);
     const waiting = poll(b, session, { wait: 20, after: 'x.1' });
     await vi.waitFor(() => expect(b.heard).toHaveLength(4), { timeout: 5000 });
-    expect(methods(b.heard).sort()).toEqual(
-      ['notifications/messages/listen', 'notifications/messages/listen', UPDATED, CHANGED].sort(),
-    );
+    expect(methods(b.heard).sort()).toEqual([at.listening, at.listening, UPDATED, CHANGED].sort());
     expect((await waiting)._meta[LISTEN].missed).toBe(true);
     await one.valise.close();
     await two.valise.close();
@@ -284,7 +305,7 @@ describe('listening across instances', () => {
     const bus = memoryBus();
     const options = { store, sessions: { bus } };
     const servers = [1, 2, 3].map(() => makeServer(count, options));
-    const clients = await Promise.all(servers.map(({ valise }) => connect(valise, OURS)));
+    const clients = await Promise.all(servers.map(({ valise }) => connect(valise, at, OURS)));
     const session = await clients[0]!.create();
     for (const client of clients) await listen(client, session);
     await Promise.all(

@@ -1,18 +1,20 @@
 import { memoryStore } from 'mcp-valise/store';
 import { describe, expect, it } from 'vitest';
 import { resultOf, textOf } from './raw-client.ts';
-import { connect, type Does, errorOf, makeServer, sent } from './sessions-tool.ts';
+import { connect, type Does, errorOf, makeServer, STAGES } from './sessions-tool.ts';
 
 const fill: Does = (session, { size, key }) => {
   if (size !== undefined) session?.set((key as string) ?? 'text', 'x'.repeat(size as number));
   return session?.get<string>('text')?.length ?? 0;
 };
 
-describe('large state of sealed sessions', () => {
+describe.each(STAGES)('large state of sealed sessions, on $stage', (at) => {
+  const { code } = at;
+
   it('[S-32] spills to the store, and only a reference travels', async () => {
     const store = memoryStore();
     const { valise } = makeServer(fill, { store });
-    const client = await connect(valise);
+    const client = await connect(valise, at);
     let { session, value } = await client.use(await client.create(), { size: 2000 });
     expect([value, session.state!.length > 2000]).toEqual([2000, true]);
     ({ session, value } = await client.use(session, { size: 20_000 }));
@@ -20,17 +22,17 @@ describe('large state of sealed sessions', () => {
     expect(session.state!.length).toBeLessThan(1000);
     expect((await client.use(session)).value).toBe(20_000);
     // Another instance finds it too; one without the store, or a client that swaps references, does not.
-    const other = await connect(makeServer(fill, { store }).valise);
+    const other = await connect(makeServer(fill, { store }).valise, at);
     expect((await other.use(session)).value).toBe(20_000);
     const second = (await client.use(await client.create(), { size: 30_000 })).session;
-    expect(errorOf(await client.in({ ...session, state: second.state as string })).code).toBe(-32043);
-    const alone = await connect(makeServer(fill).valise);
-    expect(errorOf(await alone.in(session)).code).toBe(-32043);
+    expect(errorOf(await client.in({ ...session, state: second.state as string })).code).toBe(code.notFound);
+    const alone = await connect(makeServer(fill).valise, at);
+    expect(errorOf(await alone.in(session)).code).toBe(code.notFound);
   });
 
   it('[S-32] a setting decides what is large', async () => {
     const { valise } = makeServer(fill, { store: memoryStore(), sessions: { spillAbove: 50_000 } });
-    const client = await connect(valise);
+    const client = await connect(valise, at);
     const { session } = await client.use(await client.create(), { size: 20_000 });
     expect(session.state!.length).toBeGreaterThan(20_000);
   });
@@ -38,7 +40,7 @@ describe('large state of sealed sessions', () => {
   it('[S-32] without a store it travels, and a warning says what that costs from 4 KB on', async () => {
     const warnings: string[] = [];
     const { valise } = makeServer(fill, { events: { warning: ({ what }) => warnings.push(what) } });
-    const client = await connect(valise);
+    const client = await connect(valise, at);
     let { session } = await client.use(await client.create(), { size: 2000 });
     expect(warnings).toEqual([]);
     ({ session } = await client.use(session, { size: 5000 }));
@@ -47,10 +49,14 @@ describe('large state of sealed sessions', () => {
   });
 });
 
-describe.each(['sealed', 'stored'] as const)('the size of %s state', (mode) => {
+const MATRIX = STAGES.flatMap((at) =>
+  (['sealed', 'stored'] as const).map((mode) => ({ at, stage: at.stage, mode })),
+);
+
+describe.each(MATRIX)('the size of $mode state, on $stage', ({ at, mode }) => {
   it('has an end, told before anything is kept', async () => {
     const { valise } = makeServer(fill, { store: memoryStore(), sessions: { mode, maxState: 10_000 } });
-    const client = await connect(valise);
+    const client = await connect(valise, at);
     const session = await client.create();
     const one = resultOf(await client.in(session, 'work', { size: 10_001 }));
     expect(one['isError']).toBe(true);
@@ -81,10 +87,10 @@ describe.each(['sealed', 'stored'] as const)('the size of %s state', (mode) => {
       },
       { store: memoryStore(), sessions: { mode } },
     );
-    const client = await connect(valise);
+    const client = await connect(valise, at);
     const session = await client.create();
     const result = resultOf(await client.in(session));
     expect(result['isError']).toBe(true);
-    expect(result._meta).toMatchObject(sent({ sessionId: session.sessionId }));
+    expect(at.sessionIn(result)).toMatchObject({ sessionId: session.sessionId });
   });
 });

@@ -1,8 +1,7 @@
 import { type Entry, memoryStore, type Store } from 'mcp-valise/store';
 import { describe, expect, it } from 'vitest';
-import { MAJORS } from './majors.ts';
 import { resultOf } from './raw-client.ts';
-import { connect, count, type Does, errorOf, makeServer } from './sessions-tool.ts';
+import { connect, count, type Does, errorOf, makeServer, STAGES } from './sessions-tool.ts';
 
 /** Reads the count, lets others go first, and writes one more. */
 const slowly: Does = async (session) => {
@@ -12,10 +11,10 @@ const slowly: Does = async (session) => {
   return n + 1;
 };
 
-describe.each(MAJORS)('stored sessions under parallel calls, on an SDK $major server', (major) => {
+describe.each(STAGES)('stored sessions under parallel calls, on $stage', (at) => {
   it('[S-21] lose no update: a handler that lost the race runs again on the fresh state', async () => {
     const { valise, ran } = makeServer(slowly, { store: memoryStore(), sessions: { mode: 'stored' } });
-    const client = await connect(valise, undefined, major);
+    const client = await connect(valise, at);
     const session = await client.create();
     const all = await Promise.all(Array.from({ length: 20 }, () => client.use(session)));
     expect(all.map(({ value }) => Number(value)).sort((a, b) => a - b)).toEqual(
@@ -28,9 +27,7 @@ describe.each(MAJORS)('stored sessions under parallel calls, on an SDK $major se
   it('[S-21] [S-34] lose none across instances that share the store', async () => {
     const store = memoryStore();
     const options = { store, sessions: { mode: 'stored' as const } };
-    const clients = await Promise.all(
-      [1, 2, 3].map(() => connect(makeServer(slowly, options).valise, undefined, major)),
-    );
+    const clients = await Promise.all([1, 2, 3].map(() => connect(makeServer(slowly, options).valise, at)));
     const session = await clients[0]!.create();
     await Promise.all(Array.from({ length: 30 }, (_, n) => clients[n % 3]!.use(session)));
     expect((await clients[1]!.use(session)).value).toBe(31);
@@ -41,7 +38,7 @@ describe.each(MAJORS)('stored sessions under parallel calls, on an SDK $major se
       store: memoryStore(),
       sessions: { mode: 'stored', onConflict: 'fail' },
     });
-    const client = await connect(valise, undefined, major);
+    const client = await connect(valise, at);
     const session = await client.create();
     const all = await Promise.all(Array.from({ length: 8 }, () => client.in(session)));
     const failed = all.filter((response) => 'error' in response);
@@ -68,7 +65,7 @@ describe.each(MAJORS)('stored sessions under parallel calls, on an SDK $major se
       },
       { store: memoryStore(), sessions: { mode: 'stored' } },
     );
-    const client = await connect(valise, undefined, major);
+    const client = await connect(valise, at);
     const session = await client.create();
     await Promise.all(Array.from({ length: 10 }, (_, n) => client.use(session, { ns: `module-${n}` })));
     expect(ran()).toBe(10);
@@ -79,7 +76,9 @@ describe.each(MAJORS)('stored sessions under parallel calls, on an SDK $major se
   });
 });
 
-describe('stored sessions', () => {
+describe.each(STAGES)('stored sessions, on $stage', (at) => {
+  const { method, code, sent } = at;
+
   it('are not mistaken where an author changes a value in place and another call makes the same change', async () => {
     const { valise } = makeServer(
       async (session) => {
@@ -91,7 +90,7 @@ describe('stored sessions', () => {
       },
       { store: memoryStore(), sessions: { mode: 'stored' } },
     );
-    const client = await connect(valise);
+    const client = await connect(valise, at);
     const session = await client.create();
     const all = await Promise.all(Array.from({ length: 5 }, () => client.use(session)));
     expect(all.map(({ value }) => Number(value)).sort()).toEqual([1, 2, 3, 4, 5]);
@@ -106,7 +105,7 @@ describe('stored sessions', () => {
         sessions: { mode: 'stored' },
       },
     );
-    const client = await connect(valise);
+    const client = await connect(valise, at);
     const session = await client.create();
     store.reset();
     await client.use(session);
@@ -127,22 +126,22 @@ describe('stored sessions', () => {
       },
       { store: memoryStore(), sessions: { mode: 'stored' } },
     );
-    const client = await connect(valise);
+    const client = await connect(valise, at);
     const session = await client.create();
     const running = client.in(session);
-    await client.request('sessions/delete', { _meta: { 'io.modelcontextprotocol/session': session } });
+    await client.request(method.delete, { _meta: sent(session) });
     release();
-    expect(errorOf(await running).code).toBe(-32043);
+    expect(errorOf(await running).code).toBe(code.notFound);
   });
 
   it('answer with an error, not with silence, where the store fails', async () => {
     const store = memoryStore();
     const { valise, ran } = makeServer(count, { store, sessions: { mode: 'stored' } });
-    const client = await connect(valise);
+    const client = await connect(valise, at);
     const session = await client.create();
     await store.close();
     expect(errorOf(await client.in(session))).toMatchObject({ code: -32603, data: { code: 'store-closed' } });
-    expect(errorOf(await client.request('sessions/create')).code).toBe(-32603);
+    expect(errorOf(await client.request(method.create)).code).toBe(-32603);
     expect(ran()).toBe(0);
   });
 
@@ -152,7 +151,7 @@ describe('stored sessions', () => {
       sessions: { mode: 'stored' },
       events: { warning: ({ what }) => warnings.push(what) },
     });
-    const client = await connect(valise);
+    const client = await connect(valise, at);
     const session = await client.create();
     await Promise.all([client.use(session), client.use(session)]);
     expect((await client.use(session)).value).toBe(3);
@@ -161,11 +160,11 @@ describe('stored sessions', () => {
 
   it('are forked from what the store has, whoever holds the id', async () => {
     const { valise } = makeServer(count, { store: memoryStore(), sessions: { mode: 'stored' } });
-    const client = await connect(valise);
+    const client = await connect(valise, at);
     const session = await client.create();
     await client.use(session);
-    const params = { _meta: { 'io.modelcontextprotocol/session': { sessionId: session.sessionId } } };
-    const forked = resultOf(await client.request('sessions/fork', params))['session'];
+    const params = { _meta: sent({ sessionId: session.sessionId }) };
+    const forked = resultOf(await client.request(method.fork, params))['session'];
     expect((await client.use(forked as typeof session)).value).toBe(2);
   });
 });

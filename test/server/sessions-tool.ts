@@ -1,17 +1,84 @@
-import type { McpServer } from '@modelcontextprotocol/server';
+import { createMcpHandler, type McpServer } from '@modelcontextprotocol/server';
+import { serveStdio } from '@modelcontextprotocol/server/stdio';
 import { createValise, type ServerValise, type ServerValiseOptions, type Session } from 'mcp-valise/server';
 import { z } from 'zod';
-import type { Meta, Notification, Response, Result } from '../../src/wire/index.ts';
+import type { TransportLike } from '../../src/link/transport.ts';
+import type { Era, Message, Meta, Notification, Response, Result } from '../../src/wire/index.ts';
 import { MAJORS, type Major } from './majors.ts';
 import { type RawClient, rawClient, resultOf, textOf } from './raw-client.ts';
 
-export const SESSION = 'io.modelcontextprotocol/session';
 export const SEQ = 'dev.valise/seq';
 export const keys = 'T0aGXc1lJg5o3VtW3bYpW2yZr9s0u1v2w3x4y5z6A7Q';
-const v2 = MAJORS[1];
 
 /** What a session client announces, as the draft says. */
 export const SESSIONS = { experimental: { sessions: {} } };
+
+/** What an era calls things; written out here, since the tests are about what is on the wire. */
+const ERAS = {
+  legacy: {
+    key: 'io.modelcontextprotocol/session',
+    method: {
+      create: 'sessions/create',
+      delete: 'sessions/delete',
+      list: 'sessions/list',
+      resume: 'sessions/resume',
+      fork: 'sessions/fork',
+      listen: 'messages/listen',
+    },
+    listening: 'notifications/messages/listen',
+    code: { notFound: -32043, required: -32044 },
+    /** What a result has besides its content. */
+    complete: {},
+  },
+  modern: {
+    key: 'dev.valise/session',
+    method: {
+      create: 'dev.valise/sessions/create',
+      delete: 'dev.valise/sessions/delete',
+      list: 'dev.valise/sessions/list',
+      resume: 'dev.valise/sessions/resume',
+      fork: 'dev.valise/sessions/fork',
+      listen: 'dev.valise/listen',
+    },
+    listening: 'notifications/dev.valise/listen',
+    code: { notFound: -31043, required: -31044 },
+    complete: { resultType: 'complete' },
+  },
+} as const;
+
+/** A server of one major that speaks one era. SDK v1 has only the older one. */
+export const STAGES = [
+  stage(MAJORS[0], 'legacy'),
+  stage(MAJORS[1], 'legacy'),
+  stage(MAJORS[1], 'modern'),
+] as const;
+
+export type Stage = ReturnType<typeof stage>;
+
+function stage(major: Major, era: Era) {
+  const { key, code, ...names } = ERAS[era];
+  return {
+    stage: `an SDK ${major.major} server (${era})`,
+    major,
+    era,
+    key,
+    code,
+    ...names,
+    /** The `_meta` with which a client sends a session. */
+    sent: ({ sessionId, state }: Wire): Meta => ({
+      [key]: { sessionId, ...(state !== undefined && { state }) },
+    }),
+    /** The session in the `_meta` of a result. */
+    sessionIn: (result: Result) => result._meta?.[key] as Wire | undefined,
+    /** The answer to a session that is unknown, for whatever reason. */
+    unknown: ({ sessionId }: Wire) => ({
+      code: code.notFound,
+      message: 'Session not found',
+      data: { sessionId },
+    }),
+    required: { code: code.required, message: 'Session required' },
+  };
+}
 
 /** A session as the wire shows it. */
 export interface Wire {
@@ -49,34 +116,64 @@ const made = new WeakMap<ServerValise, (args: Record<string, unknown>) => Promis
 /** A new connection to it. */
 export async function connect(
   valise: ServerValise,
+  stage: Stage,
   capabilities: object = SESSIONS,
-  major: Major = v2,
-  { http = false, headers = new Headers() }: { readonly http?: boolean; readonly headers?: Headers } = {},
+  over: Over = {},
 ): Promise<SessionClient> {
-  const server = valise.install(
-    new major.McpServer(
-      { name: 'test', version: '1.0.0' },
-      { capabilities: { resources: { subscribe: true }, logging: {} } },
-    ),
-  );
+  const { major } = stage;
   const run = made.get(valise) as (args: Record<string, unknown>) => Promise<unknown>;
-  for (const name of ['work', 'gated']) {
-    server.registerTool(name, { inputSchema: z.looseObject({}) }, async (args) => ({
-      content: [{ type: 'text', text: JSON.stringify((await run(args)) ?? null) }],
-    }));
-  }
+  const build = (): McpServer => {
+    const server = valise.install(
+      new major.McpServer(
+        { name: 'test', version: '1.0.0' },
+        { capabilities: { resources: { subscribe: true }, logging: {} } },
+      ),
+    );
+    for (const name of ['work', 'gated']) {
+      server.registerTool(name, { inputSchema: z.looseObject({}) }, async (args) => ({
+        content: [{ type: 'text', text: JSON.stringify((await run(args)) ?? null) }],
+      }));
+    }
+    return server;
+  };
+  return attach(build, stage, capabilities, over);
+}
+
+/** How a client reaches a server: in memory; or as over HTTP, with these headers. */
+export interface Over {
+  readonly http?: boolean;
+  readonly headers?: Headers;
+}
+
+/** Connects a client to a server that `build` makes. */
+export async function attach(
+  build: () => McpServer,
+  stage: Stage,
+  capabilities: object = SESSIONS,
+  { http = false, headers = new Headers() }: Over = {},
+): Promise<SessionClient> {
+  const { major, era } = stage;
+  let server: McpServer | undefined;
+  const kept = (): McpServer => (server = build());
   const [near, far] = major.Memory.createLinkedPair();
-  await server.connect(far);
-  // As a message looks that came over HTTP.
-  if (http) {
+  if (era === 'legacy') await kept().connect(far);
+  // As a message looks that came over HTTP; each major has its way.
+  if (http && era === 'legacy') {
     near.send = async (message) =>
-      far.onmessage?.(message, { request: new Request('http://test/mcp', { headers }) } as never);
+      far.onmessage?.(message, {
+        ...(major.major === 'v1'
+          ? { requestInfo: { headers: Object.fromEntries(headers) } }
+          : { request: new Request('http://test/mcp', { headers }) }),
+      } as never);
   }
-  const client = await rawClient(near, capabilities);
+  if (http && era === 'modern') fetching(near, kept, headers);
+  else if (era === 'modern') serveStdio(kept, { transport: far });
+  const client = await rawClient(near, capabilities, undefined, era);
   const heard: Notification[] = [];
   const { onmessage } = near;
   near.onmessage = (message) => {
-    if ('method' in message) heard.push(message as Notification);
+    // As a wire carries it.
+    if ('method' in message) heard.push(JSON.parse(JSON.stringify(message)) as Notification);
     onmessage?.(message);
   };
   let last: unknown;
@@ -85,12 +182,34 @@ export async function connect(
     if ('id' in message) last = message.id;
     return send(message, options);
   };
-  return sessionClient(client, {
+  return sessionClient(client, stage, {
     heard,
-    server,
+    server: server as unknown as McpServer,
     lastId: () => last,
     notify: (method, params) => near.send({ jsonrpc: '2.0', method, params } as never),
   });
+}
+
+/** Has the SDK's own HTTP handler answer what is sent, each request on a server of its own. */
+function fetching(near: TransportLike, build: () => McpServer, headers: Headers): void {
+  const handler = createMcpHandler(build);
+  near.send = async (message: Message) => {
+    const { method, params } = message as { method: string; params?: { name?: string } };
+    const request = new Request('http://test/mcp', {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+        'mcp-protocol-version': '2026-07-28',
+        'mcp-method': method,
+        ...(params?.name && { 'mcp-name': params.name }),
+        ...Object.fromEntries(headers),
+      },
+      body: JSON.stringify(message),
+    });
+    const text = await (await handler.fetch(request)).text();
+    near.onmessage?.(JSON.parse(/^data: (\{.*)$/m.exec(text)?.[1] ?? text));
+  };
 }
 
 /** A raw client with words for sessions. */
@@ -113,28 +232,23 @@ export interface SessionClient extends RawClient {
   ): Promise<{ readonly value: unknown; readonly session: Wire }>;
 }
 
-export function sessionClient(client: RawClient, more: Partial<SessionClient> = {}): SessionClient {
+export function sessionClient(
+  client: RawClient,
+  { method, sent, sessionIn }: Stage,
+  more: Partial<SessionClient> = {},
+): SessionClient {
   const inSession: SessionClient['in'] = (session, name = 'work', args = {}) =>
     client.request('tools/call', { name, arguments: args, _meta: sent(session) });
   return {
     ...client,
     ...(more as Pick<SessionClient, 'heard' | 'server' | 'lastId' | 'notify'>),
-    create: async (params) => resultOf(await client.request('sessions/create', params))['session'] as Wire,
+    create: async (params) => resultOf(await client.request(method.create, params))['session'] as Wire,
     in: inSession,
     async use(session, args, name) {
       const result = resultOf(await inSession(session, name, args));
       return { value: JSON.parse(textOf(result)) as unknown, session: { ...session, ...sessionIn(result) } };
     },
   };
-}
-
-/** The `_meta` with which a client of the draft sends a session. */
-export function sent({ sessionId, state }: Wire): Meta {
-  return { [SESSION]: { sessionId, ...(state !== undefined && { state }) } };
-}
-
-export function sessionIn(result: Result): Wire | undefined {
-  return result._meta?.[SESSION] as Wire | undefined;
 }
 
 export function errorOf(response: Response): { code: number; message: string; data?: unknown } {

@@ -1,6 +1,5 @@
 import { memoryStore } from 'mcp-valise/store';
 import { describe, expect, it } from 'vitest';
-import { MAJORS } from './majors.ts';
 import { resultOf, textOf } from './raw-client.ts';
 import {
   connect,
@@ -8,10 +7,10 @@ import {
   errorOf,
   makeServer,
   SEQ,
-  SESSION,
   SESSIONS,
-  sent,
-  sessionIn,
+  STAGES,
+  type Stage,
+  type Wire,
 } from './sessions-tool.ts';
 
 const MODES = [
@@ -20,12 +19,13 @@ const MODES = [
   { mode: 'stored', where: 'a store', store: memoryStore },
 ] as const;
 
-const MATRIX = MAJORS.flatMap((major) => MODES.map((mode) => ({ ...mode, major, version: major.major })));
+const MATRIX = STAGES.flatMap((at) => MODES.map((mode) => ({ ...mode, at, stage: at.stage })));
 
-describe.each(MATRIX)('$mode sessions with $where, on an SDK $version server', ({ mode, store, major }) => {
+describe.each(MATRIX)('$mode sessions with $where, on $stage', ({ mode, store, at }) => {
+  const { era, key, method, code, complete, sent, sessionIn, unknown, required } = at;
   const open = async (does = count, capabilities: object = SESSIONS) => {
     const made = makeServer(does, { store: store(), sessions: { mode } });
-    return { ...made, client: await connect(made.valise, capabilities, major) };
+    return { ...made, client: await connect(made.valise, at, capabilities) };
   };
 
   it('[S-01] are announced', async () => {
@@ -38,11 +38,13 @@ describe.each(MATRIX)('$mode sessions with $where, on an SDK $version server', (
 
   it('[S-04] [S-16] [S-17] begin with an id, a state and a time', async () => {
     const { client } = await open();
-    const response = await client.request('sessions/create');
+    const response = await client.request(method.create);
     expect(response).toEqual({
       jsonrpc: '2.0',
       id: expect.any(Number),
       result: {
+        ...complete,
+        ...(era === 'modern' && { _meta: { [SEQ]: 0 } }),
         session: {
           sessionId: expect.stringMatching(/^sess-[\w-]{24}$/),
           state: expect.any(String),
@@ -52,21 +54,40 @@ describe.each(MATRIX)('$mode sessions with $where, on an SDK $version server', (
     });
   });
 
+  it('[S-16] [S-17] have ids of visible ASCII that are never the same, random at every place', async () => {
+    const clients = [(await open()).client, (await open()).client];
+    const ids: string[] = [];
+    for (let n = 0; n < 60; n++) ids.push((await clients[n % 2]!.create()).sessionId);
+    expect(new Set(ids).size).toBe(60);
+    for (const id of ids) expect(id).toMatch(/^[!-~]+$/);
+    // Each of 24 places takes one of 64 letters: 144 bits.
+    for (let place = 'sess-'.length; place < 'sess-'.length + 24; place++)
+      expect(new Set(ids.map((id) => id[place])).size).toBeGreaterThan(10);
+  });
+
   it('[S-03] are not made inside another session', async () => {
     const { client } = await open();
     const session = await client.create();
-    const error = errorOf(await client.request('sessions/create', { _meta: sent(session) }));
+    const error = errorOf(await client.request(method.create, { _meta: sent(session) }));
     expect(error).toMatchObject({ code: -32602 });
+    // Not even inside one that is unknown: what is wrong is that there is one.
+    const gone = sent({ sessionId: 'sess-none' });
+    expect(errorOf(await client.request(method.create, { _meta: gone })).code).toBe(-32602);
   });
 
   it('[S-07] [S-08] [S-09] are the context of a call, and the answer names exactly them', async () => {
     const { client } = await open();
     const [a, b] = [await client.create(), await client.create()];
-    const first = await client.use(a);
-    expect(first.value).toBe(1);
-    expect(first.session.sessionId).toBe(a.sessionId);
-    expect(first.session.state).toEqual(expect.any(String));
-    expect((await client.use(first.session)).value).toBe(2);
+    const result = resultOf(await client.in(a));
+    expect(textOf(result)).toBe('1');
+    expect(sessionIn(result)).toEqual({
+      sessionId: a.sessionId,
+      state: expect.any(String),
+      expiresAt: expect.any(String),
+    });
+    const { state } = sessionIn(result) as Wire;
+    if (mode === 'sealed') expect(state).not.toBe(a.state);
+    expect((await client.use({ ...a, state: state as string })).value).toBe(2);
     expect((await client.use(b)).value).toBe(1);
   });
 
@@ -79,33 +100,28 @@ describe.each(MATRIX)('$mode sessions with $where, on an SDK $version server', (
 
   it('[S-21] tell the number of their state to clients that know of it, and to no other', async () => {
     const ours = await open(count, { extensions: { 'dev.valise/sessions': {} } });
-    const created = resultOf(await ours.client.request('sessions/create'));
+    const created = resultOf(await ours.client.request(method.create));
     expect(created._meta).toEqual({ [SEQ]: 0 });
     const session = created['session'] as { sessionId: string; state: string };
     const used = resultOf(await ours.client.in(session));
-    expect(used._meta).toEqual({ [SESSION]: expect.anything(), [SEQ]: 1 });
+    expect(used._meta).toMatchObject({ [key]: { sessionId: session.sessionId }, [SEQ]: 1 });
+    // In the newer era the whole family is ours, so everybody who knows it knows the number too.
     const { client } = await open();
     const drafts = await client.create();
-    expect(Object.keys(resultOf(await client.in(drafts))._meta ?? {})).toEqual([SESSION]);
+    expect(resultOf(await client.in(drafts))._meta?.[SEQ]).toBe(era === 'modern' ? 1 : undefined);
   });
 
   it('[S-12] [S-13] are deleted, and then unknown', async () => {
     const { client, ran } = await open();
     const session = await client.create();
-    expect(
-      await client.request('sessions/delete', { _meta: sent({ sessionId: session.sessionId }) }),
-    ).toEqual({
+    expect(await client.request(method.delete, { _meta: sent({ sessionId: session.sessionId }) })).toEqual({
       jsonrpc: '2.0',
       id: expect.any(Number),
-      result: {},
+      result: { ...complete },
     });
-    expect(errorOf(await client.in(session))).toEqual({
-      code: -32043,
-      message: 'Session not found',
-      data: { sessionId: session.sessionId },
-    });
+    expect(errorOf(await client.in(session))).toEqual(unknown(session));
     expect(ran()).toBe(0);
-    expect(errorOf(await client.request('sessions/delete', { _meta: sent(session) })).code).toBe(-32043);
+    expect(errorOf(await client.request(method.delete, { _meta: sent(session) })).code).toBe(code.notFound);
   });
 
   it('[S-15] are taken back by the server, from within and from outside', async () => {
@@ -113,23 +129,24 @@ describe.each(MATRIX)('$mode sessions with $where, on an SDK $version server', (
     const [a, b] = [await client.create(), await client.create()];
     const ended = resultOf(await client.in(a, 'work', { end: true }));
     expect(sessionIn(ended)).toMatchObject({ sessionId: a.sessionId });
-    expect(errorOf(await client.in(a)).code).toBe(-32043);
+    expect(errorOf(await client.in(a)).code).toBe(code.notFound);
     expect((await client.use(b)).value).toBe('on');
     expect(await valise.sessions.revoke(b.sessionId)).toBe(true);
-    expect(errorOf(await client.in(b)).code).toBe(-32043);
+    expect(errorOf(await client.in(b)).code).toBe(code.notFound);
     expect(await valise.sessions.revoke(b.sessionId)).toBe(false);
   });
 
   it('[S-22] are looked at on every request, also where none is needed', async () => {
     const { client, ran } = await open();
     const gone = { sessionId: 'sess-invalid' };
-    for (const [method, params] of [
-      ['ping', {}],
+    for (const [asked, params] of [
+      // The newer era has no ping.
+      ...(era === 'legacy' ? [['ping', {}] as const] : []),
       ['tools/list', {}],
       ['tools/call', { name: 'work', arguments: {} }],
     ] as const) {
-      const error = errorOf(await client.request(method, { ...params, _meta: sent(gone) }));
-      expect(error).toEqual({ code: -32043, message: 'Session not found', data: gone });
+      const error = errorOf(await client.request(asked, { ...params, _meta: sent(gone) }));
+      expect(error).toEqual(unknown(gone));
     }
     expect(ran()).toBe(0);
     const session = await client.create();
@@ -140,7 +157,7 @@ describe.each(MATRIX)('$mode sessions with $where, on an SDK $version server', (
   it('[S-22] [S-25] gate operations: no session, no handler', async () => {
     const { client, ran } = await open();
     const error = errorOf(await client.request('tools/call', { name: 'gated', arguments: {} }));
-    expect(error).toEqual({ code: -32044, message: 'Session required' });
+    expect(error).toEqual(required);
     expect(ran()).toBe(0);
     expect((await client.use(await client.create(), {}, 'gated')).value).toBe(1);
     expect(textOf(await client.call('work'))).toBe('1');
@@ -150,15 +167,23 @@ describe.each(MATRIX)('$mode sessions with $where, on an SDK $version server', (
     ['an id that is no text', { sessionId: 7 }],
     ['a space in the id', { sessionId: 'sess a' }],
     ['a letter that is not ASCII', { sessionId: 'séss' }],
+    ['the character before the first visible one', { sessionId: 'sess\x1f' }],
+    ['the character after the last visible one', { sessionId: 'sess\x7f' }],
     ['an empty id', { sessionId: '' }],
     ['no id', {}],
     ['no object', 'sess-1'],
     ['a state that is no text', { sessionId: 'sess-1', state: {} }],
   ])('[S-16] refuse %s with -32602', async (_, session) => {
     const { client, ran } = await open();
-    const params = { name: 'work', arguments: {}, _meta: { [SESSION]: session } };
+    const params = { name: 'work', arguments: {}, _meta: { [key]: session } };
     expect(errorOf(await client.request('tools/call', params)).code).toBe(-32602);
     expect(ran()).toBe(0);
+  });
+
+  it('[S-16] take any visible ASCII as an id, though they may not know it', async () => {
+    const { client } = await open();
+    const all = String.fromCharCode(...Array.from({ length: 0x7e - 0x20 }, (_, n) => 0x21 + n));
+    expect(errorOf(await client.in({ sessionId: all }))).toEqual(unknown({ sessionId: all }));
   });
 
   it('[S-31] keep namespaces apart', async () => {
@@ -180,54 +205,55 @@ describe.each(MATRIX)('$mode sessions with $where, on an SDK $version server', (
 
   it('[S-26] are listed with their labels, and only to their owner', async () => {
     const made = makeServer(count, { store: store(), sessions: { mode }, principal: who });
-    const [ann, bob] = [await as('ann', made), await as('bob', made)];
+    const [ann, bob] = [await as('ann', made, at), await as('bob', made, at)];
     const a = await ann.create({ hints: { label: 'refactor' } });
     const b = await ann.create();
     await bob.create();
-    const listed = resultOf(await ann.request('sessions/list'));
+    const listed = resultOf(await ann.request(method.list));
     expect(listed).toEqual({
+      ...complete,
       sessions: [
         { sessionId: a.sessionId, expiresAt: a.expiresAt, label: 'refactor' },
         { sessionId: b.sessionId, expiresAt: b.expiresAt },
       ],
     });
-    expect(resultOf(await bob.request('sessions/list'))['sessions']).toHaveLength(1);
-    await ann.request('sessions/delete', { _meta: sent(a) });
-    expect(resultOf(await ann.request('sessions/list'))['sessions']).toHaveLength(1);
+    expect(resultOf(await bob.request(method.list))['sessions']).toHaveLength(1);
+    await ann.request(method.delete, { _meta: sent(a) });
+    expect(resultOf(await ann.request(method.list))['sessions']).toHaveLength(1);
   });
 
   it('[S-26] are listed in pages', async () => {
     const { client } = await open();
     const ids = [];
     for (let n = 0; n < 60; n++) ids.push((await client.create()).sessionId);
-    const first = resultOf(await client.request('sessions/list'));
+    const first = resultOf(await client.request(method.list));
     expect(first['sessions']).toHaveLength(50);
-    const second = resultOf(await client.request('sessions/list', { cursor: first['nextCursor'] }));
+    const second = resultOf(await client.request(method.list, { cursor: first['nextCursor'] }));
     expect(second['nextCursor']).toBeUndefined();
     const listed = [
       ...(first['sessions'] as { sessionId: string }[]),
       ...(second['sessions'] as { sessionId: string }[]),
     ];
     expect(listed.map(({ sessionId }) => sessionId).sort()).toEqual(ids.sort());
-    expect(errorOf(await client.request('sessions/list', { cursor: 'nonsense' })).code).toBe(-32602);
+    expect(errorOf(await client.request(method.list, { cursor: 'nonsense' })).code).toBe(-32602);
   });
 
   it('[S-26] are resumed with their state, and forked with a copy of it', async () => {
     const { client } = await open();
     const used = (await client.use((await client.use(await client.create())).session)).session;
-    const resumed = resultOf(await client.request('sessions/resume', { _meta: sent(used) }))[
+    const resumed = resultOf(await client.request(method.resume, { _meta: sent(used) }))[
       'session'
     ] as typeof used;
     expect(resumed).toMatchObject({ sessionId: used.sessionId, state: expect.any(String) });
     const forked = resultOf(
-      await client.request('sessions/fork', { hints: { label: 'sub' }, _meta: sent(resumed) }),
+      await client.request(method.fork, { hints: { label: 'sub' }, _meta: sent(resumed) }),
     )['session'] as typeof used;
     expect(forked.sessionId).not.toBe(used.sessionId);
     expect((await client.use(forked)).value).toBe(3);
     expect((await client.use(resumed)).value).toBe(3);
     const gone = { _meta: sent({ sessionId: 'sess-none', state: 'x' }) };
-    expect(errorOf(await client.request('sessions/resume', gone)).code).toBe(-32043);
-    expect(errorOf(await client.request('sessions/fork', gone)).code).toBe(-32043);
+    expect(errorOf(await client.request(method.resume, gone)).code).toBe(code.notFound);
+    expect(errorOf(await client.request(method.fork, gone)).code).toBe(code.notFound);
   });
 
   it('forget what was set before an error', async () => {
@@ -239,15 +265,13 @@ describe.each(MATRIX)('$mode sessions with $where, on an SDK $version server', (
   });
 });
 
-const users = new WeakMap<object, string>();
 let current: string;
 const who = () => ({ subject: current });
 
 /** A client whose every request is asked as somebody. */
-async function as(subject: string, { valise }: ReturnType<typeof makeServer>) {
+async function as(subject: string, { valise }: ReturnType<typeof makeServer>, stage: Stage) {
   current = subject;
-  const client = await connect(valise);
-  users.set(client, subject);
+  const client = await connect(valise, stage);
   const request: typeof client.request = (method, params) => {
     current = subject;
     return client.request(method, params);
@@ -256,10 +280,6 @@ async function as(subject: string, { valise }: ReturnType<typeof makeServer>) {
     ...client,
     request,
     create: async (params?: object) =>
-      resultOf(await request('sessions/create', params))['session'] as never as {
-        sessionId: string;
-        state: string;
-        expiresAt: string;
-      },
+      resultOf(await request(stage.method.create, params))['session'] as Wire,
   };
 }
