@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { generateKey } from 'mcp-valise/seal';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { startHttp } from '../e2e/example.ts';
 import { hasTmux, onTerminal } from './tmux.ts';
 import { folder, serveExample, VALISE, valise, valiseJson } from './valise.ts';
 
@@ -27,6 +28,20 @@ describe.skipIf(!hasTmux)('a person at a terminal', { timeout: 180_000 }, () => 
     await terminal.type('C-u', '4301', 'Enter');
     await terminal.shows(/exit code 0/);
     expect(await terminal.screen()).toContain('Bug #4522 resolved as Duplicate of Bug #4301.');
+  });
+
+  it('types what is secret unseen', async () => {
+    const server = await startHttp('greeter', ['--stateless']);
+    onTestFinished(async () => void (await server.stop('SIGTERM')));
+    const call = [VALISE, 'call', server.url.href, 'unlock', '--store', 'memory:'];
+    const terminal = await onTerminal([process.execPath, ...call]);
+    await terminal.shows(/What is the secret\?[\s\S]*◆ {2}secret/);
+    await terminal.type('short', 'Enter');
+    await terminal.shows(/At least 8 characters\./);
+    await terminal.type('C-u', 'harbour-seven', 'Enter');
+    await terminal.shows(/It has 13 letters\.\s+exit code 0/);
+    const screen = await terminal.screen();
+    for (const word of ['short', 'harbour', 'seven']) expect(screen).not.toContain(word);
   });
 
   it('goes on with a call that was left pending', async () => {

@@ -21,10 +21,22 @@ export const example: Example = {
       session?.set('count', count);
       return text(`Hello ${name} of ${session?.id ?? 'nowhere'}, ${count}.`);
     });
+    const unlock = valise.flow(async (flow) => {
+      const { secret } = await flow.ask('secret', {
+        message: 'What is the secret?',
+        schema: {
+          type: 'object',
+          properties: { secret: { type: 'string', writeOnly: true, minLength: 8 } as never },
+          required: ['secret'],
+        },
+      });
+      return text(`It has ${String(secret).length} letters.`);
+    });
     const server = () => {
       const made = valise.install(new McpServer({ name: 'greeter', version: '1.0.0' }));
       made.registerTool('greet', {}, greet);
       made.registerTool('greet_gated', {}, greet);
+      made.registerTool('unlock', {}, unlock);
       made.registerTool('count', {}, async () => text(String(valise.session()?.get('count'))));
       return made;
     };

@@ -7,6 +7,13 @@ import { type AnswerSource, answerElicitation, type Elicited } from './answerer.
 /** What a client must say it can do so that servers ask it. */
 export const ELICITATION = { elicitation: { form: {} } } as const;
 
+/** The SDK checks the params in any case; its own schema would drop what it does not know, such as `writeOnly`. */
+const AS_SENT = {
+  params: {
+    '~standard': { version: 1, vendor: 'valise', validate: (value: unknown) => ({ value }) },
+  },
+} as const;
+
 const left = new WeakMap<object, PendingQuestion>();
 
 /** The question that a client has last left open, whether its server can wait or not. */
@@ -28,7 +35,11 @@ export async function setAnswerer(
       throw error;
     });
   if (sdk === 'v2') {
-    client.setRequestHandler('elicitation/create', async ({ params }) => (await answer(params)) as never);
+    client.setRequestHandler(
+      'elicitation/create',
+      AS_SENT,
+      async (params) => (await answer(params)) as never,
+    );
     return;
   }
   const { ElicitRequestSchema } = await loadSdk(
