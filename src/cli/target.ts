@@ -11,7 +11,7 @@ export type CliTarget =
 export function nameOfTarget(target: CliTarget): string {
   if (target.kind === 'http') return target.url.href;
   const { command, args = [] } = target.command;
-  return ['stdio:', [command, ...args].join(' ')].join('');
+  return withoutPasswords(`stdio:${[command, ...args].join(' ')}`);
 }
 
 /** Reads a TARGET that must be a URL. */

@@ -127,7 +127,12 @@ describe('what the command says where it fails', { timeout: 60_000 }, () => {
   it('says what it waits for', async () => {
     const path = join(await folder(), 'silent.mjs');
     await writeFile(path, 'process.stdin.resume();');
-    const child = spawn(process.execPath, [VALISE, 'list', `stdio:${process.execPath} ${path}`, ...memory]);
+    const child = spawn(process.execPath, [
+      VALISE,
+      'list',
+      `stdio:${process.execPath} ${path} postgres://me:secret@db/x`,
+      ...memory,
+    ]);
     onTestFinished(() => void child.kill('SIGKILL'));
     let said = '';
     await new Promise<void>((resolve) =>
@@ -136,7 +141,9 @@ describe('what the command says where it fails', { timeout: 60_000 }, () => {
         if (said.includes('\n')) resolve();
       }),
     );
-    expect(said).toMatch(/^valise: still waiting for stdio:.*silent\.mjs to answer \(\d+ s\)\n/);
+    expect(said).toMatch(
+      /^valise: still waiting for stdio:.*silent\.mjs postgres:\/\/…@db\/x to answer \(\d+ s\)\n/,
+    );
     child.stdin.end();
   });
 

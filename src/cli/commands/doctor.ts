@@ -5,7 +5,7 @@ import { checkTarget } from '../doctor/target.ts';
 import { EXIT, type SetExit } from '../exit.ts';
 import { type KeyOptions, keyOptions } from '../key-source.ts';
 import { type ConnectOptions, connectOptions, storeUrl } from '../options.ts';
-import { colour, print, printJson } from '../output.ts';
+import { clean, colour, print, printJson } from '../output.ts';
 import { parseTarget } from '../target.ts';
 
 /** `valise doctor [TARGET]`: what works, what is missing, and how to put it right. */
@@ -45,8 +45,8 @@ const MARK = { ok: colour.green('ok  '), warn: colour.yellow('warn'), fail: colo
 function report(findings: readonly Finding[]): void {
   const width = Math.max(...findings.map(({ check }) => check.length));
   for (const { check, status, what, fix } of findings) {
-    print(`${MARK[status]}  ${check.padEnd(width)}  ${what}`);
-    if (fix !== undefined) print(`${' '.repeat(width + 8)}→ ${fix}`);
+    print(`${MARK[status]}  ${check.padEnd(width)}  ${clean(what)}`);
+    if (fix !== undefined) print(`${' '.repeat(width + 8)}→ ${clean(fix)}`);
   }
   const count = (status: Finding['status']): number =>
     findings.filter((each) => each.status === status).length;
