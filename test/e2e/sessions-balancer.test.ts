@@ -9,6 +9,7 @@ import {
   figures,
   type Held,
   read,
+  type Target,
 } from './sessions-load.ts';
 
 const SOAK = process.env['VALISE_SOAK'] === '1';
@@ -36,11 +37,12 @@ async function abreast<Item>(
 /** Every session's calls, in parallel within each, while instances die and come back. */
 async function load(
   fleet: Fleet,
+  to: Target,
   append: (session: Held, text: string, counts: Figures) => Promise<void>,
 ): Promise<{ sessions: Held[]; counts: Figures; seconds: number }> {
   const counts = figures();
   const sessions: Held[] = [];
-  for (let n = 0; n < SESSIONS; n++) sessions.push(await create(fleet.url, counts));
+  for (let n = 0; n < SESSIONS; n++) sessions.push(await create(to, counts));
   const stop = fleet.batter(1000);
   const start = performance.now();
   await abreast(sessions, AT_ONCE, async (session) => {
@@ -61,24 +63,30 @@ function report(name: string, fleet: Fleet, { counts, seconds }: { counts: Figur
   );
 }
 
+/** Both majors, both eras and both stores; the newer era is v2's alone. */
+const WAYS = [
+  { kind: 'redis', sdk: 'v2', era: 'modern' },
+  { kind: 'postgres', sdk: 'v1', era: 'legacy' },
+] as const;
+
 describe.skipIf(noServices)('three instances behind a balancer, one killed every second', () => {
-  it.each(['redis', 'postgres'] as const)(
-    '[S-21] [S-34] lose no update of stored sessions on %s',
+  it.each(WAYS)(
+    '[S-21] [S-34] lose no update of stored sessions on $kind, with SDK $sdk servers ($era)',
     { timeout },
-    async (kind) => {
+    async ({ kind, sdk, era }) => {
       const url = (await service(kind)) as string;
-      const fleet = await startFleet(3, ['--stateless', '--mode', 'stored', '--store', url], {
-        VALISE_KEYS: keys,
-      });
+      const args = ['--sdk', sdk, '--stateless', '--mode', 'stored', '--store', url];
+      const fleet = await startFleet(3, args, { VALISE_KEYS: keys });
+      const to = { url: fleet.url, era };
       try {
-        const done = await load(fleet, (session, text, counts) =>
-          appendStored(fleet.url, session, text, counts),
+        const done = await load(fleet, to, (session, text, counts) =>
+          appendStored(to, session, text, counts),
         );
-        report(`stored on ${kind}`, fleet, done);
+        report(`stored on ${kind}, ${sdk} (${era})`, fleet, done);
         expect(done.counts.faults).toEqual([]);
         expect(fleet.kills()).toBeGreaterThan(0);
         for (const session of done.sessions) {
-          const notes = await read(fleet.url, session, done.counts);
+          const notes = await read(to, session, done.counts);
           const expected = Array.from({ length: CALLS }, (_, n) => `${session.sessionId} ${n}`);
           expect([...notes].sort()).toEqual(expected.sort());
         }
@@ -88,29 +96,35 @@ describe.skipIf(noServices)('three instances behind a balancer, one killed every
     },
   );
 
-  it('[S-21] [S-33] [S-34] serve sealed sessions without a store: the last answer wins, and nothing else goes wrong', {
-    timeout,
-  }, async () => {
-    const fleet = await startFleet(3, ['--stateless', '--mode', 'sealed'], { VALISE_KEYS: keys });
-    try {
-      const sizes = new Map<string, Map<number, Set<number>>>();
-      const done = await load(fleet, (session, text, counts) => {
-        let size = sizes.get(session.sessionId);
-        if (!size) sizes.set(session.sessionId, (size = new Map()));
-        return appendSealed(fleet.url, session, text, counts, size);
-      });
-      report('sealed', fleet, done);
-      expect(done.counts.faults).toEqual([]);
-      expect(fleet.kills()).toBeGreaterThan(0);
-      for (const session of done.sessions) {
-        const notes = await read(fleet.url, session, done.counts);
-        // Of parallel calls one is kept for each step; what is kept is all its own, and each note once.
-        expect(notes).toHaveLength(session.seq);
-        expect(new Set(notes).size).toBe(notes.length);
-        for (const note of notes) expect(note.startsWith(`${session.sessionId} `)).toBe(true);
+  it.each(WAYS)(
+    '[S-21] [S-33] [S-34] serve sealed sessions of SDK $sdk servers ($era) without a store: the last answer wins, and nothing else goes wrong',
+    {
+      timeout,
+    },
+    async ({ sdk, era }) => {
+      const args = ['--sdk', sdk, '--stateless', '--mode', 'sealed'];
+      const fleet = await startFleet(3, args, { VALISE_KEYS: keys });
+      const to = { url: fleet.url, era };
+      try {
+        const sizes = new Map<string, Map<number, Set<number>>>();
+        const done = await load(fleet, to, (session, text, counts) => {
+          let size = sizes.get(session.sessionId);
+          if (!size) sizes.set(session.sessionId, (size = new Map()));
+          return appendSealed(to, session, text, counts, size);
+        });
+        report(`sealed, ${sdk} (${era})`, fleet, done);
+        expect(done.counts.faults).toEqual([]);
+        expect(fleet.kills()).toBeGreaterThan(0);
+        for (const session of done.sessions) {
+          const notes = await read(to, session, done.counts);
+          // Of parallel calls one is kept for each step; what is kept is all its own, and each note once.
+          expect(notes).toHaveLength(session.seq);
+          expect(new Set(notes).size).toBe(notes.length);
+          for (const note of notes) expect(note.startsWith(`${session.sessionId} `)).toBe(true);
+        }
+      } finally {
+        await fleet.stop();
       }
-    } finally {
-      await fleet.stop();
-    }
-  });
+    },
+  );
 });

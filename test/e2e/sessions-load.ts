@@ -1,13 +1,34 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Meta, Response, Result } from '../../src/wire/index.ts';
+import type { Era, Meta, Response, Result } from '../../src/wire/index.ts';
 
-const KEY = 'dev.valise/session';
 const SEQ = 'dev.valise/seq';
-const ENVELOPE = {
-  'io.modelcontextprotocol/protocolVersion': '2026-07-28',
-  'io.modelcontextprotocol/clientCapabilities': { extensions: { 'dev.valise/sessions': {} } },
-  'io.modelcontextprotocol/clientInfo': { name: 'load', version: '1.0.0' },
-};
+const capabilities = { extensions: { 'dev.valise/sessions': {} } };
+
+/** What a client says in each era, and how it says with each request who it is: any instance may get any of them. */
+const ERAS = {
+  legacy: {
+    version: '2025-11-25',
+    key: 'io.modelcontextprotocol/session',
+    create: 'sessions/create',
+    introduction: { 'dev.valise/client': { protocolVersion: '2025-11-25', capabilities } },
+  },
+  modern: {
+    version: '2026-07-28',
+    key: 'dev.valise/session',
+    create: 'dev.valise/sessions/create',
+    introduction: {
+      'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+      'io.modelcontextprotocol/clientCapabilities': capabilities,
+      'io.modelcontextprotocol/clientInfo': { name: 'load', version: '1.0.0' },
+    },
+  },
+} as const;
+
+/** Where a load goes, and the era it speaks. */
+export interface Target {
+  readonly url: URL;
+  readonly era: Era;
+}
 
 /** A session as a client holds it. */
 export interface Held {
@@ -29,14 +50,15 @@ export const figures = (): Figures => ({ calls: 0, retries: 0, faults: [] });
 
 /** One request over HTTP; undefined where the instance or the balancer failed, so that nobody knows what became of it. */
 async function post(
-  url: URL,
+  { url, era }: Target,
   method: string,
   params: Record<string, unknown>,
   session?: Held,
 ): Promise<Response | undefined> {
+  const { version, key, introduction } = ERAS[era];
   const _meta: Meta = {
-    ...ENVELOPE,
-    ...(session && { [KEY]: { sessionId: session.sessionId, state: session.state } }),
+    ...introduction,
+    ...(session && { [key]: { sessionId: session.sessionId, state: session.state } }),
   };
   try {
     const response = await fetch(url, {
@@ -44,9 +66,9 @@ async function post(
       headers: {
         'content-type': 'application/json',
         accept: 'application/json, text/event-stream',
-        'mcp-protocol-version': '2026-07-28',
-        'mcp-method': method,
-        ...(typeof params['name'] === 'string' && { 'mcp-name': params['name'] }),
+        'mcp-protocol-version': version,
+        ...(era === 'modern' && { 'mcp-method': method }),
+        ...(era === 'modern' && typeof params['name'] === 'string' && { 'mcp-name': params['name'] }),
       },
       body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: { ...params, _meta } }),
       signal: AbortSignal.timeout(20_000),
@@ -61,34 +83,34 @@ async function post(
 
 /** Makes a request until it is answered. */
 async function insist(
-  url: URL,
+  to: Target,
   method: string,
   params: Record<string, unknown>,
   session: Held | undefined,
   counts: Figures,
 ): Promise<Response> {
   for (;;) {
-    const response = await post(url, method, params, session);
+    const response = await post(to, method, params, session);
     if (response) return response;
     counts.retries++;
     await sleep(50 + Math.random() * 100);
   }
 }
 
-export async function create(url: URL, counts: Figures): Promise<Held> {
-  const response = await insist(url, 'dev.valise/sessions/create', {}, undefined, counts);
+export async function create(to: Target, counts: Figures): Promise<Held> {
+  const response = await insist(to, ERAS[to.era].create, {}, undefined, counts);
   if (!('result' in response)) throw new Error(JSON.stringify(response));
   const { sessionId, state } = response.result['session'] as Held;
   return { sessionId, state, seq: Number(response.result._meta?.[SEQ] ?? 0) };
 }
 
 /** What must hold for every answer: it names exactly its session. Takes over the state, an older one never. */
-function check(response: Response, session: Held, counts: Figures): Result | undefined {
+function check({ era }: Target, response: Response, session: Held, counts: Figures): Result | undefined {
   if (!('result' in response)) {
     counts.faults.push(`error ${JSON.stringify(response.error)}`);
     return undefined;
   }
-  const said = response.result._meta?.[KEY] as Held | undefined;
+  const said = response.result._meta?.[ERAS[era].key] as Held | undefined;
   const seq = Number(response.result._meta?.[SEQ]);
   if (said?.sessionId !== session.sessionId)
     counts.faults.push(`answer without its session: ${JSON.stringify(said)}`);
@@ -96,9 +118,9 @@ function check(response: Response, session: Held, counts: Figures): Result | und
   return response.result;
 }
 
-export async function read(url: URL, session: Held, counts: Figures): Promise<readonly string[]> {
-  const response = await insist(url, 'tools/call', { name: 'notebook_read', arguments: {} }, session, counts);
-  const result = check(response, session, counts);
+export async function read(to: Target, session: Held, counts: Figures): Promise<readonly string[]> {
+  const response = await insist(to, 'tools/call', { name: 'notebook_read', arguments: {} }, session, counts);
+  const result = check(to, response, session, counts);
   return (result?.['structuredContent'] as { notes: string[] } | undefined)?.notes ?? [];
 }
 
@@ -106,17 +128,17 @@ export async function read(url: URL, session: Held, counts: Figures): Promise<re
  * Takes a note, exactly once. A call that died with its instance may or may not have been kept: the notes tell, once
  * what the dead process sent has arrived.
  */
-export async function appendStored(url: URL, session: Held, text: string, counts: Figures): Promise<void> {
+export async function appendStored(to: Target, session: Held, text: string, counts: Figures): Promise<void> {
   counts.calls++;
   for (;;) {
-    const response = await post(url, 'tools/call', { name: 'notebook_append', arguments: { text } }, session);
+    const response = await post(to, 'tools/call', { name: 'notebook_append', arguments: { text } }, session);
     if (response) {
-      check(response, session, counts);
+      check(to, response, session, counts);
       return;
     }
     counts.retries++;
     await sleep(100 + Math.random() * 100);
-    if ((await read(url, session, counts)).includes(text)) return;
+    if ((await read(to, session, counts)).includes(text)) return;
   }
 }
 
@@ -125,7 +147,7 @@ export async function appendStored(url: URL, session: Held, text: string, counts
  * note more, one step further.
  */
 export async function appendSealed(
-  url: URL,
+  to: Target,
   session: Held,
   text: string,
   counts: Figures,
@@ -134,14 +156,14 @@ export async function appendSealed(
   counts.calls++;
   const before = { ...session };
   const response = await insist(
-    url,
+    to,
     'tools/call',
     { name: 'notebook_append', arguments: { text } },
     before,
     counts,
   );
   const held = { ...before };
-  const result = check(response, held, counts);
+  const result = check(to, response, held, counts);
   const { count } = (result?.['structuredContent'] ?? {}) as { count?: number };
   if (held.seq !== before.seq + 1) counts.faults.push(`sequence ${before.seq} became ${held.seq}`);
   const sizes = size.get(before.seq) ?? new Set([before.seq]);
