@@ -22,6 +22,9 @@ import {
 
 const text = (value: string) => ({ content: [{ type: 'text' as const, text: value }] });
 
+/** The hint that sessions of a tool hold something expensive; no SDK has a type for it. */
+const allocates = { resourceAllocation: true } as object;
+
 /** A server with gates on tools, prompts and resources, said in every way there is. */
 async function gated(at: Stage, options: Partial<ServerValiseOptions> = {}) {
   const valise = createValise({ name: 'test', keys, sessions: {}, ...options });
@@ -34,7 +37,9 @@ async function gated(at: Stage, options: Partial<ServerValiseOptions> = {}) {
     const server = valise.install(new at.major.McpServer({ name: 'test', version: '1.0.0' }));
     server.registerTool('by_name', {}, async () => ran1(text('done')));
     server.registerTool('by_config', { _meta: { ...sessionRequired } }, async () => ran1(text('done')));
-    server.registerTool('open', { _meta: { other: 1 } }, async () => ran1(text('done')));
+    server.registerTool('open', { _meta: { other: 1 }, annotations: allocates }, async () =>
+      ran1(text('done')),
+    );
     server.registerPrompt('ask', {}, async () =>
       ran1({ messages: [{ role: 'user' as const, content: { type: 'text' as const, text: 'hi' } }] }),
     );
@@ -84,6 +89,17 @@ describe.each(STAGES)('gates on $stage', (at) => {
     expect(tools.find(({ name }) => name === 'by_config')?._meta).toEqual({
       'dev.valise/session': { required: true },
     });
+  });
+});
+
+describe.each(STAGES)('the hint of an expensive tool, on $stage', (at) => {
+  it('[S-23] stands in the annotations of the tool, and of no other', async () => {
+    const { client } = await gated(at);
+    const { tools } = resultOf(await client.request('tools/list')) as unknown as {
+      tools: { name: string; annotations?: object }[];
+    };
+    expect(tools.find(({ name }) => name === 'open')?.annotations).toEqual({ resourceAllocation: true });
+    expect(tools.filter(({ annotations }) => annotations)).toHaveLength(1);
   });
 });
 
