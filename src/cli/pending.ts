@@ -8,7 +8,7 @@ import { clean, printJson, remark } from './output.ts';
 import { shellWord } from './shell-word.ts';
 
 /** True for the error of a call whose question was left open. */
-export function isLeftOpen(error: unknown): boolean {
+function isLeftOpen(error: unknown): boolean {
   const { code, rpcCode } = (error ?? {}) as Readonly<Record<string, unknown>>;
   return code === LEFT_OPEN || rpcCode === LEFT_OPEN || code === 'left-open';
 }

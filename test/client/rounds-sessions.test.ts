@@ -63,6 +63,20 @@ describe.each(HOSTS)('a pending round in a session ($client, $era, $carrier)', (
     });
   });
 
+  it('keeps its session, also where it holds something expensive', async () => {
+    const server = await stage({ sdk: 'v2', instances: 1, example: greeter });
+    const first = await open(server.urls[0] as URL);
+    await first.host.listTools();
+    const session = await first.sessions.named('diary');
+    await expect(session.run(() => callText(first.host, 'greet_costly'))).rejects.toThrow();
+    await first.host.close();
+    const second = await open(server.urls[0] as URL, first.store);
+    const [round] = await second.valise.pending.list();
+    expect(await second.valise.pending.answer(round!.id, ada)).toMatchObject({ done: true });
+    await second.host.close();
+    await server.close();
+  });
+
   it('is over where its session is', async () => {
     const server = await stage({ sdk: 'v2', instances: 1, example: greeter });
     const { valise, host, sessions } = await open(server.urls[0] as URL);

@@ -36,6 +36,8 @@ export const example: Example = {
       const made = valise.install(new McpServer({ name: 'greeter', version: '1.0.0' }));
       made.registerTool('greet', {}, greet);
       made.registerTool('greet_gated', {}, greet);
+      const annotations = { resourceAllocation: true } as object;
+      made.registerTool('greet_costly', { annotations }, greet);
       made.registerTool('unlock', {}, unlock);
       made.registerTool('count', {}, async () => text(String(valise.session()?.get('count'))));
       return made;

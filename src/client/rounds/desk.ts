@@ -67,6 +67,7 @@ export class RoundDesk {
       since: Date.now(),
     };
     await this.#store.put(this.#prefix + id, value as Json, { ttl: KEPT });
+    if (call?.session) this.sessions.waits(connection, call.session, id);
     return id;
   }
 
@@ -88,6 +89,7 @@ export class RoundDesk {
   }
 
   drop(id: string): Promise<boolean> {
+    this.sessions.over(id);
     return this.#store.delete(this.#prefix + id);
   }
 

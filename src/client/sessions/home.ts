@@ -192,9 +192,11 @@ export class Home {
     if (session.isGone) throw new SessionGoneError(session.id, session.label);
   }
 
-  /** Ends sessions that hold something expensive, before the connection goes. */
+  /** Ends sessions that hold something expensive, before the connection goes; not those in which calls will go on. */
   async release(): Promise<void> {
-    const costly = [...this.#live].filter((session) => session.allocates && !session.isGone);
+    const costly = [...this.#live].filter(
+      ({ allocates, isGone, waiting }) => allocates && !isGone && waiting.size === 0,
+    );
     await Promise.allSettled(costly.map((session) => this.delete(session)));
   }
 

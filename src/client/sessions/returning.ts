@@ -9,6 +9,10 @@ import type { HeldSession } from './session.ts';
 export interface Returning {
   /** The session that a call went out in, with all that a later process needs to use it. */
   sessionOf(call: Call): Kept | undefined;
+  /** Notes that a round of that id waits in a session, until it is over. */
+  waits(connection: Connection, session: Kept, round: string): void;
+  /** A round is over. */
+  over(round: string): void;
   /** Sends the next message of a call under way in its session, whatever brought it about. */
   goOn(call: Call, send: () => Promise<void>): Promise<void>;
   /** Runs `work` in such a session. */
@@ -21,8 +25,21 @@ export interface Returning {
 export function returningTo(homeOf: (connection: Connection) => Home | undefined): Returning {
   const live = ({ connection, session }: Call): HeldSession | undefined =>
     session === undefined ? undefined : homeOf(connection)?.find(session);
+  const waiting = new Map<string, HeldSession>();
   return {
     sessionOf: (call) => live(call)?.toKeep(),
+    waits(connection, { id }, round) {
+      const session = homeOf(connection)?.find(id);
+      if (!session) return;
+      session.waiting.add(round);
+      waiting.set(round, session);
+    },
+
+    over(round) {
+      waiting.get(round)?.waiting.delete(round);
+      waiting.delete(round);
+    },
+
     goOn: (call, send) => live(call)?.goOn(send) ?? send(),
 
     async inside(connection, kept, work) {

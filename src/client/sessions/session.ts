@@ -39,6 +39,8 @@ export class HeldSession implements ClientSession {
   readonly queue: Queue | undefined;
   /** True where a tool was called in it that holds something expensive. */
   allocates = false;
+  /** The ids of calls that wait in it for somebody's answer. */
+  readonly waiting = new Set<string>();
   #meta: SessionMeta;
   #gone = false;
   /** The number of the call whose answer brought the present state. */
