@@ -1,8 +1,17 @@
 import { type ClientValise, openValise, SessionGoneError } from 'mcp-valise/client';
-import { memoryStore } from 'mcp-valise/store';
+import { memoryStore, type Store } from 'mcp-valise/store';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { commandOf, type Running, startHttp } from './example.ts';
-import { type AnyClient, callText, HOSTS, type Host, makeClient, makeTransport } from './hosts.ts';
+import {
+  type AnyClient,
+  type Command,
+  callText,
+  HOSTS,
+  type Host,
+  makeClient,
+  makeTransport,
+  type Place,
+} from './hosts.ts';
 
 const keys = 'T0aGXc1lJg5o3VtW3bYpW2yZr9s0u1v2w3x4y5z6A7Q';
 const env = { VALISE_KEYS: keys };
@@ -24,23 +33,29 @@ describe.each(MATRIX)(
     const host = { client: major, era } as Host;
     const args = ['--sdk', sdk, ...transport.split(' ').slice(1)];
     let server: (Running & { readonly url: URL }) | undefined;
+    let store: Store;
     let valise: ClientValise;
     const clients: AnyClient[] = [];
+    const required = { code: era === 'legacy' ? -32044 : -31044 };
     beforeAll(async () => {
       if (transport !== 'stdio') server = await startHttp('notebook', args, env);
     });
     afterAll(async () => void (await server?.stop('SIGTERM')));
     beforeEach(async () => {
-      valise = await openValise({ store: memoryStore(), allowLocal: true });
+      store = memoryStore();
+      valise = await openValise({ store, allowLocal: true });
     });
     afterEach(async () => {
       for (const client of clients.splice(0)) await client.close();
       await valise.close();
     });
-    const connect = async (): Promise<AnyClient> => {
+    const command = (...more: string[]) => ({ ...commandOf('notebook', '--stdio', ...args, ...more), env });
+    const connect = async (
+      to: URL | Place | Command = server?.url ?? command(),
+      through = valise,
+    ): Promise<AnyClient> => {
       const client = makeClient(host);
-      const command = { ...commandOf('notebook', '--stdio', ...args), env };
-      await valise.connect(client, makeTransport(host, server?.url ?? command));
+      await through.connect(client, makeTransport(host, to));
       clients.push(client);
       return client;
     };
@@ -58,7 +73,7 @@ describe.each(MATRIX)(
       expect(await callText(client, 'search_code', { query: 'def fizz_buzz()' })).toBe('Found 3 matches.');
       expect(await a.run(() => callText(client, 'notebook_read'))).toBe('one\ntwo');
       expect(await b.run(() => callText(client, 'notebook_read'))).toBe('other');
-      await expect(append('lost')).rejects.toMatchObject({ code: era === 'legacy' ? -32044 : -31044 });
+      await expect(append('lost')).rejects.toMatchObject(required);
     });
 
     it('[S-12] [S-13] [S-14] [S-26] are forked, resumed, deleted and gone', async () => {
@@ -80,6 +95,34 @@ describe.each(MATRIX)(
       await session.delete();
       await expect(session.run(() => callText(client, 'notebook_read'))).rejects.toThrow(SessionGoneError);
       expect((await valise.sessions.kept()).map(({ label }) => label)).toEqual(['sub']);
+    });
+
+    it('[S-05] [S-06] are kept for one server and one user, and go nowhere else', async () => {
+      const append = (client: AnyClient) => callText(client, 'notebook_append', { text: 'x' });
+      const client = await connect();
+      const session = await valise.sessions(client).named('refactor');
+      expect(await session.run(() => append(client))).toBe('Note 1 taken.');
+
+      // The same server under another name is another target, as far as anybody can know.
+      const elsewhere = await connect(
+        server ? { url: new URL('http://other.example.com/mcp'), at: server.url } : command('--ttl', '3h'),
+      );
+      await expect(session.run(() => append(elsewhere))).rejects.toMatchObject(required);
+      expect((await valise.sessions(elsewhere).named('refactor')).id).not.toBe(session.id);
+
+      const bobs = await openValise({ store, allowLocal: true, principal: 'bob' });
+      try {
+        const bob = await connect(undefined, bobs);
+        expect(await bobs.sessions.kept()).toEqual([]);
+        await expect(session.run(() => append(bob))).rejects.toMatchObject(required);
+        const own = await bobs.sessions(bob).named('refactor');
+        expect(own.id).not.toBe(session.id);
+        expect(await own.run(() => append(bob))).toBe('Note 1 taken.');
+      } finally {
+        await bobs.close();
+      }
+      const again = await valise.sessions(client).named('refactor');
+      expect(await again.run(() => append(client))).toBe('Note 2 taken.');
     });
   },
 );
