@@ -1,7 +1,7 @@
 import { LeaveOpen } from '../../client/index.ts';
 import { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
-import { remark } from '../output.ts';
+import { clean, remark } from '../output.ts';
 import { type Field, fieldsOf, readValue } from './field.ts';
 
 /** What an elicitation is answered with. */
@@ -42,7 +42,7 @@ export async function answerElicitation(
 ): Promise<Elicited> {
   const { message, requestedSchema, url } = isObject(params) ? params : {};
   if (url !== undefined) {
-    remark(`The server asks you to open: ${String(url)}`);
+    remark(`The server asks you to open: ${clean(String(url))}`);
     throw new LeaveOpen();
   }
   const fields = fieldsOf(requestedSchema);

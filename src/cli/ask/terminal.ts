@@ -1,4 +1,5 @@
 import { cancel, confirm, isCancel, multiselect, note, password, select, text } from '@clack/prompts';
+import { clean } from '../output.ts';
 import type { Elicited } from './answerer.ts';
 import { type Field, readValue } from './field.ts';
 
@@ -9,7 +10,7 @@ export async function askPerson(
   content: Record<string, unknown>,
 ): Promise<Elicited> {
   const output = process.stderr;
-  note(message, 'The server asks', { output });
+  note(clean(message, 'lines'), 'The server asks', { output });
   if (fields.length === 0) {
     const agreed = await confirm({ message: 'Accept?', output });
     if (isCancel(agreed)) return takenBack();
@@ -31,13 +32,15 @@ function takenBack(): Elicited {
 async function askField(field: Field): Promise<unknown> {
   const output = process.stderr;
   const message =
-    [field.title, field.description].filter(Boolean).join(' · ') + (field.required ? '' : ' (optional)');
-  if (field.type === 'array' && field.choices) {
-    return multiselect({ message, options: [...field.choices], required: field.required, output });
+    clean([field.title, field.description].filter(Boolean).join(' · ')) +
+    (field.required ? '' : ' (optional)');
+  const options = field.choices?.map(({ value, label }) => ({ value, label: clean(label) }));
+  if (field.type === 'array' && options) {
+    return multiselect({ message, options, required: field.required, output });
   }
-  if (field.choices) {
+  if (options) {
     const initial = typeof field.initial === 'string' ? { initialValue: field.initial } : {};
-    return select({ message, options: [...field.choices], ...initial, output });
+    return select({ message, options, ...initial, output });
   }
   if (field.type === 'boolean') return confirm({ message, initialValue: field.initial === true, output });
   const validate = (typed: string | undefined): string | undefined => {

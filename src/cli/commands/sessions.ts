@@ -3,7 +3,7 @@ import type { KeptSession } from '../../client/index.ts';
 import { ValiseError } from '../../errors.ts';
 import { connectTo, openFor } from '../connect.ts';
 import { type ConnectOptions, connectOptions } from '../options.ts';
-import { print, printJson, printTable, when } from '../output.ts';
+import { clean, print, printJson, printTable, when } from '../output.ts';
 
 /** `valise sessions [list|show|delete] [TARGET]`: data-layer sessions that are kept here, and that a server knows. */
 export function sessionsCommand(program: Command): void {
@@ -91,8 +91,8 @@ function show(session: KeptSession, options: ConnectOptions): void {
     printJson(session);
     return;
   }
-  print(`session  ${session.id}`);
-  print(`label    ${session.label ?? '-'}`);
+  print(`session  ${clean(session.id)}`);
+  print(`label    ${clean(session.label ?? '-')}`);
   print(`server   ${session.target}`);
   print(`used     ${when(session.usedAt.getTime())}`);
   print(`expires  ${expiry(session)}`);
