@@ -28,6 +28,12 @@ interface Open {
   readonly isAgain: boolean;
 }
 
+/** What a transport over HTTP has beyond others. */
+interface Under extends TransportLike {
+  setProtocolVersion?(version: string): void;
+  terminateSession?(): Promise<void>;
+}
+
 /** Settings of a relay. */
 export interface RelayOptions {
   /** Takes a message of the server, or one of ours in its place with the failure that it tells of. */
@@ -47,7 +53,8 @@ export class Relay implements ClientLike, OpensOnly {
   readonly #open = new Map<Id, Open>();
   readonly #own = new ServerRequests('valise-relay', (message) => this.send(message));
   readonly #headers = new ToolHeaders((method, params) => this.#ask(method, params));
-  #transport: (TransportLike & { setProtocolVersion?(version: string): void }) | undefined;
+  #transport: Under | undefined;
+  #isLeft = false;
   /** Resolves when the server is gone. */
   readonly closed: Promise<void>;
   #close: () => void = () => {};
@@ -64,7 +71,7 @@ export class Relay implements ClientLike, OpensOnly {
     this.#transport = transport;
     transport.onmessage = (message: Message) => this.#arrived(message);
     transport.onclose = () => {
-      this.#fail('The server closed the connection.');
+      this.#fail(this.#isLeft ? 'The host closed its side.' : 'The server closed the connection.');
       this.#close();
     };
     await transport.start();
@@ -109,7 +116,20 @@ export class Relay implements ClientLike, OpensOnly {
     }
   }
 
+  /** Ends the session that the transport is in, so that another `initialize` begins another one. */
+  async restart(): Promise<void> {
+    try {
+      await this.#transport?.terminateSession?.();
+    } catch {
+      // The server will end it by itself.
+    }
+    // The version is agreed on anew; without a text here, the transport names none.
+    this.#transport?.setProtocolVersion?.('');
+  }
+
+  /** The host is gone. */
   async close(): Promise<void> {
+    this.#isLeft = true;
     await this.#transport?.close();
   }
 
