@@ -1,8 +1,19 @@
+import { resolve } from 'node:path';
+import type { ConnectOptions } from '../options.ts';
+import { optionsAgain } from '../options-again.ts';
+import type { CliTarget } from '../target.ts';
+
 /** Hosts whose configuration `--print-config` can write. */
 export const HOSTS = ['claude', 'cursor', 'vscode'] as const;
 
 /** One of {@link HOSTS}. */
 export type HostName = (typeof HOSTS)[number];
+
+/** The options of the command. */
+export interface BridgeOptions extends ConnectOptions {
+  readonly printConfig?: HostName;
+  readonly session: string;
+}
 
 /** The JSON that makes a host start the bridge. VS Code names its servers otherwise than the others do. */
 export function hostConfig(host: HostName, name: string, args: readonly string[]): string {
@@ -15,9 +26,41 @@ export function hostConfig(host: HostName, name: string, args: readonly string[]
 }
 
 /** A short name for a target, as hosts show it. */
-export function nameOf(target: string): string {
-  const bare = target.startsWith('stdio:')
-    ? (target.slice(6).trim().split(/\s+/)[0]?.split(/[/\\]/).at(-1) ?? 'server')
-    : new URL(target).hostname;
-  return bare.replace(/[^A-Za-z0-9.-]+/g, '-');
+export function nameOf(target: CliTarget): string {
+  const bare = target.kind === 'http' ? target.url.hostname : target.command.command.split(/[/\\]/).at(-1);
+  return bare?.replace(/[^A-Za-z0-9.-]+/g, '-').replace(/^-+|-+$/g, '') || 'server';
+}
+
+/** The options that the host's configuration must hand on. Unlike those for people to read, with their secrets. */
+export function flagsOf({ store, header, session, ...options }: BridgeOptions): string[] {
+  return [
+    ...(store === undefined ? [] : ['--store', storeFromAnywhere(store)]),
+    ...optionsAgain(options),
+    ...(session === 'none' ? [] : ['--session', session]),
+    ...Object.entries(header).flatMap(([name, value]) => ['--header', `${name}: ${value}`]),
+  ];
+}
+
+/** A store's URL that means the same in every folder: hosts start their servers wherever they like. */
+export function storeFromAnywhere(url: string): string {
+  const [, scheme, path] = /^(file|sqlite):(?!\/\/)(?!~)(.+)$/.exec(url) ?? [];
+  return path === undefined ? url : `${scheme}:${resolve(path)}`;
+}
+
+/** What whoever pastes the configuration should know, one sentence each. */
+export function configRemarks({ store, header }: BridgeOptions, env: NodeJS.ProcessEnv): string[] {
+  const missing = ['VALISE_KEYS', ...(store === undefined ? ['VALISE_STORE'] : [])].filter(
+    (name) => env[name] !== undefined,
+  );
+  const secrets = Object.keys(header).filter((name) => /auth|cookie|key|secret|token/i.test(name));
+  return [
+    ...missing.map(
+      (name) =>
+        `valise: ${name} is set here, and the host may not hand it on: add "env": { "${name}": "…" } to the entry.`,
+    ),
+    ...secrets.map(
+      (name) =>
+        `valise: the header ${name} is in the configuration, for everybody to read who can read the file.`,
+    ),
+  ];
 }

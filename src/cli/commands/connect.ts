@@ -1,28 +1,36 @@
 import { type Command, Option } from 'commander';
-import type { ClientSession, ClientSessions } from '../../client/index.ts';
-import { isRequest, type Message } from '../../wire/index.ts';
+import type { Message } from '../../wire/index.ts';
 import { Bridge } from '../bridge/bridge.ts';
 import { Host } from '../bridge/host.ts';
-import { HOSTS, type HostName, hostConfig, nameOf } from '../bridge/host-config.ts';
+import {
+  type BridgeOptions,
+  configRemarks,
+  flagsOf,
+  HOSTS,
+  type HostName,
+  hostConfig,
+  nameOf,
+  storeFromAnywhere,
+} from '../bridge/host-config.ts';
+import { HostSession } from '../bridge/host-session.ts';
+import { roundOf, waitingWords } from '../bridge/left-open.ts';
+import { OpenQuestions } from '../bridge/open-questions.ts';
 import { Relay } from '../bridge/relay.ts';
 import { connectWith, openFor } from '../connect.ts';
 import { EXIT, explain, type SetExit } from '../exit.ts';
-import { type ConnectOptions, connectOptions } from '../options.ts';
+import { type ConnectOptions, connectOptions, storeUrl } from '../options.ts';
 import { print, remark } from '../output.ts';
 import { parseTarget } from '../target.ts';
 
-interface BridgeOptions extends ConnectOptions {
-  readonly printConfig?: HostName;
-  readonly session: string;
-}
-
 /** `valise connect TARGET`: a stdio server for any host that bridges to another one, with everything the host lacks. */
 export function connectCommand(program: Command, exit: SetExit): void {
-  connectOptions(
-    program
-      .command('connect')
-      .description('bridge a host over stdio to a server, and keep its state, session and sign-in')
-      .argument('<target>', "a URL, or 'stdio:COMMAND'"),
+  withoutForeign(
+    connectOptions(
+      program
+        .command('connect')
+        .description('bridge a host over stdio to a server, and keep its state, session and sign-in')
+        .argument('<target>', "a URL, or 'stdio:COMMAND'"),
+    ),
   )
     .option(
       '--session <new|NAME|none>',
@@ -42,10 +50,25 @@ Examples:
 A host that knows only 2026-07-28 reaches older servers with --era modern.`,
     )
     .action(async (target: string, options: BridgeOptions) => {
-      if (options.printConfig)
-        print(hostConfig(options.printConfig, nameOf(target), [target, ...flagsOf(options)]));
+      if (options.printConfig) printConfig(options.printConfig, target, options);
       else exit(await bridge(target, options));
     });
+}
+
+/** There is no result to print as JSON here, and the client is the host's. */
+function withoutForeign(command: Command): Command {
+  const options = command.options as Option[];
+  for (const name of ['--json', '--sdk'])
+    options.splice(
+      options.findIndex(({ long }) => long === name),
+      1,
+    );
+  return command;
+}
+
+function printConfig(host: HostName, text: string, options: BridgeOptions): void {
+  print(hostConfig(host, nameOf(parseTarget(text)), [text, ...flagsOf(options)]));
+  for (const line of configRemarks(options, process.env)) remark(line);
 }
 
 /** A host that falls back by itself cannot be told from one that gives up, unless its user says so. */
@@ -56,19 +79,32 @@ async function bridge(text: string, options: BridgeOptions): Promise<number> {
   const host = new Host(process.stdin, process.stdout);
   const valise = await openFor(options);
   const relay = new Relay({
-    toHost: (message, failure) => between.fromServer(message, failure),
+    toHost: (message, failure) => (questions ?? between).fromServer(message, failure),
     http: target.kind === 'http',
   });
+  const session = new HostSession(options.session, valise, relay);
+  const toServer = (message: Message): Promise<void> => session.run(message, () => relay.send(message));
+  const questions = isShared(options)
+    ? new OpenQuestions({
+        toHost: (message, failure) => between.fromServer(message, failure),
+        toServer,
+        restart: () => relay.restart(),
+        find: (left) => roundOf(left, valise.pending),
+        words: (round, era) => waitingWords(round, era, answering(options)),
+      })
+    : undefined;
   const between = new Bridge({
     toHost: (message) => host.send(message),
-    toServer: (message) => inSession(message, () => relay.send(message)),
+    toServer: (message) => (questions ? questions.fromHost(message) : toServer(message)),
     newer: NEWER[options.era],
   });
-  const inSession = sessionOf(options.session, () => valise.sessions(relay));
   try {
     await connectWith(valise, relay, target, options);
     const over = Promise.race([forward(host, between), relay.closed.then(() => 'server' as const)]);
-    if ((await over) === 'host') return EXIT.ok;
+    if ((await over) === 'host') {
+      await session.end().catch((error: unknown) => remark(`valise connect: ${explain(error)}`));
+      return EXIT.ok;
+    }
     remark('valise connect: the server is gone.');
     return EXIT.failed;
   } finally {
@@ -77,51 +113,15 @@ async function bridge(text: string, options: BridgeOptions): Promise<number> {
   }
 }
 
-/** What comes before there can be a session. */
-const BEFORE = new Set(['initialize', 'server/discover', 'ping']);
-
-/** Sends the host's requests in its session, which is made when the first of them comes. */
-function sessionOf(
-  name: string,
-  sessions: () => ClientSessions,
-): (message: Message, send: () => Promise<void>) => Promise<void> {
-  if (name === 'none') return (_message, send) => send();
-  let opened: Promise<ClientSession | undefined> | undefined;
-  const open = async (): Promise<ClientSession | undefined> => {
-    try {
-      return await (name === 'new' ? sessions().create() : sessions().named(name));
-    } catch (error) {
-      remark(`valise connect: no session (${explain(error)}); going on without.`);
-      return undefined;
-    }
-  };
-  return async (message, send) => {
-    if (!isRequest(message) || BEFORE.has(message.method)) return send();
-    opened ??= open();
-    const session = await opened;
-    return session ? session.run(send) : send();
-  };
+/** True where another process can answer what is left open here. */
+function isShared({ store }: BridgeOptions): boolean {
+  return !storeUrl(store).startsWith('memory:');
 }
 
-/** The options that the host's configuration must hand on. */
-function flagsOf({
-  store,
-  principal,
-  allowLocal,
-  era,
-  header,
-  session,
-  insecurePlaintext,
-}: BridgeOptions): string[] {
-  return [
-    ...(store === undefined ? [] : ['--store', store]),
-    ...(principal === undefined ? [] : ['--principal', principal]),
-    ...(allowLocal ? ['--allow-local'] : []),
-    ...(insecurePlaintext ? ['--insecure-plaintext'] : []),
-    ...(era === 'auto' ? [] : ['--era', era]),
-    ...(session === 'none' ? [] : ['--session', session]),
-    ...Object.entries(header).flatMap(([name, value]) => ['--header', `${name}: ${value}`]),
-  ];
+/** What `valise pending answer` needs to find what this bridge has kept. */
+function answering({ store: given, era: _era, ...options }: BridgeOptions): Partial<ConnectOptions> {
+  const store = given ?? process.env['VALISE_STORE'];
+  return { ...options, ...(store !== undefined && { store: storeFromAnywhere(store) }) };
 }
 
 async function forward(host: Host, between: Bridge): Promise<'host'> {

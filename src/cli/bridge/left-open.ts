@@ -1,0 +1,44 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Pending, PendingRound } from '../../client/index.ts';
+import { isObject } from '../../json.ts';
+import type { Era } from '../../wire/index.ts';
+import { answersTo, patternOf, wordsOf } from '../ask/question.ts';
+import type { ConnectOptions } from '../options.ts';
+import { clean } from '../output.ts';
+import { goOn } from '../pending.ts';
+import type { LeftOpen } from './open-questions.ts';
+
+/** The round that a call of the host waits in: the one that its error names, or the latest of this call. */
+export async function roundOf(
+  { request, data, inputRequests }: LeftOpen,
+  pending: Pending,
+): Promise<PendingRound | undefined> {
+  const rounds = await pending.list();
+  if (!inputRequests) return rounds.find(({ id }) => isObject(data) && data['pending'] === id);
+  const { _meta, ...params } = request.params ?? {};
+  const call = { method: request.method, params };
+  const questions = Object.entries(inputRequests).map(([key, asked]) => ({ key, ...(asked as object) }));
+  return rounds.findLast(
+    (round) => isDeepStrictEqual(round.call, call) && isDeepStrictEqual(round.questions, questions),
+  );
+}
+
+/** What a host hears: what is asked, and the command that answers it and goes on with the call. */
+export function waitingWords(
+  { id, questions }: PendingRound,
+  era: Era,
+  options: Partial<ConnectOptions>,
+): string {
+  // Only who speaks the era that the server asked in can answer.
+  const command = goOn(id, { ...options, ...(era === 'legacy' && { era }) });
+  const sealed = process.env['VALISE_KEYS'] === undefined ? '' : ' that has VALISE_KEYS as this host has it';
+  const fields = questions.flatMap(answersTo);
+  return [
+    'This call waits for an answer of the user, whom this host cannot ask.',
+    ...questions.map((question) => `The server asks: ${clean(wordsOf(question), 'lines')}`),
+    ...fields.map((field) => `  ${clean([patternOf(field), field.description].filter(Boolean).join('   '))}`),
+    `Answer it in a terminal${sealed}, at any time. The command goes on with the call, and prints its result:`,
+    `  ${command}${fields.length > 0 ? ' --answer FIELD=VALUE' : ''}`,
+    'The same call once more would ask once more.',
+  ].join('\n');
+}

@@ -1,0 +1,85 @@
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { valise } from './valise.ts';
+
+const URL = 'https://shop.example.com/mcp';
+
+interface Config {
+  readonly mcpServers: Record<string, { readonly args: readonly string[] }>;
+}
+
+async function config(args: readonly string[], env: Record<string, string> = {}) {
+  const ran = await valise(['connect', '--print-config', 'claude', ...args], env);
+  const [[name, server]] = Object.entries((JSON.parse(ran.stdout) as Config).mcpServers) as [
+    [string, { args: string[] }],
+  ];
+  return { name, args: server.args.slice(3), stderr: ran.stderr };
+}
+
+describe('valise connect --print-config', () => {
+  it('hands on every option', async () => {
+    const options = [
+      ...['--store', 'redis://127.0.0.1:6379'],
+      ...['--principal', 'ada'],
+      ...['--resolve', 'shop.example.com:443:127.0.0.1:8443'],
+      ...['--resolve', 'shop.example.com:80:[::1]:8080'],
+      '--allow-local',
+      ...['--era', 'modern'],
+      '--insecure-plaintext',
+      ...['--session', 'diary'],
+      ...['--header', 'X-Tenant: acme'],
+    ];
+    expect(await config([URL, ...options])).toEqual({
+      name: 'shop.example.com',
+      args: [URL, ...options],
+      stderr: '',
+    });
+  });
+
+  it.each(['file', 'sqlite'])('names a %s: store so that it is found from every folder', async (scheme) => {
+    const { args } = await config([URL, '--store', `${scheme}:state/kept`]);
+    expect(args).toEqual([URL, '--store', `${scheme}:${join(process.cwd(), 'state/kept')}`]);
+    for (const url of [`${scheme}:~/kept`, `${scheme}:/var/kept`, `${scheme}:///var/kept`])
+      expect((await config([URL, '--store', url])).args).toEqual([URL, '--store', url]);
+  });
+
+  it('says which variables the host must have as well', async () => {
+    const env = { VALISE_KEYS: 'secret', VALISE_STORE: 'file:x' };
+    const { stderr } = await config([URL], env);
+    expect(stderr).toMatch(/VALISE_KEYS is set here.*"env"/);
+    expect(stderr).toMatch(/VALISE_STORE is set here.*"env"/);
+    expect(stderr).not.toContain('secret');
+    expect((await config([URL, '--store', 'memory:'], env)).stderr).not.toContain('VALISE_STORE');
+  });
+
+  it('warns of a secret in the file', async () => {
+    const { args, stderr } = await config([URL, '-H', 'Authorization: Bearer abc']);
+    expect(args).toContain('Authorization: Bearer abc');
+    expect(stderr).toMatch(/the header Authorization is in the configuration/);
+    expect(stderr).not.toContain('abc');
+  });
+
+  it.each([
+    ["stdio:'/opt/my tools/server' --fast", 'server'],
+    ['stdio:npx -y thing', 'npx'],
+    ['http://[::1]:3000/mcp', '1'],
+    ["stdio:'%%'", 'server'],
+  ])('names %s "%s"', async (target, name) => {
+    expect((await config([target])).name).toBe(name);
+  });
+
+  it.each(['notaurl', 'stdio:', 'ftp://example.com'])('refuses %s with a next step', async (target) => {
+    expect(await valise(['connect', '--print-config', 'claude', target])).toMatchObject({
+      code: 2,
+      stdout: '',
+      stderr: expect.stringMatching(/Give an http\(s\) URL|Write for example/),
+    });
+  });
+
+  it.each(['--json', '--sdk=v1'])('does not take %s, which would change nothing', async (option) => {
+    const { code, stderr } = await valise(['connect', URL, option]);
+    expect(code).toBe(2);
+    expect(stderr).toContain('unknown option');
+    expect((await valise(['connect', '--help'])).stdout).not.toContain(option.split('=')[0]);
+  });
+});
