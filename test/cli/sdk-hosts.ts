@@ -4,6 +4,7 @@ import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport as StdioV1 } from '@modelcontextprotocol/sdk/client/stdio.js';
 import * as v1 from '@modelcontextprotocol/sdk/types.js';
 import { onTestFinished } from 'vitest';
+import { z } from 'zod';
 
 /** How a host is made: with which major, and whether it tries the newer era. */
 export type HostKind = 'v1' | 'v2' | 'v2 auto';
@@ -23,7 +24,7 @@ export interface SdkHost {
   readonly client: ClientV2;
   readonly pid: number;
   /** Sends any request, also one that the SDK does not know; the raw result. */
-  ask(method: string, params?: object): Promise<unknown>;
+  ask(method: string, params?: object, options?: object): Promise<unknown>;
 }
 
 const INFO = { name: 'host', version: '1.0.0' };
@@ -55,12 +56,16 @@ export async function sdkHost(
   client.fallbackNotificationHandler = async ({ method, params }) => onNotification?.(method, params);
   await client.connect(transport as StdioV2);
   onTestFinished(() => client.close());
-  const any = kind === 'v1' ? [v1.ResultSchema] : [];
   return {
     client,
     pid: transport.pid as number,
-    ask: (method, params) =>
-      (client.request as (...all: unknown[]) => Promise<unknown>).call(client, { method, params }, ...any),
+    ask: (method, params, options) =>
+      (client.request as (...all: unknown[]) => Promise<unknown>).call(
+        client,
+        { method, params },
+        z.looseObject({}),
+        options,
+      ),
   };
 }
 
