@@ -24,7 +24,6 @@ const inspector = await (async () => {
 interface Answer {
   readonly _meta?: Record<string, unknown>;
   readonly content?: readonly { readonly text: string }[];
-  readonly tools?: readonly { readonly name: string }[];
 }
 
 /** How the inspector reaches a server: an address, or a command that it starts. */
@@ -60,7 +59,8 @@ describe.skipIf(!inspector)('the official inspector', () => {
     let said = '';
     child.stdout.on('data', (chunk) => (out += chunk));
     child.stderr.on('data', (chunk) => (said += chunk));
-    await once(child, 'close');
+    // Not the child's own end: a server that outlives the inspector holds on to its standard error.
+    await once(child.stdout, 'close');
     try {
       return (JSON.parse(out) as { readonly result: Answer }).result;
     } catch {
@@ -115,19 +115,39 @@ describe.skipIf(!inspector)('the official inspector', () => {
     });
   });
 
-  it('sees through `valise connect` what it sees without', { timeout: TIMEOUT }, async () => {
-    const list = ['--method', 'tools/list'];
-    const direct = await inspect({ command: process.execPath, args: [everything, 'stdio'] }, list);
-    const bridged = await inspect(
-      {
-        command: process.execPath,
-        args: [join(root, 'bin/valise.js'), 'connect', `stdio:${process.execPath} ${everything} stdio`],
-      },
-      list,
-    );
-    expect(direct.tools?.map(({ name }) => name)).toContain('echo');
-    expect(bridged).toEqual(direct);
-  });
+  const document = 'demo://resource/static/document/features.md';
+  it.each([
+    { method: 'tools/list', args: [], has: { tools: expect.any(Array) } },
+    {
+      method: 'tools/call',
+      args: ['--tool-name', 'echo', '--tool-arg', 'message=hi'],
+      has: { content: [{ text: 'Echo: hi' }] },
+    },
+    { method: 'resources/list', args: [], has: { resources: expect.any(Array) } },
+    { method: 'resources/read', args: ['--uri', document], has: { contents: [{ uri: document }] } },
+    { method: 'prompts/list', args: [], has: { prompts: expect.any(Array) } },
+    {
+      method: 'prompts/get',
+      args: ['--prompt-name', 'args-prompt', '--prompt-args', 'city=Ulm'],
+      has: { messages: [{ content: { text: expect.stringContaining('Ulm') } }] },
+    },
+  ])(
+    'sees through `valise connect` what it sees without: $method',
+    { timeout: TIMEOUT },
+    async ({ method, args, has }) => {
+      const words = ['--method', method, ...args];
+      const direct = await inspect({ command: process.execPath, args: [everything, 'stdio'] }, words);
+      const bridged = await inspect(
+        {
+          command: process.execPath,
+          args: [join(root, 'bin/valise.js'), 'connect', `stdio:${process.execPath} ${everything} stdio`],
+        },
+        words,
+      );
+      expect(direct).toMatchObject(has);
+      expect(bridged).toEqual(direct);
+    },
+  );
 });
 
 function pairs(values: Record<string, unknown>): string[] {
