@@ -13,13 +13,13 @@ const EVERYTHING = join(
 interface Line {
   readonly id?: unknown;
   readonly method?: string;
+  readonly params?: { readonly pid?: number };
   readonly result?: Record<string, unknown>;
   readonly error?: { readonly code: number; readonly message: string };
 }
 
 /** A host that writes lines, and reads them. */
-function start() {
-  const target = `stdio:${process.execPath} ${EVERYTHING} stdio`;
+function start(target = `stdio:${process.execPath} ${EVERYTHING} stdio`) {
   const child = spawn(process.execPath, [VALISE, 'connect', target, '--store', 'memory:'], {
     stdio: ['pipe', 'pipe', 'ignore'],
   });
@@ -79,6 +79,16 @@ describe('valise connect, line by line', { timeout: 30_000 }, () => {
     const { child, until } = start();
     child.stdin.end('{"foo":1}');
     expect(await until(() => true)).toMatchObject({ error: { code: -32600 } });
+  });
+
+  it('takes its server along when the host ends it by a signal', async () => {
+    // It does not care whether its input ends.
+    const server = `'console.log(JSON.stringify({ jsonrpc: "2.0", method: "pid", params: { pid: process.pid } })); setInterval(() => {}, 1000)'`;
+    const { child, closed, until } = start(`stdio:${process.execPath} -e ${server}`);
+    const { params } = await until(({ method }) => method === 'pid');
+    child.kill('SIGTERM');
+    await closed;
+    expect(() => process.kill(params?.pid as number, 0)).toThrow(/ESRCH/);
   });
 
   it('says that it was the host who left', async () => {

@@ -100,7 +100,11 @@ async function bridge(text: string, options: BridgeOptions): Promise<number> {
   });
   try {
     await connectWith(valise, relay, target, options);
-    const over = Promise.race([forward(host, between), relay.closed.then(() => 'server' as const)]);
+    const over = Promise.race([
+      forward(host, between),
+      dismissed(),
+      relay.closed.then(() => 'server' as const),
+    ]);
     if ((await over) === 'host') {
       await session.end().catch((error: unknown) => remark(`valise connect: ${explain(error)}`));
       return EXIT.ok;
@@ -110,6 +114,7 @@ async function bridge(text: string, options: BridgeOptions): Promise<number> {
   } finally {
     await relay.close();
     await valise.close();
+    process.stdin.destroy();
   }
 }
 
@@ -122,6 +127,13 @@ function isShared({ store }: BridgeOptions): boolean {
 function answering({ store: given, era: _era, ...options }: BridgeOptions): Partial<ConnectOptions> {
   const store = given ?? process.env['VALISE_STORE'];
   return { ...options, ...(store !== undefined && { store: storeFromAnywhere(store) }) };
+}
+
+/** A host that has waited for our end sends a signal. Whoever dies of it leaves a server behind that does not see its input end. */
+function dismissed(): Promise<'host'> {
+  return new Promise((resolve) => {
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => resolve('host'));
+  });
 }
 
 async function forward(host: Host, between: Bridge): Promise<'host'> {
