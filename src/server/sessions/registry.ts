@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { sha256 } from '../../seal/sha256.ts';
 import { namespaced } from '../../store/namespace.ts';
 import type { Store } from '../../store/types.ts';
 import { isLiving, type Row, readRow, rowJson } from './row.ts';
@@ -118,7 +118,7 @@ export class Registry {
 
 /** A digest for keys in a store. */
 export function digest(text: string): string {
-  return createHash('sha256').update(text).digest('base64url');
+  return sha256(text);
 }
 
 function rowKey(id: string): string {
