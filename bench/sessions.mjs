@@ -106,7 +106,7 @@ function browser(handler) {
   };
 }
 
-const bench = openBench('sessions', { slotMs: 30 });
+const bench = openBench('sessions', { slotMs: 100, warmUpMs: 1500, rounds: 15 });
 
 /** What a session costs on top, and what it costs the peer. */
 async function compare(name, mine, peerName, peer, { clock = 'cpu', goal = 1 } = {}) {
