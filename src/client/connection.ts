@@ -19,7 +19,7 @@ import { Announcer } from './announcer.ts';
 import { Ask } from './ask.ts';
 import { Call } from './call.ts';
 import { type OwnRequestOptions, OwnRequests } from './own-requests.ts';
-import type { ClientPart } from './part.ts';
+import { askParts, type ClientPart } from './part.ts';
 import { ServerFacts } from './server-facts.ts';
 import type { Target } from './target.ts';
 
@@ -227,16 +227,16 @@ export class Connection {
     throw error;
   }
 
-  /** Takes a message as if it had just come over the transport. */
-  arrive(message: Message): void {
+  /** Takes a message as if it had just come over the transport. A promise where it does not pass at once. */
+  arrive(message: Message): void | Promise<void> {
     const deliver = (passage: Passage): void => {
       if (passage && 'run' in passage) passage.run(() => this.link.deliver(passage.message));
       else if (passage) this.link.deliver(passage);
     };
     const passage = this.#inbound(message);
-    if (passage instanceof Promise)
-      passage.then(deliver, (error: Error) => this.link.transport.onerror?.(error));
-    else deliver(passage);
+    return passage instanceof Promise
+      ? passage.then(deliver, (error: Error) => this.link.transport.onerror?.(error))
+      : deliver(passage);
   }
 
   /** A cancellation names the id that the SDK knows; the server knows the one on the wire. */
@@ -255,10 +255,10 @@ export class Connection {
     const { message, top } = takeTop(arrived);
     if (isRequest(message)) {
       const ask = new Ask(this, message, top);
-      for (const part of this.#inwards) part.asked?.(ask);
       this.#asks.set(message.id, ask);
       // A handler may send requests of its own.
-      return currentErrand() ? { message, run: outsideErrand } : message;
+      const passage = currentErrand() ? { message, run: outsideErrand } : message;
+      return askParts(this.#inwards, ask)?.then((wanted) => (wanted ? passage : undefined)) ?? passage;
     }
     if (isNotification(message))
       return this.#inwards.some((part) => part.notified?.(message, this)) ? undefined : message;

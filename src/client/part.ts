@@ -15,8 +15,11 @@ export interface ClientPart {
   opening?(connection: Connection): void | Promise<void>;
   /** A request on its way out: add to `call.meta`, register `call.whenAnswered`. A promise only where waiting is needed. */
   outbound?(call: Call): void | Promise<void>;
-  /** A request of the server on its way in: register `ask.whenAnswered`. */
-  asked?(ask: Ask): void;
+  /**
+   * A request of the server on its way in: register `ask.whenAnswered`. A promise only where the client must not see it
+   * yet; false: it need not see it any more.
+   */
+  asked?(ask: Ask): Promise<boolean> | undefined;
   /** A notification of the server; true keeps it from the SDK. */
   notified?(notification: Notification, connection: Connection): boolean;
   /** A notification of the client on its way out; true keeps it from the server. */
@@ -25,4 +28,14 @@ export interface ClientPart {
   undelivered?(call: Call, error: unknown): Promise<boolean>;
   /** The transport has closed. */
   closed?(connection: Connection): void;
+}
+
+/** Shows a request of the server to the parts, in order. A promise only where one of them must be waited for. */
+export function askParts(parts: readonly ClientPart[], ask: Ask): Promise<boolean> | undefined {
+  let waits: Promise<boolean>[] | undefined;
+  for (const part of parts) {
+    const step = part.asked?.(ask);
+    if (step) (waits ??= []).push(step);
+  }
+  return waits && Promise.all(waits).then((wanted) => wanted.every(Boolean));
 }

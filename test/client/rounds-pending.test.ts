@@ -1,3 +1,4 @@
+import { InMemoryTransport, type JSONRPCMessage } from '@modelcontextprotocol/client';
 import { LeaveOpen, openValise, type PendingRound } from 'mcp-valise/client';
 import { memoryStore } from 'mcp-valise/store';
 import { describe, expect, it, vi } from 'vitest';
@@ -40,6 +41,7 @@ describe.each(HOSTS)('a round that is open with a $client client, $era', ({ clie
       id: expect.any(String),
       server: server.urls[0]?.href,
       call: { method: 'tools/call', params: { name: 'update_work_item', arguments: RESOLVE } },
+      era,
       questions: [
         {
           key: expect.any(String),
@@ -283,5 +285,65 @@ describe.each([
     });
     await host.close();
     await server.close();
+  });
+});
+
+describe('a caller that answers rounds on 2026-07-28 by itself', () => {
+  const asking = { method: 'elicitation/create', params: { message: 'Name?' } };
+  const _meta = { 'io.modelcontextprotocol/protocolVersion': '2026-07-28' };
+
+  /** Speaks to a server that asks twice, and looks at nothing that Valise adds. */
+  const open = async (context: object) => {
+    const [near, far] = InMemoryTransport.createLinkedPair();
+    far.onmessage = (message) => {
+      const { id, params } = message as { id: number; params: { inputResponses?: { a?: object } } };
+      const next = params.inputResponses ? { b: asking } : { a: asking };
+      const result = params.inputResponses?.a || !params.inputResponses ? next : undefined;
+      const round = { resultType: 'input_required', inputRequests: result, ...context };
+      void far.send({ jsonrpc: '2.0', id, result: result ? round : { resultType: 'complete', content: [] } });
+    };
+    const valise = await openValise({ store: memoryStore() });
+    const waiting = new Map<unknown, (message: JSONRPCMessage) => void>();
+    const client = {
+      async connect(transport: InMemoryTransport) {
+        transport.onmessage = (message) => waiting.get((message as { id: number }).id)?.(message);
+        await transport.start();
+      },
+      getServerCapabilities: () => ({}),
+    };
+    await valise.connect(client, near as never);
+    let last = 0;
+    const call = (given: object = {}, name = 'any') => {
+      const id = ++last;
+      return new Promise<JSONRPCMessage>((resolve, reject) => {
+        waiting.set(id, resolve);
+        const params = { name, ...given, _meta };
+        near.send({ jsonrpc: '2.0', id, method: 'tools/call', params }).catch(reject);
+      });
+    };
+    return { valise, call };
+  };
+
+  it.each([
+    { with: 'a context', context: { requestState: 's' } },
+    { with: 'no context', context: {} },
+  ])('leaves nothing behind, with $with', async ({ context }) => {
+    const { valise, call } = await open(context);
+    await call();
+    const [first] = await valise.pending.list();
+    await call({ ...context, inputResponses: { a: accept({}) } });
+    const [second, ...others] = await valise.pending.list();
+    expect(second).toMatchObject({ id: first?.id, questions: [{ key: 'b' }] });
+    expect(others).toEqual([]);
+    await call({ ...context, inputResponses: { b: accept({}) } });
+    expect(await valise.pending.list()).toEqual([]);
+  });
+
+  it('may make the same call twice at a time, and others beside', async () => {
+    const { valise, call } = await open({});
+    await Promise.all([call(), call(), call({}, 'other')]);
+    expect(await valise.pending.list()).toHaveLength(3);
+    for (const key of ['a', 'b', 'a', 'b']) await call({ inputResponses: { [key]: accept({}) } });
+    expect(await valise.pending.list()).toMatchObject([{ call: { params: { name: 'other' } } }]);
   });
 });

@@ -82,7 +82,7 @@ async function outcomeIn(reply: Response, connection: Connection): Promise<Outco
       const { id, method, params } = message;
       const questions = [{ key: String(id), method, ...(params && { params }) }];
       outcome = { round: { form: 'state', questions, state: top.state, askId: id } };
-    } else connection.arrive(arrived);
+    } else await connection.arrive(arrived);
   }
   return outcome;
 }

@@ -1,10 +1,12 @@
 import { randomBytes } from 'node:crypto';
+import { ValiseError } from '../../errors.ts';
 import { isObject, type Json, type JsonObject } from '../../json.ts';
 import { sha256 } from '../../seal/sha256.ts';
 import type { Store } from '../../store/types.ts';
-import type { Params } from '../../wire/index.ts';
+import type { Era, Params } from '../../wire/index.ts';
 import type { Call } from '../call.ts';
 import type { Connection } from '../connection.ts';
+import type { ClientEventSource } from '../events.ts';
 import { type Kept as KeptSession, readKept, storableKept } from '../sessions/kept.ts';
 import type { Returning } from '../sessions/returning.ts';
 import { targetKey } from '../target.ts';
@@ -18,6 +20,7 @@ const KEPT = 30 * 86_400;
 export interface Waiting {
   readonly method: string;
   readonly params?: Params | undefined;
+  readonly era?: Era | undefined;
   /** The data-layer session that it was made in, and must go on in. */
   readonly session?: KeptSession | undefined;
 }
@@ -28,6 +31,8 @@ export interface Kept {
   readonly server: string;
   readonly method: string | undefined;
   readonly params: Params | undefined;
+  /** The era that it was asked in; undefined where that is not known. */
+  readonly era: Era | undefined;
   readonly session: KeptSession | undefined;
   readonly round: Round;
   readonly since: number;
@@ -37,17 +42,19 @@ export interface Kept {
 export class RoundDesk {
   readonly #store: Store;
   readonly #prefix: string;
+  readonly #events: ClientEventSource | undefined;
   readonly sessions: Returning;
 
-  constructor(store: Store, principal: string, sessions: Returning) {
+  constructor(store: Store, principal: string, sessions: Returning, events?: ClientEventSource) {
     this.#store = store;
     this.sessions = sessions;
+    this.#events = events;
     this.#prefix = `rounds/pending/${sha256(principal).slice(0, 16)}/`;
   }
 
   /** A call as it is kept while it waits. */
   waiting(call: Call): Waiting {
-    return { ...call.request, session: this.sessions.sessionOf(call) };
+    return { ...call.request, era: call.era, session: this.sessions.sessionOf(call) };
   }
 
   /** Keeps a round, under the id that its call has here already, or under a new one. */
@@ -62,6 +69,7 @@ export class RoundDesk {
     const value: JsonObject = {
       server: targetKey(connection.target),
       ...(call && { method: call.method, params: params as JsonObject }),
+      ...(call?.era && { era: call.era }),
       ...(call?.session && { session: storableKept(call.session) }),
       round: storable(round),
       since: Date.now(),
@@ -69,6 +77,37 @@ export class RoundDesk {
     await this.#store.put(this.#prefix + id, value as Json, { ttl: KEPT });
     if (call?.session) this.sessions.waits(connection, call.session, id);
     return id;
+  }
+
+  /** Keeps a round, if it can: a store that fails is no reason not to ask. Undefined where it is not kept. */
+  async tryKeep(
+    connection: Connection,
+    call: Waiting | undefined,
+    round: Round,
+    id?: string,
+  ): Promise<string | undefined> {
+    try {
+      return await this.keep(connection, call, round, id);
+    } catch (error) {
+      this.#warn(connection, 'A question could not be kept, and is lost if this process ends now', error);
+      return id;
+    }
+  }
+
+  /** Drops a round that is over, if it can: a store that fails is no reason to lose the answer to its call. */
+  async tryDrop(connection: Connection, id: string): Promise<void> {
+    try {
+      await this.drop(id);
+    } catch (error) {
+      this.#warn(connection, 'A question that is over could not be dropped, and is still listed', error);
+    }
+  }
+
+  #warn({ link: { transport } }: Connection, what: string, error: unknown): void {
+    const reason = error instanceof Error ? error.message : String(error);
+    const [said, next] = [`${what}: ${reason}`, 'See to it that the store can be reached.'];
+    if (this.#events) this.#events.emit('warning', { what: said, next });
+    else transport.onerror?.(new ValiseError('round-not-kept', said, { next, cause: error }));
   }
 
   async find(id: string): Promise<Kept | undefined> {
@@ -109,18 +148,26 @@ function read(id: string, value: unknown): Kept | undefined {
     server: value['server'],
     method: typeof method === 'string' ? method : undefined,
     params: isObject(params) ? params : undefined,
+    era: eraOf(round, value['era']),
     session: readKept(value['session'], value['server']),
     round,
     since: value['since'],
   };
 }
 
+/** Only the form of 2026-07-28 is used in both eras. */
+function eraOf({ form }: Round, kept: unknown): Era | undefined {
+  if (form !== 'input') return 'legacy';
+  return kept === 'legacy' || kept === 'modern' ? kept : undefined;
+}
+
 /** What the host sees of a round: everything but its context. */
-export function shown({ id, server, method, params, session, round, since }: Kept): PendingRound {
+export function shown({ id, server, method, params, era, session, round, since }: Kept): PendingRound {
   return {
     id,
     server,
     call: method === undefined ? undefined : { method, ...(params && { params }) },
+    ...(era && { era }),
     ...(session && { session: { id: session.id, label: session.label } }),
     questions: round.questions,
     since: new Date(since),

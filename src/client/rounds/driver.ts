@@ -27,6 +27,7 @@ export class Drive {
   #asked = 0;
   #sent = 0;
   #kept: string | undefined;
+  #staysOpen = false;
 
   constructor(call: Call, desk: RoundDesk) {
     this.#call = call;
@@ -46,7 +47,9 @@ export class Drive {
       throw new RoundFailure(-32_000, `${method} still asked for input after ${MAX_ROUNDS} rounds.`);
     }
     this.#isAsking = true;
-    this.#kept = await this.#desk.keep(connection, this.#desk.waiting(this.#call), round, this.#kept);
+    this.#kept = await this.#desk.tryKeep(connection, this.#desk.waiting(this.#call), round, this.#kept);
+    // Given up before anybody was asked: what has been kept since then goes the way of the call.
+    if (this.#stop.signal.aborted) return this.#staysOpen ? undefined : this.end();
     const answers = await this.#answers(round);
     this.#isAsking = false;
     if (this.#stop.signal.aborted) return;
@@ -66,11 +69,12 @@ export class Drive {
   async end(): Promise<void> {
     const kept = this.#kept;
     this.#kept = undefined;
-    if (kept !== undefined) await this.#desk.drop(kept);
+    if (kept !== undefined) await this.#desk.tryDrop(this.#call.connection, kept);
   }
 
   /** The caller does not want the answer any more. `keep`: it only could not wait, and the question stays open. */
   async cancel(keep: boolean): Promise<void> {
+    this.#staysOpen = keep;
     this.#stop.abort();
     if (!keep) await this.end();
   }

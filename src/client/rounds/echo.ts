@@ -15,7 +15,7 @@ interface OpenAsk {
   readonly ask: Ask;
   readonly call: Call | undefined;
   /** The id under which it is kept; undefined where it need not be. */
-  readonly kept: Promise<string> | undefined;
+  readonly kept: Promise<string | undefined> | undefined;
   withdrawn: boolean;
 }
 
@@ -28,10 +28,13 @@ export class Echo {
     this.#desk = desk;
   }
 
-  /** A request of the server has come. */
-  asked(ask: Ask): void {
+  /**
+   * A request of the server has come. The client sees it once it is kept, so that no end of this process loses it; false
+   * where nobody waits for its answer by then.
+   */
+  asked(ask: Ask): Promise<boolean> | undefined {
     const state = ask.top?.state;
-    if (state === undefined) return;
+    if (state === undefined) return undefined;
     const { connection } = ask;
     const open: OpenAsk = { ask, ...this.#keep(ask, state), withdrawn: false };
     this.#open.add(open);
@@ -40,13 +43,15 @@ export class Echo {
       const reason = error instanceof Error ? error.message : String(error);
       void this.#fail(open, -32_000, () => `The answer could not be delivered: ${reason}`);
     };
-    if (connection.target.kind !== 'http') return;
-    ask.errand = {
-      onReply: (reply) => void this.#reply(open, reply),
-      onResponse: ({ ok }) => {
-        if (ok) this.#forget(open);
-      },
-    };
+    if (connection.target.kind === 'http') {
+      ask.errand = {
+        onReply: (reply) => void this.#reply(open, reply),
+        onResponse: ({ ok }) => {
+          if (ok) this.#forget(open);
+        },
+      };
+    }
+    return open.kept?.then(() => this.#open.has(open));
   }
 
   /** The caller of a call does not want its answer any more. `keep`: it could not wait, and the question stays open. */
@@ -78,9 +83,7 @@ export class Echo {
       askId: id,
       ...(call && { callId: call.wireId }),
     };
-    const kept = this.#desk.keep(ask.connection, call && this.#desk.waiting(call), round);
-    kept.catch(() => {});
-    return { call, kept };
+    return { call, kept: this.#desk.tryKeep(ask.connection, call && this.#desk.waiting(call), round) };
   }
 
   #answered(open: OpenAsk, response: RpcResponse, state: string): RpcResponse | undefined {
@@ -88,7 +91,7 @@ export class Echo {
     // Nobody waits for the call any more: the server must not go on with it.
     if (open.withdrawn) return undefined;
     if ('error' in response && response.error.code === LEFT_OPEN && open.kept) {
-      void this.#fail(open, LEFT_OPEN, (id) => leftOpen(id ?? '').message);
+      void this.#fail(open, LEFT_OPEN, (id) => leftOpen(id).message);
       return undefined;
     }
     if (open.ask.connection.target.kind !== 'http') this.#forget(open);
@@ -103,8 +106,8 @@ export class Echo {
       for await (const message of messagesOf(reply)) {
         goesOn ||= 'id' in message;
         // What comes now still belongs to the call, also where it is the next question.
-        if (call) withErrand({ origin: call }, () => connection.arrive(message));
-        else connection.arrive(message);
+        if (call) await withErrand({ origin: call }, () => connection.arrive(message));
+        else await connection.arrive(message);
       }
     } catch (error) {
       reason = error instanceof Error ? error.message : String(error);
@@ -118,12 +121,12 @@ export class Echo {
     code: number,
     message: (id: string | undefined) => string,
   ): Promise<void> {
-    const pending = await kept?.catch(() => undefined);
+    const pending = await kept;
     if (call) ask.connection.fail(call, code, message(pending), pending === undefined ? {} : { pending });
   }
 
   #forget({ kept }: OpenAsk): void {
-    kept?.then((id) => this.#desk.drop(id)).catch(() => {});
+    kept?.then((id) => id !== undefined && this.#desk.drop(id)).catch(() => {});
   }
 }
 

@@ -13,6 +13,8 @@ export interface OpenCall {
   isAsking: boolean;
   /** True where it was made to answer a round that is older than itself. */
   isResumed: boolean;
+  /** True once its caller does not want the answer any more. */
+  isGivenUp: boolean;
 }
 
 const open = new AsyncLocalStorage<OpenCall>();
@@ -52,11 +54,13 @@ export function followCalls(client: object, drop: (id: string) => Promise<unknow
   requesting.request = (asked, ...rest) => {
     if (!INPUT_METHODS.includes(asked.method) || requesting.getProtocolEra?.() !== 'modern')
       return request(asked, ...rest);
-    const call: OpenCall = { pending: undefined, isAsking: false, isResumed: false };
+    const call: OpenCall = { pending: undefined, isAsking: false, isResumed: false, isGivenUp: false };
     return open.run(call, async () => {
       try {
         return await request(asked, ...rest);
       } catch (error) {
+        // Its question may be on the way to the store only now.
+        call.isGivenUp = rest.some(isAborted) && !isTimeout(error);
         throw await ended(call, error, drop);
       }
     });
@@ -69,10 +73,18 @@ async function ended(
   error: unknown,
   drop: (id: string) => Promise<unknown>,
 ): Promise<unknown> {
-  const { code, message } = (error ?? {}) as { readonly code?: unknown; readonly message?: unknown };
-  if (pending === undefined || code === LEFT_OPEN || /timed? ?out/i.test(String(message))) return error;
+  const { code } = (error ?? {}) as { readonly code?: unknown };
+  if (pending === undefined || code === LEFT_OPEN || isTimeout(error)) return error;
   if (!isAsking) return new NotDeliveredError(pending, error);
   // The handler has failed, or the caller does not want the answer any more. An older round is not ours to end.
   if (!isResumed) await drop(pending);
   return error;
+}
+
+function isTimeout(error: unknown): boolean {
+  return /timed? ?out/i.test(String((error as { readonly message?: unknown } | undefined)?.message));
+}
+
+function isAborted(options: unknown): boolean {
+  return (options as { readonly signal?: AbortSignal } | undefined)?.signal?.aborted === true;
 }

@@ -21,6 +21,7 @@ import { Echo } from './echo.ts';
 import { currentCall, followCalls, type OpenCall } from './open-calls.ts';
 import { takeResumed } from './resumed.ts';
 import { type BadRound, type Round, readRound } from './round.ts';
+import { answeredBy, contextOf, Watched } from './watched.ts';
 
 /** Brings a round to whoever sent the call that it answers, where that was Valise itself. */
 export const ROUND = Symbol('round');
@@ -32,8 +33,7 @@ export class RoundsPart implements ClientPart {
   readonly #carriers: readonly Carrier[];
   readonly #epoch = randomBytes(6).toString('base64url');
   readonly #drives = new WeakMap<Connection, Map<Id, Drive>>();
-  /** Rounds that the SDK itself answers, by their context: what is kept of them. */
-  readonly #observed = new Map<string, string>();
+  readonly #observed = new Watched();
   readonly #clients = new Map<Connection, object>();
 
   constructor(desk: RoundDesk, carriers: readonly Carrier[] = CARRIERS) {
@@ -72,7 +72,7 @@ export class RoundsPart implements ClientPart {
     if (resumed) {
       if (open) Object.assign(open, { pending: resumed.id, isResumed: true });
       call.answerWith(resumed.result);
-      if (resumed.requestState !== undefined) this.#watch(resumed.requestState, resumed.id);
+      if (resumed.requestState !== undefined) this.#observed.add(resumed.requestState, resumed.id);
       return;
     }
     call.addErrand({ origin: call });
@@ -93,8 +93,8 @@ export class RoundsPart implements ClientPart {
     call.wireId = `${this.#epoch}.${call.request.id}`;
   }
 
-  asked(ask: Ask): void {
-    this.#echo.asked(ask);
+  asked(ask: Ask): Promise<boolean> | undefined {
+    return this.#echo.asked(ask);
   }
 
   /** A cancelled call asks nobody any more; one that the SDK gave up waiting for stays open for later. */
@@ -140,13 +140,6 @@ export class RoundsPart implements ClientPart {
     return drive.end().then(() => response);
   }
 
-  #watch(requestState: string, kept: string): void {
-    this.#observed.set(requestState, kept);
-    if (this.#observed.size <= MOST_WATCHED) return;
-    const [oldest] = this.#observed.keys();
-    if (oldest !== undefined) this.#observed.delete(oldest);
-  }
-
   /** On 2026-07-28 the SDK answers rounds by itself: what is open is only kept, for a host that dies over it. */
   #observe(
     call: Call,
@@ -154,24 +147,22 @@ export class RoundsPart implements ClientPart {
     round: Round | BadRound | undefined,
     open: OpenCall | undefined,
   ): RpcResponse | Promise<RpcResponse> {
-    const before = call.request.params?.['requestState'];
-    const kept = typeof before === 'string' ? this.#observed.get(before) : undefined;
-    if (typeof before === 'string') this.#observed.delete(before);
+    const { connection } = call;
+    const before = answeredBy(call);
+    const kept = before === undefined ? undefined : this.#observed.take(before, open?.pending);
     if (!round || !('form' in round) || round.form !== 'input') {
       if (open) open.pending = undefined;
-      return kept === undefined ? response : this.#desk.drop(kept).then(() => response);
+      return kept === undefined ? response : this.#desk.tryDrop(connection, kept).then(() => response);
     }
-    const { requestState } = round;
-    return this.#desk.keep(call.connection, this.#desk.waiting(call), round, kept).then((id) => {
-      if (requestState !== undefined) this.#watch(requestState, id);
+    return this.#desk.tryKeep(connection, this.#desk.waiting(call), round, kept).then((id) => {
       if (open) Object.assign(open, { pending: id, isAsking: true });
+      if (id === undefined) return response;
+      if (open?.isGivenUp && !open.isResumed) return this.#desk.tryDrop(connection, id).then(() => response);
+      this.#observed.add(contextOf(call, round), id);
       return response;
     });
   }
 }
-
-/** Rounds that the SDK has given up on are forgotten here; the store still has them. */
-const MOST_WATCHED = 1000;
 
 /** True where top-level members pass in both directions: our own edges are on the bytes, or there are none. */
 function bringsTop(transport: TransportLike): boolean {

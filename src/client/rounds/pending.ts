@@ -48,13 +48,13 @@ export function pendingRounds(desk: RoundDesk, { clients }: Pick<RoundsPart, 'cl
         throw error;
       },
     );
-    const { method, params, session, round } = kept;
+    const { method, params, era, session, round } = kept;
     if ('result' in outcome) {
       await desk.drop(kept.id);
       if (session && round.form === 'state') await desk.sessions.learn(connection, session, outcome.result);
       return { done: true, result: outcome.result };
     }
-    const call = method === undefined ? undefined : { method, params, session };
+    const call = method === undefined ? undefined : { method, params, era, session };
     await desk.keep(connection, call, outcome.round, kept.id);
     return { done: false, round: shown({ ...kept, round: outcome.round, since: Date.now() }) };
   };

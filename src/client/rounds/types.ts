@@ -1,4 +1,4 @@
-import type { Params, Result } from '../../wire/index.ts';
+import type { Era, Params, Result } from '../../wire/index.ts';
 
 /** A question that a server has asked and nobody has answered yet. */
 export interface PendingQuestion {
@@ -15,6 +15,8 @@ export interface PendingRound {
   readonly server: string;
   /** The call that it belongs to, where that is known. */
   readonly call: { readonly method: string; readonly params?: Params } | undefined;
+  /** The era of the protocol that it was asked in, and is to be answered in; absent where that is not known. */
+  readonly era?: Era;
   /** The data-layer session that the call was made in, and goes on in. */
   readonly session?: { readonly id: string; readonly label: string | undefined };
   readonly questions: readonly PendingQuestion[];

@@ -1,0 +1,47 @@
+import { isObject } from '../../json.ts';
+import { sha256 } from '../../seal/sha256.ts';
+import type { Call } from '../call.ts';
+import { targetKey } from '../target.ts';
+import type { Round } from './round.ts';
+
+/** Rounds that nobody has gone on with are forgotten here; the store still has them. */
+const MOST_WATCHED = 1000;
+
+/** Rounds that whoever made the call answers by itself: finds what is kept of a round when its answer goes out. */
+export class Watched {
+  readonly #kept = new Map<string, readonly string[]>();
+
+  add(context: string, id: string): void {
+    this.#kept.set(context, [...(this.#kept.get(context) ?? []), id]);
+    if (this.#kept.size <= MOST_WATCHED) return;
+    const [oldest] = this.#kept.keys();
+    if (oldest !== undefined) this.#kept.delete(oldest);
+  }
+
+  /** Takes out what is kept under a context: `id` where it is known, or the oldest. */
+  take(context: string, id?: string): string | undefined {
+    const ids = this.#kept.get(context) ?? [];
+    const taken = id ?? ids[0];
+    const rest = ids.filter((other) => other !== taken);
+    if (rest.length > 0) this.#kept.set(context, rest);
+    else this.#kept.delete(context);
+    return taken;
+  }
+}
+
+/** By what the answer to a round will be known: by the server's context, or by the call itself where there is none. */
+export function contextOf(call: Call, { requestState }: Round & { readonly form: 'input' }): string {
+  return requestState ?? nameOf(call);
+}
+
+/** The context of the round that a call answers; undefined where it answers none. */
+export function answeredBy(call: Call): string | undefined {
+  const { requestState, inputResponses } = call.request.params ?? {};
+  if (typeof requestState === 'string') return requestState;
+  return isObject(inputResponses) ? nameOf(call) : undefined;
+}
+
+function nameOf({ connection, request }: Call): string {
+  const { _meta, inputResponses, requestState, ...params } = request.params ?? {};
+  return sha256(JSON.stringify([targetKey(connection.target), request.method, params]));
+}
