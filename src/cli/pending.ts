@@ -24,6 +24,11 @@ export async function findPending(id: unknown, pending: Pending): Promise<Pendin
   return (await pending.list()).find((each) => each.id === id);
 }
 
+/** The era to answer a round in. A server of both eras would be met in the newer one, where it knows no older round. */
+export function eraFor({ era }: PendingRound, options: Pick<ConnectOptions, 'era'>): ConnectOptions['era'] {
+  return options.era === 'auto' && era === 'legacy' ? era : options.era;
+}
+
 /** The command that goes on with a round, as it must be written where this one was. */
 export function goOn(id: string, options: Partial<ConnectOptions>, target?: string): string {
   const words = [id, ...(target === undefined ? [] : [target]), ...optionsAgain(options)];

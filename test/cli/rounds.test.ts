@@ -67,6 +67,23 @@ describe('valise call where the server asks', () => {
     },
   );
 
+  it('goes on in the era that the round was asked in, unless told otherwise', async () => {
+    const keys = generateKey();
+    const store = ['--store', `sqlite:${join(await folder(), 'state.db')}`];
+    // A server does not inherit the environment.
+    const server = `stdio:env VALISE_KEYS=${keys} ${process.execPath} ${VALISE} example work-items --stdio`;
+    for (const era of ['legacy', 'modern']) {
+      await valise(['call', server, 'update_work_item', bug, '--era', era, ...store]);
+      const { pending } = await valiseJson<{ pending: { id: string }[] }>(['pending', ...store]);
+      expect(pending).toMatchObject([{ era }]);
+      const answers = ['--answer', 'resolution=Duplicate', '--answer', 'duplicateOfId=4301'];
+      expect(await valise(['pending', 'answer', pending[0]!.id, ...answers, ...store])).toMatchObject({
+        code: 0,
+        stdout: done,
+      });
+    }
+  });
+
   it('refuses an answer that does not fit, before the server sees it, and leaves nothing behind', async () => {
     const { url, env, store } = await stage();
     const wrong = await valise(

@@ -6,7 +6,7 @@ import { type Connected, connectTo, openFor } from '../connect.ts';
 import { EXIT, explain, type SetExit } from '../exit.ts';
 import { answerOption, type ConnectOptions, connectOptions, storeOption } from '../options.ts';
 import { print, printJson, printTable, when } from '../output.ts';
-import { findPending, goOn, tellPending } from '../pending.ts';
+import { eraFor, findPending, goOn, tellPending } from '../pending.ts';
 import { shellWord } from '../shell-word.ts';
 import { printResult } from './call.ts';
 
@@ -86,7 +86,7 @@ async function answer(id: string, given: string | undefined, options: ConnectOpt
     throw new ValiseError('not-pending', `Nothing waits under the id ${id}.`, {
       next: 'See what does: valise pending',
     });
-  const connected = await connectTo(given ?? targetOf(round), options);
+  const connected = await connectTo(given ?? targetOf(round), { ...options, era: eraFor(round, options) });
   const { pending } = connected.valise;
   try {
     const { client } = connected;
