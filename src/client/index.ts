@@ -34,7 +34,8 @@ export type {
   JarSubject,
 } from './jar/types.ts';
 export { RequestError } from './request-error.ts';
-export { LEFT_OPEN, NotDeliveredError } from './rounds/open-calls.ts';
+export { LEFT_OPEN } from './rounds/left-open.ts';
+export { NotDeliveredError } from './rounds/open-calls.ts';
 export { LeaveOpen } from './rounds/open-round.ts';
 export type {
   AnswerOptions,

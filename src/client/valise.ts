@@ -132,7 +132,7 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
     const secrets = new Secrets(store, options);
     const jar = jarPart(shelf, { ...identity, events });
     const sessions = createSessions({ kept: new KeptSessions(store, principal), events, jar });
-    const desk = new RoundDesk(store, principal, sessions.returning);
+    const desk = new RoundDesk(store, principal, sessions.returning, events);
     const rounds = new RoundsPart(desk, options.carriers);
     // The jar comes last; see there. Rounds come first, so that the others have seen what a round brings.
     const parts: ClientPart[] = [rounds, sessions.part, jar];

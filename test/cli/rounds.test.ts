@@ -73,7 +73,8 @@ describe('valise call where the server asks', () => {
     // A server does not inherit the environment.
     const server = `stdio:env VALISE_KEYS=${keys} ${process.execPath} ${VALISE} example work-items --stdio`;
     for (const era of ['legacy', 'modern']) {
-      await valise(['call', server, 'update_work_item', bug, '--era', era, ...store]);
+      const left = await valise(['call', server, 'update_work_item', bug, '--era', era, ...store]);
+      expect(left).toMatchObject({ code: 3, stderr: expect.stringContaining('valise pending answer') });
       const { pending } = await valiseJson<{ pending: { id: string }[] }>(['pending', ...store]);
       expect(pending).toMatchObject([{ era }]);
       const answers = ['--answer', 'resolution=Duplicate', '--answer', 'duplicateOfId=4301'];

@@ -1,11 +1,7 @@
-import { type ClientEvents, LeaveOpen, openValise, type Store } from 'mcp-valise/client';
+import { LeaveOpen, openValise, type Store } from 'mcp-valise/client';
 import { memoryStore } from 'mcp-valise/store';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { Connection } from '../../src/client/connection.ts';
-import { RoundDesk } from '../../src/client/rounds/desk.ts';
-import { RoundsPart } from '../../src/client/rounds/part.ts';
-import { Events } from '../../src/events.ts';
-import { callText, makeTransport } from '../e2e/hosts.ts';
+import { callText } from '../e2e/hosts.ts';
 import { type Ask, askable } from '../e2e/rounds-stage.ts';
 import { rawServer, result } from './rounds-server.ts';
 
@@ -102,17 +98,13 @@ describe.each(CASES)('a $form question to a $client client', ({ client, era, for
     settle(new Error('disk full'));
     const { valise, asked, host } = await open(store, () => accept);
     const warned = vi.fn();
-    host.onerror = warned;
+    valise.events.on('warning', warned);
     expect(await callText(host, 'any')).toBe('done');
     expect(asked).toHaveBeenCalledOnce();
-    expect(warned).toHaveBeenCalledWith(
-      expect.objectContaining({
-        code: 'round-not-kept',
-        message: expect.stringContaining(
-          'could not be kept, and is lost if this process ends now: disk full',
-        ),
-      }),
-    );
+    expect(warned).toHaveBeenCalledWith({
+      what: 'A question could not be kept, and is lost if this process ends now: disk full',
+      next: expect.stringContaining('store'),
+    });
     expect(await valise.pending.list()).toEqual([]);
   });
 
@@ -155,29 +147,5 @@ describe.each(CASES)('a $form question to a $client client', ({ client, era, for
     settle();
     await vi.waitFor(async () => expect(await valise.pending.list()).toHaveLength(1));
     expect(asked).not.toHaveBeenCalled();
-  });
-});
-
-describe('a store that fails', () => {
-  it('is the subject of a warning', async () => {
-    const { store, settle } = heldStore();
-    settle(new Error('disk full'));
-    const server = await asker('input');
-    const events = new Events<ClientEvents>();
-    const warned = vi.fn();
-    events.on('warning', warned);
-    const sessions = { sessionOf: () => undefined, over: () => {} } as never;
-    const part = new RoundsPart(new RoundDesk(store, '', sessions, events));
-    const transport = makeTransport({ client: 'v2', era: 'modern' }, server.url);
-    const target = { kind: 'http', url: server.url } as const;
-    new Connection(transport, { owner: {}, target, principal: '', parts: [part] });
-    const host = askable('v2', 'modern', () => accept);
-    onTestFinished(() => host.close());
-    await host.connect(transport);
-    expect(await callText(host, 'any')).toBe('done');
-    expect(warned).toHaveBeenCalledWith({
-      what: expect.stringContaining('disk full'),
-      next: expect.stringContaining('store'),
-    });
   });
 });

@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { ValiseError } from '../../errors.ts';
 import { isObject, type Json, type JsonObject } from '../../json.ts';
 import { sha256 } from '../../seal/sha256.ts';
 import type { Store } from '../../store/types.ts';
@@ -42,10 +41,10 @@ export interface Kept {
 export class RoundDesk {
   readonly #store: Store;
   readonly #prefix: string;
-  readonly #events: ClientEventSource | undefined;
+  readonly #events: ClientEventSource;
   readonly sessions: Returning;
 
-  constructor(store: Store, principal: string, sessions: Returning, events?: ClientEventSource) {
+  constructor(store: Store, principal: string, sessions: Returning, events: ClientEventSource) {
     this.#store = store;
     this.sessions = sessions;
     this.#events = events;
@@ -89,25 +88,26 @@ export class RoundDesk {
     try {
       return await this.keep(connection, call, round, id);
     } catch (error) {
-      this.#warn(connection, 'A question could not be kept, and is lost if this process ends now', error);
+      this.#warn('A question could not be kept, and is lost if this process ends now', error);
       return id;
     }
   }
 
   /** Drops a round that is over, if it can: a store that fails is no reason to lose the answer to its call. */
-  async tryDrop(connection: Connection, id: string): Promise<void> {
+  async tryDrop(id: string): Promise<void> {
     try {
       await this.drop(id);
     } catch (error) {
-      this.#warn(connection, 'A question that is over could not be dropped, and is still listed', error);
+      this.#warn('A question that is over could not be dropped, and is still listed', error);
     }
   }
 
-  #warn({ link: { transport } }: Connection, what: string, error: unknown): void {
+  #warn(what: string, error: unknown): void {
     const reason = error instanceof Error ? error.message : String(error);
-    const [said, next] = [`${what}: ${reason}`, 'See to it that the store can be reached.'];
-    if (this.#events) this.#events.emit('warning', { what: said, next });
-    else transport.onerror?.(new ValiseError('round-not-kept', said, { next, cause: error }));
+    this.#events.emit('warning', {
+      what: `${what}: ${reason}`,
+      next: 'See to it that the store can be reached.',
+    });
   }
 
   async find(id: string): Promise<Kept | undefined> {

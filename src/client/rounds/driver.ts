@@ -1,8 +1,7 @@
 import type { Answer, Response } from '../../wire/index.ts';
 import type { Call } from '../call.ts';
 import type { RoundDesk } from './desk.ts';
-import { LEFT_OPEN } from './open-calls.ts';
-import { leftOpen } from './open-round.ts';
+import { LEFT_OPEN, leftOpen } from './left-open.ts';
 import { type Round, retryOf } from './round.ts';
 
 /** Rounds of one call, of those that ask something; as the SDK's own driver has it. */
@@ -69,7 +68,7 @@ export class Drive {
   async end(): Promise<void> {
     const kept = this.#kept;
     this.#kept = undefined;
-    if (kept !== undefined) await this.#desk.tryDrop(this.#call.connection, kept);
+    if (kept !== undefined) await this.#desk.tryDrop(kept);
   }
 
   /** The caller does not want the answer any more. `keep`: it only could not wait, and the question stays open. */

@@ -5,8 +5,7 @@ import type { Ask } from '../ask.ts';
 import { Call } from '../call.ts';
 import type { Connection } from '../connection.ts';
 import type { RoundDesk } from './desk.ts';
-import { LEFT_OPEN } from './open-calls.ts';
-import { leftOpen } from './open-round.ts';
+import { LEFT_OPEN, leftOpen } from './left-open.ts';
 import { messagesOf } from './replies.ts';
 import type { Round } from './round.ts';
 

@@ -1,9 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { ValiseError } from '../../errors.ts';
 import { type Era, INPUT_METHODS } from '../../wire/index.ts';
-
-/** The code by which a handler's answer says: not now. Outside of what JSON-RPC and MCP reserve. */
-export const LEFT_OPEN = -31_061;
+import { LEFT_OPEN, leftOpen } from './left-open.ts';
 
 /** A call whose rounds the SDK answers by itself, as it does on 2026-07-28. */
 export interface OpenCall {
@@ -74,7 +72,9 @@ async function ended(
   drop: (id: string) => Promise<unknown>,
 ): Promise<unknown> {
   const { code } = (error ?? {}) as { readonly code?: unknown };
-  if (pending === undefined || code === LEFT_OPEN || isTimeout(error)) return error;
+  if (pending === undefined || isTimeout(error)) return error;
+  // Over stdio handlers do not run in the course of the call, and so do not know which round they leave open.
+  if (code === LEFT_OPEN) return Object.assign(error as Error, leftOpen(pending));
   if (!isAsking) return new NotDeliveredError(pending, error);
   // The handler has failed, or the caller does not want the answer any more. An older round is not ours to end.
   if (!isResumed) await drop(pending);

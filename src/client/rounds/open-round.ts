@@ -1,4 +1,5 @@
-import { currentCall, LEFT_OPEN } from './open-calls.ts';
+import { LEFT_OPEN, leftOpen } from './left-open.ts';
+import { currentCall } from './open-calls.ts';
 
 /**
  * Thrown in a client's elicitation or sampling handler, leaves the question open: the call ends with an error that
@@ -23,17 +24,4 @@ export class LeaveOpen extends Error {
     this.name = 'LeaveOpen';
     if (pending !== undefined) this.data = { pending };
   }
-}
-
-/** What the caller hears of a call whose question was left open. Without an id it could not be kept. */
-export function leftOpen(id: string | undefined): {
-  readonly message: string;
-  readonly data: { readonly pending?: string };
-} {
-  if (id === undefined)
-    return { message: 'The question was left open, but could not be kept. Make the call again.', data: {} };
-  return {
-    message: `The call waits for an answer. Give it with valise.pending.answer(${JSON.stringify(id)}, …).`,
-    data: { pending: id },
-  };
 }

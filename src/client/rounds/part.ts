@@ -152,12 +152,12 @@ export class RoundsPart implements ClientPart {
     const kept = before === undefined ? undefined : this.#observed.take(before, open?.pending);
     if (!round || !('form' in round) || round.form !== 'input') {
       if (open) open.pending = undefined;
-      return kept === undefined ? response : this.#desk.tryDrop(connection, kept).then(() => response);
+      return kept === undefined ? response : this.#desk.tryDrop(kept).then(() => response);
     }
     return this.#desk.tryKeep(connection, this.#desk.waiting(call), round, kept).then((id) => {
       if (open) Object.assign(open, { pending: id, isAsking: true });
       if (id === undefined) return response;
-      if (open?.isGivenUp && !open.isResumed) return this.#desk.tryDrop(connection, id).then(() => response);
+      if (open?.isGivenUp && !open.isResumed) return this.#desk.tryDrop(id).then(() => response);
       this.#observed.add(contextOf(call, round), id);
       return response;
     });

@@ -8,7 +8,7 @@ import { targetKey } from '../target.ts';
 import { notThere, send } from './deliver.ts';
 import { type Kept, type RoundDesk, shown } from './desk.ts';
 import { answerIn } from './driver.ts';
-import { LEFT_OPEN } from './open-calls.ts';
+import { LEFT_OPEN } from './left-open.ts';
 import type { RoundsPart } from './part.ts';
 import { resume } from './resumed.ts';
 import type { Answers, Continued, Pending } from './types.ts';
