@@ -232,7 +232,7 @@ export interface SessionClient extends RawClient {
   ): Promise<{ readonly value: unknown; readonly session: Wire }>;
 }
 
-export function sessionClient(
+function sessionClient(
   client: RawClient,
   { method, sent, sessionIn }: Stage,
   more: Partial<SessionClient> = {},
