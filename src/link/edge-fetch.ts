@@ -1,4 +1,4 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
+import { Course } from './course.ts';
 import { sseLowering } from './edge-sse.ts';
 import { parseLowered, restoreRaw } from './top.ts';
 
@@ -17,7 +17,7 @@ export interface Errand {
   readonly origin?: object;
 }
 
-const errands = new AsyncLocalStorage<Errand>();
+const errands = new Course<Errand>();
 
 /** Runs `send` so that the `fetch` it leads to does the errand. No parsing of the body is needed to find it. */
 export function withErrand<T>(errand: Errand, send: () => T): T {
@@ -26,18 +26,18 @@ export function withErrand<T>(errand: Errand, send: () => T): T {
 
 /** The errand on whose HTTP answer the present message came. */
 export function currentErrand(): Errand | undefined {
-  return errands.getStore();
+  return errands.current;
 }
 
 /** Runs `work` on no errand: what it sends by itself has nothing to do with the message that brought it about. */
 export function outsideErrand<T>(work: () => T): T {
-  return errands.exit(work);
+  return errands.run(undefined, work);
 }
 
 /** The client's byte edge over HTTP: a `fetch` for either major's transport that lets family R's messages through. */
 export function edgeFetch(base: FetchLike = fetch): FetchLike {
   return async (url, init = {}) => {
-    const errand = errands.getStore();
+    const errand = errands.current;
     const response = await base(url, errand || typeof init.body === 'string' ? outgoing(init, errand) : init);
     errand?.onResponse?.(response);
     if (!response.body || response.status === 202) return response;

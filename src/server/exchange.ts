@@ -1,4 +1,4 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
+import { Course } from '../link/course.ts';
 import type { Link } from '../link/instrument.ts';
 import type { Top } from '../link/top.ts';
 import { type Era, eraOf, type Meta, type Request, type Response, type Result } from '../wire/index.ts';
@@ -153,11 +153,11 @@ export class Exchange {
   }
 }
 
-const current = new AsyncLocalStorage<Exchange>();
+const current = new Course<Exchange>();
 
 /** The exchange whose handler is running, at any depth of calls. */
 export function currentExchange(): Exchange | undefined {
-  return current.getStore();
+  return current.current;
 }
 
 /** Runs `work` as part of an exchange. */

@@ -1,4 +1,4 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
+import { Course } from '../link/course.ts';
 import type { Message } from '../wire/index.ts';
 import type { Answered, RoundContext } from './flow/context.ts';
 import type { Peer } from './peer.ts';
@@ -23,11 +23,11 @@ export interface Asking {
   readonly byId: boolean;
 }
 
-const ingress = new AsyncLocalStorage<Ingress>();
+const ingress = new Course<Ingress>();
 
 /** What the edge around the present request knows; undefined where there is no edge of ours. */
 export function currentIngress(): Ingress | undefined {
-  return ingress.getStore();
+  return ingress.current;
 }
 
 /** Runs an SDK handler with what the edge knows. */

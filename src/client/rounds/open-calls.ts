@@ -1,5 +1,5 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
 import { ValiseError } from '../../errors.ts';
+import { Course } from '../../link/course.ts';
 import { type Era, INPUT_METHODS } from '../../wire/index.ts';
 import { LEFT_OPEN, leftOpen } from './left-open.ts';
 
@@ -15,11 +15,11 @@ export interface OpenCall {
   isGivenUp: boolean;
 }
 
-const open = new AsyncLocalStorage<OpenCall>();
+const open = new Course<OpenCall>();
 
 /** The call in whose course the present code runs, be it the SDK's or a handler's. */
 export function currentCall(): OpenCall | undefined {
-  return open.getStore();
+  return open.current;
 }
 
 /** The answer of a round got lost on its way, or what came of it did. The round is still kept. */

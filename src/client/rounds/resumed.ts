@@ -1,4 +1,4 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
+import { Course } from '../../link/course.ts';
 import { inputRequired, type Result } from '../../wire/index.ts';
 import type { Kept } from './desk.ts';
 import type { Round } from './round.ts';
@@ -10,11 +10,11 @@ interface Resumed {
   readonly result: Result;
 }
 
-const resuming = new AsyncLocalStorage<{ next: Resumed | undefined }>();
+const resuming = new Course<{ next: Resumed | undefined }>();
 
 /** The round that stands for the answer to the call that is being sent, once. */
 export function takeResumed(): Resumed | undefined {
-  const store = resuming.getStore();
+  const store = resuming.current;
   const next = store?.next;
   if (store) store.next = undefined;
   return next;

@@ -1,4 +1,4 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
+import { Course } from '../../link/course.ts';
 import type { SessionMeta } from '../../wire/index.ts';
 import type { Call } from '../call.ts';
 import { SessionConflictError, SessionGoneError, sessionErrorIn } from './errors.ts';
@@ -23,11 +23,11 @@ export interface Running {
   readonly isRetry: boolean;
 }
 
-const running = new AsyncLocalStorage<Running>();
+const running = new Course<Running>();
 
 /** The stretch in which the present call is made; undefined outside of every session. */
 export function currentRun(): Running | undefined {
-  return running.getStore();
+  return running.current;
 }
 
 /** A session of this client, with what the server last said about it. */

@@ -1,4 +1,4 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
+import { Course } from '../../link/course.ts';
 import {
   isListening,
   isProblem,
@@ -35,11 +35,11 @@ const WELCOME = 5000;
 /** Servers of ours give a sign of life every 15 seconds. */
 const SILENCE = 45_000;
 
-const opening = new AsyncLocalStorage<Stream>();
+const opening = new Course<Stream>();
 
 /** The stream whose request is on its way out. */
 export function currentStream(): Stream | undefined {
-  return opening.getStore();
+  return opening.current;
 }
 
 /** Hears notifications, and goes on where it was when the stream breaks. */
