@@ -58,6 +58,7 @@ describe.each(PLACES)('a client that is killed again and again, with its state i
       const before = await seen();
       const counts: number[] = [];
       let pages = 0;
+      const told: string[] = [];
       let next: Host = startHost(orders);
       for (let round = 0; round <= ROUNDS; round++) {
         const host = next;
@@ -80,10 +81,11 @@ describe.each(PLACES)('a client that is killed again and again, with its state i
         for (const [at, count] of seenNow.entries()) expect(count).toBe((first as number) + at);
         counts.push(...seenNow);
         pages += host.lines.filter((line) => line === 'page').length;
+        told.push(`${host.lines[1]}, ${host.lines[2]} … ${host.lines.at(-1)} (${host.lines.length})`);
       }
       expect(new Set(counts).size).toBe(counts.length);
       expect(counts.length).toBeGreaterThanOrEqual(CALLS);
-      expect(pages).toBe(1);
+      expect(pages, told.join('; ')).toBe(1);
       const after = await seen();
       expect(after.sessions - before.sessions).toBe(1);
       expect(after.clients - before.clients).toBe(1);

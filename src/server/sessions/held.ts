@@ -17,14 +17,6 @@ export interface Held {
   readonly data: SessionData;
   /** What the registry has about it. */
   readonly found: Found | undefined;
-  /** The state by which it was proved, where that need not change with each use. */
-  readonly proof?: Proof | undefined;
-}
-
-/** A seal that came with a request, and when it was made, in milliseconds. */
-export interface Proof {
-  readonly state: string;
-  readonly made: number;
 }
 
 /** Who asks, in the two forms that seals and stores need. */

@@ -11,7 +11,6 @@ import {
   type Keeping,
   metaOf,
   nextExpiry,
-  type Proof,
   type Refusal,
   rowOf,
 } from './held.ts';
@@ -20,13 +19,11 @@ import type { Found, Registry } from './registry.ts';
 import { isLiving, type Row } from './row.ts';
 
 const TRIES = 100;
-/** How old a seal may be that is used again, in milliseconds. */
-const SEAL_LIFE = 60_000;
 
 /**
  * Sessions whose state is in the store, replaced only where nobody else has replaced it. Their `state` on the wire is a
- * seal of the time alone, bound to the id: a stolen id does not become another session's, and what comes with a forged
- * one is refused before the store is asked. It is made anew now and then, so that keys can be rotated under it.
+ * seal of its number alone: a stolen id does not become another session's, and what comes with a forged one is refused
+ * before the store is asked.
  */
 export function storedKeeping(
   { sealer }: ServerContext,
@@ -35,30 +32,27 @@ export function storedKeeping(
 ): Keeping {
   const purpose = 'session';
 
-  const sealOf = (id: string, asker: Asker, expires: number): string =>
-    sealer.seal(Date.now(), {
+  const sealOf = (id: string, asker: Asker, seq: number, expires: number): string =>
+    sealer.seal(seq, {
       purpose,
       subject: asker.subject,
       bind: id,
       ttl: Math.max(1, (expires - Date.now()) / 1000),
     });
 
-  const proofOf = ({ sessionId, state }: SessionMeta, asker: Asker): Proof | Refusal | undefined => {
+  const faultOf = ({ sessionId, state }: SessionMeta, asker: Asker): string | undefined => {
     if (state === undefined) return undefined;
     try {
-      const made = sealer.open(state, { purpose, subject: asker.subject, bind: sessionId });
-      return { state, made: Number(made) };
+      sealer.open(state, { purpose, subject: asker.subject, bind: sessionId });
+      return undefined;
     } catch (error) {
       if (!(error instanceof SealError)) throw error;
       // The store knows better when a session ends: its use may have put the end off since.
-      return error.code === 'expired' ? undefined : { refused: `its seal was refused: ${error.code}` };
+      return error.code === 'expired' ? undefined : `its seal was refused: ${error.code}`;
     }
   };
 
-  const stateOf = ({ id, proof }: Held, asker: Asker, expires: number): string =>
-    proof && Date.now() - proof.made < SEAL_LIFE ? proof.state : sealOf(id, asker, expires);
-
-  const read = (found: Found | undefined, asker: Asker, proof: Proof | undefined): Held | Refusal => {
+  const read = (found: Found | undefined, asker: Asker): Held | Refusal => {
     if (!found) return { refused: 'unknown' };
     const { row } = found;
     if (row.owner !== asker.owner) return { refused: 'it belongs to somebody else' };
@@ -67,7 +61,7 @@ export function storedKeeping(
       if (settings.onEnd) endings.end(row.id, 'expired').catch(() => undefined);
       return { refused: 'expired' };
     }
-    return { ...row, label: row.label ?? undefined, data: dataOf(row, settings), found, proof };
+    return { ...row, label: row.label ?? undefined, data: dataOf(row, settings), found };
   };
 
   const save = async (held: Held, asker: Asker): Promise<Committed> => {
@@ -79,7 +73,7 @@ export function storedKeeping(
       const expires = nextExpiry(row, settings, Date.now());
       const data = isChanged ? sized(held.data.merged(), settings.maxState) : row.data;
       if ((await registry.save({ ...row, data, seq, expires }, version)) !== undefined)
-        return metaOf(held.id, expires, seq, stateOf(held, asker, expires));
+        return metaOf(held.id, expires, seq, sealOf(held.id, asker, seq, expires));
       found = await registry.find(held.id);
       if (!found || !isLiving(found.row)) break;
       // Whoever came in between has put the end off too.
@@ -92,13 +86,13 @@ export function storedKeeping(
 
   return {
     open(session, asker) {
-      const proof = proofOf(session, asker);
-      if (proof && 'refused' in proof) return proof;
-      return registry.find(session.sessionId).then((found) => read(found, asker, proof));
+      const fault = faultOf(session, asker);
+      if (fault !== undefined) return { refused: fault };
+      return registry.find(session.sessionId).then((found) => read(found, asker));
     },
 
     async begin(held, asker) {
-      const state = sealOf(held.id, asker, held.expires);
+      const state = sealOf(held.id, asker, held.seq, held.expires);
       return {
         meta: metaOf(held.id, held.expires, held.seq, state),
         row: rowOf(held, held.data.merged()),
