@@ -34,9 +34,11 @@ async function exercise(kind: HostKind, command: readonly [string, ...string[]])
       told();
     },
   });
-  const hear = async (method: string): Promise<unknown> => {
+  const hear = async (method: string, saying = ''): Promise<unknown> => {
     for (;;) {
-      const found = heard.find((each) => each.method === method);
+      const found = heard.find(
+        (each) => each.method === method && JSON.stringify(each.params).includes(saying),
+      );
       if (found) return found.params;
       await new Promise<void>((resolve) => {
         told = resolve;
@@ -72,7 +74,7 @@ async function exercise(kind: HostKind, command: readonly [string, ...string[]])
     asked,
     // The server logs that it got this one.
     subscribed: await ask('resources/subscribe', { uri: DOCUMENT }),
-    logged: await hear('notifications/message'),
+    logged: await hear('notifications/message', 'Subscribe'),
     updating: await call('toggle-subscriber-updates', {}),
     updated: await hear('notifications/resources/updated'),
     pinged: await ask('ping'),
