@@ -30,3 +30,8 @@ export class ValiseError extends Error {
     this.next = next;
   }
 }
+
+/** What went wrong, in the words of whatever was thrown. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

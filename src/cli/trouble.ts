@@ -1,5 +1,5 @@
 import { statusOf } from '../client/continuity/lost.ts';
-import { ValiseError } from '../errors.ts';
+import { messageOf, ValiseError } from '../errors.ts';
 
 /** What a code of Node, of its TLS or of its HTTP means for whoever wanted to reach a server. */
 const NEXT: readonly (readonly [RegExp, string])[] = [
@@ -79,8 +79,4 @@ function dataOf(error: unknown): { readonly statusText?: unknown; readonly text?
 
 function nextOf(table: typeof NEXT, code: string): string | undefined {
   return table.find(([codes]) => codes.test(code))?.[1];
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -1,6 +1,4 @@
-import { type Announced, type Response, type Result, readAnnounced } from '../wire/index.ts';
-
-const INTRODUCTIONS = new Set(['initialize', 'server/discover']);
+import { type Announced, INTRODUCTIONS, type Response, type Result, readAnnounced } from '../wire/index.ts';
 
 /** What a server has said about itself, read from the raw messages: the SDKs' getters leave some of it out. */
 export class ServerFacts {

@@ -7,6 +7,7 @@ import {
   announceServer,
   type Families,
   type Id,
+  INTRODUCTIONS,
   isNotification,
   isRequest,
   type Message,
@@ -34,8 +35,6 @@ export interface Attachment {
   /** For what fails in a part: the client must get an answer all the same. */
   readonly fault: Fault;
 }
-
-const INTRODUCTIONS = new Set(['initialize', 'server/discover']);
 
 /** Tells this process from all others; with a count it names a link, at no cost for the many that live for one request. */
 const PROCESS = randomBytes(12).toString('base64url');

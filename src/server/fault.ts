@@ -1,3 +1,4 @@
+import { messageOf } from '../errors.ts';
 import { INTERNAL_ERROR, type RpcError } from '../wire/index.ts';
 import type { ServerEventSource } from './events.ts';
 
@@ -8,7 +9,7 @@ export type Fault = (error: unknown) => RpcError;
 export function faultOn(events: ServerEventSource): Fault {
   return (error) => {
     events.emit('warning', {
-      what: `A request could not be served: ${error instanceof Error ? error.message : String(error)}`,
+      what: `A request could not be served: ${messageOf(error)}`,
       next: 'Check the store and what is behind valise.http(); the client may try again.',
     });
     return { code: INTERNAL_ERROR, message: 'Internal error: the server could not work on the request.' };

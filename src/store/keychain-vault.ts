@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { ValiseError } from '../errors.ts';
+import { messageOf, ValiseError } from '../errors.ts';
 import { inLine } from './keychain-line.ts';
 
 /** One secret of the system's keychain. */
@@ -57,7 +57,7 @@ export async function openVault(service: string, partBytes = PART_BYTES): Promis
   try {
     await attempt();
   } catch (cause) {
-    throw cause instanceof ValiseError ? cause : unavailableError(messageOf(cause), cause);
+    throw cause instanceof ValiseError ? cause : unavailableError(reasonOf(cause), cause);
   }
   return vault;
 }
@@ -75,7 +75,7 @@ async function typed<Result>(work: () => Promise<Result>): Promise<Result> {
     return await inLine(work);
   } catch (cause) {
     if (cause instanceof ValiseError) throw cause;
-    throw unavailableError(messageOf(cause), cause);
+    throw unavailableError(reasonOf(cause), cause);
   }
 }
 
@@ -155,6 +155,6 @@ function unavailableError(why: string, cause: unknown): ValiseError {
   });
 }
 
-function messageOf(error: unknown): string {
-  return (error instanceof Error ? error.message : String(error)).replace(/\.$/, '');
+function reasonOf(error: unknown): string {
+  return messageOf(error).replace(/\.$/, '');
 }

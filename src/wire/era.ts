@@ -32,3 +32,6 @@ export function eraOf(message: unknown): Era {
   if (!isObject(params) || !isObject(params._meta)) return 'legacy';
   return typeof params._meta[CORE.protocolVersion] === 'string' ? 'modern' : 'legacy';
 }
+
+/** The requests by which a client and a server get to know each other, one for each era. */
+export const INTRODUCTIONS: ReadonlySet<string> = new Set(['initialize', 'server/discover']);

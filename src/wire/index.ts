@@ -48,7 +48,7 @@ export {
   type FormProblem,
   type FormSchema,
 } from './elicitation.ts';
-export { eraOf, FIRST_MODERN_VERSION, isModernVersion, PROTOCOL_VERSIONS } from './era.ts';
+export { eraOf, FIRST_MODERN_VERSION, INTRODUCTIONS, isModernVersion, PROTOCOL_VERSIONS } from './era.ts';
 export {
   INPUT_METHODS,
   type InputGiven,

@@ -6,39 +6,27 @@ import {
   type AnyClient,
   type Command,
   callText,
-  HOSTS,
   type Host,
   makeClient,
   makeTransport,
   type Place,
 } from './hosts.ts';
+import { MATRIX } from './matrix.ts';
 
 const keys = 'T0aGXc1lJg5o3VtW3bYpW2yZr9s0u1v2w3x4y5z6A7Q';
 const env = { VALISE_KEYS: keys };
 
-/** Every client on every server over every transport. The newer era is v2's alone, and always without transport sessions. */
-const MATRIX = HOSTS.flatMap((host) =>
-  (host.era === 'modern' ? ['v2'] : ['v1', 'v2']).flatMap((sdk) =>
-    ['stdio', 'http', ...(host.era === 'modern' ? [] : ['http --stateless'])].map((transport) => ({
-      ...host,
-      sdk,
-      transport,
-    })),
-  ),
-);
-
 describe.each(MATRIX)(
-  'sessions of a $client client ($era) with a $sdk server over $transport',
-  ({ client: major, era, sdk, transport }) => {
+  'sessions of a $client client ($era) with a $server server over $over',
+  ({ client: major, era, over, args }) => {
     const host = { client: major, era } as Host;
-    const args = ['--sdk', sdk, ...transport.split(' ').slice(1)];
     let server: (Running & { readonly url: URL }) | undefined;
     let store: Store;
     let valise: ClientValise;
     const clients: AnyClient[] = [];
     const required = { code: era === 'legacy' ? -32044 : -31044 };
     beforeAll(async () => {
-      if (transport !== 'stdio') server = await startHttp('notebook', args, env);
+      if (over !== 'stdio') server = await startHttp('notebook', args, env);
     });
     afterAll(async () => void (await server?.stop('SIGTERM')));
     beforeEach(async () => {

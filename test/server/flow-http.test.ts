@@ -10,7 +10,7 @@ import { createValise, type ServerValise, type ServerValiseOptions } from 'mcp-v
 import { memoryStore } from 'mcp-valise/store';
 import { afterEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { accept, text, type Wire } from './flow-peer.ts';
+import { accept, name, text, type Wire } from './flow-peer.ts';
 import { MAJORS } from './majors.ts';
 
 const ends: (() => void)[] = [];
@@ -18,10 +18,6 @@ afterEach(() => {
   for (const end of ends.splice(0)) end();
 });
 
-const name = {
-  message: 'Who?',
-  schema: { type: 'object', properties: { name: { type: 'string' } } },
-} as const;
 const CARRIERS = { 'dev.valise/rounds': { carriers: ['state'] } };
 
 const build = (valise: ServerValise, major: (typeof MAJORS)[number]): McpServer => {

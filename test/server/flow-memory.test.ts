@@ -1,16 +1,11 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
-import { call, flowPeer, modernCall, ours, text } from './flow-peer.ts';
+import { call, flowPeer, modernCall, name, ours, text } from './flow-peer.ts';
 import { MAJORS } from './majors.ts';
 
 setFlagsFromString('--expose-gc');
 const gc = runInNewContext('gc') as () => void;
-
-const name = {
-  message: 'Who?',
-  schema: { type: 'object', properties: { name: { type: 'string' } } },
-} as const;
 
 describe.each(MAJORS)('an SDK $major server', (major) => {
   it.each([

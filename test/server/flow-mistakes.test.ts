@@ -1,13 +1,19 @@
 import { createValise, type Flow } from 'mcp-valise/server';
 import { memoryStore } from 'mcp-valise/store';
 import { describe, expect, it, vi } from 'vitest';
-import { accept, call, echo, type FlowPeer, flowPeer, modernCall, text, type Wire } from './flow-peer.ts';
+import {
+  accept,
+  call,
+  echo,
+  type FlowPeer,
+  flowPeer,
+  modernCall,
+  name,
+  text,
+  type Wire,
+} from './flow-peer.ts';
 import { MAJORS } from './majors.ts';
 
-const name = {
-  message: 'Who?',
-  schema: { type: 'object', properties: { name: { type: 'string' } } },
-} as const;
 const answers = { a: accept({}), b: accept({}), c: accept({}) };
 
 const again = (peer: FlowPeer, { result }: Wire): Promise<Wire> =>

@@ -8,16 +8,12 @@ import {
   type FlowPeer,
   flowPeer,
   modernCall,
+  name,
   ours,
   text,
   type Wire,
 } from './flow-peer.ts';
 import { MAJORS } from './majors.ts';
-
-const name = {
-  message: 'Who?',
-  schema: { type: 'object', properties: { name: { type: 'string' } } },
-} as const;
 
 const work = async (_: unknown, flow: Flow) => {
   const made = await flow.once('make', () => 'a long thing that the server wants to remember');

@@ -2,13 +2,8 @@ import { createValise, type Effect, type Flow, type OnceOptions } from 'mcp-vali
 import { memoryStore, type Store } from 'mcp-valise/store';
 import { describe, expect, it, vi } from 'vitest';
 import { sha256 } from '../../src/seal/sha256.ts';
-import { accept, type FlowPeer, flowPeer, modernCall, text, type Wire } from './flow-peer.ts';
+import { accept, type FlowPeer, flowPeer, modernCall, name, text, type Wire } from './flow-peer.ts';
 import { MAJORS } from './majors.ts';
-
-const name = {
-  message: 'Who?',
-  schema: { type: 'object', properties: { name: { type: 'string' } } },
-} as const;
 
 describe.each(MAJORS)('an effect that is done once, with a store, on an SDK $major server', (major) => {
   const stage = async (

@@ -10,6 +10,12 @@ import { CARRIERS, type Carrier } from '../../src/wire/index.ts';
 import type { Major } from './majors.ts';
 
 /** A message as it stands on the wire. */
+/** The question of most tests. */
+export const name = {
+  message: 'Who?',
+  schema: { type: 'object', properties: { name: { type: 'string' } } },
+} as const;
+
 export interface Wire {
   readonly id?: string | number;
   readonly method?: string;

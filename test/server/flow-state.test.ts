@@ -8,16 +8,13 @@ import {
   type FlowPeer,
   flowPeer,
   modernCall,
+  name,
   ours,
   text,
   type Wire,
 } from './flow-peer.ts';
 import { MAJORS } from './majors.ts';
 
-const name = {
-  message: 'Who?',
-  schema: { type: 'object', properties: { name: { type: 'string' } } },
-} as const;
 const SESSION = 'modelcontextprotocol.io/state/session';
 
 /** Counts in the client's state, asks, and counts again. */

@@ -8,6 +8,7 @@ import {
   type FlowPeer,
   flowPeer,
   modernCall,
+  name,
   ours,
   text,
   type Wire,
@@ -16,10 +17,6 @@ import {
 import { MAJORS } from './majors.ts';
 
 const how = { message: 'How?', schema: choice('how', 'Fixed', 'Duplicate') };
-const name = {
-  message: 'Who?',
-  schema: { type: 'object', properties: { name: { type: 'string' } } },
-} as const;
 
 /** Goes through a call on 2026-07-28: `answer` gives the answers to each round, until there are no more questions. */
 async function modern(

@@ -1,10 +1,10 @@
 import type { ClientSession, ClientValise } from '../../client/index.ts';
-import { isRequest, type Message } from '../../wire/index.ts';
+import { INTRODUCTIONS, isRequest, type Message } from '../../wire/index.ts';
 import { explain } from '../exit.ts';
 import { remark } from '../output.ts';
 
 /** What comes before there can be a session. */
-const BEFORE = new Set(['initialize', 'server/discover', 'ping']);
+const BEFORE = new Set([...INTRODUCTIONS, 'ping']);
 
 /** The data-layer session of a host, which is made when its first request comes. */
 export class HostSession {

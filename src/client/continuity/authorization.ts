@@ -1,5 +1,6 @@
 import { ValiseError } from '../../errors.ts';
 import type { FetchLike } from '../../link/edge-fetch.ts';
+import { INTRODUCTIONS } from '../../wire/index.ts';
 import type { Call } from '../call.ts';
 import type { ClientEventSource } from '../events.ts';
 import type { HttpTransport } from '../http.ts';
@@ -19,8 +20,6 @@ import { loadAuth } from './sdk-auth.ts';
 import { SignIn, strangerError } from './sign-in.ts';
 import { isDue, tokenFetch } from './token-fetch.ts';
 import { Wallet } from './wallet.ts';
-
-const INTRODUCTIONS: ReadonlySet<string> = new Set(['initialize', 'server/discover']);
 
 /** A client that only opens the way when it connects, and leaves the introduction to somebody else's requests. */
 export interface OpensOnly {

@@ -1,3 +1,4 @@
+import { messageOf } from '../../errors.ts';
 import type { Store } from '../../store/types.ts';
 import { Connection } from '../connection.ts';
 import type { ClientEventSource } from '../events.ts';
@@ -47,7 +48,7 @@ export async function connectHttp(
   const keeper = target.options.resume === false ? undefined : new SnapshotKeeper(store, whose);
   const warn = (what: string, error: unknown): void =>
     events.emit('warning', {
-      what: `${what} (${whose.target}): ${error instanceof Error ? error.message : String(error)}`,
+      what: `${what} (${whose.target}): ${messageOf(error)}`,
       next: 'Check the store and the server. The connection goes on.',
     });
   const auth = authorize(client, target, { ...surroundings, own }, whose);

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { ValiseError } from '../../errors.ts';
+import { messageOf, ValiseError } from '../../errors.ts';
 import type { Store } from '../../store/types.ts';
 import type { ClientEventSource } from '../events.ts';
 import type { Bag } from './bag.ts';
@@ -177,7 +177,7 @@ export class Keeper {
   }
 
   #warn(what: 'read' | 'stored', bag: Bag, error: unknown): void {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = messageOf(error);
     this.#events.emit('warning', {
       what: `The state of ${bag.server} could not be ${what}: ${reason}`,
       next: 'Check the store. What is known is kept in memory, and stored with the next change or by close().',

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { messageOf } from '../../errors.ts';
 import { isObject, type Json, type JsonObject } from '../../json.ts';
 import { sha256 } from '../../seal/sha256.ts';
 import type { Store } from '../../store/types.ts';
@@ -103,7 +104,7 @@ export class RoundDesk {
   }
 
   #warn(what: string, error: unknown): void {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = messageOf(error);
     this.#events.emit('warning', {
       what: `${what}: ${reason}`,
       next: 'See to it that the store can be reached.',

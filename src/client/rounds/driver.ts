@@ -1,3 +1,4 @@
+import { messageOf } from '../../errors.ts';
 import type { Answer, Response } from '../../wire/index.ts';
 import type { Call } from '../call.ts';
 import type { RoundDesk } from './desk.ts';
@@ -102,7 +103,7 @@ export class Drive {
       );
     } catch (error) {
       // The round is still open, and the caller can go on with it once the server is there again.
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = messageOf(error);
       throw new RoundFailure(-32_000, `The answer could not be delivered: ${reason}`, {
         pending: this.#kept,
       });

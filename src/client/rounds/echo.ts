@@ -1,3 +1,4 @@
+import { messageOf } from '../../errors.ts';
 import { currentErrand, withErrand } from '../../link/edge-fetch.ts';
 import { raise } from '../../link/top.ts';
 import { type Id, INPUT_METHODS, type Response as RpcResponse } from '../../wire/index.ts';
@@ -39,7 +40,7 @@ export class Echo {
     this.#open.add(open);
     ask.whenAnswered((response) => this.#answered(open, response, state));
     ask.undelivered = (error) => {
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = messageOf(error);
       void this.#fail(open, -32_000, () => `The answer could not be delivered: ${reason}`);
     };
     if (connection.target.kind === 'http') {
@@ -109,7 +110,7 @@ export class Echo {
         else await connection.arrive(message);
       }
     } catch (error) {
-      reason = error instanceof Error ? error.message : String(error);
+      reason = messageOf(error);
     }
     if (call && !goesOn)
       connection.fail(call, -32_000, `The connection broke off before the call was answered: ${reason}.`);

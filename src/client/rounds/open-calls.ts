@@ -1,4 +1,4 @@
-import { ValiseError } from '../../errors.ts';
+import { messageOf, ValiseError } from '../../errors.ts';
 import { Course } from '../../link/course.ts';
 import { type Era, INPUT_METHODS } from '../../wire/index.ts';
 import { LEFT_OPEN, leftOpen } from './left-open.ts';
@@ -27,7 +27,7 @@ export class NotDeliveredError extends ValiseError {
   readonly data: { readonly pending: string };
 
   constructor(pending: string, cause: unknown) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const reason = messageOf(cause);
     super('not-delivered', `The answer could not be delivered: ${reason}`, {
       next: `Try again with valise.pending.answer(${JSON.stringify(pending)}, …).`,
       cause,
@@ -73,7 +73,7 @@ async function ended(
 ): Promise<unknown> {
   const { code } = (error ?? {}) as { readonly code?: unknown };
   if (pending === undefined || isTimeout(error)) return error;
-  // Over stdio handlers do not run in the course of the call, and so do not know which round they leave open.
+  // The handler does not know which round it leaves open.
   if (code === LEFT_OPEN) return Object.assign(error as Error, leftOpen(pending));
   if (!isAsking) return new NotDeliveredError(pending, error);
   // The handler has failed, or the caller does not want the answer any more. An older round is not ours to end.
@@ -82,7 +82,12 @@ async function ended(
 }
 
 function isTimeout(error: unknown): boolean {
-  return /timed? ?out/i.test(String((error as { readonly message?: unknown } | undefined)?.message));
+  return saysTimeout((error as { readonly message?: unknown } | undefined)?.message);
+}
+
+/** True where the SDKs say that somebody could not wait any longer; they have no code for it. */
+export function saysTimeout(reason: unknown): boolean {
+  return /timed? ?out/i.test(String(reason));
 }
 
 function isAborted(options: unknown): boolean {

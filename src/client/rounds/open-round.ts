@@ -1,5 +1,4 @@
-import { LEFT_OPEN, leftOpen } from './left-open.ts';
-import { currentCall } from './open-calls.ts';
+import { LEFT_OPEN } from './left-open.ts';
 
 /**
  * Thrown in a client's elicitation or sampling handler, leaves the question open: the call ends with an error that
@@ -15,13 +14,9 @@ import { currentCall } from './open-calls.ts';
  */
 export class LeaveOpen extends Error {
   readonly code = LEFT_OPEN;
-  /** The round, where the SDK hands this error to the caller as it is. */
-  readonly data?: { readonly pending: string };
 
   constructor() {
-    const pending = currentCall()?.pending;
-    super(pending === undefined ? 'The question is left open.' : leftOpen(pending).message);
+    super('The question is left open.');
     this.name = 'LeaveOpen';
-    if (pending !== undefined) this.data = { pending };
   }
 }

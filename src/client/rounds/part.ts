@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { messageOf } from '../../errors.ts';
 import { StdioClientTransport } from '../../link/stdio-client.ts';
 import type { TransportLike } from '../../link/transport.ts';
 import {
@@ -18,7 +19,7 @@ import type { ClientPart } from '../part.ts';
 import type { RoundDesk } from './desk.ts';
 import { Drive, RoundFailure } from './driver.ts';
 import { Echo } from './echo.ts';
-import { currentCall, followCalls, type OpenCall } from './open-calls.ts';
+import { currentCall, followCalls, type OpenCall, saysTimeout } from './open-calls.ts';
 import { takeResumed } from './resumed.ts';
 import { type BadRound, type Round, readRound } from './round.ts';
 import { answeredBy, contextOf, Watched } from './watched.ts';
@@ -101,7 +102,7 @@ export class RoundsPart implements ClientPart {
   notifying({ method, params }: Notification, connection: Connection): boolean {
     if (method !== 'notifications/cancelled') return false;
     const { requestId, reason } = params ?? {};
-    const keep = /timed? ?out/i.test(String(reason));
+    const keep = saysTimeout(reason);
     this.#echo.cancelled(connection, requestId as Id, keep);
     const drives = this.#drives.get(connection);
     const drive = drives?.get(requestId as Id);
@@ -172,7 +173,7 @@ function bringsTop(transport: TransportLike): boolean {
 
 function failureOf(error: unknown): RoundFailure {
   if (error instanceof RoundFailure) return error;
-  return new RoundFailure(-32_000, error instanceof Error ? error.message : String(error));
+  return new RoundFailure(-32_000, messageOf(error));
 }
 
 function isOwn({ request }: Call): boolean {

@@ -1,7 +1,8 @@
-import { ValiseError } from '../../errors.ts';
+import { messageOf, ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
 import {
   allocatesResources,
+  INTRODUCTIONS,
   isListening,
   isProblem,
   isSession,
@@ -33,9 +34,6 @@ export interface SessionsFamily {
   /** A client is connected: from now on its sessions can be asked for. */
   connected(client: object, connection: Connection): void;
 }
-
-/** Requests that belong to no session, whoever makes them. */
-const OUTSIDE = new Set(['initialize', 'server/discover']);
 
 /** What a call went out with. */
 interface Sent {
@@ -112,7 +110,7 @@ export function createSessions(options: HomeOptions): SessionsFamily {
     (response: Response) =>
     (error: unknown): Response => {
       options.events.emit('warning', {
-        what: `A session could not be stored: ${error instanceof Error ? error.message : String(error)}`,
+        what: `A session could not be stored: ${messageOf(error)}`,
         next: 'Check the store; this process goes on, and a later one may find an older state.',
       });
       return response;
@@ -197,7 +195,7 @@ export function createSessions(options: HomeOptions): SessionsFamily {
         const verb = sessionMethod(call.method)?.verb;
         if (verb === 'listen') currentStream()?.sending(call);
         const run = currentRun();
-        if (!run || OUTSIDE.has(call.method) || verb) return undefined;
+        if (!run || INTRODUCTIONS.has(call.method) || verb) return undefined;
         const { session } = run;
         // What runs in a session may also talk to other servers; the session is not for them.
         if (session.home !== ofConnection.get(call.connection)) return undefined;

@@ -1,5 +1,5 @@
 import { type Duration, seconds } from '../../duration.ts';
-import { ValiseError } from '../../errors.ts';
+import { messageOf, ValiseError } from '../../errors.ts';
 import type { Json } from '../../json.ts';
 import {
   type Answer,
@@ -155,7 +155,7 @@ export function createBare(rounds: Rounds): Bare {
 
 /** A tool's failure is a result, as the SDKs make it; every other method's is an error. */
 function failure({ method }: Request, error: unknown): Reply {
-  const message = error instanceof Error ? error.message : String(error);
+  const message = messageOf(error);
   if (method === 'tools/call')
     return { result: { content: [{ type: 'text', text: message }], isError: true } };
   return { error: { code: INTERNAL_ERROR, message } };

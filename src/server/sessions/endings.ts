@@ -1,3 +1,4 @@
+import { messageOf } from '../../errors.ts';
 import type { ServerContext } from '../context.ts';
 import type { EndedSession, EndReason } from './hooks.ts';
 import { digest, LINGER, type Registry } from './registry.ts';
@@ -137,7 +138,7 @@ export class Endings {
       return true;
     } catch (error) {
       warnOnce(`session-end ${String(error)}`, {
-        what: `onEnd failed for a session: ${error instanceof Error ? error.message : String(error)}`,
+        what: `onEnd failed for a session: ${messageOf(error)}`,
         next: 'It will be called again for that session in some minutes.',
       });
       return true;
