@@ -65,6 +65,21 @@ async function warmUp(subject, { inFlight, slotMs, warmUpMs }) {
   subject.count = Math.max(1, Math.round(slotMs / Math.max(perCall, 1e-5)));
 }
 
+let seed = 1;
+
+/** Another order each time, so that nobody always pays for what the same neighbour left to the garbage collector. */
+function shuffled(list) {
+  const order = [...list];
+  for (let left = order.length; left > 1; left--) {
+    seed = (seed * 1103515245 + 12345) % 2147483648;
+    const at = Math.floor((seed / 2147483648) * left);
+    [order[left - 1], order[at]] = [order[at], order[left - 1]];
+  }
+  return order;
+}
+
+const round = (value) => Number(value.toFixed(3));
+
 const figure = (value) =>
   value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2);
 
@@ -134,9 +149,7 @@ export function openBench(bench, defaults = {}) {
         await warmUp(subject, settings);
       }
       for (let round = 0; round < rounds; round++) {
-        for (let index = 0; index < subjects.length; index++) {
-          // Another one starts each round, so that nobody always runs after the same neighbour.
-          const subject = subjects[(index + round) % subjects.length];
+        for (const subject of shuffled(subjects)) {
           subject.times.push(await slot(subject, subject.count, settings.inFlight));
         }
       }
@@ -149,10 +162,10 @@ export function openBench(bench, defaults = {}) {
         const row = {
           bench,
           case: name,
-          ours_us: Number(cost(own, clock).toFixed(3)),
+          ours_us: round(cost(own, clock)),
           peer: peer.name,
-          peer_us: Number(cost(peer, clock).toFixed(3)),
-          ratio: Number(ratio(clock).toFixed(3)),
+          peer_us: round(cost(peer, clock)),
+          ratio: round(ratio(clock)),
         };
         if (peer.goal !== undefined && row.ratio < peer.goal) missed++;
         const otherRatio = ratio(clock === 'cpu' ? 'wall' : 'cpu');
@@ -167,6 +180,21 @@ export function openBench(bench, defaults = {}) {
       });
       rows.push(...added);
       return added;
+    },
+
+    /** A comparison of figures that were measured before, such as a difference; it counts as any other. */
+    judge(name, { ours_us, peer, peer_us, clock, goal }) {
+      const ratio = round(peer_us / ours_us);
+      const row = { bench, case: name, ours_us: round(ours_us), peer, peer_us: round(peer_us), ratio };
+      rows.push(row);
+      if (ratio < goal) missed++;
+      if (json) console.log(JSON.stringify(row));
+      else {
+        const verdict = `goal ${figure(goal)}: ${ratio >= goal ? 'reached' : 'MISSED'}`;
+        console.log(
+          `  ${name}: ours ${figure(ours_us)} µs, ${peer} ${figure(peer_us)} µs, ${figure(ratio)} × (${clock}; ${verdict})\n`,
+        );
+      }
     },
 
     /** A figure that is no comparison, such as a size; only in the table. */

@@ -52,13 +52,23 @@ export function instrument(transport: TransportLike, owner: object, hooks: Hooks
     if ('run' in passage) passage.run(() => target?.(passage.message, extra));
     else target?.(passage, extra);
   };
+  const failed = (error: unknown): void =>
+    transport.onerror?.(error instanceof Error ? error : new Error(String(error)));
   const settle = (passage: Promise<Passage>, extra: unknown): void => {
-    const done = passage
-      .then((passed) => pass(passed, extra))
-      .catch((error: unknown) =>
-        transport.onerror?.(error instanceof Error ? error : new Error(String(error))),
-      )
-      .finally(() => waiting.delete(done));
+    const done: Promise<void> = passage.then(
+      (passed) => {
+        waiting.delete(done);
+        try {
+          pass(passed, extra);
+        } catch (error) {
+          failed(error);
+        }
+      },
+      (error: unknown) => {
+        waiting.delete(done);
+        failed(error);
+      },
+    );
     waiting.add(done);
   };
   const receive = (message: Message, extra?: unknown): void => {

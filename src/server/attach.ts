@@ -88,29 +88,29 @@ export function attach(
 
   const begin = (exchange: Exchange): Passage | Promise<Passage> => {
     exchanges.set(exchange.request.id, exchange);
+    return walk(exchange, undefined, 0);
+  };
+
+  /** Shows the request to the parts from number `from` on, until one replies. */
+  const walk = (
+    exchange: Exchange,
+    before: Reply | Later | undefined,
+    from: number,
+  ): Passage | Promise<Passage> => {
     try {
-      for (let at = 0; at < parts.length; at++) {
-        const reply = parts[at]?.receive?.(exchange);
+      let reply: ReturnType<NonNullable<ServerPart['receive']>> = before;
+      for (let at = from; !reply && at < parts.length; at++) {
+        reply = parts[at]?.receive?.(exchange);
         if (reply instanceof Promise)
-          return reply
-            .then((late) => beginLate(exchange, late, at + 1))
-            .catch((error: unknown) => failNow(exchange, error));
-        if (reply) return answerNow(exchange, reply);
+          return reply.then(
+            (late) => walk(exchange, late, at + 1),
+            (error: unknown) => failNow(exchange, error),
+          );
       }
+      return reply ? answerNow(exchange, reply) : admit(exchange);
     } catch (error) {
       return failNow(exchange, error);
     }
-    return admit(exchange);
-  };
-
-  const beginLate = async (
-    exchange: Exchange,
-    first: Reply | Later | undefined,
-    from: number,
-  ): Promise<Passage> => {
-    let reply = first;
-    for (let at = from; !reply && at < parts.length; at++) reply = await parts[at]?.receive?.(exchange);
-    return reply ? answerNow(exchange, reply) : admit(exchange);
   };
 
   const admit = (exchange: Exchange): Passage => ({
@@ -145,10 +145,10 @@ export function attach(
     } catch (error) {
       out = failed(exchange, error);
     }
-    if (out instanceof Promise) out = out.catch((error: unknown) => failed(exchange, error));
     const { told } = exchange;
-    if (!told) return out;
-    return out instanceof Promise ? out.then((late) => telling(late, told)) : telling(out, told);
+    if (!(out instanceof Promise)) return told ? telling(out, told) : out;
+    const late = out.then(undefined, (error: unknown) => failed(exchange, error));
+    return told ? late.then((response) => telling(response, told)) : late;
   };
 
   const failed = ({ request: { id } }: Exchange, error: unknown): Response => ({

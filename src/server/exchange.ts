@@ -45,11 +45,11 @@ export class Exchange {
   readonly principal: Principal | undefined;
   /** The id of the transport's own session, where it has one. */
   readonly transportSession: string | undefined;
-  /** What the call goes on from, where it has asked before. Family R's own. */
-  round: object | undefined;
+  /** What parts keep with the exchange, each in a `Slot` of its own. */
+  kept: unknown[] | undefined;
   readonly #stage: Stage;
   #isAnswered = false;
-  #meta: Record<string, unknown> | undefined;
+  #meta: Readonly<Record<string, unknown>> | undefined;
   #answered: Answered[] = [];
   #sent: (() => void)[] | undefined;
 
@@ -89,7 +89,7 @@ export class Exchange {
 
   /** Adds to the result's `_meta`. An error carries none. */
   addMeta(fragment: Readonly<Record<string, unknown>> | undefined): void {
-    if (fragment) this.#meta = this.#meta ? Object.assign(this.#meta, fragment) : { ...fragment };
+    if (fragment) this.#meta = this.#meta ? { ...this.#meta, ...fragment } : fragment;
   }
 
   /** Has the handler's response shown to `answered`; the one registered last sees it first. */

@@ -2,7 +2,7 @@ import { type Duration, seconds } from '../duration.ts';
 import type { Json } from '../json.ts';
 import { checkKey, toLimit, toMilliseconds, toText } from './check.ts';
 import { parseEntry } from './entry-text.ts';
-import { PostgresConnection, type PostgresPool } from './postgres-connection.ts';
+import { PostgresConnection, type PostgresPool, type Rows } from './postgres-connection.ts';
 import { createTable, type Statements, statementsFor } from './postgres-sql.ts';
 import { endOfPrefix, isVersion } from './remote.ts';
 import type { Entry, KeyPage, Lease, PutOptions, Store } from './types.ts';
@@ -55,6 +55,9 @@ export async function openPostgresStore(
 /** One in so many writes with a lifetime also removes rows whose time is over, more of them than were written since. */
 const SWEEP_EVERY = 128;
 
+/** What a statement brings that need not be asked. */
+const NOTHING: Rows = { rows: [], rowCount: 0 };
+
 class PostgresStore implements Store {
   readonly #connection: PostgresConnection;
   readonly #sql: Statements;
@@ -67,38 +70,34 @@ class PostgresStore implements Store {
     this.#sql = statements;
   }
 
-  async get(key: string): Promise<Entry | undefined> {
-    this.#work.enter();
-    try {
-      checkKey(key);
-      const { rows } = await this.#connection.run(this.#sql.get, [key], true);
-      return rows[0] && parseEntry(key, rows[0][0] as string);
-    } finally {
-      this.#work.leave();
-    }
+  get(key: string): Promise<Entry | undefined> {
+    return this.#work.run(
+      () => {
+        checkKey(key);
+        return this.#connection.run(this.#sql.get, [key], true);
+      },
+      ({ rows }) => rows[0] && parseEntry(key, rows[0][0] as string),
+    );
   }
 
-  async put(
-    key: string,
-    value: Json,
-    { ttl, ifVersion, ifAbsent }: PutOptions = {},
-  ): Promise<string | undefined> {
-    this.#work.enter();
-    try {
-      checkKey(key);
-      const text = toText(key, value);
-      const life = ttl === undefined ? null : toMilliseconds(ttl);
-      if (ifVersion !== undefined && (ifAbsent || !isVersion(ifVersion))) return undefined;
-      const version = nextVersion();
-      const values = [key, text, version, life];
-      const { rowCount } = await (ifVersion !== undefined
-        ? this.#connection.run(this.#sql.putVersion, [...values, ifVersion])
-        : this.#connection.run(ifAbsent ? this.#sql.putAbsent : this.#sql.put, values));
-      if (life !== null) this.#sweepSometimes();
-      return rowCount === 1 ? version : undefined;
-    } finally {
-      this.#work.leave();
-    }
+  put(key: string, value: Json, { ttl, ifVersion, ifAbsent }: PutOptions = {}): Promise<string | undefined> {
+    const version = nextVersion();
+    return this.#work.run(
+      () => {
+        checkKey(key);
+        const text = toText(key, value);
+        const life = ttl === undefined ? null : toMilliseconds(ttl);
+        if (ifVersion !== undefined && (ifAbsent || !isVersion(ifVersion))) return Promise.resolve(NOTHING);
+        const values = [key, text, version, life];
+        if (ifVersion !== undefined)
+          return this.#connection.run(this.#sql.putVersion, [...values, ifVersion]);
+        return this.#connection.run(ifAbsent ? this.#sql.putAbsent : this.#sql.put, values);
+      },
+      ({ rowCount }) => {
+        if (ttl !== undefined) this.#sweepSometimes();
+        return rowCount === 1 ? version : undefined;
+      },
+    );
   }
 
   delete(key: string, { ifVersion }: { readonly ifVersion?: string } = {}): Promise<boolean> {

@@ -5,7 +5,7 @@ export interface IoredisClient {
   readonly status: string;
   readonly isCluster?: boolean;
   /** The socket, on a client for one server. */
-  readonly stream?: { cork(): void; uncork(): void };
+  readonly stream?: { cork(): void; uncork(): void; destroy(error: Error): unknown };
   call(command: string, ...args: string[]): Promise<unknown>;
   connect(): Promise<unknown>;
   disconnect(reconnect?: boolean): void;
@@ -39,7 +39,7 @@ export function isIoredis(client: RedisClient): client is IoredisClient {
 
 /**
  * How Valise's own clients behave: they come back by themselves, never send a command a second time unasked,
- * and fail within `timeout` milliseconds, with one timer for all calls under way.
+ * and connect within `timeout` milliseconds.
  */
 export function ownBehaviour(timeout: number) {
   return {
@@ -48,9 +48,7 @@ export function ownBehaviour(timeout: number) {
     autoResendUnfulfilledCommands: false,
     autoResubscribe: false,
     connectTimeout: timeout,
-    // A connection that is asked and says nothing for so long is given up…
-    socketTimeout: timeout,
-    // …and what is under way when a connection is lost fails at once.
+    // What is under way when a connection is lost, or given up (see Watch), fails at once.
     maxRetriesPerRequest: 0,
     retryStrategy: (times: number): number => Math.min(20 * 2 ** Math.min(times, 6), 1000),
     // After a failover the old primary only reads: look where the name leads now.

@@ -10,14 +10,15 @@ import {
 import { isReady, lastErrors, untilReady } from './redis-ready.ts';
 import type { Script } from './redis-scripts.ts';
 import { troubleOf } from './redis-trouble.ts';
+import { Watch } from './redis-watch.ts';
 import { placeOf, remoteError, timeoutError, within } from './remote.ts';
 
 /** A client with manners: no call waits for ever, and every failure is a typed error. */
 export class RedisConnection {
   readonly #client: RedisClient;
   readonly #owned: boolean;
-  /** Whether the client gives up by itself (see ownBehaviour). A Cluster takes no such options. */
-  readonly #keepsTime: boolean;
+  /** Keeps the time of a client of our own; others get a timer for each call. */
+  readonly #watch: Watch | undefined;
   readonly #server: string;
   readonly #timeout: number;
   #corked: IoredisClient['stream'];
@@ -25,7 +26,11 @@ export class RedisConnection {
   private constructor(client: RedisClient, owned: boolean, server: string, timeout: number) {
     this.#client = client;
     this.#owned = owned;
-    this.#keepsTime = owned && isIoredis(client) && client.isCluster !== true;
+    // A Cluster has no one connection that could be given up.
+    if (owned && isIoredis(client) && client.isCluster !== true)
+      this.#watch = new Watch(timeout, () =>
+        client.stream?.destroy(new Error(`no answer within ${timeout / 1000} s`)),
+      );
     this.#server = server;
     this.#timeout = timeout;
   }
@@ -97,17 +102,21 @@ export class RedisConnection {
 
   /** Ends the client, where it is ours. */
   close(): void {
+    this.#watch?.close();
     if (this.#owned) (this.#client as IoredisClient).disconnect();
   }
 
   #send(args: string[]): Promise<unknown> {
     const client = this.#client;
     if (!isIoredis(client)) return client.sendCommand(args);
-    if (this.#owned && this.#corked === undefined) this.#cork(client.stream);
+    if (this.#watch?.isIdle === false && this.#corked === undefined) this.#cork(client.stream);
     return client.call(...(args as [string, ...string[]]));
   }
 
-  /** Lets all commands of one turn of the event loop leave in one write: nearly half of what a command costs is its write. */
+  /**
+   * Lets all commands of one turn of the event loop leave in one write: nearly half of what a command costs is its
+   * write. One that nothing is under way with leaves at once.
+   */
   #cork(stream: IoredisClient['stream']): void {
     if (!stream) return;
     this.#corked = stream;
@@ -119,31 +128,50 @@ export class RedisConnection {
   }
 
   /** Does what `attempt` does, once the client is ready and within the time given; or `unknown`, where the server lacks the script. */
-  async patiently<T>(attempt: () => Promise<T>, safe: boolean, unknown?: () => Promise<T>): Promise<T> {
-    let send = attempt;
+  patiently<T>(attempt: () => Promise<T>, safe: boolean, unknown?: () => Promise<T>): Promise<T> {
     const deadline = performance.now() + this.#timeout;
+    // Nearly always the first try is the last: it costs one promise.
+    if (this.#watch && isReady(this.#client))
+      return this.#watch.follow(attempt, (error) =>
+        this.#persist({ attempt, unknown, safe, deadline }, { error }),
+      );
+    return this.#persist({ attempt, unknown, safe, deadline }, undefined);
+  }
+
+  async #persist<T>(
+    { attempt, unknown, safe, deadline }: Persistence<T>,
+    first: { readonly error: unknown } | undefined,
+  ): Promise<T> {
+    let send = attempt;
+    let failed = first;
     for (let round = 1; ; round++) {
-      if (!isReady(this.#client)) await this.ready(deadline);
-      try {
-        return await (this.#keepsTime ? send() : this.#withinTime(send(), deadline, safe));
-      } catch (error) {
-        if (error instanceof ValiseError) throw error;
-        if (unknown && isUnknownScript(error)) {
-          send = unknown;
-          continue;
-        }
-        const trouble = troubleOf(error);
-        const again = trouble.code === 'store-unavailable' && (safe || trouble.undone);
-        if (!again || performance.now() >= deadline) {
-          throw remoteError(
-            this.#server,
-            trouble,
-            trouble.code === 'store-unavailable' ? this.#reason(error) : error,
-          );
-        }
+      if (failed && unknown && isUnknownScript(failed.error)) send = unknown;
+      else if (failed) {
+        this.#judge(failed.error, safe, deadline);
         await pause(Math.min(5 * round, 100));
       }
+      if (!isReady(this.#client)) await this.ready(deadline);
+      try {
+        return await (this.#watch
+          ? this.#watch.follow(send, rethrow)
+          : this.#withinTime(send(), deadline, safe));
+      } catch (error) {
+        failed = { error };
+      }
     }
+  }
+
+  /** Throws where it is of no use, or not safe, to ask again. */
+  #judge(error: unknown, safe: boolean, deadline: number): void {
+    if (error instanceof ValiseError) throw error;
+    const trouble = troubleOf(error);
+    const again = trouble.code === 'store-unavailable' && (safe || trouble.undone);
+    if (again && performance.now() < deadline) return;
+    throw remoteError(
+      this.#server,
+      trouble,
+      trouble.code === 'store-unavailable' ? this.#reason(error) : error,
+    );
   }
 
   #withinTime<T>(work: Promise<T>, deadline: number, safe: boolean): Promise<T> {
@@ -158,6 +186,18 @@ export class RedisConnection {
     if (!lost || !isIoredis(this.#client)) return error;
     return lastErrors.get(this.#client) ?? new Error('the connection was lost');
   }
+}
+
+/** What is done, and for how long. */
+interface Persistence<T> {
+  readonly attempt: () => Promise<T>;
+  readonly unknown: (() => Promise<T>) | undefined;
+  readonly safe: boolean;
+  readonly deadline: number;
+}
+
+function rethrow(error: unknown): never {
+  throw error;
 }
 
 function isUnknownScript(error: unknown): boolean {

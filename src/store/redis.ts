@@ -67,47 +67,41 @@ class RedisStore implements Store {
     this.#fence = `{${namespace}}:fence`;
   }
 
-  async get(key: string): Promise<Entry | undefined> {
-    this.#work.enter();
-    try {
-      checkKey(key);
-      const text = await this.#connection.command(true, 'get', `${this.#set}:${key}`);
-      return typeof text === 'string' ? parseEntry(key, text) : undefined;
-    } finally {
-      this.#work.leave();
-    }
+  get(key: string): Promise<Entry | undefined> {
+    return this.#work.run(
+      () => {
+        checkKey(key);
+        return this.#connection.command(true, 'get', `${this.#set}:${key}`);
+      },
+      (text) => (typeof text === 'string' ? parseEntry(key, text) : undefined),
+    );
   }
 
-  async put(
-    key: string,
-    value: Json,
-    { ttl, ifVersion, ifAbsent }: PutOptions = {},
-  ): Promise<string | undefined> {
-    this.#work.enter();
-    try {
-      checkKey(key);
-      const json = toText(key, value);
-      const life = ttl === undefined ? undefined : String(toMilliseconds(ttl));
-      if (ifVersion !== undefined && (ifAbsent || !isVersion(ifVersion))) return undefined;
-      const condition = ifAbsent ? 'absent' : ifVersion === undefined ? '' : `${ifVersion} `;
-      const version = nextVersion();
-      const name = `${this.#set}:${key}`;
-      const written = await (life === undefined
-        ? this.#connection.script(PUT, ['2', name, this.#set, `${version} 0 ${json}`, condition])
-        : this.#connection.script(PUT_FOR, [
-            '3',
-            name,
-            this.#set,
-            this.#ends,
-            `${version} `,
-            condition,
-            ` ${json}`,
-            life,
-          ]));
-      return Number(written) === 1 ? version : undefined;
-    } finally {
-      this.#work.leave();
-    }
+  put(key: string, value: Json, { ttl, ifVersion, ifAbsent }: PutOptions = {}): Promise<string | undefined> {
+    const version = nextVersion();
+    return this.#work.run(
+      () => {
+        checkKey(key);
+        const json = toText(key, value);
+        const life = ttl === undefined ? undefined : String(toMilliseconds(ttl));
+        if (ifVersion !== undefined && (ifAbsent || !isVersion(ifVersion))) return Promise.resolve(0);
+        const condition = ifAbsent ? 'absent' : ifVersion === undefined ? '' : `${ifVersion} `;
+        const name = `${this.#set}:${key}`;
+        return life === undefined
+          ? this.#connection.script(PUT, ['2', name, this.#set, `${version} 0 ${json}`, condition])
+          : this.#connection.script(PUT_FOR, [
+              '3',
+              name,
+              this.#set,
+              this.#ends,
+              `${version} `,
+              condition,
+              ` ${json}`,
+              life,
+            ]);
+      },
+      (written) => (Number(written) === 1 ? version : undefined),
+    );
   }
 
   delete(key: string, { ifVersion }: { readonly ifVersion?: string } = {}): Promise<boolean> {

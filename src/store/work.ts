@@ -16,24 +16,31 @@ export class Work {
     return this.#closing !== undefined;
   }
 
-  /** Begins a call; throws where closed. `leave` must follow. */
-  enter(): void {
-    if (this.#closing) throw this.#refusal();
+  /** Does `job`, and gives what `read` makes of its result. Hot paths end here, so there is no promise too many. */
+  run<T>(job: () => Promise<T>): Promise<T>;
+  run<T, Result>(job: () => Promise<T>, read: (value: T) => Result): Promise<Result>;
+  run<T, Result>(job: () => Promise<T>, read?: (value: T) => Result): Promise<T | Result> {
+    if (this.#closing) return Promise.reject(this.#refusal());
     this.#count++;
-  }
-
-  leave(): void {
-    if (--this.#count === 0) this.#done?.();
-  }
-
-  /** Does `job` between `enter` and `leave`. */
-  async run<T>(job: () => Promise<T>): Promise<T> {
-    this.enter();
     try {
-      return await job();
-    } finally {
-      this.leave();
+      return job().then(
+        (value) => {
+          this.#leave();
+          return read ? read(value) : value;
+        },
+        (error: unknown) => {
+          this.#leave();
+          throw error;
+        },
+      );
+    } catch (error) {
+      this.#leave();
+      return Promise.reject(error);
     }
+  }
+
+  #leave(): void {
+    if (--this.#count === 0) this.#done?.();
   }
 
   /** Waits for what is under way, then does `end`, once. */

@@ -1,4 +1,4 @@
-import { isObject, type JsonObject } from '../json.ts';
+import { isObject, type Json, type JsonObject } from '../json.ts';
 import { isShallow } from './dict.ts';
 import type { Meta } from './message.ts';
 import { DRAFTS, type Era, NAMES } from './names.ts';
@@ -53,15 +53,16 @@ export function readSession(meta: unknown): SessionReading {
   const legacy = meta[LEGACY];
   const draft = meta[DRAFT];
   if (modern === undefined && legacy === undefined && draft === undefined) return undefined;
-  let found: SessionReading = readValue(modern, MODERN);
-  // Two places that disagree: a gateway may have checked one of them and we would use the other.
-  for (const [value, key] of [[legacy, LEGACY] as const, [draft, DRAFT] as const]) {
-    if (value === undefined) continue;
-    const reading = readValue(value, key);
-    if (found === undefined) found = reading;
-    else if (idOf(found) !== idOf(reading)) return { problem: 'conflict', where: key };
-  }
+  const found = also(also(readValue(modern, MODERN), legacy, LEGACY), draft, DRAFT);
   return isSession(found) ? withSeq(found, meta[SEQ]) : found;
+}
+
+/** What is found where another place may say it too. Where they disagree, a gateway may have checked one of them and we would use the other. */
+function also(found: SessionReading, value: unknown, key: string): SessionReading {
+  if (value === undefined) return found;
+  const reading = readValue(value, key);
+  if (found === undefined) return reading;
+  return idOf(found) === idOf(reading) ? found : { problem: 'conflict', where: key };
 }
 
 function readValue(value: unknown, where: string): SessionReading {
@@ -102,11 +103,10 @@ export function writeSession(era: Era, session: SessionMeta): Meta {
 
 /** The session object itself, with the draft's fields alone. */
 export function sessionBody({ sessionId, state, expiresAt }: SessionMeta): JsonObject {
-  return {
-    sessionId,
-    ...(state === undefined ? {} : { state }),
-    ...(expiresAt === undefined ? {} : { expiresAt }),
-  };
+  const body: Record<string, Json> = { sessionId };
+  if (state !== undefined) body['state'] = state;
+  if (expiresAt !== undefined) body['expiresAt'] = expiresAt;
+  return body;
 }
 
 /** True where a reading is a session, neither absent nor gone nor broken. */

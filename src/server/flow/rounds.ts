@@ -7,6 +7,7 @@ import type { ServerContext } from '../context.ts';
 import type { Exchange } from '../exchange.ts';
 import { currentIngress, runWithIngress } from '../ingress.ts';
 import type { Reply, ServerPart } from '../part.ts';
+import { Slot } from '../slot.ts';
 import { PURPOSE, readId } from './carry.ts';
 import { type RoundCodec, sealedCodec } from './codec.ts';
 import { type Answered, isOf, requestIn } from './context.ts';
@@ -47,6 +48,8 @@ export interface Rounds {
   continuation: ((exchange: Exchange, input: Input) => Promise<Reply>) | undefined;
 }
 
+const inputs = new Slot<Input>();
+
 export function createRounds(context: ServerContext, options: RoundsOptions = {}): Rounds {
   const { store, events } = context;
   const codec = options.codec ?? sealedCodec(context.sealer);
@@ -70,7 +73,7 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
   const accept = (exchange: Exchange, answered: Answered, turn: Turn): undefined | Promise<Reply> => {
     counters.add('answered');
     const input = { ...answered, turn };
-    exchange.round = input;
+    inputs.set(exchange, input);
     exchange.whenSent(() => turn.done());
     exchange.request = { ...exchange.request, params: withoutRetry(exchange.request.params) };
     return answered.context.b && rounds.continuation?.(exchange, input);
@@ -78,7 +81,7 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
 
   const receive = (exchange: Exchange): Reply | undefined | Promise<Reply | undefined> => {
     // A part may have had the handler run again; what it goes on from is still the same.
-    if (exchange.round) return undefined;
+    if (inputs.get(exchange)) return undefined;
     const brought = currentIngress()?.answered;
     let opened: Answered | undefined | Promise<Answered>;
     try {
@@ -179,7 +182,7 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
     mode: readMode(options.mode, store),
     store: once,
     waiting,
-    inputOf: (exchange) => exchange.round as Input | undefined,
+    inputOf: (exchange) => inputs.get(exchange),
     refused,
     openAnswer,
     asks: false,

@@ -9,8 +9,14 @@ import { digest } from './registry.ts';
  */
 export function askerOf({ principal, transportSession }: Exchange): Asker {
   const subject = principalKey(principal);
-  if (subject !== undefined)
-    return { subject, owner: digest(subject), shelf: `principal/${digest(subject)}` };
-  const shelf = transportSession === undefined ? undefined : `transport/${digest(transportSession)}`;
-  return { subject: undefined, owner: null, shelf };
+  const owner = subject === undefined ? null : digest(subject);
+  return {
+    subject,
+    owner,
+    // Made where it is asked for: only creating and listing do.
+    get shelf() {
+      if (owner !== null) return `principal/${owner}`;
+      return transportSession === undefined ? undefined : `transport/${digest(transportSession)}`;
+    },
+  };
 }

@@ -23,7 +23,7 @@ import type { Switchboard } from './listen/switchboard.ts';
 import type { sessionMethods } from './methods.ts';
 import type { SessionsSettings } from './options.ts';
 import { failed, invalid, toldTo } from './reply.ts';
-import type { Work } from './work.ts';
+import { type Work, works } from './work.ts';
 
 /** What the door needs. */
 export interface DoorOptions {
@@ -32,7 +32,6 @@ export interface DoorOptions {
   readonly endings: Endings;
   readonly implicit: ImplicitSessions;
   readonly gates: Gates;
-  readonly works: WeakMap<Exchange, Work>;
   readonly answerMethod: ReturnType<typeof sessionMethods>;
   readonly listeners: Listeners;
   readonly switchboard: Switchboard;
@@ -54,7 +53,7 @@ const SUBSCRIBING = new Set(['resources/subscribe', 'resources/unsubscribe']);
 
 /** Proves the session of each request, and answers what is about sessions, before any handler runs. */
 export function createDoor(options: DoorOptions): Door {
-  const { settings, keeping, endings, implicit, gates, works, switchboard, listeners, refuse } = options;
+  const { settings, keeping, endings, implicit, gates, switchboard, listeners, refuse } = options;
 
   const handle = (exchange: Exchange, held: Held, isImplicit: boolean): Handle =>
     new Handle(held, {
@@ -116,7 +115,7 @@ export function createDoor(options: DoorOptions): Door {
     try {
       const opened = keeping.open(session, asker);
       if (!(opened instanceof Promise)) return enter(exchange, asker, session, opened);
-      return opened.then((late) => enter(exchange, asker, session, late)).catch(broken);
+      return opened.then((late) => enter(exchange, asker, session, late), broken);
     } catch (error) {
       return broken(error);
     }
@@ -137,7 +136,7 @@ export function createDoor(options: DoorOptions): Door {
 
     receive(exchange) {
       // The handler may be running again, on what is true now.
-      works.delete(exchange);
+      works.set(exchange, undefined);
       const method = sessionMethod(exchange.method);
       if (method?.verb === 'listen') return listeners.receive(exchange, askerOf(exchange));
       if (method)

@@ -68,12 +68,8 @@ export function isExtensionDue(held: Held, settings: SessionsSettings, now: numb
 
 /** What a response says about a session. */
 export function metaOf(id: string, expires: number, seq: number, state?: string): SessionMeta {
-  return {
-    sessionId: id,
-    expiresAt: new Date(expires).toISOString(),
-    seq,
-    ...(state !== undefined && { state }),
-  };
+  const expiresAt = new Date(expires).toISOString();
+  return state === undefined ? { sessionId: id, expiresAt, seq } : { sessionId: id, state, expiresAt, seq };
 }
 
 /** The row of a held session; `data` only where the server keeps it. */

@@ -89,7 +89,7 @@ export function sealedKeeping(
     while (found) {
       if (found.row.ended !== null) return 'gone';
       if (found.row.expires >= expires) return undefined;
-      if ((await registry.save({ ...found.row, expires }, found.version)) !== undefined) return undefined;
+      if ((await registry.save({ ...found.row, expires }, found)) !== undefined) return undefined;
       found = await registry.find(held.id);
     }
     return undefined;

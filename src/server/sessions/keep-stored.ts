@@ -3,6 +3,7 @@ import type { SessionMeta } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
 import { type Data, SessionData, tooLarge } from './data.ts';
 import type { Endings } from './endings.ts';
+import { GivenSeals } from './given-seals.ts';
 import {
   type Asker,
   type Committed,
@@ -32,18 +33,19 @@ export function storedKeeping(
 ): Keeping {
   const purpose = 'session';
 
-  const sealOf = (id: string, asker: Asker, seq: number, expires: number): string =>
-    sealer.seal(seq, {
-      purpose,
-      subject: asker.subject,
-      bind: id,
-      ttl: Math.max(1, (expires - Date.now()) / 1000),
-    });
+  const given = new GivenSeals();
 
-  const faultOf = ({ sessionId, state }: SessionMeta, asker: Asker): string | undefined => {
-    if (state === undefined) return undefined;
+  const sealOf = (id: string, { subject }: Asker, seq: number, expires: number): string => {
+    const ttl = Math.max(1, (expires - Date.now()) / 1000);
+    const state = sealer.seal(seq, { purpose, subject, bind: id, ttl });
+    given.add(id, subject, state);
+    return state;
+  };
+
+  const faultOf = ({ sessionId, state }: SessionMeta, { subject }: Asker): string | undefined => {
+    if (state === undefined || given.has(sessionId, subject, state)) return undefined;
     try {
-      sealer.open(state, { purpose, subject: asker.subject, bind: sessionId });
+      sealer.open(state, { purpose, subject, bind: sessionId });
       return undefined;
     } catch (error) {
       if (!(error instanceof SealError)) throw error;
@@ -67,12 +69,12 @@ export function storedKeeping(
   const save = async (held: Held, asker: Asker): Promise<Committed> => {
     let { found } = held;
     for (let tries = 0; found && isLiving(found.row) && tries < TRIES; tries++) {
-      const { row, version }: Found = found;
+      const { row }: Found = found;
       const { isChanged } = held.data;
       const seq = isChanged ? row.seq + 1 : row.seq;
       const expires = nextExpiry(row, settings, Date.now());
       const data = isChanged ? sized(held.data.merged(), settings.maxState) : row.data;
-      if ((await registry.save({ ...row, data, seq, expires }, version)) !== undefined)
+      if ((await registry.save({ ...row, data, seq, expires }, found)) !== undefined)
         return metaOf(held.id, expires, seq, sealOf(held.id, asker, seq, expires));
       found = await registry.find(held.id);
       if (!found || !isLiving(found.row)) break;

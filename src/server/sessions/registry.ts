@@ -4,9 +4,10 @@ import type { Store } from '../../store/types.ts';
 import { isLiving, type Row, readRow, rowJson } from './row.ts';
 import { type Cap, Shelf } from './shelf.ts';
 
-/** A row and the version by which it can be replaced. */
+/** A row, where it is, and the version by which it can be replaced. */
 export interface Found {
   readonly row: Row;
+  readonly key: string;
   readonly version: string;
 }
 
@@ -37,10 +38,12 @@ export class Registry {
     this.#longest = longest;
   }
 
-  async find(id: string): Promise<Found | undefined> {
-    const entry = await this.store.get(rowKey(id));
-    const row = entry && readRow(entry.value);
-    return row && row.id === id ? { row, version: entry.version } : undefined;
+  find(id: string): Promise<Found | undefined> {
+    const key = rowKey(id);
+    return this.store.get(key).then((entry) => {
+      const row = entry && readRow(entry.value);
+      return row && row.id === id ? { row, key, version: entry.version } : undefined;
+    });
   }
 
   /** Adds a session. Those that had to go for it come back; an error where there is no room. */
@@ -50,9 +53,9 @@ export class Registry {
     return crowded;
   }
 
-  /** Replaces a row that nobody else has replaced; the new version, or undefined. */
-  save(row: Row, version: string): Promise<string | undefined> {
-    return this.store.put(rowKey(row.id), rowJson(row), { ttl: this.#ttl(row), ifVersion: version });
+  /** Puts `row` in the place of the one found, where nobody else has; the new version, or undefined. */
+  save(row: Row, { key, version }: Found): Promise<string | undefined> {
+    return this.store.put(key, rowJson(row), { ttl: this.#ttl(row), ifVersion: version });
   }
 
   /** Writes a row whatever is there. */

@@ -38,13 +38,17 @@ export function failed(error: unknown): RpcError {
 }
 
 /** What a peer is told of a session: the number of its state only where it knows what that is. */
-export function toldTo({ capabilities }: Peer, era: Era, { seq, ...session }: SessionMeta): SessionMeta {
-  return seq === undefined || !(era === 'modern' || knowsUs(capabilities)) ? session : { ...session, seq };
+export function toldTo({ capabilities }: Peer, era: Era, session: SessionMeta): SessionMeta {
+  if (session.seq === undefined || era === 'modern' || knowsUs(capabilities)) return session;
+  const { seq: _, ...others } = session;
+  return others;
 }
+
+const PLACES = ['extensions', 'experimental'];
 
 /** True for a client of ours: it knows what no draft names. */
 export function knowsUs(capabilities: Peer['capabilities']): boolean {
-  for (const place of ['extensions', 'experimental']) {
+  for (const place of PLACES) {
     const named = capabilities?.[place];
     if (isObject(named) && isObject(named['dev.valise/sessions'])) return true;
   }

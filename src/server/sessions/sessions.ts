@@ -2,7 +2,7 @@ import { ValiseError } from '../../errors.ts';
 import { memoryStore } from '../../store/memory.ts';
 import type { Params, Revocation } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
-import { currentExchange, type Exchange } from '../exchange.ts';
+import { currentExchange } from '../exchange.ts';
 import type { ServerPart } from '../part.ts';
 import { createDoor } from './door.ts';
 import { Endings } from './endings.ts';
@@ -20,7 +20,7 @@ import { type SessionsOptions, type SessionsSettings, sessionsSettings } from '.
 import { Registry } from './registry.ts';
 import { isLiving } from './row.ts';
 import type { Session } from './session.ts';
-import { createFinish, type Work } from './work.ts';
+import { createFinish, works } from './work.ts';
 
 /** Family S on the server's side. */
 export interface SessionsFamily {
@@ -67,7 +67,6 @@ export function createSessions(
   const looks = store !== undefined && !channel.isShared;
   const listeners = new Listeners({ keeping, log, channel, subscriptions, looks, refuse, lives });
   const gates = new Gates();
-  const works = new WeakMap<Exchange, Work>();
   const finish = createFinish(settings);
   const door = createDoor({
     settings,
@@ -75,7 +74,6 @@ export function createSessions(
     endings,
     implicit: new ImplicitSessions({ settings, shared: store && { registry, endings, keeping: stored } }),
     gates,
-    works,
     answerMethod: sessionMethods({ settings, registry, endings, keeping, refuse }),
     listeners,
     switchboard,

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Response, sessionConflict, sessionNotFound, writeSession } from '../../wire/index.ts';
 import type { Exchange } from '../exchange.ts';
+import { Slot } from '../slot.ts';
 import type { Handle } from './handle.ts';
 import { type Committed, type Held, metaOf } from './held.ts';
 import type { SessionsSettings } from './options.ts';
@@ -16,6 +17,11 @@ export interface Work {
   end(): Promise<unknown>;
 }
 
+/** What each request is at work on. */
+export const works = new Slot<Work>();
+
+const reruns = new Slot<number>();
+
 const MAX_RERUNS = 100;
 
 /** Keeps a session's changes when its request is answered, and says so in the answer. */
@@ -26,8 +32,6 @@ export function createFinish({
   work: Work,
   response: Response,
 ) => Response | undefined | Promise<Response | undefined> {
-  const reruns = new WeakMap<Exchange, number>();
-
   const settle = (
     exchange: Exchange,
     { held, handle, end }: Work,

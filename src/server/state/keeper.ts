@@ -2,6 +2,7 @@ import type { Link } from '../../link/instrument.ts';
 import { MAX_AGE, type Scope } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
 import type { Exchange } from '../exchange.ts';
+import { Slot } from '../slot.ts';
 import type { Keys } from './key.ts';
 import { isNamed, noCarrier, ownersOf } from './owner.ts';
 import type { Changes, Source } from './source.ts';
@@ -34,12 +35,13 @@ export interface KeeperOptions {
 
 const SCOPES: readonly Scope[] = ['session', 'server'];
 
+const loads = new Slot<Loaded>();
+
 export function createKeeper(
   { store, name, warnOnce }: ServerContext,
   { keys, sessionTtl, withSessions }: KeeperOptions,
 ): Keeper {
   const ttls: { readonly [S in Scope]: number } = { session: sessionTtl, server: MAX_AGE };
-  const loads = new WeakMap<Exchange, Loaded>();
   const ofLink = new WeakMap<Link, Set<string>>();
 
   const note = (exchange: Exchange, scope: Scope, key: string): void => {

@@ -4,6 +4,7 @@ import { INTERNAL_ERROR, type RpcError, type Scope } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
 import { currentExchange, type Exchange } from '../exchange.ts';
 import type { ServerPart } from '../part.ts';
+import { Slot } from '../slot.ts';
 import { carriedSources, carries, writeCarried } from './carried.ts';
 import { createKeeper } from './keeper.ts';
 import { type KeySettings, Keys, type StateDeclarations } from './key.ts';
@@ -29,6 +30,8 @@ export interface StateFamily {
 
 const SESSION_TTL = '7d';
 
+const states = new Slot<BothScopes>();
+
 /** Makes family J. `withSessions` says that another part proves data-layer sessions. */
 export function createState(
   context: ServerContext,
@@ -37,7 +40,6 @@ export function createState(
 ): StateFamily {
   const keys = new Keys(declared);
   const keeper = createKeeper(context, { keys, sessionTtl: seconds(ttl), withSessions });
-  const states = new WeakMap<Exchange, BothScopes>();
 
   const report =
     (scope: Scope): Report =>
@@ -74,7 +76,7 @@ export function createState(
 
       receive(exchange) {
         // The handler may be running again, on what is true now.
-        states.delete(exchange);
+        states.set(exchange, undefined);
         if (carries(exchange)) return undefined;
         const loading = keeper.load(exchange);
         // Registered before any handler's own steps, so that it comes last: what is saved has really been answered.
