@@ -32,6 +32,8 @@ export class Call {
   session: string | undefined;
   /** True once nobody waits for its response any more. */
   cancelled = false;
+  /** Hears that it could not be delivered. */
+  undelivered: (() => void) | undefined;
   /** The parts that may still rescue it; all where undefined. */
   rescuers: readonly ClientPart[] | undefined;
   #meta: Record<string, unknown> | undefined;

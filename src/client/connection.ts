@@ -59,11 +59,9 @@ export class Connection {
     this.#parts = parts;
     this.#inwards = [...parts].reverse();
     this.#rescuers = parts.filter((part) => part.undelivered);
-    this.link = instrument(transport, owner, {
-      inbound: (message) => this.#inbound(message),
-      outbound: (message) => this.#outbound(message),
-      closed: () => this.#closed(),
-    });
+    const inbound = (message: Message) => this.#inbound(message);
+    const outbound = (message: Message) => this.#outbound(message);
+    this.link = instrument(transport, owner, { inbound, outbound, closed: () => this.#closed() });
     this.#announcer = new Announcer(
       Object.assign({}, ...parts.map((part) => part.announce?.(this))) as Families,
     );
@@ -200,11 +198,12 @@ export class Connection {
       return undefined;
     }
     const message = printed(call);
-    if (this.#rescuers.length > 0) return { message, run: (send) => this.#rescue(call, message, send) };
+    if (this.target.kind === 'http' || call.undelivered)
+      return { message, run: (send) => this.#rescue(call, message, send) };
     return errand ? { message, run: (send) => withErrand(errand, send) } : message;
   }
 
-  /** A call that was not delivered is sent once more where a part has put right what was in its way; each part once. */
+  /** A call that was not delivered is sent once more where a part has put right what was in its way; each part once. Other transports close. */
   #rescue(call: Call, message: Message, send: (message: Message) => Promise<void>): Promise<void> {
     const { errand } = call;
     const sending = errand ? withErrand(errand, () => send(message)) : send(message);
@@ -212,6 +211,7 @@ export class Connection {
   }
 
   async #rescued(call: Call, error: unknown, send: (message: Message) => Promise<void>): Promise<void> {
+    call.undelivered?.();
     const left = call.rescuers ?? this.#rescuers;
     for (const part of left) {
       if (!(await part.undelivered?.(call, error)) || call.cancelled) continue;

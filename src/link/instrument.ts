@@ -1,5 +1,6 @@
 import { ValiseError } from '../errors.ts';
 import type { Message } from '../wire/message.ts';
+import { depthFor, Tap, type TapEnd } from './tap.ts';
 import type { TransportLike } from './transport.ts';
 
 /** What an inbound hook lets through: the message, nothing, or the message delivered inside `run` (an async context). */
@@ -28,184 +29,114 @@ export interface Link {
   send(message: Message, options?: unknown): Promise<void>;
 }
 
-/** On the transport itself: stateless servers make one for each request, and weak maps of those keep the collector busy. */
-const OWNERS = Symbol('valise.owners');
-
-interface Claimed extends TransportLike {
-  [OWNERS]?: object[];
-}
-
 /**
  * Reaches the messages of a transport **in place**: the object stays the one that the SDK made, so that `instanceof`,
  * probing and every method that Valise does not know go on working. Several owners compose; one owner attaches once.
  */
 export function instrument(transport: TransportLike, owner: object, hooks: Hooks): Link {
-  claim(transport, owner);
-  const rawSend = transport.send.bind(transport);
-  let target: TransportLike['onmessage'];
-  const waiting = new Set<Promise<unknown>>();
-  // Transports that sign in call their own `send` again afterwards: what they send then has passed the hooks already.
-  const sent = 'finishAuth' in transport ? new WeakSet<Message>() : undefined;
-
-  const pass = (passage: Passage, extra: unknown): void => {
-    if (passage === undefined) return;
-    if ('run' in passage) passage.run(() => target?.(passage.message, extra));
-    else target?.(passage, extra);
-  };
-  const failed = (error: unknown): void =>
-    transport.onerror?.(error instanceof Error ? error : new Error(String(error)));
-  const settle = (passage: Promise<Passage>, extra: unknown): void => {
-    const done: Promise<void> = passage.then(
-      (passed) => {
-        waiting.delete(done);
-        try {
-          pass(passed, extra);
-        } catch (error) {
-          failed(error);
-        }
-      },
-      (error: unknown) => {
-        waiting.delete(done);
-        failed(error);
-      },
-    );
-    waiting.add(done);
-  };
-  const receive = (message: Message, extra?: unknown): void => {
-    // A notification (a cancellation, say) must not overtake the request that it speaks of.
-    if (waiting.size > 0 && !('id' in message)) {
-      settle(
-        Promise.all(waiting).then(() => hooks.inbound?.(message, extra, link) ?? message),
-        extra,
-      );
-      return;
-    }
-    const passage = hooks.inbound ? hooks.inbound(message, extra, link) : message;
-    if (passage instanceof Promise) settle(passage, extra);
-    else pass(passage, extra);
-  };
-  const release = (message: Message, options: unknown): Promise<void> => {
-    sent?.add(message);
-    return rawSend(message, options);
-  };
-  const dispatch = (out: Dispatch, options: unknown): Promise<void> => {
-    if (out === undefined) return Promise.resolve();
-    return 'run' in out ? out.run((other = out.message) => release(other, options)) : release(out, options);
-  };
-  const link: Link = { transport, deliver: (message, extra) => target?.(message, extra), send: rawSend };
-
-  transport.send = (message: Message, options?: unknown): Promise<void> => {
-    if (sent?.has(message)) return rawSend(message, options);
-    const out = hooks.outbound ? hooks.outbound(message, options, link) : message;
-    return out instanceof Promise ? out.then((late) => dispatch(late, options)) : dispatch(out, options);
-  };
-  spliceOnMessage(transport, receive, (handler) => {
-    target = handler;
-  });
-  if (hooks.closed) spliceOnClose(transport, () => hooks.closed?.(link));
-  return link;
-}
-
-function claim(transport: Claimed, owner: object): void {
-  const owners = transport[OWNERS];
-  if (!owners) {
-    Object.defineProperty(transport, OWNERS, { value: [owner] });
-    return;
-  }
-  if (owners.includes(owner)) {
+  const depth = depthFor(transport, owner);
+  if (depth === undefined) {
     throw new ValiseError('already-attached', 'This transport is attached to this Valise already.', {
       next: 'Attach each transport once, and make a new one for each connection.',
     });
   }
-  owners.push(owner);
+  return new Instrument(transport, owner, depth, hooks);
 }
 
-type Receive = NonNullable<TransportLike['onmessage']>;
+class Instrument implements Link, TapEnd {
+  readonly transport: TransportLike;
+  readonly #hooks: Hooks;
+  readonly #tap: Tap;
+  readonly #send: TransportLike['send'];
+  /** Transports that sign in call their own `send` again afterwards: what they send then has passed the hooks already. */
+  readonly #sent: WeakSet<Message> | undefined;
+  #waiting: Set<Promise<void>> | undefined;
 
-/**
- * Puts `receive` between the transport and whoever sets `onmessage`. The HTTP server transports of both majors define
- * `onmessage` as an accessor that forwards to an inner transport: there the accessor's own setter must be called.
- */
-function spliceOnMessage(
-  transport: TransportLike,
-  receive: Receive,
-  aim: (handler: TransportLike['onmessage']) => void,
-): void {
-  const inherited = findDescriptor(transport, 'onmessage');
-  const inner = inherited?.set;
-  let handler = transport.onmessage;
-  let before: TransportLike['onmessage'];
-  let current: unknown;
-  // Both SDKs chain the handler they find, and what they find is `guarded`: called for the message under way,
-  // it is that chaining, and goes to the handler that stood there before.
-  const guarded: Receive = (message, extra) => {
-    if (current !== undefined && message === current) before?.(message, extra);
-    else receive(message, extra);
-  };
-  const aimAt = (next: TransportLike['onmessage']): void => {
-    before = handler;
-    handler = next;
-    aim(
-      next &&
-        ((message, extra) => {
-          const outer = current;
-          current = message;
-          try {
-            next(message, extra);
-          } finally {
-            current = outer;
-          }
-        }),
-    );
-    inner?.call(transport, next ? guarded : undefined);
-  };
-  if (handler) aimAt(handler);
-  Object.defineProperty(transport, 'onmessage', {
-    configurable: true,
-    enumerable: true,
-    get: () => (inherited?.get ? inherited.get.call(transport) : handler ? guarded : undefined),
-    set: (next: TransportLike['onmessage']) => {
-      if (next !== guarded) aimAt(next);
-    },
-  });
-}
+  constructor(transport: TransportLike, owner: object, depth: number, hooks: Hooks) {
+    this.transport = transport;
+    this.#hooks = hooks;
+    this.#send = transport.send;
+    this.#sent = 'finishAuth' in transport ? new WeakSet() : undefined;
+    this.#tap = new Tap(owner, transport, depth, this);
+    transport.send = (message: Message, options?: unknown) => this.#dispatch(message, options);
+  }
 
-function spliceOnClose(transport: TransportLike, closed: () => void): void {
-  const inherited = findDescriptor(transport, 'onclose');
-  const inner = inherited?.set;
-  let handler = transport.onclose;
-  let before: TransportLike['onclose'];
-  let told = false;
-  // Chained by the SDKs as `onmessage` is: called from inside itself, it goes on to the handler that stood there before.
-  const both = (): void => {
-    if (told) {
-      const chained = before;
-      before = undefined;
-      chained?.();
+  deliver(message: Message, extra?: unknown): void {
+    this.#tap.deliver(message, extra);
+  }
+
+  send(message: Message, options?: unknown): Promise<void> {
+    return this.#send.call(this.transport, message, options);
+  }
+
+  receive(message: Message, extra?: unknown): void {
+    // A notification (a cancellation, say) must not overtake the request that it speaks of.
+    if (this.#waiting?.size && !('id' in message)) {
+      this.#settle(
+        Promise.all(this.#waiting).then(() => this.#inbound(message, extra)),
+        extra,
+      );
       return;
     }
-    told = true;
-    closed();
-    handler?.();
-  };
-  inner?.call(transport, both);
-  Object.defineProperty(transport, 'onclose', {
-    configurable: true,
-    enumerable: true,
-    get: () => (inherited?.get ? inherited.get.call(transport) : both),
-    set: (next: TransportLike['onclose']) => {
-      if (next === both) return;
-      before = handler;
-      handler = next;
-      inner?.call(transport, both);
-    },
-  });
-}
-
-function findDescriptor(object: object, name: string): PropertyDescriptor | undefined {
-  for (let at: object | null = object; at; at = Object.getPrototypeOf(at)) {
-    const found = Object.getOwnPropertyDescriptor(at, name);
-    if (found) return found;
+    const passage = this.#inbound(message, extra);
+    if (passage instanceof Promise) this.#settle(passage, extra);
+    else this.#pass(passage, extra);
   }
-  return undefined;
+
+  closed(): void {
+    this.#hooks.closed?.(this);
+  }
+
+  #inbound(message: Message, extra: unknown): Passage | Promise<Passage> {
+    return this.#hooks.inbound ? this.#hooks.inbound(message, extra, this) : message;
+  }
+
+  #pass(passage: Passage, extra: unknown): void {
+    if (passage === undefined) return;
+    if ('run' in passage) passage.run(() => this.#tap.deliver(passage.message, extra));
+    else this.#tap.deliver(passage, extra);
+  }
+
+  #settle(passage: Promise<Passage>, extra: unknown): void {
+    this.#waiting ??= new Set();
+    const waiting = this.#waiting;
+    const done: Promise<void> = passage.then(
+      (passed) => {
+        waiting.delete(done);
+        try {
+          this.#pass(passed, extra);
+        } catch (error) {
+          this.#fail(error);
+        }
+      },
+      (error: unknown) => {
+        waiting.delete(done);
+        this.#fail(error);
+      },
+    );
+    waiting.add(done);
+  }
+
+  #fail(error: unknown): void {
+    this.transport.onerror?.(error instanceof Error ? error : new Error(String(error)));
+  }
+
+  #dispatch(message: Message, options: unknown): Promise<void> {
+    if (this.#sent?.has(message)) return this.send(message, options);
+    const out = this.#hooks.outbound ? this.#hooks.outbound(message, options, this) : message;
+    return out instanceof Promise
+      ? out.then((late) => this.#release(late, options))
+      : this.#release(out, options);
+  }
+
+  #release(out: Dispatch, options: unknown): Promise<void> {
+    if (out === undefined) return Promise.resolve();
+    if (!('run' in out)) return this.#go(out, options);
+    return out.run((other = out.message) => this.#go(other, options));
+  }
+
+  #go(message: Message, options: unknown): Promise<void> {
+    this.#sent?.add(message);
+    return this.send(message, options);
+  }
 }

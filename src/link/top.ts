@@ -82,6 +82,10 @@ function withMeta(holder: unknown, top: Top): Record<string, unknown> {
   return { ...own, _meta: { ...meta, [CARRIER]: top } };
 }
 
+function isTopName(name: string): boolean {
+  return name === 'state' || name === 'dependent_requests' || name === 'dependent_responses';
+}
+
 /** Takes the top-level members out of an SDK-safe message: the message as it would be without them, and them. */
 export function takeTop(message: Message): { readonly message: Message; readonly top?: Top } {
   const wire = message as unknown as Record<string, unknown>;
@@ -89,9 +93,12 @@ export function takeTop(message: Message): { readonly message: Message; readonly
   if (typeof wire['toJSON'] === 'function') {
     return takeTop(lowerObject((wire['toJSON'] as () => unknown)()) as Message);
   }
-  if ('state' in wire || 'dependent_requests' in wire || 'dependent_responses' in wire)
-    return takeTop(lowerObject(wire) as Message);
-  const place = 'params' in wire ? 'params' : 'result' in wire ? 'result' : undefined;
+  // One look at the names there are costs less than one for each name that might be: this runs on every message.
+  let place: 'params' | 'result' | undefined;
+  for (const name in wire) {
+    if (name === 'params' || name === 'result') place = name;
+    else if (isTopName(name)) return takeTop(lowerObject(wire) as Message);
+  }
   const holder = place && wire[place];
   const meta = isObject(holder) ? holder['_meta'] : undefined;
   if (place && isObject(holder) && isObject(meta) && Object.hasOwn(meta, CARRIER)) {
@@ -104,6 +111,7 @@ export function takeTop(message: Message): { readonly message: Message; readonly
     }
     return { message: { ...wire, [place]: kept } as unknown as Message, top: top as Top };
   }
+  if (place) return { message };
   const error = wire['error'];
   const data = isObject(error) ? error['data'] : undefined;
   if (isObject(error) && isObject(data) && Object.hasOwn(data, CARRIER)) {

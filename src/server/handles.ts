@@ -10,14 +10,15 @@ interface ProtocolLike {
 export function handlesOf(server: ServerLike): (method: string) => boolean {
   const protocol = ((server as { readonly server?: unknown }).server ?? server) as ProtocolLike;
   // Asked by an exception, which costs more than remembering.
-  const handled = new Set<string>();
+  let handled: Set<string> | undefined;
   return (method) => {
-    if (handled.has(method)) return true;
+    if (handled?.has(method)) return true;
     if (!protocol.assertCanSetRequestHandler || protocol.fallbackRequestHandler) return true;
     try {
       protocol.assertCanSetRequestHandler(method);
       return false;
     } catch {
+      handled ??= new Set();
       handled.add(method);
       return true;
     }

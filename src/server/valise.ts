@@ -148,7 +148,7 @@ export function createValise<const Declared extends StateDeclarations = StateDec
   const parts: ServerPart[] = sessions
     ? [sessions.door, state.part, sessions.desk, rounds.part]
     : [state.part, rounds.part];
-  const attachment = {
+  const shared = {
     owner: {},
     parts,
     principalOf: options.principal ?? principalOf,
@@ -156,16 +156,19 @@ export function createValise<const Declared extends StateDeclarations = StateDec
   };
   return {
     ...roundsApi(rounds),
-    http: createHttp(rounds, attachment.principalOf),
+    http: createHttp(rounds, shared.principalOf),
     stdin: (from = process.stdin) => from.pipe(lineLowering()),
     ...sessionsApi(sessions),
     install(server) {
-      const connect = server.connect.bind(server);
-      const handles = handlesOf(server);
-      const config = configOf(server);
-      server.connect = async (transport: TransportLike) => {
-        attach(transport, { ...attachment, handles, config });
-        await connect(transport);
+      const { connect } = server;
+      const attachment = { ...shared, handles: handlesOf(server), config: configOf(server) };
+      server.connect = (transport: TransportLike) => {
+        try {
+          attach(transport, attachment);
+        } catch (error) {
+          return Promise.reject(error);
+        }
+        return connect.call(server, transport);
       };
       return server;
     },

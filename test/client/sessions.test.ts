@@ -185,6 +185,19 @@ describe.each(KINDS)('sessions of a client of kind $kind', (kind) => {
     expect(host.last().params['name']).toBe('next');
   });
 
+  it('are not held up by a call that could not be delivered', async () => {
+    const client = await open();
+    const session = await valise.sessions(client).create({ ordering: 'serial' });
+    const { fetch } = host;
+    await session.run(async () => {
+      host.fetch = () => Promise.reject(new Error('refused'));
+      await expect(client.callTool(tool('lost'))).rejects.toThrow('refused');
+      host.fetch = fetch;
+      await client.callTool(tool('next'));
+    });
+    expect(host.last().params['name']).toBe('next');
+  });
+
   it('do not mix, however many there are at a time', async () => {
     const client = await open();
     const sessions = await Promise.all(Array.from({ length: 8 }, () => valise.sessions(client).create()));

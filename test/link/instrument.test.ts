@@ -1,3 +1,4 @@
+import { setFlagsFromString } from 'node:v8';
 import { InMemoryTransport } from '@modelcontextprotocol/client';
 import { NodeStreamableHTTPServerTransport } from '@modelcontextprotocol/node';
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
@@ -119,6 +120,20 @@ describe('instrument', () => {
     transport.onmessage = (message) => void seen.push(message);
     transport._webStandardTransport.onmessage?.(ping(1));
     expect(seen).toEqual(['a', 'b', ping(1)]);
+  });
+
+  it.each([
+    ['v1', () => new StreamableHTTPServerTransport({})],
+    ['v2', () => new NodeStreamableHTTPServerTransport({})],
+  ])('makes no slow dictionary of a %s HTTP server transport, however many there are', (_major, make) => {
+    setFlagsFromString('--allow-natives-syntax');
+    const isFast = new Function('object', 'return %HasFastProperties(object)') as (object: object) => boolean;
+    for (let count = 0; count < 3; count++) {
+      const transport = make() as unknown as TransportLike;
+      instrument(transport, {}, { inbound: (message) => message });
+      transport.onmessage = () => {};
+      expect(isFast(transport)).toBe(true);
+    }
   });
 
   it('calls a handler that stood there before once, as the SDKs chain it', async () => {

@@ -76,7 +76,7 @@ export class RoundsPart implements ClientPart {
       if (resumed.requestState !== undefined) this.#observed.add(resumed.requestState, resumed.id);
       return;
     }
-    call.addErrand({ origin: call });
+    if (mayAskInCourse(call.connection)) call.addErrand({ origin: call });
     this.#tellApart(call);
     call.whenAnswered((response, top) => {
       const round = readRound(response, top);
@@ -163,6 +163,11 @@ export class RoundsPart implements ClientPart {
       return response;
     });
   }
+}
+
+/** True where a server may ask in the course of a call: on the answer of its HTTP request, or in this process. */
+function mayAskInCourse({ server, target, link: { transport } }: Connection): boolean {
+  return target.kind === 'unknown' ? server.families.rounds.length > 0 : hasHttpEdge(transport);
 }
 
 /** True where top-level members pass in both directions: our own edges are on the bytes, or there are none. */

@@ -205,16 +205,12 @@ export function createSessions(options: HomeOptions): SessionsFamily {
         };
         if (!session.queue) return settled(send);
         run.calls.add(call);
+        call.undelivered = () => session.queue?.leave(call);
         const turn = session.queue.enter(call);
         return (turn ?? Promise.resolve()).then(send).catch((error: unknown) => {
           session.queue?.leave(call);
           throw error;
         });
-      },
-
-      async undelivered(call) {
-        currentRun()?.session.queue?.leave(call);
-        return false;
       },
 
       notifying(notification, connection) {
