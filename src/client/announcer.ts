@@ -21,7 +21,7 @@ interface Enveloping {
 /** Says on the wire what this client can do, where the era and the server want to hear it. */
 export class Announcer {
   readonly #capabilities: JsonObject;
-  #declared: JsonObject = {};
+  #own: JsonObject | undefined;
   #introduction: Meta | undefined;
   #envelope: Meta | undefined;
   #client: Enveloping | undefined;
@@ -50,11 +50,9 @@ export class Announcer {
     if (request.method === 'initialize') {
       // A probe in the other era may have come before.
       this.#envelope = undefined;
-      this.#declared = mergeCapabilities(
-        params?.['capabilities'] as JsonObject | undefined,
-        this.#capabilities,
-      );
-      return { ...request, params: { ...params, capabilities: this.#declared } };
+      this.#own = params?.['capabilities'] as JsonObject | undefined;
+      const capabilities = mergeCapabilities(this.#own, this.#capabilities);
+      return { ...request, params: { ...params, capabilities } };
     }
     const meta = params?._meta;
     const own = meta?.[CORE.clientCapabilities];
@@ -84,8 +82,11 @@ export class Announcer {
    */
   initialized({ protocolVersion }: Result, { state, sessions, rounds }: Announced): void {
     const wanted = state || sessions || rounds.length > 0;
+    const { extensions = {} } = this.#capabilities;
+    // It goes with every request, so nothing in it is said twice.
+    const capabilities = mergeCapabilities(this.#own, { extensions });
     this.#introduction = wanted
-      ? { [NAMES.legacy.introduction]: { protocolVersion, capabilities: this.#declared } }
+      ? { [NAMES.legacy.introduction]: { protocolVersion, capabilities } }
       : undefined;
   }
 }

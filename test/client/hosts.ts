@@ -31,7 +31,7 @@ export interface Hosts {
   /** The latest request of a method, or of any. */
   last(method?: string): Seen;
   readonly port: number;
-  readonly fetch: (url: string | URL, init?: RequestInit) => Promise<Response>;
+  fetch: (url: string | URL, init?: RequestInit) => Promise<Response>;
   close(): Promise<void>;
 }
 

@@ -545,7 +545,7 @@ describe('the jar', () => {
     expect(hosts.last().meta).toEqual({
       'dev.valise/client': {
         protocolVersion: '2025-11-25',
-        capabilities: hosts.last('initialize').params['capabilities'],
+        capabilities: { extensions: { 'dev.valise/state': {}, 'dev.valise/sessions': {} } },
       },
     });
     await client.close();
