@@ -18,7 +18,7 @@ export class Course<Value> {
 
   /** Runs `work` with `value` along its course, or with none; the values of others stay. */
   run<Result>(value: Value | undefined, work: () => Result): Result {
-    const values: unknown[] = storage.getStore()?.slice() ?? [];
+    const values: unknown[] = storage.getStore()?.slice() ?? new Array(places);
     values[this.#place] = value;
     return storage.run(values, work);
   }

@@ -4,22 +4,21 @@ import type { ServerLike } from './server-like.ts';
 interface ProtocolLike {
   assertCanSetRequestHandler?(method: string): void;
   readonly fallbackRequestHandler?: unknown;
+  /** Not public, so only a quick way to what the assertion tells by an exception. */
+  readonly _requestHandlers?: unknown;
 }
 
 /** Tells whether a server has a handler for a method; true where it cannot be asked. */
 export function handlesOf(server: ServerLike): (method: string) => boolean {
   const protocol = ((server as { readonly server?: unknown }).server ?? server) as ProtocolLike;
-  // Asked by an exception, which costs more than remembering.
-  let handled: Set<string> | undefined;
   return (method) => {
-    if (handled?.has(method)) return true;
     if (!protocol.assertCanSetRequestHandler || protocol.fallbackRequestHandler) return true;
+    const { _requestHandlers: handlers } = protocol;
+    if (handlers instanceof Map && handlers.has(method)) return true;
     try {
       protocol.assertCanSetRequestHandler(method);
       return false;
     } catch {
-      handled ??= new Set();
-      handled.add(method);
       return true;
     }
   };
