@@ -83,9 +83,10 @@ const round = (value) => Number(value.toFixed(3));
 const figure = (value) =>
   value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2);
 
+const verdictOf = ({ ratio }, goal) =>
+  goal === undefined ? '' : `goal ${figure(goal)}: ${ratio >= goal ? 'reached' : 'MISSED'}`;
+
 function print(row, { goal, clock, otherRatio }, first) {
-  const verdict =
-    goal === undefined ? '' : `goal ${figure(goal)}: ${row.ratio >= goal ? 'reached' : 'MISSED'}`;
   const cells = [
     (first ? row.case : '').padEnd(34),
     (first ? figure(row.ours_us) : '').padStart(10),
@@ -94,7 +95,7 @@ function print(row, { goal, clock, otherRatio }, first) {
     `${figure(row.ratio)} ×`.padStart(10),
     `  ${clock}`.padEnd(7),
     `(${clock === 'cpu' ? 'wall' : 'cpu'} ${figure(otherRatio)} ×)`.padEnd(16),
-    verdict,
+    verdictOf(row, goal),
   ];
   console.log(cells.join('').trimEnd());
 }
@@ -190,10 +191,8 @@ export function openBench(bench, defaults = {}) {
       if (ratio < goal) missed++;
       if (json) console.log(JSON.stringify(row));
       else {
-        const verdict = `goal ${figure(goal)}: ${ratio >= goal ? 'reached' : 'MISSED'}`;
-        console.log(
-          `  ${name}: ours ${figure(ours_us)} µs, ${peer} ${figure(peer_us)} µs, ${figure(ratio)} × (${clock}; ${verdict})\n`,
-        );
+        const costs = `ours ${figure(ours_us)} µs, ${peer} ${figure(peer_us)} µs, ${figure(ratio)} ×`;
+        console.log(`  ${name}: ${costs} (${clock}; ${verdictOf(row, goal)})\n`);
       }
     },
 

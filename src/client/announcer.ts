@@ -81,12 +81,11 @@ export class Announcer {
    * has any of our families then wants the introduction with each.
    */
   initialized({ protocolVersion }: Result, { state, sessions, rounds }: Announced): void {
-    const wanted = state || sessions || rounds.length > 0;
+    this.#introduction = undefined;
+    if (!state && !sessions && rounds.length === 0) return;
     const { extensions = {} } = this.#capabilities;
     // It goes with every request, so nothing in it is said twice.
     const capabilities = mergeCapabilities(this.#own, { extensions });
-    this.#introduction = wanted
-      ? { [NAMES.legacy.introduction]: { protocolVersion, capabilities } }
-      : undefined;
+    this.#introduction = { [NAMES.legacy.introduction]: { protocolVersion, capabilities } };
   }
 }

@@ -203,7 +203,7 @@ export class Connection {
     return errand ? { message, run: (send) => withErrand(errand, send) } : message;
   }
 
-  /** A call that was not delivered is sent once more where a part has put right what was in its way; each part once. Other transports close. */
+  /** Sends an undelivered call once more where a part has put right why; each part once. Transports other than HTTP close. */
   #rescue(call: Call, message: Message, send: (message: Message) => Promise<void>): Promise<void> {
     const { errand } = call;
     const sending = errand ? withErrand(errand, () => send(message)) : send(message);

@@ -10,6 +10,8 @@ import { skimObject } from './skim.ts';
  */
 export const TOP_NAMES = ['state', 'dependent_requests', 'dependent_responses'] as const;
 
+const TOPS: ReadonlySet<string> = new Set(TOP_NAMES);
+
 /** A top-level name of family R. */
 export type TopName = (typeof TOP_NAMES)[number];
 
@@ -82,10 +84,6 @@ function withMeta(holder: unknown, top: Top): Record<string, unknown> {
   return { ...own, _meta: { ...meta, [CARRIER]: top } };
 }
 
-function isTopName(name: string): boolean {
-  return name === 'state' || name === 'dependent_requests' || name === 'dependent_responses';
-}
-
 /** Takes the top-level members out of an SDK-safe message: the message as it would be without them, and them. */
 export function takeTop(message: Message): { readonly message: Message; readonly top?: Top } {
   const wire = message as unknown as Record<string, unknown>;
@@ -97,7 +95,7 @@ export function takeTop(message: Message): { readonly message: Message; readonly
   let place: 'params' | 'result' | undefined;
   for (const name in wire) {
     if (name === 'params' || name === 'result') place = name;
-    else if (isTopName(name)) return takeTop(lowerObject(wire) as Message);
+    else if (TOPS.has(name)) return takeTop(lowerObject(wire) as Message);
   }
   const holder = place && wire[place];
   const meta = isObject(holder) ? holder['_meta'] : undefined;
