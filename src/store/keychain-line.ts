@@ -12,9 +12,9 @@ let hangs = false;
 let lock: FileLock | undefined;
 
 /**
- * Does one thing at a time with the keychain. On Linux also among all processes: gnome-keyring dies, and comes back
- * locked, where two programs open it in the same moment. Work that hangs holds one of the few threads that Node has
- * for files, names and ciphers too, so none is begun beside it.
+ * Does one thing at a time with the keychain. On Linux also among all processes: gnome-keyring fails what one program
+ * does with an item that another makes or removes in the same moment. Work that hangs holds one of the few threads that
+ * Node has for files, names and ciphers too, so none is begun beside it.
  */
 export function inLine<Result>(
   work: () => Promise<Result>,

@@ -72,10 +72,23 @@ interface Items {
 /** A keychain can be locked, or end, at any time. */
 async function typed<Result>(work: () => Promise<Result>): Promise<Result> {
   try {
-    return await inLine(work);
+    return await inLine(() => surviving(work));
   } catch (cause) {
     if (cause instanceof ValiseError) throw cause;
     throw unavailableError(reasonOf(cause), cause);
+  }
+}
+
+/**
+ * gnome-keyring dies of one in some ten thousand programs that open it. The bus starts it again for the next who asks,
+ * and whatever we ask can be asked twice.
+ */
+async function surviving<Result>(work: () => Promise<Result>): Promise<Result> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!/disconnected from message bus without replying/i.test(messageOf(error))) throw error;
+    return await work();
   }
 }
 

@@ -86,6 +86,13 @@ describe.skipIf(!service)('with a Secret Service', () => {
     remove();
   });
 
+  it('goes on where the service dies of what it was asked', async () => {
+    const store = await keychainStore(uniqueName());
+    await store.put('github', 1);
+    await service?.dieWhenAsked();
+    expect((await store.get('github'))?.value).toBe(1);
+  });
+
   it('fails with a typed error when the service goes away', async () => {
     const store = await keychainStore(uniqueName());
     await store.put('github', 1);
