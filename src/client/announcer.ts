@@ -1,14 +1,15 @@
 import type { JsonObject } from '../json.ts';
 import {
-  type Announced,
   announceClient,
   CORE,
   type Families,
+  INTRODUCTIONS,
+  knowsExtensions,
   type Meta,
   mergeCapabilities,
   NAMES,
   type Request,
-  type Result,
+  type Response,
 } from '../wire/index.ts';
 
 const ENVELOPE = [CORE.protocolVersion, CORE.clientCapabilities, CORE.clientInfo];
@@ -21,6 +22,8 @@ interface Enveloping {
 /** Says on the wire what this client can do, where the era and the server want to hear it. */
 export class Announcer {
   readonly #capabilities: JsonObject;
+  /** What goes with every request: to a server that knows our extensions, nothing is said twice. */
+  #repeated: JsonObject;
   #own: JsonObject | undefined;
   #introduction: Meta | undefined;
   #envelope: Meta | undefined;
@@ -29,6 +32,7 @@ export class Announcer {
 
   constructor(families: Families) {
     this.#capabilities = announceClient(families);
+    this.#repeated = this.#capabilities;
   }
 
   /** What modern requests carry besides their own `_meta`, as the SDK last wrote it, or as it would. */
@@ -67,25 +71,30 @@ export class Announcer {
       };
     }
     if (!this.#introduction || remembered) return request;
-    return { ...request, params: { ...params, _meta: { ...meta, ...this.#introduction } } };
+    const introduced = meta ? { ...meta, ...this.#introduction } : this.#introduction;
+    return { ...request, params: { ...params, _meta: introduced } };
   }
 
   /** The SDK names the same capabilities with every request. */
   #withOurs(own: JsonObject): JsonObject {
-    if (own !== this.#merged?.own) this.#merged = { own, all: mergeCapabilities(own, this.#capabilities) };
+    if (own !== this.#merged?.own) this.#merged = { own, all: mergeCapabilities(own, this.#repeated) };
     return this.#merged.all;
   }
 
   /**
-   * The server has answered `initialize`. Over HTTP each later request may reach an instance that has not seen it; one that
-   * has any of our families then wants the introduction with each.
+   * Hears how the server introduces itself. Over HTTP each later request may reach an instance that has not seen
+   * `initialize`; one that knows our extensions then wants the introduction with each.
    */
-  initialized({ protocolVersion }: Result, { state, sessions, rounds }: Announced): void {
-    this.#introduction = undefined;
-    if (!state && !sessions && rounds.length === 0) return;
+  hear(method: string, response: Response): void {
+    if (!INTRODUCTIONS.has(method) || !('result' in response)) return;
+    const { capabilities: theirs, protocolVersion } = response.result;
     const { extensions = {} } = this.#capabilities;
-    // It goes with every request, so nothing in it is said twice.
-    const capabilities = mergeCapabilities(this.#own, { extensions });
+    const isKnown = knowsExtensions(theirs);
+    this.#repeated = isKnown ? { extensions } : this.#capabilities;
+    this.#merged = undefined;
+    this.#introduction = undefined;
+    if (!isKnown || method !== 'initialize') return;
+    const capabilities = mergeCapabilities(this.#own, this.#repeated);
     this.#introduction = { [NAMES.legacy.introduction]: { protocolVersion, capabilities } };
   }
 }

@@ -282,8 +282,7 @@ export class Connection {
   #settle(call: Call, response: Response | undefined): Message | undefined {
     if (!response) return undefined;
     this.server.learn(call.method, response);
-    if (call.method === 'initialize' && 'result' in response)
-      this.#announcer.initialized(response.result, this.server.families);
+    this.#announcer.hear(call.method, response);
     return this.#own.settle(call.request.id, response) ? undefined : response;
   }
 

@@ -1,6 +1,8 @@
 import { ValiseError } from '../errors.ts';
 import type { Message } from '../wire/message.ts';
-import { depthFor, Tap, type TapEnd } from './tap.ts';
+import { claim, type Tap, type TapEnd } from './tap.ts';
+import { AlwaysTap } from './tap-always.ts';
+import { StartTap } from './tap-at-start.ts';
 import type { TransportLike } from './transport.ts';
 
 /** What an inbound hook lets through: the message, nothing, or the message delivered inside `run` (an async context). */
@@ -14,6 +16,8 @@ export type Dispatch =
 
 /** Hooks that see each message once, after the transport has parsed it and before it prints it. */
 export interface Hooks {
+  /** True where the SDK sets its handlers once, before the transport starts, as servers do. */
+  readonly setOnce?: boolean;
   /** Return the message to let it pass, `undefined` to keep it. A promise only where something must be waited for. */
   inbound?(message: Message, extra: unknown, link: Link): Passage | Promise<Passage>;
   outbound?(message: Message, options: unknown, link: Link): Dispatch | Promise<Dispatch>;
@@ -34,13 +38,13 @@ export interface Link {
  * probing and every method that Valise does not know go on working. Several owners compose; one owner attaches once.
  */
 export function instrument(transport: TransportLike, owner: object, hooks: Hooks): Link {
-  const depth = depthFor(transport, owner);
+  const depth = claim(transport, owner);
   if (depth === undefined) {
     throw new ValiseError('already-attached', 'This transport is attached to this Valise already.', {
       next: 'Attach each transport once, and make a new one for each connection.',
     });
   }
-  return new Instrument(transport, owner, depth, hooks);
+  return new Instrument(transport, depth, hooks);
 }
 
 class Instrument implements Link, TapEnd {
@@ -52,12 +56,12 @@ class Instrument implements Link, TapEnd {
   readonly #sent: WeakSet<Message> | undefined;
   #waiting: Set<Promise<void>> | undefined;
 
-  constructor(transport: TransportLike, owner: object, depth: number, hooks: Hooks) {
+  constructor(transport: TransportLike, depth: number, hooks: Hooks) {
     this.transport = transport;
     this.#hooks = hooks;
     this.#send = transport.send;
     this.#sent = 'finishAuth' in transport ? new WeakSet() : undefined;
-    this.#tap = new Tap(owner, transport, depth, this);
+    this.#tap = hooks.setOnce ? new StartTap(transport, this) : new AlwaysTap(transport, depth, this);
     transport.send = (message: Message, options?: unknown) => this.#dispatch(message, options);
   }
 

@@ -17,21 +17,22 @@ import {
   type Request,
   type Response,
 } from '../wire/index.ts';
+import { configOf } from './config.ts';
 import { currentExchange, Exchange, runIn, type Stage } from './exchange.ts';
 import type { Fault } from './fault.ts';
+import { handles } from './handles.ts';
 import { currentIngress } from './ingress.ts';
 import { isHttp } from './over-http.ts';
 import type { Later, Reply, ServerPart } from './part.ts';
 import { type Peer, peerOf, STRANGER, withoutIntroduction } from './peer.ts';
 import { type AuthInfo, authInfoOf, type Principal } from './principal.ts';
+import type { ServerLike } from './server-like.ts';
 
-/** What all links of one server share. */
+/** What all links of all servers of one Valise share. */
 export interface Attachment {
   readonly owner: object;
   readonly parts: readonly ServerPart[];
   readonly principalOf: (authInfo: AuthInfo | undefined, extra: unknown) => Principal | undefined;
-  readonly handles: (method: string) => boolean;
-  readonly config: (request: Request) => Meta | undefined;
   /** For what fails in a part: the client must get an answer all the same. */
   readonly fault: Fault;
 }
@@ -41,8 +42,8 @@ const PROCESS = randomBytes(12).toString('base64url');
 let links = 0;
 
 /** Reaches the messages of one server transport. */
-export function attach(transport: TransportLike, attachment: Attachment): Link {
-  return new ServerLink(transport, attachment).link;
+export function attach(server: ServerLike, transport: TransportLike, attachment: Attachment): Link {
+  return new ServerLink(server, transport, attachment).link;
 }
 
 /**
@@ -50,7 +51,9 @@ export function attach(transport: TransportLike, attachment: Attachment): Link {
  * object with methods, not a set of functions.
  */
 class ServerLink implements Hooks, Stage {
+  readonly setOnce = true;
   readonly link: Link;
+  readonly #server: ServerLike;
   readonly #transport: TransportLike;
   readonly #attachment: Attachment;
   readonly #exchanges = new Map<Id, Exchange>();
@@ -58,18 +61,19 @@ class ServerLink implements Hooks, Stage {
   #name: string | undefined;
   #known: Peer = STRANGER;
 
-  constructor(transport: TransportLike, attachment: Attachment) {
+  constructor(server: ServerLike, transport: TransportLike, attachment: Attachment) {
+    this.#server = server;
     this.#transport = transport;
     this.#attachment = attachment;
     this.link = instrument(transport, attachment.owner, this);
   }
 
   handles(method: string): boolean {
-    return this.#attachment.handles(method);
+    return handles(this.#server, method);
   }
 
   config(request: Request): Meta | undefined {
-    return this.#attachment.config(request);
+    return configOf(this.#server, request);
   }
 
   again(exchange: Exchange): void {

@@ -10,26 +10,25 @@ interface Registered {
   readonly _registeredResourceTemplates?: unknown;
 }
 
-/** Finds the `_meta` in the config of the tool, prompt or resource that a request is about; undefined where there is none. */
-export function configOf(server: ServerLike): (request: Request) => Meta | undefined {
-  const { _registeredTools, _registeredPrompts, _registeredResources, _registeredResourceTemplates } =
-    server as Registered;
-  return ({ method, params }) => {
-    switch (method) {
-      case 'tools/call':
-        return metaOf(own(_registeredTools, params?.['name']));
-      case 'prompts/get':
-        return metaOf(own(_registeredPrompts, params?.['name']));
-      case 'resources/read':
-      case 'resources/subscribe': {
-        const uri = params?.['uri'];
-        const resource = own(_registeredResources, uri) ?? templateFor(_registeredResourceTemplates, uri);
-        return metaOf(isObject(resource) ? resource['metadata'] : undefined);
-      }
-      default:
-        return undefined;
+/** The `_meta` in the config of the tool, prompt or resource that a request is about; undefined where there is none. */
+export function configOf(server: ServerLike, { method, params }: Request): Meta | undefined {
+  const registered = server as Registered;
+  switch (method) {
+    case 'tools/call':
+      return metaOf(own(registered._registeredTools, params?.['name']));
+    case 'prompts/get':
+      return metaOf(own(registered._registeredPrompts, params?.['name']));
+    case 'resources/read':
+    case 'resources/subscribe': {
+      const uri = params?.['uri'];
+      const resource =
+        own(registered._registeredResources, uri) ??
+        templateFor(registered._registeredResourceTemplates, uri);
+      return metaOf(isObject(resource) ? resource['metadata'] : undefined);
     }
-  };
+    default:
+      return undefined;
+  }
 }
 
 function own(registry: unknown, name: unknown): unknown {

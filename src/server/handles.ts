@@ -9,17 +9,15 @@ interface ProtocolLike {
 }
 
 /** Tells whether a server has a handler for a method; true where it cannot be asked. */
-export function handlesOf(server: ServerLike): (method: string) => boolean {
+export function handles(server: ServerLike, method: string): boolean {
   const protocol = ((server as { readonly server?: unknown }).server ?? server) as ProtocolLike;
-  return (method) => {
-    if (!protocol.assertCanSetRequestHandler || protocol.fallbackRequestHandler) return true;
-    const { _requestHandlers: handlers } = protocol;
-    if (handlers instanceof Map && handlers.has(method)) return true;
-    try {
-      protocol.assertCanSetRequestHandler(method);
-      return false;
-    } catch {
-      return true;
-    }
-  };
+  if (!protocol.assertCanSetRequestHandler || protocol.fallbackRequestHandler) return true;
+  const { _requestHandlers: handlers } = protocol;
+  if (handlers instanceof Map && handlers.has(method)) return true;
+  try {
+    protocol.assertCanSetRequestHandler(method);
+    return false;
+  } catch {
+    return true;
+  }
 }

@@ -5,14 +5,12 @@ import type { TransportLike } from '../link/transport.ts';
 import { createSealer, type Keyring } from '../seal/index.ts';
 import type { Store } from '../store/types.ts';
 import { attach } from './attach.ts';
-import { configOf } from './config.ts';
 import type { ServerContext } from './context.ts';
 import { type ServerEvents, type ServerListeners, serverEvents, warnOnceOn } from './events.ts';
 import { faultOn } from './fault.ts';
 import { type RoundsApi, roundsApi } from './flow/public.ts';
 import { createRounds } from './flow/rounds.ts';
 import type { RoundsOptions } from './flow/settings.ts';
-import { handlesOf } from './handles.ts';
 import { createHttp, type Http } from './http/edge.ts';
 import { lazyStore } from './lazy-store.ts';
 import type { ServerPart } from './part.ts';
@@ -161,10 +159,9 @@ export function createValise<const Declared extends StateDeclarations = StateDec
     ...sessionsApi(sessions),
     install(server) {
       const { connect } = server;
-      const attachment = { ...shared, handles: handlesOf(server), config: configOf(server) };
       server.connect = (transport: TransportLike) => {
         try {
-          attach(transport, attachment);
+          attach(server, transport, shared);
         } catch (error) {
           return Promise.reject(error);
         }

@@ -83,6 +83,14 @@ export function readAnnounced(capabilities: unknown): Announced {
   };
 }
 
+/** True where a peer names an extension of ours: then it reads ours under `extensions`, and needs no other place. */
+export function knowsExtensions(capabilities: unknown): boolean {
+  if (!isObject(capabilities)) return false;
+  return [capabilities.extensions, capabilities.experimental].some(
+    (place) => isObject(place) && Object.values(extension).some((id) => Object.hasOwn(place, id)),
+  );
+}
+
 function revocationOf(settings: unknown): Revocation | undefined {
   const said = isObject(settings) ? settings.revocation : undefined;
   return said === 'everywhere' || said === 'expiry' ? said : undefined;

@@ -10,6 +10,7 @@ export {
   announceClient,
   announceServer,
   type Families,
+  knowsExtensions,
   mergeCapabilities,
   type Revocation,
   readAnnounced,

@@ -555,4 +555,17 @@ describe('the jar', () => {
     expect(hosts.last().meta).toEqual({});
     await remembered.close();
   });
+
+  it('says each thing once on 2026-07-28, to a server that knows our extensions', async () => {
+    const modern = KINDS.find(({ era }) => era === 'modern');
+    hosts.capabilities = { tools: {}, extensions: { 'dev.valise/state': {} } };
+    const client = await connect(valise, hosts, SHOP, modern);
+    const said = () => hosts.last().meta['io.modelcontextprotocol/clientCapabilities'];
+    expect(hosts.last('server/discover').meta['io.modelcontextprotocol/clientCapabilities']).toMatchObject({
+      state: {},
+    });
+    await client.callTool({ name: 'one' });
+    expect(said()).toEqual({ extensions: { 'dev.valise/state': {}, 'dev.valise/sessions': {} } });
+    await client.close();
+  });
 });

@@ -2,6 +2,7 @@ import { setFlagsFromString } from 'node:v8';
 import { InMemoryTransport } from '@modelcontextprotocol/client';
 import { NodeStreamableHTTPServerTransport } from '@modelcontextprotocol/node';
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
+import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/server';
 import { describe, expect, it } from 'vitest';
 import { instrument, type Link } from '../../src/link/instrument.ts';
 import type { TransportLike } from '../../src/link/transport.ts';
@@ -123,15 +124,17 @@ describe('instrument', () => {
   });
 
   it.each([
-    ['v1', () => new StreamableHTTPServerTransport({})],
-    ['v2', () => new NodeStreamableHTTPServerTransport({})],
-  ])('makes no slow dictionary of a %s HTTP server transport, however many there are', (_major, make) => {
+    ['v1 server', () => new StreamableHTTPServerTransport({})],
+    ['v2 server', () => new NodeStreamableHTTPServerTransport({})],
+    ['v2 web-standard server', () => new WebStandardStreamableHTTPServerTransport({})],
+  ])('makes no slow dictionary of the transport of a %s, however many there are', (_kind, make) => {
     setFlagsFromString('--allow-natives-syntax');
     const isFast = new Function('object', 'return %HasFastProperties(object)') as (object: object) => boolean;
     for (let count = 0; count < 3; count++) {
       const transport = make() as unknown as TransportLike;
-      instrument(transport, {}, { inbound: (message) => message });
+      instrument(transport, {}, { setOnce: true, inbound: (message) => message });
       transport.onmessage = () => {};
+      void transport.start();
       expect(isFast(transport)).toBe(true);
     }
   });
@@ -268,5 +271,91 @@ describe('instrument', () => {
     const reported = new Promise((resolve) => (near.onerror = resolve));
     await far.send(ping(1));
     expect(await reported).toBe(failure);
+  });
+});
+
+describe('instrument, where handlers are set once', () => {
+  const waiting = (): [TransportLike, TransportLike] =>
+    InMemoryTransport.createLinkedPair() as unknown as [TransportLike, TransportLike];
+
+  /** A hook that notes what it sees and lets it pass. */
+  const noting = (notes: unknown[], note: string) => (message: Message) => {
+    notes.push(note);
+    return message;
+  };
+
+  it('shows what comes from the start on, also what came before it', async () => {
+    const [near, far] = waiting();
+    const seen: unknown[] = [];
+    const link = instrument(near, {}, { setOnce: true, inbound: noting(seen, 'hook') });
+    await far.start();
+    await far.send(ping(1));
+    near.onmessage = (message) => void seen.push(message);
+    await near.start();
+    await far.send(ping(2));
+    link.deliver(ping(3));
+    expect(seen).toEqual(['hook', ping(1), 'hook', ping(2), ping(3)]);
+  });
+
+  it('composes: the owner that came first is nearest to the wire', async () => {
+    const [near, far] = waiting();
+    const order: string[] = [];
+    const hooks = (name: string) => ({
+      setOnce: true,
+      inbound: noting(order, `in ${name}`),
+      outbound: noting(order, `out ${name}`),
+      closed: () => void order.push(`closed ${name}`),
+    });
+    for (const name of ['first', 'second']) instrument(near, {}, hooks(name));
+    near.onmessage = () => void order.push('handler');
+    await near.start();
+    await far.start();
+    await near.send(ping(1));
+    await far.send(ping(2));
+    expect(order).toEqual(['out second', 'out first', 'in first', 'in second', 'handler']);
+  });
+
+  it('calls handlers that stood there before once, as the SDKs chain them, and tells of the close once', async () => {
+    const [near, far] = waiting();
+    const calls: string[] = [];
+    near.onmessage = () => void calls.push('before');
+    near.onclose = () => void calls.push('closed before');
+    instrument(
+      near,
+      {},
+      {
+        setOnce: true,
+        inbound: noting(calls, 'hook'),
+        closed: () => void calls.push('closed hook'),
+      },
+    );
+    const { onmessage, onclose } = near;
+    near.onmessage = (message, extra) => {
+      onmessage?.(message, extra);
+      calls.push('after');
+    };
+    near.onclose = () => {
+      onclose?.();
+      calls.push('closed after');
+    };
+    await near.start();
+    await near.start();
+    await far.start();
+    await far.send(ping(1));
+    expect(calls).toEqual(['hook', 'before', 'after']);
+    calls.length = 0;
+    await near.close();
+    near.onclose?.();
+    expect(calls.filter((call) => call === 'closed hook')).toHaveLength(1);
+    expect(calls.slice(0, 3)).toEqual(['closed hook', 'closed before', 'closed after']);
+  });
+
+  it('refuses to be attached twice by one owner', () => {
+    const [near] = waiting();
+    const owner = {};
+    instrument(near, owner, { setOnce: true });
+    expect(() => instrument(near, owner, { setOnce: true })).toThrow(
+      expect.objectContaining({ code: 'already-attached' }),
+    );
   });
 });

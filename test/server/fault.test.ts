@@ -25,15 +25,14 @@ describe.each(MAJORS)('a request that a part fails on ($major)', ({ McpServer, M
       const warnings: string[] = [];
       const events = serverEvents({ warning: ({ what }) => warnings.push(what) });
       const [client, transport] = Memory.createLinkedPair();
-      attach(transport as never, {
+      const server = new McpServer({ name: 'test', version: '1.0.0' });
+      attach(server, transport as never, {
         owner: {},
         parts: [part],
         principalOf: () => undefined,
-        handles: () => true,
-        config: () => undefined,
         fault: faultOn(events),
       });
-      await new McpServer({ name: 'test', version: '1.0.0' }).connect(transport);
+      await server.connect(transport);
       const answer = new Promise<Message>((resolve) => {
         client.onmessage = (message) => resolve(message as Message);
       });

@@ -53,15 +53,12 @@ export function followCalls(client: object, drop: (id: string) => Promise<unknow
     if (!INPUT_METHODS.includes(asked.method) || requesting.getProtocolEra?.() !== 'modern')
       return request(asked, ...rest);
     const call: OpenCall = { pending: undefined, isAsking: false, isResumed: false, isGivenUp: false };
-    return open.run(call, async () => {
-      try {
-        return await request(asked, ...rest);
-      } catch (error) {
-        // Its question may be on the way to the store only now.
-        call.isGivenUp = rest.some(isAborted) && !isTimeout(error);
-        throw await ended(call, error, drop);
-      }
-    });
+    const failed = async (error: unknown): Promise<never> => {
+      // Its question may be on the way to the store only now.
+      call.isGivenUp = rest.some(isAborted) && !isTimeout(error);
+      throw await ended(call, error, drop);
+    };
+    return open.run(call, () => request(asked, ...rest).catch(failed));
   };
 }
 
