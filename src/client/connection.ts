@@ -1,5 +1,5 @@
 import { currentErrand, outsideErrand, withErrand } from '../link/edge-fetch.ts';
-import { type Dispatch, instrument, type Link, type Passage } from '../link/instrument.ts';
+import { type Dispatch, type Hooks, instrument, type Link, type Passage } from '../link/instrument.ts';
 import { raise, type Top, takeTop } from '../link/top.ts';
 import type { TransportLike } from '../link/transport.ts';
 import {
@@ -34,7 +34,7 @@ export interface ConnectionOptions {
 }
 
 /** One client on one transport: the way of each message through the parts. */
-export class Connection {
+export class Connection implements Hooks {
   readonly target: Target;
   /** Whose state this is; `''` where the host does not tell users apart. */
   readonly principal: string;
@@ -59,9 +59,7 @@ export class Connection {
     this.#parts = parts;
     this.#inwards = [...parts].reverse();
     this.#rescuers = parts.filter((part) => part.undelivered);
-    const inbound = (message: Message) => this.#inbound(message);
-    const outbound = (message: Message) => this.#outbound(message);
-    this.link = instrument(transport, owner, { inbound, outbound, closed: () => this.#closed() });
+    this.link = instrument(transport, owner, this);
     this.#announcer = new Announcer(
       Object.assign({}, ...parts.map((part) => part.announce?.(this))) as Families,
     );
@@ -142,7 +140,7 @@ export class Connection {
     await ('run' in out ? out.run(() => this.link.send(out.message)) : this.link.send(out));
   }
 
-  #outbound(message: Message): Dispatch | Promise<Dispatch> {
+  outbound(message: Message): Dispatch | Promise<Dispatch> {
     if (isRequest(message)) return this.#requesting(message);
     if (isNotification(message)) {
       return this.#parts.some((part) => part.notifying?.(message, this))
@@ -233,7 +231,7 @@ export class Connection {
       if (passage && 'run' in passage) passage.run(() => this.link.deliver(passage.message));
       else if (passage) this.link.deliver(passage);
     };
-    const passage = this.#inbound(message);
+    const passage = this.inbound(message);
     return passage instanceof Promise
       ? passage.then(deliver, (error: Error) => this.link.transport.onerror?.(error))
       : deliver(passage);
@@ -251,7 +249,7 @@ export class Connection {
     return message;
   }
 
-  #inbound(arrived: Message): Passage | Promise<Passage> {
+  inbound(arrived: Message): Passage | Promise<Passage> {
     const { message, top } = takeTop(arrived);
     if (isRequest(message)) {
       const ask = new Ask(this, message, top);
@@ -286,7 +284,7 @@ export class Connection {
     return this.#own.settle(call.request.id, response) ? undefined : response;
   }
 
-  #closed(): void {
+  closed(): void {
     for (const part of this.#inwards) part.closed?.(this);
     this.#own.closed();
     this.#calls.clear();

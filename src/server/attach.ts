@@ -18,7 +18,7 @@ import {
   type Response,
 } from '../wire/index.ts';
 import { configOf } from './config.ts';
-import { currentExchange, Exchange, runIn, type Stage } from './exchange.ts';
+import { currentExchange, Exchange, outsideExchange, runIn, type Stage } from './exchange.ts';
 import type { Fault } from './fault.ts';
 import { handles } from './handles.ts';
 import { currentIngress } from './ingress.ts';
@@ -192,9 +192,10 @@ class ServerLink implements Hooks, Stage {
       out = this.#failed(exchange, error);
     }
     const { told } = exchange;
-    if (!(out instanceof Promise)) return told ? telling(out, told) : out;
-    const late = out.then(undefined, (error: unknown) => this.#failed(exchange, error));
-    return told ? late.then((answer) => telling(answer, told)) : late;
+    if (!(out instanceof Promise)) return sending(out, told);
+    return out
+      .catch((error: unknown) => this.#failed(exchange, error))
+      .then((answer) => sending(answer, told));
   }
 
   #failed({ request: { id } }: Exchange, error: unknown): Response {
@@ -255,6 +256,11 @@ function admitted(exchange: Exchange): Passage {
   return { message: exchange.request, run: (deliver) => runIn(exchange, deliver) };
 }
 
-function telling(message: Response | undefined, told: () => void): Dispatch {
-  return message && { message, run: (send) => send().finally(told) };
+function sending(message: Response | undefined, told: (() => void) | undefined): Dispatch {
+  return (
+    message && {
+      message,
+      run: (send) => (told ? outsideExchange(send).finally(told) : outsideExchange(send)),
+    }
+  );
 }
