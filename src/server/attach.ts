@@ -192,10 +192,11 @@ class ServerLink implements Hooks, Stage {
       out = this.#failed(exchange, error);
     }
     const { told } = exchange;
-    if (!(out instanceof Promise)) return sending(out, told);
+    const isOverHttp = isHttp(exchange.extra);
+    if (!(out instanceof Promise)) return told || isOverHttp ? sending(out, told, isOverHttp) : out;
     return out
       .catch((error: unknown) => this.#failed(exchange, error))
-      .then((answer) => sending(answer, told));
+      .then((answer) => sending(answer, told, isOverHttp));
   }
 
   #failed({ request: { id } }: Exchange, error: unknown): Response {
@@ -256,11 +257,13 @@ function admitted(exchange: Exchange): Passage {
   return { message: exchange.request, run: (deliver) => runIn(exchange, deliver) };
 }
 
-function sending(message: Response | undefined, told: (() => void) | undefined): Dispatch {
-  return (
-    message && {
-      message,
-      run: (send) => (told ? outsideExchange(send).finally(told) : outsideExchange(send)),
-    }
-  );
+/** What other transports make in order to send a response does not outlive it. */
+function sending(
+  message: Response | undefined,
+  told: (() => void) | undefined,
+  isOverHttp: boolean,
+): Dispatch {
+  if (!message) return undefined;
+  const go = (send: () => Promise<void>) => (isOverHttp ? outsideExchange(send) : send());
+  return { message, run: (send) => (told ? go(send).finally(told) : go(send)) };
 }

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { MAJORS } from './majors.ts';
 
 describe.each(MAJORS)('a response ($major)', ({ McpServer, Memory }) => {
-  it('is sent outside of its request, so that what Node keeps of the sending does not keep the request', async () => {
+  it('is sent outside of its request over HTTP, so that what Node keeps of the sending does not keep the request', async () => {
     const valise = createValise({ name: 'test', keys: generateKey() });
     const inside = () => {
       try {
@@ -30,7 +30,8 @@ describe.each(MAJORS)('a response ($major)', ({ McpServer, Memory }) => {
       client.onmessage = resolve;
     });
     await client.start();
-    await client.send({ jsonrpc: '2.0', id: 5, method: 'example/work' });
+    const overHttp = { requestInfo: { headers: {} } };
+    transport.onmessage?.({ jsonrpc: '2.0', id: 5, method: 'example/work' }, overHttp as never);
     await answer;
     expect(seen).toEqual([
       ['handler', true],
