@@ -3,13 +3,12 @@ import {
   announceClient,
   CORE,
   type Families,
-  INTRODUCTIONS,
   knowsExtensions,
   type Meta,
   mergeCapabilities,
   NAMES,
   type Request,
-  type Response,
+  type Result,
 } from '../wire/index.ts';
 
 const ENVELOPE = [CORE.protocolVersion, CORE.clientCapabilities, CORE.clientInfo];
@@ -85,9 +84,7 @@ export class Announcer {
    * Hears how the server introduces itself. Over HTTP each later request may reach an instance that has not seen
    * `initialize`; one that knows our extensions then wants the introduction with each.
    */
-  hear(method: string, response: Response): void {
-    if (!INTRODUCTIONS.has(method) || !('result' in response)) return;
-    const { capabilities: theirs, protocolVersion } = response.result;
+  hear(method: string, { capabilities: theirs, protocolVersion }: Result): void {
     const { extensions = {} } = this.#capabilities;
     const isKnown = knowsExtensions(theirs);
     this.#repeated = isKnown ? { extensions } : this.#capabilities;

@@ -6,6 +6,7 @@ import {
   type Era,
   type Families,
   type Id,
+  INTRODUCTIONS,
   isNotification,
   isRequest,
   type Message,
@@ -279,8 +280,10 @@ export class Connection implements Hooks {
 
   #settle(call: Call, response: Response | undefined): Message | undefined {
     if (!response) return undefined;
-    this.server.learn(call.method, response);
-    this.#announcer.hear(call.method, response);
+    if (INTRODUCTIONS.has(call.method) && 'result' in response) {
+      this.server.introduce(response.result);
+      this.#announcer.hear(call.method, response.result);
+    }
     return this.#own.settle(call.request.id, response) ? undefined : response;
   }
 

@@ -1,4 +1,4 @@
-import { type Announced, INTRODUCTIONS, type Response, type Result, readAnnounced } from '../wire/index.ts';
+import { type Announced, type Result, readAnnounced } from '../wire/index.ts';
 
 /** What a server has said about itself, read from the raw messages: the SDKs' getters leave some of it out. */
 export class ServerFacts {
@@ -15,12 +15,7 @@ export class ServerFacts {
     return this.#families;
   }
 
-  /** Takes note where `response` is an introduction. */
-  learn(method: string, response: Response): void {
-    if (INTRODUCTIONS.has(method) && 'result' in response) this.introduce(response.result);
-  }
-
-  /** Takes an introduction from elsewhere: a store, or the SDK that asked on another channel. */
+  /** Takes an introduction: from the server itself, a store, or the SDK that asked on another channel. */
   introduce(result: Result): void {
     this.#introduction = result;
     this.#families = readAnnounced(result['capabilities']);

@@ -560,12 +560,10 @@ describe('the jar', () => {
     const modern = KINDS.find(({ era }) => era === 'modern');
     hosts.capabilities = { tools: {}, extensions: { 'dev.valise/state': {} } };
     const client = await connect(valise, hosts, SHOP, modern);
-    const said = () => hosts.last().meta['io.modelcontextprotocol/clientCapabilities'];
-    expect(hosts.last('server/discover').meta['io.modelcontextprotocol/clientCapabilities']).toMatchObject({
-      state: {},
-    });
+    const said = (method: string) => hosts.last(method).meta['io.modelcontextprotocol/clientCapabilities'];
+    expect(said('server/discover')).toMatchObject({ state: {} });
     await client.callTool({ name: 'one' });
-    expect(said()).toEqual({ extensions: { 'dev.valise/state': {}, 'dev.valise/sessions': {} } });
+    expect(said('tools/call')).toEqual({ extensions: { 'dev.valise/state': {}, 'dev.valise/sessions': {} } });
     await client.close();
   });
 });

@@ -11,6 +11,12 @@ import type { Message } from '../../src/wire/index.ts';
 const ping = (id: number): Message => ({ jsonrpc: '2.0', id, method: 'ping' });
 const note = (method: string): Message => ({ jsonrpc: '2.0', method });
 
+/** A hook that notes what it sees and lets it pass. */
+const noting = (notes: unknown[], note: string) => (message: Message) => {
+  notes.push(note);
+  return message;
+};
+
 async function pair(): Promise<[TransportLike, TransportLike]> {
   const [near, far] = InMemoryTransport.createLinkedPair() as unknown as [TransportLike, TransportLike];
   await near.start();
@@ -75,14 +81,8 @@ describe('instrument', () => {
         near,
         {},
         {
-          inbound: (message) => {
-            order.push(`in ${name}`);
-            return message;
-          },
-          outbound: (message) => {
-            order.push(`out ${name}`);
-            return message;
-          },
+          inbound: noting(order, `in ${name}`),
+          outbound: noting(order, `out ${name}`),
         },
       );
     }
@@ -102,20 +102,14 @@ describe('instrument', () => {
       transport,
       {},
       {
-        inbound: (message) => {
-          seen.push('a');
-          return message;
-        },
+        inbound: noting(seen, 'a'),
       },
     );
     instrument(
       transport,
       {},
       {
-        inbound: (message) => {
-          seen.push('b');
-          return message;
-        },
+        inbound: noting(seen, 'b'),
       },
     );
     transport.onmessage = (message) => void seen.push(message);
@@ -124,15 +118,17 @@ describe('instrument', () => {
   });
 
   it.each([
-    ['v1 server', () => new StreamableHTTPServerTransport({})],
-    ['v2 server', () => new NodeStreamableHTTPServerTransport({})],
-    ['v2 web-standard server', () => new WebStandardStreamableHTTPServerTransport({})],
-  ])('makes no slow dictionary of the transport of a %s, however many there are', (_kind, make) => {
+    ['v1 server', false, () => new StreamableHTTPServerTransport({})],
+    ['v2 server', false, () => new NodeStreamableHTTPServerTransport({})],
+    ['v1 server, handlers set once,', true, () => new StreamableHTTPServerTransport({})],
+    ['v2 server, handlers set once,', true, () => new NodeStreamableHTTPServerTransport({})],
+    ['v2 web-standard server, set once,', true, () => new WebStandardStreamableHTTPServerTransport({})],
+  ])('makes no slow dictionary of the transport of a %s however many there are', (_kind, setOnce, make) => {
     setFlagsFromString('--allow-natives-syntax');
     const isFast = new Function('object', 'return %HasFastProperties(object)') as (object: object) => boolean;
     for (let count = 0; count < 3; count++) {
       const transport = make() as unknown as TransportLike;
-      instrument(transport, {}, { setOnce: true, inbound: (message) => message });
+      instrument(transport, {}, { setOnce, inbound: (message) => message });
       transport.onmessage = () => {};
       void transport.start();
       expect(isFast(transport)).toBe(true);
@@ -147,10 +143,7 @@ describe('instrument', () => {
       near,
       {},
       {
-        inbound: (message) => {
-          calls.push('hook');
-          return message;
-        },
+        inbound: noting(calls, 'hook'),
       },
     );
     const chained = near.onmessage;
@@ -278,12 +271,6 @@ describe('instrument, where handlers are set once', () => {
   const waiting = (): [TransportLike, TransportLike] =>
     InMemoryTransport.createLinkedPair() as unknown as [TransportLike, TransportLike];
 
-  /** A hook that notes what it sees and lets it pass. */
-  const noting = (notes: unknown[], note: string) => (message: Message) => {
-    notes.push(note);
-    return message;
-  };
-
   it('shows what comes from the start on, also what came before it', async () => {
     const [near, far] = waiting();
     const seen: unknown[] = [];
@@ -304,7 +291,6 @@ describe('instrument, where handlers are set once', () => {
       setOnce: true,
       inbound: noting(order, `in ${name}`),
       outbound: noting(order, `out ${name}`),
-      closed: () => void order.push(`closed ${name}`),
     });
     for (const name of ['first', 'second']) instrument(near, {}, hooks(name));
     near.onmessage = () => void order.push('handler');
