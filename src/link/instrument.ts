@@ -52,7 +52,7 @@ class Instrument implements Link, TapEnd {
   readonly #hooks: Hooks;
   readonly #tap: Tap;
   readonly #send: TransportLike['send'];
-  /** Transports that sign in call their own `send` again afterwards: what they send then has passed the hooks already. */
+  /** Transports of SDK v1 call their own `send` again after signing in: what they send then has passed the hooks already. */
   readonly #sent: WeakSet<Message> | undefined;
   #waiting: Set<Promise<void>> | undefined;
 
@@ -60,7 +60,7 @@ class Instrument implements Link, TapEnd {
     this.transport = transport;
     this.#hooks = hooks;
     this.#send = transport.send;
-    this.#sent = 'finishAuth' in transport ? new WeakSet() : undefined;
+    this.#sent = 'finishAuth' in transport && !('_send' in transport) ? new WeakSet() : undefined;
     this.#tap = hooks.setOnce ? new StartTap(transport, this) : new AlwaysTap(transport, depth, this);
     transport.send = (message: Message, options?: unknown) => this.#dispatch(message, options);
   }

@@ -10,7 +10,7 @@ import { skimObject } from './skim.ts';
  */
 export const TOP_NAMES = ['state', 'dependent_requests', 'dependent_responses'] as const;
 
-const TOPS: ReadonlySet<string> = new Set(TOP_NAMES);
+const [STATE, REQUESTS, RESPONSES] = TOP_NAMES;
 
 /** A top-level name of family R. */
 export type TopName = (typeof TOP_NAMES)[number];
@@ -84,6 +84,11 @@ function withMeta(holder: unknown, top: Top): Record<string, unknown> {
   return { ...own, _meta: { ...meta, [CARRIER]: top } };
 }
 
+// One by one, since this runs for every name of every message: no hash is needed where the strings are the same object.
+function isTopName(name: string): boolean {
+  return name === STATE || name === REQUESTS || name === RESPONSES;
+}
+
 /** Takes the top-level members out of an SDK-safe message: the message as it would be without them, and them. */
 export function takeTop(message: Message): { readonly message: Message; readonly top?: Top } {
   const wire = message as unknown as Record<string, unknown>;
@@ -95,7 +100,7 @@ export function takeTop(message: Message): { readonly message: Message; readonly
   let place: 'params' | 'result' | undefined;
   for (const name in wire) {
     if (name === 'params' || name === 'result') place = name;
-    else if (TOPS.has(name)) return takeTop(lowerObject(wire) as Message);
+    else if (isTopName(name)) return takeTop(lowerObject(wire) as Message);
   }
   const holder = place && wire[place];
   const meta = isObject(holder) ? holder['_meta'] : undefined;

@@ -1,6 +1,7 @@
 import { setFlagsFromString } from 'node:v8';
-import { InMemoryTransport } from '@modelcontextprotocol/client';
+import { StreamableHTTPClientTransport as HttpV2, InMemoryTransport } from '@modelcontextprotocol/client';
 import { NodeStreamableHTTPServerTransport } from '@modelcontextprotocol/node';
+import { StreamableHTTPClientTransport as HttpV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
 import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/server';
 import { describe, expect, it } from 'vitest';
@@ -15,6 +16,18 @@ const note = (method: string): Message => ({ jsonrpc: '2.0', method });
 const noting = (notes: unknown[], note: string) => (message: Message) => {
   notes.push(note);
   return message;
+};
+
+/** What a transport needs in order to get a new token without asking anybody. */
+const signedIn = {
+  redirectUrl: 'http://127.0.0.1/back',
+  clientMetadata: { redirect_uris: ['http://127.0.0.1/back'] },
+  clientInformation: () => ({ client_id: 'test' }),
+  tokens: () => ({ access_token: 'old', token_type: 'bearer', refresh_token: 'refresh' }),
+  saveTokens: () => {},
+  redirectToAuthorization: () => {},
+  saveCodeVerifier: () => {},
+  codeVerifier: () => '',
 };
 
 async function pair(): Promise<[TransportLike, TransportLike]> {
@@ -216,24 +229,25 @@ describe('instrument', () => {
     expect(steps).toEqual(['enter', 'handler', 'leave']);
   });
 
-  it('shows a message once that its transport sends again by itself, as v1 does after signing in', async () => {
-    const wire: unknown[] = [];
-    const transport: TransportLike = {
-      start: async () => {},
-      close: async () => {},
-      async send(message) {
-        wire.push(message);
-        if (wire.length === 1) await this.send(message);
-      },
+  it.each([
+    ['v1', HttpV1],
+    ['v2', HttpV2],
+  ])('shows a message once that a transport of %s sends again after signing in', async (_, Http) => {
+    const posted: unknown[] = [];
+    const fetch = async (url: string | URL, init?: RequestInit): Promise<Response> => {
+      const { pathname } = new URL(url);
+      if (pathname === '/token') return Response.json({ access_token: 'fresh', token_type: 'bearer' });
+      if (pathname !== '/mcp') return new Response(null, { status: 404 });
+      posted.push(JSON.parse(String(init?.body)));
+      return new Response(null, { status: posted.length === 1 ? 401 : 202 });
     };
-    instrument(transport, {}, { outbound: (message) => ({ ...message, id: 'marked' }) as Message });
+    const url = new URL('http://127.0.0.1/mcp');
+    const transport = new Http(url, { fetch, authProvider: signedIn }) as unknown as TransportLike;
+    let count = 0;
+    instrument(transport, {}, { outbound: (message) => ({ ...message, id: `mark-${++count}` }) as Message });
     await transport.send(ping(1));
-    expect(wire).toEqual([
-      { ...ping(1), id: 'marked' },
-      { ...ping(1), id: 'marked' },
-    ]);
     await transport.send(ping(2));
-    expect(wire[2]).toEqual({ ...ping(2), id: 'marked' });
+    expect(posted).toMatchObject([{ id: 'mark-1' }, { id: 'mark-1' }, { id: 'mark-2' }]);
   });
 
   it('sends another message in the place of the one that a hook wanted to send', async () => {
