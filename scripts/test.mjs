@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // `npm test`: from a fresh clone to one line `N passed, M failed`. Installs and builds where needed, runs every test with
-// Redis and PostgreSQL of its own (test/global-setup.ts starts and stops them), then stores and seals on Node 22 too.
+// Redis and PostgreSQL of its own (test/global-setup.ts starts and stops them), then some rooms on Node 22 too.
 import { mkdirSync, rmSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { ensure } from './debian.mjs';
@@ -15,13 +15,15 @@ const HELP = `npm test [-- OPTIONS] [FILTERS…]
   --filter TEXT    the same
   -t PATTERN       only tests whose title matches
   --no-services    without Redis, PostgreSQL and other programs; says what it skipped
-  --no-node22      without the second run of stores and seals on Node 22
+  --no-node22      without the second run of stores, seals, link and servers on Node 22
   --soak           the long form of the kill and load tests (npm run test:soak)`;
 
 /** @type {import('./results.mjs').Report} */
 const NOTHING = { tests: [], files: [], passed: 0, failed: 0, skipped: 0 };
 
-const TWICE = ['test/store', 'test/seal'];
+const TWICE = ['test/store', 'test/seal', 'test/link', 'test/server'];
+/** Node 24's way of keeping async contexts, which is not that of Node 20. */
+const NEXT_CONTEXTS = '--experimental-async-context-frame';
 
 const { values, positionals } = readArguments();
 const filters = [...positionals, ...values.filter];
@@ -75,10 +77,14 @@ function services() {
 
 async function onNode22(env) {
   const binary = await node22();
+  if (!binary) {
+    say(`npm has no Node 22 for ${process.platform} ${process.arch}: the second run is skipped`);
+    return undefined;
+  }
+  const title = 'stores, seals, link and servers on Node 22';
+  const options = `${process.env['NODE_OPTIONS'] ?? ''} ${NEXT_CONTEXTS}`.trim();
   const report = `${root}.cache/test-results-node22.json`;
-  if (binary) return vitest('stores and seals on Node 22', binary, TWICE, report, env);
-  say(`npm has no Node 22 for ${process.platform} ${process.arch}: the second run is skipped`);
-  return undefined;
+  return vitest(title, binary, TWICE, report, { ...env, NODE_OPTIONS: options });
 }
 
 /** One run of vitest, with its report; errors outside of any test are in the exit code alone and count as one failure. */
