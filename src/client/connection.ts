@@ -19,6 +19,7 @@ import {
 import { Announcer } from './announcer.ts';
 import { Ask } from './ask.ts';
 import { Call } from './call.ts';
+import { CallsUnderWay } from './calls-under-way.ts';
 import { type OwnRequestOptions, OwnRequests } from './own-requests.ts';
 import { askParts, type ClientPart } from './part.ts';
 import { ServerFacts } from './server-facts.ts';
@@ -45,13 +46,12 @@ export class Connection implements Hooks {
   readonly #inwards: readonly ClientPart[];
   readonly #rescuers: readonly ClientPart[];
   readonly #announcer: Announcer;
-  readonly #calls = new Map<Id, Call>();
+  readonly #calls = new CallsUnderWay();
   readonly #asks = new Map<Id, Ask>();
   readonly #own = new OwnRequests(
     (request) => this.link.transport.send(request),
     () => this.#announcer.envelope,
   );
-  readonly #expected = new Map<Id, (response: Response) => void>();
   #era: Era | undefined;
 
   constructor(transport: TransportLike, { owner, target, principal, parts }: ConnectionOptions) {
@@ -111,12 +111,12 @@ export class Connection implements Hooks {
 
   /** The calls that wait for their response. */
   get underWay(): Call[] {
-    return [...this.#calls.values()];
+    return this.#calls.all;
   }
 
   /** Ends a call with an error of ours, as if the server had answered it. */
   fail(call: Call, code: number, message: string, data?: object): void {
-    for (const [wireId, other] of this.#calls) if (other === call) this.#calls.delete(wireId);
+    this.#calls.drop(call);
     const error = { code, message, ...(data && { data }) };
     const passed = this.#settle(call, { jsonrpc: '2.0', id: call.request.id, error });
     if (passed) this.link.deliver(passed);
@@ -124,7 +124,7 @@ export class Connection implements Hooks {
 
   /** Waits for the response to a request that an earlier process sent, under the id that it had on the wire. */
   expect(wireId: Id): Promise<Response> {
-    return new Promise((resolve) => this.#expected.set(wireId, resolve));
+    return this.#calls.expect(wireId);
   }
 
   /**
@@ -188,7 +188,7 @@ export class Connection implements Hooks {
   }
 
   #dispatch(call: Call): Dispatch {
-    this.#calls.set(call.wireId, call);
+    this.#calls.add(call);
     const { errand, known } = call;
     if (known) {
       const response: Response = { jsonrpc: '2.0', id: call.wireId, result: known };
@@ -214,15 +214,15 @@ export class Connection implements Hooks {
     const left = call.rescuers ?? this.#rescuers;
     for (const part of left) {
       if (!(await part.undelivered?.(call, error)) || call.cancelled) continue;
-      this.#calls.delete(call.wireId);
+      this.#calls.drop(call);
       const next = new Call(this, call.request);
       next.top = call.top;
       next.rescuers = left.filter((other) => other !== part);
       for (const each of this.#parts) await each.outbound?.(next);
-      this.#calls.set(next.wireId, next);
+      this.#calls.add(next);
       return this.#rescue(next, printed(next), send);
     }
-    this.#calls.delete(call.wireId);
+    this.#calls.drop(call);
     throw error;
   }
 
@@ -241,13 +241,9 @@ export class Connection implements Hooks {
   /** A cancellation names the id that the SDK knows; the server knows the one on the wire. */
   #cancelling(message: Notification): Message {
     if (message.method !== 'notifications/cancelled') return message;
-    for (const [wireId, call] of this.#calls) {
-      if (call.request.id !== message.params?.['requestId']) continue;
-      call.cancelled = true;
-      if (wireId === call.request.id) continue;
-      return { ...message, params: { ...message.params, requestId: wireId } };
-    }
-    return message;
+    const wireId = this.#calls.cancel(message.params?.['requestId']);
+    if (wireId === undefined || wireId === message.params?.['requestId']) return message;
+    return { ...message, params: { ...message.params, requestId: wireId } };
   }
 
   inbound(arrived: Message): Passage | Promise<Passage> {
@@ -259,23 +255,19 @@ export class Connection implements Hooks {
       const passage = currentErrand() ? { message, run: outsideErrand } : message;
       return askParts(this.#inwards, ask)?.then((wanted) => (wanted ? passage : undefined)) ?? passage;
     }
-    if (isNotification(message))
+    if (isNotification(message)) {
+      // The SDKs do not answer what is cancelled.
+      if (message.method === 'notifications/cancelled')
+        this.#asks.delete(message.params?.['requestId'] as Id);
       return this.#inwards.some((part) => part.notified?.(message, this)) ? undefined : message;
-    const call = message.id === undefined || message.id === null ? undefined : this.#calls.get(message.id);
-    if (!call) return this.#expects(message) ? undefined : message;
-    this.#calls.delete(message.id as Id);
+    }
+    if (this.#calls.meets(message)) return undefined;
+    const call = this.#calls.take(message);
+    if (!call) return message;
     const answer = call.answer(message, top);
     return answer instanceof Promise
       ? answer.then((late) => this.#settle(call, late))
       : this.#settle(call, answer);
-  }
-
-  #expects(response: Response): boolean {
-    const waiting = this.#expected.get(response.id as Id);
-    if (!waiting) return false;
-    this.#expected.delete(response.id as Id);
-    waiting(response);
-    return true;
   }
 
   #settle(call: Call, response: Response | undefined): Message | undefined {
@@ -290,7 +282,7 @@ export class Connection implements Hooks {
   closed(): void {
     for (const part of this.#inwards) part.closed?.(this);
     this.#own.closed();
-    this.#calls.clear();
+    this.#calls.closed();
     this.#asks.clear();
   }
 }

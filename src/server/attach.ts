@@ -25,14 +25,14 @@ import { currentIngress } from './ingress.ts';
 import { isHttp } from './over-http.ts';
 import type { Later, Reply, ServerPart } from './part.ts';
 import { type Peer, peerOf, STRANGER, withoutIntroduction } from './peer.ts';
-import { type AuthInfo, authInfoOf, type Principal } from './principal.ts';
+import { authInfoOf, type Principal, type TellPrincipal } from './principal.ts';
 import type { ServerLike } from './server-like.ts';
 
 /** What all links of all servers of one Valise share. */
 export interface Attachment {
   readonly owner: object;
   readonly parts: readonly ServerPart[];
-  readonly principalOf: (authInfo: AuthInfo | undefined, extra: unknown) => Principal | undefined;
+  readonly principalOf: TellPrincipal;
   /** For what fails in a part: the client must get an answer all the same. */
   readonly fault: Fault;
 }
@@ -90,6 +90,9 @@ class ServerLink implements Hooks, Stage {
     if (isRequest(message)) return this.#received(message, top, extra);
     if (!isNotification(message)) return this.#answered(message, top, extra);
     for (const part of this.#attachment.parts) part.notified?.(message, this.link);
+    // The SDKs do not answer what is cancelled.
+    if (message.method === 'notifications/cancelled')
+      this.#exchanges.delete(message.params?.['requestId'] as Id);
     return message;
   }
 
@@ -123,13 +126,19 @@ class ServerLink implements Hooks, Stage {
     const peer = peerOf(message, ingress?.peer ?? this.#known);
     if (message.method === 'initialize') this.#known = peer;
     const params = withoutIntroduction(message.params);
+    let principal: Principal | undefined;
+    try {
+      principal = this.#attachment.principalOf(authInfoOf(extra), extra);
+    } catch (error) {
+      return this.#reply({ jsonrpc: '2.0', id: message.id, error: this.#attachment.fault(error) });
+    }
     return this.#begin(
       new Exchange(this, {
         request: params === message.params ? message : { ...message, params },
         top,
         extra,
         peer,
-        principal: this.#attachment.principalOf(authInfoOf(extra), extra),
+        principal,
         transportSession:
           this.#transport.sessionId ??
           ingress?.transportSession ??
@@ -174,8 +183,12 @@ class ServerLink implements Hooks, Stage {
       'result' in reply && era === 'modern'
         ? { jsonrpc: '2.0', id, result: { resultType: 'complete', ...reply.result } }
         : { jsonrpc: '2.0', id, ...reply };
+    return this.#reply(response);
+  }
+
+  /** The same way out as a handler's answer, only without the SDK in between. */
+  #reply(response: Response): undefined {
     const transport = this.#transport;
-    // The same way out as a handler's answer, only without the SDK in between.
     transport.send(response).catch((error: unknown) => transport.onerror?.(error as Error));
     return undefined;
   }
@@ -235,8 +248,9 @@ class ServerLink implements Hooks, Stage {
   #cancelling(message: Notification): Notification {
     if (message.method !== 'notifications/cancelled' || !this.#asked) return message;
     for (const [wireId, own] of this.#asked) {
-      if (own === message.params?.['requestId'])
-        return { ...message, params: { ...message.params, requestId: wireId } };
+      if (own !== message.params?.['requestId']) continue;
+      this.#asked.delete(wireId);
+      return { ...message, params: { ...message.params, requestId: wireId } };
     }
     return message;
   }

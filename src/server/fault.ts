@@ -1,4 +1,4 @@
-import { messageOf } from '../errors.ts';
+import { messageOf, ValiseError } from '../errors.ts';
 import { INTERNAL_ERROR, type RpcError } from '../wire/index.ts';
 import type { ServerEventSource } from './events.ts';
 
@@ -8,9 +8,11 @@ export type Fault = (error: unknown) => RpcError;
 /** The author hears what failed; the client only that something did, since a store's message may name its place. */
 export function faultOn(events: ServerEventSource): Fault {
   return (error) => {
+    const { next } = error instanceof ValiseError ? error : { next: undefined };
+    const reason = next === undefined ? messageOf(error) : messageOf(error).replace(` ${next}`, '');
     events.emit('warning', {
-      what: `A request could not be served: ${messageOf(error)}`,
-      next: 'Check the store and what is behind valise.http(); the client may try again.',
+      what: `A request could not be served: ${reason}`,
+      next: next ?? 'Check the store and what is behind valise.http(); the client may try again.',
     });
     return { code: INTERNAL_ERROR, message: 'Internal error: the server could not work on the request.' };
   };

@@ -1,3 +1,4 @@
+import { ValiseError } from '../errors.ts';
 import { isObject } from '../json.ts';
 
 /** Who asks: from verified auth, never from the bytes of a token, so that a refreshed token is still the same one. */
@@ -23,6 +24,41 @@ export function principalOf(authInfo: AuthInfo | undefined): Principal | undefin
     ...(typeof authInfo.clientId === 'string' && authInfo.clientId !== '' && { client: authInfo.clientId }),
   };
   return Object.keys(principal).length > 0 ? principal : undefined;
+}
+
+/** Tells who asks. */
+export type TellPrincipal = (authInfo: AuthInfo | undefined, extra: unknown) => Principal | undefined;
+
+const NAMES = ['issuer', 'subject', 'client'] as const;
+
+/**
+ * What an author's function tells, checked: who has no name is nobody, and what is no principal is an error. Else
+ * all whom it does not name would be one principal, and get each other's state.
+ */
+export function checkedPrincipal(tell: TellPrincipal): TellPrincipal {
+  return (authInfo, extra) => {
+    const told: unknown = tell(authInfo, extra);
+    if (told === undefined || told === null) return undefined;
+    if (!isObject(told) || !NAMES.every((name) => ['string', 'undefined'].includes(typeof told[name])))
+      throw badPrincipal();
+    if (NAMES.some((name) => told[name])) return told as Principal;
+    if (
+      typeof told['then'] === 'function' ||
+      Object.keys(told).some((key) => !NAMES.includes(key as 'subject'))
+    )
+      throw badPrincipal();
+    return undefined;
+  };
+}
+
+function badPrincipal(): ValiseError {
+  return new ValiseError(
+    'bad-principal',
+    'The option principal of createValise gave something that is neither undefined nor { issuer?, subject?, client? } with strings.',
+    {
+      next: 'Return such an object, and not a promise: verify who asks before the request reaches the server.',
+    },
+  );
 }
 
 /** One text per principal, for keys and seals. No two principals share it. */

@@ -14,8 +14,8 @@ import type { RoundsOptions } from './flow/settings.ts';
 import { createHttp, type Http } from './http/edge.ts';
 import { lazyStore } from './lazy-store.ts';
 import type { ServerPart } from './part.ts';
-import { type AuthInfo, type Principal, principalOf } from './principal.ts';
-import type { ServerLike } from './server-like.ts';
+import { type AuthInfo, checkedPrincipal, type Principal, principalOf } from './principal.ts';
+import { checkInstallable, type ServerLike } from './server-like.ts';
 import { SAFE_STATE, type SessionsOptions } from './sessions/options.ts';
 import { type SessionsApi, sessionsApi } from './sessions/public.ts';
 import { createSessions } from './sessions/sessions.ts';
@@ -149,7 +149,7 @@ export function createValise<const Declared extends StateDeclarations = StateDec
   const shared = {
     owner: {},
     parts,
-    principalOf: options.principal ?? principalOf,
+    principalOf: options.principal ? checkedPrincipal(options.principal) : principalOf,
     fault: faultOn(events),
   };
   return {
@@ -158,6 +158,7 @@ export function createValise<const Declared extends StateDeclarations = StateDec
     stdin: (from = process.stdin) => from.pipe(lineLowering()),
     ...sessionsApi(sessions),
     install(server) {
+      checkInstallable(server);
       const { connect } = server;
       server.connect = (transport: TransportLike) => {
         try {

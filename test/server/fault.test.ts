@@ -4,7 +4,7 @@ import { serverEvents } from '../../src/server/events.ts';
 import { faultOn } from '../../src/server/fault.ts';
 import type { ServerPart } from '../../src/server/part.ts';
 import type { Message } from '../../src/wire/index.ts';
-import { MAJORS } from './majors.ts';
+import { MAJORS, setHandler } from './majors.ts';
 
 const broken = (): never => {
   throw new Error('the disk at /srv/state is gone');
@@ -46,4 +46,30 @@ describe.each(MAJORS)('a request that a part fails on ($major)', ({ McpServer, M
       expect(warnings.join()).toContain('the disk at /srv/state is gone');
     },
   );
+});
+
+describe.each(MAJORS)('a request that was cancelled ($major)', (major) => {
+  it('is not waited for any more, since the SDK does not answer it', async () => {
+    const answered: unknown[] = [];
+    const receive: ServerPart['receive'] = (exchange) =>
+      exchange.whenAnswered((response) => {
+        answered.push(response.id);
+        return response;
+      }) as undefined;
+    const [client, transport] = major.Memory.createLinkedPair();
+    const server = new major.McpServer({ name: 'test', version: '1.0.0' });
+    setHandler(major, server, 'ping', () => new Promise(() => {}));
+    attach(server, transport as never, {
+      owner: {},
+      parts: [{ receive }],
+      principalOf: () => undefined,
+      fault: faultOn(serverEvents({})),
+    });
+    await server.connect(transport);
+    await client.start();
+    for (const id of [5, 6]) await client.send({ jsonrpc: '2.0', id, method: 'ping' });
+    await client.send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 5 } });
+    for (const id of [5, 6]) await transport.send({ jsonrpc: '2.0', id, result: {} });
+    expect(answered).toEqual([6]);
+  });
 });

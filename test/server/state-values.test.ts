@@ -1,5 +1,6 @@
 import { createValise, ValiseError } from 'mcp-valise/server';
 import { describe, expect, it } from 'vitest';
+import { z } from 'zod';
 import type { Meta } from '../../src/wire/index.ts';
 import { MAJORS } from './majors.ts';
 import { resultOf, textOf } from './raw-client.ts';
@@ -41,6 +42,22 @@ describe('values', () => {
       'Cart Contents': { items: ['tomato'], when: '1970-01-01T00:00:00.000Z' },
     });
   });
+
+  it.each(['any', 'read by a schema'])(
+    'are not changed by what is done to those that `get` gives: %s',
+    async (how) => {
+      const schema = z.any();
+      const client = await tool(
+        major,
+        ({ session }) => {
+          session.set('list', ['kept']);
+          (session.get('list') as string[]).push('sneaked');
+        },
+        { ...plain, state: { session: { list: { plain: true, ...(how !== 'any' && { schema }) } } } },
+      );
+      expect(sessionOf(await client.call('work'))).toEqual({ list: ['kept'] });
+    },
+  );
 
   it('over 64 KiB are an error; over 4,096 bytes a warning, once', async () => {
     const warnings: string[] = [];

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isObject } from '../../json.ts';
 import { type Fault, faultOn } from '../fault.ts';
 import type { Rounds } from '../flow/rounds.ts';
-import type { AuthInfo, Principal } from '../principal.ts';
+import type { TellPrincipal } from '../principal.ts';
 import { Desk } from './desk.ts';
 import { type FetchFunction, type FetchOptions, fetchEdge } from './fetch.ts';
 import { type NodeFunction, nodeEdge } from './node.ts';
@@ -13,7 +13,7 @@ export interface Edge {
   readonly desk: Desk;
   /** For a failure that is not the client's: of the store, or of what is behind the edge. */
   readonly fault: Fault;
-  readonly principalOf: (authInfo: AuthInfo | undefined, extra: unknown) => Principal | undefined;
+  readonly principalOf: TellPrincipal;
   /** True where a client of this protocol version comes back by itself for the rest of a stream that has ended. */
   resumes(version: string | null | string[] | undefined): boolean;
 }
@@ -35,7 +35,7 @@ export interface Http {
   (handler: NodeFunction | FetchFunction): EdgeFunction;
 }
 
-export function createHttp(rounds: Rounds, principalOf: Edge['principalOf']): Http {
+export function createHttp(rounds: Rounds, principalOf: TellPrincipal): Http {
   const edge: Edge = {
     rounds,
     desk: new Desk(rounds),

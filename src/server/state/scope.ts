@@ -94,8 +94,10 @@ export class ScopedState {
 
 /** What `get` will give from now on; an error where the author's own value would not come back. */
 function accepted(name: string, json: Json, { schema }: Key): unknown {
-  if (!schema) return json;
-  const result = validate(schema, name, json);
+  // A copy of its own: what the author does to it is not sent by accident.
+  const own = typeof json === 'object' ? structuredClone(json) : json;
+  if (!schema) return own;
+  const result = validate(schema, name, own);
   if (!result.issues) return result.value;
   throw new ValiseError(
     'bad-state-value',

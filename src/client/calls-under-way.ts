@@ -1,0 +1,76 @@
+import type { Id, Response } from '../wire/index.ts';
+import type { Call } from './call.ts';
+
+/** A server may have been done before it heard of the cancellation; as a rule it answers no cancelled call. */
+const MAX_CANCELLED = 32;
+
+/** The calls that wait for their response, by their id on the wire. */
+export class CallsUnderWay {
+  readonly #calls = new Map<Id, Call>();
+  #cancelled: Call[] | undefined;
+  #expected: Map<Id, (response: Response) => void> | undefined;
+
+  /** All of them. */
+  get all(): Call[] {
+    return [...this.#calls.values()];
+  }
+
+  add(call: Call): void {
+    this.#calls.set(call.wireId, call);
+  }
+
+  /** Takes out the call that a response is for. */
+  take({ id }: Response): Call | undefined {
+    if (id === undefined || id === null) return undefined;
+    const call = this.#calls.get(id);
+    if (call) this.#calls.delete(id);
+    return call;
+  }
+
+  /** Waits no longer for a call's response. */
+  drop(call: Call): void {
+    if (this.#calls.get(call.wireId) === call) this.#calls.delete(call.wireId);
+  }
+
+  /** Notes that nobody waits for a call any more, and tells its id on the wire; the latest such calls may still be answered. */
+  cancel(requestId: unknown): Id | undefined {
+    for (const call of this.#calls.values()) {
+      if (call.request.id !== requestId || call.cancelled) continue;
+      call.cancelled = true;
+      this.#cancelled ??= [];
+      this.#cancelled.push(call);
+      const oldest = this.#cancelled.length > MAX_CANCELLED && this.#cancelled.shift();
+      if (oldest) this.drop(oldest);
+      return call.wireId;
+    }
+    return undefined;
+  }
+
+  /** Waits for a response under an id that an earlier process, or a call that was given up, had on the wire. */
+  expect(wireId: Id): Promise<Response> {
+    this.#expected ??= new Map();
+    const expected = this.#expected;
+    return new Promise((resolve) => expected.set(wireId, resolve));
+  }
+
+  /** Hands a response to whoever expects it, unless the call itself still waits; true where it did. */
+  meets(response: Response): boolean {
+    const id = response.id as Id;
+    const expecting = this.#expected?.get(id);
+    if (!expecting || this.#calls.get(id)?.cancelled === false) return false;
+    this.#expected?.delete(id);
+    this.#calls.delete(id);
+    expecting(response);
+    return true;
+  }
+
+  /** Nothing comes any more. */
+  closed(): void {
+    const message = 'The connection closed before the answer came. Connect again.';
+    for (const [id, expecting] of this.#expected ?? [])
+      expecting({ jsonrpc: '2.0', id, error: { code: -32000, message } });
+    this.#expected = undefined;
+    this.#cancelled = undefined;
+    this.#calls.clear();
+  }
+}

@@ -1,0 +1,57 @@
+import { describe, expect, it } from 'vitest';
+import type { Call } from '../../src/client/call.ts';
+import { CallsUnderWay } from '../../src/client/calls-under-way.ts';
+
+const call = (id: number, wireId: string | number = id): Call =>
+  ({ request: { jsonrpc: '2.0', id, method: 'tools/call' }, wireId, cancelled: false }) as unknown as Call;
+const answer = (id: string | number) => ({ jsonrpc: '2.0' as const, id, result: {} });
+
+describe('the calls under way', () => {
+  it('are found by their id on the wire, once', () => {
+    const calls = new CallsUnderWay();
+    const one = call(1, 'x.1');
+    calls.add(one);
+    expect([calls.take(answer('x.1')), calls.take(answer('x.1'))]).toEqual([one, undefined]);
+  });
+
+  it('are told to the server by that id where they are cancelled, and may still be answered', () => {
+    const calls = new CallsUnderWay();
+    const one = call(1, 'x.1');
+    calls.add(one);
+    expect([calls.cancel(1), calls.cancel(2)]).toEqual(['x.1', undefined]);
+    expect(one.cancelled).toBe(true);
+    expect(calls.take(answer('x.1'))).toBe(one);
+  });
+
+  it('do not pile up where they are cancelled and never answered', () => {
+    const calls = new CallsUnderWay();
+    const waits = call(0);
+    calls.add(waits);
+    for (let id = 1; id <= 1000; id++) {
+      calls.add(call(id));
+      calls.cancel(id);
+    }
+    expect(calls.all.length).toBeLessThan(50);
+    expect(calls.all).toContain(waits);
+  });
+
+  it('give the answer of a call that was given up to whoever expects it, and of one that waits to itself', async () => {
+    const calls = new CallsUnderWay();
+    for (const id of [1, 2]) calls.add(call(id));
+    calls.cancel(1);
+    const expected = calls.expect(1);
+    void calls.expect(2);
+    expect([calls.meets(answer(1)), calls.meets(answer(2))]).toEqual([true, false]);
+    expect(await expected).toEqual(answer(1));
+    expect(calls.all.map(({ wireId }) => wireId)).toEqual([2]);
+  });
+
+  it('end with the connection, and so does what is expected', async () => {
+    const calls = new CallsUnderWay();
+    calls.add(call(1));
+    const expected = calls.expect('earlier');
+    calls.closed();
+    expect(calls.all).toEqual([]);
+    expect(await expected).toMatchObject({ error: { message: expect.stringContaining('closed') } });
+  });
+});

@@ -1,0 +1,72 @@
+import { createValise } from 'mcp-valise/server';
+import { describe, expect, it } from 'vitest';
+import { checkedPrincipal } from '../../src/server/principal.ts';
+import { MAJORS } from './majors.ts';
+
+describe('who asks, as the author tells it', () => {
+  it.each([
+    ['nothing', undefined],
+    ['null', null],
+    ['an object without names', {}],
+    ['names that are not there', { issuer: undefined, subject: undefined }],
+    ['an empty name', { subject: '' }],
+  ])('is nobody: %s', (_, told) => {
+    expect(checkedPrincipal(() => told as never)(undefined, {})).toBeUndefined();
+  });
+
+  it.each([{ subject: 'ann' }, { issuer: 'https://as.example.com', subject: 'ann', client: 'app' }])(
+    'is somebody: %j',
+    (told) => {
+      expect(checkedPrincipal(() => told)(undefined, {})).toEqual(told);
+    },
+  );
+
+  it.each([
+    ['text', 'ann'],
+    ['an id of another name', { id: 'ann' }],
+    ['a number', { subject: 7 }],
+    ['a list', [{ subject: 'ann' }]],
+    ['a promise', Promise.resolve({ subject: 'ann' })],
+  ])('is an error: %s', (_, told) => {
+    expect(() => checkedPrincipal(() => told as never)(undefined, {})).toThrow(
+      expect.objectContaining({ code: 'bad-principal' }),
+    );
+  });
+});
+
+describe.each(MAJORS)('a server whose principal is no principal ($major)', ({ McpServer, Memory }) => {
+  it('answers with an error, and tells the author why', async () => {
+    const warnings: string[] = [];
+    const valise = createValise({
+      name: 'test',
+      store: 'memory:',
+      principal: (async () => ({ subject: 'ann' })) as never,
+      events: { warning: ({ what, next }) => warnings.push(`${what} ${next}`) },
+    });
+    const server = valise.install(new McpServer({ name: 'test', version: '1.0.0' }));
+    const [client, transport] = Memory.createLinkedPair();
+    await server.connect(transport);
+    const answer = new Promise((resolve) => {
+      client.onmessage = resolve;
+    });
+    await client.start();
+    await client.send({ jsonrpc: '2.0', id: 5, method: 'ping' });
+    expect(await answer).toMatchObject({ id: 5, error: { code: -32603 } });
+    expect(warnings.join()).toMatch(/option principal of createValise.*not a promise/);
+    expect(warnings.join()).not.toContain('Check the store');
+  });
+});
+
+describe.each(MAJORS)('install ($major)', ({ McpServer, Memory }) => {
+  const valise = createValise({ name: 'test', store: 'memory:' });
+
+  it('is refused once the server is connected', async () => {
+    const server = new McpServer({ name: 'test', version: '1.0.0' });
+    await server.connect(Memory.createLinkedPair()[0]);
+    expect(() => valise.install(server)).toThrow(/connected already.*before server\.connect/);
+  });
+
+  it('is refused on what is no server', () => {
+    expect(() => valise.install({} as never)).toThrow(expect.objectContaining({ code: 'not-a-server' }));
+  });
+});
