@@ -13,7 +13,9 @@ async function config(args: readonly string[], env: Record<string, string> = {})
   const [[name, server]] = Object.entries((JSON.parse(ran.stdout) as Config).mcpServers) as [
     [string, { args: string[] }],
   ];
-  return { name, args: server.args.slice(3), stderr: ran.stderr };
+  const { args: given } = server;
+  const at = given.indexOf('connect');
+  return { name, packages: given.slice(0, at), args: given.slice(at + 1), stderr: ran.stderr };
 }
 
 describe('valise connect --print-config', () => {
@@ -29,11 +31,28 @@ describe('valise connect --print-config', () => {
       ...['--session', 'diary'],
       ...['--header', 'X-Tenant: acme'],
     ];
-    expect(await config([URL, ...options])).toEqual({
+    expect(await config([URL, ...options])).toMatchObject({
       name: 'shop.example.com',
       args: [URL, ...options],
       stderr: '',
     });
+  });
+
+  it.each([
+    ['', 'better-sqlite3@12'],
+    ['sqlite:/var/kept.db', 'better-sqlite3@12'],
+    ['redis://127.0.0.1:6379', 'ioredis'],
+    ['postgres://127.0.0.1:5432/state', 'pg'],
+    ['file:/var/kept.json', undefined],
+  ])('has npx bring along what the bridge needs: store "%s"', async (store, driver) => {
+    const { packages } = await config([URL, ...(store ? ['--store', store] : [])]);
+    const names = [
+      'mcp-valise',
+      '@modelcontextprotocol/client@2',
+      '@napi-rs/keyring@2',
+      ...(driver ? [driver] : []),
+    ];
+    expect(packages).toEqual(['-y', ...names.flatMap((name) => ['-p', name]), 'valise']);
   });
 
   it.each(['file', 'sqlite'])('names a %s: store so that it is found from every folder', async (scheme) => {

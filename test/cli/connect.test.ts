@@ -112,7 +112,7 @@ describe('valise connect', () => {
       mcpServers: {
         'shop.example.com': {
           command: 'npx',
-          args: ['-y', 'mcp-valise', 'connect', 'https://shop.example.com/mcp'],
+          args: expect.arrayContaining(['-y', 'mcp-valise', 'connect', 'https://shop.example.com/mcp']),
         },
       },
     });

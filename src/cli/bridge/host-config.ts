@@ -15,9 +15,30 @@ export interface BridgeOptions extends ConnectOptions {
   readonly session: string;
 }
 
+/** The package behind each kind of store that needs one. */
+const DRIVERS: Readonly<Record<string, string>> = {
+  sqlite: 'better-sqlite3@12',
+  redis: 'ioredis',
+  rediss: 'ioredis',
+  postgres: 'pg',
+  postgresql: 'pg',
+};
+
+/** What the bridge needs: beside Valise itself all of it is an optional peer, which npx does not bring along. */
+function packagesFor(store: string): string[] {
+  const driver = DRIVERS[store.split(':', 1)[0] ?? ''];
+  return [
+    'mcp-valise',
+    '@modelcontextprotocol/client@2',
+    '@napi-rs/keyring@2',
+    ...(driver === undefined ? [] : [driver]),
+  ];
+}
+
 /** The JSON that makes a host start the bridge. VS Code names its servers otherwise than the others do. */
-export function hostConfig(host: HostName, name: string, args: readonly string[]): string {
-  const server = { command: 'npx', args: ['-y', 'mcp-valise', 'connect', ...args] };
+export function hostConfig(host: HostName, name: string, args: readonly string[], store = 'sqlite:'): string {
+  const packages = packagesFor(store).flatMap((each) => ['-p', each]);
+  const server = { command: 'npx', args: ['-y', ...packages, 'valise', 'connect', ...args] };
   const config =
     host === 'vscode'
       ? { servers: { [name]: { type: 'stdio', ...server } } }

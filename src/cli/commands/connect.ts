@@ -67,7 +67,8 @@ function withoutForeign(command: Command): Command {
 }
 
 function printConfig(host: HostName, text: string, options: BridgeOptions): void {
-  print(hostConfig(host, nameOf(parseTarget(text)), [text, ...flagsOf(options)]));
+  const store = options.store ?? process.env['VALISE_STORE'];
+  print(hostConfig(host, nameOf(parseTarget(text)), [text, ...flagsOf(options)], store));
   for (const line of configRemarks(options, process.env)) remark(line);
 }
 
