@@ -1,5 +1,6 @@
 import { realpathSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { ValiseError } from '../errors.ts';
 import type { TransportLike } from '../link/transport.ts';
 
 /** Where a connection leads: what sessions and credentials are tied to. */
@@ -15,6 +16,11 @@ export type Target =
 
 /** Reads where a transport leads. Both SDK majors keep it under the same names. */
 export function targetOf(transport: TransportLike): Target {
+  if (!transport) {
+    throw new ValiseError('no-transport', 'valise.connect() was called without a transport.', {
+      next: 'Call valise.connect(client, transport), or valise.connect(client, valise.http(url)).',
+    });
+  }
   const known = transport as TransportLike & {
     readonly _url?: unknown;
     readonly _serverParams?: {

@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream';
+import { ValiseError } from '../errors.ts';
 import type { Events } from '../events.ts';
 import { lineLowering } from '../link/edge-stdio.ts';
 import type { TransportLike } from '../link/transport.ts';
@@ -122,6 +123,7 @@ export interface ServerValise<Declared extends StateDeclarations = StateDeclarat
 export function createValise<const Declared extends StateDeclarations = StateDeclarations>(
   options: ServerValiseOptions<Declared>,
 ): ServerValise<Declared> {
+  if (typeof options?.name !== 'string' || options.name === '') throw noName();
   const events = serverEvents(options.events);
   const opened = typeof options.store === 'string' ? lazyStore(options.store) : undefined;
   const store = opened ?? (options.store as Store | undefined);
@@ -181,6 +183,12 @@ export function createValise<const Declared extends StateDeclarations = StateDec
       await opened?.close();
     },
   };
+}
+
+function noName(): ValiseError {
+  return new ValiseError('no-name', 'createValise was called without a name for the server.', {
+    next: "Give it one that is the same on every instance and on no other server, as in createValise({ name: 'shop' }): what it seals opens under this name only.",
+  });
 }
 
 /** A moment later, so that listeners which are added right after `createValise` hear it too. */

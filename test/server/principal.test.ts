@@ -56,17 +56,3 @@ describe.each(MAJORS)('a server whose principal is no principal ($major)', ({ Mc
     expect(warnings.join()).not.toContain('Check the store');
   });
 });
-
-describe.each(MAJORS)('install ($major)', ({ McpServer, Memory }) => {
-  const valise = createValise({ name: 'test', store: 'memory:' });
-
-  it('is refused once the server is connected', async () => {
-    const server = new McpServer({ name: 'test', version: '1.0.0' });
-    await server.connect(Memory.createLinkedPair()[0]);
-    expect(() => valise.install(server)).toThrow(/connected already.*before server\.connect/);
-  });
-
-  it('is refused on what is no server', () => {
-    expect(() => valise.install({} as never)).toThrow(expect.objectContaining({ code: 'not-a-server' }));
-  });
-});

@@ -1,7 +1,7 @@
 import { type Duration, seconds } from '../../duration.ts';
 import type { Json } from '../../json.ts';
 import { type Attributes, MAX_AGE, type Scope, writeAttributes } from '../../wire/index.ts';
-import type { InputOf, OutputOf, StandardSchema } from './schema.ts';
+import { checkSchema, type InputOf, type OutputOf, type StandardSchema } from './schema.ts';
 
 /** How the state under one name is kept. Everything is optional: by default it is sealed, and any JSON. */
 export interface KeySettings {
@@ -82,6 +82,7 @@ export class Keys {
 }
 
 function read(name: string, { schema, plain = false, maxAge, methodScope, serverScope }: KeySettings): Key {
+  if (schema !== undefined) checkSchema(schema, name);
   const attributes: Attributes = {
     ...(maxAge !== undefined && { maxAge: seconds(maxAge) }),
     ...(methodScope !== undefined && { methodScope }),

@@ -27,6 +27,17 @@ export type InputOf<Schema extends StandardSchema> = NonNullable<Schema['~standa
 /** What a schema gives. */
 export type OutputOf<Schema extends StandardSchema> = NonNullable<Schema['~standard']['types']>['output'];
 
+/** Throws where a schema is none, so that it shows where it is declared and not in some request. */
+export function checkSchema(schema: unknown, name: string): void {
+  const standard = (schema as { readonly '~standard'?: { readonly validate?: unknown } } | null)?.[
+    '~standard'
+  ];
+  if (typeof standard?.validate === 'function') return;
+  throw new ValiseError('bad-schema', `The schema of state ${JSON.stringify(name)} is no Standard Schema.`, {
+    next: 'Give one of zod, valibot, arktype or another library that has "~standard".',
+  });
+}
+
 /** Validates at once. State is read and written without waiting, so a schema that must wait cannot be used. */
 export function validate(schema: StandardSchema, name: string, value: unknown): SchemaResult<unknown> {
   const result = schema['~standard'].validate(value);
