@@ -1,3 +1,4 @@
+import type { Place } from '../link/course.ts';
 import type { Errand } from '../link/edge-fetch.ts';
 import type { Top } from '../link/top.ts';
 import {
@@ -34,6 +35,8 @@ export class Call {
   cancelled = false;
   /** Hears that it could not be delivered. */
   undelivered: (() => void) | undefined;
+  /** Where it was made: what comes of its response belongs there, whatever brought it in. */
+  readonly place: Place | undefined;
   /** The parts that may still rescue it; all where undefined. */
   rescuers: readonly ClientPart[] | undefined;
   #meta: Record<string, unknown> | undefined;
@@ -41,9 +44,10 @@ export class Call {
   #known: Result | undefined;
   readonly #answered: Answered[] = [];
 
-  constructor(connection: Connection, request: Request) {
+  constructor(connection: Connection, request: Request, place: Place | undefined) {
     this.connection = connection;
     this.request = request;
+    this.place = place;
     this.era = eraOf(request);
     this.wireId = request.id;
   }

@@ -1,3 +1,4 @@
+import { presentPlace, runAt } from '../link/course.ts';
 import { currentErrand, outsideErrand, withErrand } from '../link/edge-fetch.ts';
 import { type Dispatch, type Hooks, instrument, type Link, type Passage } from '../link/instrument.ts';
 import { raise, type Top, takeTop } from '../link/top.ts';
@@ -119,7 +120,7 @@ export class Connection implements Hooks {
     this.#calls.drop(call);
     const error = { code, message, ...(data && { data }) };
     const passed = this.#settle(call, { jsonrpc: '2.0', id: call.request.id, error });
-    if (passed) this.link.deliver(passed);
+    if (passed) runAt(call.place, () => this.link.deliver(passed));
   }
 
   /** Waits for the response to a request that an earlier process sent, under the id that it had on the wire. */
@@ -132,7 +133,7 @@ export class Connection implements Hooks {
    * its response goes to whoever waits for the first one's.
    */
   async again(call: Call, params: Params | undefined, mark: string, top?: Top): Promise<void> {
-    const next = new Call(this, { ...call.request, params });
+    const next = new Call(this, { ...call.request, params }, call.place);
     next.top = top;
     for (const part of this.#parts) await part.outbound?.(next);
     next.wireId = `${next.wireId}${mark}`;
@@ -171,7 +172,7 @@ export class Connection implements Hooks {
 
   #requesting(request: Request): Dispatch | Promise<Dispatch> {
     const remembered = this.target.kind !== 'http' || this.link.transport.sessionId !== undefined;
-    const call = new Call(this, this.#announcer.announce(request, remembered));
+    const call = new Call(this, this.#announcer.announce(request, remembered), presentPlace());
     call.top = this.#own.topOf(request);
     this.#era = call.era;
     for (let at = 0; at < this.#parts.length; at++) {
@@ -215,7 +216,7 @@ export class Connection implements Hooks {
     for (const part of left) {
       if (!(await part.undelivered?.(call, error)) || call.cancelled) continue;
       this.#calls.drop(call);
-      const next = new Call(this, call.request);
+      const next = new Call(this, call.request, call.place);
       next.top = call.top;
       next.rescuers = left.filter((other) => other !== part);
       for (const each of this.#parts) await each.outbound?.(next);
@@ -266,8 +267,8 @@ export class Connection implements Hooks {
     if (!call) return message;
     const answer = call.answer(message, top);
     return answer instanceof Promise
-      ? answer.then((late) => this.#settle(call, late))
-      : this.#settle(call, answer);
+      ? answer.then((late) => placed(call, this.#settle(call, late)))
+      : placed(call, this.#settle(call, answer));
   }
 
   #settle(call: Call, response: Response | undefined): Message | undefined {
@@ -285,6 +286,12 @@ export class Connection implements Hooks {
     this.#calls.closed();
     this.#asks.clear();
   }
+}
+
+/** The SDKs go on with a call where its response is delivered: an answer to a round, say, is sent from there. */
+function placed({ place }: Call, message: Message | undefined): Passage {
+  if (!message || place === presentPlace()) return message;
+  return { message, run: (deliver) => runAt(place, deliver) };
 }
 
 function printed(call: Call): Message {
