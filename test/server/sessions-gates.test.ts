@@ -1,11 +1,12 @@
 import {
   createValise,
   type EndedSession,
+  type NewSession,
   type ServerValiseOptions,
   sessionRequired,
 } from 'mcp-valise/server';
 import { memoryStore } from 'mcp-valise/store';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { runWithIngress } from '../../src/server/ingress.ts';
 import { resultOf, textOf } from './raw-client.ts';
 import {
@@ -105,6 +106,15 @@ describe.each(STAGES)('the hint of an expensive tool, on $stage', (at) => {
 
 const STOCK = {};
 
+/** What waits until it is unlocked. */
+const gate = () => {
+  let unlock = (): void => {};
+  const open = new Promise<void>((resolve) => {
+    unlock = resolve;
+  });
+  return { open, unlock };
+};
+
 describe.each(STAGES)('a client that knows no sessions, on $stage', (at) => {
   it('is let in by the session of its connection, and sees nothing of it', async () => {
     const { valise } = makeServer((session, args) => [session?.implicit, count(session, args)]);
@@ -165,6 +175,80 @@ describe.each(STAGES)('a client that knows no sessions, on $stage', (at) => {
     await valise.close();
   });
 
+  it('has one beginning, however many calls come at once, and it comes before any of them', async () => {
+    const begun: string[] = [];
+    const ended: EndedSession[] = [];
+    const door = gate();
+    const { valise } = makeServer(count, {
+      sessions: {
+        async onCreate(session) {
+          begun.push(session.id);
+          await door.open;
+          session.set('n', 10);
+        },
+        onEnd: (session) => void ended.push(session),
+      },
+    });
+    const client = await connect(valise, at, STOCK);
+    const calls = [1, 2, 3].map(() => client.call('gated'));
+    // One that needs no session does not wait for it.
+    expect(textOf(await client.call('work'))).toBe('1');
+    door.unlock();
+    const values = (await Promise.all(calls)).map((result) => Number(textOf(result)));
+    expect(values.sort()).toEqual([11, 12, 13]);
+    expect(begun).toHaveLength(1);
+    await client.close();
+    expect(ended).toMatchObject([{ id: begun[0], reason: 'closed' }]);
+  });
+
+  it('is refused by a beginning that fails, all that wait for it; the next call tries again', async () => {
+    let begun = 0;
+    const ended: EndedSession[] = [];
+    const door = gate();
+    const { valise, ran } = makeServer(count, {
+      sessions: {
+        async onCreate() {
+          await door.open;
+          if (++begun === 1) throw new Error('No browser is free.');
+        },
+        onEnd: (session) => void ended.push(session),
+      },
+    });
+    const client = await connect(valise, at, STOCK);
+    const calls = [1, 2].map(() => client.request('tools/call', { name: 'gated', arguments: {} }));
+    await client.call('work');
+    door.unlock();
+    for (const call of calls) expect(errorOf(await call).message).toBe('No browser is free.');
+    expect([begun, ran()]).toEqual([1, 1]);
+    expect(textOf(await client.call('gated'))).toBe('1');
+    await client.close();
+    expect([begun, ended.length]).toEqual([2, 1]);
+  });
+
+  it('has its resources freed also where the connection closes before they are there', async () => {
+    const ended: EndedSession[] = [];
+    const door = gate();
+    const began = gate();
+    const { valise } = makeServer(count, {
+      sessions: {
+        async onCreate(session) {
+          began.unlock();
+          await door.open;
+          session.set('browser', 7);
+        },
+        onEnd: (session) => void ended.push(session),
+      },
+    });
+    const client = await connect(valise, at, STOCK);
+    client.call('gated').catch(() => undefined);
+    await began.open;
+    await client.close();
+    expect(ended).toEqual([]);
+    door.unlock();
+    await vi.waitFor(() => expect(ended).toMatchObject([{ reason: 'closed' }]));
+    expect(ended[0]?.get('browser')).toBe(7);
+  });
+
   it('starts anew after the server took the session back', async () => {
     const { valise } = makeServer((session, args) => {
       if (args['end']) session?.revoke();
@@ -202,6 +286,51 @@ describe.each(STAGES)('a client that knows no sessions, over HTTP without sessio
         Array.from({ length: 10 }, (_, n) => n + 1),
       );
     }
+  });
+
+  it('has one beginning over all instances, before any handler, and loses no update', async () => {
+    const begun: string[] = [];
+    const door = gate();
+    const options = {
+      store: memoryStore(),
+      sessions: {
+        mode: 'stored' as const,
+        async onCreate(session: NewSession) {
+          begun.push(session.id);
+          await door.open;
+          session.set('n', 10);
+        },
+      },
+    };
+    const [one, two] = [makeServer(count, options), makeServer(count, options)];
+    const calls = [one, two, one, two].map(({ valise }) => overHttp(valise, 'gated', 'edge-1'));
+    // Where no session is needed nothing waits, and there is none yet.
+    expect(textOf(resultOf(await overHttp(two.valise, 'work', 'edge-1')))).toBe('1');
+    expect([one.ran(), two.ran()]).toEqual([0, 1]);
+    await vi.waitFor(() => expect(begun).toHaveLength(1));
+    door.unlock();
+    const values = (await Promise.all(calls)).map((response) => Number(textOf(resultOf(response))));
+    expect(values.sort()).toEqual([11, 12, 13, 14]);
+    expect(begun).toHaveLength(1);
+  });
+
+  it('is refused by a beginning that fails: nothing is left, and the next call tries again', async () => {
+    let begun = 0;
+    const { valise, ran } = makeServer(count, {
+      store: memoryStore(),
+      sessions: {
+        mode: 'stored',
+        onCreate() {
+          if (++begun < 3) throw new Error('No browser is free.');
+        },
+      },
+    });
+    for (let n = 0; n < 2; n++)
+      expect(errorOf(await overHttp(valise, 'gated', 'edge-1')).message).toBe('No browser is free.');
+    expect(ran()).toBe(0);
+    expect(textOf(resultOf(await overHttp(valise, 'gated', 'edge-1')))).toBe('1');
+    expect(textOf(resultOf(await overHttp(valise, 'gated', 'edge-1')))).toBe('2');
+    expect(begun).toBe(3);
   });
 
   it('starts anew each time the server takes its session back', async () => {

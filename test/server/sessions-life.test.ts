@@ -164,6 +164,16 @@ describe.each(MATRIX)('hooks of $mode sessions, on $stage', ({ at, mode }) => {
     await valise.close();
   });
 
+  it('tell nothing of a session that never was, where that can be known', async () => {
+    for (const store of [memoryStore(), undefined]) {
+      const { valise, ended } = await hooked(store);
+      // A sealed session proves itself: one that nobody here has heard of may be there all the same.
+      expect(await valise.sessions.revoke('sess-unknown')).toBe(mode === 'sealed');
+      expect(ended).toHaveLength(mode === 'sealed' ? 1 : 0);
+      await valise.close();
+    }
+  });
+
   it('may set the first state, and may say no', async () => {
     const { client, ended } = await hooked(memoryStore(), {
       onCreate(session) {

@@ -1,7 +1,9 @@
 import { memoryBus, memoryStore } from 'mcp-valise/store';
 import { describe, expect, it, vi } from 'vitest';
 import { NotificationLog, since } from '../../src/server/sessions/listen/log.ts';
+import { Subscriptions } from '../../src/server/sessions/listen/subscriptions.ts';
 import type { Notification } from '../../src/wire/index.ts';
+import { kits } from '../conformance/kit.ts';
 import { resultOf } from './raw-client.ts';
 import {
   connect,
@@ -257,6 +259,43 @@ describe.each(STAGES)('listening on $stage', (at) => {
     ]);
   });
 
+  it('[S-30] a resource subscribed to without a session is told to its subscriber and to nobody else', async () => {
+    let subject = 'ann';
+    const { client: ann, valise } = await open({ principal: () => ({ subject }) });
+    const bob = await connect(valise, at);
+    await listen(ann, undefined, { resources: ['notes://ann'] });
+    subject = 'bob';
+    await listen(bob);
+    const waiting = poll(bob, undefined, { wait: 20 });
+    await valise.notify(UPDATED, { uri: 'notes://ann' });
+    await valise.notify(CHANGED);
+    for (const { heard } of [ann, bob]) await vi.waitFor(() => expect(methods(heard)).toContain(CHANGED));
+    expect(methods(ann.heard)).toEqual([at.listening, UPDATED, CHANGED]);
+    expect(methods(bob.heard)).toEqual([at.listening, CHANGED]);
+    expect(methods((await waiting).notifications)).toEqual([CHANGED]);
+    // Those who come back later hear no more.
+    const late = await connect(valise, at);
+    await listen(late, undefined, { after: '0' });
+    await vi.waitFor(() => expect(methods(late.heard)).toContain(CHANGED));
+    expect(methods(late.heard)).toEqual([at.listening, CHANGED]);
+    subject = 'ann';
+    expect(methods((await poll(ann, undefined)).notifications)).toEqual([UPDATED, CHANGED]);
+  });
+
+  it('[S-30] nor is it told to others whom nothing names: what each asked for itself decides', async () => {
+    const { valise } = await open();
+    const [a, b] = [
+      await connect(valise, at, SESSIONS, { http: true }),
+      await connect(valise, at, SESSIONS, { http: true }),
+    ];
+    const resources = ['notes://a'];
+    expect((await poll(a, undefined, { resources })).notifications).toEqual([]);
+    await valise.notify(UPDATED, { uri: 'notes://a' });
+    await valise.notify(CHANGED);
+    expect(methods((await poll(a, undefined, { resources })).notifications)).toEqual([UPDATED, CHANGED]);
+    expect(methods((await poll(b, undefined)).notifications)).toEqual([CHANGED]);
+  });
+
   it('[S-29] notifications of a handler carry the id of its session too', async () => {
     const made = makeServer(async () => undefined);
     const client = await connect(made.valise, at);
@@ -300,6 +339,27 @@ describe.each(STAGES)('listening across instances, on $stage', (at) => {
     await two.valise.close();
   });
 
+  it.each([
+    ['over a bus', { bus: true }],
+    ['over the store alone', { bus: false }],
+  ])('[S-30] tells a resource only to those who subscribed to it, %s', async (_, { bus }) => {
+    const options = { store: memoryStore(), sessions: bus ? { bus: memoryBus() } : {} };
+    const [one, two, three] = ['ann', 'bob', 'nobody'].map((subject) =>
+      makeServer(count, { ...options, principal: () => ({ subject }) }),
+    );
+    const [ann, bob] = [await connect(one!.valise, at), await connect(two!.valise, at)];
+    await listen(ann, undefined, { resources: ['notes://ann'] });
+    await listen(bob, undefined, { resources: ['notes://bob'] });
+    for (const uri of ['notes://ann', 'notes://bob']) await three!.valise.notify(UPDATED, { uri });
+    await three!.valise.notify(CHANGED);
+    for (const [{ heard }, uri] of [[ann, 'notes://ann'] as const, [bob, 'notes://bob'] as const]) {
+      await vi.waitFor(() => expect(methods(heard)).toContain(CHANGED), { timeout: 5000 });
+      expect(methods(heard)).toEqual([at.listening, UPDATED, CHANGED]);
+      expect(heard[1]?.params?.['uri']).toBe(uri);
+    }
+    for (const { valise } of [one!, two!, three!]) await valise.close();
+  });
+
   it('[S-28] loses and repeats nothing under parallel notifications', async () => {
     const store = memoryStore();
     const bus = memoryBus();
@@ -319,6 +379,87 @@ describe.each(STAGES)('listening across instances, on $stage', (at) => {
       expect([...uris].sort((a, b) => a - b)).toEqual(Array.from({ length: 60 }, (_, n) => n));
       expect(uris).toEqual(clients[0]!.heard.slice(1).map(({ params }) => Number(params?.['uri'])));
     }
+  });
+});
+
+describe.each(STAGES.filter(({ era }) => era === 'legacy'))('unsubscribing on $stage', (at) => {
+  it('[S-30] without a session ends it for nobody else', async () => {
+    const { listen } = listening(at);
+    const { valise } = makeServer(count);
+    const [a, b] = [await connect(valise, at), await connect(valise, at)];
+    for (const client of [a, b]) {
+      kits[at.major.major].takeSubscriptions(client.server);
+      await client.request('resources/subscribe', { uri: 'notes://a' });
+      await listen(client);
+    }
+    await a.request('resources/unsubscribe', { uri: 'notes://a' });
+    await valise.notify(UPDATED, { uri: 'notes://a' });
+    await valise.notify(CHANGED);
+    for (const { heard } of [a, b]) await vi.waitFor(() => expect(methods(heard)).toContain(CHANGED));
+    expect(methods(a.heard)).toEqual([at.listening, CHANGED]);
+    expect(methods(b.heard)).toEqual([at.listening, UPDATED, CHANGED]);
+  });
+});
+
+describe('subscriptions to a resource', () => {
+  const make = (over: Set<string>) =>
+    new Subscriptions({ store: memoryStore(), ttl: 86_400, lives: async (id) => !over.has(id) });
+  const session = (n: number) => ({ scope: `sess-${n}`, owner: undefined });
+
+  it('end with the session', async () => {
+    const store = memoryStore();
+    const { valise } = makeServer(count, { store });
+    const at = STAGES[0];
+    const client = await connect(valise, at);
+    const [a, b] = [await client.create(), await client.create()];
+    for (const session of [a, b]) {
+      for (const uri of ['notes://a', 'notes://b'])
+        await client.request('resources/subscribe', { uri, _meta: at.sent(session) });
+    }
+    const keys = async () => (await store.list('')).keys.filter((key) => /\/(subscriber|log)\//.test(key));
+    await client.request(at.method.delete, { _meta: at.sent(a) });
+    await vi.waitFor(async () => expect(await keys()).toHaveLength(1));
+    // Nobody tells a session that is over.
+    for (const uri of ['notes://a', 'notes://b']) await valise.notify(UPDATED, { uri });
+    expect(await keys()).toHaveLength(2);
+  });
+
+  it('are refused where too many sessions have one: none that lives is pushed out', async () => {
+    const over = new Set<string>();
+    const subscriptions = make(over);
+    for (let n = 0; n < 1000; n++) await subscriptions.add('notes://a', session(n));
+    await expect(subscriptions.add('notes://a', session(1000))).rejects.toMatchObject({
+      code: 'too-many-subscriptions',
+    });
+    expect(await subscriptions.scopesOf('notes://a')).toContain('sess-0');
+    // Those that have one, and those without a session, need no room.
+    await subscriptions.add('notes://a', session(0));
+    await subscriptions.add('notes://a', { scope: '', owner: 'ann' });
+    over.add('sess-7');
+    over.add('sess-8');
+    await subscriptions.add('notes://a', session(1000));
+    const scopes = await subscriptions.scopesOf('notes://a');
+    expect(scopes).toContain('sess-1000');
+    expect(scopes).toContain('');
+    expect(scopes).not.toContain('sess-7');
+  });
+});
+
+describe.each(STAGES)('too many subscriptions, on $stage', (at) => {
+  it('are refused in words, also those that come with a listener; ended sessions make room', async () => {
+    const { valise } = makeServer(count, { sessions: { mode: 'stored', maxPerPrincipal: 2000 } });
+    const client = await connect(valise, at);
+    const subscribe = (session: Wire) =>
+      client.request('resources/subscribe', { uri: 'notes://a', _meta: at.sent(session) });
+    const sessions = await Promise.all(Array.from({ length: 1001 }, () => client.create()));
+    const last = sessions.pop() as Wire;
+    for (const session of sessions) await subscribe(session);
+    const refused = { code: -32603, data: { code: 'too-many-subscriptions' } };
+    expect(errorOf(await subscribe(last))).toMatchObject(refused);
+    const asked = { _meta: { ...at.sent(last), [LISTEN]: { resources: ['notes://a'] } } };
+    expect(errorOf(await client.request(at.method.listen, asked))).toMatchObject(refused);
+    await client.request(at.method.delete, { _meta: at.sent(sessions[5] as Wire) });
+    expect(await subscribe(last)).toMatchObject({ result: {} });
   });
 });
 

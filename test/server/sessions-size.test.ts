@@ -3,8 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { resultOf, textOf } from './raw-client.ts';
 import { connect, type Does, errorOf, makeServer, STAGES } from './sessions-tool.ts';
 
-const fill: Does = (session, { size, key }) => {
-  if (size !== undefined) session?.set((key as string) ?? 'text', 'x'.repeat(size as number));
+const fill: Does = (session, { size, key, letter = 'x' }) => {
+  if (size !== undefined) session?.set((key as string) ?? 'text', (letter as string).repeat(size as number));
   return session?.get<string>('text')?.length ?? 0;
 };
 
@@ -68,6 +68,19 @@ describe.each(MATRIX)('the size of $mode state, on $stage', ({ at, mode }) => {
     });
     used = (await client.use(used)).session;
     expect((await client.use(used)).value).toBe(6000);
+  });
+
+  it('is counted in bytes, whatever the letters are', async () => {
+    const { valise } = makeServer(fill, { store: memoryStore(), sessions: { mode, maxState: 10_000 } });
+    const client = await connect(valise, at);
+    const session = await client.create();
+    const one = resultOf(await client.in(session, 'work', { size: 4000, letter: '語' }));
+    expect(textOf(one)).toMatch(/would take 12002 bytes; 10000 is the most/);
+    const used = (await client.use(session, { size: 2000, letter: '語' })).session;
+    expect(errorOf(await client.in(used, 'work', { size: 2000, letter: '語', key: 'more' }))).toMatchObject({
+      code: -32603,
+      data: { code: 'state-too-large' },
+    });
   });
 
   it.each([

@@ -114,14 +114,16 @@ export class SessionData {
         next: `Set text, finite numbers, booleans, and arrays and plain objects of them, at most ${MAX_DEPTH} levels deep.`,
       });
     }
-    if (text.length > this.#maxBytes) throw tooLarge(text.length, this.#maxBytes);
+    checkSize(text, this.#maxBytes);
     return typeof value === 'object' ? (JSON.parse(text) as Json) : value;
   }
 }
 
-/** The error for state that is larger than the server allows. */
-export function tooLarge(bytes: number, most: number): ValiseError {
-  return new ValiseError(
+/** Refuses state that is larger than the server allows, as JSON. */
+export function checkSize(text: string, most: number): void {
+  const bytes = Buffer.byteLength(text);
+  if (bytes <= most) return;
+  throw new ValiseError(
     'state-too-large',
     `The state of the session would take ${bytes} bytes; ${most} is the most.`,
     {

@@ -1,5 +1,6 @@
 import type { Link } from '../../link/instrument.ts';
 import type { Exchange } from '../exchange.ts';
+import { hold } from '../flow/lease.ts';
 import { isHttp } from '../over-http.ts';
 import { lifetime, newSession } from './create.ts';
 import { type Data, SessionData } from './data.ts';
@@ -8,6 +9,7 @@ import { type Asker, type Committed, type Held, isRefusal, type Keeping, metaOf,
 import type { EndedSession } from './hooks.ts';
 import type { SessionsSettings } from './options.ts';
 import { digest, type Registry } from './registry.ts';
+import { isLiving } from './row.ts';
 
 /** What an implicit session lives in. */
 export interface ImplicitOptions {
@@ -35,6 +37,8 @@ interface Local {
   readonly created: number;
   data: Data;
   seq: number;
+  /** What the author's hook is still doing for it; until that is done no handler runs in it. */
+  begun: Promise<void> | undefined;
 }
 
 const TRIES = 10;
@@ -46,6 +50,8 @@ const TRIES = 10;
 export class ImplicitSessions {
   readonly #options: ImplicitOptions;
   readonly #locals = new WeakMap<Link, Map<string, Local>>();
+  /** Sessions in the store that this instance is about to begin, by id. */
+  readonly #beginning = new Map<string, Promise<void>>();
 
   constructor(options: ImplicitOptions) {
     this.#options = options;
@@ -62,46 +68,62 @@ export class ImplicitSessions {
     if (isElsewhere(exchange)) return this.#openShared(transportSession, asker, required);
     // What is in this process can wait until the handler asks for it.
     if (!required) return undefined;
-    const known = this.#locals.get(exchange.link)?.get(asker.subject ?? '');
-    return known ? this.#local(exchange, asker, known) : this.#begin(exchange, asker);
+    const local = this.#known(exchange, asker) ?? this.#begin(exchange, asker);
+    return local.begun
+      ? local.begun.then(() => this.#local(exchange, asker, local))
+      : this.#local(exchange, asker, local);
   }
 
   /** As {@link open}, at once: only a session that is in this process and needs no hook of the author's to begin. */
   openNow(exchange: Exchange, asker: Asker): Implicit | undefined {
-    const known = this.#locals.get(exchange.link)?.get(asker.subject ?? '');
-    if (known) return this.#local(exchange, asker, known);
+    const known = this.#known(exchange, asker);
+    if (known) return known.begun ? undefined : this.#local(exchange, asker, known);
     const { onCreate } = this.#options.settings;
     if (exchange.transportSession === undefined || isElsewhere(exchange) || onCreate) return undefined;
-    return this.#begin(exchange, asker) as Implicit;
+    return this.#local(exchange, asker, this.#begin(exchange, asker));
   }
 
   closed(link: Link): void {
-    for (const local of this.#locals.get(link)?.values() ?? [])
-      this.#tell(local, 'closed').catch(() => undefined);
+    for (const local of this.#locals.get(link)?.values() ?? []) {
+      const told = local.begun
+        ? local.begun.then(() => this.#tell(local, 'closed'))
+        : this.#tell(local, 'closed');
+      told.catch(() => undefined);
+    }
     this.#locals.delete(link);
   }
 
-  #begin(exchange: Exchange, asker: Asker): Implicit | Promise<Implicit> {
+  #known({ link }: Exchange, { subject = '' }: Asker): Local | undefined {
+    return this.#locals.get(link)?.get(subject);
+  }
+
+  #begin({ link, transportSession }: Exchange, asker: Asker): Local {
+    const { subject = '' } = asker;
     const { onCreate } = this.#options.settings;
     const local: Local = {
-      id: implicitId(exchange.transportSession ?? '', asker),
+      id: implicitId(transportSession ?? '', asker),
       created: Date.now(),
       data: {},
       seq: 0,
+      begun: undefined,
     };
-    const enter = (): Implicit => {
-      let ofLink = this.#locals.get(exchange.link);
-      if (!ofLink) this.#locals.set(exchange.link, (ofLink = new Map()));
-      const known = ofLink.get(asker.subject ?? '') ?? local;
-      ofLink.set(asker.subject ?? '', known);
-      return this.#local(exchange, asker, known);
-    };
-    if (!onCreate) return enter();
+    let ofLink = this.#locals.get(link);
+    if (!ofLink) this.#locals.set(link, (ofLink = new Map()));
+    const locals = ofLink.set(subject, local);
+    if (!onCreate) return local;
     const held = this.#hold(local, asker);
-    return Promise.resolve(onCreate(newSession(held, { implicit: true, parent: undefined }))).then(() => {
-      local.data = held.data.merged();
-      return enter();
-    });
+    const beginning = async (): Promise<void> => {
+      try {
+        await onCreate(newSession(held, { implicit: true, parent: undefined }));
+        local.data = held.data.merged();
+        local.begun = undefined;
+      } catch (error) {
+        locals.delete(subject);
+        throw error;
+      }
+    };
+    local.begun = beginning();
+    return local;
   }
 
   #hold({ id, created, data, seq }: Local, asker: Asker): Held {
@@ -133,6 +155,8 @@ export class ImplicitSessions {
         return metaOf(held.id, held.expires, local.seq);
       },
       end: async () => {
+        // Handlers that run side by side may all take it back; it ends once.
+        if (this.#known(exchange, asker) !== local) return;
         this.#locals.get(exchange.link)?.delete(asker.subject ?? '');
         await this.#tell(local, 'revoked');
       },
@@ -179,7 +203,7 @@ export class ImplicitSessions {
       };
       if (!settings.onCreate) return this.#unwritten(shared, held);
       if (!required) return undefined;
-      await this.#beginShared(shared, held);
+      await this.#beginOnce(shared, held);
     }
     return undefined;
   }
@@ -200,12 +224,30 @@ export class ImplicitSessions {
     };
   }
 
+  /** Calls that come while a session begins wait for the same beginning. */
+  #beginOnce(shared: Shared, held: Held): Promise<void> {
+    const { id } = held;
+    let beginning = this.#beginning.get(id);
+    if (!beginning) {
+      beginning = this.#beginShared(shared, held).finally(() => this.#beginning.delete(id));
+      this.#beginning.set(id, beginning);
+    }
+    return beginning;
+  }
+
+  /** Other instances wait too; the row comes last, so that nobody finds a session that the author has not yet let begin. */
   async #beginShared({ registry, endings }: Shared, held: Held): Promise<void> {
-    if (!(await registry.claim(rowOf(held, {})))) return;
-    await this.#options.settings.onCreate?.(newSession(held, { implicit: true, parent: undefined }));
-    const row = rowOf(held, held.data.merged());
-    if (held.data.isChanged) await registry.replace(row);
-    await endings.watch(row);
+    const lease = await hold(registry.store, `begin/${digest(held.id)}`);
+    if (!lease) return;
+    try {
+      const found = await registry.find(held.id);
+      if (found && isLiving(found.row)) return;
+      await this.#options.settings.onCreate?.(newSession(held, { implicit: true, parent: undefined }));
+      const row = rowOf(held, held.data.merged());
+      if (await registry.claim(row)) await endings.watch(row);
+    } finally {
+      await lease.release();
+    }
   }
 }
 

@@ -1,7 +1,7 @@
 import { SealError } from '../../seal/index.ts';
 import type { SessionMeta } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
-import { type Data, SessionData, tooLarge } from './data.ts';
+import { checkSize, type Data, SessionData } from './data.ts';
 import type { Endings } from './endings.ts';
 import { GivenSeals } from './given-seals.ts';
 import {
@@ -110,8 +110,7 @@ export function storedKeeping(
 }
 
 function sized(data: Data, most: number): Data {
-  const bytes = JSON.stringify(data).length;
-  if (bytes > most) throw tooLarge(bytes, most);
+  checkSize(JSON.stringify(data), most);
   return data;
 }
 

@@ -28,7 +28,7 @@ export interface SessionsApi {
   requireSession(...operations: readonly Gated[]): void;
   /** Sessions from outside a request. */
   readonly sessions: {
-    /** Ends a session: from now on nobody knows it. False where it has ended already. */
+    /** Ends a session: from now on nobody knows it. False where it has ended already, or is stored and never was. */
     revoke(id: string): Promise<boolean>;
     /** Tells those who listen to a session, on every instance. */
     notify(id: string, method: string, params?: Params): Promise<void>;

@@ -49,7 +49,13 @@ export function createSessions(
   const registry = new Registry(place, name, { lingers: onEnd !== undefined, longest });
   const channel = new Channel({ name, bus: options.bus ?? busBeside(storeUrl) });
   const log = new NotificationLog(registry.store, Math.max(ttl, 86_400));
-  const subscriptions = new Subscriptions(registry.store, longest);
+  const lives = async (id: string, at = Date.now()): Promise<boolean> => {
+    const found = await registry.find(id);
+    if (found) return isLiving(found.row);
+    // A sealed session proves itself; one that was last heard of so long ago has run out.
+    return settings.mode === 'sealed' && !endings.isOver(id) && Date.now() - at < ttl * 1000;
+  };
+  const subscriptions = new Subscriptions({ store: registry.store, ttl: longest, lives });
   const switchboard = new Switchboard({ log, channel, subscriptions });
   const onOver = (id: string): void => void switchboard.over(id).catch(() => undefined);
   const endings = new Endings({ registry, local: !store, ttl, onEnd, onOver, warnOnce });
@@ -60,10 +66,6 @@ export function createSessions(
 
   const refuse = (id: string, reason: string): void =>
     events.emit('rejected', { family: 'sessions', what: `session ${id.slice(0, 9)}…`, reason });
-  const lives = async (id: string): Promise<boolean> => {
-    const found = await registry.find(id);
-    return found ? isLiving(found.row) : settings.mode === 'sealed' && !endings.isOver(id);
-  };
   const looks = store !== undefined && !channel.isShared;
   const listeners = new Listeners({ keeping, log, channel, subscriptions, looks, refuse, lives });
   const gates = new Gates();
@@ -105,6 +107,8 @@ export function createSessions(
     require: (gated) => gates.add(gated),
 
     revoke(id) {
+      // What is stored has a row; only a sealed session can be one that nobody here has heard of.
+      if (settings.mode === 'stored') return endings.end(id, 'revoked');
       const now = Date.now();
       const row = { owner: null, shelf: '', label: null, created: now, expires: now + ttl * 1000 };
       return endings.end(id, 'revoked', {

@@ -1,6 +1,7 @@
 import { type Era, listening, type Notification, tagNotification } from '../../../wire/index.ts';
+import type { Wanted } from './audience.ts';
 import type { Signal } from './channel.ts';
-import { cursorOf, type Entry, endOf, type NotificationLog, readCursor, type Since, since } from './log.ts';
+import { cursorOf, type Entry, endOf, type NotificationLog, readCursor, since } from './log.ts';
 
 /** What a listener needs. */
 export interface ListenerOptions {
@@ -10,6 +11,8 @@ export interface ListenerOptions {
   /** True where the client knows what a position is. */
   readonly positions: boolean;
   readonly log: NotificationLog;
+  /** Picks what this listener may hear. */
+  readonly wanted: Wanted;
   /** Sends to the client; rejects where the client is gone. */
   readonly write: (notification: Notification) => Promise<void>;
   /** The listener has ended: because the session did, or because the client is gone. */
@@ -31,15 +34,17 @@ export class Listener {
   async open(after: string | undefined): Promise<void> {
     await this.#step(async () => {
       const log = await this.#options.log.read(this.#options.scope);
+      const { wanted } = this.#options;
       if (after === undefined) {
         this.#cursor = endOf(log);
         await this.#write(this.#listening(false));
         return;
       }
       const missed = since(log, after);
-      this.#cursor = missed.entries.length > 0 ? before(missed, log?.gen) : missed.cursor;
+      const entries = await wanted(missed.entries);
+      this.#cursor = before(entries, log?.gen) ?? missed.cursor;
       await this.#write(this.#listening(missed.missed));
-      for (const entry of missed.entries) await this.#deliver(entry, log?.gen ?? '');
+      for (const entry of entries) await this.#deliver(entry, log?.gen ?? '');
       this.#cursor = missed.cursor;
     });
   }
@@ -54,8 +59,10 @@ export class Listener {
       const { gen, n } = readCursor(this.#cursor);
       if (signal.gen === gen && signal.n <= n) return;
       const isNext = signal.n === n + 1 && (signal.gen === gen || gen === '');
-      if (isNext) await this.#deliver({ ...signal, at: 0 }, signal.gen);
-      else await this.#catchUp();
+      if (!isNext) return this.#catchUp();
+      for (const wanted of await this.#options.wanted([signal]))
+        await this.#deliver({ ...wanted, at: 0 }, signal.gen);
+      this.#cursor = cursorOf(signal.gen, signal.n);
     });
   }
 
@@ -77,7 +84,8 @@ export class Listener {
 
   async #catchUp(): Promise<void> {
     const log = await this.#options.log.read(this.#options.scope);
-    const { entries, missed, cursor } = since(log, this.#cursor);
+    const { entries: all, missed, cursor } = since(log, this.#cursor);
+    const entries = await this.#options.wanted(all);
     if (missed && entries.length === 0) await this.#write(this.#listening(true, cursor));
     for (const [index, entry] of entries.entries())
       await this.#deliver(entry, log?.gen ?? '', missed && index === 0);
@@ -122,6 +130,6 @@ export class Listener {
 }
 
 /** The position before the first of what was missed. */
-function before({ entries }: Since, gen = ''): string {
-  return cursorOf(gen, (entries[0]?.n ?? 1) - 1);
+function before([first]: readonly Entry[], gen = ''): string | undefined {
+  return first && cursorOf(gen, first.n - 1);
 }

@@ -13,8 +13,9 @@ import {
 } from '../../../wire/index.ts';
 import type { Exchange } from '../../exchange.ts';
 import type { Later, Reply } from '../../part.ts';
-import { type Asker, type Held, isRefusal, type Keeping } from '../held.ts';
+import { type Asker, isRefusal, type Keeping } from '../held.ts';
 import { failed, invalid, knowsUs } from '../reply.ts';
+import { type Audience, wantedBy } from './audience.ts';
 import type { Channel, Signal } from './channel.ts';
 import { Listener } from './listener.ts';
 import { cursorOf, type NotificationLog, since } from './log.ts';
@@ -69,9 +70,11 @@ export class Listeners {
       }
       if (this.#open.size >= MAX_OPEN)
         return { error: { code: INTERNAL_ERROR, message: 'Too many listeners' } };
-      for (const uri of asked.resources ?? []) await this.#options.subscriptions.add(uri, held?.id ?? '');
-      if (asked.poll) return await this.#poll(exchange, asked, held);
-      await this.#stream(exchange, asked, held);
+      const { resources = [] } = asked;
+      const audience = { scope: held?.id ?? '', owner: asker.shelf, resources };
+      for (const uri of resources) await this.#options.subscriptions.add(uri, audience);
+      if (asked.poll) return await this.#poll(exchange, asked, audience);
+      await this.#stream(exchange, asked, audience);
       return { later: true };
     } catch (error) {
       return { error: failed(error) };
@@ -91,12 +94,14 @@ export class Listeners {
     for (const open of this.#open) open.end();
   }
 
-  async #poll(exchange: Exchange, asked: ListenRequest, held: Held | undefined): Promise<Reply | Later> {
+  async #poll(exchange: Exchange, asked: ListenRequest, audience: Audience): Promise<Reply | Later> {
     const { era } = exchange;
-    const scope = held?.id ?? '';
+    const { scope } = audience;
+    const wanted = wantedBy(audience, this.#options.subscriptions);
     const bring = async (): Promise<{ readonly result: Result; readonly isEmpty: boolean }> => {
       const log = await this.#options.log.read(scope);
-      const { entries, missed, cursor } = since(log, asked.after);
+      const { entries: all, missed, cursor } = since(log, asked.after);
+      const entries = await wanted(all);
       const tag = scope === '' ? {} : { sessionId: scope };
       const notifications = entries.map(({ n, method, params }) =>
         tagNotification(
@@ -116,15 +121,16 @@ export class Listeners {
     const woken = new Promise<void>((resolve) => {
       finish = resolve;
     });
-    const off = await this.#options.channel.subscribe(scope, () => finish());
+    const look = (): void => void bring().then(({ isEmpty }) => isEmpty || finish(), finish);
+    const off = await this.#options.channel.subscribe(scope, (signal) =>
+      'end' in signal ? finish() : look(),
+    );
     const timer = setTimeout(finish, asked.wait * 1000);
-    const looking = this.#options.looks
-      ? setInterval(() => void bring().then(({ isEmpty }) => isEmpty || finish(), finish), LOOK)
-      : undefined;
+    const looking = this.#options.looks ? setInterval(look, LOOK) : undefined;
     const open: Open = { link, id: exchange.request.id, end: finish };
     this.#open.add(open);
     // What came between the first look and the subscription.
-    void bring().then(({ isEmpty }) => isEmpty || finish(), finish);
+    look();
     void woken.then(async () => {
       clearTimeout(timer);
       clearInterval(looking);
@@ -141,10 +147,10 @@ export class Listeners {
     return { later: true };
   }
 
-  async #stream(exchange: Exchange, asked: ListenRequest, held: Held | undefined): Promise<void> {
-    const { channel, log, looks, lives } = this.#options;
+  async #stream(exchange: Exchange, asked: ListenRequest, audience: Audience): Promise<void> {
+    const { channel, log, looks, lives, subscriptions } = this.#options;
     const { link, era, peer, request } = exchange;
-    const scope = held?.id ?? '';
+    const { scope } = audience;
     const positions = era === 'modern' || knowsUs(peer.capabilities);
     const timers: NodeJS.Timeout[] = [];
     let off: (() => Promise<void>) | undefined;
@@ -153,6 +159,7 @@ export class Listeners {
       era,
       positions,
       log,
+      wanted: wantedBy(audience, subscriptions),
       write: (notification) =>
         link.send(unrouted(notification, link.transport), { relatedRequestId: request.id }),
       ended: () => {

@@ -1,50 +1,140 @@
+import { ValiseError } from '../../../errors.ts';
 import { isObject, type Json } from '../../../json.ts';
 import type { Store } from '../../../store/types.ts';
 import { changeEntry } from '../change.ts';
 import { digest } from '../registry.ts';
 
-const MAX_SCOPES = 1000;
+/** Who subscribes: a session, or without one ('') its owner, where anything tells one owner from another. */
+export interface Subscriber {
+  readonly scope: string;
+  readonly owner: string | undefined;
+}
 
-/** Who wants to hear of a resource: sessions, and '' for listeners without one. Any instance can tell. */
+/** What subscriptions need. */
+export interface SubscriptionsOptions {
+  readonly store: Store;
+  /** The longest life of a session, in seconds. */
+  readonly ttl: number;
+  /** True while a session can be used that was last heard of at a time. */
+  readonly lives: (id: string, at: number) => Promise<boolean>;
+}
+
+/** A session that subscribed, and when it last said so. */
+type Place = readonly [scope: string, at: number];
+
+/** One entry of the store names them all, so there is a most; a client must not fill the store. */
+const MAX_SESSIONS = 1000;
+/** A client that polls says with each poll what it wants; that need not be written each time. In milliseconds. */
+const FRESH = 60_000;
+/** How many of a session's resources are noted for its end; what it subscribed to before them goes when room is needed. */
+const MAX_NOTED = 100;
+
+/** Who wants to hear of a resource: sessions, and owners that listen without one. Any instance can tell. */
 export class Subscriptions {
-  readonly #store: Store;
-  readonly #ttl: number;
+  readonly #options: SubscriptionsOptions;
 
-  /** `ttl` is the longest life of a session, in seconds. */
-  constructor(store: Store, ttl: number) {
-    this.#store = store;
-    this.#ttl = ttl;
+  constructor(options: SubscriptionsOptions) {
+    this.#options = options;
   }
 
+  /** The sessions to tell of a resource; '' is among them where owners may want to hear of it without one. */
   async scopesOf(uri: string): Promise<readonly string[]> {
-    return readScopes((await this.#store.get(keyOf(uri)))?.value);
+    return placesOf((await this.#options.store.get(keyOf(uri)))?.value).map(([scope]) => scope);
   }
 
-  async add(uri: string, scope: string): Promise<void> {
-    // The oldest goes where there are too many: a client must not fill the store.
-    await this.#change(uri, (scopes) =>
-      scopes.includes(scope) ? undefined : [...scopes, scope].slice(-MAX_SCOPES),
-    );
+  /** True where an owner wants to hear of a resource without a session. */
+  async has(uri: string, owner: string): Promise<boolean> {
+    return (await this.#options.store.get(ownKey(uri, owner))) !== undefined;
   }
 
-  async remove(uri: string, scope: string): Promise<void> {
-    await this.#change(uri, (scopes) =>
-      scopes.includes(scope) ? scopes.filter((each) => each !== scope) : undefined,
-    );
+  /** Throws where too many sessions that can still be used have subscribed. */
+  async add(uri: string, { scope, owner }: Subscriber): Promise<void> {
+    const { store, ttl } = this.#options;
+    if (scope === '' && owner !== undefined) await store.put(ownKey(uri, owner), 1, { ttl });
+    const now = Date.now();
+    await this.#change(uri, async (places) => {
+      const known = places.find(([each]) => each === scope);
+      if (known && now - known[1] < Math.min(FRESH, ttl * 500)) return undefined;
+      const others = places.filter(([each]) => each !== scope);
+      const isRoom = scope === '' || others.length < MAX_SESSIONS;
+      const kept = isRoom ? others : await this.#living(others);
+      if (scope !== '' && kept.length >= MAX_SESSIONS) throw tooMany();
+      return [...kept, [scope, now]];
+    });
+    if (scope !== '') await this.#note(scope, uri);
   }
 
-  #change(uri: string, step: (scopes: readonly string[]) => readonly string[] | undefined): Promise<void> {
-    return changeEntry(this.#store, keyOf(uri), this.#ttl, (value): Json | undefined => {
-      const scopes = step(readScopes(value));
-      return scopes && { scopes };
+  async remove(uri: string, { scope, owner }: Subscriber): Promise<void> {
+    if (scope !== '') {
+      await this.#change(uri, async (places) =>
+        places.some(([each]) => each === scope) ? places.filter(([each]) => each !== scope) : undefined,
+      );
+    } else if (owner !== undefined) {
+      // Other owners may still want to hear: '' stays.
+      await this.#options.store.delete(ownKey(uri, owner));
+    }
+  }
+
+  /** A session has ended: it wants to hear of nothing any more. */
+  async forget(scope: string): Promise<void> {
+    const { store } = this.#options;
+    const uris = urisOf((await store.get(noteKey(scope)))?.value);
+    for (const uri of uris) await this.remove(uri, { scope, owner: undefined });
+    if (uris.length > 0) await store.delete(noteKey(scope));
+  }
+
+  #note(scope: string, uri: string): Promise<void> {
+    const { store, ttl } = this.#options;
+    return changeEntry(store, noteKey(scope), ttl, (value) => {
+      const uris = urisOf(value);
+      return uris.includes(uri) ? undefined : { uris: [...uris, uri].slice(-MAX_NOTED) };
+    });
+  }
+
+  async #living(places: readonly Place[]): Promise<readonly Place[]> {
+    const { lives } = this.#options;
+    const living = await Promise.all(places.map(([scope, at]) => scope === '' || lives(scope, at)));
+    return places.filter((_, index) => living[index]);
+  }
+
+  #change(
+    uri: string,
+    step: (places: readonly Place[]) => Promise<readonly Place[] | undefined>,
+  ): Promise<void> {
+    const { store, ttl } = this.#options;
+    return changeEntry(store, keyOf(uri), ttl, async (value) => {
+      const places = await step(placesOf(value));
+      return places && ({ places } as unknown as Json);
     });
   }
 }
 
-function readScopes(value: unknown): readonly string[] {
-  return isObject(value) && Array.isArray(value['scopes']) ? (value['scopes'] as readonly string[]) : [];
+function placesOf(value: unknown): readonly Place[] {
+  return isObject(value) && Array.isArray(value['places']) ? (value['places'] as readonly Place[]) : [];
+}
+
+function urisOf(value: unknown): readonly string[] {
+  return isObject(value) && Array.isArray(value['uris']) ? (value['uris'] as readonly string[]) : [];
+}
+
+function noteKey(scope: string): string {
+  return `subscriber/${digest(scope)}`;
 }
 
 function keyOf(uri: string): string {
   return `subscribed/${digest(uri)}`;
+}
+
+function ownKey(uri: string, owner: string): string {
+  return `subscribed/${digest(uri)}/${digest(owner)}`;
+}
+
+function tooMany(): ValiseError {
+  return new ValiseError(
+    'too-many-subscriptions',
+    `${MAX_SESSIONS} sessions have subscribed to the resource already, and no more can.`,
+    {
+      next: 'Unsubscribe in a session that no longer needs it, or delete that session.',
+    },
+  );
 }

@@ -2,6 +2,8 @@ import { ValiseError } from '../../../errors.ts';
 import type { Link } from '../../../link/instrument.ts';
 import { isShallow, type Notification, type Params } from '../../../wire/index.ts';
 import type { Exchange } from '../../exchange.ts';
+import { askerOf } from '../asker.ts';
+import { resourceOf, UPDATED } from './audience.ts';
 import type { Channel } from './channel.ts';
 import type { NotificationLog } from './log.ts';
 import type { Subscriptions } from './subscriptions.ts';
@@ -12,8 +14,6 @@ export interface SwitchboardOptions {
   readonly channel: Channel;
   readonly subscriptions: Subscriptions;
 }
-
-const UPDATED = 'notifications/resources/updated';
 
 /** Brings notifications to those whom they concern, on whatever instance they listen. */
 export class Switchboard {
@@ -35,31 +35,34 @@ export class Switchboard {
 
   /** Tells everybody without a session; of a resource, those who subscribed to it, wherever they did. */
   async broadcast(method: string, params?: Params): Promise<void> {
-    const uri = params?.['uri'];
-    if (method !== UPDATED || typeof uri !== 'string') return this.tell('', method, params);
+    const uri = resourceOf(method, params);
+    if (uri === undefined) return this.tell('', method, params);
     for (const scope of await this.#options.subscriptions.scopesOf(uri))
       await this.tell(scope, method, params);
   }
 
   /** A session has ended: those who listen to it hear so. */
   async over(scope: string): Promise<void> {
-    const { channel, log } = this.#options;
+    const { channel, log, subscriptions } = this.#options;
     await channel.publish(scope, { end: true });
+    await subscriptions.forget(scope);
     await log.remove(scope);
   }
 
   /** Notes a subscription to a resource, or its end. */
-  async subscribe({ link, method, request }: Exchange, scope: string): Promise<void> {
+  async subscribe(exchange: Exchange, scope: string): Promise<void> {
+    const { link, method, request } = exchange;
     const uri = request.params?.['uri'];
     if (typeof uri !== 'string') return;
     const { subscriptions } = this.#options;
-    const scopes = this.#scopesOn(link, uri);
+    const subscriber = { scope, owner: askerOf(exchange).shelf };
     if (method === 'resources/subscribe') {
-      scopes.add(scope);
-      await subscriptions.add(uri, scope);
+      // First where it may be refused.
+      await subscriptions.add(uri, subscriber);
+      this.#scopesOn(link, uri).add(scope);
     } else {
-      scopes.delete(scope);
-      await subscriptions.remove(uri, scope);
+      this.#scopesOn(link, uri).delete(scope);
+      await subscriptions.remove(uri, subscriber);
     }
   }
 
@@ -68,8 +71,8 @@ export class Switchboard {
    * told; only where it also subscribed without one does the notification go on as it is.
    */
   updated(notification: Notification, link: Link): Notification | undefined {
-    const uri = notification.params?.['uri'];
-    if (notification.method !== UPDATED || typeof uri !== 'string') return notification;
+    const uri = resourceOf(notification.method, notification.params);
+    if (uri === undefined) return notification;
     const scopes = this.#onLink.get(link)?.get(uri);
     if (!scopes || scopes.size === 0) return notification;
     for (const scope of scopes) {
