@@ -41,6 +41,8 @@ export async function connectTo(text: string, options: ConnectOptions): Promise<
     };
   } catch (error) {
     await valise.close().catch((late: unknown) => remark(String(late)));
+    // It may be why the server was not found.
+    tellUnused(options.resolve);
     throw error;
   }
 }

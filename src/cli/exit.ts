@@ -19,7 +19,14 @@ export const EXIT = {
 export type SetExit = (code: number) => void;
 
 /** Errors about what was written on the command line. */
-const USAGE = new Set<unknown>(['bad-target', 'bad-arguments', 'bad-resolve', 'bad-header', 'bad-option']);
+const USAGE = new Set<unknown>([
+  'bad-target',
+  'bad-arguments',
+  'bad-resolve',
+  'bad-header',
+  'bad-option',
+  'no-such-era',
+]);
 
 /** The exit code for an error that ended a command. */
 export function exitCodeOf(error: unknown): number {

@@ -80,7 +80,16 @@ function parseHeader(text: string): Record<string, string> {
       next: "Write for example 'X-Tenant: acme'.",
     });
   }
-  return { [name]: text.slice(colon + 1).trim() };
+  const value = text.slice(colon + 1).trim();
+  try {
+    new Headers([[name, value]]);
+  } catch (cause) {
+    throw new ValiseError('bad-header', `The value of ${name} has characters that no header can carry.`, {
+      next: 'Write it in ASCII.',
+      cause,
+    });
+  }
+  return { [name]: value };
 }
 
 /** `--answer`, for commands in which a server may ask something. */

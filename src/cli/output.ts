@@ -55,9 +55,10 @@ export function printTable(
   for (const row of rows) print(line(row));
 }
 
-/** A time as people read it, e.g. `2026-11-15 22:30:05Z`. */
+/** A time as people read it, e.g. `2026-11-15 22:30:05Z`; `-` for none, and for what cannot be one. */
 export function when(time: number | string | undefined): string {
-  return time === undefined ? '-' : `${new Date(time).toISOString().slice(0, 19).replace('T', ' ')}Z`;
+  const date = new Date(time ?? Number.NaN);
+  return Number.isNaN(date.getTime()) ? '-' : `${date.toISOString().slice(0, 19).replace('T', ' ')}Z`;
 }
 
 /** A size as people read it. */

@@ -4,6 +4,13 @@ import type { Call } from './call.ts';
 /** A server may have been done before it heard of the cancellation; as a rule it answers no cancelled call. */
 const MAX_CANCELLED = 32;
 
+/** A response that somebody waits for; with the connection it ends as an error. */
+export interface Expected {
+  readonly answer: Promise<Response>;
+  /** Waits no longer. */
+  readonly withdraw: () => void;
+}
+
 /** The calls that wait for their response, by their id on the wire. */
 export class CallsUnderWay {
   readonly #calls = new Map<Id, Call>();
@@ -47,10 +54,13 @@ export class CallsUnderWay {
   }
 
   /** Waits for a response under an id that an earlier process, or a call that was given up, had on the wire. */
-  expect(wireId: Id): Promise<Response> {
+  expect(wireId: Id): Expected {
     this.#expected ??= new Map();
     const expected = this.#expected;
-    return new Promise((resolve) => expected.set(wireId, resolve));
+    return {
+      answer: new Promise((resolve) => expected.set(wireId, resolve)),
+      withdraw: () => expected.delete(wireId),
+    };
   }
 
   /** Hands a response to whoever expects it, unless the call itself still waits; true where it did. */

@@ -20,7 +20,7 @@ import {
 import { Announcer } from './announcer.ts';
 import { Ask } from './ask.ts';
 import { Call } from './call.ts';
-import { CallsUnderWay } from './calls-under-way.ts';
+import { CallsUnderWay, type Expected } from './calls-under-way.ts';
 import { type OwnRequestOptions, OwnRequests } from './own-requests.ts';
 import { askParts, type ClientPart } from './part.ts';
 import { ServerFacts } from './server-facts.ts';
@@ -124,7 +124,7 @@ export class Connection implements Hooks {
   }
 
   /** Waits for the response to a request that an earlier process sent, under the id that it had on the wire. */
-  expect(wireId: Id): Promise<Response> {
+  expect(wireId: Id): Expected {
     return this.#calls.expect(wireId);
   }
 

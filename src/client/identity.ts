@@ -1,9 +1,6 @@
-import { createHash } from 'node:crypto';
-import { accessSync, constants, existsSync, readFileSync, realpathSync } from 'node:fs';
-import { basename, delimiter, dirname, extname, isAbsolute, join, resolve, sep } from 'node:path';
 import { domainToASCII } from 'node:url';
 import { parse } from 'tldts';
-import { isObject } from '../json.ts';
+import { stdioName } from './stdio-name.ts';
 import type { Target } from './target.ts';
 
 /** Who a server is, as far as its state is concerned. Never what the server says about itself. */
@@ -46,7 +43,7 @@ export function identify(target: Target, options: IdentityOptions = {}): Identit
     case 'http':
       return identifyUrl(target.url, options);
     case 'stdio':
-      return stdioIdentity(stdioName(target, options));
+      return stdioIdentity(stdioName(target, options.digest));
     case 'unknown':
       return identifyUnknown(options);
   }
@@ -111,132 +108,4 @@ export function normalScope(scope: string): string {
 
 function stdioIdentity(name: string): Identity {
   return { name, site: name, scopes: [], local: false, passing: false };
-}
-
-type StdioTarget = Extract<Target, { readonly kind: 'stdio' }>;
-
-/** Programs that run the file they are given. */
-const INTERPRETERS =
-  /^(node|nodejs|bun|deno|tsx|ts-node|python[\d.]*|pythonw|pypy[\d.]*|py|ruby|perl|php|lua|rscript|java|dotnet|sh|bash|zsh|dash|pwsh|powershell)$/;
-/** Programs that find out by themselves what to run: their own path says nothing about the server. */
-const LAUNCHERS =
-  /^(npx|npm|pnpm|pnpx|yarn|bunx|uvx|uv|pipx|poetry|conda|docker|podman|nerdctl|env|sudo|ssh|wsl|cmd|nix|cargo|go|xargs|timeout|nohup|nice)$/;
-/** Those of them that run what a registry knows by the name they are given, wherever they stand. */
-const REGISTRIES = /^(npx|pnpx|bunx|uvx|pipx|docker|podman|nerdctl)$/;
-/** Flags of interpreters whose value is the next argument. */
-const VALUED =
-  /^(-r|--require|--import|--loader|--experimental-loader|--env-file|--env-file-if-exists|-C|--conditions|--title|--tsconfig|-W|-X|-cp|-classpath|--class-path|--config)$/;
-/** Flags after which there is no file: the program is in the arguments, or named otherwise. */
-const INLINE = /^(-e|--eval|-p|--print|-c|-m|-Command|\/c)$/;
-const SCRIPT = /^\.[cm]?[jt]sx?$/;
-
-/**
- * A stdio server's name: the path of the server's file, absolute and through links, of an interpreter the script's;
- * after a `#` the package it belongs to and, on demand, its digest. Where no file can be told, the whole command is
- * the name, arguments as a digest since they may be secret: two programs never share a name.
- */
-function stdioName({ command, args, cwd }: StdioTarget, { digest }: IdentityOptions): string {
-  const program = basename(command)
-    .replace(/\.(exe|cmd|bat)$/i, '')
-    .toLowerCase();
-  const interpreted = INTERPRETERS.test(program);
-  const file = interpreted
-    ? scriptOf(args, cwd)
-    : LAUNCHERS.test(program)
-      ? undefined
-      : findProgram(command, cwd);
-  if (file === undefined) return commandName(program, args, cwd);
-  const marks = [packageOf(file), ...(digest ? [digestOf(file)] : [])].filter((mark) => mark !== undefined);
-  const path = file.replace(/[%#]/g, encodeURIComponent);
-  // A bridge is another server for each address that it leads to.
-  return [path, ...marks.map((mark) => `#${mark}`), ...addresses(args).map((at) => ` ${at}`)].join('');
-}
-
-function scriptOf(args: readonly string[], cwd: string): string | undefined {
-  for (let at = 0; at < args.length; at++) {
-    const arg = args[at] as string;
-    if (INLINE.test(arg)) return undefined;
-    if (VALUED.test(arg)) at++;
-    else if (!arg.startsWith('-')) {
-      const found = existing(resolve(cwd, arg));
-      if (found !== undefined) return found;
-      // `run` and the like may stand before the file; anything else that is not a file is not for us to guess.
-      if (arg !== 'run' && arg !== 'exec') return undefined;
-    }
-  }
-  return undefined;
-}
-
-function existing(path: string): string | undefined {
-  for (const ending of ['', '.js', '.mjs', '.cjs', '.ts', '.py']) {
-    if (existsSync(path + ending)) return realpathSync(path + ending);
-  }
-  return undefined;
-}
-
-function findProgram(command: string, cwd: string): string | undefined {
-  if (isAbsolute(command) || command.includes('/') || command.includes(sep))
-    return existing(resolve(cwd, command));
-  const endings = process.platform === 'win32' ? ['.exe', '.cmd', '.bat', ''] : [''];
-  for (const folder of (process.env['PATH'] ?? '').split(delimiter)) {
-    for (const ending of endings) {
-      const path = join(folder || '.', command + ending);
-      if (isExecutable(path)) return realpathSync(path);
-    }
-  }
-  return undefined;
-}
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-/** `name@version` of the package that a script belongs to. */
-function packageOf(file: string): string | undefined {
-  if (!SCRIPT.test(extname(file)) && !file.includes(`${sep}node_modules${sep}`)) return undefined;
-  for (let folder = dirname(file); ; folder = dirname(folder)) {
-    const manifest = readManifest(join(folder, 'package.json'));
-    if (manifest !== undefined) return manifest;
-    if (folder === dirname(folder)) return undefined;
-  }
-}
-
-function readManifest(path: string): string | undefined {
-  try {
-    const manifest: unknown = JSON.parse(readFileSync(path, 'utf8'));
-    if (!isObject(manifest) || typeof manifest.name !== 'string') return undefined;
-    return typeof manifest.version === 'string' ? `${manifest.name}@${manifest.version}` : manifest.name;
-  } catch {
-    return undefined;
-  }
-}
-
-function digestOf(file: string): string | undefined {
-  try {
-    return `sha256-${sha256(readFileSync(file))}`;
-  } catch {
-    return undefined;
-  }
-}
-
-function addresses(args: readonly string[]): string[] {
-  return args.flatMap((arg) => {
-    const match = /^[a-z][a-z0-9+.-]*:\/\/(?:[^/?#]*@)?([^/?#]+)/i.exec(arg);
-    return match ? [(match[1] as string).toLowerCase()] : [];
-  });
-}
-
-function commandName(program: string, args: readonly string[], cwd: string): string {
-  const shown = args.find((arg) => !arg.startsWith('-') && !/[=:\s]|^\//.test(arg));
-  const whole = JSON.stringify(REGISTRIES.test(program) ? args : [...args, cwd]);
-  return `${program}${shown === undefined ? '' : ` ${shown}`} +${sha256(whole).slice(0, 16)}`;
-}
-
-function sha256(data: string | Buffer): string {
-  return createHash('sha256').update(data).digest('base64url');
 }

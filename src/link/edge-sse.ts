@@ -1,25 +1,37 @@
 import { lowerText, mayHaveTop } from './top.ts';
 
 const BLANK_LINE = /\r\n\r\n|\n\n|\r\r/g;
+const LONGEST_END = '\r\n\r\n'.length;
 
 /** Lowers the messages in a stream of server-sent events; chunks that hold nothing to lower pass as they came. */
 export function sseLowering(): TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>> {
   const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
   const encoder = new TextEncoder();
-  let carry = '';
+  // The beginning of an event as it came, joined once its end is here: it may be many chunks long.
+  let parts: string[] = [];
+  let tail = '';
+  const take = (last: string): string => {
+    const text = parts.length === 0 ? last : parts.join('') + last;
+    parts = [];
+    tail = '';
+    return text;
+  };
   return new TransformStream({
     transform(chunk, controller) {
-      const text = carry + decoder.decode(chunk, { stream: true });
-      const end = endOfEvents(text);
-      if (carry === '' && end === text.length && !mayHaveTop(text)) {
+      const text = decoder.decode(chunk, { stream: true });
+      // What came before holds no end of an event, so only one that began in its last characters is to be found.
+      const end = endOfEvents(tail + text) - tail.length;
+      if (parts.length === 0 && end === text.length && !mayHaveTop(text)) {
         controller.enqueue(chunk);
         return;
       }
-      carry = text.slice(end);
-      if (end > 0) controller.enqueue(encoder.encode(lowerEvents(text.slice(0, end))));
+      if (end > 0) controller.enqueue(encoder.encode(lowerEvents(take(text.slice(0, end)))));
+      const rest = end > 0 ? text.slice(end) : text;
+      if (rest) parts.push(rest);
+      tail = (tail + rest).slice(1 - LONGEST_END);
     },
     flush(controller) {
-      const rest = carry + decoder.decode();
+      const rest = take(decoder.decode());
       if (rest) controller.enqueue(encoder.encode(lowerEvents(rest)));
     },
   });

@@ -1,6 +1,6 @@
 import { type BigIntStats, closeSync, fstatSync, openSync, readFileSync, statSync } from 'node:fs';
 import { canPin, type Owner, type Pinned } from './atomic-write.ts';
-import { type Document, emptyDocument, parseDocument } from './file-document.ts';
+import { type Document, emptyDocument, parseDocument, type Reading } from './file-document.ts';
 import type { FileLock } from './file-lock.ts';
 import { errnoOf, fsError } from './fs-error.ts';
 import { corruptError, foreignError, setAside } from './private-file.ts';
@@ -71,7 +71,7 @@ export class FileView {
 
   #load(): Document {
     const text = this.#pinFile();
-    const reading = parseDocument(text);
+    const reading = readingOf(text);
     if (reading.is === 'document') return reading.document;
     this.forget();
     // For this handle that is the end: it must not go on as if the store were empty.
@@ -108,7 +108,7 @@ export class FileView {
     const mine = this.#lock.held();
     if (!mine) this.#lock.acquireSync();
     try {
-      const again = parseDocument(readFileSync(this.#path, 'utf8'));
+      const again = readingOf(readFileSync(this.#path, 'utf8'));
       if (again.is !== 'damaged') throw new Error('it has been mended');
       return corruptError(this.#path, setAside(this.#path), why);
     } catch (error) {
@@ -117,6 +117,16 @@ export class FileView {
       if (!mine) this.#lock.release();
     }
   }
+}
+
+/** How a document of ours begins, however it goes on. */
+const BEGINNING = /^\s*\{\s*"valise"\s*:/;
+
+/** What a text is. Only what begins as ours can be ours and damaged; all else is somebody's who will look for it here. */
+function readingOf(text: string): Reading {
+  const reading = parseDocument(text);
+  if (reading.is !== 'damaged' || BEGINNING.test(text)) return reading;
+  return { is: 'foreign', why: reading.why };
 }
 
 function sameFile(one: BigIntStats | undefined, two: BigIntStats | undefined): boolean {

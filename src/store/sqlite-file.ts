@@ -1,12 +1,13 @@
-import { closeSync, openSync, statfsSync } from 'node:fs';
+import { closeSync, openSync, readSync, statfsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { ValiseError } from '../errors.ts';
-import { busyError, fsError, fullError, readOnlyError } from './fs-error.ts';
+import { busyError, errnoOf, fsError, fullError, readOnlyError } from './fs-error.ts';
 import { corruptError, foreignError, setAside } from './private-file.ts';
 import { type Database, openDatabase, troubleOf } from './sqlite-library.ts';
 
 /** `VALS`: how SQLite's header tells our files from others. */
 const APPLICATION = 0x56414c53;
+const APPLICATION_AT = 68;
 const FORMAT = 1;
 const OPEN_SECONDS = 15;
 const PARTS = ['', '-wal', '-shm'];
@@ -79,7 +80,7 @@ function patiently(work: () => void): void {
   }
 }
 
-/** The typed error for what SQLite answered. A damaged file is set aside; whoever calls has closed it. */
+/** The typed error for what SQLite answered. A damaged file of ours is set aside; whoever calls has closed it. */
 export function sqliteError(error: unknown, file: string): ValiseError {
   if (error instanceof ValiseError) return error;
   const trouble = troubleOf(error);
@@ -90,7 +91,9 @@ export function sqliteError(error: unknown, file: string): ValiseError {
     case 'read-only':
       return readOnlyError(file, error);
     case 'corrupt':
-      return corruptError(file, setAside(file, PARTS), String((error as Error).message), error);
+      return isMarked(file)
+        ? corruptError(file, setAside(file, PARTS), String((error as Error).message), error)
+        : foreignError(file, 'it lacks the mark of one');
     case 'cannot-open':
       return fsError(error, file, 'read');
     default:
@@ -103,6 +106,26 @@ export function sqliteError(error: unknown, file: string): ValiseError {
         },
       );
   }
+}
+
+/** Whether the file begins as a database of ours, whatever has become of the rest. */
+function isMarked(file: string): boolean {
+  const header = Buffer.alloc(APPLICATION_AT + 4);
+  let fd: number | undefined;
+  try {
+    fd = openSync(file, 'r');
+    readSync(fd, header, 0, header.length, 0);
+  } catch (error) {
+    // Another process has set it aside already.
+    if (errnoOf(error) === 'ENOENT') return true;
+    throw fsError(error, file, 'read');
+  } finally {
+    if (fd !== undefined) closeSync(fd);
+  }
+  return (
+    header.toString('latin1', 0, 16) === 'SQLite format 3\0' &&
+    header.readUInt32BE(APPLICATION_AT) === APPLICATION
+  );
 }
 
 /** On a full disk SQLite fails in several ways, of which only one says so. */

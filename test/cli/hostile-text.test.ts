@@ -59,5 +59,7 @@ describe('text of servers on a terminal', { timeout: 60_000 }, () => {
       '--resolve xn--bcher-kva.example:443 was not used',
     );
     expect((await list('--resolve', `127.0.0.1:${port}:127.0.0.1`)).stderr).not.toContain('was not used');
+    const failed = await valise(['list', 'http://x.invalid/', '--resolve', 'y.invalid:80:127.0.0.1']);
+    expect(failed).toMatchObject({ code: 1, stderr: expect.stringContaining('y.invalid:80 was not used') });
   });
 });

@@ -1,7 +1,9 @@
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { generateKey } from 'mcp-valise/seal';
+import { openStore } from 'mcp-valise/store';
 import { describe, expect, it } from 'vitest';
+import { keyOf } from '../../src/client/continuity/whose.ts';
 import { browserIn } from './browser.ts';
 import { folder, serveExample, valise, valiseJson } from './valise.ts';
 
@@ -38,6 +40,30 @@ describe('valise status and logout', { timeout: 120_000 }, () => {
     });
     expect((await valise(['status', ...store], env)).stdout).toBe('Nothing is kept of any connection.\n');
     expect((await valise(['logout', url, ...store], env)).code).toBe(1);
+  });
+
+  it('shows what is kept, whatever times are in it', async () => {
+    const url = `file:${join(await folder(), 'state.json')}`;
+    const kept = await openStore(url);
+    const of = (target: string) => ({ target, principal: '' });
+    for (const [target, savedAt, expiresAt] of [
+      ['https://a.example.com/mcp', 9e15, 1e23],
+      ['https://b.example.com/mcp', 0, 1000],
+    ] as const) {
+      const tokens = { access_token: 'x', token_type: 'Bearer', expiresAt };
+      await kept.put(keyOf('credentials', of(target)), { ...of(target), tokens });
+      const snapshot = { era: 'legacy', introduction: {}, protocolVersion: '2025-11-25', savedAt };
+      await kept.put(`${keyOf('connection', of(target))}/legacy`, { ...of(target), ...snapshot });
+    }
+    await kept.close();
+    const args = ['status', '--store', url, '--insecure-plaintext'];
+    const { code, stdout, stderr } = await valise(args);
+    expect({ code, stderr }).toMatchObject({ code: 0, stderr: expect.not.stringContaining('Invalid') });
+    expect(stdout).toMatch(/^https:\/\/a\.example\.com\/mcp +- +2025-11-25 +- +yes +-$/m);
+    expect(stdout).toMatch(/^https:\/\/b\.example\.com\/mcp .* 1970-01-01 00:00:01Z$/m);
+    const { connections } = await valiseJson<{ connections: object[] }>(args);
+    expect(connections).toMatchObject([{ savedAt: null }, { tokenExpiresAt: '1970-01-01T00:00:01.000Z' }]);
+    expect(connections[0]).not.toHaveProperty('tokenExpiresAt');
   });
 
   it('says where the tokens could not be revoked', async () => {

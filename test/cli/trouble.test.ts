@@ -102,13 +102,23 @@ describe('what the command says where it fails', { timeout: 60_000 }, () => {
       ['call', 'http://x.example.com', 't', 'not json'],
       ['call', 'http://x.example.com', 't', '{}', '--answer', 'nothing'],
       ['call', 'http://x.example.com', 't', '--resolve', 'x.example.com:99999:127.0.0.1'],
+      ['call', 'http://x.example.com', 't', '--era', 'future'],
+      ['call', 'http://x.example.com', 't', '--era', 'modern', '--sdk', 'v1'],
+      ['call', 'http://x.example.com', 't', '-H', 'X-Shop: é€'],
+      ['example', 'shop'],
+      ['example', 'shop', '--stdio', '--http', '0'],
+      ['example', 'shop', '--stdio', '--sdk', 'v3'],
+      ['example', 'shop', '--stdio', '--sdk=v3'],
       ['example', 'shop', '--http', 'abc'],
+      ['example', 'shop', '--http'],
       ['example', 'shop', '--nonsense'],
     ]) {
       const ran = await valise([...args, '--json']);
       expect(ran.code, args.join(' ')).toBe(2);
       expect((JSON.parse(ran.stdout) as Failed).error.message).toBeTypeOf('string');
     }
+    const header = await valise(['call', 'http://x.example.com', 't', '-H', 'X-Shop: é€']);
+    expect(header).toMatchObject({ code: 2, stderr: expect.stringContaining('The value of X-Shop has') });
     const { error } = await valiseJson<Failed>(['jar', '--store', 'gopher://x']);
     expect(error.message).toContain('names no kind of store');
   });

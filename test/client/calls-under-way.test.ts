@@ -40,9 +40,10 @@ describe('the calls under way', () => {
     for (const id of [1, 2]) calls.add(call(id));
     calls.cancel(1);
     const expected = calls.expect(1);
-    void calls.expect(2);
-    expect([calls.meets(answer(1)), calls.meets(answer(2))]).toEqual([true, false]);
-    expect(await expected).toEqual(answer(1));
+    calls.expect(2);
+    calls.expect(3).withdraw();
+    expect([1, 2, 3].map((id) => calls.meets(answer(id)))).toEqual([true, false, false]);
+    expect(await expected.answer).toEqual(answer(1));
     expect(calls.all.map(({ wireId }) => wireId)).toEqual([2]);
   });
 
@@ -52,6 +53,6 @@ describe('the calls under way', () => {
     const expected = calls.expect('earlier');
     calls.closed();
     expect(calls.all).toEqual([]);
-    expect(await expected).toMatchObject({ error: { message: expect.stringContaining('closed') } });
+    expect(await expected.answer).toMatchObject({ error: { message: expect.stringContaining('closed') } });
   });
 });

@@ -116,6 +116,23 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     expect(vault.short()).toEqual(['tools/call']);
   });
 
+  it.each([1e20, -1, 0])('takes tokens that last %d s for tokens whose end is not known', async (seconds) => {
+    vault.intercept = async ({ pathname, href }, init) => {
+      if (pathname !== '/token') return undefined;
+      const tokens = (await (await fetch(href, init)).json()) as object;
+      return Response.json({ ...tokens, expires_in: seconds });
+    };
+    const client = await start();
+    await vault.revoke('AccessToken');
+    expect(await ask(client, 'increment')).toBe('1');
+    expect(vault.short()).toContain('refresh_token');
+    expect((await kept()).tokens).not.toHaveProperty('expiresAt');
+    const [{ valise } = expect.fail()] = opened;
+    const [connection] = await valise.connections.list();
+    expect(connection).toMatchObject({ signedIn: true, renewable: true });
+    expect(connection).not.toHaveProperty('tokenExpiresAt');
+  });
+
   it('refreshes once for all calls that find the token ending', async () => {
     const client = await start();
     later(200);
@@ -191,6 +208,49 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
       pathname === '/mcp' && String(body).includes('tools/call') && left-- > 0 ? refused() : undefined;
     expect(await ask(client, 'increment')).toBe('1');
   });
+
+  it.each([
+    ['an error of the server', () => Response.json({}, { status: 500 })],
+    ['an error that is not OAuth’s', () => Response.json({ message: 'expired' }, { status: 400 })],
+    ['a lost connection', () => Promise.reject(new TypeError('fetch failed'))],
+  ])('signs in again where refreshing ends with %s', async (_, answer) => {
+    const client = await start();
+    await vault.revoke('AccessToken');
+    vault.intercept = (_url, { body }) =>
+      body instanceof URLSearchParams && body.get('grant_type') === 'refresh_token' ? answer() : undefined;
+    expect(await ask(client, 'increment')).toBe('1');
+    expect(pages).toHaveLength(2);
+    await crash(client);
+    await vault.revoke('AccessToken');
+    expect(await ask(await start(), 'increment')).toBe('2');
+    expect(pages).toHaveLength(3);
+  });
+
+  it.each(['another token', 'the same token'])(
+    '[C-06] goes on without a stream that is refused after a refresh, too, where that brings %s',
+    async (brings) => {
+      const isGet = ({ url, verb }: Sent) => url.pathname === '/mcp' && verb === 'GET';
+      vault.intercept = async ({ pathname }, { method, body }) => {
+        if (pathname === '/mcp' && method === 'GET') return new Response(null, { status: 401 });
+        const isRefresh = body instanceof URLSearchParams && body.get('grant_type') === 'refresh_token';
+        return isRefresh && brings === 'the same token' ? Response.json((await kept()).tokens) : undefined;
+      };
+      const one = await start();
+      await expect.poll(() => vault.sent.filter(isGet).length).toBeGreaterThanOrEqual(2);
+      for (const count of ['1', '2', '3']) expect(await ask(one, 'increment')).toBe(count);
+      expect(vault.sent.filter(isGet)).toHaveLength(2);
+      expect(vault.short().filter((what) => what === 'refresh_token')).toHaveLength(1);
+      await crash(one);
+      // And in the next process, which opens the stream before it calls anything.
+      vault.sent.length = 0;
+      const two = await start();
+      await expect.poll(() => vault.sent.filter(isGet).length).toBeGreaterThanOrEqual(2);
+      for (const count of ['4', '5', '6']) expect(await ask(two, 'increment')).toBe(count);
+      expect(vault.sent.filter(isGet)).toHaveLength(2);
+      expect(vault.short().filter((what) => what === 'refresh_token')).toHaveLength(1);
+      expect(pages).toHaveLength(1);
+    },
+  );
 
   it('uses what another process has refreshed, and refreshes nothing itself', async () => {
     const one = await start();

@@ -97,6 +97,27 @@ describe.each(KINDS)('a $kind client on a server without sessions', (kind) => {
   });
 });
 
+describe.each(KINDS)('what a $kind client keeps for a session with the target', (kind) => {
+  it.each([SHOP, 'http://127.0.0.1:80/mcp'])(
+    '[J-10] ends with logout from %s, also without the development switch',
+    async (url) => {
+      hosts.respond = ({ method }) =>
+        method === 'tools/call' ? setting(kind.era, { session: { cart: 1 } }) : {};
+      const valise = await openValise({ store, allowLocal: true });
+      const client = makeClient(kind);
+      opened.push({ valise, client });
+      await valise.connect(client, valise.http(url, { fetch: hosts.fetch }), { session: 'kept' });
+      await client.callTool({ name: 'a' });
+      await end();
+      expect((await store.list('jar/')).keys).toHaveLength(1);
+      const later = await openValise({ store });
+      await later.connections.logout(url);
+      await later.close();
+      expect((await store.list('jar/')).keys).toEqual([]);
+    },
+  );
+});
+
 describe('a v2 client that speaks both eras', () => {
   const [, , modern] = KINDS;
 

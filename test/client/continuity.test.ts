@@ -22,8 +22,8 @@ afterEach(async () => {
 
 describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ make }) => {
   /** A process of the host: it knows nothing but the store. */
-  async function start(options = {}, client = make()): Promise<Client> {
-    const valise = await openValise({ store, allowLocal: true });
+  async function start(options = {}, client = make(), allowLocal = true): Promise<Client> {
+    const valise = await openValise({ store, allowLocal });
     opened.push({ valise, client });
     await valise.connect(client, valise.http(server.url, options));
     return client;
@@ -316,6 +316,34 @@ describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ mak
     await crash(two);
     await count(await start());
     expect(sent()).toEqual({ cart: ['coffee'] });
+  });
+
+  it('[J-10] begins anew where the server was told otherwise of the jar, and ends what was kept', async () => {
+    const told = () =>
+      server.heard
+        .filter(({ method }) => method === 'initialize')
+        .map(({ params }) => JSON.stringify(params['capabilities']).includes('/state"'));
+    const one = await start();
+    server.state = { cart: ['tea'] };
+    await count(one);
+    await crash(one);
+    const two = await start({}, make(), false);
+    expect(await count(two)).toBe(1);
+    expect(two.transport?.sessionId).toBe(server.sessions()[1]);
+    expect((await store.list('jar/')).keys).toEqual([]);
+    await crash(two);
+    const three = await start({}, make(), false);
+    expect(await count(three)).toBe(2);
+    await crash(three);
+    const resumed: unknown[] = [];
+    const valise = await openValise({ store, allowLocal: true });
+    const four = make();
+    opened.push({ valise, client: four });
+    valise.events.on('resumed', (event) => resumed.push(event));
+    await valise.connect(four, valise.http(server.url));
+    expect(await count(four)).toBe(1);
+    expect(resumed).toEqual([]);
+    expect(told()).toEqual([true, false, true]);
   });
 });
 

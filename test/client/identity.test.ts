@@ -149,6 +149,13 @@ describe('the name of a stdio server', () => {
     writeFileSync(join(folder, 'tool'), '#!/bin/sh\n', { mode: 0o755 });
     writeFileSync(join(folder, 'odd#name%.py'), '# odd');
     writeFileSync(join(folder, '.env'), 'X=1');
+    for (const name of ['a', 'b'])
+      for (const ending of ['mjs', 'pl', 'php', 'py', 'rb', 'ts'])
+        writeFileSync(join(folder, `${name}.${ending}`), '// one of two');
+    mkdirSync(join(folder, 'lib'));
+    writeFileSync(join(folder, 'map.json'), '{}');
+    symlinkSync(process.execPath, join(folder, 'node22'));
+    symlinkSync(process.execPath, join(folder, 'runtime'));
     symlinkSync(join(folder, 'server.py'), join(folder, 'link.py'));
     symlinkSync(join(folder, 'pkg', 'dist', 'index.js'), join(folder, 'shop-server'));
   });
@@ -211,6 +218,72 @@ describe('the name of a stdio server', () => {
     expect(bridge('https://me:hunter2@a.example.com/mcp?token=hunter2')).toBe(
       `${join(folder, 'server.py')} a.example.com`,
     );
+  });
+
+  it.each([
+    ['perl', '-I', 'lib', '@.pl'],
+    ['perl', '-W', '@.pl', 'map.json'],
+    ['perl5.36.0', '@.pl'],
+    ['ruby', '-I', 'lib', '@.rb'],
+    ['php8.2', '@.php'],
+    ['./node22', '@.mjs'],
+    ['./runtime', '@.mjs'],
+    ['stdbuf', '-oL', 'node', '@.mjs'],
+    ['setsid', '-w', 'node', '@.mjs'],
+    ['mcp', 'run', '@.py'],
+    ['./tool', 'run', '@.py'],
+    ['./tool', '--run=@.py'],
+    ['./tool', 'exec node @.mjs'],
+    ['./tool', 'python3', '-m', '@'],
+    ['sh', 'tool', '@.mjs'],
+    ['node', 'pkg/dist/index.js', '@.mjs'],
+    ['node', '--watch-path', 'lib', '@.mjs'],
+    ['node', '--import=./@.mjs', 'map.json'],
+    ['node', '--import', './@.mjs', 'map.json'],
+    ['node', '--eval=import("./@.mjs")', 'map.json'],
+    ['node', '--test-reporter', 'map.json', '@.mjs'],
+    ['node', '/nowhere/npm/bin/npx-cli.js', 'node', '@.mjs'],
+    ['deno', 'run', '--import-map', 'map.json', '@.ts'],
+    ['/some/.venv/bin/python', '-m', '@'],
+    ['/some/@/bin/python', '-m', 'server'],
+    ['env', 'node', '@.mjs'],
+  ])('[J-13] [J-17] %s %s %s %s is another server for another program', (...words) => {
+    const [a, b] = ['a', 'b'].map((name) => {
+      const [command = '', ...args] = words.map((word) => word.replace('@', name));
+      return stdio(command, args);
+    });
+    expect(a).not.toBe(b);
+  });
+
+  it('[J-13] tells apart what one launcher script runs, though no argument is a file', () => {
+    mkdirSync(join(folder, 'npm', 'bin'), { recursive: true });
+    writeFileSync(join(folder, 'npm', 'package.json'), '{"name":"npm","version":"10.0.0"}');
+    for (const script of ['npx-cli.js', 'other.js']) {
+      writeFileSync(join(folder, 'npm', 'bin', script), '// runs others');
+      const run = (name: string) => stdio('node', [`npm/bin/${script}`, '-y', name]);
+      expect(run('@shop/a')).not.toBe(run('@shop/b'));
+      expect(run('@shop/a')).toContain(`${script}#npm@10.0.0 +`);
+    }
+  });
+
+  it('[J-13] tells apart what a launcher finds in two folders', () => {
+    mkdirSync(join(folder, 'other'), { recursive: true });
+    for (const at of [folder, join(folder, 'other')]) writeFileSync(join(at, 'near.ts'), '// near');
+    const run = (cwd: string) => stdio('npx', ['tsx', 'near.ts'], {}, cwd);
+    expect(run(folder)).not.toBe(run(join(folder, 'other')));
+  });
+
+  it('[J-17] is no folder', () => {
+    expect(stdio('node', ['pkg'])).toMatch(/^node pkg \+/);
+    expect(stdio('./pkg')).toMatch(/^pkg \+/);
+  });
+
+  it('[J-17] is the same for each spelling of an option that says nothing about the program', () => {
+    const name = join(folder, 'a.mjs');
+    expect(stdio('node', ['a.mjs', '--verbose', 'stdio-words'])).toBe(name);
+    expect(stdio('node', ['--enable-source-maps', '--env-file=.env', '--import=tsx', 'a.mjs'])).toBe(name);
+    expect(stdio('./node22', ['--no-warnings', 'a.mjs'])).toBe(name);
+    expect(stdio('python3', ['-uB', '-W', 'ignore', 'server.py'])).toBe(join(folder, 'server.py'));
   });
 
   it('no path can be taken for another with a package', () => {

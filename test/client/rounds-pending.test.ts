@@ -1,7 +1,10 @@
 import { InMemoryTransport, type JSONRPCMessage } from '@modelcontextprotocol/client';
-import { LeaveOpen, openValise, type PendingRound } from 'mcp-valise/client';
+import { McpServer } from '@modelcontextprotocol/server';
+import { type ClientValise, LeaveOpen, openValise, type PendingRound } from 'mcp-valise/client';
+import { generateKey } from 'mcp-valise/seal';
 import { memoryStore } from 'mcp-valise/store';
-import { describe, expect, it, vi } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { example as workItems } from '../../examples/work-items.ts';
 import { callText } from '../e2e/hosts.ts';
 import { type Ask, askable, asTheSeed, RESOLVE, RESOLVED, stage } from '../e2e/rounds-stage.ts';
 import { rawServer, result } from './rounds-server.ts';
@@ -221,6 +224,76 @@ describe.each(HOSTS)('a round that is open with a $client client, $era', ({ clie
     );
     await next.close();
     await again.close();
+  });
+});
+
+describe.each(['v1', 'v2'] as const)('a round whose answer goes alone, of a %s client', (client) => {
+  afterEach(() => vi.useRealTimers());
+  const answer = accept({ resolution: 'Fixed' });
+
+  const connect = async (valise: ClientValise, far: (transport: InMemoryTransport) => unknown) => {
+    const host = askable(client, 'legacy', leave);
+    const [near, end] = InMemoryTransport.createLinkedPair();
+    await far(end);
+    await valise.connect(host, near as never);
+    return host;
+  };
+
+  /** A server that asks, and goes on with nothing. */
+  const silent = (heard: () => void) => async (far: InMemoryTransport) => {
+    far.onmessage = (message) => {
+      const { id, method } = message as { id: number | string; method?: string };
+      if (id === 'q') heard();
+      const serverInfo = { name: 'silent', version: '1' };
+      const capabilities = { tools: {} };
+      if (method === 'initialize') {
+        const result = { protocolVersion: '2025-11-25', serverInfo, capabilities };
+        void far.send({ jsonrpc: '2.0', id, result });
+      }
+      if (method !== 'tools/call') return;
+      const params = { message: 'How?', requestedSchema: { type: 'object', properties: {} } };
+      void far.send({ jsonrpc: '2.0', id: 'q', state: 's', method: 'elicitation/create', params } as never);
+    };
+    await far.start();
+  };
+
+  it('[R-10] ends where the server cannot open its context', async () => {
+    const valise = await openValise({ store: memoryStore(), carriers: ['state'] });
+    const serve = async (far: InMemoryTransport) => {
+      const kit = { sdk: 'v2', McpServer, options: { keys: generateKey() }, flags: {} } as const;
+      const { server } = await workItems.build(kit as never);
+      await ((await server()) as McpServer).connect(far);
+    };
+    const host = await connect(valise, serve);
+    await expect(callText(host, 'update_work_item', RESOLVE)).rejects.toThrow();
+    await host.close();
+    // The keys of the server are gone with its process.
+    const next = await connect(valise, serve);
+    const [{ id }] = (await valise.pending.list()) as [PendingRound];
+    await expect(valise.pending.answer(id, answer)).rejects.toMatchObject({
+      rpcCode: -32602,
+      data: { reason: 'invalid_request_state' },
+    });
+    expect(await valise.pending.list()).toEqual([]);
+    await next.close();
+  });
+
+  it.each([
+    ['the connection closes', 'request-failed', (host: { close(): Promise<void> }) => host.close()],
+    ['the server says nothing for long', 'request-timeout', () => vi.advanceTimersByTimeAsync(300_000)],
+  ] as const)('stays open where %s', async (_, code, end) => {
+    const valise = await openValise({ store: memoryStore() });
+    const heard = vi.fn();
+    const host = await connect(valise, silent(heard));
+    await expect(callText(host, 'any', {})).rejects.toThrow();
+    const [{ id }] = (await valise.pending.list()) as [PendingRound];
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    const ended = expect(valise.pending.answer(id, answer)).rejects.toMatchObject({ code });
+    await vi.waitFor(() => expect(heard).toHaveBeenCalled());
+    await end(host);
+    await ended;
+    expect(await valise.pending.list()).toHaveLength(1);
+    await host.close();
   });
 });
 

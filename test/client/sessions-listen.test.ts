@@ -29,7 +29,11 @@ afterEach(async () => {
 async function serve(kind: Kind, { json = false }: { json?: boolean } = {}) {
   const valise = createValise({ name: 'test', keys, sessions: {} });
   const { McpServer } = MAJORS[kind.major === 'v1' ? 0 : 1];
-  const make = () => valise.install(new McpServer({ name: 'test', version: '1.0.0' }));
+  const make = () => {
+    const server = valise.install(new McpServer({ name: 'test', version: '1.0.0' }));
+    server.registerTool('work', {}, async () => ({ content: [] }));
+    return server;
+  };
   const modern = toNodeHandler(createMcpHandler(make));
   const http: Server = createServer(async (request, response) => {
     if (kind.major === 'v2') return void modern(request as never, response);
@@ -130,18 +134,23 @@ describe.each(KINDS)('listening with a client of kind $kind', (kind) => {
     expect(missed).toHaveBeenCalledOnce();
   });
 
-  it('[S-28] works as a poll too', async () => {
+  it('[S-28] works as a poll too: from now on, or after a position', async () => {
     const { valise: server, url } = await serve(kind);
     const { valise, client } = await connect(kind, url);
     const session = await valise.sessions(client).create();
-    await tell(server, session.id, '1');
+    await tell(server, session.id, 'before');
     const heard: Notification[] = [];
-    const listening = await session.listen((one) => heard.push(one), { poll: { wait: 5 } });
+    const first = await session.listen((one) => heard.push(one), { poll: { wait: 5 } });
+    const { cursor } = first;
+    await tell(server, session.id, '1');
+    await vi.waitFor(() => expect(uris(heard)).toEqual(['1']), { timeout: 5000 });
     await tell(server, session.id, '2');
     await vi.waitFor(() => expect(uris(heard)).toEqual(['1', '2']), { timeout: 5000 });
-    await tell(server, session.id, '3');
-    await vi.waitFor(() => expect(uris(heard)).toEqual(['1', '2', '3']), { timeout: 5000 });
-    await listening.close();
+    await first.close();
+    const again: Notification[] = [];
+    const second = await session.listen((one) => again.push(one), { poll: { wait: 5 }, after: cursor });
+    await vi.waitFor(() => expect(uris(again)).toEqual(['1', '2']), { timeout: 5000 });
+    await second.close();
   });
 
   it('[S-30] hears of resources that were subscribed to within the session', async () => {
@@ -166,6 +175,43 @@ describe.each(KINDS)('listening with a client of kind $kind', (kind) => {
     await session.delete();
     await listening.closed;
     await expect(session.listen(() => {})).rejects.toMatchObject({ code: 'session-gone' });
+  });
+
+  it.each([
+    { found: 'a call', poll: false },
+    { found: 'the listener itself', poll: false },
+    { found: 'the listener itself, by polling', poll: { wait: 1 } },
+  ])('follows its session to the one that takes its place, found gone by $found', async ({ found, poll }) => {
+    const { valise: server, url } = await serve(kind);
+    const { valise, client } = await connect(kind, url);
+    const session = await valise.sessions(client).create({ onGone: 'recreate' });
+    const heard: string[] = [];
+    const listening = await session.listen(({ params }) => heard.push(`one ${params?.['uri']}`), { poll });
+    await tell(server, session.id, '1');
+    await vi.waitFor(() => expect(heard).toEqual(['one 1']), { timeout: 5000 });
+    const { id } = session;
+    await server.sessions.revoke(id);
+    if (found === 'a call') await session.run(() => client.callTool({ name: 'work' }));
+    await vi.waitFor(() => expect(session.id).not.toBe(id), { timeout: 5000 });
+    await tell(server, session.id, '2');
+    await vi.waitFor(() => expect(heard).toEqual(['one 1', 'one 2']), { timeout: 5000 });
+    await session.listen(({ params }) => heard.push(`two ${params?.['uri']}`));
+    await tell(server, session.id, '3');
+    await vi.waitFor(() => expect(heard).toHaveLength(4), { timeout: 5000 });
+    expect(heard.slice(2)).toEqual(['one 3', 'two 3']);
+    await listening.close();
+    await session.delete();
+  });
+
+  it('is refused where nobody can be asked any more', async () => {
+    const { url } = await serve(kind);
+    const { valise, client } = await connect(kind, url);
+    const sessions = valise.sessions(client);
+    const session = await sessions.create();
+    await client.close();
+    await expect(sessions.listen(() => {})).rejects.toThrow();
+    await expect(session.listen(() => {})).rejects.toThrow();
+    await expect(session.listen(() => {}, { poll: true })).rejects.toThrow();
   });
 
   it('is shared by several listeners, each of which hears everything once', async () => {

@@ -357,6 +357,38 @@ describe.each(KINDS)('sessions of a client of kind $kind', (kind) => {
     expect(await valise.sessions.kept()).toEqual([]);
   });
 
+  it('are asked for over their own client, where several are connected to the same server', async () => {
+    const [one, two] = [await open(), await open()];
+    const annotations = { resourceAllocation: true };
+    const costly = { name: 'open_browser', inputSchema: { type: 'object' }, annotations };
+    host.answer = ({ method }) => (method === 'tools/list' ? { tools: [costly] } : {});
+    const session = await valise.sessions(one).create();
+    await one.listTools();
+    await session.run(() => one.callTool(tool('open_browser')));
+    // It is for all requests to its server, whichever client makes them.
+    await session.run(() => two.callTool(tool()));
+    expect(sessionOf(host.last('tools/call').meta)?.sessionId).toBe(session.id);
+    await two.close();
+    expect([...host.known]).toEqual([session.id]);
+    await session.run(() => one.callTool(tool()));
+    expect(sessionOf(host.last('tools/call').meta)?.sessionId).toBe(session.id);
+    expect((await valise.sessions(one).create()).id).toBe('sess-2');
+    expect(await valise.sessions(one).list()).toHaveLength(2);
+    await one.close();
+  });
+
+  it('go on with the next client of the server, once theirs is closed', async () => {
+    const [one, two] = [await open(), await open()];
+    const [first, second] = [await valise.sessions(one).create(), await valise.sessions(two).create()];
+    await one.close();
+    const next = await open();
+    await first.run(() => next.callTool(tool()));
+    expect(sessionOf(host.last('tools/call').meta)?.sessionId).toBe(first.id);
+    await second.run(() => two.callTool(tool()));
+    expect(sessionOf(host.last('tools/call').meta)?.sessionId).toBe(second.id);
+    expect(() => valise.sessions(one)).toThrow('not connected');
+  });
+
   it('[S-20] stand in an HTTP header too, where the transport has no session of its own', async () => {
     const client = await open();
     const session = await valise.sessions(client).create();

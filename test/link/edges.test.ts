@@ -77,6 +77,22 @@ describe('the edge of an SSE stream', () => {
     expect((await reader.read()).value).toBe(chunk);
   });
 
+  it('reads an event in many chunks with about the work that many events take', async () => {
+    const [count, size] = [2000, 1024];
+    const chunk = (last: string) => new TextEncoder().encode('x'.repeat(size - last.length) + last);
+    const work = async (each: string) => {
+      const chunks = Array.from({ length: count }, (_, at) => chunk(at === count - 1 ? '\n\n' : each));
+      const before = process.cpuUsage();
+      expect(await through(chunks)).toHaveLength(count * size);
+      const { user, system } = process.cpuUsage(before);
+      return user + system;
+    };
+    await work('\n\n');
+    const [many, one] = [await work('\n\n'), await work('')];
+    // Reading everything again for each chunk would be some hundred times the work.
+    expect(one).toBeLessThan(15 * many);
+  });
+
   it('joins data that is spread over lines, and leaves what is not JSON', async () => {
     const out = await through([
       new TextEncoder().encode(

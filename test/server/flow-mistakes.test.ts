@@ -1,3 +1,4 @@
+import { ElicitRequestFormParamsSchema } from '@modelcontextprotocol/sdk/types.js';
 import { createValise, type Flow } from 'mcp-valise/server';
 import { memoryStore } from 'mcp-valise/store';
 import { describe, expect, it, vi } from 'vitest';
@@ -23,6 +24,10 @@ const complaint = ({ result }: Wire): string => {
   expect(result.isError).toBe(true);
   return result.content[0].text;
 };
+
+/** What the SDK lets through. */
+const isForm = (requestedSchema: object): boolean =>
+  ElicitRequestFormParamsSchema.safeParse({ message: 'Who?', requestedSchema }).success;
 
 describe.each(MAJORS)('an author on an SDK $major server hears of', (major) => {
   it('two steps with one key, also where the handler swallows it', async () => {
@@ -129,6 +134,52 @@ describe.each(MAJORS)('an author on an SDK $major server hears of', (major) => {
     expect(complaint(await peer.say(modernCall()))).toMatch(
       /^The schema of the question "a" is not the schema of a form\./,
     );
+    await peer.close();
+  });
+
+  const titled = [{ const: 'a', title: 'A' }];
+  const form = (field: unknown) => ({ type: 'object', properties: { o: field } });
+
+  it.each([
+    { type: 'object' },
+    { type: 'null' },
+    {},
+    'string',
+    { type: 'array' },
+    { type: 'array', items: { type: 'string' } },
+    { type: 'array', items: { type: 'number', enum: ['a'] } },
+    { type: 'array', items: { anyOf: [{ const: 'a' }] } },
+    { type: ['string', 'null'] },
+    { type: 'string', format: 'uuid' },
+  ])('a field that is none of a form: %j', async (field) => {
+    const peer = await flowPeer(major, async (_, flow) => {
+      await flow.ask('a', { message: 'Who?', schema: form(field) as never });
+      return text('fine');
+    });
+    expect(complaint(await peer.say(modernCall()))).toMatch(
+      /^The schema of the question "a" is not the schema of a form: nobody can fill in "o"\. Let it be /,
+    );
+    expect(isForm(form(field))).toBe(false);
+    await peer.close();
+  });
+
+  it.each([
+    { type: 'string', minLength: 1, format: 'date-time', pattern: 'x' },
+    { type: 'integer', minimum: 1 },
+    { type: 'number' },
+    { type: 'boolean', default: true },
+    { type: 'string', enum: ['a'], enumNames: ['A'] },
+    { type: 'string', oneOf: titled, format: 'color' },
+    { type: 'array', items: { type: 'string', enum: ['a'] }, maxItems: 1 },
+    { type: 'array', items: { anyOf: titled } },
+    { type: 'array', items: { type: 'number', anyOf: titled } },
+  ])('nothing, where a form has the field %j', async (field) => {
+    const peer = await flowPeer(major, async (_, flow) => {
+      await flow.ask('a', { message: 'Who?', schema: form(field) as never });
+      return text('fine');
+    });
+    expect((await peer.say(modernCall())).result.inputRequests.a.params.requestedSchema).toEqual(form(field));
+    expect(isForm(form(field))).toBe(true);
     await peer.close();
   });
 

@@ -2,6 +2,7 @@ import { createValise, type Effect, type Flow, type OnceOptions } from 'mcp-vali
 import { memoryStore, type Store } from 'mcp-valise/store';
 import { describe, expect, it, vi } from 'vitest';
 import { sha256 } from '../../src/seal/sha256.ts';
+import { signalIn } from '../../src/server/flow/waiting.ts';
 import { accept, type FlowPeer, flowPeer, modernCall, name, text, type Wire } from './flow-peer.ts';
 import { MAJORS } from './majors.ts';
 
@@ -134,6 +135,46 @@ describe.each(MAJORS)('an effect that is done once, with a store, on an SDK $maj
     expect((await go(peer, first)).result.content[0].text).toBe('"made"');
     await peer.close();
   });
+
+  it.each(['answers', 'asks again', 'fails'])(
+    'stays done where its call is cancelled, and the round is open once the handler %s',
+    async (end) => {
+      const effect = vi.fn(() => 'made');
+      let cancelled = false;
+      const under = vi.fn();
+      const peer = await flowPeer(
+        major,
+        async (_, flow: Flow) => {
+          await flow.ask('a', name);
+          const made = await flow.once('x', effect);
+          if (!cancelled) {
+            under();
+            await new Promise((resolve) => signalIn(flow.extra)?.addEventListener('abort', resolve));
+            cancelled = true;
+            if (end === 'fails') throw new Error('nobody wants it');
+            if (end === 'asks again') await flow.ask('b', name);
+          }
+          return text(made);
+        },
+        { options: { store: memoryStore() } },
+      );
+      const { result } = await peer.say(modernCall());
+      const answered = { requestState: result.requestState, inputResponses: { a: accept({}) } };
+      const given = modernCall({}, answered);
+      peer.tell(given);
+      await vi.waitFor(() => expect(under).toHaveBeenCalled());
+      const params = { requestId: given.id, _meta: given['params']._meta };
+      peer.tell({ jsonrpc: '2.0', method: 'notifications/cancelled', params });
+      const again = modernCall({}, answered);
+      expect(await peer.say(again)).toMatchObject({
+        id: again.id,
+        result: { content: [{ text: 'made' }] },
+      });
+      expect(effect).toHaveBeenCalledTimes(1);
+      expect((await peer.say(modernCall({}, answered))).error).toMatchObject({ code: -32602 });
+      await peer.close();
+    },
+  );
 
   it('is known to be cut off where the store fails at the wrong moment', async () => {
     const real = memoryStore();

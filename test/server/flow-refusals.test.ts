@@ -169,16 +169,33 @@ describe.each(MAJORS)('[R-10] a context that is not taken by an SDK $major serve
     await peer.close();
   });
 
-  it('on the answer to a question: nobody goes on, and the server says why to its author alone', async () => {
+  it.each([7, 'the call', `long ${'x'.repeat(100)}`])(
+    '[R-10] on the answer to a question: its call ends with the same error, under its id (%s)',
+    async (id) => {
+      const { peer, runs } = await stage();
+      const asked = await peer.say({ ...call({ id: 1 }), id });
+      runs.length = 0;
+      const answer = { jsonrpc: '2.0', id: asked.id as string, result: accept({ how: 'Fixed' }) };
+      for (const state of [`${asked.state}A`, 'AAAA', { an: 'object' }, null, ''])
+        expect(await peer.say({ ...answer, state })).toEqual({ jsonrpc: '2.0', id, error: REFUSED });
+      expect(peer.rejected).toHaveLength(5);
+      expect(runs).toEqual([]);
+      expect((await peer.say({ ...answer, state: asked.state })).result.content[0].text).toBe('secret Fixed');
+      await peer.close();
+    },
+  );
+
+  it('on the answer to a question that names no call: only the author hears of it', async () => {
     const { peer, runs } = await stage();
-    const asked = await peer.say(call({ id: 1 }));
+    const asked = await peer.say({ ...call({ id: 1 }), id: 'x'.repeat(300) });
     runs.length = 0;
-    const answer = { jsonrpc: '2.0', id: asked.id as string, result: accept({ how: 'Fixed' }) };
-    for (const state of [`${asked.state}A`, 'AAAA', { an: 'object' }, null, ''])
-      peer.tell({ ...answer, state });
-    await vi.waitFor(() => expect(peer.rejected).toHaveLength(5));
+    const answer = { jsonrpc: '2.0', result: accept({ how: 'Fixed' }) };
+    const ids = [asked.id as string, `${asked.id}.AAAA`, `${asked.id}.bnVsbA`, 'another', 5];
+    for (const id of ids) peer.tell({ ...answer, id, state: 'AAAA' });
+    await vi.waitFor(() => expect(peer.rejected).toHaveLength(ids.length));
     expect(runs).toEqual([]);
-    expect((await peer.say({ ...answer, state: asked.state })).result.content[0].text).toBe('secret Fixed');
+    const done = await peer.say({ ...answer, id: asked.id as string, state: asked.state });
+    expect(done.result.content[0].text).toBe('secret Fixed');
     await peer.close();
   });
 

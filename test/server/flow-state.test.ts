@@ -95,7 +95,7 @@ describe.each(MAJORS)('what a flow does to other state on an SDK $major server',
     const peer = await flowPeer(
       major,
       async (_, flow) => {
-        const session = valise.session();
+        const session = valise.session()!;
         session?.set('n', Number(session.get('n') ?? 0) + 1);
         await flow.ask('a', name);
         return text(String(session?.get('n')));
@@ -117,3 +117,65 @@ describe.each(MAJORS)('what a flow does to other state on an SDK $major server',
     await peer.close();
   });
 });
+
+describe.each(MAJORS)(
+  'a flow on an SDK $major server that starts over because its session has changed',
+  (major) => {
+    /** Two calls in one session, each of which counts it up; the one that comes second to its end starts over. */
+    const stage = async (store: ReturnType<typeof memoryStore> | undefined, changing: boolean) => {
+      const effects: string[] = [];
+      const ids = new Set<string>();
+      let runs = 0;
+      const valise: ServerValise = createValise({ name: 'test', store, sessions: {} });
+      const peer = await flowPeer(
+        major,
+        async (_, flow) => {
+          runs++;
+          ids.add(flow.id);
+          const session = valise.session()!;
+          const n = Number(session.get('n') ?? 0);
+          await flow.once('before', ({ idempotencyKey }) => void effects.push(idempotencyKey));
+          const message = changing ? `Number ${n}?` : 'Sure?';
+          const { name: answer } = await flow.ask('sure', { ...name, message });
+          const charged = await flow.once('charge', ({ idempotencyKey }) => effects.push(idempotencyKey));
+          session.set('n', n + 1);
+          return text(`${n + 1} ${answer} ${charged}`);
+        },
+        { valise, capabilities: { elicitation: {} } },
+      );
+      peer.tell(call());
+      peer.tell(call());
+      const questions = [await peer.next(), await peer.next()];
+      for (const [at, question] of questions.entries())
+        peer.tell(echo(question, accept({ name: `user ${at}` })));
+      return { peer, questions, effects, ids, runs: () => runs };
+    };
+
+    it.each([
+      ['without a store', () => undefined],
+      ['with one', memoryStore],
+    ])('is the same flow: nothing is done or asked again (%s)', async (_, store) => {
+      const { peer, effects, ids, runs } = await stage(store(), false);
+      const done = [await peer.next(), await peer.next()];
+      expect(done.map(({ result }) => result.content[0].text).sort()).toEqual(['1 user 0 3', '2 user 1 4']);
+      expect(runs()).toBe(3);
+      expect(ids.size).toBe(2);
+      expect(effects).toHaveLength(4);
+      expect(new Set(effects).size).toBe(4);
+      await peer.close();
+    });
+
+    it('asks what has become another question, and does nothing again', async () => {
+      const { peer, questions, effects, ids } = await stage(undefined, true);
+      const messages = [await peer.next(), await peer.next()];
+      const again = messages.find(({ method }) => method === 'elicitation/create') as Wire;
+      expect(again.params.message).toBe('Number 1?');
+      expect(questions.map(({ id }) => id)).not.toContain(again.id);
+      const done = await peer.say(echo(again, accept({ name: 'user 2' })));
+      expect(done.result.content[0].text).toMatch(/^2 user 2 [34]$/);
+      expect(effects).toHaveLength(4);
+      expect(ids.size).toBe(2);
+      await peer.close();
+    });
+  },
+);

@@ -3,6 +3,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  rmSync,
   statSync,
   symlinkSync,
   writeFileSync,
@@ -65,29 +66,38 @@ describe('an unknown URL', () => {
 });
 
 describe.each(kinds)('a damaged $scheme store', ({ scheme, name }) => {
-  const garbage = '{"valise":1,"entries":{"a": \u0000 this is not the end';
+  /** Begins as a store does. */
+  let garbage: string;
+  beforeEach(async () => {
+    garbage = '{"valise":1,"entries":{"a": \u0000 this is not the end';
+    if (scheme === 'file') return;
+    const file = `${folder}/good.db`;
+    await (await openStore(`sqlite:${file}`)).close();
+    garbage = `${readFileSync(file, 'latin1').slice(0, 100)}${'\u0007'.repeat(4000)}`;
+    rmSync(file);
+  });
 
   it('is kept under another name, and the error says where', async () => {
     const file = `${folder}/${name}`;
-    writeFileSync(file, garbage, { mode: 0o600 });
+    writeFileSync(file, garbage, { mode: 0o600, encoding: 'latin1' });
     const error = await errorOf(openStore(`${scheme}:${file}`));
     expect(error.code).toBe('store-corrupt');
     const aside = readdirSync(folder).find((entry) => entry.includes('.corrupt-'));
     expect(error.message).toContain(`${folder}/${aside}`);
-    expect(readFileSync(`${folder}/${aside}`, 'utf8')).toBe(garbage);
+    expect(readFileSync(`${folder}/${aside}`, 'latin1')).toBe(garbage);
   });
 
   it('leaves the way free for a new one, and never overwrites what was kept before', async () => {
     const file = `${folder}/${name}`;
     for (const text of [garbage, `${garbage} again`]) {
-      writeFileSync(file, text, { mode: 0o600 });
+      writeFileSync(file, text, { mode: 0o600, encoding: 'latin1' });
       await errorOf(openStore(`${scheme}:${file}`));
     }
     const store = await openStore(`${scheme}:${file}`);
     await store.put('new', 1);
     await store.close();
     const kept = readdirSync(folder).filter((entry) => /\.corrupt-[\dTZ]+(-\d+)?$/.test(entry));
-    expect(kept.map((entry) => readFileSync(`${folder}/${entry}`, 'utf8')).sort()).toEqual([
+    expect(kept.map((entry) => readFileSync(`${folder}/${entry}`, 'latin1')).sort()).toEqual([
       garbage,
       `${garbage} again`,
     ]);
@@ -127,6 +137,24 @@ describe('a file that is somebody else’s', () => {
     expect((await errorOf(openStore(`file:${folder}/package.json`))).code).toBe('store-foreign');
     expect(readFileSync(`${folder}/package.json`, 'utf8')).toBe(text);
     expect(readdirSync(folder)).toEqual(['package.json']);
+  });
+
+  it.each(
+    kinds.flatMap(({ scheme }) => [
+      { scheme, what: 'a key', text: '-----BEGIN PRIVATE KEY-----\nMC4CAQAw\n' },
+      { scheme, what: 'almost JSON', text: '{"name": "mine", // a remark\n}' },
+      { scheme, what: 'a number of bytes', text: '\u0000\u007f\u0000\u0007'.repeat(2000) },
+      { scheme, what: 'half a line', text: '{"val' },
+      ...(scheme === 'sqlite'
+        ? [{ scheme, what: 'a damaged database', text: `SQLite format 3\0${'\u0007'.repeat(4080)}` }]
+        : []),
+    ]),
+  )('is refused as $scheme and left as it is: $what', async ({ scheme, text }) => {
+    const file = `${folder}/theirs`;
+    writeFileSync(file, text, { mode: 0o600 });
+    expect((await errorOf(openStore(`${scheme}:${file}`))).code).toBe('store-foreign');
+    expect(readFileSync(file, 'utf8')).toBe(text);
+    expect(readdirSync(folder)).toEqual(['theirs']);
   });
 
   it('is refused and left as it is: a store of a later version', async () => {

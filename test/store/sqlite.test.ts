@@ -84,8 +84,8 @@ describe('an SQLite store', () => {
 
   it('removes what is over', async () => {
     const store = sqliteStore(file);
-    await Promise.all(Array.from({ length: 200 }, (_, n) => store.put(`over/${n}`, n, { ttl: 0.01 })));
     await store.lease('over', 0.01);
+    await Promise.all(Array.from({ length: 200 }, (_, n) => store.put(`over/${n}`, n, { ttl: 0.01 })));
     while (await store.get('over/199'));
     for (let n = 0; n < 130; n++) await store.put('now', n, { ttl: 60 });
     await store.close();

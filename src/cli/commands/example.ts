@@ -1,3 +1,4 @@
+import { parseArgs } from 'node:util';
 import { Argument, type Command } from 'commander';
 import type { Example } from '../../../examples/serve.ts';
 import { ValiseError } from '../../errors.ts';
@@ -45,7 +46,7 @@ Examples:
   valise call 'stdio:valise example shop --stdio' view_cart`,
     )
     .action(async (name: string, options: readonly string[]) => {
-      checkPort(options);
+      checkServing(options);
       const load = EXAMPLES[name] as () => Promise<{ readonly example: Example }>;
       const [{ example }, { serve }] = await Promise.all([load(), import('../../../examples/serve.ts')]);
       await serve(example, options);
@@ -53,12 +54,31 @@ Examples:
 }
 
 /** Before anything is loaded; the example itself reads the rest. */
-function checkPort(options: readonly string[]): void {
-  const at = options.findIndex((option) => option === '--http' || option.startsWith('--http='));
-  if (at < 0) return;
-  const text = options[at]?.split('=')[1] ?? options[at + 1] ?? '';
-  if (/^\d{1,5}$/.test(text) && Number(text) <= 65_535) return;
-  throw new ValiseError('bad-option', `--http takes a port, not "${text}".`, {
+function checkServing(args: readonly string[]): void {
+  const {
+    stdio,
+    http,
+    sdk = 'v2',
+  } = parseArgs({
+    args: [...args],
+    options: { stdio: { type: 'boolean' }, http: { type: 'string' }, sdk: { type: 'string' } },
+    strict: false,
+  }).values;
+  if (sdk !== 'v1' && sdk !== 'v2')
+    throw new ValiseError('bad-option', `--sdk takes a major of the SDK, not "${given(sdk)}".`, {
+      next: 'Give v1 or v2.',
+    });
+  if ((stdio === undefined) === (http === undefined))
+    throw new ValiseError('bad-option', 'An example is served in one of two ways.', {
+      next: 'Give either --stdio or --http PORT.',
+    });
+  if (http === undefined || (/^\d{1,5}$/.test(given(http)) && Number(http) <= 65_535)) return;
+  throw new ValiseError('bad-option', `--http takes a port, not "${given(http)}".`, {
     next: 'Give a number up to 65535, or 0 for a free one.',
   });
+}
+
+/** An option without its value reads as true. */
+function given(value: string | boolean): string {
+  return typeof value === 'string' ? value : '';
 }

@@ -58,6 +58,8 @@ export class Authorization implements ClientPart {
   #inVain: number | undefined;
   #refreshing: Promise<void> | undefined;
   #challenge: Response | undefined;
+  /** The last request for a stream was refused; with a token that has come since, it is tried once more, and no more. */
+  #streamRefused = false;
 
   constructor(parts: AuthorizationParts) {
     this.#parts = parts;
@@ -76,8 +78,19 @@ export class Authorization implements ClientPart {
   /** Around MCP's own requests: what the server does not let in is noted before the SDK acts on it. */
   resource(base: FetchLike): FetchLike {
     return async (url, init = {}) => {
+      const token = bearerOf(init);
+      const isStream = init.method === 'GET';
+      const isLastTry =
+        isStream && this.#streamRefused && token !== undefined && !this.#wallet.isRefused(token);
       const response = await base(url, init);
-      if (response.status === 401 || isStepUp(response)) await this.#challenged(response, init);
+      const isRefused = response.status === 401 || isStepUp(response);
+      if (isRefused && isLastTry) {
+        await response.body?.cancel();
+        // As where the server has no such stream: both SDKs go on without it. With a 401, v1 would refresh for ever.
+        return new Response(null, { status: 405 });
+      }
+      if (isStream) this.#streamRefused = isRefused;
+      if (isRefused) await this.#challenged(response, token);
       else this.#untried = undefined;
       return response;
     };
@@ -88,10 +101,9 @@ export class Authorization implements ClientPart {
     return this.#others;
   }
 
-  async #challenged(response: Response, { headers }: RequestInit): Promise<void> {
+  async #challenged(response: Response, token: string | undefined): Promise<void> {
     this.#challenge = response;
-    const [scheme, token] = new Headers(headers).get('authorization')?.split(' ') ?? [];
-    this.#wallet.refuse(scheme === 'Bearer' ? token : undefined);
+    this.#wallet.refuse(token);
     this.#inVain = token !== undefined && token === this.#untried ? response.status : undefined;
     this.#untried = undefined;
     const { client, tokens } = await this.#wallet.current();
@@ -222,6 +234,11 @@ function inVainError(status: number): ValiseError {
     `The server does not take the token that the user has just signed in for (${status}).`,
     { next: 'Ask whoever runs the server; signing in again will not help.' },
   );
+}
+
+function bearerOf({ headers }: RequestInit): string | undefined {
+  const [scheme, token] = new Headers(headers).get('authorization')?.split(' ') ?? [];
+  return scheme === 'Bearer' ? token : undefined;
 }
 
 function isStepUp({ status, headers }: Response): boolean {

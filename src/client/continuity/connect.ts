@@ -10,7 +10,7 @@ import { targetKey } from '../target.ts';
 import { Authorization } from './authorization.ts';
 import { CredentialKeeper } from './credentials.ts';
 import { fromClientStateStore } from './from-state-store.ts';
-import { followTransport } from './kept-session.ts';
+import { followTransport, leaveTransport } from './kept-session.ts';
 import { underLease } from './lease.ts';
 import { Continuity } from './resume.ts';
 import type { Secrets } from './secrets.ts';
@@ -57,19 +57,21 @@ export async function connectHttp(
     warn('What is kept of the last connection could not be read', error);
     return undefined;
   });
-  if (kept && !isStale(kept)) {
+  const goOn = async (from: Snapshot): Promise<Connection> => {
     try {
-      const connection = await attempt.make(kept);
-      events.emit('resumed', { target: whose.target });
+      const connection = await attempt.make(from);
+      if (attempt.goesOn) events.emit('resumed', { target: whose.target });
       return connection;
     } catch (error) {
+      if (!attempt.goesOn) throw error;
       // Nothing has been sent: the client does not take what was kept, so it is of no use any more.
-      await keeper?.clear(kept);
+      await keeper?.clear(from);
       warn('What is kept of the last connection does not fit', error);
+      return attempt.make(undefined);
     }
-  }
+  };
   try {
-    return await attempt.make(undefined);
+    return await (kept && !isStale(kept) ? goOn(kept) : attempt.make(undefined));
   } catch (error) {
     if (!(await auth?.recover(error))) throw error;
   }
@@ -116,6 +118,7 @@ class Attempt {
   readonly #keeper: SnapshotKeeper | undefined;
   readonly #auth: Authorization | undefined;
   readonly #warn: (what: string, error: unknown) => void;
+  #latest: Continuity | undefined;
 
   constructor(
     client: Connecting,
@@ -137,9 +140,15 @@ class Attempt {
     this.#warn = own.warn;
   }
 
+  /** Whether the latest connection goes on where an earlier process was. */
+  get goesOn(): boolean {
+    return this.#latest?.goesOn === true;
+  }
+
   async make(kept: Snapshot | undefined): Promise<Connection> {
     const { owner, principal, parts, jar } = this.#surroundings;
     const continuity = this.#continuity(kept);
+    this.#latest = continuity;
     const transport = await this.#transport(continuity);
     continuity.attach(transport);
     if (this.#auth) this.#auth.transport = transport;
@@ -167,6 +176,7 @@ class Attempt {
       warn: this.#warn,
       alone: (work) => (this.#keeper ? underLease(store, key, work, async () => undefined) : work()),
       begun: (connection, sessionId) => followTransport(jar, connection, sessionId),
+      left: (connection, sessionId) => leaveTransport(jar, connection, sessionId),
       renewed: (reason) => events.emit('renewed', { target, reason }),
     });
   }

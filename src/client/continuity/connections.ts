@@ -54,8 +54,8 @@ export interface ConnectionsParts {
   readonly store: Store;
   readonly secrets: Store;
   readonly principal: string;
-  /** The session's state is not to outlive it. */
-  ended(target: URL, sessionId: string): Promise<void>;
+  /** The state of sessions with the target is not to outlive them, whether or not the transport had one. */
+  ended(target: URL, sessionId: string | undefined): Promise<void>;
 }
 
 /** Looks after what is kept of one principal's connections. */
@@ -69,7 +69,7 @@ export function openConnections({ store, secrets, principal, ended }: Connection
     const whose = whoseOf(target);
     const keeper = new SnapshotKeeper(store, whose);
     const { sessionId } = (await keeper.load('legacy')) ?? {};
-    if (sessionId !== undefined) await ended(new URL(target), sessionId);
+    await ended(new URL(target), sessionId);
     const gone = [await keeper.forget(), await new CredentialKeeper(secrets, whose).forget()];
     return gone.includes(true);
   };

@@ -72,7 +72,7 @@ export function readCredentials(value: unknown): Credentials {
   const { issuer, tokens, client, discovery, verifier } = value;
   return {
     ...(typeof issuer === 'string' && { issuer }),
-    ...(isTokens(tokens) && { tokens }),
+    ...(isTokens(tokens) && { tokens: isDate(tokens.expiresAt) ? tokens : endless(tokens) }),
     ...(isObject(client) && typeof client['client_id'] === 'string' && { client: client as Registration }),
     ...(isObject(discovery) && { discovery: discovery as JsonObject }),
     ...(typeof verifier === 'string' && { verifier }),
@@ -85,17 +85,32 @@ function isTokens(value: unknown): value is Tokens {
   );
 }
 
+/** No time beyond this is one, to JavaScript. */
+const LAST_TIME = 8.64e15;
+
+function isDate(time: unknown): boolean {
+  return time === undefined || (typeof time === 'number' && Math.abs(time) <= LAST_TIME);
+}
+
+/** Where their end cannot be told, the server says when they are over. */
+function endless({ expires_in: _, expiresAt: __, ...rest }: Tokens): Tokens {
+  return rest;
+}
+
+/** More is no sensible life: a hundred years. */
+const MAX_LIFE_SECONDS = 100 * 366 * 24 * 60 * 60;
+
 /** Tokens as they came, with the time at which they end. */
 export function stamped(tokens: Tokens, before?: Tokens | undefined, now = Date.now()): Tokens {
-  const { expires_in: seconds, expiresAt: _, ...rest } = tokens;
-  const life = typeof seconds === 'number' && seconds > 0 ? seconds : undefined;
+  const { expires_in: seconds } = tokens;
+  const isLife = typeof seconds === 'number' && seconds > 0 && seconds <= MAX_LIFE_SECONDS;
   return {
     // A refresh that brings no new refresh token leaves the old one good, and the scope as it was.
     ...(before?.refresh_token !== undefined && { refresh_token: before.refresh_token }),
     ...(before?.scope !== undefined && { scope: before.scope }),
     ...(before?.issuer !== undefined && { issuer: before.issuer }),
-    ...rest,
-    ...(life !== undefined && { expires_in: life, expiresAt: now + life * 1000 }),
+    ...endless(tokens),
+    ...(isLife && { expires_in: seconds, expiresAt: now + seconds * 1000 }),
   };
 }
 

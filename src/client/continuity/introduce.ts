@@ -1,13 +1,22 @@
-import { CORE, type Meta, type Result } from '../../wire/index.ts';
+import { CORE, type Meta, type Params, type Result, readAnnounced } from '../../wire/index.ts';
 import type { Connection } from '../connection.ts';
 import type { Snapshot } from './snapshot.ts';
 
-/** What is kept of an `initialize` result. */
-export function initialized(result: Result, sessionId: string | undefined): Snapshot {
+/**
+ * What `initialize` tells the server of this client's families. The server goes by it for as long as the session lasts:
+ * to one that was told of no jar, it sends no state.
+ */
+export function announcedIn(initialize: Params): string {
+  return JSON.stringify(readAnnounced(initialize['capabilities']));
+}
+
+/** What is kept of an `initialize` result; `asked` are the request's params. */
+export function initialized(result: Result, sessionId: string | undefined, asked: Params): Snapshot {
   return {
     era: 'legacy',
     introduction: withoutMeta(result),
     protocolVersion: String(result['protocolVersion']),
+    announced: announcedIn(asked),
     savedAt: Date.now(),
     ...(sessionId !== undefined && { sessionId }),
   };

@@ -1,8 +1,8 @@
 import type { Connection } from '../connection.ts';
-import { type IdentityOptions, identify, isIdentity } from '../identity.ts';
-import type { JarPart } from '../jar/part.ts';
+import type { IdentityOptions } from '../identity.ts';
+import { endKept, type JarPart } from '../jar/part.ts';
 import type { Shelf } from '../jar/shelf.ts';
-import { targetKey } from '../target.ts';
+import { type Target, targetKey } from '../target.ts';
 import { fingerprint } from './whose.ts';
 
 /** Has session-scope state live exactly as long as the transport's session, across processes. */
@@ -11,21 +11,31 @@ export async function followTransport(
   connection: Connection,
   sessionId: string | undefined,
 ): Promise<void> {
-  if (sessionId !== undefined) await jar.bindSession(connection, `http:${fingerprint(sessionId)}`);
+  if (sessionId !== undefined) await jar.bindSession(connection, transportSessionKey(sessionId));
 }
 
-/** Ends the state of a transport's session that no connection is in. */
+/** Ends the state of a transport's session that a connection does not go on in. */
+export async function leaveTransport(
+  jar: JarPart,
+  connection: Connection,
+  sessionId: string | undefined,
+): Promise<void> {
+  if (sessionId !== undefined) await jar.endSession(connection, transportSessionKey(sessionId));
+}
+
+/** Ends the state of all sessions with a target that no connection is in: the transport's, and the one that is kept. */
 export async function endTransport(
   shelf: Shelf,
-  target: URL,
-  sessionId: string,
+  url: URL,
+  sessionId: string | undefined,
   options: IdentityOptions,
 ): Promise<void> {
-  const identity = identify({ kind: 'http', url: target }, options);
-  if (!isIdentity(identity)) return;
-  const seat = shelf.seat(identity);
-  await shelf.endSession(seat, `http:${fingerprint(sessionId)}`);
-  shelf.leave(seat);
+  const target: Target = { kind: 'http', url };
+  const keys = [
+    targetSessionKey(target),
+    ...(sessionId === undefined ? [] : [transportSessionKey(sessionId)]),
+  ];
+  for (const key of keys) await endKept(shelf, target, key, options);
 }
 
 /**
@@ -35,5 +45,13 @@ export async function endTransport(
 export async function followTarget(jar: JarPart, connection: Connection): Promise<void> {
   const { target, link } = connection;
   if (link.transport.sessionId === undefined && target.kind !== 'unknown')
-    await jar.bindSession(connection, `kept:${fingerprint(targetKey(target))}`);
+    await jar.bindSession(connection, targetSessionKey(target));
+}
+
+function transportSessionKey(sessionId: string): string {
+  return `http:${fingerprint(sessionId)}`;
+}
+
+function targetSessionKey(target: Target): string {
+  return `kept:${fingerprint(targetKey(target))}`;
 }

@@ -120,7 +120,7 @@ export class Provider {
     const { wallet, refresh } = this.#parts;
     const credentials = await wallet.current();
     let { tokens } = credentials;
-    if (tokens && !wallet.isRefused(tokens) && !wallet.isGood(tokens))
+    if (tokens && !wallet.isRefused(tokens.access_token) && !wallet.isGood(tokens))
       tokens = (await refresh(credentials)) ?? tokens;
     if (!tokens || (at && tokens.issuer !== undefined && !isSameIssuer(tokens.issuer, at.issuer)))
       return undefined;
@@ -194,7 +194,10 @@ export class Provider {
     if (this.#page) return this.#discovery;
     const { wallet } = this.#parts;
     const { tokens, discovery } = await wallet.current();
-    return tokens?.refresh_token !== undefined && !wallet.isDead(tokens) ? discovery : undefined;
+    if (tokens?.refresh_token === undefined || wallet.isDead(tokens)) return undefined;
+    // Where refreshing fails, the user is sent to the page that this says, and the way back needs it again.
+    if (discovery && !this.#page) this.#discovery = discovery;
+    return discovery;
   }
 
   async invalidateCredentials(what: 'all' | 'client' | 'tokens' | 'verifier' | 'discovery'): Promise<void> {

@@ -5,7 +5,7 @@ import type { Connection } from '../connection.ts';
 import type { HttpTransport } from '../http.ts';
 import type { ClientPart } from '../part.ts';
 import { Epoch } from './epoch.ts';
-import { discovered, initialized, introduceAnew } from './introduce.ts';
+import { announcedIn, discovered, initialized, introduceAnew } from './introduce.ts';
 import { type LostReason, statusOf, whyLost } from './lost.ts';
 import type { SessionSeat } from './session-fetch.ts';
 import { isSame, type Snapshot, type SnapshotKeeper } from './snapshot.ts';
@@ -26,6 +26,8 @@ export interface ContinuityOptions {
   alone<T>(work: () => Promise<T>): Promise<T>;
   /** The transport's session has begun, or another one has taken its place. */
   begun(connection: Connection, sessionId: string | undefined): Promise<void>;
+  /** The session that was to go on is left for a new one. */
+  left(connection: Connection, sessionId: string | undefined): Promise<void>;
   /** Something could not be kept or renewed, and the connection goes on without. */
   warn(what: string, error: unknown): void;
   /** The server did not know the session any more. */
@@ -40,6 +42,7 @@ export class Continuity implements ClientPart, SessionSeat {
   #transport: HttpTransport | undefined;
   /** Set from the start until the client believes that it has initialised. */
   #resuming: Snapshot | undefined;
+  #anew = false;
   #marked: boolean;
   /** What a modern connection started from, until the server has answered. */
   #unproved: Snapshot | undefined;
@@ -58,6 +61,11 @@ export class Continuity implements ClientPart, SessionSeat {
     this.#snapshot = kept;
     this.#sessionId = kept?.sessionId;
     this.#stream.lastEventId = kept?.lastEventId;
+  }
+
+  /** Whether the connection goes on where an earlier process was. */
+  get goesOn(): boolean {
+    return this.#options.kept !== undefined && !this.#anew;
   }
 
   get sessionId(): string | undefined {
@@ -96,12 +104,12 @@ export class Continuity implements ClientPart, SessionSeat {
     );
   }
 
-  #initializing(call: Call): void {
+  #initializing(call: Call): void | Promise<void> {
     this.#initialize = call.request.params ?? {};
-    if (this.#resuming) {
-      call.answerWith(this.#resuming.introduction);
-      return;
-    }
+    const kept = this.#resuming;
+    if (kept && this.#isToldOf(kept)) return call.answerWith(kept.introduction);
+    this.#anew = true;
+    this.#resuming = undefined;
     this.#sessionId = undefined;
     call.addErrand({
       onResponse: ({ ok, headers }) => {
@@ -111,10 +119,16 @@ export class Continuity implements ClientPart, SessionSeat {
     });
     call.whenAnswered((response) => {
       if (!('result' in response)) return response;
-      this.#snapshot = initialized(response.result, this.#sessionId);
+      this.#snapshot = initialized(response.result, this.#sessionId, this.#initialize);
       this.#stream.lastEventId = undefined;
       return response;
     });
+    return kept && this.#options.left(call.connection, kept.sessionId);
+  }
+
+  /** Whether the server of a session knows what this client can do. */
+  #isToldOf({ announced }: Snapshot): boolean {
+    return announced === undefined || announced === announcedIn(this.#initialize);
   }
 
   async #discovered(call: Call, response: Response): Promise<Response> {
@@ -173,7 +187,8 @@ export class Continuity implements ClientPart, SessionSeat {
     try {
       await alone(async () => {
         const other = await keeper?.load('legacy');
-        if (other && !isSame(other, lost) && other.savedAt > lost.savedAt) this.#follow(other);
+        const isNewer = other && !isSame(other, lost) && other.savedAt > lost.savedAt;
+        if (isNewer && this.#isToldOf(other)) this.#follow(other);
         else await this.#begin(connection, lost);
       });
       if (this.#snapshot) introduceAnew(this.#options.client, connection, this.#snapshot);

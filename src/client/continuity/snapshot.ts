@@ -9,6 +9,8 @@ export interface Snapshot {
   /** The `initialize` or `server/discover` result as it came: version, capabilities, server info, instructions. */
   readonly introduction: Result;
   readonly protocolVersion: string;
+  /** What Valise told the server in `initialize` that this client can do; absent where it was not recorded. */
+  readonly announced?: string;
   /** The transport's session, where the server gave one. */
   readonly sessionId?: string;
   /** Where the standalone stream of that session stands. */
@@ -98,7 +100,7 @@ export function isStale({ sessionId, savedAt }: Snapshot): boolean {
 /** A snapshot as it comes from a store; undefined where it is none. */
 export function readSnapshot(value: unknown): Snapshot | undefined {
   if (!isObject(value)) return undefined;
-  const { era, introduction, protocolVersion, sessionId, lastEventId, savedAt, over } = value;
+  const { era, introduction, protocolVersion, announced, sessionId, lastEventId, savedAt, over } = value;
   if ((era !== 'legacy' && era !== 'modern') || !isObject(introduction)) return undefined;
   // A session that was taken out from under what the server said: nothing to go on in.
   if (typeof protocolVersion !== 'string' || over === true) return undefined;
@@ -107,6 +109,7 @@ export function readSnapshot(value: unknown): Snapshot | undefined {
     introduction: introduction as Result,
     protocolVersion,
     savedAt: typeof savedAt === 'number' ? savedAt : 0,
+    ...(typeof announced === 'string' && { announced }),
     ...(isSessionId(sessionId) && { sessionId }),
     ...(typeof lastEventId === 'string' && { lastEventId }),
   };

@@ -63,6 +63,7 @@ async function refresh(
     await wallet.change((now) =>
       now.tokens?.refresh_token === sent ? { ...now, tokens: fresh } : undefined,
     );
+    wallet.given(fresh.access_token);
     refreshed(fresh);
   } else if (REFUSALS.has(answer['error'])) wallet.bury(sent);
   const { status, statusText, headers } = response;

@@ -33,11 +33,16 @@ export class Wallet {
 
   /** True where nothing speaks against sending the access token. */
   isGood(tokens: Tokens): boolean {
-    return !this.#refused.has(tokens.access_token) && !isEnding(tokens);
+    return !this.isRefused(tokens.access_token) && !isEnding(tokens);
   }
 
-  isRefused({ access_token }: Tokens): boolean {
-    return this.#refused.has(access_token);
+  isRefused(accessToken: string): boolean {
+    return this.#refused.has(accessToken);
+  }
+
+  /** The authorization server has given this access token, and be it once more. */
+  given(accessToken: string): void {
+    this.#refused.delete(accessToken);
   }
 
   /** The server did not take this access token, or wants one. */
@@ -65,7 +70,7 @@ export class Wallet {
   async dropTokens(): Promise<void> {
     await this.change((now) => {
       const { tokens, ...rest } = now;
-      return tokens && (this.isDead(tokens) || this.isRefused(tokens)) ? rest : undefined;
+      return tokens && (this.isDead(tokens) || this.isRefused(tokens.access_token)) ? rest : undefined;
     });
   }
 }

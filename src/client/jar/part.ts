@@ -4,6 +4,7 @@ import type { Connection } from '../connection.ts';
 import type { ClientEventSource } from '../events.ts';
 import { type Identity, type IdentityOptions, identify, isIdentity, type NoIdentity } from '../identity.ts';
 import type { ClientPart } from '../part.ts';
+import type { Target } from '../target.ts';
 import type { Bag } from './bag.ts';
 import type { Seat } from './seat.ts';
 import type { Shelf } from './shelf.ts';
@@ -121,8 +122,23 @@ export function jarPart(
     async endSession(connection, key) {
       const seat = seatOf(connection);
       if (!('refused' in seat)) await shelf.endSession(seat, key);
+      else if (key !== undefined) await endKept(shelf, connection.target, key, options);
     },
   };
+}
+
+/** Ends a session that no connection is in. It may be of a time when the development switch was on. */
+export async function endKept(
+  shelf: Shelf,
+  target: Target,
+  key: string,
+  options: IdentityOptions,
+): Promise<void> {
+  const identity = identify(target, { ...options, allowLocal: true });
+  if (!isIdentity(identity)) return;
+  const seat = shelf.seat(identity);
+  await shelf.endSession(seat, key);
+  shelf.leave(seat);
 }
 
 /** The transport's session ends also without a word: the id is gone, or is another one. */

@@ -12,6 +12,7 @@ import {
 import type { Connection } from '../connection.ts';
 import { RequestError } from '../request-error.ts';
 import type { Kept } from './desk.ts';
+import type { LateAnswers } from './late-answers.ts';
 import { ROUND } from './part.ts';
 import { messagesOf } from './replies.ts';
 import { type Round, retryOf } from './round.ts';
@@ -23,10 +24,15 @@ const TIMEOUT = 300;
 export type Outcome = { readonly result: Result } | { readonly round: Round };
 
 /** Sends the answers of a kept round, and waits for what comes of them. */
-export function send(connection: Connection, kept: Kept, answers: readonly Answer[]): Promise<Outcome> {
+export function send(
+  connection: Connection,
+  kept: Kept,
+  answers: readonly Answer[],
+  late: LateAnswers,
+): Promise<Outcome> {
   const { round } = kept;
   return round.form === 'state'
-    ? sendAnswer(connection, round, answers[0])
+    ? sendAnswer(connection, round, answers[0], late)
     : sendRetry(connection, kept, round, answers);
 }
 
@@ -52,14 +58,16 @@ async function sendAnswer(
   connection: Connection,
   { state, askId, callId }: Round & { readonly form: 'state' },
   answer: Answer | undefined,
+  late: LateAnswers,
 ): Promise<Outcome> {
   const response = { jsonrpc: '2.0', id: askId, ...answer } as ResultResponse;
   const message = raise(response, { state });
   if (connection.target.kind !== 'http') {
-    const waiting = callId === undefined ? undefined : connection.expect(callId);
-    await connection.link.send(message);
-    if (!waiting) throw notThere(String(askId));
-    return { result: resultOf(await waiting) };
+    const send = (): Promise<void> => connection.link.send(message);
+    if (callId !== undefined)
+      return { result: resultOf(await late.wait(connection, callId, { timeout: TIMEOUT, send })) };
+    await send();
+    throw notThere(String(askId));
   }
   let reply: Promise<Outcome | undefined> | undefined;
   await withErrand({ onReply: (http) => (reply = outcomeIn(http, connection)) }, () =>

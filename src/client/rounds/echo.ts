@@ -66,6 +66,12 @@ export class Echo {
     }
   }
 
+  /** True while a question of the server is open on this connection. */
+  isAsking(connection: Connection): boolean {
+    for (const { ask } of this.#open) if (ask.connection === connection) return true;
+    return false;
+  }
+
   /** The connection is gone; its questions are kept for the next one. */
   closed(connection: Connection): void {
     for (const open of this.#open) if (open.ask.connection === connection) this.#open.delete(open);

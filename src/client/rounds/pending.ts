@@ -17,7 +17,10 @@ import type { Answers, Continued, Pending } from './types.ts';
 const CONNECTION_CLOSED = -32_000;
 
 /** Goes on with calls that wait for answers. */
-export function pendingRounds(desk: RoundDesk, { clients }: Pick<RoundsPart, 'clients'>): Pending {
+export function pendingRounds(
+  desk: RoundDesk,
+  { clients, late }: Pick<RoundsPart, 'clients' | 'late'>,
+): Pending {
   const clientOf = (kept: Kept, given: object | undefined): readonly [Connection, object] => {
     for (const entry of clients) {
       const [{ target }, client] = entry;
@@ -42,7 +45,7 @@ export function pendingRounds(desk: RoundDesk, { clients }: Pick<RoundsPart, 'cl
     kept: Kept,
     answers: readonly Answer[],
   ): Promise<Continued> => {
-    const outcome = await within(connection, kept, () => send(connection, kept, answers)).catch(
+    const outcome = await within(connection, kept, () => send(connection, kept, answers, late)).catch(
       async (error: unknown) => {
         if (isOver(error)) await desk.drop(kept.id);
         throw error;

@@ -19,7 +19,7 @@ export interface HomeOptions {
 
 const MAX_GONE = 10_000;
 
-/** The sessions with one server, for one principal: they are sent to no other server and for nobody else. */
+/** The sessions with one server, over one client's connection: they are sent to no other server and for nobody else. */
 export class Home {
   readonly target: string;
   /** False where nothing tells what server is at the other end: what is kept could reach another one. */
@@ -30,9 +30,12 @@ export class Home {
   readonly #gone = new Set<string>();
   readonly #saving = new WeakMap<HeldSession, Promise<void>>();
   readonly #renewals = new WeakMap<HeldSession, Promise<boolean>>();
+  #client: object;
   #calls: SessionCalls;
+  #isOpen = true;
 
   constructor(connection: Connection, client: object, options: HomeOptions) {
+    this.#client = client;
     this.#calls = new SessionCalls(connection, client);
     this.#options = options;
     this.target = targetKey(connection.target);
@@ -43,9 +46,21 @@ export class Home {
     return this.#live;
   }
 
-  /** The client has connected anew. */
+  /** True where these are the sessions of that client. */
+  isOf(client: object): boolean {
+    return client === this.#client;
+  }
+
+  /** False once its connection has closed: the next client of the server goes on here. */
+  get isOpen(): boolean {
+    return this.#isOpen;
+  }
+
+  /** A client has connected anew. */
   moved(connection: Connection, client: object): void {
+    this.#client = client;
     this.#calls = new SessionCalls(connection, client);
+    this.#isOpen = true;
   }
 
   async create(options: CreateOptions = {}): Promise<HeldSession> {
@@ -193,7 +208,8 @@ export class Home {
   }
 
   /** Ends sessions that hold something expensive, before the connection goes; not those in which calls will go on. */
-  async release(): Promise<void> {
+  async release(connection: Connection): Promise<void> {
+    if (connection !== this.#calls.connection) return;
     const costly = [...this.#live].filter(
       ({ allocates, isGone, waiting }) => allocates && !isGone && waiting.size === 0,
     );
@@ -202,7 +218,9 @@ export class Home {
 
   /** The connection has closed: what session-scope state there is of sessions that nobody keeps ends with it. */
   closed(connection: Connection): void {
-    if (connection === this.#calls.connection) this.streams.close();
+    if (connection !== this.#calls.connection) return;
+    this.#isOpen = false;
+    this.streams.close();
     for (const session of this.#live) {
       if (!session.keeps) this.#options.jar.endSession(connection, session.id).catch(() => undefined);
     }
@@ -213,6 +231,7 @@ export class Home {
     const meta = await this.#calls.create(label);
     await this.#bury(id);
     session.replace(meta);
+    this.streams.follow(id, session.id);
     this.#options.events.emit('sessionEnded', { server: this.target, label, why: 'replaced' });
     if (session.keeps) await this.save(session);
   }

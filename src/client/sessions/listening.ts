@@ -13,6 +13,8 @@ interface Ear {
 
 /** A stream, and those who listen to it. */
 interface Shared {
+  /** The id of the session that it is for; empty for none. */
+  scope: string;
   readonly stream: Stream;
   readonly ears: Set<Ear>;
 }
@@ -65,6 +67,16 @@ export class Streams {
     this.#streams.get(position.sessionId ?? '')?.stream.hear(notification, position);
   }
 
+  /** Another session has taken the place of one: those who listen to it follow. */
+  follow(from: string, to: string): void {
+    const shared = this.#streams.get(from);
+    if (!shared) return;
+    this.#streams.delete(from);
+    this.#streams.set(to, shared);
+    shared.scope = to;
+    shared.stream.reopen();
+  }
+
   /** A session is gone: nothing more will come for it. */
   end(scope: string): void {
     this.#streams.get(scope)?.stream.close();
@@ -79,6 +91,7 @@ export class Streams {
     const stream = new Stream({
       calls: this.#calls,
       session: session && (() => session.sent()),
+      renew: async (id) => session?.recreates === true && session.home.renew(session, id),
       resources: resources ?? [],
       polls: poll !== undefined && poll !== false,
       wait: typeof poll === 'object' ? (poll.wait ?? 20) : 20,
@@ -90,10 +103,10 @@ export class Streams {
         for (const ear of ears) guarded(ear.missed);
       },
     });
-    const shared = { stream, ears };
+    const shared: Shared = { scope, stream, ears };
     this.#streams.set(scope, shared);
     void stream.ended.then(() => {
-      if (this.#streams.get(scope) === shared) this.#streams.delete(scope);
+      if (this.#streams.get(shared.scope) === shared) this.#streams.delete(shared.scope);
     });
     return shared;
   }

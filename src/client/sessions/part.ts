@@ -44,10 +44,17 @@ interface Sent {
 
 /** Makes family S. */
 export function createSessions(options: HomeOptions): SessionsFamily {
-  const homes = new Map<string, Home>();
+  const homes = new Map<string, readonly Home[]>();
   const ofConnection = new WeakMap<Connection, Home>();
   const ofClient = new WeakMap<object, Home>();
   const costly = new WeakMap<Connection, Set<string>>();
+
+  /** The homes at the server of a connection, its own first. */
+  const homesAt = (connection: Connection): readonly Home[] => {
+    const own = ofConnection.get(connection);
+    const others = (own?.keeps && homes.get(own.target)) || [];
+    return own ? [own, ...others.filter((each) => each !== own)] : [];
+  };
 
   const attach = (call: Call, { session, isRetry }: Running): void => {
     const { id } = session;
@@ -129,9 +136,16 @@ export function createSessions(options: HomeOptions): SessionsFamily {
       return response;
     });
 
+  /** Lets the calls of a connection that nobody waits for any more out of the queues of their sessions. */
+  const leaveQueues = (connection: Connection, isOver: (call: Call) => boolean): void => {
+    for (const { queue } of homesAt(connection).flatMap(({ live }) => [...live]))
+      for (const call of [...(queue?.waiting ?? [])])
+        if (call.connection === connection && isOver(call)) queue?.leave(call);
+  };
+
   const homeOf = (client: object): Home => {
     const home = ofClient.get(client);
-    if (home) return home;
+    if (home?.isOf(client)) return home;
     throw new ValiseError('not-connected', 'This client is not connected through this Valise.', {
       next: 'Call valise.connect(client, transport) first.',
     });
@@ -165,14 +179,16 @@ export function createSessions(options: HomeOptions): SessionsFamily {
       },
     }),
 
-    returning: returningTo((connection) => ofConnection.get(connection)),
+    returning: returningTo(homesAt),
 
     connected(client, connection) {
-      const key = connection.target.kind === 'unknown' ? undefined : targetKey(connection.target);
-      const known = key === undefined ? undefined : homes.get(key);
-      const home = known ?? new Home(connection, client, options);
-      known?.moved(connection, client);
-      if (key !== undefined) homes.set(key, home);
+      const key = targetKey(connection.target);
+      const known = homes.get(key) ?? [];
+      // Clients that are connected at the same time go apart: they may speak for different users.
+      const left = known.find((each) => each.isOf(client)) ?? known.find((each) => !each.isOpen);
+      const home = left ?? new Home(connection, client, options);
+      left?.moved(connection, client);
+      if (!left && home.keeps) homes.set(key, [...known, home]);
       ofClient.set(client, home);
       ofConnection.set(connection, home);
     },
@@ -184,7 +200,7 @@ export function createSessions(options: HomeOptions): SessionsFamily {
         const { transport } = connection.link;
         const close = transport.close.bind(transport);
         transport.close = async () => {
-          await ofConnection.get(connection)?.release();
+          await ofConnection.get(connection)?.release(connection);
           await close();
         };
       },
@@ -198,7 +214,7 @@ export function createSessions(options: HomeOptions): SessionsFamily {
         if (!run || INTRODUCTIONS.has(call.method) || verb) return undefined;
         const { session } = run;
         // What runs in a session may also talk to other servers; the session is not for them.
-        if (session.home !== ofConnection.get(call.connection)) return undefined;
+        if (!homesAt(call.connection).includes(session.home)) return undefined;
         const send = (): void => {
           session.home.check(session);
           attach(call, run);
@@ -216,9 +232,7 @@ export function createSessions(options: HomeOptions): SessionsFamily {
       notifying(notification, connection) {
         if (notification.method !== 'notifications/cancelled') return false;
         const id = notification.params?.['requestId'];
-        for (const { queue } of ofConnection.get(connection)?.live ?? []) {
-          for (const call of queue?.waiting ?? []) if (call.request.id === id) queue?.leave(call);
-        }
+        leaveQueues(connection, (call) => call.request.id === id);
         return false;
       },
 
@@ -231,10 +245,8 @@ export function createSessions(options: HomeOptions): SessionsFamily {
       },
 
       closed(connection) {
-        const home = ofConnection.get(connection);
-        for (const { queue } of home?.live ?? [])
-          for (const call of [...(queue?.waiting ?? [])]) queue?.leave(call);
-        home?.closed(connection);
+        leaveQueues(connection, () => true);
+        ofConnection.get(connection)?.closed(connection);
       },
     },
   };

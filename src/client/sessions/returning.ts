@@ -22,14 +22,23 @@ export interface Returning {
 }
 
 /** Lets family R find the sessions of its calls. */
-export function returningTo(homeOf: (connection: Connection) => Home | undefined): Returning {
+export function returningTo(homesAt: (connection: Connection) => readonly Home[]): Returning {
+  const find = (connection: Connection, id: string): HeldSession | undefined => {
+    for (const home of homesAt(connection)) {
+      const session = home.find(id);
+      if (session) return session;
+    }
+    return undefined;
+  };
   const live = ({ connection, session }: Call): HeldSession | undefined =>
-    session === undefined ? undefined : homeOf(connection)?.find(session);
+    session === undefined ? undefined : find(connection, session);
+  const reenter = async (connection: Connection, kept: Kept): Promise<HeldSession | undefined> =>
+    find(connection, kept.id) ?? homesAt(connection)[0]?.reenter(kept);
   const waiting = new Map<string, HeldSession>();
   return {
     sessionOf: (call) => live(call)?.toKeep(),
     waits(connection, { id }, round) {
-      const session = homeOf(connection)?.find(id);
+      const session = find(connection, id);
       if (!session) return;
       session.waiting.add(round);
       waiting.set(round, session);
@@ -43,16 +52,15 @@ export function returningTo(homeOf: (connection: Connection) => Home | undefined
     goOn: (call, send) => live(call)?.goOn(send) ?? send(),
 
     async inside(connection, kept, work) {
-      const session = await homeOf(connection)?.reenter(kept);
+      const session = await reenter(connection, kept);
       return session ? session.run(work) : work();
     },
 
     async learn(connection, kept, { _meta }) {
-      const home = homeOf(connection);
       const reading = readSession(_meta);
-      if (!home || !isSession(reading) || reading.sessionId !== kept.id) return;
-      const session = await home.reenter(kept);
-      if (session.update(reading, session.nextCall()) && session.keeps) await home.save(session);
+      if (!isSession(reading) || reading.sessionId !== kept.id) return;
+      const session = await reenter(connection, kept);
+      if (session?.update(reading, session.nextCall()) && session.keeps) await session.home.save(session);
     },
   };
 }

@@ -19,6 +19,8 @@ export interface StreamOptions {
   readonly calls: () => SessionCalls;
   /** The session as it is sent now; undefined for what belongs to none. */
   readonly session: (() => SessionMeta) | undefined;
+  /** Puts another session in the place of the one of that id, which is gone; false where it is over. */
+  readonly renew: (id: string) => Promise<boolean>;
   readonly resources: readonly string[];
   readonly polls: boolean;
   /** Seconds that a poll may wait. */
@@ -50,11 +52,20 @@ export class Stream {
   #polls: boolean;
   #hasPolled = false;
   #closed = false;
+  /** True once the server has said that it listens, or has answered a poll. */
+  #isOpened = false;
+  /** True where the present request was welcomed. */
+  #isWelcome = false;
+  /** True where a new session has taken the place of the old one, and was not welcomed yet. */
+  #isRenewed = false;
+  /** True where the present request was ended here. */
+  #isDropped = false;
+  #asked: string | undefined;
   #call: Call | undefined;
   #cut: (() => void) | undefined;
   #silence: NodeJS.Timeout | undefined;
   #failed: unknown;
-  #welcome: () => void = () => {};
+  #resolve: () => void = () => {};
   readonly opened: Promise<void>;
   readonly ended: Promise<void>;
 
@@ -64,7 +75,7 @@ export class Stream {
     this.#polls = options.polls;
     this.#resources = new Set(options.resources);
     const welcomed = new Promise<void>((resolve) => {
-      this.#welcome = resolve;
+      this.#resolve = resolve;
     });
     this.ended = this.#run();
     this.opened = Promise.race([
@@ -97,7 +108,7 @@ export class Stream {
   want(resources: readonly string[]): void {
     const { size } = this.#resources;
     this.#resources = new Set([...this.#resources, ...resources]);
-    if (this.#resources.size > size) this.#break();
+    if (this.#resources.size > size) this.reopen();
   }
 
   /** The request of the stream goes out; its HTTP answer is watched, since the SDKs do not tell when it breaks. */
@@ -106,7 +117,7 @@ export class Stream {
     if (this.#polls) return;
     call.addErrand({
       onResponse: (response) => {
-        this.#cut = watchBody(response, () => this.#drop());
+        this.#cut = watchBody(response, () => this.#drop(call));
       },
     });
   }
@@ -115,11 +126,11 @@ export class Stream {
     if (this.#closed) return;
     this.#closed = true;
     clearTimeout(this.#silence);
-    this.#break();
+    this.reopen();
   }
 
-  /** Ends the request under way, and tells the server so. */
-  #break(): void {
+  /** Ends the request under way, and tells the server so; unless closed, the stream asks anew. */
+  reopen(): void {
     const call = this.#call;
     if (!call) return;
     const params = { requestId: call.wireId };
@@ -133,33 +144,46 @@ export class Stream {
   async #run(): Promise<void> {
     for (let pause = 100; !this.#closed; pause = Math.min(pause * 2, 5000)) {
       const began = Date.now();
+      let waits = !this.#polls;
       try {
         await (this.#polls ? this.#poll() : this.#hold());
         if (this.#polls) pause = 50;
       } catch (error) {
-        if (this.#closed) return;
-        const isGone = this.#options.session !== undefined && sessionErrorIn(error)?.kind === 'not-found';
-        if (isGone || isUnknownMethod(error)) {
+        if (!this.#closed && (await this.#isFinal(error))) {
           this.#failed = error;
           this.#closed = true;
-          return;
         }
+        waits = true;
       }
       clearTimeout(this.#silence);
       if (Date.now() - began > 5000) pause = 50;
-      if (!this.#closed && !this.#polls) await new Promise((resolve) => setTimeout(resolve, pause));
+      if (!this.#closed && waits) await new Promise((resolve) => setTimeout(resolve, pause));
     }
   }
 
+  /** True where there is no use in asking again. */
+  async #isFinal(error: unknown): Promise<boolean> {
+    if (isUnknownMethod(error)) return true;
+    if (this.#asked !== undefined && sessionErrorIn(error)?.kind === 'not-found') {
+      const isRenewed = !this.#isRenewed && (await this.#options.renew(this.#asked));
+      this.#isRenewed = true;
+      return !isRenewed;
+    }
+    // Whoever asks to listen is told why that does not work; only what has worked is worth waiting for.
+    return !this.#isOpened && !this.#isDropped;
+  }
+
+  #welcome(): void {
+    this.#isOpened = true;
+    this.#isWelcome = true;
+    this.#isRenewed = false;
+    this.#resolve();
+  }
+
   async #hold(): Promise<void> {
-    let heard = false;
-    const welcome = this.#welcome;
-    this.#welcome = () => {
-      heard = true;
-      welcome();
-    };
+    this.#isWelcome = false;
     const patience = setTimeout(() => {
-      if (heard) return;
+      if (this.#isWelcome) return;
       this.#polls = true;
       this.#drop();
     }, WELCOME);
@@ -172,33 +196,44 @@ export class Stream {
 
   async #poll(): Promise<void> {
     const { missed, heard } = this.#options;
-    // The first one only finds out where things stand.
-    const wait = this.#hasPolled ? this.#options.wait : 0;
+    // The first one only finds out where things stand: as with a stream, what was before is not heard.
+    const isFirst = !this.#hasPolled;
+    const isStart = isFirst && this.#cursor === undefined;
+    const wait = isFirst ? 0 : this.#options.wait;
     const poll = readPollResult(await this.#request({ poll: true, wait }, wait + 30));
     this.#hasPolled = true;
+    if (!isProblem(poll) && !this.#closed) {
+      if (poll.cursor !== undefined) this.#cursor = poll.cursor;
+      if (poll.missed && !isStart) missed();
+      if (!isStart) for (const notification of poll.notifications) heard(notification);
+    }
     this.#welcome();
-    if (isProblem(poll) || this.#closed) return;
-    if (poll.missed) missed();
-    for (const notification of poll.notifications) heard(notification);
-    if (poll.cursor !== undefined) this.#cursor = poll.cursor;
   }
 
   #request(asked: { readonly poll?: boolean; readonly wait?: number }, timeout: number) {
     const calls = this.#options.calls();
+    const session = this.#options.session?.();
+    this.#asked = session?.sessionId;
+    this.#isDropped = false;
     const params = listenParams(calls.era, {
-      ...(this.#options.session && { session: this.#options.session() }),
+      ...(session && { session }),
       ...(this.#cursor !== undefined && { after: this.#cursor }),
       ...(this.#resources.size > 0 && { resources: [...this.#resources] }),
       ...asked,
     });
-    return opening.run(this, () => calls.listen(params, timeout));
+    return opening
+      .run(this, () => calls.listen(params, timeout))
+      .finally(() => {
+        this.#call = undefined;
+      });
   }
 
   /** Nothing more will come on this request. */
-  #drop(): void {
-    const call = this.#call;
+  #drop(call = this.#call): void {
+    if (!call || call !== this.#call) return;
     this.#call = undefined;
-    if (call) call.connection.fail(call, -32000, 'The stream of notifications ended.');
+    this.#isDropped = true;
+    call.connection.fail(call, -32000, 'The stream of notifications ended.');
   }
 
   #watchSilence(): void {

@@ -161,15 +161,39 @@ function questionMessage(question: Question | undefined, id: Id, state: string |
   return state === undefined ? request : raise(request, { state: JSON.stringify(state) });
 }
 
-const ID = /^valise\.([\w-]{22})\.(\d{1,9})$/;
+const ID = /^valise\.([\w-]{22})\.(\d{1,9})(?:\.([\w-]+))?$/;
 
-/** The id of a question: by it a round is found whose context the client did not bring back. */
-function idOf({ f, n }: RoundContext): string {
-  return `valise.${f}.${n}`;
+/** Longest id of a call, in characters as it is written here, that stands in the ids of its questions. */
+const LONGEST_CALL = 256;
+
+/**
+ * The id of a question. By it a round is found whose context the client did not bring back, and the call that the client
+ * waits for, where the context that it brought cannot be opened.
+ */
+function idOf({ f, n, o }: RoundContext): string {
+  const call = o ? Buffer.from(JSON.stringify(o.i)).toString('base64url') : '';
+  return `valise.${f}.${n}${call === '' || call.length > LONGEST_CALL ? '' : `.${call}`}`;
 }
 
-/** The flow and round that an id names. */
-export function readId(id: unknown): { readonly flow: string; readonly round: number } | undefined {
+/** What the id of a question names: the flow, the round, and the call (which only the client's word stands for). */
+export interface Named {
+  readonly flow: string;
+  readonly round: number;
+  readonly call: Id | undefined;
+}
+
+/** Reads what {@link idOf} has written. */
+export function readId(id: unknown): Named | undefined {
   const match = typeof id === 'string' ? ID.exec(id) : null;
-  return match ? { flow: match[1] as string, round: Number(match[2]) } : undefined;
+  return match ? { flow: match[1] as string, round: Number(match[2]), call: readCall(match[3]) } : undefined;
+}
+
+function readCall(text: string | undefined): Id | undefined {
+  if (text === undefined || text.length > LONGEST_CALL) return undefined;
+  try {
+    const id: unknown = JSON.parse(Buffer.from(text, 'base64url').toString());
+    return typeof id === 'string' || typeof id === 'number' ? id : undefined;
+  } catch {
+    return undefined;
+  }
 }

@@ -6,10 +6,9 @@ import { requireCapability } from './capability.ts';
 import { carry, type SendRound } from './carry.ts';
 import type { RoundContext } from './context.ts';
 import { FlowError, SUSPENDED } from './errors.ts';
-import { newFlowId } from './flow-id.ts';
 import { createOnce } from './once.ts';
 import { broughtAlong, REFUSED } from './opening.ts';
-import { kindOf, type Start, startFrom, timesOf } from './resume.ts';
+import { begin, kindOf, type Run, timesOf } from './resume.ts';
 import type { Input, Rounds } from './rounds.ts';
 import { type Asked, FlowRun, type RunSetup } from './run.ts';
 import type { FlowSettings } from './settings.ts';
@@ -24,14 +23,11 @@ export type Handler = (...args: readonly unknown[]) => unknown;
 const UNANSWERED = Object.freeze({ resultType: 'input_required', requestState: '' });
 
 /** Everything about one call of a flow. */
-interface FlowCall extends Start {
+interface FlowCall extends Run {
   readonly rounds: Rounds;
-  readonly settings: FlowSettings;
   readonly exchange: Exchange;
   readonly input: Input | undefined;
   readonly ways: readonly Way[];
-  /** The flow's id. */
-  readonly id: string;
 }
 
 /** Makes an SDK handler of one that asks: in place of the SDK's own argument it gets the flow. */
@@ -42,15 +38,12 @@ export function flowHandler(rounds: Rounds, settings: FlowSettings, handler: Han
     const input = rounds.inputOf(exchange);
     try {
       if (!input && exchange.request.params?.['requestState'] !== undefined) throw notOurs(rounds);
-      const start = startFrom(input, settings);
       const call: FlowCall = {
-        ...start,
+        ...begin(exchange, input, settings),
         rounds,
-        settings,
         exchange,
         input,
         ways: waysOf(exchange, currentIngress()?.suspend !== undefined),
-        id: start.past?.f ?? newFlowId(),
       };
       const run = new FlowRun(setupOf(call, args.at(-1)));
       const outcome = await run.run((flow: Flow) => handler(...args.slice(0, -1), flow));
@@ -59,6 +52,8 @@ export function flowHandler(rounds: Rounds, settings: FlowSettings, handler: Han
     } catch (error) {
       if (error instanceof FlowError && error.rpc) answerWith(exchange, error.rpc);
       throw error;
+    } finally {
+      if (input?.turn.exclusive) abandonUnsent(exchange, input.turn, signalIn(args.at(-1)));
     }
     // Either way the SDK makes an answer that never leaves. Where it serves 2026-07-28, this one costs it less.
     if (isServedModern(exchange)) return UNANSWERED;
@@ -67,7 +62,7 @@ export function flowHandler(rounds: Rounds, settings: FlowSettings, handler: Han
 }
 
 function setupOf(
-  { rounds, settings, exchange, input, journal, ways, id }: FlowCall,
+  { rounds, settings, exchange, input, journal, ways, id, attempt }: FlowCall,
   extra: unknown,
 ): RunSetup {
   const now = Math.floor(Date.now() / 1000);
@@ -88,7 +83,8 @@ function setupOf(
       const here = ways[0] === 'memory' || (settings.wait.includes(kind) && ways.includes('memory'));
       if (!here) return undefined;
       return rounds.waiting.ask(exchange, question, {
-        id: `valise:${id}:${question.key}`,
+        // A question that has changed since the handler started over is another request.
+        id: `valise:${attempt === 1 ? id : `${id}.${attempt}`}:${question.key}`,
         ttl: question.ttl ?? settings.ttl,
         signal,
       });
@@ -159,6 +155,16 @@ export function suspend(exchange: Exchange, send: SendRound, turn: Turn | undefi
     turn?.done();
     return undefined;
   });
+}
+
+/** The SDKs send nothing for a call that has been cancelled by the time its handler ends: its round is still open. */
+function abandonUnsent(exchange: Exchange, turn: Turn, signal: AbortSignal | undefined): void {
+  const abandon = (): void => {
+    // A lease that cannot be given back runs out by itself.
+    if (!exchange.isAnswered) turn.abandon().catch(() => {});
+  };
+  if (signal?.aborted) abandon();
+  else signal?.addEventListener('abort', abandon, { once: true });
 }
 
 /** True where the SDK itself has told the request's revision; one that has not would take the result for work to do. */

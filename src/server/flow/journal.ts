@@ -21,6 +21,7 @@ interface Step {
 /** What has happened in a flow so far: what its steps came to, by key. */
 export class Journal {
   readonly #steps: { [key: string]: Step } = dict<never>();
+  #earlier: { [key: string]: Line } | undefined;
   #left = 0;
 
   constructor(lines: readonly Line[] = []) {
@@ -28,6 +29,16 @@ export class Journal {
       this.#steps[line[0]] = { line, replayed: false };
       this.#left++;
     }
+  }
+
+  /**
+   * Takes over what an earlier run of the same request came to, one that had to start over because other state had
+   * changed. On what is so now the handler may go another way, so these steps bind it to nothing: they are there where
+   * it comes to them again.
+   */
+  takeOver(before: Journal): void {
+    this.#earlier = Object.assign(dict<Line>(), before.#earlier);
+    for (const line of before.lines()) this.#earlier[line[0]] = line;
   }
 
   /** True while the handler still has steps before it that it took in earlier rounds. */
@@ -43,14 +54,20 @@ export class Journal {
   /** How a step ended in an earlier round; it must be the step that it was then. */
   replay(key: string, kind: StepKind, print: string): Ending | undefined {
     const step = this.#steps[key];
-    if (!step) return undefined;
-    const [, wasKind, wasPrint, ok, value] = step.line;
-    if (wasKind !== kind || wasPrint !== print) throw notTheSame(key);
+    if (!step) return this.#regain(key, kind, print);
+    if (!isStep(step.line, kind, print)) throw notTheSame(key);
     if (!step.replayed) {
       step.replayed = true;
       this.#left--;
     }
-    return ok === 1 ? { value } : { failed: value as { readonly code: number; readonly message: string } };
+    return endingIn(step.line);
+  }
+
+  #regain(key: string, kind: StepKind, print: string): Ending | undefined {
+    const line = this.#earlier?.[key];
+    if (!line || !isStep(line, kind, print)) return undefined;
+    this.#steps[key] = { line, replayed: true };
+    return endingIn(line);
   }
 
   /** Adds a step that the handler has just taken. */
@@ -68,6 +85,14 @@ export class Journal {
   lines(): Line[] {
     return Object.values(this.#steps).map((step) => step.line);
   }
+}
+
+function isStep([, wasKind, wasPrint]: Line, kind: StepKind, print: string): boolean {
+  return wasKind === kind && wasPrint === print;
+}
+
+function endingIn([, , , ok, value]: Line): Ending {
+  return ok === 1 ? { value } : { failed: value as { readonly code: number; readonly message: string } };
 }
 
 function lineOf(key: string, kind: StepKind, print: string, ending: Ending): Line {

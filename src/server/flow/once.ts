@@ -16,8 +16,8 @@ export type Once = (
 export interface OnceSetup {
   readonly flow: string;
   /**
-   * Where claims are kept: undefined without a store, and in a flow's first run, which nobody can repeat: its client
-   * has nothing yet to come back with.
+   * Where claims are kept: undefined without a store, and in a flow's first call, which only this process can repeat
+   * (it remembers what was done): its client has nothing yet to come back with.
    */
   readonly store: Store | undefined;
   /** True where this run is the only one of its round, so that a claim found is one of a run that died. */

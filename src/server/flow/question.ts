@@ -29,13 +29,71 @@ export function elicitation(flow: string, key: string, question: FormQuestion | 
   };
 }
 
+/** Clients refuse a form that they cannot show, in words that name nothing; the author hears of it here. */
 function formSchema(key: string, schema: unknown): JsonObject {
-  if (isObject(schema) && schema.type === 'object' && isObject(schema.properties))
-    return schema as JsonObject;
-  throw new FlowError('bad-schema', `The schema of the question "${key}" is not the schema of a form.`, {
-    key,
-    next: "Give { type: 'object', properties: { … } } with plain fields.",
-  });
+  if (
+    !isObject(schema) ||
+    schema.type !== 'object' ||
+    !isObject(schema.properties) ||
+    !(schema.required === undefined || isTexts(schema.required))
+  ) {
+    throw new FlowError('bad-schema', `The schema of the question "${key}" is not the schema of a form.`, {
+      key,
+      next: "Give { type: 'object', properties: { … } } with plain fields.",
+    });
+  }
+  for (const [name, field] of Object.entries(schema.properties)) {
+    if (isField(field)) continue;
+    throw new FlowError(
+      'bad-schema',
+      `The schema of the question "${key}" is not the schema of a form: nobody can fill in "${name}".`,
+      {
+        key,
+        next: `Let it be a string (in no format but ${[...FORMATS].join(', ')}), a number, an integer, a boolean, or an array with items: { type: 'string', enum: [ … ] }.`,
+      },
+    );
+  }
+  return schema as JsonObject;
+}
+
+const FORMATS: ReadonlySet<unknown> = new Set(['email', 'uri', 'date', 'date-time']);
+
+/** True for what both SDKs let through: what they do not know about a field they leave out, or let be. */
+function isField(field: unknown): boolean {
+  if (!isObject(field)) return false;
+  switch (field.type) {
+    case 'string':
+      return (
+        field.format === undefined ||
+        FORMATS.has(field.format) ||
+        isTexts(field.enum) ||
+        isTitled(field.oneOf)
+      );
+    case 'number':
+    case 'integer':
+    case 'boolean':
+      return true;
+    case 'array':
+      return (
+        isObject(field.items) &&
+        ((field.items.type === 'string' && isTexts(field.items.enum)) || isTitled(field.items.anyOf))
+      );
+    default:
+      return false;
+  }
+}
+
+function isTitled(options: unknown): boolean {
+  return (
+    Array.isArray(options) &&
+    options.every(
+      (option) => isObject(option) && typeof option.const === 'string' && typeof option.title === 'string',
+    )
+  );
+}
+
+function isTexts(value: unknown): value is readonly string[] {
+  return Array.isArray(value) && value.every((text) => typeof text === 'string');
 }
 
 /**

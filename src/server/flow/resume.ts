@@ -1,5 +1,8 @@
+import type { Exchange } from '../exchange.ts';
+import { Slot } from '../slot.ts';
 import type { RoundContext } from './context.ts';
 import { FlowError } from './errors.ts';
+import { newFlowId } from './flow-id.ts';
 import { Journal, type StepKind } from './journal.ts';
 import { endingOf, type Question } from './question.ts';
 import type { Input } from './rounds.ts';
@@ -25,8 +28,38 @@ export function kindOf({ method }: Question): StepKind {
   return method === METHODS.s ? 's' : method === METHODS.r ? 'r' : 'a';
 }
 
+/** A run of a flow. */
+export interface Run extends Start {
+  readonly settings: FlowSettings;
+  /** The flow's id. */
+  readonly id: string;
+  /** 1, or more where a part has had the handler start over. */
+  readonly attempt: number;
+}
+
+/** The last run of an exchange's flow; the settings are each flow's own, and tell it from others in the same call. */
+const runs = new Slot<Run>();
+
+/**
+ * Begins a run. Where the exchange has started over it is the same flow as before: what has been done once stays done,
+ * and what has been answered is not asked again.
+ */
+export function begin(exchange: Exchange, input: Input | undefined, settings: FlowSettings): Run {
+  const start = startFrom(input, settings);
+  const before = runs.get(exchange);
+  if (before && before.settings !== settings) return { ...start, settings, id: idOf(start), attempt: 1 };
+  if (before) start.journal.takeOver(before.journal);
+  const run = { ...start, settings, id: before?.id ?? idOf(start), attempt: (before?.attempt ?? 0) + 1 };
+  runs.set(exchange, run);
+  return run;
+}
+
+function idOf({ past }: Start): string {
+  return past?.f ?? newFlowId();
+}
+
 /** The journal of the rounds before, with the answers that have just come. */
-export function startFrom(input: Input | undefined, settings: FlowSettings): Start {
+function startFrom(input: Input | undefined, settings: FlowSettings): Start {
   const past = input?.context;
   if (!input || !past) return { past: undefined, journal: new Journal(), answers: 0 };
   if (past.h !== settings.version) {

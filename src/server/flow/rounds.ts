@@ -5,6 +5,7 @@ import type { Store } from '../../store/types.ts';
 import { CARRIERS, type Response } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
 import type { Exchange } from '../exchange.ts';
+import { faultOn } from '../fault.ts';
 import { currentIngress, runWithIngress } from '../ingress.ts';
 import type { Reply, ServerPart } from '../part.ts';
 import { Slot } from '../slot.ts';
@@ -57,6 +58,7 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
   const counters = new RoundCounters();
   const keeper = createKeeper(codec, store, counters);
   const waiting = new Waiting();
+  const fault = faultOn(events);
   const once = options.singleUse === false ? undefined : store;
 
   const refused = (what: string, error: unknown): void => {
@@ -146,15 +148,26 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
   };
 
   /** On a connection that stays: the call is given to its handler once more, as if it had come again. */
-  const replay = async (link: Link, extra: unknown, opening: Promise<Answered>): Promise<void> => {
+  const replay = async (
+    link: Link,
+    extra: unknown,
+    { id }: Response,
+    opening: Promise<Answered>,
+  ): Promise<void> => {
     try {
       const answered = await opening;
       const request = requestIn(answered.context);
       if (!request) throw new SealError('malformed');
       runWithIngress({ ...currentIngress(), answered }, () => link.transport.onmessage?.(request, extra));
     } catch (error) {
-      if (isFault(error)) link.transport.onerror?.(error);
-      else refused('the answer of a round', error);
+      const told = isFault(error) ? fault(error) : REFUSED;
+      if (told === REFUSED) refused('the answer of a round', error);
+      const call = readId(id)?.call;
+      // Not on the way of answers: the call that the client names need not be one of ours.
+      if (call !== undefined)
+        link
+          .send({ jsonrpc: '2.0', id: call, error: told })
+          .catch((unsent: unknown) => link.transport.onerror?.(unsent as Error));
     }
   };
 
@@ -167,7 +180,7 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
       if (waiting.answered(response, link)) return true;
       const opening = openAnswer(response, top);
       if (!opening) return false;
-      void replay(link, extra, opening);
+      void replay(link, extra, response, opening);
       return true;
     },
     closed: (link) => waiting.closed(link),
