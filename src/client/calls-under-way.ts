@@ -1,5 +1,6 @@
 import type { Id, Response } from '../wire/index.ts';
 import type { Call } from './call.ts';
+import { CONNECTION_CLOSED } from './request-error.ts';
 
 /** A server may have been done before it heard of the cancellation; as a rule it answers no cancelled call. */
 const MAX_CANCELLED = 32;
@@ -76,9 +77,8 @@ export class CallsUnderWay {
 
   /** Nothing comes any more. */
   closed(): void {
-    const message = 'The connection closed before the answer came. Connect again.';
     for (const [id, expecting] of this.#expected ?? [])
-      expecting({ jsonrpc: '2.0', id, error: { code: -32000, message } });
+      expecting({ jsonrpc: '2.0', id, error: CONNECTION_CLOSED });
     this.#expected = undefined;
     this.#cancelled = undefined;
     this.#calls.clear();

@@ -1,7 +1,7 @@
 import { ValiseError } from '../errors.ts';
 import type { Top } from '../link/top.ts';
 import type { Id, Meta, Params, Request, Response, Result } from '../wire/index.ts';
-import { RequestError } from './request-error.ts';
+import { CONNECTION_CLOSED, RequestError } from './request-error.ts';
 
 /** How a request of our own is sent. */
 export interface OwnRequestOptions {
@@ -79,8 +79,7 @@ export class OwnRequests {
 
   /** Ends all waiting. */
   closed(): void {
-    const message = 'The connection closed before the answer came. Connect again.';
-    for (const settle of this.#waiting.values()) settle({ jsonrpc: '2.0', error: { code: -32000, message } });
+    for (const settle of this.#waiting.values()) settle({ jsonrpc: '2.0', error: CONNECTION_CLOSED });
     this.#waiting.clear();
   }
 }

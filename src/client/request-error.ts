@@ -1,5 +1,11 @@
 import { ValiseError } from '../errors.ts';
 
+/** What whoever waits for an answer is told where the connection ends first. */
+export const CONNECTION_CLOSED = {
+  code: -32_000,
+  message: 'The connection closed before the answer came. Connect again.',
+} as const;
+
 /** What the server of a connection answered with an error. */
 export class RequestError extends ValiseError {
   readonly rpcCode: number;

@@ -1,4 +1,4 @@
-import type { ServerLike } from './server-like.ts';
+import { protocolOf, type ServerLike } from './server-like.ts';
 
 /** What both SDK majors' `Server` has for asking about its handlers. */
 interface ProtocolLike {
@@ -10,7 +10,7 @@ interface ProtocolLike {
 
 /** Tells whether a server has a handler for a method; true where it cannot be asked. */
 export function handles(server: ServerLike, method: string): boolean {
-  const protocol = ((server as { readonly server?: unknown }).server ?? server) as ProtocolLike;
+  const protocol: ProtocolLike = protocolOf(server);
   if (!protocol.assertCanSetRequestHandler || protocol.fallbackRequestHandler) return true;
   const { _requestHandlers: handlers } = protocol;
   if (handlers instanceof Map && handlers.has(method)) return true;

@@ -6,6 +6,11 @@ export interface ServerLike {
   connect(transport: any): Promise<void>;
 }
 
+/** The SDK's own `Server`, which an `McpServer` has inside. */
+export function protocolOf(server: ServerLike): object {
+  return (server as { readonly server?: object }).server ?? server;
+}
+
 /** Throws where a server cannot be installed on any more, or is none. */
 export function checkInstallable(server: ServerLike): void {
   if (typeof server?.connect !== 'function') {
@@ -13,8 +18,7 @@ export function checkInstallable(server: ServerLike): void {
       next: 'Call valise.install() with an McpServer or a Server.',
     });
   }
-  const { server: inner = server } = server as { readonly server?: object };
-  if ((inner as { readonly transport?: unknown }).transport !== undefined) {
+  if ((protocolOf(server) as { readonly transport?: unknown }).transport !== undefined) {
     throw new ValiseError(
       'already-connected',
       'Valise was to be installed on a server that is connected already.',

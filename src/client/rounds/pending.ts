@@ -2,7 +2,7 @@ import { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
 import type { Answer, Era, Result } from '../../wire/index.ts';
 import type { Connection } from '../connection.ts';
-import { RequestError } from '../request-error.ts';
+import { CONNECTION_CLOSED, RequestError } from '../request-error.ts';
 import { SessionGoneError } from '../sessions/errors.ts';
 import { targetKey } from '../target.ts';
 import { notThere, send } from './deliver.ts';
@@ -12,9 +12,6 @@ import { LEFT_OPEN } from './left-open.ts';
 import type { RoundsPart } from './part.ts';
 import { resume } from './resumed.ts';
 import type { Answers, Continued, Pending } from './types.ts';
-
-/** The code under which a request of ours ends where the connection does. */
-const CONNECTION_CLOSED = -32_000;
 
 /** Goes on with calls that wait for answers. */
 export function pendingRounds(
@@ -108,7 +105,7 @@ export function pendingRounds(
 /** True where there is nothing left to answer: the server has answered the call, if only with an error. */
 function isOver(error: unknown): boolean {
   if (error instanceof SessionGoneError) return true;
-  return error instanceof RequestError && error.rpcCode !== CONNECTION_CLOSED;
+  return error instanceof RequestError && error.rpcCode !== CONNECTION_CLOSED.code;
 }
 
 /** A connection that goes on where an earlier process was has sent nothing yet that shows its era; its client knows. */
