@@ -1,10 +1,11 @@
 import type { Place } from '../link/course.ts';
 import type { Errand } from '../link/edge-fetch.ts';
-import type { Top } from '../link/top.ts';
+import { raise, type Top } from '../link/top.ts';
 import {
   type Era,
   eraOf,
   type Id,
+  type Message,
   type Request,
   type Response,
   type Result,
@@ -33,6 +34,8 @@ export class Call {
   session: string | undefined;
   /** True once nobody waits for its response any more. */
   cancelled = false;
+  /** True once its answer is to come another way than on the stream that its request opened. */
+  movedOn = false;
   /** Hears that it could not be delivered. */
   undelivered: (() => void) | undefined;
   /** Where it was made: what comes of its response belongs there, whatever brought it in. */
@@ -87,7 +90,12 @@ export class Call {
   }
 
   /** The request as it goes out, with everything that parts added. */
-  outgoing(): Request {
+  outgoing(): Message {
+    const request = this.#withMeta();
+    return this.top ? raise(request, this.top) : request;
+  }
+
+  #withMeta(): Request {
     const { request } = this;
     if (!this.#meta) return this.wireId === request.id ? request : { ...request, id: this.wireId };
     const params = { ...request.params, _meta: { ...request.params?._meta, ...this.#meta } };

@@ -1,7 +1,7 @@
 import { presentPlace, runAt } from '../link/course.ts';
 import { currentErrand, outsideErrand, withErrand } from '../link/edge-fetch.ts';
 import { type Dispatch, type Hooks, instrument, type Link, type Passage } from '../link/instrument.ts';
-import { raise, type Top, takeTop } from '../link/top.ts';
+import { type Top, takeTop } from '../link/top.ts';
 import type { TransportLike } from '../link/transport.ts';
 import {
   type Era,
@@ -115,6 +115,11 @@ export class Connection implements Hooks {
     return this.#calls.all;
   }
 
+  /** True while the server waits for an answer of the client. */
+  get isAsked(): boolean {
+    return this.#asks.size > 0;
+  }
+
   /** Ends a call with an error of ours, as if the server had answered it. */
   fail(call: Call, code: number, message: string, data?: object): void {
     this.#calls.drop(call);
@@ -197,7 +202,7 @@ export class Connection implements Hooks {
       queueMicrotask(() => this.arrive(response));
       return undefined;
     }
-    const message = printed(call);
+    const message = call.outgoing();
     if (this.target.kind === 'http' || call.undelivered)
       return { message, run: (send) => this.#rescue(call, message, send) };
     return errand ? { message, run: (send) => withErrand(errand, send) } : message;
@@ -221,7 +226,7 @@ export class Connection implements Hooks {
       next.rescuers = left.filter((other) => other !== part);
       for (const each of this.#parts) await each.outbound?.(next);
       this.#calls.add(next);
-      return this.#rescue(next, printed(next), send);
+      return this.#rescue(next, next.outgoing(), send);
     }
     this.#calls.drop(call);
     throw error;
@@ -292,8 +297,4 @@ export class Connection implements Hooks {
 function placed({ place }: Call, message: Message | undefined): Passage {
   if (!message || place === presentPlace()) return message;
   return { message, run: (deliver) => runAt(place, deliver) };
-}
-
-function printed(call: Call): Message {
-  return call.top ? raise(call.outgoing(), call.top) : call.outgoing();
 }

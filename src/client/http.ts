@@ -1,4 +1,4 @@
-import { edgeFetch, type FetchLike } from '../link/edge-fetch.ts';
+import { edgeFetch, type FetchLike, type StreamWatch } from '../link/edge-fetch.ts';
 import type { TransportLike } from '../link/transport.ts';
 import type { Store } from '../store/types.ts';
 import type { AuthOptions } from './continuity/auth-options.ts';
@@ -43,6 +43,8 @@ export interface FetchParts {
   readonly target: HttpTarget;
   /** Around MCP's own requests. */
   session(base: FetchLike): FetchLike;
+  /** Follows the streams that answer them. */
+  watch(init: RequestInit): StreamWatch | undefined;
   /** Around MCP's own requests, and everything else: discovery, registration, tokens. */
   readonly auth?: { resource(base: FetchLike): FetchLike; others(): FetchLike } | undefined;
 }
@@ -51,9 +53,9 @@ export interface FetchParts {
  * One `fetch` for a transport, which uses it for two things: MCP's own requests, which pass our byte edge, and those of
  * signing in, which must not: they go to other servers, and their JSON is not MCP's.
  */
-export function transportFetch({ base, target, session, auth }: FetchParts): FetchLike {
+export function transportFetch({ base, target, session, watch, auth }: FetchParts): FetchLike {
   const { headers } = target.options;
-  const edge = session(edgeFetch(headers ? withHeaders(base, target.url, headers) : base));
+  const edge = session(edgeFetch(headers ? withHeaders(base, target.url, headers) : base, watch));
   const mcp = auth ? auth.resource(edge) : edge;
   const others = auth ? auth.others() : base;
   return (url, init = {}) => (isMcp(init) ? mcp(url, init) : others(url, init));

@@ -17,6 +17,14 @@ export interface Errand {
   readonly origin?: object;
 }
 
+/** Follows the stream of server-sent events of an HTTP answer. */
+export interface StreamWatch {
+  /** Whole events have been read, the last id among them is this. */
+  read(lastEventId: string): void;
+  /** The stream has ended, or broken off; what it brought may still be on its way through the SDK. */
+  ended?(): void;
+}
+
 const errands = new Course<Errand>();
 
 /** Runs `send` so that the `fetch` it leads to does the errand. No parsing of the body is needed to find it. */
@@ -34,14 +42,20 @@ export function outsideErrand<T>(work: () => T): T {
   return errands.run(undefined, work);
 }
 
-/** The client's byte edge over HTTP: a `fetch` for either major's transport that lets family R's messages through. */
-export function edgeFetch(base: FetchLike = fetch): FetchLike {
+/**
+ * The client's byte edge over HTTP: a `fetch` for either major's transport that lets family R's messages through.
+ * `watch` may follow the stream that answers a request.
+ */
+export function edgeFetch(
+  base: FetchLike = fetch,
+  watch?: (init: RequestInit) => StreamWatch | undefined,
+): FetchLike {
   return async (url, init = {}) => {
     const errand = errands.current;
     const response = await base(url, errand || typeof init.body === 'string' ? outgoing(init, errand) : init);
     errand?.onResponse?.(response);
     if (!response.body || response.status === 202) return response;
-    lowerResponse(response);
+    lowerResponse(response, watch && (() => watch(init)));
     if (errand?.onReply && response.status === 200) {
       errand.onReply(response);
       return new Response(null, { status: 202 });
@@ -60,10 +74,10 @@ function outgoing(init: RequestInit, errand: Errand | undefined): RequestInit {
 }
 
 /** Changes the response in place: nothing is copied, and a body that nobody reads is not read. */
-function lowerResponse(response: Response): void {
+function lowerResponse(response: Response, watch: (() => StreamWatch | undefined) | undefined): void {
   const type = response.headers.get('content-type') ?? '';
   if (type.startsWith('text/event-stream')) {
-    const body = response.body?.pipeThrough(sseLowering());
+    const body = response.body && lowerStream(response.body, watch?.());
     Object.defineProperty(response, 'body', { configurable: true, get: () => body });
   } else if (type.startsWith('application/json')) {
     Object.defineProperty(response, 'json', {
@@ -71,4 +85,14 @@ function lowerResponse(response: Response): void {
       value: async () => parseLowered(await response.text()),
     });
   }
+}
+
+function lowerStream(
+  body: ReadableStream<Uint8Array<ArrayBuffer>>,
+  watch: StreamWatch | undefined,
+): ReadableStream<Uint8Array<ArrayBuffer>> {
+  const { readable, writable } = sseLowering(watch?.read.bind(watch));
+  const ended = (): void => watch?.ended?.();
+  body.pipeTo(writable).then(ended, ended);
+  return readable;
 }

@@ -2,9 +2,15 @@ import { lowerText, mayHaveTop } from './top.ts';
 
 const BLANK_LINE = /\r\n\r\n|\n\n|\r\r/g;
 const LONGEST_END = '\r\n\r\n'.length;
+const MAX_ID = 8192;
 
-/** Lowers the messages in a stream of server-sent events; chunks that hold nothing to lower pass as they came. */
-export function sseLowering(): TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>> {
+/**
+ * Lowers the messages in a stream of server-sent events; chunks that hold nothing to lower pass as they came. Tells the
+ * id that the latest whole events had, once whoever reads the stream can have them.
+ */
+export function sseLowering(
+  read?: (lastEventId: string) => void,
+): TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>> {
   const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
   const encoder = new TextEncoder();
   // The beginning of an event as it came, joined once its end is here: it may be many chunks long.
@@ -16,6 +22,10 @@ export function sseLowering(): TransformStream<Uint8Array<ArrayBuffer>, Uint8Arr
     tail = '';
     return text;
   };
+  const tell = (events: string): void => {
+    const id = read && lastIdIn(events);
+    if (id) read(id);
+  };
   return new TransformStream({
     transform(chunk, controller) {
       const text = decoder.decode(chunk, { stream: true });
@@ -23,9 +33,14 @@ export function sseLowering(): TransformStream<Uint8Array<ArrayBuffer>, Uint8Arr
       const end = endOfEvents(tail + text) - tail.length;
       if (parts.length === 0 && end === text.length && !mayHaveTop(text)) {
         controller.enqueue(chunk);
+        tell(text);
         return;
       }
-      if (end > 0) controller.enqueue(encoder.encode(lowerEvents(take(text.slice(0, end)))));
+      if (end > 0) {
+        const events = take(text.slice(0, end));
+        controller.enqueue(encoder.encode(lowerEvents(events)));
+        tell(events);
+      }
       const rest = end > 0 ? text.slice(end) : text;
       if (rest) parts.push(rest);
       tail = (tail + rest).slice(1 - LONGEST_END);
@@ -41,6 +56,17 @@ function endOfEvents(text: string): number {
   const at = Math.max(text.lastIndexOf('\n\n'), text.lastIndexOf('\r\r'));
   const crlf = text.lastIndexOf('\r\n\r\n');
   return Math.max(at < 0 ? 0 : at + 2, crlf < 0 ? 0 : crlf + 4);
+}
+
+/** JSON holds no line that begins like this, so a look from the end finds it, or nothing, at once. */
+function lastIdIn(events: string): string | undefined {
+  for (let at = events.lastIndexOf('id:'); at >= 0; at = at > 0 ? events.lastIndexOf('id:', at - 1) : -1) {
+    if (at > 0 && events[at - 1] !== '\n' && events[at - 1] !== '\r') continue;
+    const id = /^ ?([^\r\n]*)/.exec(events.slice(at + 3, at + 3 + MAX_ID))?.[1];
+    // The standard has ids with NUL ignored; what does not fit into a header cannot be sent back either.
+    if (id && id.length < MAX_ID - 1 && /^[\x20-\x7e]+$/.test(id)) return id;
+  }
+  return undefined;
 }
 
 function lowerEvents(text: string): string {

@@ -77,6 +77,27 @@ describe('the edge of an SSE stream', () => {
     expect((await reader.read()).value).toBe(chunk);
   });
 
+  it('tells the last id of the events that are whole, however the stream is cut', async () => {
+    const bytes = new TextEncoder().encode(
+      `id: one\ndata: ${cold}\n\ndata: "id: no"\nid:two\n\nid: nul\0\ndata: x\n\n: id: no\n\nid: unfinished\n`,
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.nat(), { maxLength: 12 }), async (places) => {
+        const ids: string[] = [];
+        const stream = new ReadableStream<Uint8Array<ArrayBuffer>>({
+          start(controller) {
+            for (const part of cut(bytes, places)) controller.enqueue(part as Uint8Array<ArrayBuffer>);
+            controller.close();
+          },
+        }).pipeThrough(sseLowering((id) => ids.push(id)));
+        await text(stream);
+        expect(ids.at(-1)).toBe('two');
+        expect(['one', 'two']).toEqual(expect.arrayContaining(ids));
+      }),
+      { numRuns: 40 },
+    );
+  });
+
   it('reads an event in many chunks with about the work that many events take', async () => {
     const [count, size] = [2000, 1024];
     const chunk = (last: string) => new TextEncoder().encode('x'.repeat(size - last.length) + last);

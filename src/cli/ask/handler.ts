@@ -21,6 +21,13 @@ export function leftBy(client: object): PendingQuestion | undefined {
   return left.get(client);
 }
 
+const asking = new WeakSet<object>();
+
+/** True while a client's user is asked something. */
+export function isAsking(client: object): boolean {
+  return asking.has(client);
+}
+
 /** Lets a client answer what servers ask. The majors differ in how a handler is set, not in what it does. */
 export async function setAnswerer(
   client: Awaited<ReturnType<typeof makeClient>>,
@@ -28,12 +35,18 @@ export async function setAnswerer(
   source: AnswerSource,
 ): Promise<void> {
   const asked = new Set<string>();
-  const answer = (params: unknown): Promise<Elicited> =>
-    answerElicitation(params, source, asked).catch((error: unknown) => {
+  const answer = async (params: unknown): Promise<Elicited> => {
+    asking.add(client);
+    try {
+      return await answerElicitation(params, source, asked);
+    } catch (error) {
       if (error instanceof LeaveOpen)
         left.set(client, { key: '', method: 'elicitation/create', params: params as Params });
       throw error;
-    });
+    } finally {
+      asking.delete(client);
+    }
+  };
   if (sdk === 'v2') {
     client.setRequestHandler(
       'elicitation/create',

@@ -3,11 +3,12 @@ import type { Command } from 'commander';
 import type { ClientSession } from '../../client/index.ts';
 import { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
-import { leftBy } from '../ask/handler.ts';
+import { isAsking, leftBy } from '../ask/handler.ts';
 import { type Connected, connectTo } from '../connect.ts';
 import { EXIT, type SetExit } from '../exit.ts';
 import { answerOption, type ConnectOptions, connectOptions } from '../options.ts';
 import { clean, print, printJson } from '../output.ts';
+import { whileWaiting } from '../patience.ts';
 import { pendingIn, tellPending, tellUnanswered } from '../pending.ts';
 import { inCommandWords } from '../session-words.ts';
 
@@ -54,7 +55,10 @@ async function call(target: string, name: string, args: string, options: CallOpt
   try {
     session = await sessionFor(connected, options.session);
     const work = () => callTool(connected.client, options.sdk, { name, arguments: input });
-    const result = await (session ? session.run(work) : work());
+    const result = await whileWaiting(
+      () => (isAsking(connected.client) ? undefined : `${clean(name)} to answer`),
+      () => (session ? session.run(work) : work()),
+    );
     if (options.json) printJson(result);
     else printResult(result);
     await endIfNew(session);

@@ -9,12 +9,13 @@ import type { ClientPart } from '../part.ts';
 import { targetKey } from '../target.ts';
 import { Authorization } from './authorization.ts';
 import { CredentialKeeper } from './credentials.ts';
+import { CutAnswers } from './cut-answers.ts';
 import { fromClientStateStore } from './from-state-store.ts';
 import { followTransport, leaveTransport } from './kept-session.ts';
 import { underLease } from './lease.ts';
 import { Continuity } from './resume.ts';
 import type { Secrets } from './secrets.ts';
-import { sessionFetch } from './session-fetch.ts';
+import { sessionFetch, watchStandalone } from './session-fetch.ts';
 import { isStale, type Snapshot, SnapshotKeeper } from './snapshot.ts';
 import { type ClientStateStore, isClientStateStore } from './state-store.ts';
 import { whenNeeded } from './when-needed.ts';
@@ -149,14 +150,15 @@ class Attempt {
     const { owner, principal, parts, jar } = this.#surroundings;
     const continuity = this.#continuity(kept);
     this.#latest = continuity;
-    const transport = await this.#transport(continuity);
+    const answers = new CutAnswers();
+    const transport = await this.#transport(continuity, answers);
     continuity.attach(transport);
     if (this.#auth) this.#auth.transport = transport;
     const connection = new Connection(transport, {
       owner,
       target: { kind: 'http', url: this.#target.url },
       principal,
-      parts: [continuity, ...(this.#auth ? [this.#auth] : []), ...parts],
+      parts: [continuity, answers, ...(this.#auth ? [this.#auth] : []), ...parts],
     });
     await connection.open();
     await this.#client.connect(transport, priorOf(this.#client, kept));
@@ -181,13 +183,14 @@ class Attempt {
     });
   }
 
-  #transport(continuity: Continuity): Promise<HttpTransport> {
+  #transport(continuity: Continuity, answers: CutAnswers): Promise<HttpTransport> {
     const { options, url } = this.#target;
     return makeHttpTransport(majorOf(this.#client), url, {
       fetch: transportFetch({
         base: options.fetch ?? fetch,
         target: this.#target,
-        session: (base) => sessionFetch(base, continuity),
+        session: (base) => answers.fetch(sessionFetch(base, continuity)),
+        watch: (init) => answers.watch(init) ?? watchStandalone(init, continuity),
         auth: this.#auth,
       }),
       authProvider: this.#auth?.provider,

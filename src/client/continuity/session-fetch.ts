@@ -1,5 +1,4 @@
-import type { FetchLike } from '../../link/edge-fetch.ts';
-import { watchEventIds } from './event-ids.ts';
+import type { FetchLike, StreamWatch } from '../../link/edge-fetch.ts';
 
 /** What the requests of a connection must know of its session, and whom they tell about it. */
 export interface SessionSeat {
@@ -29,18 +28,20 @@ export function sessionFetch(base: FetchLike, seat: SessionSeat): FetchLike {
     else headers.set(SESSION, sessionId);
     const response = await base(url, { ...init, headers });
     if (init.method === 'DELETE' && response.ok) seat.ended();
-    if (init.method !== 'GET') return response;
-    if (response.status === 409) {
-      seat.streamTaken();
-      await response.body?.cancel();
-      // By 405 a server says that it has no such stream, and that is what both SDKs take without complaint.
-      return new Response(null, { status: 405 });
-    }
-    // With another event's id it is the stream of one request that is taken up again.
-    const from = headers.get('last-event-id');
-    if (!response.ok || !response.body || (from !== null && from !== seat.lastEventId)) return response;
-    const body = response.body.pipeThrough(watchEventIds((id) => seat.read(id)));
-    Object.defineProperty(response, 'body', { configurable: true, get: () => body });
-    return response;
+    if (init.method !== 'GET' || response.status !== 409) return response;
+    seat.streamTaken();
+    await response.body?.cancel();
+    // By 405 a server says that it has no such stream, and that is what both SDKs take without complaint.
+    return new Response(null, { status: 405 });
   };
+}
+
+/** Follows the session's standalone stream; what opens with another event's id is the stream of one call. */
+export function watchStandalone(
+  { method, headers }: RequestInit,
+  seat: SessionSeat,
+): StreamWatch | undefined {
+  if (method !== 'GET') return undefined;
+  const from = new Headers(headers).get('last-event-id');
+  return from === null || from === seat.lastEventId ? { read: (id) => seat.read(id) } : undefined;
 }

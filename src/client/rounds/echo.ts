@@ -79,6 +79,7 @@ export class Echo {
 
   #keep(ask: Ask, state: string): Pick<OpenAsk, 'call' | 'kept'> {
     const call = callOf(ask);
+    if (call) call.movedOn = true;
     const { id, method, params } = ask.request;
     // A `ping` is answered at once, and nothing of it needs to be kept.
     if (method === 'ping') return { call, kept: undefined };

@@ -1,0 +1,95 @@
+import type { FetchLike, StreamWatch } from '../../link/edge-fetch.ts';
+import type { Id } from '../../wire/index.ts';
+import type { Connection } from '../connection.ts';
+import type { ClientPart } from '../part.ts';
+
+/** How often the SDKs' transports try to take a stream up again, where nobody tells them otherwise. */
+const TRIES = 2;
+/** How long to wait, in milliseconds, before looking again at a call in whose course somebody is asked. */
+const AGAIN = 1000;
+
+const CUT = {
+  code: -32_000,
+  message:
+    'The connection broke off before the call was answered. The server may have carried it out: look before calling again.',
+} as const;
+
+/**
+ * Ends the calls whose answer cannot come any more: its stream is over without it, and there is no way to take it up
+ * again. The SDKs wait for it until their timeout, and there may be none.
+ */
+export class CutAnswers implements ClientPart {
+  #connection: Connection | undefined;
+  /** The calls whose stream the SDK takes up again, by the event behind which it does. */
+  readonly #resumed = new Map<string, { readonly id: Id | undefined; failures: number }>();
+
+  opening(connection: Connection): void {
+    this.#connection = connection;
+  }
+
+  /** Follows the stream that answers a request. */
+  watch(init: RequestInit): StreamWatch | undefined {
+    const from = resumedFrom(init);
+    const resumed = from === undefined ? undefined : this.#resumed.get(from);
+    if (init.method !== 'POST' && !resumed) return undefined;
+    let lastEventId: string | undefined;
+    return {
+      read(id) {
+        lastEventId = id;
+      },
+      ended: () => {
+        if (from !== undefined) this.#resumed.delete(from);
+        // What the stream brought reaches the SDK in this turn.
+        setImmediate(() => this.#ended(resumed ? resumed.id : idIn(init.body), lastEventId));
+      },
+    };
+  }
+
+  /** Around the requests by which the SDKs take streams up again. */
+  fetch(base: FetchLike): FetchLike {
+    return async (url, init = {}) => {
+      const from = resumedFrom(init);
+      const resumed = from === undefined ? undefined : this.#resumed.get(from);
+      if (!resumed) return base(url, init);
+      const failed = (tries = TRIES): void => {
+        resumed.failures += 1;
+        if (resumed.failures < tries) return;
+        this.#resumed.delete(from as string);
+        this.#ended(resumed.id, undefined);
+      };
+      try {
+        const response = await base(url, init);
+        // By 405 a server says that it has no such streams, which the SDKs take for an answer.
+        if (!response.ok) failed(response.status === 405 ? 1 : TRIES);
+        return response;
+      } catch (error) {
+        failed();
+        throw error;
+      }
+    };
+  }
+
+  closed(): void {
+    this.#connection = undefined;
+    this.#resumed.clear();
+  }
+
+  #ended(id: Id | undefined, lastEventId: string | undefined): void {
+    const connection = this.#connection;
+    const call = connection?.underWay.find(({ wireId }) => wireId === id);
+    // Such streams end with their answer or without one, and the SDK knows.
+    if (!connection || !call || call.movedOn || call.method === 'subscriptions/listen') return;
+    if (lastEventId !== undefined) this.#resumed.set(lastEventId, { id, failures: 0 });
+    else if (connection.isAsked) setTimeout(() => this.#ended(id, undefined), AGAIN).unref();
+    else void connection.arrive({ jsonrpc: '2.0', id: call.wireId, error: CUT });
+  }
+}
+
+function resumedFrom({ method, headers }: RequestInit): string | undefined {
+  if (method !== 'GET') return undefined;
+  return new Headers(headers).get('last-event-id') ?? undefined;
+}
+
+function idIn(body: RequestInit['body']): Id | undefined {
+  return typeof body === 'string' ? (JSON.parse(body) as { id?: Id }).id : undefined;
+}

@@ -1,0 +1,186 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { Client as ClientV2 } from '@modelcontextprotocol/client';
+import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
+import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
+import { openValise } from 'mcp-valise/client';
+import { memoryStore } from 'mcp-valise/store';
+import { afterEach, describe, expect, it } from 'vitest';
+import { KINDS, type Kind } from './hosts.ts';
+
+const info = { name: 'cut', version: '1.0.0' };
+const event = (message: object, id?: string): string =>
+  `${id ? `id: ${id}\n` : ''}data: ${JSON.stringify(message)}\n\n`;
+
+interface Request {
+  readonly id: number;
+  readonly method: string;
+  readonly params?: { readonly protocolVersion?: string };
+}
+
+/** What the server does with a `tools/call`, and with a GET. */
+interface Script {
+  call(response: ServerResponse, request: Request): void;
+  get?(response: ServerResponse, request: IncomingMessage): void;
+  /** What else comes by POST. */
+  other?(response: ServerResponse, message: { readonly id?: number; readonly result?: unknown }): void;
+}
+
+const cleanUp: (() => Promise<unknown> | unknown)[] = [];
+afterEach(async () => {
+  for (const step of cleanUp.splice(0).reverse()) await step();
+});
+
+async function serve(script: Script): Promise<string> {
+  const http = createServer(async (request, response) => {
+    if (request.method !== 'POST')
+      return script.get ? script.get(response, request) : void response.writeHead(405).end();
+    const message = JSON.parse(await text(request)) as Request;
+    if (message.method === 'tools/call') return script.call(response, message);
+    if (message.id === undefined || !message.method) {
+      if (message.method || !script.other) return void response.writeHead(202).end();
+      return script.other(response, message);
+    }
+    const capabilities = { tools: {} };
+    const result =
+      message.method === 'server/discover'
+        ? {
+            resultType: 'complete',
+            supportedVersions: ['2026-07-28'],
+            capabilities,
+            _meta: { 'io.modelcontextprotocol/serverInfo': info },
+            ttlMs: 0,
+            cacheScope: 'private',
+          }
+        : { protocolVersion: message.params?.protocolVersion, capabilities, serverInfo: info };
+    response.writeHead(200, { 'content-type': 'application/json' });
+    response.end(JSON.stringify({ jsonrpc: '2.0', id: message.id, result }));
+  }).listen(0, '127.0.0.1');
+  await once(http, 'listening');
+  cleanUp.push(() => {
+    http.closeAllConnections();
+    http.close();
+  });
+  return `http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp`;
+}
+
+async function connect(kind: Kind, url: string, answer?: () => Promise<object>): Promise<ClientV2> {
+  const capabilities = answer ? { elicitation: { form: {} } } : {};
+  const valise = await openValise({ store: memoryStore() });
+  const mode = kind.era === 'modern' ? { pin: '2026-07-28' } : ('legacy' as const);
+  const client =
+    kind.major === 'v1'
+      ? new ClientV1(info, { capabilities })
+      : new ClientV2(info, { capabilities, versionNegotiation: { mode } });
+  if (answer && client instanceof ClientV1)
+    client.setRequestHandler(ElicitRequestSchema, () => answer() as never);
+  else if (answer) (client as ClientV2).setRequestHandler('elicitation/create', () => answer() as never);
+  await valise.connect(client, valise.http(url));
+  cleanUp.push(
+    () => valise.close(),
+    () => client.close(),
+  );
+  return client as ClientV2;
+}
+
+function stream(response: ServerResponse): ServerResponse {
+  response.writeHead(200, { 'content-type': 'text/event-stream' });
+  response.flushHeaders();
+  return response;
+}
+
+const notice = (text: string) =>
+  event({ jsonrpc: '2.0', method: 'notifications/message', params: { level: 'info', data: text } });
+const done = (id: number, eventId?: string) =>
+  event({ jsonrpc: '2.0', id, result: { resultType: 'complete', content: [] } }, eventId);
+
+describe.each(KINDS)('a $kind client whose answer is cut off', (kind) => {
+  it.each([
+    ['ends', (response: ServerResponse) => void response.end(notice('so far'))],
+    ['breaks', (response: ServerResponse) => response.write(notice('so far'), () => response.destroy())],
+  ])('is told at once where the stream %s without a result and cannot be taken up again', async (_, cut) => {
+    const client = await connect(kind, await serve({ call: (response) => cut(stream(response)) }));
+    await expect(client.callTool({ name: 'a' })).rejects.toMatchObject({
+      code: -32_000,
+      message: expect.stringContaining('broke off before the call was answered'),
+    });
+  });
+
+  it('takes the result that comes in the last moment', async () => {
+    const url = await serve({ call: (response, { id }) => void stream(response).end(done(id)) });
+    const client = await connect(kind, url);
+    expect(await client.callTool({ name: 'a' })).toMatchObject({ content: [] });
+  });
+});
+
+describe.each(KINDS.filter(({ era }) => era === 'legacy'))(
+  'a $kind client with streams that can be taken up',
+  (kind) => {
+    const first = (response: ServerResponse, { id }: Request): void =>
+      void stream(response).end(`retry: 1\nid: call-${id}\ndata: \n\n`);
+
+    it('has the result that comes on the stream taken up again', async () => {
+      const taken: unknown[] = [];
+      let asked = 0;
+      const url = await serve({
+        call: (response, request) => {
+          asked = request.id;
+          first(response, request);
+        },
+        get(response, request) {
+          const from = request.headers['last-event-id'];
+          if (from === undefined) return void response.writeHead(405).end();
+          taken.push(from);
+          // Once more cut off, behind another event.
+          if (taken.length === 1) stream(response).end(`id: more\ndata: \n\n`);
+          else stream(response).end(done(asked, 'last'));
+        },
+      });
+      const client = await connect(kind, url);
+      expect(await client.callTool({ name: 'a' })).toMatchObject({ content: [] });
+      expect(taken).toEqual([`call-${asked}`, 'more']);
+    });
+
+    it.each([404, 405, 500])('is told where the server answers with %d instead', async (status) => {
+      const url = await serve({ call: first, get: (response) => void response.writeHead(status).end() });
+      const client = await connect(kind, url);
+      await expect(client.callTool({ name: 'a' })).rejects.toMatchObject({ code: -32_000 });
+    });
+
+    it('is told where the stream taken up again ends without anything', async () => {
+      const url = await serve({
+        call: first,
+        get: (response, { headers }) =>
+          headers['last-event-id'] ? void stream(response).end(':\n\n') : void response.writeHead(405).end(),
+      });
+      const client = await connect(kind, url);
+      await expect(client.callTool({ name: 'a' })).rejects.toMatchObject({ code: -32_000 });
+    });
+
+    it('is told only once its user has answered where the stream breaks off behind a question', async () => {
+      const requestedSchema = { type: 'object', properties: {} };
+      const elicitation = {
+        jsonrpc: '2.0',
+        id: 900,
+        method: 'elicitation/create',
+        params: { message: 'Well?', requestedSchema },
+      };
+      let answered = false;
+      const url = await serve({
+        call: (response) => void stream(response).end(event(elicitation)),
+        other: (response) => {
+          answered = true;
+          response.writeHead(202).end();
+        },
+      });
+      const client = await connect(kind, url, async () => {
+        await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
+        return { action: 'accept', content: {} };
+      });
+      await expect(client.callTool({ name: 'a' })).rejects.toMatchObject({ code: -32_000 });
+      expect(answered).toBe(true);
+    });
+  },
+);
