@@ -185,6 +185,46 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     expect(pages).toHaveLength(2);
   });
 
+  it('asks the user once, however many processes begin at the same time', async () => {
+    let back: () => void = () => {};
+    const shown = new Promise<void>((resolve) => {
+      back = resolve;
+    });
+    let refused = 0;
+    vault.intercept = async ({ pathname }, init) => {
+      if (pathname !== '/mcp' || new Headers(init.headers).has('authorization')) return undefined;
+      // Everyone has been refused before the user has signed in.
+      if (++refused === 3) back();
+      return undefined;
+    };
+    const redirect = async (page: URL) => {
+      pages.push(page);
+      await shown;
+      await signIn(page, { name: 'alice' });
+      return undefined;
+    };
+    const clients = await Promise.all([1, 2, 3].map(() => start({ auth: { redirect } })));
+    expect(await Promise.all(clients.map((client) => ask(client, 'whoami')))).toEqual(Array(3).fill('alice'));
+    expect(pages).toHaveLength(1);
+    expect((await kept()).client.client_id).toBe(pages[0]?.searchParams.get('client_id'));
+  });
+
+  it('asks the user itself where the process that did so came to nothing', async () => {
+    const cannot = start({
+      auth: {
+        redirect: async (page) => {
+          pages.push(page);
+          await expect.poll(() => vault.short().filter((what) => what === 'register')).toHaveLength(2);
+          throw new Error('no browser');
+        },
+      },
+    });
+    await expect.poll(() => pages).toHaveLength(1);
+    const [, client] = await Promise.all([expect(cannot).rejects.toThrow('no browser'), start()]);
+    expect(await ask(client, 'whoami')).toBe('alice');
+    expect(pages).toHaveLength(2);
+  });
+
   it('signs in again where a fresh token is refused as well; and gives up where that does not help', async () => {
     const client = await start();
     vault.sent.length = 0;

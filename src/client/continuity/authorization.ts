@@ -18,6 +18,7 @@ import { statusOf } from './lost.ts';
 import { Provider } from './provider.ts';
 import { loadAuth } from './sdk-auth.ts';
 import { SignIn, strangerError } from './sign-in.ts';
+import { signInOnce } from './sign-in-once.ts';
 import { isDue, tokenFetch } from './token-fetch.ts';
 import { Wallet } from './wallet.ts';
 
@@ -156,7 +157,7 @@ export class Authorization implements ClientPart {
   #begin(page: URL): void {
     if (this.#inVain !== undefined) throw inVainError(this.#inVain);
     this.#failure = undefined;
-    this.#finishing = this.#finish(page).finally(() => {
+    this.#finishing = signInOnce(this.#wallet, () => this.#finish(page)).finally(() => {
       this.#finishing = undefined;
       this.provider.ended();
     });

@@ -103,7 +103,10 @@ export class Provider {
     const stampedClient = { ...client, ...(at && { issuer: at.issuer }) };
     this.#registered.set(client.client_id, stampedClient);
     if (this.#page) return;
-    await wallet.change((now) => this.#adopt(now, stampedClient));
+    // Another process may have signed in since this flow began.
+    await wallet.change((now) =>
+      now.tokens && wallet.isGood(now.tokens) ? undefined : this.#adopt(now, stampedClient),
+    );
   }
 
   /** Tokens belong to the registration that got them, and discovery to the authorization server. */
