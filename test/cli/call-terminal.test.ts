@@ -30,10 +30,10 @@ describe.skipIf(!hasTmux)('a person at a terminal', { timeout: 180_000 }, () => 
     expect(await terminal.screen()).toContain('Bug #4522 resolved as Duplicate of Bug #4301.');
   });
 
-  it('types what is secret unseen', async () => {
+  it.each(['v1', 'v2'])('types what is secret unseen (%s)', async (sdk) => {
     const server = await startHttp('greeter', ['--stateless']);
     onTestFinished(async () => void (await server.stop('SIGTERM')));
-    const call = [VALISE, 'call', server.url.href, 'unlock', '--store', 'memory:'];
+    const call = [VALISE, 'call', server.url.href, 'unlock', '--sdk', sdk, '--store', 'memory:'];
     const terminal = await onTerminal([process.execPath, ...call]);
     await terminal.shows(/What is the secret\?[\s\S]*◆ {2}secret/);
     await terminal.type('short', 'Enter');

@@ -62,5 +62,6 @@ export async function setAnswerer(
   const v1 = client as unknown as {
     setRequestHandler(schema: unknown, handler: (request: { params: unknown }) => unknown): void;
   };
-  v1.setRequestHandler(ElicitRequestSchema, ({ params }) => answer(params));
+  const asSent = ElicitRequestSchema.pick({ method: true }).loose();
+  v1.setRequestHandler(asSent, ({ params }) => answer(params));
 }
