@@ -11,7 +11,6 @@ import { fromClientStateStore } from './continuity/from-state-store.ts';
 import { endTransport, followTarget } from './continuity/kept-session.ts';
 import { Secrets, type SecretsOptions } from './continuity/secrets.ts';
 import { type ClientStateStore, isClientStateStore } from './continuity/state-store.ts';
-import { whenNeeded } from './continuity/when-needed.ts';
 import type { ClientEvents } from './events.ts';
 import { type HttpOptions, HttpTarget } from './http.ts';
 import type { IdentityOptions } from './identity.ts';
@@ -142,8 +141,9 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
       pending: pendingRounds(desk, rounds),
       connections: openConnections({
         store,
-        secrets: whenNeeded(() => secrets.place()),
         principal,
+        secrets: () => secrets.everywhere(),
+        warn: (what, next) => events.emit('warning', { what, next }),
         ended: (target, sessionId) => endTransport(shelf, target, sessionId, identity),
       }),
       events,

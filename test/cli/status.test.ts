@@ -97,5 +97,12 @@ describe('valise status and logout', { timeout: 120_000 }, () => {
     expect(await valise(['call', url, 'increment', '--insecure-plaintext', ...store], env)).toMatchObject({
       code: 0,
     });
+    // What was chosen to be kept is looked after without choosing it again.
+    expect(await valiseJson(['status', ...store], env)).toMatchObject({ connections: [{ signedIn: true }] });
+    expect(await valise(['logout', url, ...store], env)).toMatchObject({
+      code: 0,
+      stdout: 'signed out and forgotten\n',
+    });
+    expect(await valiseJson(['status', ...store], env)).toEqual({ connections: [] });
   });
 });

@@ -49,4 +49,30 @@ describe.skipIf(!service).each(MAJORS)('with a keychain, secrets of a $major cli
     });
     rmSync(folder, { recursive: true, force: true });
   });
+
+  it.each([
+    ['kept as plain text before there was one', { insecurePlaintext: true }, {}],
+    ['kept there before plain text was chosen', {}, { insecurePlaintext: true }],
+  ])('are shown and signed out of where they were %s', async (_, before, later) => {
+    const folder = mkdtempSync(join(tmpdir(), 'valise-secrets-'));
+    const store = `sqlite:${join(folder, 'state.db')}`;
+    const first = await openValise({ store, ...before });
+    const client = make();
+    const redirect = async (page: URL) => void (await signIn(page));
+    vault.sent.length = 0;
+    await first.connect(client, first.http(vault.url, { fetch: vault.fetch, auth: { redirect } }));
+    await ask(client, 'increment');
+    await client.close();
+    await first.close();
+    const authorization = vault.sent.at(-1)?.authorization as string;
+    const second = await openValise({ store, ...later });
+    expect(await second.connections.list()).toMatchObject([{ target: vault.url, signedIn: true }]);
+    const heard: string[] = [];
+    expect(await second.connections.logout(vault.url, { onRevoked: (how) => heard.push(how) })).toBe(true);
+    expect(heard).toEqual(['revoked']);
+    expect(await second.connections.list()).toEqual([]);
+    expect((await fetch(vault.url, { method: 'POST', headers: { authorization } })).status).toBe(401);
+    await second.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
 });

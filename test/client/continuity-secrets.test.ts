@@ -6,6 +6,7 @@ import { type ClientValise, type ClientValiseOptions, fileStore, openValise } fr
 import { generateKey } from 'mcp-valise/seal';
 import { memoryStore } from 'mcp-valise/store';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { Json } from '../../src/json.ts';
 import { ask, MAJORS, openVault, signIn, type Vault } from './vault.ts';
 
 const keys = generateKey();
@@ -110,6 +111,47 @@ describe('without a keychain, secrets', () => {
     await ask(await start(options), 'increment');
     await end();
     expect(onDisk()).toContain(tokens()[0]);
+  });
+
+  it('that are plain text are shown, revoked and removed, whatever is chosen by then', async () => {
+    const store = `file:${join(folder, 'mcp-state.json')}`;
+    vault.sent.length = 0;
+    await ask(await start({ store, insecurePlaintext: true }), 'increment');
+    await end();
+    const later = await openValise({ store });
+    expect(await later.connections.list()).toMatchObject([{ target: vault.url, signedIn: true }]);
+    const heard: string[] = [];
+    expect(await later.connections.logout(vault.url, { onRevoked: (how) => heard.push(how) })).toBe(true);
+    await later.close();
+    expect(heard).toEqual(['revoked']);
+    const [token] = tokens();
+    expect(onDisk()).not.toContain(token);
+    const headers = { authorization: `Bearer ${token}` };
+    expect((await fetch(vault.url, { method: 'POST', headers })).status).toBe(401);
+  });
+
+  it('that nobody can look for are not called gone', async () => {
+    const valise = await openValise({ store: `file:${join(folder, 'mcp-state.json')}` });
+    const said: string[] = [];
+    valise.events.on('warning', ({ what }) => said.push(what));
+    expect(await valise.connections.logout(vault.url)).toBe(false);
+    expect(said).toEqual([expect.stringMatching(/keychain cannot be used.*stay/)]);
+    await valise.close();
+  });
+
+  it('without the registration that they were given to are not called revoked, nor absent', async () => {
+    const store = memoryStore();
+    const redirect = async (page: URL) => void (await signIn(page));
+    const valise = await openValise({ store });
+    const client = make();
+    opened.push({ valise, client });
+    await valise.connect(client, valise.http(vault.url, { fetch: vault.fetch, auth: { redirect } }));
+    const [key = ''] = (await store.list('credentials/')).keys;
+    const { client: _, ...rest } = (await store.get(key))!.value as Record<string, Json>;
+    await store.put(key, rest);
+    const heard: string[] = [];
+    await valise.connections.logout(vault.url, { onRevoked: (how) => heard.push(how) });
+    expect(heard).toEqual(['refused']);
   });
 
   it('stay in memory where the store is memory', async () => {

@@ -71,7 +71,7 @@ async function status(
 
 /** What became of the tokens elsewhere. */
 const LEFT: Readonly<Record<Revoked, string>> = {
-  none: 'forgotten; nobody was signed in',
+  none: 'forgotten; no tokens were found',
   revoked: 'signed out and forgotten',
   unreachable:
     'forgotten here. The authorization server could not be reached: the tokens are good until they expire, so sign out there too.',

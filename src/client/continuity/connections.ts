@@ -1,10 +1,12 @@
+import { type ValiseError, withoutNext } from '../../errors.ts';
 import { isObject } from '../../json.ts';
 import type { FetchLike } from '../../link/edge-fetch.ts';
 import type { Store } from '../../store/types.ts';
 import type { Era } from '../../wire/index.ts';
 import { targetKey } from '../target.ts';
 import { CredentialKeeper, readCredentials } from './credentials.ts';
-import { type Revoked, revoke } from './revoke.ts';
+import { type Revoked, revoke, worstOf } from './revoke.ts';
+import type { SecretPlaces } from './secrets.ts';
 import { readSnapshot, SnapshotKeeper } from './snapshot.ts';
 import { fingerprint, prefixOf, type Whose } from './whose.ts';
 
@@ -52,26 +54,42 @@ export interface LogoutOptions {
 /** What they are looked up with. */
 export interface ConnectionsParts {
   readonly store: Store;
-  readonly secrets: Store;
   readonly principal: string;
+  /** Everywhere that credentials can be. */
+  secrets(): Promise<SecretPlaces>;
+  /** Hears what could not be looked into. */
+  warn(what: string, next: string): void;
   /** The state of sessions with the target is not to outlive them, whether or not the transport had one. */
   ended(target: URL, sessionId: string | undefined): Promise<void>;
 }
 
 /** Looks after what is kept of one principal's connections. */
-export function openConnections({ store, secrets, principal, ended }: ConnectionsParts): Connections {
+export function openConnections(parts: ConnectionsParts): Connections {
+  const { store, secrets, principal, ended } = parts;
   const whoseOf = (target: string | URL): Whose => ({
     target: targetKey({ kind: 'http', url: new URL(target) }),
     principal,
   });
 
+  const keepersOf = async (whose: Whose): Promise<{ keepers: CredentialKeeper[]; problem?: ValiseError }> => {
+    const { stores, ...problem } = await secrets();
+    return { keepers: stores.map((place) => new CredentialKeeper(place, whose)), ...problem };
+  };
+
   const forget = async (target: string | URL): Promise<boolean> => {
     const whose = whoseOf(target);
+    const { keepers, problem } = await keepersOf(whose);
     const keeper = new SnapshotKeeper(store, whose);
     const { sessionId } = (await keeper.load('legacy')) ?? {};
     await ended(new URL(target), sessionId);
-    const gone = [await keeper.forget(), await new CredentialKeeper(secrets, whose).forget()];
-    return gone.includes(true);
+    const isForgotten = await keeper.forget();
+    const gone = await Promise.all(keepers.map((each) => each.forget()));
+    if (problem && !gone.includes(true))
+      parts.warn(
+        `${withoutNext(problem)} Tokens for ${whose.target} that are in it stay.`,
+        'Sign out again where it can be used.',
+      );
+    return isForgotten || gone.includes(true);
   };
 
   return {
@@ -87,8 +105,9 @@ export function openConnections({ store, secrets, principal, ended }: Connection
       };
       for await (const value of valuesOf(store, prefixOf('connection', principal)))
         add(value, connectionOf(value));
-      for await (const value of valuesOf(secrets, prefixOf('credentials', principal)))
-        add(value, credentialsOf(value));
+      for (const place of (await secrets()).stores)
+        for await (const value of valuesOf(place, prefixOf('credentials', principal)))
+          add(value, credentialsOf(value));
       const wanted = target === undefined ? undefined : whoseOf(target).target;
       return [...infos.values()]
         .filter((info) => wanted === undefined || info.target === wanted)
@@ -98,8 +117,9 @@ export function openConnections({ store, secrets, principal, ended }: Connection
     forget,
 
     async logout(target, { fetch: base = fetch, onRevoked } = {}) {
-      const how = await revoke(await new CredentialKeeper(secrets, whoseOf(target)).load(), base);
-      onRevoked?.(how);
+      const { keepers } = await keepersOf(whoseOf(target));
+      const each = await Promise.all(keepers.map(async (keeper) => revoke(await keeper.load(), base)));
+      onRevoked?.(worstOf(each));
       return forget(target);
     },
   };

@@ -11,10 +11,18 @@ const PATIENCE = 5000;
  */
 export type Revoked = 'revoked' | 'unreachable' | 'refused' | 'none';
 
+/** What became of tokens that were in several places: what is worst is told. */
+export function worstOf(each: readonly Revoked[]): Revoked {
+  const order = ['unreachable', 'refused', 'revoked'] as const;
+  return order.find((how) => each.includes(how)) ?? 'none';
+}
+
 /** Asks the authorization server to revoke tokens (RFC 7009). Where it does not, they run out. */
 export async function revoke(credentials: Credentials, base: FetchLike): Promise<Revoked> {
   const { tokens, client } = credentials;
-  if (!tokens || !client) return 'none';
+  if (!tokens) return 'none';
+  // Only the one they were given to can have them revoked.
+  if (!client) return 'refused';
   const url = await endpointOf(credentials, base);
   if (typeof url === 'string') return url;
   const secret = client['client_secret'];

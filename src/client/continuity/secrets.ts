@@ -10,12 +10,19 @@ export interface SecretsOptions {
   readonly insecurePlaintext?: boolean | undefined;
 }
 
+/** Everywhere that secrets can be. */
+export interface SecretPlaces {
+  readonly stores: readonly Store[];
+  /** Why the keychain is not among them, where it should be. */
+  readonly problem?: ValiseError;
+}
+
 /** The place for secrets, found when the first one is to be kept or read. */
 export class Secrets {
   readonly #store: Store;
   readonly #options: SecretsOptions;
   #place: Promise<Store> | undefined;
-  #opened: Store | undefined;
+  #keychain: Store | undefined;
 
   constructor(store: Store, options: SecretsOptions) {
     this.#store = store;
@@ -36,6 +43,19 @@ export class Secrets {
     return this.#place;
   }
 
+  /** Where secrets can be that are kept already: the choice may have been another one, and there may have been no keychain. */
+  async everywhere(): Promise<SecretPlaces> {
+    const { secrets } = this.#options;
+    const stores = typeof secrets === 'object' ? [this.#store, secrets] : [this.#store];
+    const secrecy = secrecyOf(this.#store);
+    const isOutOfUse = secrets ? secrets !== 'keychain' : secrecy && secrecy !== 'sealed';
+    if (isOutOfUse) return { stores };
+    const keychain = await this.#openKeychain();
+    return keychain instanceof ValiseError
+      ? { stores, problem: keychain }
+      : { stores: [...stores, keychain] };
+  }
+
   async #find(): Promise<Store> {
     const { secrets, insecurePlaintext } = this.#options;
     if (typeof secrets === 'object') return secrets;
@@ -46,14 +66,9 @@ export class Secrets {
     }
     let problem = 'it is not to be used';
     if (secrets !== 'store') {
-      try {
-        const { keychainStore } = await import('../../store/keychain.ts');
-        this.#opened = await keychainStore('mcp-valise');
-        return this.#opened;
-      } catch (error) {
-        if (!(error instanceof ValiseError)) throw error;
-        problem = error.message;
-      }
+      const keychain = await this.#openKeychain();
+      if (!(keychain instanceof ValiseError)) return keychain;
+      problem = keychain.message;
     }
     if (secrecy && secrets !== 'keychain') return this.#store;
     throw new ValiseError(
@@ -65,7 +80,19 @@ export class Secrets {
     );
   }
 
+  /** The keychain, or why it cannot be used. */
+  async #openKeychain(): Promise<Store | ValiseError> {
+    try {
+      const { keychainStore } = await import('../../store/keychain.ts');
+      this.#keychain ??= await keychainStore('mcp-valise');
+      return this.#keychain;
+    } catch (error) {
+      if (error instanceof ValiseError) return error;
+      throw error;
+    }
+  }
+
   async close(): Promise<void> {
-    await this.#opened?.close();
+    await this.#keychain?.close();
   }
 }
