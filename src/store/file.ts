@@ -8,7 +8,8 @@ import { FileView } from './file-view.ts';
 import { removeFile } from './fs-error.ts';
 import { pageOf } from './page.ts';
 import { privateFile } from './private-file.ts';
-import { SEAL_MARK, sealedError, sealedStore, toKeyring } from './sealed.ts';
+import { SEAL_MARK, sealedStore, toKeyring } from './sealed.ts';
+import { sealedError } from './sealed-error.ts';
 import type { Entry, KeyPage, Lease, PutOptions, Store } from './types.ts';
 import { nextVersion } from './version.ts';
 

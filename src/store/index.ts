@@ -11,6 +11,6 @@ export { memoryBus } from './bus.ts';
 export { fileStore, type LocalStoreOptions } from './file.ts';
 export { memoryStore } from './memory.ts';
 export { namespaced } from './namespace.ts';
-export { type OpenBusOptions, type OpenStoreOptions, openBus, openStore } from './open.ts';
+export { type OpenBusOptions, type OpenStoreOptions, openBus, openStore, sealInPlace } from './open.ts';
 export { reseal, sealedStore } from './sealed.ts';
 export type { Bus, Entry, KeyPage, Lease, PutOptions, Store } from './types.ts';

@@ -6,7 +6,8 @@ import { memoryBus } from './bus.ts';
 import { plainFileStore } from './file.ts';
 import { memoryStore } from './memory.ts';
 import { namespaced } from './namespace.ts';
-import { openSealed, refuseSealed, toKeyring } from './sealed.ts';
+import { quoted } from './private-file.ts';
+import { openSealed, refuseSealed, reseal, sealEntries, toKeyring } from './sealed.ts';
 import type { Bus, Store } from './types.ts';
 
 /** How a store is opened. */
@@ -54,7 +55,42 @@ export async function openStore(url: string, options: OpenStoreOptions = {}): Pr
     return namespaced(await keychainStore(rest, { keys }), prefix);
   }
   const store = namespaced(await openPlain(url, scheme, rest, options), prefix);
-  return keys === undefined ? refuseSealed(store, nameOf(scheme, rest)) : openSealed(store, keys, prefix);
+  return keys === undefined
+    ? refuseSealed(store, nameOf(scheme, rest))
+    : openSealed(store, keys, prefix, shown(url, scheme));
+}
+
+/**
+ * Seals everything that a store holds with the first key: once, where it was written without keys and is to have some from now on; or again,
+ * so that older keys can be taken off the keyring. A store (or its URL) that was begun without keys opens with them only after this.
+ * Those who use the store without keys must end first. What was broken off is gone on with by the same call. How many entries were sealed.
+ *
+ * @example
+ * ```ts
+ * await sealInPlace('sqlite:~/.valise/state.db', { keys: loadKeys() });
+ * ```
+ */
+export async function sealInPlace(
+  store: string | Store,
+  options: OpenStoreOptions & { readonly keys: Keyring | string },
+): Promise<number> {
+  const { prefix = '' } = options;
+  const keys = toKeyring(options.keys);
+  // What a key seals that lives as long as the process is lost.
+  if (!keys || keys.ephemeral)
+    throw new ValiseError('no-keys', 'There are no keys to seal the store with.', {
+      next: 'Set VALISE_KEYS.',
+    });
+  if (typeof store !== 'string') return sealEntries(namespaced(store, prefix), keys, prefix);
+  const { scheme, rest } = split(store);
+  // A keychain is never plain, and neither is the file that takes its place.
+  const isSealed = scheme === 'keychain';
+  const opened = isSealed ? await openStore(store, options) : await openPlain(store, scheme, rest, options);
+  try {
+    return isSealed ? await reseal(opened) : await sealEntries(namespaced(opened, prefix), keys, prefix);
+  } finally {
+    await opened.close();
+  }
 }
 
 const SCHEMES = new Set([
@@ -165,6 +201,11 @@ function toPath(scheme: string, rest: string): string {
 
 function nameOf(scheme: string, rest: string): string {
   return scheme === 'file' || scheme === 'sqlite' ? rest : `The store on ${scheme}:`;
+}
+
+/** As a command is to name it; what may hold a password is left for whoever knows it to fill in. */
+function shown(url: string, scheme: string): string {
+  return scheme === 'file' || scheme === 'sqlite' || !/[@?]/.test(url) ? quoted(url) : 'URL';
 }
 
 function given({ timeout }: OpenBusOptions): { timeout?: Duration } {

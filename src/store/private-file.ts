@@ -124,6 +124,7 @@ function octal({ mode }: Stats): string {
   return (mode & 0o7777).toString(8).padStart(4, '0');
 }
 
-function quoted(path: string): string {
-  return /^[\w./~-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
+/** A path or URL as a shell takes it for one word. */
+export function quoted(path: string): string {
+  return /^[\w:./~-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 }

@@ -8,6 +8,7 @@ import {
   type Sealer,
 } from '../seal/index.ts';
 import { checkKey } from './check.ts';
+import { notSealedError, partError, plainError, sealedError, wrongKeyError } from './sealed-error.ts';
 import { declareSecrecy } from './secrecy.ts';
 import type { Entry, Lease, PutOptions, Store } from './types.ts';
 
@@ -17,6 +18,8 @@ export const SEAL_MARK = 'valise:sealed';
 // What is kept has the lifetime of its entry and no other; also a clock that was wrong for a while must not make it unreadable.
 const FOREVER = 3e9;
 const PURPOSE = 'store';
+/** What the mark says while plain entries are being sealed: the store opens for nobody until all of them are. */
+const UNDER_WAY = 'under way';
 
 /**
  * A store whose values are sealed with a keyring before they reach `store`: whoever reads its file or database sees names and lifetimes of entries,
@@ -36,9 +39,9 @@ export function sealedStore(store: Store, keys: Keyring | string, name = ''): St
 }
 
 /** As {@link sealedStore}, with the keys checked before anything else is done. Closes `store` where they do not fit. */
-export async function openSealed(store: Store, keys: Keyring, name: string): Promise<Store> {
+export async function openSealed(store: Store, keys: Keyring, name: string, url?: string): Promise<Store> {
   try {
-    const sealed = new SealedStore(store, keys, name);
+    const sealed = new SealedStore(store, keys, name, url);
     await sealed.check();
     return sealed;
   } catch (error) {
@@ -47,14 +50,22 @@ export async function openSealed(store: Store, keys: Keyring, name: string): Pro
   }
 }
 
+/** Seals what `store` holds as plain text, or writes it again where it is sealed already; see `sealInPlace`. */
+export function sealEntries(store: Store, keys: Keyring, name: string): Promise<number> {
+  return new SealedStore(store, keys, name).sealEntries();
+}
+
 class SealedStore implements Store {
   readonly #inner: Store;
   readonly #sealer: Sealer;
+  /** How the command line is told which store this is. */
+  readonly #url: string;
   #checked: Promise<void> | undefined;
 
-  constructor(inner: Store, keys: Keyring | string, name: string) {
+  constructor(inner: Store, keys: Keyring | string, name: string, url = 'URL') {
     declareSecrecy(this, 'sealed');
     this.#inner = inner;
+    this.#url = url;
     this.#sealer = createSealer({
       keys,
       audience: `valise-store:${name}`,
@@ -123,15 +134,48 @@ class SealedStore implements Store {
   async #check(): Promise<void> {
     let mark = await this.#inner.get(SEAL_MARK);
     if (!mark) {
-      if ((await this.#inner.list('', { limit: 1 })).keys.length > 0) throw notSealedError('The store');
+      if ((await this.#inner.list('', { limit: 1 })).keys.length > 0) throw plainError(this.#url);
       if (await this.#inner.put(SEAL_MARK, this.#seal(SEAL_MARK, true), { ifAbsent: true })) return;
       mark = await this.#inner.get(SEAL_MARK);
     }
     if (!mark) return;
-    this.#open(SEAL_MARK, mark);
+    if (this.#open(SEAL_MARK, mark) === UNDER_WAY) throw plainError(this.#url);
     if (inspectToken(mark.value as string).kid === this.#sealer.kid) return;
     // The first key has changed: the mark goes along, so that the old one can be retired.
     await this.#inner.put(SEAL_MARK, this.#seal(SEAL_MARK, true), { ifVersion: mark.version });
+  }
+
+  async sealEntries(): Promise<number> {
+    const mark = await this.#inner.get(SEAL_MARK);
+    if (mark && this.#open(SEAL_MARK, mark) !== UNDER_WAY) return reseal(this);
+    for await (const key of keysOf(this.#inner))
+      if (key !== SEAL_MARK && key.endsWith(SEAL_MARK)) throw partError(key.slice(0, -SEAL_MARK.length));
+    // From here on nobody opens it without keys; and with them nobody does until the mark says that all is sealed.
+    if (!mark) await this.#inner.put(SEAL_MARK, this.#seal(SEAL_MARK, UNDER_WAY), { ifAbsent: true });
+    let count = 0;
+    for await (const key of keysOf(this.#inner))
+      if (key !== SEAL_MARK && (await this.#sealEntry(key))) count++;
+    await this.#inner.put(SEAL_MARK, this.#seal(SEAL_MARK, true));
+    return count;
+  }
+
+  /** False where the entry is gone, or was sealed before the work was broken off. */
+  async #sealEntry(key: string): Promise<boolean> {
+    for (;;) {
+      const entry = await this.#inner.get(key);
+      if (!entry || this.#opens(key, entry)) return false;
+      if (await this.#inner.put(key, this.#seal(key, entry.value), sameLife(entry))) return true;
+    }
+  }
+
+  #opens(key: string, entry: Entry): boolean {
+    try {
+      this.#open(key, entry);
+      return true;
+    } catch (error) {
+      if (error instanceof ValiseError) return false;
+      throw error;
+    }
   }
 
   #seal(key: string, value: Entry['value']): string {
@@ -176,26 +220,6 @@ export async function refuseSealed(store: Store, name: string): Promise<Store> {
   return store;
 }
 
-/** The store was written with keys, and opened with none. */
-export function sealedError(name: string): ValiseError {
-  return new ValiseError('store-sealed', `${name} is sealed, and no keys were given.`, {
-    next: 'Open it with the keys it was written with (VALISE_KEYS, or the option keys).',
-  });
-}
-
-function notSealedError(what: string): ValiseError {
-  return new ValiseError('store-not-sealed', `${what} was written without keys.`, {
-    next: 'Open it without keys, or copy its entries into a new store that has them.',
-  });
-}
-
-function wrongKeyError(what: string, kid: string, cause: unknown): ValiseError {
-  return new ValiseError('store-wrong-key', `${what} was sealed with another key (its id is ${kid}).`, {
-    next: 'Add that key to the keyring, after the one that seals now. Nothing has been changed.',
-    cause,
-  });
-}
-
 /**
  * Writes every entry again, so that it is sealed with the first key and older ones can be taken off the keyring. Goes well with others writing; how many were written.
  *
@@ -207,17 +231,24 @@ function wrongKeyError(what: string, kid: string, cause: unknown): ValiseError {
  */
 export async function reseal(store: Store): Promise<number> {
   let count = 0;
+  for await (const key of keysOf(store)) {
+    const entry = await store.get(key);
+    if (entry && (await store.put(key, entry.value, sameLife(entry)))) count++;
+  }
+  return count;
+}
+
+async function* keysOf(store: Store): AsyncGenerator<string> {
   let cursor: string | undefined;
   do {
     const page = await store.list('', cursor === undefined ? {} : { cursor });
-    for (const key of page.keys) {
-      const entry = await store.get(key);
-      if (!entry) continue;
-      const { value, version, expiresAt } = entry;
-      const life = expiresAt === undefined ? {} : { ttl: Math.max(0.001, (expiresAt - Date.now()) / 1000) };
-      if (await store.put(key, value, { ...life, ifVersion: version })) count++;
-    }
+    yield* page.keys;
     cursor = page.cursor;
   } while (cursor !== undefined);
-  return count;
+}
+
+/** Written again, an entry ends when it would have; and not where somebody else has written it. */
+function sameLife({ version, expiresAt }: Entry): PutOptions {
+  const life = expiresAt === undefined ? {} : { ttl: Math.max(0.001, (expiresAt - Date.now()) / 1000) };
+  return { ...life, ifVersion: version };
 }

@@ -2,6 +2,7 @@ import { statSync } from 'node:fs';
 import { chmod, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createSealer, generateKey, parseKeys } from 'mcp-valise/seal';
+import { openStore } from 'mcp-valise/store';
 import { describe, expect, it } from 'vitest';
 import { folder, valise, valiseJson } from './valise.ts';
 
@@ -63,6 +64,35 @@ describe('valise keys', () => {
     expect((await rotate('promote', '1.env', '2.env')).stderr).toContain(`${fresh} seals; ${old} can open`);
     expect((await rotate('drop', '2.env', '3.env')).stderr).toContain(`${fresh} seals; ${old} is gone`);
     expect(await kids('3.env')).toEqual([fresh]);
+  });
+
+  it('seals a store that was begun without keys, as the refusal and the doctor say', async () => {
+    const store = `sqlite:${join(await folder(), 'state.db')}`;
+    const plain = await openStore(store);
+    await plain.put('a', 'as it was');
+    await plain.close();
+    const env = { VALISE_KEYS: generateKey() };
+    const command = `valise keys seal --store ${store}`;
+    expect(await valise(['status', '--store', store], env)).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining(command),
+    });
+    const doctor = async () =>
+      (await valiseJson<{ findings: { check: string }[] }>(['doctor', '--store', store], env)).findings.find(
+        ({ check }) => check === 'store',
+      );
+    expect(await doctor()).toMatchObject({ status: 'fail', fix: expect.stringContaining(command) });
+    expect(await valise(['keys', 'seal', '--store', store])).toMatchObject({ code: 1 });
+    expect(await valise(command.split(' ').slice(1), env)).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/^1 entry is sealed with the key [\w-]{8}\n$/),
+    });
+    expect(await doctor()).toMatchObject({ status: 'ok' });
+    expect(await valise(['status', '--store', store], env)).toMatchObject({ code: 0 });
+    expect(await valiseJson(['keys', 'seal', '--store', store], env)).toMatchObject({ sealed: 1 });
+    const sealed = await openStore(store, { keys: env.VALISE_KEYS });
+    expect((await sealed.get('a'))?.value).toBe('as it was');
+    await sealed.close();
   });
 
   it('says why a file could not be made', async () => {

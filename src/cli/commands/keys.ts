@@ -2,14 +2,16 @@ import { writeFileSync } from 'node:fs';
 import { type Command, Option } from 'commander';
 import { ValiseError } from '../../errors.ts';
 import { generateKey, parseKeys } from '../../seal/index.ts';
+import { sealInPlace } from '../../store/index.ts';
 import { type KeyOptions, keyFileText, keyOptions, keysText, phaseIn, readKeys } from '../key-source.ts';
+import { storeOption, storeUrl } from '../options.ts';
 import { print, printJson, printTable, remark } from '../output.ts';
 
-/** `valise keys generate|rotate|list`. */
+/** `valise keys generate|rotate|seal|list`. */
 export function keysCommand(program: Command): void {
   const keys = program
     .command('keys')
-    .description('make, rotate and list the keys that seal state')
+    .description('make, rotate and list the keys that seal state, and seal a store')
     .addHelpText(
       'after',
       `
@@ -50,6 +52,32 @@ Example:
   valise keys rotate --phase add --key-file 0.env --out 1.env`,
     )
     .action(rotate);
+  keyOptions(
+    storeOption(
+      keys
+        .command('seal')
+        .description('seal all that a store holds with the first key, also what is plain so far'),
+    ),
+  )
+    .option('--json', 'print as JSON on one line')
+    .addHelpText(
+      'after',
+      `
+For a store that was begun without keys, once; and in a rotation before --phase drop, so that nothing needs the old keys.
+End what uses the store without keys first: it could not read it any more.
+
+Example:
+  valise keys seal --store sqlite:./state.db`,
+    )
+    .action(seal);
+}
+
+async function seal(options: KeyOptions & { store?: string; json?: boolean }): Promise<void> {
+  const keys = readKeys(options);
+  const url = storeUrl(options.store);
+  const sealed = await sealInPlace(url, { keys });
+  if (options.json) printJson({ sealed, kid: keys.kids[0] });
+  else print(`${sealed} ${sealed === 1 ? 'entry is' : 'entries are'} sealed with the key ${keys.kids[0]}`);
 }
 
 type Phase = 'add' | 'promote' | 'drop';

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { homedir } from 'node:os';
+import { ValiseError } from '../../errors.ts';
 import { openStore } from '../../store/index.ts';
 import { keychainProblem } from '../../store/keychain.ts';
 import { explain, whatOnly, withoutPasswords } from '../exit.ts';
@@ -27,11 +28,17 @@ export function checkKeys(options: KeyOptions): Finding {
     return warn(
       'keys',
       'VALISE_KEYS is not set: a server seals with a key that no other instance and no later process has, and what a client keeps is not sealed.',
-      'export VALISE_KEYS=$(valise keys generate), the same on every instance of a server.',
+      'export VALISE_KEYS=$(valise keys generate), the same on every instance of a server; then, once, for what the store holds already: valise keys seal',
     );
   } catch (error) {
-    return fail('keys', whatOnly(error), 'Make a new key: valise keys generate');
+    return failed('keys', error, 'Make a new key: valise keys generate');
   }
+}
+
+/** What failed, with its own next step where it has one. */
+function failed(check: string, error: unknown, otherwise: string): Finding {
+  const { next = otherwise } = error instanceof ValiseError ? error : {};
+  return fail(check, whatOnly(error), next);
 }
 
 /** The store: opened, written, read, listed and left as it was. */
@@ -60,11 +67,7 @@ export async function checkStore(url: string, options: KeyOptions): Promise<Find
     }
     return ok('store', `${shown} can be written, read, compared and leased.`);
   } catch (error) {
-    return fail(
-      'store',
-      explain(error),
-      'Choose another one with --store, or put right what the message says.',
-    );
+    return failed('store', error, 'Choose another one with --store, or put right what the message says.');
   }
 }
 

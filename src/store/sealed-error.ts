@@ -1,0 +1,45 @@
+import { ValiseError } from '../errors.ts';
+
+/** The store was written with keys, and opened with none. */
+export function sealedError(name: string): ValiseError {
+  return new ValiseError('store-sealed', `${name} is sealed, and no keys were given.`, {
+    next: 'Open it with the keys it was written with (VALISE_KEYS, or the option keys).',
+  });
+}
+
+/** The store was written without keys, and opened with them. */
+export function plainError(url: string): ValiseError {
+  return new ValiseError('store-not-sealed', 'The store was written without keys, and is not sealed yet.', {
+    next: `Seal what it holds, once: valise keys seal --store ${url} (in code: sealInPlace). If it was sealed before, do not: somebody has changed it.`,
+  });
+}
+
+/** An entry of a sealed store was written without keys. */
+export function notSealedError(what: string): ValiseError {
+  return new ValiseError(
+    'store-not-sealed',
+    `${what} was written without keys, although the store is sealed.`,
+    {
+      next: 'Somebody else has put it there: restore it from a copy, or delete it.',
+    },
+  );
+}
+
+/** What was sealed needs a key that is not on the keyring. */
+export function wrongKeyError(what: string, kid: string, cause: unknown): ValiseError {
+  return new ValiseError('store-wrong-key', `${what} was sealed with another key (its id is ${kid}).`, {
+    next: 'Add that key to the keyring, after the one that seals now. Nothing has been changed.',
+    cause,
+  });
+}
+
+/** A part of the store has seals of its own. */
+export function partError(prefix: string): ValiseError {
+  return new ValiseError(
+    'store-part-sealed',
+    `What starts with ${JSON.stringify(prefix)} is sealed by itself.`,
+    {
+      next: 'Seal the other parts by themselves too, each with its prefix. Nothing has been changed.',
+    },
+  );
+}

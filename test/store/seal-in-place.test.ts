@@ -1,0 +1,115 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { generateKey } from '../../src/seal/index.ts';
+import { memoryStore, openStore, type Store, sealedStore, sealInPlace } from '../../src/store/index.ts';
+import { temporaryFolder } from './places.ts';
+
+const keys = generateKey();
+let folder: string;
+let remove: () => void;
+beforeEach(() => {
+  ({ folder, remove } = temporaryFolder());
+});
+afterEach(() => remove());
+
+describe.each(['sqlite', 'file'])('a store on %s: that was begun without keys', (scheme) => {
+  const url = () => `${scheme}:${folder}/state`;
+  async function begin(): Promise<void> {
+    const plain = await openStore(url());
+    await plain.put('a', { token: 'secret' });
+    await plain.put('b', 'for a while', { ttl: 3600 });
+    await plain.close();
+  }
+
+  it('is not taken for a sealed one, and the error names the command that seals it', async () => {
+    await begin();
+    await expect(openStore(url(), { keys })).rejects.toMatchObject({
+      code: 'store-not-sealed',
+      next: expect.stringContaining(`valise keys seal --store ${url()}`),
+    });
+  });
+
+  it('opens with the keys, and only with them, once it has been sealed', async () => {
+    await begin();
+    expect(await sealInPlace(url(), { keys })).toBe(2);
+    await expect(openStore(url())).rejects.toMatchObject({ code: 'store-sealed' });
+    await expect(openStore(url(), { keys: generateKey() })).rejects.toMatchObject({
+      code: 'store-wrong-key',
+    });
+    const sealed = await openStore(url(), { keys });
+    expect((await sealed.get('a'))?.value).toEqual({ token: 'secret' });
+    const { value, expiresAt } = (await sealed.get('b'))!;
+    expect(value).toBe('for a while');
+    expect(expiresAt).toBeGreaterThan(Date.now());
+    await sealed.close();
+  });
+});
+
+describe('sealing in place', () => {
+  let inner: Store;
+  beforeEach(() => {
+    inner = memoryStore();
+  });
+
+  /** A store that ends in the middle of the work, as a process does that is killed. */
+  const dying = (writes: number): Store => ({
+    get: (key) => inner.get(key),
+    list: (prefix, options) => inner.list(prefix, options),
+    delete: (key, options) => inner.delete(key, options),
+    lease: (key, ttl) => inner.lease(key, ttl),
+    close: () => inner.close(),
+    put: (key, value, options) =>
+      writes-- > 0 ? inner.put(key, value, options) : Promise.reject(new Error('killed')),
+  });
+
+  it.each([0, 1, 2, 3, 4])('goes on where it was broken off, after %s writes', async (writes) => {
+    for (const key of ['a', 'b', 'c']) await inner.put(key, `v1.${key}`);
+    await expect(sealInPlace(dying(writes), { keys })).rejects.toThrow('killed');
+    await expect(sealedStore(inner, keys).get('a')).rejects.toMatchObject({
+      code: 'store-not-sealed',
+      next: expect.stringContaining('valise keys seal'),
+    });
+    await sealInPlace(inner, { keys });
+    const sealed = sealedStore(inner, keys);
+    for (const key of ['a', 'b', 'c']) expect((await sealed.get(key))?.value).toBe(`v1.${key}`);
+  });
+
+  it('takes nothing plain into a store that is sealed already', async () => {
+    await sealedStore(inner, keys).put('a', 1);
+    await inner.put('planted', { admin: true });
+    await expect(sealInPlace(inner, { keys })).rejects.toMatchObject({
+      code: 'store-not-sealed',
+      message: expect.stringContaining('"planted"'),
+      next: expect.not.stringContaining('valise keys seal'),
+    });
+    await expect(sealedStore(inner, keys).get('planted')).rejects.toMatchObject({ code: 'store-not-sealed' });
+  });
+
+  it('writes a sealed store again with the first key, so that the others can go', async () => {
+    const next = generateKey();
+    await sealedStore(inner, keys).put('a', 1);
+    expect(await sealInPlace(inner, { keys: `${next},${keys}` })).toBe(1);
+    expect((await sealedStore(inner, next).get('a'))?.value).toBe(1);
+  });
+
+  it('leaves a store alone of which a part is sealed by itself', async () => {
+    const url = `file:${folder}/state.json`;
+    const part = await openStore(url, { keys, prefix: 'part/' });
+    await part.put('a', 1);
+    await part.close();
+    await expect(sealInPlace(url, { keys })).rejects.toMatchObject({ code: 'store-part-sealed' });
+    const again = await openStore(url, { keys, prefix: 'part/' });
+    expect((await again.get('a'))?.value).toBe(1);
+    await again.close();
+  });
+
+  it('seals a part by itself', async () => {
+    const url = `file:${folder}/state.json`;
+    const part = await openStore(url, { prefix: 'part/' });
+    await part.put('a', 1);
+    await part.close();
+    expect(await sealInPlace(url, { keys, prefix: 'part/' })).toBe(1);
+    const again = await openStore(url, { keys, prefix: 'part/' });
+    expect((await again.get('a'))?.value).toBe(1);
+    await again.close();
+  });
+});
