@@ -43,7 +43,7 @@ export function keysText({ keyFile }: KeyOptions): string {
       'no-keys',
       keyFile === undefined ? 'VALISE_KEYS is not set.' : `${keyFile} holds no keys.`,
       {
-        next: 'Make one: valise keys generate',
+        next: 'Set it, or give --key-file PATH. A first key is made by: valise keys generate',
       },
     );
   }
@@ -71,12 +71,20 @@ function readKeyFile(path: string): string {
     .replace(/^(['"])(.*)\1\s*$/s, '$2');
 }
 
+/** The phases of a rotation, in their order. */
+export const PHASES = ['add', 'promote', 'drop'] as const;
+
+/** One of {@link PHASES}. */
+export type Phase = (typeof PHASES)[number];
+
 /** A file of keys; a phase of a rotation is noted in it, so that the next one can tell the new key from the old. */
-export function keyFileText(keys: string, phase?: string): string {
+export function keyFileText(keys: string, phase?: Phase): string {
   return `${phase === undefined ? '' : `# valise keys rotate --phase ${phase}\n`}VALISE_KEYS=${keys}\n`;
 }
 
 /** The phase of a rotation that a file of keys comes from, where that is noted. */
-export function phaseIn(path: string): string | undefined {
-  return /^# valise keys rotate --phase (\w+)$/m.exec(readFileSync(path, 'utf8'))?.[1];
+export function phaseIn(path: string): Phase | undefined {
+  return /^# valise keys rotate --phase (add|promote|drop)$/m.exec(readFileSync(path, 'utf8'))?.[1] as
+    | Phase
+    | undefined;
 }

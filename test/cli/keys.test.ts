@@ -64,6 +64,33 @@ describe('valise keys', () => {
     expect((await rotate('promote', '1.env', '2.env')).stderr).toContain(`${fresh} seals; ${old} can open`);
     expect((await rotate('drop', '2.env', '3.env')).stderr).toContain(`${fresh} seals; ${old} is gone`);
     expect(await kids('3.env')).toEqual([fresh]);
+    expect((await rotate('add', '3.env', '4.env')).code).toBe(0);
+  });
+
+  it.each([
+    ['add', 'add', 'done already', 'promote'],
+    ['add', 'drop', 'does not seal yet', 'promote'],
+    ['promote', 'add', 'not next', 'drop'],
+    ['promote', 'promote', 'done already', 'drop'],
+    ['drop', 'promote', 'not next', 'add'],
+    ['drop', 'drop', 'done already', 'add'],
+  ])(
+    'after %s refuses %s, which would undo or lose something, and names the next phase',
+    async (last, phase, why, next) => {
+      const file = join(await folder(), 'keys.env');
+      const ring = [generateKey(), generateKey()].slice(last === 'drop' ? 1 : 0).join(',');
+      await writeFile(file, `# valise keys rotate --phase ${last}\nVALISE_KEYS=${ring}\n`, { mode: 0o600 });
+      const { code, stdout, stderr } = await valise(['keys', 'rotate', '--phase', phase, '--key-file', file]);
+      expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+      expect(stderr).toContain(why);
+      expect(stderr).toContain(`valise keys rotate --phase ${next} --key-file ${file}`);
+    },
+  );
+
+  it('says where it cannot tell in which phase a keyring is', async () => {
+    const env = { VALISE_KEYS: [generateKey(), generateKey()].join(',') };
+    const { stderr } = await valise(['keys', 'rotate', '--phase', 'promote'], env);
+    expect(stderr).toContain('once only');
   });
 
   it('seals a store that was begun without keys, as the refusal and the doctor say', async () => {
@@ -153,6 +180,17 @@ describe('valise token', () => {
     expect((await valise(all)).code).toBe(1);
     expect((await valise(['token', 'nonsense'])).code).toBe(1);
     expect((await valise(all, { VALISE_KEYS: key })).stdout).not.toContain('not shown');
+  });
+
+  it('asks for the key that it was sealed with, not for a new one', async () => {
+    const [kid = ''] = parseKeys(key).kids;
+    for (const env of [{}, { VALISE_KEYS: generateKey() }]) {
+      const { code, stderr } = await valise(['token', token, '--reveal'], env as Record<string, string>);
+      expect(code).toBe(1);
+      expect(stderr).toContain(`the key ${kid}`);
+      expect(stderr).toMatch(/VALISE_KEYS.*--key-file/);
+      expect(stderr).not.toMatch(/keys generate|--subject/);
+    }
   });
 
   it('says what is wrong with what it was given', async () => {

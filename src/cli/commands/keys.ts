@@ -3,9 +3,19 @@ import { type Command, Option } from 'commander';
 import { ValiseError } from '../../errors.ts';
 import { generateKey, parseKeys } from '../../seal/index.ts';
 import { sealInPlace } from '../../store/index.ts';
-import { type KeyOptions, keyFileText, keyOptions, keysText, phaseIn, readKeys } from '../key-source.ts';
+import {
+  type KeyOptions,
+  keyFileText,
+  keyOptions,
+  keysText,
+  PHASES,
+  type Phase,
+  phaseIn,
+  readKeys,
+} from '../key-source.ts';
 import { storeOption, storeUrl } from '../options.ts';
 import { print, printJson, printTable, remark } from '../output.ts';
+import { shellWord } from '../shell-word.ts';
 
 /** `valise keys generate|rotate|seal|list`. */
 export function keysCommand(program: Command): void {
@@ -36,7 +46,7 @@ Examples:
         '--phase <phase>',
         'add: a new key that opens only; promote: it seals; drop: the old ones go',
       )
-        .choices(['add', 'promote', 'drop'])
+        .choices(PHASES)
         .makeOptionMandatory(),
     )
     .option('--out <path>', 'write it to a new file that only you can read, instead of printing it')
@@ -80,13 +90,11 @@ async function seal(options: KeyOptions & { store?: string; json?: boolean }): P
   else print(`${sealed} ${sealed === 1 ? 'entry is' : 'entries are'} sealed with the key ${keys.kids[0]}`);
 }
 
-type Phase = 'add' | 'promote' | 'drop';
-
 function rotate(options: KeyOptions & { phase: Phase; out?: string }): void {
   const before = readKeys(options).kids;
-  const text = keysText(options);
-  if (options.phase === 'drop') refuseNew(text, options.keyFile);
-  const rotated = next(keysIn(text), options.phase);
+  const last = options.keyFile === undefined ? undefined : phaseIn(options.keyFile);
+  if (last !== undefined) refuseOutOfTurn(options.phase, last, before, options.keyFile);
+  const rotated = next(keysIn(keysText(options)), options.phase);
   give(rotated, options.out, options.phase);
   const after = parseKeys(rotated).kids;
   const [seals, ...open] = after;
@@ -98,15 +106,30 @@ function rotate(options: KeyOptions & { phase: Phase; out?: string }): void {
       ...(gone.length > 0 ? [`${gone.join(', ')} is gone: what it sealed opens no more`] : []),
     ].join('; '),
   );
+  if (options.phase === 'promote' && options.out === undefined)
+    remark('once only: promoting this keyring again would undo it (a file made with --out says its phase)');
 }
 
 /** A keyring does not say which of its keys is the newer; the file that a phase was written to does. */
-function refuseNew(text: string, keyFile: string | undefined): void {
-  if (keyFile === undefined || phaseIn(keyFile) !== 'add') return;
-  const { kids } = parseKeys(text);
-  throw new ValiseError('not-promoted', `The new key ${kids.at(-1)} does not seal yet: it would be lost.`, {
-    next: `First: valise keys rotate --phase promote --key-file ${keyFile}`,
-  });
+function refuseOutOfTurn(phase: Phase, last: Phase, kids: readonly string[], keyFile = ''): void {
+  const turn = PHASES[(PHASES.indexOf(last) + 1) % PHASES.length];
+  if (phase === turn) return;
+  const next = `Next: valise keys rotate --phase ${turn} --key-file ${shellWord(keyFile)}`;
+  if (phase === last)
+    throw new ValiseError('phase-done', `--phase ${phase} is done already: ${keyFile} comes from it.`, {
+      next,
+    });
+  if (phase === 'drop')
+    throw new ValiseError('not-promoted', `The new key ${kids.at(-1)} does not seal yet: it would be lost.`, {
+      next,
+    });
+  throw new ValiseError(
+    'phase-not-next',
+    `--phase ${phase} is not next: ${keyFile} comes from --phase ${last}.`,
+    {
+      next,
+    },
+  );
 }
 
 function keysIn(text: string): string[] {
