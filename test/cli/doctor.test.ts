@@ -88,6 +88,18 @@ describe('valise doctor', { timeout: 60_000 }, () => {
     expect(of(await valiseJson<Report>(['doctor', ...store]), 'store')).toMatchObject({ status: 'fail' });
   });
 
+  it('says once that a file of keys cannot be read, and asks for the file, not for new keys', async () => {
+    const path = join(await folder(), 'nope.env');
+    const report = await valiseJson<Report>(['doctor', '--key-file', path, '--store', 'memory:']);
+    expect(of(report, 'keys')).toEqual({
+      check: 'keys',
+      status: 'fail',
+      what: expect.stringContaining(`${path} cannot be read`),
+      fix: expect.stringContaining('Check the path'),
+    });
+    expect(of(report, 'store')).toMatchObject({ status: 'warn', what: expect.not.stringContaining(path) });
+  });
+
   it('says that a server needs sign-in, and looks at it as whoever has signed in', async () => {
     const path = await folder();
     const env = { VALISE_KEYS: generateKey(), VALISE_BROWSER: await browserIn(path) };

@@ -33,6 +33,7 @@ function look(token: string, options: TokenOptions): number {
   const bind = readBind(options);
   const header = inspect(token);
   const described = describe(token, options);
+  if (options.reveal && !described) throw noKeyError(header.kid, options);
   const payload = options.reveal ? { payload: reveal(token, options, bind) } : {};
   const report = {
     ...header,
@@ -98,6 +99,18 @@ function readBind({ bind }: TokenOptions): Json | undefined {
       next: `Write for example --bind '["tools/call"]'.`,
     });
   }
+}
+
+function noKeyError(kid: string, options: TokenOptions): ValiseError {
+  const from = options.keyFile ?? 'VALISE_KEYS';
+  const isThere = keysIfAny(options)?.kids.includes(kid);
+  if (isThere)
+    return new ValiseError('not-revealed', `The token names the key ${kid} of ${from}, and is not genuine.`, {
+      next: 'Copy it whole, from "v1." to its end.',
+    });
+  return new ValiseError('not-revealed', `The payload takes the key ${kid}, which ${from} does not hold.`, {
+    next: 'Give the keyring of the server that sealed it, as VALISE_KEYS or with --key-file PATH.',
+  });
 }
 
 function reveal(token: string, options: TokenOptions, bind: Json | undefined): unknown {

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { ValiseError } from '../../errors.ts';
+import type { Keyring } from '../../seal/index.ts';
 import { openStore } from '../../store/index.ts';
 import { keychainProblem } from '../../store/keychain.ts';
 import { explain, whatOnly, withoutPasswords } from '../exit.ts';
@@ -45,8 +46,14 @@ function failed(check: string, error: unknown, otherwise: string): Finding {
 export async function checkStore(url: string, options: KeyOptions): Promise<Finding> {
   const shown = withoutPasswords(url);
   const key = `doctor/${randomBytes(8).toString('hex')}`;
+  let keys: Keyring | undefined;
   try {
-    const store = await openStore(url, { keys: keysIfAny(options) });
+    keys = keysIfAny(options);
+  } catch {
+    return warn('store', `${shown} was not looked at, for want of its keys.`, 'Put right the keys first.');
+  }
+  try {
+    const store = await openStore(url, { keys });
     try {
       const version = await store.put(key, 1, { ttl: 60, ifAbsent: true });
       const found = await store.get(key);
