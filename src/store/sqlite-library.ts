@@ -24,8 +24,13 @@ let known: Constructor | undefined;
 
 /** Opens a database with the SQLite that Node brings, or with better-sqlite3 where Node brings none. */
 export function openDatabase(path: string): Database {
+  return new (loadSqlite())(path);
+}
+
+/** The library, before anything is made that only it can use. */
+export function loadSqlite(): Constructor {
   known ??= builtIn() ?? installed();
-  return new known(path);
+  return known;
 }
 
 function builtIn(): Constructor | undefined {
@@ -35,7 +40,10 @@ function builtIn(): Constructor | undefined {
 
 function installed(): Constructor {
   try {
-    return createRequire(import.meta.url)('better-sqlite3') as Constructor;
+    const Database = createRequire(import.meta.url)('better-sqlite3') as Constructor;
+    // Its native part is loaded with the first database.
+    new Database(':memory:').close();
+    return Database;
   } catch (cause) {
     throw new ValiseError(
       'store-driver-missing',

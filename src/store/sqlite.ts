@@ -6,7 +6,7 @@ import { privateFile } from './private-file.ts';
 import { SEAL_MARK, sealedStore, toKeyring } from './sealed.ts';
 import { sealedError } from './sealed-error.ts';
 import { openSqliteFile, sqliteError } from './sqlite-file.ts';
-import { type Database, type Statement, troubleOf } from './sqlite-library.ts';
+import { type Database, loadSqlite, type Statement, troubleOf } from './sqlite-library.ts';
 import type { Entry, KeyPage, Lease, PutOptions, Store } from './types.ts';
 import { nextVersion } from './version.ts';
 
@@ -61,6 +61,7 @@ class SqliteStore implements Store {
   #broken: Error | undefined;
 
   constructor(path: string) {
+    loadSqlite();
     this.#file = privateFile(path);
     this.#database = openSqliteFile(this.#file);
     try {

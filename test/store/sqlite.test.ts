@@ -1,4 +1,4 @@
-import { statSync } from 'node:fs';
+import { readdirSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { storeContract } from '../../src/store/contract.ts';
@@ -38,16 +38,19 @@ describe('an SQLite store', () => {
     expect(loaded).toBe(!builtIn);
   });
 
-  it('says what to install where there is neither', () => {
+  it.each([
+    ['is not there', 'better-sqlite3'],
+    ['was not built for this system', 'bindings'],
+  ])('says what to install where there is neither, and makes nothing: the package %s', (_, missing) => {
     const { folder, remove } = userFolder();
-    const blocked =
-      'data:text/javascript,import{Module}from"node:module";const load=Module._load;Module._load=(name,...rest)=>{if(name==="better-sqlite3")throw new Error("not found");return load(name,...rest)}';
+    const blocked = `data:text/javascript,import{Module}from"node:module";const load=Module._load;Module._load=(name,...rest)=>{if(name==="${missing}")throw new Error("not found");return load(name,...rest)}`;
     const flags = ['--import', blocked, ...(builtIn ? ['--no-experimental-sqlite'] : [])];
-    const [opened] = asUser([['open', `sqlite:${folder}/state.db`]], { flags });
+    const [opened] = asUser([['open', `sqlite:${folder}/.valise/state.db`]], { flags });
     expect(opened).toMatchObject({
       code: 'store-driver-missing',
       message: expect.stringContaining('npm install better-sqlite3@12'),
     });
+    expect(readdirSync(folder)).toEqual([]);
     remove();
   });
 
