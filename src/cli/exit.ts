@@ -26,6 +26,7 @@ const USAGE = new Set<unknown>([
   'bad-header',
   'bad-option',
   'no-such-era',
+  'store-bad-url',
 ]);
 
 /** The exit code for an error that ended a command. */

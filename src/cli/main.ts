@@ -52,8 +52,15 @@ export function makeProgram(exit: SetExit): Command {
   return program;
 }
 
+/** As with other programs, a variable that is empty is one that is not set. */
+function unsetEmpty(env: NodeJS.ProcessEnv): void {
+  for (const [name, value] of Object.entries(env))
+    if (name.startsWith('VALISE_') && value?.trim() === '') delete env[name];
+}
+
 /** Runs the command line; returns the exit code. */
 export async function main(argv: readonly string[]): Promise<number> {
+  unsetEmpty(process.env);
   let code: number = EXIT.ok;
   const program = makeProgram((exit) => {
     code = exit;

@@ -104,10 +104,11 @@ const SCHEMES = new Set([
   'keychain',
 ]);
 
-/** Throws where a URL names no kind of store, for those who open it later. */
+/** Throws where a URL names no store, for those who open it later. */
 export function checkStoreUrl(url: string): void {
-  const { scheme } = split(url);
+  const { scheme, rest } = split(url);
   if (!SCHEMES.has(scheme)) throw unknownError(scheme);
+  if (scheme === 'file' || scheme === 'sqlite') toPath(scheme, rest);
 }
 
 /**

@@ -71,6 +71,24 @@ describe('valise connect --print-config', () => {
     expect((await config([URL, '--store', 'memory:'], env)).stderr).not.toContain('VALISE_STORE');
   });
 
+  it('takes a variable that is empty for one that is not set', async () => {
+    const { packages, args, stderr } = await config([URL], { VALISE_KEYS: '', VALISE_STORE: '' });
+    expect(packages).toContain('better-sqlite3@12');
+    expect({ args, stderr }).toEqual({ args: [URL], stderr: '' });
+  });
+
+  it.each(['bogus:x', 'nothing', 'sqlite:', ''])('refuses the store "%s"', async (store) => {
+    for (const [args, env] of [
+      [['--store', store], {}],
+      ...(store === '' ? [] : [[[], { VALISE_STORE: store }] as const]),
+    ] as const)
+      expect(await valise(['connect', '--print-config', 'claude', URL, ...args], env)).toMatchObject({
+        code: 2,
+        stdout: '',
+        stderr: expect.stringMatching(/Use memory:|Write it like/),
+      });
+  });
+
   it('warns of a secret in the file', async () => {
     const { args, stderr } = await config([URL, '-H', 'Authorization: Bearer abc']);
     expect(args).toContain('Authorization: Bearer abc');

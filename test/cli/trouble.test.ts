@@ -36,6 +36,11 @@ interface Failed {
 }
 
 describe('what the command says where it fails', { timeout: 60_000 }, () => {
+  it('takes a variable that is empty for one that is not set', async () => {
+    const env = { HOME: await folder(), VALISE_STORE: '', VALISE_KEYS: ' ', VALISE_BROWSER: '' };
+    expect(await valise(['status'], env)).toMatchObject({ code: 0, stderr: '' });
+  });
+
   it.each(['v1', 'v2'])(
     'names what is behind a failed fetch, and asks whether the server runs (%s)',
     async (sdk) => {
@@ -112,6 +117,10 @@ describe('what the command says where it fails', { timeout: 60_000 }, () => {
       ['example', 'shop', '--http', 'abc'],
       ['example', 'shop', '--http'],
       ['example', 'shop', '--nonsense'],
+      ['example', 'shop', '--stdio', '--store', 'foo:bar'],
+      ['call', 'http://x.example.com', 't', '--store', 'foo:bar'],
+      ['jar', '--store', 'sqlite:'],
+      ['status', '--store', ''],
     ]) {
       const ran = await valise([...args, '--json']);
       expect(ran.code, args.join(' ')).toBe(2);

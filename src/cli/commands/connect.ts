@@ -1,4 +1,5 @@
 import { type Command, Option } from 'commander';
+import { checkStoreUrl } from '../../store/open.ts';
 import type { Message } from '../../wire/index.ts';
 import { Bridge } from '../bridge/bridge.ts';
 import { Host } from '../bridge/host.ts';
@@ -68,6 +69,7 @@ function withoutForeign(command: Command): Command {
 
 function printConfig(host: HostName, text: string, options: BridgeOptions): void {
   const store = options.store ?? process.env['VALISE_STORE'];
+  checkStoreUrl(storeUrl(store));
   print(hostConfig(host, nameOf(parseTarget(text)), [text, ...flagsOf(options)], store));
   for (const line of configRemarks(options, process.env)) remark(line);
 }
