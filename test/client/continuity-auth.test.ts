@@ -1,4 +1,4 @@
-import { once } from 'node:events';
+import { EventEmitter, once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Client } from '@modelcontextprotocol/client';
@@ -223,6 +223,30 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     const [, client] = await Promise.all([expect(cannot).rejects.toThrow('no browser'), start()]);
     expect(await ask(client, 'whoami')).toBe('alice');
     expect(pages).toHaveLength(2);
+  });
+
+  it('[C-06] repeats a call that was refused with the old token while another one has brought a new one', async () => {
+    const client = await start();
+    expect(await ask(client, 'increment')).toBe('1');
+    await vault.revoke('AccessToken');
+    const [renewed, over] = [new EventEmitter(), new EventEmitter()];
+    const [isRenewed, isOver] = [once(renewed, 'now'), once(over, 'now')];
+    let calls = 0;
+    vault.intercept = async (_, { body }) => {
+      if (!String(body).includes('tools/call')) return undefined;
+      calls++;
+      const call = calls;
+      if (call === 2) await isRenewed;
+      if (call === 3) renewed.emit('now');
+      if (call === 3) await isOver;
+      if (call === 4) over.emit('now');
+      return undefined;
+    };
+    const first = ask(client, 'increment');
+    const second = ask(client, 'increment').finally(() => over.emit('now'));
+    expect((await Promise.all([first, second])).sort()).toEqual(['2', '3']);
+    expect(vault.short().filter((what) => what === 'refresh_token')).toHaveLength(1);
+    expect(pages).toHaveLength(1);
   });
 
   it('signs in again where a fresh token is refused as well; and gives up where that does not help', async () => {

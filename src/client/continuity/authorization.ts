@@ -124,15 +124,18 @@ export class Authorization implements ClientPart {
 
   /** Waits for the user where one is asked, and asks where tokens do not help; true where it is worth another try. */
   async recover(error: unknown): Promise<boolean> {
-    if (!this.#finishing && statusOf(error) === 401) await this.#signInAnew();
+    const isRefused = statusOf(error) === 401;
+    if (!this.#finishing && isRefused) await this.#signInAnew();
     if (this.#finishing) {
       await this.#finishing;
       return true;
     }
-    if ((error as Error | undefined)?.constructor?.name !== 'UnauthorizedError') return false;
-    if (this.#failure !== undefined) throw this.#failure;
+    if (!isRefused && (error as Error | undefined)?.constructor?.name !== 'UnauthorizedError') return false;
     const { tokens } = await this.#wallet.current();
-    return tokens !== undefined && this.#wallet.isGood(tokens);
+    // Another flow, or another process, may have brought them in the meantime.
+    if (tokens && this.#wallet.isGood(tokens)) return true;
+    if (this.#failure !== undefined) throw this.#failure;
+    return false;
   }
 
   /** Fresh tokens were not taken either. */
