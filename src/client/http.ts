@@ -22,11 +22,16 @@ export interface HttpOptions {
 /** A server to connect to over HTTP. The transport is made on connecting, to fit the client's major and what is kept. */
 export class HttpTarget {
   readonly url: URL;
-  readonly options: HttpOptions;
+  readonly #options: HttpOptions;
 
   constructor(url: string | URL, options: HttpOptions = {}) {
     this.url = new URL(url);
-    this.options = options;
+    this.#options = options;
+  }
+
+  /** Headers and client secrets are among them: not a field, so that printing a target does not show them. */
+  get options(): HttpOptions {
+    return this.#options;
   }
 }
 

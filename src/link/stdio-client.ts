@@ -43,8 +43,7 @@ export class StdioClientTransport implements TransportLike {
   onerror?: ((error: Error) => void) | undefined;
   onmessage?: ((message: unknown, extra?: unknown) => void) | undefined;
   sessionId?: string | undefined;
-  // The name by which both SDKs keep it; tools that look for it find it here too.
-  readonly _serverParams: StdioCommand;
+  readonly #command: StdioCommand;
   #child: ChildProcess | undefined;
   /** The id of the probe, as long as the server has heard nothing else and said nothing. */
   #probe: Id | undefined;
@@ -55,9 +54,14 @@ export class StdioClientTransport implements TransportLike {
   #held = 0;
 
   constructor(command: StdioCommand) {
-    this._serverParams = command;
+    this.#command = command;
     // One stream from the start, also where the process behind it becomes another.
     if (command.stderr === 'pipe') this.#stderr = new PassThrough();
+  }
+
+  /** The name by which both SDKs keep it. Not a field: its variables may be secrets, and are not to be shown with the transport. */
+  get _serverParams(): StdioCommand {
+    return this.#command;
   }
 
   get pid(): number | null {
@@ -78,7 +82,7 @@ export class StdioClientTransport implements TransportLike {
   }
 
   #spawn(): Promise<void> {
-    const { command, args = [], cwd, env, stderr = 'inherit' } = this._serverParams;
+    const { command, args = [], cwd, env, stderr = 'inherit' } = this.#command;
     return new Promise((resolve, reject) => {
       const child = spawn(command, args, {
         cwd,
@@ -151,7 +155,7 @@ export class StdioClientTransport implements TransportLike {
     this.#leaving = true;
     if (!child) return;
     const gone = new Promise<void>((resolve) => child.once('close', () => resolve()));
-    const grace = (this._serverParams.grace ?? 2) * 1000;
+    const grace = (this.#command.grace ?? 2) * 1000;
     const timers = [
       setTimeout(() => child.kill('SIGTERM'), grace),
       setTimeout(() => child.kill('SIGKILL'), 2 * grace),

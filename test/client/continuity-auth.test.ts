@@ -584,6 +584,17 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     const { tokens } = await kept();
     const shown = inspect([client, opened], { depth: 12, showHidden: true });
     expect(shown).not.toContain(tokens?.refresh_token);
+    const target = opened[0]?.valise.http(vault.url, {
+      headers: { authorization: 'Bearer hidden-header' },
+      auth: {
+        redirect() {},
+        client: { id: 'me', secret: 'hidden-secret', issuer: 'https://auth.example.com' },
+      },
+    });
+    expect(inspect(target, { depth: 12 }) + JSON.stringify(target)).toContain(vault.url);
+    expect(inspect(target, { depth: 12 }) + JSON.stringify(target)).not.toContain('hidden');
+    const program = opened[0]?.valise.stdio({ command: 'node', env: { TOKEN: 'hidden-token' } });
+    expect(inspect(program, { depth: 12 })).not.toContain('hidden');
   });
 });
 
