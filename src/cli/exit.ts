@@ -1,4 +1,4 @@
-import { ValiseError } from '../errors.ts';
+import { ValiseError, withoutNext } from '../errors.ts';
 import { isObject } from '../json.ts';
 import { clean } from './output.ts';
 import { causesOf, wayTrouble } from './trouble.ts';
@@ -42,9 +42,8 @@ export function explain(error: unknown): string {
 
 /** What happened, without the next step: for whoever knows a better one. */
 export function whatOnly(error: unknown): string {
-  const text = explain(error);
-  const next = error instanceof ValiseError ? ` ${error.next}` : '';
-  return next !== '' && text.endsWith(next) ? text.slice(0, -next.length) : text;
+  if (!(error instanceof ValiseError)) return explain(error);
+  return explain(new ValiseError(error.code, withoutNext(error), { cause: error.cause }));
 }
 
 function withInnermost(error: unknown): string {
