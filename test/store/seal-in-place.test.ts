@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { generateKey } from '../../src/seal/index.ts';
 import { memoryStore, openStore, type Store, sealedStore, sealInPlace } from '../../src/store/index.ts';
+import { service, uniqueName } from '../services.ts';
 import { temporaryFolder } from './places.ts';
 
 const keys = generateKey();
@@ -40,6 +41,24 @@ describe.each(['sqlite', 'file'])('a store on %s: that was begun without keys', 
     const { value, expiresAt } = (await sealed.get('b'))!;
     expect(value).toBe('for a while');
     expect(expiresAt).toBeGreaterThan(Date.now());
+    await sealed.close();
+  });
+});
+
+describe.each(['redis', 'postgres'] as const)('a store on %s that was begun without keys', async (kind) => {
+  const url = await service(kind);
+
+  it.skipIf(!url)('is sealed to its last page', { timeout: 60_000 }, async () => {
+    const options = { prefix: `${uniqueName()}/`, timeout: '20s' } as const;
+    const plain = await openStore(url as string, options);
+    const names = Array.from({ length: 1050 }, (_, at) => `entry-${at}`);
+    await Promise.all(names.map((name) => plain.put(name, { name }, { ttl: 600 })));
+    await plain.close();
+    expect(await sealInPlace(url as string, { keys, ...options })).toBe(names.length);
+    const sealed = await openStore(url as string, { keys, ...options });
+    const entries = await Promise.all(names.map((name) => sealed.get(name)));
+    expect(entries.map((entry) => entry?.value)).toEqual(names.map((name) => ({ name })));
+    expect(entries.every((entry) => entry?.expiresAt !== undefined)).toBe(true);
     await sealed.close();
   });
 });
