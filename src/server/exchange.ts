@@ -77,9 +77,9 @@ export class Exchange {
     return this.#stage.handles(this.request.method);
   }
 
-  /** The `_meta` that the author gave in the config of the tool, prompt or resource that the request is about. */
-  get config(): Meta | undefined {
-    return this.#stage.config(this.request);
+  /** The `_meta` that the author gave in the config of the tool, prompt or resource that a request is about. */
+  configOf(request: Request): Meta | undefined {
+    return this.#stage.config(request);
   }
 
   /** True once the handler has answered: what it does later cannot go with the response. */

@@ -24,7 +24,7 @@ export type {
 export type { AuthInfo, Principal } from './principal.ts';
 export type { ServerLike } from './server-like.ts';
 export { type Gated, sessionRequired } from './sessions/gate.ts';
-export type { EndedSession, EndReason, NewSession } from './sessions/hooks.ts';
+export type { EndedSession, EndReason, NewListener, NewSession } from './sessions/hooks.ts';
 export type { SessionsOptions } from './sessions/options.ts';
 export type { SessionsApi } from './sessions/public.ts';
 export type { Session, SessionNamespace, SessionValues } from './sessions/session.ts';

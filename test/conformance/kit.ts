@@ -30,7 +30,7 @@ export interface Kit {
   /** Ends the stream of the call, so that the client must come again for its answer. */
   cut(context: unknown): void;
   /** Takes subscriptions to resources, for clients of the older era. */
-  takeSubscriptions(server: McpServer): void;
+  takeSubscriptions(server: McpServer, taken?: (uri: string) => void): void;
 }
 
 export const kits: Readonly<Record<'v1' | 'v2', Kit>> = {
@@ -45,9 +45,12 @@ export const kits: Readonly<Record<'v1' | 'v2', Kit>> = {
       (context as ExtraV1).sendNotification({ method, params } as ServerNotification),
     progressToken: (context) => (context as ExtraV1)._meta?.progressToken,
     cut: (context) => (context as ExtraV1).closeSSEStream?.(),
-    takeSubscriptions(server) {
+    takeSubscriptions(server, taken) {
       const { server: inner } = server as unknown as McpServerV1;
-      inner.setRequestHandler(SubscribeRequestSchema, () => ({}));
+      inner.setRequestHandler(SubscribeRequestSchema, ({ params }) => {
+        taken?.(params.uri);
+        return {};
+      });
       inner.setRequestHandler(UnsubscribeRequestSchema, () => ({}));
     },
   },
@@ -64,8 +67,11 @@ export const kits: Readonly<Record<'v1' | 'v2', Kit>> = {
     notify: (context, method, params) => (context as ServerContext).mcpReq.notify({ method, params }),
     progressToken: (context) => (context as ServerContext).mcpReq._meta?.progressToken,
     cut: (context) => (context as ServerContext).http?.closeSSE?.(),
-    takeSubscriptions({ server }) {
-      server.setRequestHandler('resources/subscribe', () => ({}));
+    takeSubscriptions({ server }, taken) {
+      server.setRequestHandler('resources/subscribe', ({ params }) => {
+        taken?.(params.uri);
+        return {};
+      });
       server.setRequestHandler('resources/unsubscribe', () => ({}));
     },
   },

@@ -18,6 +18,7 @@ import { Handle } from './handle.ts';
 import { headerDisagrees } from './header.ts';
 import { type Asker, type Held, isRefusal, type Keeping, metaOf, type Refusal } from './held.ts';
 import type { Implicit, ImplicitSessions } from './implicit.ts';
+import type { Admit } from './listen/admission.ts';
 import type { Listeners } from './listen/listeners.ts';
 import type { Switchboard } from './listen/switchboard.ts';
 import type { sessionMethods } from './methods.ts';
@@ -34,6 +35,7 @@ export interface DoorOptions {
   readonly gates: Gates;
   readonly answerMethod: ReturnType<typeof sessionMethods>;
   readonly listeners: Listeners;
+  readonly admit: Admit;
   readonly switchboard: Switchboard;
   /** How far the end of a session reaches. */
   readonly revocation: Revocation;
@@ -53,7 +55,7 @@ const SUBSCRIBING = new Set(['resources/subscribe', 'resources/unsubscribe']);
 
 /** Proves the session of each request, and answers what is about sessions, before any handler runs. */
 export function createDoor(options: DoorOptions): Door {
-  const { settings, keeping, endings, implicit, gates, switchboard, listeners, refuse } = options;
+  const { settings, keeping, endings, implicit, gates, switchboard, listeners, admit, refuse } = options;
 
   const handle = (exchange: Exchange, held: Held, isImplicit: boolean): Handle =>
     new Handle(held, {
@@ -68,11 +70,15 @@ export function createDoor(options: DoorOptions): Door {
     session: SessionMeta,
     held: Held | Refusal,
   ): Answer | Promise<Answer> => {
-    const { era, peer, method } = exchange;
     if (isRefusal(held)) {
       refuse(session.sessionId, held.refused);
-      return { error: sessionNotFound(era, session.sessionId) };
+      return { error: sessionNotFound(exchange.era, session.sessionId) };
     }
+    return admitted(exchange, held.id, () => entered(exchange, asker, held));
+  };
+
+  const entered = (exchange: Exchange, asker: Asker, held: Held): Answer | Promise<Answer> => {
+    const { era, peer, method } = exchange;
     if (!exchange.isHandled) {
       // Nobody else cares for subscriptions here, so they are ours.
       exchange.addMeta(writeSession(era, toldTo(peer, era, metaOf(held.id, held.expires, held.seq))));
@@ -86,6 +92,17 @@ export function createDoor(options: DoorOptions): Door {
     });
     if (SUBSCRIBING.has(method)) noteSubscription(exchange, held.id);
     return undefined;
+  };
+
+  /** Goes on with a request, unless it is a subscription that the author refuses. */
+  const admitted = (
+    exchange: Exchange,
+    session: string | undefined,
+    goOn: () => Answer | Promise<Answer>,
+  ): Answer | Promise<Answer> => {
+    const uri = exchange.method === 'resources/subscribe' ? exchange.request.params?.['uri'] : undefined;
+    if (typeof uri !== 'string') return goOn();
+    return admit(exchange, session, [uri]).then((refused) => refused ?? goOn(), broken);
   };
 
   const enterImplicit = (exchange: Exchange, stands: Implicit | undefined, required: boolean): Answer => {
@@ -148,7 +165,7 @@ export function createDoor(options: DoorOptions): Door {
       const session = readSession(exchange.request.params?._meta);
       // Where nobody will answer, the SDK says so, with the HTTP status that belongs to it.
       if (!exchange.isHandled && !(session && SUBSCRIBING.has(exchange.method))) return undefined;
-      if (session === undefined) return without(exchange);
+      if (session === undefined) return admitted(exchange, undefined, () => without(exchange));
       if (session === null) return invalid({ problem: 'bad-value', where: 'params._meta' });
       return isProblem(session) ? invalid(session) : within(exchange, session);
     },

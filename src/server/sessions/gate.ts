@@ -1,5 +1,5 @@
 import { isObject } from '../../json.ts';
-import { NAMES } from '../../wire/index.ts';
+import { NAMES, type Request } from '../../wire/index.ts';
 import type { Exchange } from '../exchange.ts';
 
 /** An operation that a session can be required for. */
@@ -47,17 +47,17 @@ export class Gates {
   }
 
   /** True where the operation needs a session: somebody said so by its name, or its own config does. */
-  requires(exchange: Exchange): boolean {
-    const subject = Object.hasOwn(SUBJECTS, exchange.method) ? SUBJECTS[exchange.method] : undefined;
+  requires(exchange: Exchange, request: Request = exchange.request): boolean {
+    const subject = Object.hasOwn(SUBJECTS, request.method) ? SUBJECTS[request.method] : undefined;
     if (!subject) return false;
     const [kind, param] = subject;
-    const name = exchange.request.params?.[param];
+    const name = request.params?.[param];
     if (typeof name !== 'string') return false;
     if (this.#names.has(`any ${name}`) || this.#names.has(`${kind} ${name}`)) return true;
     for (const prefix of this.#prefixes) {
       if (`any ${name}`.startsWith(prefix) || `${kind} ${name}`.startsWith(prefix)) return true;
     }
-    const declared = exchange.config?.[KEY];
+    const declared = exchange.configOf(request)?.[KEY];
     return isObject(declared) && declared['required'] === true;
   }
 }

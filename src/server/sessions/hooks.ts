@@ -1,3 +1,4 @@
+import type { Principal } from '../principal.ts';
 import type { SessionValues } from './session.ts';
 
 /** A session that is about to begin. What is set here is its first state. */
@@ -10,6 +11,16 @@ export interface NewSession extends SessionValues {
   /** The session it was forked from, whose state it starts with. */
   readonly parent: string | undefined;
   namespace(name: string): SessionValues;
+}
+
+/** Somebody who wants to listen. */
+export interface NewListener {
+  /** Who it is, where that is known. */
+  readonly principal: Principal | undefined;
+  /** The id of the session whose notifications are wanted; undefined for those that belong to none. */
+  readonly session: string | undefined;
+  /** The resources whose updates are wanted too. */
+  readonly resources: readonly string[];
 }
 
 /** Why a session ended. */

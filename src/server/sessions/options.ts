@@ -1,7 +1,7 @@
 import { type Duration, seconds } from '../../duration.ts';
 import { ValiseError } from '../../errors.ts';
 import type { Bus } from '../../store/types.ts';
-import type { EndedSession, NewSession } from './hooks.ts';
+import type { EndedSession, NewListener, NewSession } from './hooks.ts';
 
 /** Settings of a server's data-layer sessions. */
 export interface SessionsOptions {
@@ -43,6 +43,11 @@ export interface SessionsOptions {
    * only where it failed or its process died in the middle.
    */
   readonly onEnd?: ((session: EndedSession) => void | Promise<void>) | undefined;
+  /**
+   * Whether somebody may listen, asked each time they begin to, or subscribe to a resource; without it everybody may hear
+   * that any resource changed whose URI they name. Anything but true refuses it, before a handler runs.
+   */
+  readonly mayListen?: ((listener: NewListener) => boolean | Promise<boolean>) | undefined;
   /** Carries notifications between instances: a bus, or its URL. Without it they reach listeners of this instance alone. */
   readonly bus?: Bus | string | undefined;
 }
@@ -63,6 +68,7 @@ export interface SessionsSettings {
   readonly spillAbove: number;
   readonly onCreate: SessionsOptions['onCreate'];
   readonly onEnd: SessionsOptions['onEnd'];
+  readonly mayListen: SessionsOptions['mayListen'];
 }
 
 /** A token that every client and header takes; from here on a warning says what it costs. */
@@ -92,6 +98,7 @@ export function sessionsSettings(options: SessionsOptions, hasStore: boolean): S
     spillAbove: count('spillAbove', options.spillAbove ?? SAFE_STATE, 1),
     onCreate: options.onCreate,
     onEnd: options.onEnd,
+    mayListen: options.mayListen,
   };
 }
 

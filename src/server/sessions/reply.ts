@@ -12,6 +12,8 @@ import type { Reply } from '../part.ts';
 import type { Peer } from '../peer.ts';
 
 const INVALID_REQUEST = -32600;
+/** Errors that are the client's to put right. */
+const REFUSALS = new Set(['too-many-sessions', 'may-not-listen']);
 
 /** The answer to params that cannot be. */
 export function invalid({ problem, where }: Problem): Reply {
@@ -27,8 +29,11 @@ export function failed(error: unknown): RpcError {
   };
   const text = typeof message === 'string' ? message : 'The session failed.';
   if (error instanceof ValiseError) {
-    const refused = error.code === 'too-many-sessions';
-    return { code: refused ? INVALID_REQUEST : INTERNAL_ERROR, message: text, data: { code: error.code } };
+    return {
+      code: REFUSALS.has(error.code) ? INVALID_REQUEST : INTERNAL_ERROR,
+      message: text,
+      data: { code: error.code },
+    };
   }
   return {
     code: Number.isSafeInteger(code) ? (code as number) : INTERNAL_ERROR,

@@ -10,6 +10,7 @@ import { type Gated, Gates } from './gate.ts';
 import { ImplicitSessions } from './implicit.ts';
 import { sealedKeeping } from './keep-sealed.ts';
 import { storedKeeping } from './keep-stored.ts';
+import { admission } from './listen/admission.ts';
 import { busBeside, Channel } from './listen/channel.ts';
 import { Listeners } from './listen/listeners.ts';
 import { NotificationLog } from './listen/log.ts';
@@ -67,8 +68,9 @@ export function createSessions(
   const refuse = (id: string, reason: string): void =>
     events.emit('rejected', { family: 'sessions', what: `session ${id.slice(0, 9)}…`, reason });
   const looks = store !== undefined && !channel.isShared;
-  const listeners = new Listeners({ keeping, log, channel, subscriptions, looks, refuse, lives });
   const gates = new Gates();
+  const admit = admission({ gates, mayListen: settings.mayListen });
+  const listeners = new Listeners({ keeping, log, channel, subscriptions, admit, looks, refuse, lives });
   const finish = createFinish(settings);
   const door = createDoor({
     settings,
@@ -78,6 +80,7 @@ export function createSessions(
     gates,
     answerMethod: sessionMethods({ settings, registry, endings, keeping, refuse }),
     listeners,
+    admit,
     switchboard,
     revocation: reach(settings.mode, store !== undefined && !storeUrl?.startsWith('memory:')),
     refuse,

@@ -15,6 +15,7 @@ import type { Exchange } from '../../exchange.ts';
 import type { Later, Reply } from '../../part.ts';
 import { type Asker, isRefusal, type Keeping } from '../held.ts';
 import { failed, invalid, knowsUs } from '../reply.ts';
+import type { Admit } from './admission.ts';
 import { type Audience, wantedBy } from './audience.ts';
 import type { Channel, Signal } from './channel.ts';
 import { Listener } from './listener.ts';
@@ -28,6 +29,7 @@ export interface ListenersOptions {
   readonly log: NotificationLog;
   readonly channel: Channel;
   readonly subscriptions: Subscriptions;
+  readonly admit: Admit;
   /** True where instances share a store but no bus: then the log is looked at from time to time. */
   readonly looks: boolean;
   readonly refuse: (id: string, reason: string) => void;
@@ -71,6 +73,8 @@ export class Listeners {
       if (this.#open.size >= MAX_OPEN)
         return { error: { code: INTERNAL_ERROR, message: 'Too many listeners' } };
       const { resources = [] } = asked;
+      const refused = await this.#options.admit(exchange, held?.id, resources);
+      if (refused) return refused;
       const audience = { scope: held?.id ?? '', owner: asker.shelf, resources };
       for (const uri of resources) await this.#options.subscriptions.add(uri, audience);
       if (asked.poll) return await this.#poll(exchange, asked, audience);

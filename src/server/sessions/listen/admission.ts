@@ -1,0 +1,37 @@
+import { ValiseError } from '../../../errors.ts';
+import { sessionRequired } from '../../../wire/index.ts';
+import type { Exchange } from '../../exchange.ts';
+import type { Reply } from '../../part.ts';
+import type { Gates } from '../gate.ts';
+import type { SessionsSettings } from '../options.ts';
+
+/** Who decides on listeners. */
+export interface AdmissionOptions {
+  readonly gates: Gates;
+  readonly mayListen: SessionsSettings['mayListen'];
+}
+
+/** Why somebody may not listen to a session (or, without one, to what belongs to none) and hear of resources; undefined where they may. */
+export type Admit = (
+  exchange: Exchange,
+  session: string | undefined,
+  resources: readonly string[],
+) => Promise<Reply | undefined>;
+
+/** Has the author decide who listens. */
+export function admission({ gates, mayListen }: AdmissionOptions): Admit {
+  return async (exchange, session, resources) => {
+    const needsOne = (uri: string): boolean =>
+      gates.requires(exchange, { ...exchange.request, method: 'resources/subscribe', params: { uri } });
+    if (session === undefined && resources.some(needsOne)) return { error: sessionRequired(exchange.era) };
+    if (mayListen && (await mayListen({ principal: exchange.principal, session, resources })) !== true)
+      throw mayNot();
+    return undefined;
+  };
+}
+
+function mayNot(): ValiseError {
+  return new ValiseError('may-not-listen', 'The server does not let this client hear of what it asked for.', {
+    next: 'Ask without the resources that are not for it.',
+  });
+}
