@@ -49,6 +49,7 @@ export class Exchange {
   kept: unknown[] | undefined;
   readonly #stage: Stage;
   #isAnswered = false;
+  #run = 1;
   #meta: Readonly<Record<string, unknown>> | undefined;
   #answered: Answered[] = [];
   #sent: (() => void)[] | undefined;
@@ -80,6 +81,11 @@ export class Exchange {
   /** The `_meta` that the author gave in the config of the tool, prompt or resource that a request is about. */
   configOf(request: Request): Meta | undefined {
     return this.#stage.config(request);
+  }
+
+  /** Which run of the handler this is: 1, or more where it has started over. */
+  get run(): number {
+    return this.#run;
   }
 
   /** True once the handler has answered: what it does later cannot go with the response. */
@@ -119,6 +125,7 @@ export class Exchange {
    * back because what the handler saw is no longer true.
    */
   rerun(): void {
+    this.#run++;
     this.#meta = undefined;
     this.#answered = [];
     this.#isAnswered = false;

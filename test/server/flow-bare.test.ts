@@ -1,6 +1,6 @@
 import { createValise } from 'mcp-valise/server';
 import { describe, expect, it } from 'vitest';
-import { accept, call, choice, echo, flowPeer, modernCall, ours, text } from './flow-peer.ts';
+import { accept, call, choice, echo, flowPeer, modernCall, ours, text, type Wire } from './flow-peer.ts';
 import { MAJORS } from './majors.ts';
 
 const ask = (message: string) => ({ message, requestedSchema: choice('how', 'Fixed', 'Duplicate') });
@@ -125,6 +125,65 @@ describe.each(MAJORS)('a bare request with a state on an SDK $major server', (ma
     const { valise, peer } = await stage();
     await expect(valise.request('ping')).rejects.toThrow('outside of a handler');
     expect(() => valise.onResponse('first', () => ({}))).toThrow('There are two continuations for "first".');
+    await peer.close();
+  });
+});
+
+describe.each(MAJORS)('a bare request in a call that starts over, on an SDK $major server', (major) => {
+  /** Two calls in one session, each of which counts it up; the one that comes second to its end starts over. */
+  const stage = async (tool: 'waits' | 'goes-on', capabilities: object) => {
+    const valise = createValise({ name: 'test', sessions: {} });
+    let runs = 0;
+    const count = async (answers: unknown[]) => {
+      runs++;
+      const session = valise.session();
+      const n = Number(session?.get('n') ?? 0);
+      // Both have read it before one of them is done.
+      await new Promise((resolve) => setImmediate(resolve));
+      session?.set('n', n + 1);
+      return text(`${n + 1} ${JSON.stringify(answers)}`);
+    };
+    const how = (message: string) => valise.request('elicitation/create', ask(message));
+    valise.onResponse('how', ({ result }) => count([result?.['content']]));
+    const peer = await flowPeer(major, async () => text('unused'), {
+      valise,
+      capabilities,
+      also(server) {
+        server.registerTool('waits', {}, (async () => {
+          const session = valise.session();
+          session?.get('n');
+          return count([(await how('How?'))['content'], (await how('How?'))['content']]);
+        }) as never);
+        server.registerTool('goes-on', {}, (async () =>
+          valise.request('elicitation/create', ask('How?'), { key: 'how', state: 1 })) as never);
+      },
+    });
+    const made = { params: { name: tool, arguments: {} } };
+    peer.tell(call({}, made));
+    peer.tell(call({}, made));
+    return { peer, runs: () => runs };
+  };
+  const both = async ({ next }: { next(): Promise<Wire> }) => [await next(), await next()];
+  const texts = (done: Wire[]) => done.map(({ result }) => result?.content[0].text).sort();
+
+  it('waits for no answer again that it was given', async () => {
+    const { peer, runs } = await stage('waits', { elicitation: {} });
+    for (const how of ['Fixed', 'Duplicate'])
+      for (const question of await both(peer)) peer.tell(echo(question, accept({ how })));
+    const given = '[{"how":"Fixed"},{"how":"Duplicate"}]';
+    expect(texts(await both(peer))).toEqual([`1 ${given}`, `2 ${given}`]);
+    expect(runs()).toBe(3);
+    await peer.close();
+  });
+
+  it.each([
+    ['in memory', { elicitation: {} }],
+    ['with its state', ours('state')],
+  ])('goes on from the answer that it was given %s', async (_, capabilities) => {
+    const { peer, runs } = await stage('goes-on', capabilities);
+    for (const question of await both(peer)) peer.tell(echo(question, accept({ how: 'Fixed' })));
+    expect(texts(await both(peer))).toEqual(['1 [{"how":"Fixed"}]', '2 [{"how":"Fixed"}]']);
+    expect(runs()).toBe(3);
     await peer.close();
   });
 });

@@ -17,7 +17,8 @@ import { carry } from './carry.ts';
 import { FlowError, SUSPENDED } from './errors.ts';
 import { suspend } from './flow.ts';
 import { newFlowId } from './flow-id.ts';
-import type { Question } from './question.ts';
+import { askOnce } from './given.ts';
+import { fingerprint, type Question } from './question.ts';
 import type { Input, Rounds } from './rounds.ts';
 import { noWay, pick, waysOf } from './ways.ts';
 
@@ -109,7 +110,9 @@ export function createBare(rounds: Rounds): Bare {
       const flow = newFlowId();
       const goesOn = continuations.has(key);
       if (way === 'memory' || (!goesOn && state === undefined && ways.includes('memory'))) {
-        const answer = await rounds.waiting.ask(exchange, question, { id: `valise:${flow}`, ttl: lifetime });
+        const answer = await askOnce(exchange, `${method} ${key} ${fingerprint(question)}`, () =>
+          rounds.waiting.ask(exchange, question, { id: `valise:${flow}`, ttl: lifetime }),
+        );
         if (goesOn) return goOn(exchange, key, state, answer);
         if ('result' in answer) return answer.result;
         throw new FlowError(

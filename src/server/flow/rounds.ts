@@ -74,16 +74,21 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
 
   const accept = (exchange: Exchange, answered: Answered, turn: Turn): undefined | Promise<Reply> => {
     counters.add('answered');
-    const input = { ...answered, turn };
-    inputs.set(exchange, input);
+    inputs.set(exchange, { ...answered, turn });
     exchange.whenSent(() => turn.done());
     exchange.request = { ...exchange.request, params: withoutRetry(exchange.request.params) };
-    return answered.context.b && rounds.continuation?.(exchange, input);
+    return goOn(exchange);
+  };
+
+  /** Where the author goes on in a function of their own, and not in the handler. */
+  const goOn = (exchange: Exchange): undefined | Promise<Reply> => {
+    const input = inputs.get(exchange);
+    return input?.context.b && rounds.continuation?.(exchange, input);
   };
 
   const receive = (exchange: Exchange): Reply | undefined | Promise<Reply | undefined> => {
     // A part may have had the handler run again; what it goes on from is still the same.
-    if (inputs.get(exchange)) return undefined;
+    if (inputs.get(exchange)) return goOn(exchange);
     const brought = currentIngress()?.answered;
     let opened: Answered | undefined | Promise<Answered>;
     try {
