@@ -1,7 +1,10 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { fileURLToPath } from 'node:url';
 import { Client } from '@modelcontextprotocol/client';
-import { type ClientValise, openValise } from 'mcp-valise/client';
+import { type ClientValise, LeaveOpen, openValise } from 'mcp-valise/client';
+import { NAMES } from 'mcp-valise/wire';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { z } from 'zod';
 import { generateKey } from '../../src/seal/index.ts';
 
 const greeter = fileURLToPath(new URL('./greeter.ts', import.meta.url));
@@ -40,5 +43,52 @@ describe('a call over stdio that asks, on 2026-07-28', () => {
     const other = await valise.sessions(second).create();
     expect(await other.run(() => call(second, 'greet_gated'))).toBe(`Hello Ada of ${other.id}, 1.`);
     expect(await call(second, 'greet')).toMatch(/^Hello Ada of nowhere, 1\.$/);
+  });
+
+  describe('after its session was made anew', () => {
+    const forget = (client: Client, sessionId: string) => {
+      const { session, method } = NAMES.modern;
+      const params = { _meta: { [session]: { sessionId } } };
+      return client.request({ method: method.delete, params } as never, z.looseObject({}) as never);
+    };
+    const stage = async () => {
+      const valise = await openValise({ store: 'memory:' });
+      const client = await connect(valise, generateKey());
+      const session = await valise.sessions(client).create({ onGone: 'recreate' });
+      const before = session.id;
+      await forget(client, before);
+      return { valise, client, session, before };
+    };
+
+    it('goes on in the new one, in the course of its caller', async () => {
+      const { client, session, before } = await stage();
+      const caller = new AsyncLocalStorage<string>();
+      const greeted = await caller.run('me', () =>
+        session.run(async () => {
+          const first = await call(client, 'greet_gated');
+          return [first, await call(client, 'greet_gated'), caller.getStore()];
+        }),
+      );
+      expect(session.id).not.toBe(before);
+      expect(greeted).toEqual([`Hello Ada of ${session.id}, 1.`, `Hello Ada of ${session.id}, 2.`, 'me']);
+      expect(await call(client, 'greet')).toBe('Hello Ada of nowhere, 1.');
+    });
+
+    it('names the round that it leaves open, which is answered in the new one', async () => {
+      const { valise, client, session } = await stage();
+      client.setRequestHandler('elicitation/create', async () => {
+        throw new LeaveOpen();
+      });
+      const left = await session
+        .run(() => call(client, 'greet_gated'))
+        .catch((error: { data?: { pending?: string } }) => error.data?.pending);
+      const [round] = await valise.pending.list();
+      expect(round?.session?.id).toBe(session.id);
+      expect(left).toBe(round?.id);
+      const answer = { action: 'accept', content: { name: 'Ada' } };
+      expect(await valise.pending.answer(left as string, answer)).toMatchObject({
+        result: { content: [{ text: `Hello Ada of ${session.id}, 1.` }] },
+      });
+    });
   });
 });

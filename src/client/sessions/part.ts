@@ -1,5 +1,6 @@
 import { messageOf, ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
+import { runAt } from '../../link/course.ts';
 import {
   allocatesResources,
   INTRODUCTIONS,
@@ -94,7 +95,7 @@ export function createSessions(options: HomeOptions): SessionsFamily {
 
   /** The call was not carried out, so it can be made once more where another session may take the place of this one. */
   const lost = async (
-    { connection, request }: Call,
+    { connection, request, place }: Call,
     session: HeldSession,
     { id, isRetry }: Sent,
     response: Response,
@@ -104,7 +105,7 @@ export function createSessions(options: HomeOptions): SessionsFamily {
       await session.home.gone(session, id);
       return response;
     }
-    await session.retry(() => connection.link.transport.send(request));
+    await runAt(place, () => session.retry(() => connection.link.transport.send(request)));
     return undefined;
   };
 
