@@ -110,6 +110,21 @@ describe.each(MAJORS)('[R-13] contexts on an SDK $major server are kept', (major
     await peer.close();
   });
 
+  it('[R-09] [R-16] no longer than one that echoes: a minute after its time', async () => {
+    vi.useFakeTimers({ toFake: ['Date'] });
+    const { peer } = await stage('carried-first', ours('state'));
+    const silent = async (seconds: number) => {
+      const { id } = await peer.say(call());
+      vi.setSystemTime(Date.now() + seconds * 1000);
+      peer.tell({ jsonrpc: '2.0', id: id as string, result: accept({ name: 'Ada' }) });
+    };
+    await silent(658);
+    expect((await peer.next()).result.content[0].text).toBe(DONE);
+    await silent(661);
+    await vi.waitFor(() => expect(peer.rejected).toMatchObject([{ reason: 'expired' }]));
+    await peer.close();
+  });
+
   it('[R-09] carried alone: the same client is noticed, and cannot be served', async () => {
     const { valise, peer } = await stage('carried', ours('state'));
     const asked = await peer.say(call());

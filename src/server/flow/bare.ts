@@ -28,7 +28,7 @@ export interface RequestOptions {
   readonly state?: Json | undefined;
   /** Which continuation takes the answer; the method unless told. */
   readonly key?: string | undefined;
-  /** How long it may stay open (10 minutes unless told). */
+  /** How long it may stay open (10 minutes unless told), and a minute more where it does not wait in memory: clocks differ. */
   readonly ttl?: Duration | undefined;
 }
 

@@ -37,15 +37,19 @@ interface Reference {
   readonly n: number;
 }
 
-/** How much longer than its text a kept context lives, in seconds: clocks differ. */
-const SLACK = 120;
+/** How long after its time a round is still taken, in seconds, as seals have it: clocks differ. */
+const LEEWAY = 60;
+
+/** How much longer than its text a kept context lives, in seconds. */
+const SLACK = 2 * LEEWAY;
 
 export function createKeeper(codec: RoundCodec, store: Store | undefined, counters: RoundCounters): Keeper {
   const nameOf = (flow: string): string => `rounds/kept/${flow}`;
 
   const recall = async (flow: string, round: number): Promise<RoundContext | undefined> => {
     const kept = (await store?.get(nameOf(flow)))?.value as unknown as RoundContext | undefined;
-    return isObject(kept) && kept.n === round ? kept : undefined;
+    if (!isObject(kept) || kept.n !== round || Date.now() / 1000 >= kept.e + LEEWAY) return undefined;
+    return kept;
   };
 
   const put = async (context: RoundContext, ttl: number, text: string): Promise<string> => {

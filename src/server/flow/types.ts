@@ -137,7 +137,10 @@ export interface FlowOptions {
   readonly version?: string | number;
   /** What happens to a flow that another version began: it ends with an error (unless told), or starts over. */
   readonly otherVersion?: 'fail' | 'restart';
-  /** How long a round may stay open (10 minutes unless told). */
+  /**
+   * How long a round may stay open (10 minutes unless told). What is answered within a minute after that is still taken,
+   * since the clocks of instances differ; where a question is waited for in memory, nothing is.
+   */
   readonly ttl?: Duration;
   /** For how long a round that gets no answer may be renewed. Without it the round ends with its `ttl`. */
   readonly renew?: Duration;
