@@ -24,7 +24,9 @@ export async function makeClient({ sdk, era, capabilities = {} }: ClientSettings
       () => import('@modelcontextprotocol/client'),
     );
     const mode = era === 'modern' ? { pin: '2026-07-28' } : era;
-    return new Client(info, { capabilities, versionNegotiation: { mode } });
+    // People answer, or what waits for others is asked again: more often than the SDK lets it unless told.
+    const inputRequired = { maxRounds: 100 };
+    return new Client(info, { capabilities, versionNegotiation: { mode }, inputRequired });
   }
   if (era === 'modern') {
     throw new ValiseError('no-such-era', 'The v1 SDK speaks the protocol up to 2025-11-25 only.', {

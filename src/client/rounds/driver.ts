@@ -5,8 +5,8 @@ import type { RoundDesk } from './desk.ts';
 import { LEFT_OPEN, leftOpen } from './left-open.ts';
 import { type Round, retryOf } from './round.ts';
 
-/** Rounds of one call, of those that ask something; as the SDK's own driver has it. */
-const MAX_ROUNDS = 10;
+/** Rounds of one call, of those that ask something: a server must not ask for ever. */
+const MAX_ROUNDS = 100;
 
 /** Between two tries where the server only says that it is still waiting, in milliseconds. */
 const PACE = 250;
@@ -44,7 +44,10 @@ export class Drive {
     const { connection, method } = this.#call;
     if (round.questions.length > 0 && ++this.#asked > MAX_ROUNDS) {
       await this.end();
-      throw new RoundFailure(-32_000, `${method} still asked for input after ${MAX_ROUNDS} rounds.`);
+      throw new RoundFailure(
+        -32_000,
+        `${method} still asked for input after ${MAX_ROUNDS} rounds, the most there may be.`,
+      );
     }
     this.#isAsking = true;
     this.#kept = await this.#desk.tryKeep(connection, this.#desk.waiting(this.#call), round, this.#kept);
