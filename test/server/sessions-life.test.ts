@@ -106,6 +106,24 @@ describe.each(MATRIX)('the number of $mode sessions, on $stage', ({ at, mode }) 
     expect((await client.use(await client.create())).value).toBe(1);
   });
 
+  it('is capped for forks too, and none ends the session that it comes from', async () => {
+    const { client } = await open(at, { mode, maxPerPrincipal: 2 }, memoryStore());
+    const [parent, other] = [await client.create(), await client.create()];
+    const { session, value } = await client.use(parent);
+    expect(value).toBe(1);
+    const fork = resultOf(await client.request(method.fork, { _meta: sent(session) }))['session'] as Wire;
+    expect((await client.use(fork)).value).toBe(2);
+    expect((await client.use(session)).value).toBe(2);
+    expect(errorOf(await client.in(other)).code).toBe(code.notFound);
+    const alone = await open(at, { mode, maxPerPrincipal: 1 }, memoryStore());
+    const lone = await alone.client.create();
+    expect(errorOf(await alone.client.request(method.fork, { _meta: sent(lone) }))).toMatchObject({
+      code: -32600,
+      data: { code: 'too-many-sessions' },
+    });
+    expect((await alone.client.use(lone)).value).toBe(1);
+  });
+
   it('that belong to nobody can be none', async () => {
     const made = makeServer(count, { store: memoryStore(), sessions: { mode, maxAnonymous: 0 } });
     const client = await connect(made.valise, at);

@@ -58,7 +58,7 @@ export async function createSession(
   const { onCreate } = settings;
   const first = onCreate ? undefined : await keeping.begin(held, asker);
   // The place comes first: what an author allocates must not be for a session that finds none.
-  const crowded = await registry.add(first?.row ?? rowOf(held, null), cap);
+  const crowded = await registry.add(first?.row ?? rowOf(held, null), { ...cap, spare: parent });
   for (const old of crowded) await endings.end(old, 'evicted');
   if (first) {
     await endings.watch(first.row);

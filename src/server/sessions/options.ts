@@ -18,7 +18,10 @@ export interface SessionsOptions {
   readonly maxLifetime?: Duration | undefined;
   /** How many sessions one principal may have at a time (100 unless told). */
   readonly maxPerPrincipal?: number | undefined;
-  /** What happens to one more: the oldest ends, or the new one is refused. `end-oldest` unless told. */
+  /**
+   * What happens to one more: the oldest ends, though never the one that the new one is forked from, or the new one is
+   * refused. `end-oldest` unless told.
+   */
   readonly whenFull?: 'end-oldest' | 'refuse' | undefined;
   /** How many sessions may belong to nobody, over all clients that are not known by name (10,000 unless told; 0 refuses them). */
   readonly maxAnonymous?: number | undefined;

@@ -13,6 +13,8 @@ export interface Cap {
   readonly refuse: boolean;
   /** Look first whether some are over already. Too costly where one session after another finds the list full. */
   readonly prune: boolean;
+  /** The one that must not go: the session that the new one is forked from. */
+  readonly spare?: string | undefined;
 }
 
 /** A place is taken a moment before its row is written. */
@@ -35,7 +37,7 @@ export class Shelf {
   async add(
     id: string,
     created: number,
-    { max, refuse, prune }: Cap,
+    { max, refuse, prune, spare }: Cap,
     lives: (id: string) => Promise<boolean>,
   ): Promise<readonly string[]> {
     let crowded: readonly Place[] = [];
@@ -46,11 +48,12 @@ export class Shelf {
         const kept = await Promise.all(places.map(async ([each, at]) => now - at < FRESH || lives(each)));
         living = places.filter((_, index) => kept[index]);
       }
-      if (living.length >= max && refuse) throw tooMany(max);
-      crowded = living.slice(0, Math.max(0, living.length + 1 - max));
+      const over = Math.max(0, living.length + 1 - max);
+      crowded = refuse ? [] : living.filter(([each]) => each !== spare).slice(0, over);
+      if (crowded.length < over) throw tooMany(max);
       // No two of a list have the same time, so that a page can end at one.
       const at = Math.max(created, (living.at(-1)?.[1] ?? 0) + 1);
-      return [...living.slice(crowded.length), [id, at]];
+      return [...living.filter((place) => !crowded.includes(place)), [id, at]];
     });
     return crowded.map(([each]) => each);
   }
