@@ -316,6 +316,58 @@ describe.each(Object.entries(FORMS))('the HTTP edge (%s)', (_, form) => {
   });
 });
 
+describe('auth that is verified behind the HTTP edge', () => {
+  const stage = async () => {
+    const warnings: string[] = [];
+    const valise = createValise({ name: 'test', events: { warning: ({ what }) => warnings.push(what) } });
+    const url = await listen(
+      valise.http(async (request: IncomingMessage, response, body) => {
+        const { authorization: user } = request.headers;
+        if (user) Object.assign(request, { auth: { token: '', clientId: user, scopes: [] } });
+        const transport = new StreamableHTTPServerTransport({ sessionIdGenerator: undefined as never });
+        await build(valise, MAJORS[0]).connect(transport as never);
+        await transport.handleRequest(request, response, body);
+      }) as RequestListener,
+    );
+    const ask = async (capabilities: object) => {
+      const made = await post(url, initialize(capabilities), { authorization: 'ann' });
+      const session = { 'mcp-session-id': made.headers.get('mcp-session-id') as string };
+      const response = await fetch(url, {
+        method: 'POST',
+        headers: {
+          ...HEADERS,
+          ...session,
+          'mcp-protocol-version': '2025-11-25',
+          authorization: 'ann',
+        },
+        body: JSON.stringify(call('ask')),
+      });
+      const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+      const { id, state } = JSON.parse(
+        /^data: (.+)$/m.exec((await reader.read()).value as string)?.[1] as string,
+      ) as Wire;
+      const answer = { jsonrpc: '2.0', id, ...(state && { state }), result: accept({ name: 'Ada' }) };
+      return (headers: Record<string, string>) => post(url, answer, { ...session, ...headers });
+    };
+    return { ask, warnings };
+  };
+
+  it('decides there whose an answer is that brings its state along', async () => {
+    const { ask } = await stage();
+    const answer = await ask({ elicitation: {}, extensions: CARRIERS });
+    for (const other of [{ authorization: 'bob' }, {}] as Record<string, string>[])
+      expect((await answer(other)).message.error).toMatchObject({ code: -32602 });
+    expect((await answer({ authorization: 'ann' })).message.result).toMatchObject(text('hello Ada'));
+  });
+
+  it('comes too late for a client that carries nothing, and the author hears what to do', async () => {
+    const { ask, warnings } = await stage();
+    const answer = await ask({ elicitation: {} });
+    expect((await answer({ authorization: 'ann' })).status).toBe(400);
+    expect(warnings).toContainEqual(expect.stringMatching(/nobody was known at valise\.http\(\)/));
+  });
+});
+
 describe('without the HTTP edge', () => {
   it('a flow says that answers would not find their way back', async () => {
     const valise = createValise({ name: 'test' });

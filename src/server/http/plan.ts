@@ -75,16 +75,28 @@ async function planAnswer(body: Message, session: Ingress, inbound: Inbound, rou
   try {
     const answered = await opening;
     const request = requestIn(answered.context);
-    if (!request || !isOf(answered.context, inbound.principal)) throw new SealError('wrong-subject');
+    const byId = typeof message.id === 'string' && rounds.codec.recognises(message.id);
+    // Auth may be verified further in, and what it says is compared there; what comes of an answer by id is fetched here.
+    const isOpen = inbound.principal === undefined && !byId;
+    if (!request || !(isOpen || isOf(answered.context, inbound.principal))) {
+      if (!inbound.principal) warnOfNobody(rounds.context);
+      throw new SealError('wrong-subject');
+    }
     const peer = session.peer ?? peerIn(answered.context);
     const ingress: Ingress = { ...session, ...(peer && { peer }), answered };
-    const byId = typeof message.id === 'string' && rounds.codec.recognises(message.id);
     return byId ? { do: 'mail', body: request, ingress, answered } : { do: 'call', body: request, ingress };
   } catch (error) {
     if (isFault(error)) throw error;
     rounds.refused('the answer of a round', error);
     return reply(400, REFUSED);
   }
+}
+
+function warnOfNobody({ warnOnce }: ServerContext): void {
+  warnOnce('auth-behind-edge', {
+    what: 'The answer of a client was refused: its call was made by somebody, and nobody was known at valise.http().',
+    next: 'Verify auth before valise.http() sees a request, and hand it over as request.auth or authInfo; or give createValise the option principal.',
+  });
 }
 
 /** What the session id proves; nothing where it is not one of ours, `gone` where it is not genuine any more. */
