@@ -2,6 +2,9 @@ import { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
 import { METHOD_NOT_FOUND, readSessionError, type SessionErrorReading } from '../../wire/index.ts';
 
+/** Invalid request and invalid params. */
+const REFUSALS: ReadonlySet<number> = new Set([-32600, -32602]);
+
 /** The server no longer knows a session. It is gone for good: make a new one, or let `onGone: 'recreate'` do that. */
 export class SessionGoneError extends ValiseError {
   readonly sessionId: string;
@@ -44,6 +47,11 @@ export function sessionErrorIn(error: unknown): SessionErrorReading | undefined 
 /** True where the server does not know the method. */
 export function isUnknownMethod(error: unknown): boolean {
   return isObject(error) && rpcOf(error).code === METHOD_NOT_FOUND;
+}
+
+/** True where the server has answered with an error that asking again does not change, or that only the asker can. */
+export function isRefused(error: unknown): boolean {
+  return isObject(error) && REFUSALS.has(rpcOf(error).code as number);
 }
 
 function rpcOf({ rpcCode, code, data }: Record<string, unknown>): {

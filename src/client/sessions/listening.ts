@@ -40,12 +40,11 @@ export class Streams {
     const known = this.#streams.get(scope);
     const { stream, ears } = known ?? this.#begin(scope, session, options);
     ears.add(ear);
-    if (known && options.resources) stream.want(options.resources);
     const leave = (): void => {
       if (ears.delete(ear) && ears.size === 0) stream.close();
     };
     try {
-      await stream.opened;
+      await (known ? stream.want(options.resources ?? []) : stream.opened);
     } catch (error) {
       leave();
       throw error;

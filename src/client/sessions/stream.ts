@@ -1,3 +1,4 @@
+import { ValiseError } from '../../errors.ts';
 import { Course } from '../../link/course.ts';
 import {
   isListening,
@@ -10,7 +11,7 @@ import {
 } from '../../wire/index.ts';
 import type { Call } from '../call.ts';
 import type { SessionCalls } from './calls.ts';
-import { isUnknownMethod, sessionErrorIn } from './errors.ts';
+import { isRefused, isUnknownMethod, sessionErrorIn } from './errors.ts';
 import { watchBody } from './watch-body.ts';
 
 /** What a stream listens to. */
@@ -34,6 +35,8 @@ export interface StreamOptions {
 const LONGEST = 86_400;
 /** A server that holds a stream says so at once; one that cannot is asked again and again instead. */
 const WELCOME = 5000;
+/** So often a server may end a stream without a word of welcome; then it is polled. */
+const UNWELCOME = 5;
 /** Servers of ours give a sign of life every 15 seconds. */
 const SILENCE = 45_000;
 
@@ -49,6 +52,11 @@ export class Stream {
   readonly #options: StreamOptions;
   #cursor: string | undefined;
   #resources: ReadonlySet<string>;
+  /** Those of the present request, and those of the latest that was welcomed. */
+  #named: ReadonlySet<string> = new Set();
+  #granted: ReadonlySet<string> = this.#named;
+  /** Those who wait to hear of more resources. */
+  #wanting: { resolve(): void; reject(error: unknown): void }[] = [];
   #polls: boolean;
   #hasPolled = false;
   #closed = false;
@@ -104,11 +112,14 @@ export class Stream {
     else this.#options.heard(notification);
   }
 
-  /** Listens for these resources too: the stream is opened again, and goes on where it was. */
-  want(resources: readonly string[]): void {
-    const { size } = this.#resources;
+  /** Listens for these resources too: the stream is opened again, and goes on where it was. Rejects where they are refused. */
+  want(resources: readonly string[]): Promise<void> {
+    if (this.#closed || resources.every((uri) => this.#resources.has(uri))) return this.opened;
     this.#resources = new Set([...this.#resources, ...resources]);
-    if (this.#resources.size > size) this.reopen();
+    return new Promise((resolve, reject) => {
+      this.#wanting.push({ resolve, reject });
+      this.reopen();
+    });
   }
 
   /** The request of the stream goes out; its HTTP answer is watched, since the SDKs do not tell when it breaks. */
@@ -142,23 +153,29 @@ export class Stream {
   }
 
   async #run(): Promise<void> {
+    let tries = 0;
     for (let pause = 100; !this.#closed; pause = Math.min(pause * 2, 5000)) {
       const began = Date.now();
-      let waits = !this.#polls;
+      let goesOn = false;
       try {
-        await (this.#polls ? this.#poll() : this.#hold());
-        if (this.#polls) pause = 50;
+        goesOn = await (this.#polls ? this.#poll() : this.#hold());
       } catch (error) {
         if (!this.#closed && (await this.#isFinal(error))) {
           this.#failed = error;
           this.#closed = true;
         }
-        waits = true;
       }
       clearTimeout(this.#silence);
-      if (Date.now() - began > 5000) pause = 50;
-      if (!this.#closed && waits) await new Promise((resolve) => setTimeout(resolve, pause));
+      if (!this.#isOpened && ++tries === UNWELCOME) this.#polls = true;
+      if (goesOn || Date.now() - began > 5000) pause = 50;
+      if (!this.#closed && !goesOn) await new Promise((resolve) => setTimeout(resolve, pause));
     }
+    this.#refuse(this.#failed ?? notListening('ended the stream'));
+  }
+
+  /** Tells those who want to hear of more that they do not. */
+  #refuse(error: unknown): void {
+    for (const { reject } of this.#wanting.splice(0)) reject(error);
   }
 
   /** True where there is no use in asking again. */
@@ -169,6 +186,13 @@ export class Stream {
       this.#isRenewed = true;
       return !isRenewed;
     }
+    if (this.#isOpened && !this.#isDropped) {
+      if (this.#granted === this.#named) return isRefused(error);
+      // It is what has been added that the server does not want to tell of.
+      this.#resources = this.#granted;
+      this.#refuse(error);
+      return false;
+    }
     // Whoever asks to listen is told why that does not work; only what has worked is worth waiting for.
     return !this.#isOpened && !this.#isDropped;
   }
@@ -177,10 +201,13 @@ export class Stream {
     this.#isOpened = true;
     this.#isWelcome = true;
     this.#isRenewed = false;
+    this.#granted = this.#named;
     this.#resolve();
+    if (this.#named === this.#resources) for (const { resolve } of this.#wanting.splice(0)) resolve();
   }
 
-  async #hold(): Promise<void> {
+  /** Keeps a stream until the server ends it. */
+  async #hold(): Promise<boolean> {
     this.#isWelcome = false;
     const patience = setTimeout(() => {
       if (this.#isWelcome) return;
@@ -189,25 +216,31 @@ export class Stream {
     }, WELCOME);
     try {
       await this.#request({}, LONGEST);
+      return false;
     } finally {
       clearTimeout(patience);
     }
   }
 
-  async #poll(): Promise<void> {
+  /** Asks for what has come; false where there was nothing, and the server did not wait for it. */
+  async #poll(): Promise<boolean> {
     const { missed, heard } = this.#options;
     // The first one only finds out where things stand: as with a stream, what was before is not heard.
     const isFirst = !this.#hasPolled;
     const isStart = isFirst && this.#cursor === undefined;
     const wait = isFirst ? 0 : this.#options.wait;
+    const began = Date.now();
     const poll = readPollResult(await this.#request({ poll: true, wait }, wait + 30));
+    if (isProblem(poll)) throw notListening('ends each stream without a word, and brings nothing when asked');
     this.#hasPolled = true;
-    if (!isProblem(poll) && !this.#closed) {
+    if (!this.#closed) {
       if (poll.cursor !== undefined) this.#cursor = poll.cursor;
       if (poll.missed && !isStart) missed();
       if (!isStart) for (const notification of poll.notifications) heard(notification);
     }
     this.#welcome();
+    const hasWaited = wait > 0 && Date.now() - began > wait * 900;
+    return isFirst || hasWaited || poll.missed === true || poll.notifications.length > 0;
   }
 
   #request(asked: { readonly poll?: boolean; readonly wait?: number }, timeout: number) {
@@ -215,6 +248,7 @@ export class Stream {
     const session = this.#options.session?.();
     this.#asked = session?.sessionId;
     this.#isDropped = false;
+    this.#named = this.#resources;
     const params = listenParams(calls.era, {
       ...(session && { session }),
       ...(this.#cursor !== undefined && { after: this.#cursor }),
@@ -244,4 +278,14 @@ export class Stream {
       this.#drop();
     }, SILENCE).unref();
   }
+}
+
+function notListening(why: string): ValiseError {
+  return new ValiseError(
+    'not-listening',
+    `The server does not tell this client what has happened: it ${why}.`,
+    {
+      next: 'Look from time to time what has changed.',
+    },
+  );
 }

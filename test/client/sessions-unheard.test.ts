@@ -1,0 +1,82 @@
+import { Client } from '@modelcontextprotocol/client';
+import { type ClientValise, openValise } from 'mcp-valise/client';
+import { createValise } from 'mcp-valise/server';
+import { memoryStore } from 'mcp-valise/store';
+import { NAMES } from 'mcp-valise/wire';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { MAJORS } from '../server/majors.ts';
+import { KINDS } from './hosts.ts';
+import { openSessionHost, type SessionHost } from './sessions-host.ts';
+
+const URL = 'https://notes.example.com/mcp';
+const UPDATED = 'notifications/resources/updated';
+
+describe.each(KINDS)('a server that cannot be listened to, with a client of kind $kind', (kind) => {
+  let host: SessionHost;
+  let valise: ClientValise;
+  const listen = NAMES[kind.era].method.listen;
+  const asked = () => host.seen.filter(({ method }) => method === listen);
+  const polled = () => asked().filter(({ meta }) => (meta['dev.valise/listen'] as { poll?: true })?.poll);
+
+  beforeEach(async () => {
+    host = await openSessionHost(kind);
+    valise = await openValise({ store: memoryStore() });
+  });
+  afterEach(async () => {
+    await valise.close();
+    await host.close();
+  });
+
+  it('is asked a few times, then to be polled, and then no more: the listener is told', async () => {
+    const client = await host.connect(valise, URL);
+    const session = await valise.sessions(client).create();
+    await expect(session.listen(() => {})).rejects.toMatchObject({
+      code: 'not-listening',
+      message: expect.stringMatching(/does not tell .* what has happened/),
+    });
+    expect([asked().length, polled().length]).toEqual([6, 1]);
+    await client.close();
+  });
+
+  it('is polled where it ends each stream at once, and not without a pause where it does not wait', async () => {
+    host.answer = ({ method, meta }) =>
+      method === listen && (meta['dev.valise/listen'] as { poll?: true })?.poll ? { notifications: [] } : {};
+    const client = await host.connect(valise, URL);
+    const session = await valise.sessions(client).create();
+    const listening = await session.listen(() => {});
+    const pauses = vi.spyOn(globalThis, 'setTimeout');
+    await vi.waitFor(() => expect(polled().length).toBeGreaterThan(4), { timeout: 10_000 });
+    expect(pauses.mock.calls.map(([, pause]) => pause)).toEqual(expect.arrayContaining([100, 200, 400]));
+    pauses.mockRestore();
+    await listening.close();
+    await client.close();
+  });
+});
+
+describe.each(MAJORS)('a resource that is refused to one listener, by an SDK $major server', (major) => {
+  it('is told to whoever asked; those who listened before go on', async () => {
+    const served = createValise({
+      name: 'test',
+      sessions: { mayListen: ({ resources }) => !resources.includes('secret://a') },
+    });
+    const [near, far] = major.Memory.createLinkedPair();
+    await served.install(new major.McpServer({ name: 'test', version: '1.0.0' })).connect(far);
+    const valise = await openValise({ store: memoryStore(), allowLocal: true });
+    const client = new Client({ name: 'test', version: '1.0.0' });
+    await valise.connect(client, near);
+    const session = await valise.sessions(client).create();
+    const heard: unknown[] = [];
+    await session.listen(({ params }) => heard.push(params?.['uri']), { resources: ['notes://a'] });
+    await expect(session.listen(() => {}, { resources: ['secret://a'] })).rejects.toMatchObject({
+      rpcCode: -32600,
+      data: { code: 'may-not-listen' },
+    });
+    await session.listen(({ params }) => heard.push(`two ${params?.['uri']}`), { resources: ['notes://b'] });
+    for (const uri of ['notes://a', 'secret://a', 'notes://b']) await served.notify(UPDATED, { uri });
+    await vi.waitFor(() => expect(heard).toHaveLength(4), { timeout: 5000 });
+    expect(heard).toEqual(['notes://a', 'two notes://a', 'notes://b', 'two notes://b']);
+    await client.close();
+    await valise.close();
+    await served.close();
+  });
+});
