@@ -22,12 +22,19 @@ export interface ValiseErrorOptions {
 export class ValiseError extends Error {
   readonly code: string;
   readonly next: string | undefined;
+  readonly #what: string;
 
   constructor(code: string, message: string, { next, cause }: ValiseErrorOptions = {}) {
     super(next === undefined ? message : `${message} ${next}`, cause === undefined ? undefined : { cause });
     this.name = new.target.name;
     this.code = code;
     this.next = next;
+    this.#what = message;
+  }
+
+  /** The message without the next step. */
+  get what(): string {
+    return this.#what;
   }
 }
 

@@ -8,10 +8,9 @@ export type Fault = (error: unknown) => RpcError;
 /** The author hears what failed; the client only that something did, since a store's message may name its place. */
 export function faultOn(events: ServerEventSource): Fault {
   return (error) => {
-    const { next } = error instanceof ValiseError ? error : { next: undefined };
-    const reason = next === undefined ? messageOf(error) : messageOf(error).replace(` ${next}`, '');
+    const { what, next } = error instanceof ValiseError ? error : { what: messageOf(error), next: undefined };
     events.emit('warning', {
-      what: `A request could not be served: ${reason}`,
+      what: `A request could not be served: ${what}`,
       next: next ?? 'Check the store and what is behind valise.http(); the client may try again.',
     });
     return { code: INTERNAL_ERROR, message: 'Internal error: the server could not work on the request.' };

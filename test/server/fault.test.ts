@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { ValiseError } from '../../src/errors.ts';
 import { attach } from '../../src/server/attach.ts';
 import { serverEvents } from '../../src/server/events.ts';
 import { faultOn } from '../../src/server/fault.ts';
@@ -46,6 +47,15 @@ describe.each(MAJORS)('a request that a part fails on ($major)', ({ McpServer, M
       expect(warnings.join()).toContain('the disk at /srv/state is gone');
     },
   );
+});
+
+it('what failed and the next step are told apart, also where one is in the words of the other', () => {
+  const told: object[] = [];
+  const fault = faultOn(serverEvents({ warning: (event) => told.push(event) }));
+  fault(new ValiseError('store-gone', 'It said: " Try again.".', { next: 'Try again.' }));
+  expect(told).toMatchObject([
+    { what: 'A request could not be served: It said: " Try again.".', next: 'Try again.' },
+  ]);
 });
 
 describe.each(MAJORS)('a request that was cancelled ($major)', (major) => {

@@ -12,7 +12,7 @@ import {
 import type { Connection } from '../connection.ts';
 import { RequestError } from '../request-error.ts';
 import type { Kept } from './desk.ts';
-import type { LateAnswers } from './late-answers.ts';
+import { sendAndWait } from './late-answers.ts';
 import { ROUND } from './part.ts';
 import { messagesOf } from './replies.ts';
 import { type Round, retryOf } from './round.ts';
@@ -23,16 +23,16 @@ const TIMEOUT = 300;
 /** What came of an answer: the call's result, or its next round. An error of the server is thrown. */
 export type Outcome = { readonly result: Result } | { readonly round: Round };
 
-/** Sends the answers of a kept round, and waits for what comes of them. */
+/** Sends the answers of a kept round, and waits for what comes of them. `isAsking`: the server has its next question open. */
 export function send(
   connection: Connection,
   kept: Kept,
   answers: readonly Answer[],
-  late: LateAnswers,
+  isAsking: () => boolean,
 ): Promise<Outcome> {
   const { round } = kept;
   return round.form === 'state'
-    ? sendAnswer(connection, round, answers[0], late)
+    ? sendAnswer(connection, round, answers[0], isAsking)
     : sendRetry(connection, kept, round, answers);
 }
 
@@ -58,14 +58,15 @@ async function sendAnswer(
   connection: Connection,
   { state, askId, callId }: Round & { readonly form: 'state' },
   answer: Answer | undefined,
-  late: LateAnswers,
+  isAsking: () => boolean,
 ): Promise<Outcome> {
   const response = { jsonrpc: '2.0', id: askId, ...answer } as ResultResponse;
   const message = raise(response, { state });
   if (connection.target.kind !== 'http') {
     const send = (): Promise<void> => connection.link.send(message);
+    const late = { timeout: TIMEOUT, isAsking };
     if (callId !== undefined)
-      return { result: resultOf(await late.wait(connection, callId, { timeout: TIMEOUT, send })) };
+      return { result: resultOf(await sendAndWait(connection, send, { callId, ...late })) };
     await send();
     throw notThere(String(askId));
   }

@@ -19,7 +19,6 @@ import type { ClientPart } from '../part.ts';
 import type { RoundDesk } from './desk.ts';
 import { Drive, RoundFailure } from './driver.ts';
 import { Echo } from './echo.ts';
-import { LateAnswers } from './late-answers.ts';
 import { currentCall, followCalls, type OpenCall, saysTimeout } from './open-calls.ts';
 import { takeResumed } from './resumed.ts';
 import { type BadRound, type Round, readRound } from './round.ts';
@@ -30,8 +29,6 @@ export const ROUND = Symbol('round');
 
 /** Family R on the client's side: echoes what servers carry, and answers their rounds. */
 export class RoundsPart implements ClientPart {
-  /** Waits for answers to calls of earlier processes. */
-  readonly late: LateAnswers;
   readonly #desk: RoundDesk;
   readonly #echo: Echo;
   readonly #carriers: readonly Carrier[];
@@ -43,7 +40,6 @@ export class RoundsPart implements ClientPart {
   constructor(desk: RoundDesk, carriers: readonly Carrier[] = CARRIERS) {
     this.#desk = desk;
     this.#echo = new Echo(desk);
-    this.late = new LateAnswers((connection) => this.#echo.isAsking(connection));
     this.#carriers = carriers;
   }
 
@@ -55,6 +51,11 @@ export class RoundsPart implements ClientPart {
   connected(client: object, connection: Connection): void {
     this.#clients.set(connection, client);
     followCalls(client, (id) => this.#desk.drop(id));
+  }
+
+  /** True while a question of the server is open on a connection. */
+  isAsking(connection: Connection): boolean {
+    return this.#echo.isAsking(connection);
   }
 
   /** The open connections, each with its client. */

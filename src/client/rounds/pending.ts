@@ -14,12 +14,9 @@ import { resume } from './resumed.ts';
 import type { Answers, Continued, Pending } from './types.ts';
 
 /** Goes on with calls that wait for answers. */
-export function pendingRounds(
-  desk: RoundDesk,
-  { clients, late }: Pick<RoundsPart, 'clients' | 'late'>,
-): Pending {
+export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients' | 'isAsking'>): Pending {
   const clientOf = (kept: Kept, given: object | undefined): readonly [Connection, object] => {
-    for (const entry of clients) {
+    for (const entry of rounds.clients) {
       const [{ target }, client] = entry;
       if (given ? client === given : targetKey(target) === kept.server) return entry;
     }
@@ -42,7 +39,8 @@ export function pendingRounds(
     kept: Kept,
     answers: readonly Answer[],
   ): Promise<Continued> => {
-    const outcome = await within(connection, kept, () => send(connection, kept, answers, late)).catch(
+    const isAsking = (): boolean => rounds.isAsking(connection);
+    const outcome = await within(connection, kept, () => send(connection, kept, answers, isAsking)).catch(
       async (error: unknown) => {
         if (isOver(error)) await desk.drop(kept.id);
         throw error;

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ValiseError } from '../../errors.ts';
-import type { Json } from '../../json.ts';
+import { isObject, type Json } from '../../json.ts';
 import type { Store } from '../../store/types.ts';
 
 const TRIES = 100;
@@ -31,4 +31,10 @@ export async function changeEntry(
       next: 'Try again.',
     },
   );
+}
+
+/** The list that an entry holds under a name; empty where there is no entry yet. */
+export function listIn<Item>(value: unknown, name: string): readonly Item[] {
+  const list = isObject(value) ? value[name] : undefined;
+  return Array.isArray(list) ? (list as readonly Item[]) : [];
 }

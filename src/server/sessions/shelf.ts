@@ -1,7 +1,7 @@
 import { ValiseError } from '../../errors.ts';
-import { isObject, type Json } from '../../json.ts';
+import type { Json } from '../../json.ts';
 import type { Store } from '../../store/types.ts';
-import { changeEntry } from './change.ts';
+import { changeEntry, listIn } from './change.ts';
 
 /** A session in a list: its id, and a time that grows along the list. */
 type Place = readonly [id: string, at: number];
@@ -69,7 +69,7 @@ export class Shelf {
     after: string | undefined,
     size: number,
   ): Promise<{ readonly ids: readonly string[]; readonly next?: string }> {
-    const places = placesOf((await this.#store.get(this.#key))?.value);
+    const places = listIn<Place>((await this.#store.get(this.#key))?.value, 'places');
     const last = after === undefined ? 0 : readCursor(after);
     const rest = places.filter(([, at]) => at > last);
     const page = rest.slice(0, size);
@@ -79,7 +79,7 @@ export class Shelf {
 
   #change(step: (places: readonly Place[]) => Promise<readonly Place[] | undefined>): Promise<void> {
     return changeEntry(this.#store, this.#key, this.#ttl, async (value) => {
-      const places = await step(placesOf(value));
+      const places = await step(listIn<Place>(value, 'places'));
       return places && ({ places } as unknown as Json);
     });
   }
@@ -95,10 +95,6 @@ function readCursor(cursor: string): number {
 
 function cursorOf(at: number): string {
   return `at-${at.toString(36)}`;
-}
-
-function placesOf(value: unknown): readonly Place[] {
-  return isObject(value) && Array.isArray(value['places']) ? (value['places'] as readonly Place[]) : [];
 }
 
 function tooMany(max: number): ValiseError {

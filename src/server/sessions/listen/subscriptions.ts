@@ -1,7 +1,7 @@
 import { ValiseError } from '../../../errors.ts';
-import { isObject, type Json } from '../../../json.ts';
+import type { Json } from '../../../json.ts';
 import type { Store } from '../../../store/types.ts';
-import { changeEntry } from '../change.ts';
+import { changeEntry, listIn } from '../change.ts';
 import { digest } from '../registry.ts';
 
 /** Who subscribes: a session, or without one ('') its owner, where anything tells one owner from another. */
@@ -39,7 +39,8 @@ export class Subscriptions {
 
   /** The sessions to tell of a resource; '' is among them where owners may want to hear of it without one. */
   async scopesOf(uri: string): Promise<readonly string[]> {
-    return placesOf((await this.#options.store.get(keyOf(uri)))?.value).map(([scope]) => scope);
+    const kept = (await this.#options.store.get(keyOf(uri)))?.value;
+    return listIn<Place>(kept, 'places').map(([scope]) => scope);
   }
 
   /** True where an owner wants to hear of a resource without a session. */
@@ -78,7 +79,7 @@ export class Subscriptions {
   /** A session has ended: it wants to hear of nothing any more. */
   async forget(scope: string): Promise<void> {
     const { store } = this.#options;
-    const uris = urisOf((await store.get(noteKey(scope)))?.value);
+    const uris = listIn<string>((await store.get(noteKey(scope)))?.value, 'uris');
     for (const uri of uris) await this.remove(uri, { scope, owner: undefined });
     if (uris.length > 0) await store.delete(noteKey(scope));
   }
@@ -86,7 +87,7 @@ export class Subscriptions {
   #note(scope: string, uri: string): Promise<void> {
     const { store, ttl } = this.#options;
     return changeEntry(store, noteKey(scope), ttl, (value) => {
-      const uris = urisOf(value);
+      const uris = listIn<string>(value, 'uris');
       return uris.includes(uri) ? undefined : { uris: [...uris, uri].slice(-MAX_NOTED) };
     });
   }
@@ -103,18 +104,10 @@ export class Subscriptions {
   ): Promise<void> {
     const { store, ttl } = this.#options;
     return changeEntry(store, keyOf(uri), ttl, async (value) => {
-      const places = await step(placesOf(value));
+      const places = await step(listIn<Place>(value, 'places'));
       return places && ({ places } as unknown as Json);
     });
   }
-}
-
-function placesOf(value: unknown): readonly Place[] {
-  return isObject(value) && Array.isArray(value['places']) ? (value['places'] as readonly Place[]) : [];
-}
-
-function urisOf(value: unknown): readonly string[] {
-  return isObject(value) && Array.isArray(value['uris']) ? (value['uris'] as readonly string[]) : [];
 }
 
 function noteKey(scope: string): string {
