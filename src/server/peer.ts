@@ -30,7 +30,7 @@ export function peerOf(request: Request, known: Peer): Peer {
 
 /** The request without the introduction that our own client adds towards stateless servers: handlers need not see it. */
 export function withoutIntroduction(params: Params | undefined): Params | undefined {
-  if (!params?._meta || !(NAMES.legacy.introduction in params._meta)) return params;
+  if (!isObject(params?._meta) || !(NAMES.legacy.introduction in params._meta)) return params;
   const { [NAMES.legacy.introduction]: _, ...meta } = params._meta;
   return { ...params, _meta: meta };
 }

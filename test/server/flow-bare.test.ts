@@ -121,6 +121,18 @@ describe.each(MAJORS)('a bare request with a state on an SDK $major server', (ma
     await peer.close();
   });
 
+  it('is taken back where its call is cancelled', async () => {
+    const { peer } = await stage({ elicitation: {} });
+    const request = call({}, bare);
+    const asked = await peer.say(request);
+    const params = { requestId: request.id };
+    expect(await peer.say({ jsonrpc: '2.0', method: 'notifications/cancelled', params })).toMatchObject({
+      method: 'notifications/cancelled',
+      params: { requestId: asked.id },
+    });
+    await peer.close();
+  });
+
   it('says what is missing', async () => {
     const { valise, peer } = await stage();
     await expect(valise.request('ping')).rejects.toThrow('outside of a handler');

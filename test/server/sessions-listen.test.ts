@@ -424,6 +424,15 @@ describe('subscriptions to a resource', () => {
     expect(await keys()).toHaveLength(2);
   });
 
+  it('take little room in the store, however long the names of the resources are', async () => {
+    const store = memoryStore();
+    const subscriptions = new Subscriptions({ store, ttl: 86_400, lives: async () => true });
+    for (let n = 0; n < 20; n++) await subscriptions.add(`notes://${n}/${'x'.repeat(10_000)}`, session(1));
+    const { keys } = await store.list('');
+    const kept = await Promise.all(keys.map(async (key) => (await store.get(key))?.value));
+    expect(JSON.stringify(kept).length).toBeLessThan(10_000);
+  });
+
   it('are refused where too many sessions have one: none that lives is pushed out', async () => {
     const over = new Set<string>();
     const subscriptions = make(over);

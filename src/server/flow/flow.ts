@@ -86,7 +86,6 @@ function setupOf(
         // A question that has changed since the handler started over is another request.
         id: `valise:${attempt === 1 ? id : `${id}.${attempt}`}:${question.key}`,
         ttl: question.ttl ?? settings.ttl,
-        signal,
       });
     },
     once: createOnce({

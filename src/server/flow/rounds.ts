@@ -188,6 +188,9 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
       void replay(link, extra, response, opening);
       return true;
     },
+    notified({ method, params }, link) {
+      if (method === 'notifications/cancelled') waiting.cancelled(params?.['requestId'], link);
+    },
     closed: (link) => waiting.closed(link),
   };
 

@@ -9,11 +9,14 @@ import type { Question } from './question.ts';
 export interface WaitOptions {
   readonly id: string;
   readonly ttl: number;
-  readonly signal?: AbortSignal | undefined;
 }
 
 interface Waiter {
   readonly link: Link;
+  /** The id of the call in whose course it is asked. */
+  readonly call: Id;
+  /** Takes the question back. */
+  cancel(): void;
   settle(answer: Answer | FlowError): void;
 }
 
@@ -22,7 +25,7 @@ export class Waiting {
   readonly #waiters = new Map<Id, Waiter>();
 
   /** Sends the question and waits, for at most `ttl` seconds. */
-  ask(exchange: Exchange, question: Question, { id, ttl, signal }: WaitOptions): Promise<Answer> {
+  ask(exchange: Exchange, question: Question, { id, ttl }: WaitOptions): Promise<Answer> {
     const { link } = exchange;
     const { key, method, params } = question;
     const request: Request = { jsonrpc: '2.0', id, method, ...(params && { params }) };
@@ -35,15 +38,14 @@ export class Waiting {
           .send({ jsonrpc: '2.0', method: 'notifications/cancelled', params }, related)
           .catch(() => {});
       };
-      const aborted = (): void =>
-        end(new FlowError('ask-cancelled', `The call was cancelled while "${key}" was open.`, { key }));
       const timer = setTimeout(() => end(tooLate(key, ttl)), ttl * 1000);
-      signal?.addEventListener('abort', aborted, { once: true });
       this.#waiters.set(id, {
         link,
+        call: exchange.request.id,
+        cancel: () =>
+          end(new FlowError('ask-cancelled', `The call was cancelled while "${key}" was open.`, { key })),
         settle: (answer) => {
           clearTimeout(timer);
-          signal?.removeEventListener('abort', aborted);
           this.#waiters.delete(id);
           if (answer instanceof FlowError) reject(answer);
           else resolve(answer);
@@ -66,6 +68,12 @@ export class Waiting {
     if (!waiter || waiter.link !== link) return false;
     waiter.settle('result' in response ? { result: response.result } : { error: response.error });
     return true;
+  }
+
+  /** Takes back the questions of a call that nobody waits for any more. */
+  cancelled(call: unknown, link: Link): void {
+    for (const waiter of [...this.#waiters.values()])
+      if (waiter.link === link && waiter.call === call) waiter.cancel();
   }
 
   /** Ends all waiting on a link that has closed. */

@@ -53,7 +53,8 @@ export class Subscriptions {
     const { store, ttl } = this.#options;
     if (scope === '' && owner !== undefined) await store.put(ownKey(uri, owner), 1, { ttl });
     const now = Date.now();
-    await this.#change(uri, async (places) => {
+    const key = keyOf(uri);
+    await this.#change(key, async (places) => {
       const known = places.find(([each]) => each === scope);
       if (known && now - known[1] < Math.min(FRESH, ttl * 500)) return undefined;
       const others = places.filter(([each]) => each !== scope);
@@ -62,33 +63,37 @@ export class Subscriptions {
       if (scope !== '' && kept.length >= MAX_SESSIONS) throw tooMany();
       return [...kept, [scope, now]];
     });
-    if (scope !== '') await this.#note(scope, uri);
+    if (scope !== '') await this.#note(scope, key);
   }
 
   async remove(uri: string, { scope, owner }: Subscriber): Promise<void> {
-    if (scope !== '') {
-      await this.#change(uri, async (places) =>
-        places.some(([each]) => each === scope) ? places.filter(([each]) => each !== scope) : undefined,
-      );
-    } else if (owner !== undefined) {
+    if (scope !== '') await this.#removeFrom(keyOf(uri), scope);
+    else if (owner !== undefined) {
       // Other owners may still want to hear: '' stays.
       await this.#options.store.delete(ownKey(uri, owner));
     }
   }
 
+  #removeFrom(key: string, scope: string): Promise<void> {
+    return this.#change(key, async (places) =>
+      places.some(([each]) => each === scope) ? places.filter(([each]) => each !== scope) : undefined,
+    );
+  }
+
   /** A session has ended: it wants to hear of nothing any more. */
   async forget(scope: string): Promise<void> {
     const { store } = this.#options;
-    const uris = listIn<string>((await store.get(noteKey(scope)))?.value, 'uris');
-    for (const uri of uris) await this.remove(uri, { scope, owner: undefined });
-    if (uris.length > 0) await store.delete(noteKey(scope));
+    const keys = listIn<string>((await store.get(noteKey(scope)))?.value, 'keys');
+    for (const key of keys) await this.#removeFrom(key, scope);
+    if (keys.length > 0) await store.delete(noteKey(scope));
   }
 
-  #note(scope: string, uri: string): Promise<void> {
+  /** Notes where a session has subscribed, for its end. */
+  #note(scope: string, key: string): Promise<void> {
     const { store, ttl } = this.#options;
     return changeEntry(store, noteKey(scope), ttl, (value) => {
-      const uris = listIn<string>(value, 'uris');
-      return uris.includes(uri) ? undefined : { uris: [...uris, uri].slice(-MAX_NOTED) };
+      const keys = listIn<string>(value, 'keys');
+      return keys.includes(key) ? undefined : { keys: [...keys, key].slice(-MAX_NOTED) };
     });
   }
 
@@ -99,11 +104,11 @@ export class Subscriptions {
   }
 
   #change(
-    uri: string,
+    key: string,
     step: (places: readonly Place[]) => Promise<readonly Place[] | undefined>,
   ): Promise<void> {
     const { store, ttl } = this.#options;
-    return changeEntry(store, keyOf(uri), ttl, async (value) => {
+    return changeEntry(store, key, ttl, async (value) => {
       const places = await step(listIn<Place>(value, 'places'));
       return places && ({ places } as unknown as Json);
     });
