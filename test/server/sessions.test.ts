@@ -124,6 +124,18 @@ describe.each(MATRIX)('$mode sessions with $where, on $stage', ({ mode, store, a
     expect(errorOf(await client.request(method.delete, { _meta: sent(session) })).code).toBe(code.notFound);
   });
 
+  it('keep what a tool had set before it threw: the SDKs answer with a result', async () => {
+    const { client } = await open((session, { fail }) => {
+      if (!fail) return session?.get('n');
+      session?.set('n', 7);
+      throw new Error('no');
+    });
+    const session = await client.create();
+    const failed = resultOf(await client.in(session, 'work', { fail: true }));
+    expect(failed['isError']).toBe(true);
+    expect((await client.use({ ...session, ...sessionIn(failed) })).value).toBe(7);
+  });
+
   it('[S-15] are taken back by the server, from within and from outside', async () => {
     const { client, valise } = await open((session, { end }) => (end ? session?.revoke() : 'on'));
     const [a, b] = [await client.create(), await client.create()];
