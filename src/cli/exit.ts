@@ -32,7 +32,7 @@ const USAGE = new Set<unknown>([
 /** The exit code for an error that ended a command. */
 export function exitCodeOf(error: unknown): number {
   const { code } = (error ?? {}) as { readonly code?: unknown };
-  return USAGE.has(code) || String(code).startsWith('ERR_PARSE_ARGS') ? EXIT.usage : EXIT.failed;
+  return USAGE.has(code) ? EXIT.usage : EXIT.failed;
 }
 
 /** One line for people: what happened and the next step. Never a stack, and no password out of a URL. */
@@ -46,11 +46,25 @@ export function whatOnly(error: unknown): string {
   return explain(new ValiseError(error.code, withoutNext(error), { cause: error.cause }));
 }
 
+/** What happened, why, and the next step last, which is what people are to do. */
 function withInnermost(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
+  const why = whyOf(error);
+  if (why === '') return error.message;
+  const next = error instanceof ValiseError && error.next !== undefined ? ` ${error.next}` : '';
+  const what = error.message.slice(0, error.message.length - next.length);
+  return next === '' ? `${what} (${why})` : `${what.replace(/\.$/, '')} (${why}).${next}`;
+}
+
+/** What is behind an error, where that says more than the error itself. */
+function whyOf(error: Error): string {
   const innermost = causesOf(error).at(-1);
-  const why = innermost instanceof Error ? innermost.message : '';
-  return why && !error.message.includes(why) ? `${error.message} (${why})` : error.message;
+  // One of ours that wraps another has said it better, and its next step is the right one.
+  if (error instanceof ValiseError && innermost instanceof ValiseError) return '';
+  const why = innermost instanceof Error ? (innermost.message.split('\n', 1)[0] ?? '') : '';
+  // "Cannot find package 'x' imported from …", where the error has named it.
+  const missing = /^Cannot find (?:package|module) '([^']+)'/.exec(why)?.[1];
+  return error.message.includes(missing ?? why) ? '' : why.replace(/\.$/, '');
 }
 
 /** URLs in a text, each without who it says is asking. */

@@ -1,3 +1,4 @@
+import { STATUS_CODES } from 'node:http';
 import { statusOf } from '../client/continuity/lost.ts';
 import { messageOf, ValiseError } from '../errors.ts';
 
@@ -20,11 +21,15 @@ const LISTENING: readonly (readonly [RegExp, string])[] = [
   [/^EADDRINUSE$/, 'Another program listens there: choose another port, or 0 for a free one.'],
 ];
 
+const PATH = "Is the path of the URL right? Most servers are at '/mcp'.";
+const ITS_OWNER = 'Ask whoever runs the server.';
+
 const STATUS: Readonly<Record<number, string>> = {
   401: "Sign in, or check the header: -H 'Authorization: Bearer …'.",
   403: 'Whoever signed in may not do this; check the header or sign in as somebody else.',
-  404: "Is the path of the URL right? Most servers are at '/mcp'.",
-  405: "Is the path of the URL right? Most servers are at '/mcp'.",
+  404: PATH,
+  405: PATH,
+  429: 'Wait a while, and try again.',
 };
 
 /** An error and what it was caused by, outermost first. The SDKs keep some causes in `data`. */
@@ -59,22 +64,69 @@ export function wayTrouble(error: unknown): string | undefined {
     return `The server cannot be reached: ${said}. ${next ?? NEXT[0]?.[1]}`;
   const status = chain.map(statusOf).find((each) => each !== undefined);
   if (status !== undefined) return statusTrouble(status, chain);
+  const odd = notMcp(chain);
+  if (odd !== undefined) return odd;
   if (/Connection closed$/.test(messageOf(error)))
     return `${messageOf(error)}: the server has ended. Does its command run by itself?`;
   return undefined;
 }
 
 function statusTrouble(status: number, chain: readonly unknown[]): string {
-  const { statusText, text } = dataOf(chain.find((one) => statusOf(one) !== undefined));
-  const name = typeof statusText === 'string' && statusText !== '' ? ` ${statusText}` : '';
-  const line = typeof text === 'string' ? text.trim().split('\n', 1)[0]?.slice(0, 200) : '';
-  const next = STATUS[status] ?? (status >= 500 ? 'Ask whoever runs the server.' : 'Is it an MCP server?');
-  return `The server answered with HTTP ${status}${name}${line ? `: ${line}` : ''}. ${next}`;
+  const error = chain.find((one) => statusOf(one) !== undefined);
+  const { said, isMcp } = saidIn(bodyOf(error));
+  const next = isMcp && status !== 401 && status !== 403 ? ITS_OWNER : (STATUS[status] ?? nextByKind(status));
+  const name = STATUS_CODES[status] ? ` ${STATUS_CODES[status]}` : '';
+  return `The server answered with HTTP ${status}${name}${said ? `: ${said.replace(/\.$/, '')}` : ''}. ${next}`;
 }
 
-function dataOf(error: unknown): { readonly statusText?: unknown; readonly text?: unknown } {
-  const { data } = (error ?? {}) as { readonly data?: object };
-  return data ?? {};
+/** v1 has the body only in its message; v2 has there what it makes of a redirect. */
+function bodyOf(error: unknown): string {
+  const { text } = (error as { readonly data?: { readonly text?: unknown } }).data ?? {};
+  if (typeof text === 'string' && text !== '') return text;
+  return /Error POSTing to endpoint: (.*)$/s.exec(messageOf(error))?.[1] ?? '';
+}
+
+function nextByKind(status: number): string {
+  if (status < 400)
+    return 'Give the URL that it points to, if that is the server; a page to sign in at is not.';
+  return status >= 500 ? ITS_OWNER : 'Is it an MCP server?';
+}
+
+/** The first line of a body, or what an error of JSON-RPC says in it. Of a page, nothing is worth a line. */
+function saidIn(body: string): { readonly said: string; readonly isMcp: boolean } {
+  const text = body.trim();
+  if (/^(<|null$)/.test(text)) return { said: '', isMcp: false };
+  try {
+    const { error } = JSON.parse(text) as { readonly error: { readonly message: unknown } };
+    if (typeof error.message === 'string') return { said: error.message.slice(0, 200), isMcp: true };
+  } catch {
+    // Not JSON-RPC, so it is shown as it is.
+  }
+  return { said: text.split('\n', 1)[0]?.slice(0, 200) ?? '', isMcp: false };
+}
+
+/** Where a server has answered, but not as an MCP server does. */
+function notMcp(chain: readonly unknown[]): string | undefined {
+  const type = /Unexpected content type: ([^\s;)]+)/.exec(chain.map(messageOf).join('\n'))?.[1];
+  if (type !== undefined)
+    return `The server answered with ${type === 'null' ? 'nothing' : type}, which is not MCP. ${PATH}`;
+  const innermost = chain.at(-1);
+  if (innermost instanceof SyntaxError && /JSON/.test(innermost.message))
+    return `The server answered with JSON that cannot be read (${innermost.message}). ${PATH}`;
+  if (!isZodError(innermost)) return undefined;
+  const [issue] = innermost.issues;
+  if (issue === undefined || issue.path.length === 0)
+    return `The server answered with JSON that is no message of MCP. ${PATH}`;
+  return `The server's answer is not as MCP has it (${issue.path.join('.')}: ${issue.message}). ${ITS_OWNER}`;
+}
+
+interface ZodError {
+  readonly issues: readonly { readonly path: readonly PropertyKey[]; readonly message: string }[];
+}
+
+/** Of whichever Zod the SDK brings along. */
+function isZodError(error: unknown): error is ZodError {
+  return error instanceof Error && /ZodError$/.test(error.name) && 'issues' in error;
 }
 
 function nextOf(table: typeof NEXT, code: string): string | undefined {

@@ -5,7 +5,10 @@ import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
+import { generateKey } from 'mcp-valise/seal';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { explain, whatOnly } from '../../src/cli/exit.ts';
+import { ValiseError } from '../../src/errors.ts';
 import { folder, serveExample, VALISE, valise, valiseJson } from './valise.ts';
 
 const memory = ['--store', 'memory:'];
@@ -82,6 +85,49 @@ describe('what the command says where it fails', { timeout: 60_000 }, () => {
     ]);
     expect(bearer.stderr).toContain('HTTP 401 Unauthorized: no\\u001b[2Kbody.');
     expect(bearer.stderr).toContain('check the header');
+  });
+
+  it.each(['v1', 'v2'])('tells an answer that is not MCP, and asks for the path (%s)', async (sdk) => {
+    const page = '<!doctype html>\n<p>Hello';
+    for (const [status, type, body, told] of [
+      [200, 'text/html', page, 'answered with text/html, which is not MCP. Is the path'],
+      [200, 'application/json', '{"hello":1}', 'with JSON that is no message of MCP. Is the path'],
+      [200, 'application/json', '{"hel', 'with JSON that cannot be read (U'],
+      [404, 'text/html', page, 'answered with HTTP 404 Not Found. Is the path'],
+      [500, 'text/html', page, 'answered with HTTP 500 Internal Server Error. Ask whoever runs'],
+      [429, 'text/plain', 'slow down.', 'HTTP 429 Too Many Requests: slow down. Wait a while'],
+      [
+        400,
+        'application/json',
+        '{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no tenant"}}',
+        'answered with HTTP 400 Bad Request: no tenant. Ask whoever runs the server.',
+      ],
+    ] as const) {
+      const url = await serve((_request, response) =>
+        response.writeHead(status, { 'content-type': type }).end(body),
+      );
+      const ran = await valise(['call', url, 'x', '--sdk', sdk, ...memory]);
+      expect(ran).toMatchObject({ code: 1, stderr: expect.stringContaining(told) });
+      expect(ran.stderr.trim().split('\n')).toHaveLength(1);
+    }
+  });
+
+  it('tells what happened, then why, and the next step last', async () => {
+    const cause = new Error('wrapped', { cause: new Error('the disk is full.\nat a place') });
+    const error = new ValiseError('x', 'It could not be written.', { next: 'Make room.', cause });
+    expect(explain(error)).toBe('It could not be written (the disk is full). Make room.');
+    expect(whatOnly(error)).toBe('It could not be written (the disk is full).');
+    const missing = new Error("Cannot find package 'pg' imported from somewhere");
+    const named = new ValiseError('x', 'The package pg is missing.', { next: 'Install it.', cause: missing });
+    expect(explain(named)).toBe('The package pg is missing. Install it.');
+    const store = `sqlite:${join(await folder(), 'state.db')}`;
+    const odd = `stdio:${process.execPath} ${join(import.meta.dirname, 'odd-server.mjs')}`;
+    const sealed = await valise(['call', odd, 'first', '--store', store], { VALISE_KEYS: generateKey() });
+    expect(sealed.code).toBe(0);
+    const { stderr } = await valise(['jar', '--store', store], { VALISE_KEYS: generateKey() });
+    expect(stderr).toMatch(
+      /^valise: The store was sealed with another key \(its id is \w+\)\. Add that key .*\n$/,
+    );
   });
 
   it('shows no password of a URL', async () => {
