@@ -7,7 +7,7 @@ import { ValiseError } from '../errors.ts';
 import type { FetchLike } from '../link/edge-fetch.ts';
 import { remark } from './output.ts';
 
-/** One `--resolve HOST:PORT:ADDRESS[:PORT]`, as curl's. */
+/** One `--resolve HOST:PORT:ADDRESS[:PORT]`, as curl's; the host `*` is any. */
 export interface Resolution {
   readonly host: string;
   readonly port: number;
@@ -56,7 +56,10 @@ export function resolvingFetch(resolutions: readonly Resolution[]): FetchLike {
   return (input, init = {}) => {
     const url = new URL(input);
     const port = Number(url.port || (url.protocol === 'https:' ? 443 : 80));
-    const found = resolutions.find((each) => each.host === url.hostname.toLowerCase() && each.port === port);
+    const at = (host: string): Resolution | undefined =>
+      resolutions.find((each) => each.host === host && each.port === port);
+    // As curl has it: any host, but only where none is named.
+    const found = at(url.hostname) ?? at('*');
     if (!found) return fetch(input, init);
     used.add(found);
     return fetchAt(url, init, found);

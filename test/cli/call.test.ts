@@ -25,6 +25,17 @@ describe('valise call', () => {
     }
   });
 
+  it('goes to the address of --resolve *:PORT for any host that no other --resolve names, as curl does', async () => {
+    const { port } = await serveExample(['shop']);
+    const { port: other } = await serveExample(['vault']);
+    const any = ['--resolve', `*:${port}:127.0.0.1`];
+    const tools = async (host: string, ...resolve: string[]) =>
+      (await valise(['list', `http://${host}:${port}/mcp`, '--store', 'memory:', ...resolve])).stdout;
+    expect(await tools('a.example.com', ...any)).toContain('view_cart');
+    const named = ['--resolve', `b.example.com:${port}:127.0.0.1:${other}`];
+    expect(await tools('b.example.com', ...any, ...named)).toContain('increment');
+  });
+
   it('[J-13] sends no server what another has set, and no principal what is another one’s', async () => {
     const { port } = await serveExample(['shop']);
     const store = storeIn(await folder());

@@ -42,6 +42,18 @@ describe('valise status and logout', { timeout: 120_000 }, () => {
     expect((await valise(['logout', url, ...store], env)).code).toBe(1);
   });
 
+  it('says of which connection nothing is kept, where others are', async () => {
+    const store = ['--store', `sqlite:${join(await folder(), 'state.db')}`];
+    const { url } = await serveExample(['vault']);
+    await valise(['call', url, 'increment', ...store]);
+    const other = 'https://other.example.com/mcp';
+    expect(await valise(['status', url, ...store])).toMatchObject({ stdout: expect.stringContaining(url) });
+    expect(await valise(['status', other, ...store])).toMatchObject({
+      code: 0,
+      stdout: `Nothing is kept of a connection with ${other}.\n`,
+    });
+  });
+
   it('shows what is kept, whatever times are in it', async () => {
     const url = `file:${join(await folder(), 'state.json')}`;
     const kept = await openStore(url);

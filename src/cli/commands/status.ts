@@ -50,7 +50,8 @@ async function status(
   target: string | undefined,
   { json }: KeptOptions,
 ): Promise<void> {
-  const connections = await valise.connections.list(target === undefined ? undefined : parseUrl(target));
+  const url = target === undefined ? undefined : parseUrl(target);
+  const connections = await valise.connections.list(url);
   if (json) {
     printJson({ connections });
     return;
@@ -65,7 +66,7 @@ async function status(
       each.signedIn ? (each.issuer ?? 'yes') : 'no',
       `${when(each.tokenExpiresAt?.getTime())}${each.renewable ? ' (renewable)' : ''}`,
     ]),
-    'Nothing is kept of any connection.',
+    url ? `Nothing is kept of a connection with ${url.href}.` : 'Nothing is kept of any connection.',
   );
 }
 
