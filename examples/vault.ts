@@ -8,7 +8,9 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Readable } from 'node:stream';
 import { json } from 'node:stream/consumers';
+import { pipeline } from 'node:stream/promises';
 import type {
   McpServer,
   WebStandardStreamableHTTPServerTransport as Transport,
@@ -57,7 +59,7 @@ export const example: Example = {
     };
 
     const guard = flags['with-auth'] ? openGuard(store, Number(flags['token-ttl'])) : undefined;
-    const http = await serveSessions({
+    const http = serveSessions({
       Transport: await loadTransport(sdk),
       makeServer,
       guard,
@@ -93,8 +95,7 @@ interface Serving {
   readonly sessions: Store | undefined;
 }
 
-async function serveSessions({ Transport, makeServer, guard, sessions }: Serving): Promise<Endpoint> {
-  const { toNodeHandler } = await import('@modelcontextprotocol/node');
+function serveSessions({ Transport, makeServer, guard, sessions }: Serving): Endpoint {
   const live = new Map<string, { readonly transport: Transport; readonly subject: string }>();
 
   const open = async (id: string, subject: string): Promise<Transport> => {
@@ -155,10 +156,13 @@ async function serveSessions({ Transport, makeServer, guard, sessions }: Serving
       const kept = { subject, initialize: { method, params } } as never;
       await sessions?.put(`vault/session/${fresh}`, kept, { ttl: 30 * 24 * 3600 });
     } else return void response.writeHead(400).end('Bad Request: Mcp-Session-Id header is required');
-    const handler = toNodeHandler({
-      fetch: (web) => transport.handleRequest(web, { parsedBody: body, ...(authInfo && { authInfo }) }),
-    });
-    await handler(request as never, response, body);
+    const { method = 'GET', headers } = request;
+    const web = new Request(`${host}/mcp`, { method, headers: headers as HeadersInit });
+    const answered = await transport.handleRequest(web, { parsedBody: body, ...(authInfo && { authInfo }) });
+    response.writeHead(answered.status, Object.fromEntries(answered.headers)).flushHeaders();
+    if (!answered.body) return void response.end();
+    // Whoever hangs up has had enough; the stream is cancelled with it.
+    await pipeline(Readable.fromWeb(answered.body as never), response).catch(() => undefined);
   };
 
   return {

@@ -1,6 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { ValiseError } from '../errors.ts';
 import { parseAnswers } from './ask/answerer.ts';
+import { installedSdk } from './installed.ts';
 import { parseResolution, type Resolution } from './resolve.ts';
 import type { EraChoice, Sdk } from './sdk.ts';
 
@@ -51,7 +52,7 @@ export function connectOptions(command: Command): Command {
   return keptOptions(command)
     .option(
       '--resolve <host:port:address[:port]>',
-      'go to ADDRESS for HOST:PORT, as curl does; may be given several times',
+      'go to ADDRESS for HOST:PORT (HOST * is any), as curl does; may be given several times',
       reading<readonly Resolution[]>((text, before) => [...before, parseResolution(text)]),
       [],
     )
@@ -62,7 +63,9 @@ export function connectOptions(command: Command): Command {
         .default('auto'),
     )
     .addOption(
-      new Option('--sdk <major>', 'major of the official SDK to use').choices(['v1', 'v2']).default('v2'),
+      new Option('--sdk <major>', 'major of the official SDK to use')
+        .choices(['v1', 'v2'])
+        .default(installedSdk('client'), 'v2, or v1 where only that is installed'),
     )
     .option(
       '-H, --header <name: value>',

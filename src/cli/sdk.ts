@@ -1,12 +1,18 @@
 import pkg from '../../package.json' with { type: 'json' };
 import { loadSdk } from '../client/major.ts';
 import { ValiseError } from '../errors.ts';
+import { isInstalled, SDK_PACKAGES } from './installed.ts';
+
+const { v2 } = SDK_PACKAGES.client;
 
 /** Which major of the official SDK a command uses. */
 export type Sdk = 'v1' | 'v2';
 
 /** Which era of the protocol a command speaks. */
 export type EraChoice = 'auto' | 'legacy' | 'modern';
+
+/** How to come to speak the newer era, where v1 does not. */
+export const USE_V2 = isInstalled(v2) ? 'Use --sdk v2.' : `Run beside mcp-valise: npm install ${v2}`;
 
 /** Settings of a client that a command makes. */
 export interface ClientSettings {
@@ -30,7 +36,7 @@ export async function makeClient({ sdk, era, capabilities = {} }: ClientSettings
   }
   if (era === 'modern') {
     throw new ValiseError('no-such-era', 'The v1 SDK speaks the protocol up to 2025-11-25 only.', {
-      next: 'Use --sdk v2 for --era modern.',
+      next: USE_V2,
     });
   }
   const { Client } = await loadSdk(

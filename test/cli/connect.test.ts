@@ -187,6 +187,16 @@ describe('valise connect', () => {
     },
   );
 
+  it('says which --resolve was of no use', async () => {
+    const { url } = await serveExample(['shop']);
+    const unused = ['--resolve', 'nosuch.example.com:443:127.0.0.1'];
+    const { code, stderr } = await valise(['connect', url, '--store', 'memory:', ...unused]);
+    expect({ code, stderr }).toEqual({
+      code: 0,
+      stderr: expect.stringContaining('--resolve nosuch.example.com:443 was not used'),
+    });
+  });
+
   it('answers a host with the reason when the server cannot be reached', async () => {
     await expect(
       host('v1', process.execPath, [VALISE, 'connect', 'http://127.0.0.1:9/mcp', '--store', 'memory:']),

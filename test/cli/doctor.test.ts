@@ -1,7 +1,13 @@
+import { once } from 'node:events';
 import { chmod, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { generateKey } from 'mcp-valise/seal';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { checkTarget } from '../../src/cli/doctor/target.ts';
+import { parseTarget } from '../../src/cli/target.ts';
 import { browserIn } from './browser.ts';
 import { folder, serveExample, valise, valiseJson } from './valise.ts';
 
@@ -148,6 +154,42 @@ describe('valise doctor', { timeout: 60_000 }, () => {
       status: 'ok',
       what: expect.stringContaining('every instance at once'),
     });
+  });
+
+  it.each([
+    ['v1', ['initialize']],
+    ['v2', ['initialize', 'server/discover']],
+  ] as const)(
+    'gives up on a server that never answers, and says what it did not answer (%s)',
+    async (sdk, methods) => {
+      vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+      onTestFinished(() => void vi.useRealTimers());
+      const heard: unknown[] = [];
+      const server = createServer(async (request) => {
+        heard.push((JSON.parse(await text(request)) as { readonly method: unknown }).method);
+        await vi.advanceTimersByTimeAsync(10_000);
+      }).listen(0, '127.0.0.1');
+      await once(server, 'listening');
+      onTestFinished(() => {
+        server.closeAllConnections();
+        server.close();
+      });
+      const target = parseTarget(`http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`);
+      const findings = await checkTarget(target, { sdk, era: 'auto', resolve: [], header: {} });
+      expect(heard).toEqual(methods);
+      expect(of({ findings }, 'target')).toMatchObject({
+        status: 'fail',
+        what: expect.stringContaining('It did not answer `initialize` within 10 s.'),
+        fix: expect.stringContaining('Is it an MCP server'),
+      });
+    },
+  );
+
+  it('says which --resolve was of no use', async () => {
+    const { url } = await serveExample(['shop']);
+    const unused = ['--resolve', 'nosuch.example.com:443:127.0.0.1'];
+    const { stderr } = await valise(['doctor', url, '--store', 'memory:', ...unused]);
+    expect(stderr).toContain('--resolve nosuch.example.com:443 was not used');
   });
 
   it('does not ask for Valise where it is', async () => {

@@ -32,11 +32,14 @@ describe('help', () => {
     expect(examples).toContain(path);
   });
 
-  it('lists every option that examples have of their own', () => {
-    const help = helpOf(all.find(([path]) => path === 'valise example')?.[1] as Command);
-    for (const name of [...Object.keys(notebook.options ?? {}), ...Object.keys(vault.options ?? {})])
-      expect(help).toContain(`--${name} `);
-  });
+  it.each([notebook, vault])(
+    'lists every option that an example has of its own: $name',
+    ({ name, options }) => {
+      const help = helpOf(all.find(([path]) => path === `valise example ${name}`)?.[1] as Command);
+      for (const option of ['stdio', 'http', 'sdk', 'store', 'stateless', ...Object.keys(options ?? {})])
+        expect(help).toContain(`--${option} `);
+    },
+  );
 });
 
 describe('completions', () => {
@@ -68,6 +71,19 @@ describe('completions', () => {
     expect(await complete('call', '--era', '')).toEqual(['auto', 'legacy', 'modern']);
     // Anything may stand here: the shell offers files.
     expect(await complete('keys', 'rotate', '--out', '')).toEqual(['']);
+  });
+
+  it('know the options of each example, alone and in a cluster', async () => {
+    expect(await complete('example', 'vault', '--')).toEqual(
+      expect.arrayContaining(['--stdio', '--http', '--sdk', '--store', '--with-auth', '--help']),
+    );
+    expect(await complete('example', 'shop', '--http', '0', '--w')).toEqual(['']);
+    expect(await complete('example', 'notebook', '--mode', '')).toEqual(['sealed', 'stored']);
+    expect(await complete('cluster', 'notebook', '--mo')).toEqual(['--mode']);
+    const { stdout: fish } = await valise(['completion', 'fish']);
+    const seen = '__fish_seen_subcommand_from example; and __fish_seen_subcommand_from vault';
+    expect(fish).toMatch(new RegExp(`^complete -c valise -f -n '${seen}' -a '.*--with-auth.*'$`, 'm'));
+    expect(fish).toContain(`complete -c valise -f -n '${seen}' -l sdk -x -a 'v1 v2'\n`);
   });
 
   it('do not know what is hidden', async () => {

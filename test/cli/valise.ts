@@ -1,13 +1,16 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { onTestFinished } from 'vitest';
+import pkg from '../../package.json' with { type: 'json' };
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 
 /** The launcher that people run. */
-export const VALISE = fileURLToPath(new URL('../../bin/valise.js', import.meta.url));
+export const VALISE = join(ROOT, 'bin/valise.js');
 
 /** What a run of the command left behind. */
 export interface Ran {
@@ -20,8 +23,9 @@ export interface Ran {
 export async function valise(
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
+  launcher = VALISE,
 ): Promise<Ran> {
-  const child = start(args, env);
+  const child = start(args, env, launcher);
   let stdout = '';
   let stderr = '';
   child.stdout?.on('data', (chunk) => (stdout += chunk));
@@ -34,8 +38,9 @@ export async function valise(
 export async function valiseJson<T = Record<string, unknown>>(
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
+  launcher = VALISE,
 ): Promise<T> {
-  const { stdout, stderr } = await valise([...args, '--json'], env);
+  const { stdout, stderr } = await valise([...args, '--json'], env, launcher);
   try {
     return JSON.parse(stdout) as T;
   } catch {
@@ -47,8 +52,9 @@ export async function valiseJson<T = Record<string, unknown>>(
 export async function serveExample(
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
+  launcher = VALISE,
 ): Promise<{ readonly url: string; readonly port: string; readonly child: ChildProcess }> {
-  const child = start(['example', ...args, '--http', '0'], env);
+  const child = start(['example', ...args, '--http', '0'], env, launcher);
   onTestFinished(async () => {
     if (child.exitCode !== null || child.signalCode !== null) return;
     const gone = once(child, 'close');
@@ -76,9 +82,26 @@ export async function folder(): Promise<string> {
   return path;
 }
 
-function start(args: readonly string[], env: Readonly<Record<string, string>>): ChildProcess {
+/** The launcher of a project that has the package, and beside it only these of its optional peers. */
+export async function launcherBeside(...peers: readonly string[]): Promise<string> {
+  const modules = join(await folder(), 'node_modules');
+  const own = join(modules, 'mcp-valise');
+  for (const part of ['bin', 'dist', 'package.json'])
+    await cp(join(ROOT, part), join(own, part), { recursive: true });
+  for (const name of [...Object.keys(pkg.dependencies), ...peers]) {
+    await mkdir(dirname(join(modules, name)), { recursive: true });
+    await symlink(join(ROOT, 'node_modules', name), join(modules, name));
+  }
+  return join(own, 'bin/valise.js');
+}
+
+function start(
+  args: readonly string[],
+  env: Readonly<Record<string, string>>,
+  launcher: string,
+): ChildProcess {
   const { VALISE_KEYS: _keys, VALISE_STORE: _store, ...inherited } = process.env;
-  return spawn(process.execPath, [VALISE, ...args], {
+  return spawn(process.execPath, [launcher, ...args], {
     env: { ...inherited, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });

@@ -1,4 +1,5 @@
 import type { OpensOnly } from '../../client/continuity/authorization.ts';
+import { statusOf } from '../../client/continuity/lost.ts';
 import type { ClientLike } from '../../client/index.ts';
 import type { TransportLike } from '../../link/transport.ts';
 import {
@@ -7,17 +8,23 @@ import {
   INTERNAL_ERROR,
   isNotification,
   isRequest,
+  METHOD_NOT_FOUND,
   type Message,
   type Params,
   type Request,
   type Response,
 } from '../../wire/index.ts';
 import { explain } from '../exit.ts';
+import { SDK_PACKAGES } from '../installed.ts';
+import type { Sdk } from '../sdk.ts';
 import { ServerRequests } from './server-requests.ts';
 import { ToolHeaders } from './tool-headers.ts';
 
 /** The newer era's code for headers that do not say what the message says. */
 const HEADER_MISMATCH = -32020;
+
+/** Said where HTTP goes by v1. */
+export const OLDER_ONLY = `Only v1 of the SDK is installed, which reaches servers of the protocol up to 2025-11-25. For 2026-07-28, run: npm install ${SDK_PACKAGES.client.v2}`;
 
 /** A request that the server has not answered yet. */
 interface Open {
@@ -40,6 +47,8 @@ export interface RelayOptions {
   toHost(message: Message, failure?: unknown): void;
   /** True where the server is reached over HTTP, which says some things in headers. */
   readonly http: boolean;
+  /** The major of the SDK that HTTP goes by. */
+  readonly sdk: Sdk;
 }
 
 /**
@@ -50,18 +59,24 @@ export class Relay implements ClientLike, OpensOnly {
   readonly opensOnly = true;
   readonly #toHost: RelayOptions['toHost'];
   readonly #http: boolean;
+  /** True where what carries the messages knows nothing of the newer era: v1's HTTP has no headers for it. */
+  readonly #isOlder: boolean;
   readonly #open = new Map<Id, Open>();
   readonly #own = new ServerRequests('valise-relay', (message) => this.send(message));
   readonly #headers = new ToolHeaders((method, params) => this.#ask(method, params));
+  /** By this, Valise takes the relay for a client of v2, and its HTTP with it. */
+  declare getDiscoverResult?: () => undefined;
   #transport: Under | undefined;
   #isLeft = false;
   /** Resolves when the server is gone. */
   readonly closed: Promise<void>;
   #close: () => void = () => {};
 
-  constructor({ toHost, http }: RelayOptions) {
+  constructor({ toHost, http, sdk }: RelayOptions) {
     this.#toHost = toHost;
     this.#http = http;
+    this.#isOlder = http && sdk === 'v1';
+    if (sdk === 'v2') this.getDiscoverResult = () => undefined;
     this.closed = new Promise((resolve) => {
       this.#close = resolve;
     });
@@ -81,11 +96,6 @@ export class Relay implements ClientLike, OpensOnly {
     return undefined;
   }
 
-  /** By this, Valise takes the relay for a client that can speak both eras. */
-  getDiscoverResult(): undefined {
-    return undefined;
-  }
-
   /** Hands a message of the host on. A request that cannot be delivered is answered with the reason. */
   async send(message: Message): Promise<void> {
     if (isRequest(message))
@@ -101,6 +111,9 @@ export class Relay implements ClientLike, OpensOnly {
 
   async #request(open: Open): Promise<void> {
     const { request, abort } = open;
+    // As an older server does, so that the host, or the bridge for it, goes on in the older era.
+    if (this.#isOlder && eraOf(request) === 'modern')
+      return this.#answer(request.id, OLDER_ONLY, undefined, METHOD_NOT_FOUND);
     this.#open.set(request.id, open);
     try {
       const headers = this.#http ? await this.#headers.of(request) : {};
@@ -112,8 +125,14 @@ export class Relay implements ClientLike, OpensOnly {
     } catch (error) {
       if (this.#open.get(request.id) !== open) return;
       this.#open.delete(request.id);
-      this.#answer(request.id, explain(error), error);
+      this.#answer(request.id, this.#why(request, error), error);
     }
+  }
+
+  /** A server that refuses to begin may know only the newer era. */
+  #why({ method }: Request, error: unknown): string {
+    const isRefused = this.#isOlder && method === 'initialize' && statusOf(error) === 400;
+    return isRefused ? `${explain(error)} ${OLDER_ONLY}` : explain(error);
   }
 
   /** Ends the session that the transport is in, so that another `initialize` begins another one. */
@@ -173,8 +192,8 @@ export class Relay implements ClientLike, OpensOnly {
     return (await this.#own.send(method, params)).response;
   }
 
-  #answer(id: Id, reason: string, failure: unknown): void {
-    const error = { code: INTERNAL_ERROR, message: `valise connect: ${reason}` };
+  #answer(id: Id, reason: string, failure: unknown, code = INTERNAL_ERROR): void {
+    const error = { code, message: `valise connect: ${reason}` };
     const response: Response = { jsonrpc: '2.0', id, error };
     if (!this.#own.answered(response, failure)) this.#toHost(response, failure);
   }

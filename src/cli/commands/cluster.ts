@@ -4,13 +4,21 @@ import { join } from 'node:path';
 import { Argument, type Command, InvalidArgumentError } from 'commander';
 import { isObject } from '../../json.ts';
 import { generateKey } from '../../seal/index.ts';
+import {
+  commonOptions,
+  type ExampleOptions,
+  needForExample,
+  OWN_OPTIONS,
+  portOf,
+  wordsFor,
+} from '../example-options.ts';
 import { startFront } from '../front.ts';
 import { print, remark } from '../output.ts';
 import { killAskers, rotate } from '../rotation.ts';
 import { type Instance, Processes } from '../tour/processes.ts';
 import { EXAMPLE_NAMES } from './example.ts';
 
-interface ClusterOptions {
+interface ClusterOptions extends ExampleOptions {
   readonly instances: number;
   readonly http: number;
   readonly killBetweenRounds?: boolean;
@@ -18,32 +26,35 @@ interface ClusterOptions {
 
 /** `valise cluster EXAMPLE`: several instances behind a small round-robin front, to see what holds when they die. */
 export function clusterCommand(program: Command): void {
-  program
+  const handedOn = [...commonOptions(), ...Object.values(OWN_OPTIONS).flatMap((options) => options())];
+  const command = program
     .command('cluster')
     .description('run several instances of an example behind a round-robin front')
     .addArgument(new Argument('<example>', 'which one').choices(EXAMPLE_NAMES))
-    .argument('[options...]', 'handed on to each instance, such as --store URL')
     .option('--instances <n>', 'how many', count, 3)
-    .option('--http <port>', 'port of the front; 0 takes a free one', port, 0)
+    .option('--http <port>', 'port of the front; 0 takes a free one', portOf, 0)
     .option('--kill-between-rounds', 'kill each instance that has asked something, before the answer comes')
-    .allowUnknownOption()
     .addHelpText(
       'after',
       `
-For trying things out; in production use a real balancer. The instances share VALISE_KEYS and, with
---store URL or --mode stored, a store.
+The options of the example go to each instance. The instances share VALISE_KEYS and, with --store URL or
+--mode stored, a store. For trying things out; in production use a real balancer.
 
 Example:
   valise cluster work-items --instances 3 --http 8080 --kill-between-rounds`,
     )
-    .action(run);
+    .action((example: string, options: ClusterOptions) =>
+      run(example, wordsFor(handedOn, { ...options, stateless: true }), options),
+    );
+  for (const option of handedOn) command.addOption(option);
 }
 
 async function run(example: string, args: readonly string[], options: ClusterOptions): Promise<void> {
+  needForExample(options);
   const processes = new Processes();
-  const shared = await sharedStore(args);
+  const shared = await sharedStore(options);
   const env = { VALISE_KEYS: process.env['VALISE_KEYS'] || generateKey() };
-  const extra = [...args, ...(args.includes('--stateless') ? [] : ['--stateless']), ...shared.args];
+  const extra = [...args, ...shared.args];
   const start = async (at: number): Promise<Instance> => {
     const name = `instance ${at + 1}`;
     const hear = (words: string): void => {
@@ -72,12 +83,11 @@ async function run(example: string, args: readonly string[], options: ClusterOpt
 }
 
 /** Sessions that are stored must be where every instance finds them. */
-async function sharedStore(
-  args: readonly string[],
-): Promise<{ readonly args: readonly string[]; remove(): Promise<void> }> {
-  const words = args.join(' ');
-  if (!/--mode[= ]stored\b/.test(words) || /--store\b/.test(words))
-    return { args: [], remove: async () => {} };
+async function sharedStore({
+  mode,
+  store: given,
+}: ExampleOptions): Promise<{ readonly args: readonly string[]; remove(): Promise<void> }> {
+  if (mode !== 'stored' || given !== undefined) return { args: [], remove: async () => {} };
   const folder = await mkdtemp(join(tmpdir(), 'valise-cluster-'));
   const store = `sqlite:${join(folder, 'state.db')}`;
   print(`store for all instances, until they end: ${store}`);
@@ -103,11 +113,5 @@ function count(text: string): number {
   const value = Number(text);
   if (!Number.isInteger(value) || value < 1 || value > 32)
     throw new InvalidArgumentError('Give a number from 1 to 32.');
-  return value;
-}
-
-function port(text: string): number {
-  const value = Number(text);
-  if (!Number.isInteger(value) || value < 0 || value > 65_535) throw new InvalidArgumentError('Give a port.');
   return value;
 }

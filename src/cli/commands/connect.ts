@@ -16,11 +16,13 @@ import {
 import { HostSession } from '../bridge/host-session.ts';
 import { roundOf, waitingWords } from '../bridge/left-open.ts';
 import { OpenQuestions } from '../bridge/open-questions.ts';
-import { Relay } from '../bridge/relay.ts';
+import { OLDER_ONLY, Relay } from '../bridge/relay.ts';
 import { connectWith, openFor } from '../connect.ts';
 import { EXIT, explain, type SetExit } from '../exit.ts';
+import { installedSdk } from '../installed.ts';
 import { type ConnectOptions, connectOptions, storeUrl } from '../options.ts';
 import { print, remark } from '../output.ts';
+import { tellUnused } from '../resolve.ts';
 import { parseTarget } from '../target.ts';
 
 /** `valise connect TARGET`: a stdio server for any host that bridges to another one, with everything the host lacks. */
@@ -80,10 +82,13 @@ const NEWER = { legacy: 'never', auto: 'insisting', modern: 'always' } as const;
 async function bridge(text: string, options: BridgeOptions): Promise<number> {
   const target = parseTarget(text);
   const host = new Host(process.stdin, process.stdout);
+  const sdk = installedSdk('client');
+  if (target.kind === 'http' && sdk === 'v1') remark(`valise connect: ${OLDER_ONLY}`);
   const valise = await openFor(options);
   const relay = new Relay({
     toHost: (message, failure) => (questions ?? between).fromServer(message, failure),
     http: target.kind === 'http',
+    sdk,
   });
   const session = new HostSession(options.session, valise, relay);
   const toServer = (message: Message): Promise<void> => session.run(message, () => relay.send(message));
@@ -117,6 +122,7 @@ async function bridge(text: string, options: BridgeOptions): Promise<number> {
   } finally {
     await relay.close();
     await valise.close();
+    tellUnused(options.resolve);
     process.stdin.destroy();
   }
 }

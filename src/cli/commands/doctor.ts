@@ -1,11 +1,19 @@
 import type { Command } from 'commander';
 import type { Finding } from '../doctor/check.ts';
-import { checkKeychain, checkKeys, checkNode, checkPermissions, checkStore } from '../doctor/here.ts';
+import {
+  checkKeychain,
+  checkKeys,
+  checkNode,
+  checkPermissions,
+  checkSdk,
+  checkStore,
+} from '../doctor/here.ts';
 import { checkTarget } from '../doctor/target.ts';
 import { EXIT, type SetExit } from '../exit.ts';
 import { type KeyOptions, keyOptions } from '../key-source.ts';
 import { type ConnectOptions, connectOptions, storeUrl } from '../options.ts';
 import { clean, colour, print, printJson } from '../output.ts';
+import { tellUnused } from '../resolve.ts';
 import { parseTarget } from '../target.ts';
 
 /** `valise doctor [TARGET]`: what works, what is missing, and how to put it right. */
@@ -23,6 +31,7 @@ export function doctorCommand(program: Command, exit: SetExit): void {
       const findings = await examine(target, options);
       if (options.json) printJson({ findings });
       else report(findings);
+      tellUnused(options.resolve);
       exit(findings.some(({ status }) => status === 'fail') ? EXIT.failed : EXIT.ok);
     });
 }
@@ -32,6 +41,7 @@ async function examine(target: string | undefined, options: ConnectOptions & Key
   const url = storeUrl(options.store);
   return [
     checkNode(),
+    checkSdk(),
     checkKeys(options),
     await checkStore(url, options),
     ...checkPermissions(url),

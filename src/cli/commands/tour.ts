@@ -1,5 +1,7 @@
+import { isBuiltin } from 'node:module';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { EXIT, type SetExit } from '../exit.ts';
+import { needPackages, SDK_PACKAGES } from '../installed.ts';
 import { beClient } from '../tour/client-process.ts';
 import { STORIES, type TourOptions, tellTour } from '../tour/tell.ts';
 
@@ -34,6 +36,22 @@ Examples:
     )
     .action(async ({ asClient, ...options }: TourOptions & { readonly asClient?: boolean }) => {
       if (asClient) await beClient();
-      else exit((await tellTour(options)) ? EXIT.ok : EXIT.failed);
+      else {
+        needPackages('The tour', packagesFor(options));
+        exit((await tellTour(options)) ? EXIT.ok : EXIT.failed);
+      }
     });
+}
+
+/** Its clients and servers are of v2; one story signs in; and Node brings SQLite from 22.13 on. */
+function packagesFor({ story, store }: TourOptions): string[] {
+  const signsIn = story.length === 0 || story.includes('resume');
+  return [
+    SDK_PACKAGES.client.v2,
+    SDK_PACKAGES.server.v2,
+    '@modelcontextprotocol/node',
+    'zod',
+    ...(signsIn ? ['oidc-provider'] : []),
+    ...((signsIn || store === undefined) && !isBuiltin('node:sqlite') ? ['better-sqlite3'] : []),
+  ];
 }

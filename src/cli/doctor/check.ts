@@ -1,3 +1,6 @@
+import { ValiseError } from '../../errors.ts';
+import { explain, whatOnly } from '../exit.ts';
+
 /** What a check found. */
 export interface Finding {
   /** What was looked at. */
@@ -22,4 +25,10 @@ export function warn(check: string, what: string, fix: string): Finding {
 /** It does not work. */
 export function fail(check: string, what: string, fix: string): Finding {
   return { check, status: 'fail', what, fix };
+}
+
+/** What an error tells, and what to do about it: an error of ours knows that better than anybody else. */
+export function whatAndFix(error: unknown, otherwise: string): [what: string, fix: string] {
+  const next = error instanceof ValiseError ? error.next : undefined;
+  return next === undefined ? [explain(error), otherwise] : [whatOnly(error), next];
 }

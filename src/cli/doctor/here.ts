@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { ValiseError } from '../../errors.ts';
 import type { Keyring } from '../../seal/index.ts';
 import { openStore } from '../../store/index.ts';
 import { keychainProblem } from '../../store/keychain.ts';
 import { explain, whatOnly, withoutPasswords } from '../exit.ts';
+import { isInstalled, SDK_PACKAGES } from '../installed.ts';
 import { type KeyOptions, keysIfAny } from '../key-source.ts';
-import { type Finding, fail, ok, warn } from './check.ts';
+import { type Finding, fail, ok, warn, whatAndFix } from './check.ts';
 
 /** The version of Node, and what hangs on it. */
 export function checkNode(): Finding {
@@ -15,6 +15,16 @@ export function checkNode(): Finding {
   if (major < 20)
     return fail('node', `Node ${process.versions.node} is too old.`, 'Install Node 20 or later.');
   return ok('node', `Node ${process.versions.node}.`);
+}
+
+/** The official SDK, an optional peer in two majors, by which everything connects. */
+export function checkSdk(): Finding {
+  const { v1, v2 } = SDK_PACKAGES.client;
+  const found = [v2, v1].filter(isInstalled);
+  if (found.length > 0) return ok('sdk', `${found.join(' and ')} can be used.`);
+  const what = 'No client of the official SDK is installed: nothing can be called or connected to.';
+  const fix = `npm install ${v2}, for both eras of the protocol; or npm install ${v1}, for the older one.`;
+  return isInstalled(SDK_PACKAGES.server.v2) ? warn('sdk', what, fix) : fail('sdk', what, fix);
 }
 
 /** The keys that seal state. */
@@ -32,14 +42,8 @@ export function checkKeys(options: KeyOptions): Finding {
       'export VALISE_KEYS=$(valise keys generate), the same on every instance of a server; then, once, for what the store holds already: valise keys seal',
     );
   } catch (error) {
-    return failed('keys', error, 'Make a new key: valise keys generate');
+    return fail('keys', ...whatAndFix(error, 'Make a new key: valise keys generate'));
   }
-}
-
-/** What failed, with its own next step where it has one. */
-function failed(check: string, error: unknown, otherwise: string): Finding {
-  const { next = otherwise } = error instanceof ValiseError ? error : {};
-  return fail(check, whatOnly(error), next);
 }
 
 /** The store: opened, written, read, listed and left as it was. */
@@ -74,7 +78,7 @@ export async function checkStore(url: string, options: KeyOptions): Promise<Find
     }
     return ok('store', `${shown} can be written, read, compared and leased.`);
   } catch (error) {
-    return failed('store', error, 'Choose another one with --store, or put right what the message says.');
+    return fail('store', ...whatAndFix(error, 'Choose another one with --store.'));
   }
 }
 
@@ -91,8 +95,16 @@ export function checkPermissions(url: string): Finding[] {
   }
 }
 
+const KEYRING = '@napi-rs/keyring';
+
 /** The system's keychain, where secrets go if there is one. */
 export async function checkKeychain(): Promise<Finding> {
+  if (!isInstalled(KEYRING))
+    return warn(
+      'keychain',
+      `The package ${KEYRING} is not installed: tokens are sealed in the store, which needs VALISE_KEYS.`,
+      `To keep them in the system's keychain: npm install ${KEYRING}`,
+    );
   const problem = await keychainProblem('valise-doctor');
   if (!problem) return ok('keychain', "The system's keychain can be used for tokens.");
   return warn(

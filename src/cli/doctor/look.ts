@@ -1,6 +1,7 @@
 import { statusOf } from '../../client/continuity/lost.ts';
 import { makeHttpTransport } from '../../client/http.ts';
 import type { ClientValise } from '../../client/index.ts';
+import { majorOf } from '../../client/major.ts';
 import { ValiseError } from '../../errors.ts';
 import type { FetchLike } from '../../link/edge-fetch.ts';
 import { instrument } from '../../link/instrument.ts';
@@ -9,7 +10,7 @@ import { type Announced, isResponse, type Result, readAnnounced } from '../../wi
 import type { ConnectOptions } from '../options.ts';
 import { whileWaiting } from '../patience.ts';
 import { resolvingFetch } from '../resolve.ts';
-import { type EraChoice, makeClient } from '../sdk.ts';
+import { makeClient, type Sdk } from '../sdk.ts';
 import { type CliTarget, nameOfTarget } from '../target.ts';
 import { causesOf } from '../trouble.ts';
 
@@ -24,29 +25,34 @@ export interface Seen {
 
 type Client = Awaited<ReturnType<typeof makeClient>>;
 
+/** What an era begins with. */
+const FIRST = { legacy: 'initialize', modern: 'server/discover' } as const;
+
+/** For how many seconds a server may keep silent. A command may have to be downloaded first. */
+const PATIENCE = { http: 10, stdio: 30 } as const;
+
 /** Connects in one era and looks at what the server says of itself. */
 export async function look(
   target: CliTarget,
   options: ConnectOptions,
-  era: EraChoice,
+  era: keyof typeof FIRST,
   signedIn: ClientValise | undefined,
 ): Promise<Seen> {
   let introduction: Result | undefined;
   let skew: number | undefined;
-  const client = await makeClient({ sdk: 'v2', era });
+  const { sdk } = options;
+  const client = await makeClient({ sdk, era });
   const fetch = watched(options, (response) => {
     const date = Date.parse(response.headers.get('date') ?? '');
     if (!Number.isNaN(date)) skew = Math.round((date - Date.now()) / 1000);
   });
   try {
-    await whileWaiting(`${nameOfTarget(target)} to answer`, async () => {
+    await withinReason(target, FIRST[era], async () => {
       if (target.kind === 'http' && signedIn) await connectSignedIn(client, target.url, fetch, signedIn);
-      else await connectBare(client, target, fetch, (result) => (introduction = result));
+      else await connectBare(client, sdk, target, fetch, (result) => (introduction = result));
     });
     return {
-      version: String(
-        client.getNegotiatedProtocolVersion() ?? introduction?.['protocolVersion'] ?? 'no version',
-      ),
+      version: versionOf(client) ?? String(introduction?.['protocolVersion'] ?? 'no version'),
       families: readAnnounced(introduction?.['capabilities'] ?? client.getServerCapabilities()),
       session: client.transport?.sessionId !== undefined,
       skew,
@@ -56,9 +62,34 @@ export async function look(
   }
 }
 
+/** Waits for the answer to `method`, and says so, but not for ever. */
+async function withinReason(target: CliTarget, method: string, work: () => Promise<void>): Promise<void> {
+  const name = nameOfTarget(target);
+  const seconds = PATIENCE[target.kind];
+  let timer: NodeJS.Timeout | undefined;
+  const over = new Promise<never>((_resolve, reject) => {
+    const error = new ValiseError('no-answer', `It did not answer \`${method}\` within ${seconds} s.`, {
+      next: 'Is it an MCP server, and does it have what it needs to answer?',
+    });
+    timer = setTimeout(() => reject(error), seconds * 1000);
+  });
+  try {
+    await whileWaiting(`${name} to answer \`${method}\``, () => Promise.race([work(), over]));
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** v2 clients know it; of v1's, only those over HTTP, which name it in a header. */
+function versionOf(client: Client): string | undefined {
+  if (majorOf(client) === 'v2') return client.getNegotiatedProtocolVersion();
+  return (client.transport as { readonly protocolVersion?: string } | undefined)?.protocolVersion;
+}
+
 /** Without Valise on it: what is looked at is the server as it is. */
 async function connectBare(
   client: Client,
+  sdk: Sdk,
   target: CliTarget,
   fetch: FetchLike,
   introduced: (result: Result) => void,
@@ -66,7 +97,7 @@ async function connectBare(
   const transport =
     target.kind === 'stdio'
       ? new StdioClientTransport({ ...target.command, stderr: 'ignore' })
-      : await makeHttpTransport('v2', target.url, { fetch });
+      : await makeHttpTransport(sdk, target.url, { fetch });
   instrument(
     transport,
     {},

@@ -1,10 +1,9 @@
 import type { ClientValise } from '../../client/index.ts';
 import { hasAuthorization, openFor } from '../connect.ts';
-import { explain } from '../exit.ts';
 import type { KeyOptions } from '../key-source.ts';
 import type { ConnectOptions } from '../options.ts';
 import { type CliTarget, nameOfTarget } from '../target.ts';
-import { type Finding, fail, ok, warn } from './check.ts';
+import { type Finding, fail, ok, warn, whatAndFix } from './check.ts';
 import { checkFamilies, type SeenByEra } from './families.ts';
 import { look, type Seen, wantsSignIn } from './look.ts';
 
@@ -89,16 +88,19 @@ function report(target: CliTarget, { seen, failed }: Around): Finding[] {
     const found = seen[era];
     if (found) return ok(`era ${era}`, `The server speaks ${found.version}.`);
     const other = era === 'modern' ? 'legacy' : 'modern';
-    return warn(`era ${era}`, explain(failed[era]), `Use --era ${other} with this server, or auto.`);
+    return warn(`era ${era}`, ...whatAndFix(failed[era], `Use --era ${other} with this server, or auto.`));
   });
   return [...eras, ...checkFamilies(seen), ...transport(seen), ...clock(best)];
 }
 
 function unreachable(target: CliTarget, error: unknown): Finding {
-  const what = `${nameOfTarget(target)}: ${explain(error)}`;
-  if (target.kind === 'stdio')
-    return fail('target', what, 'Run the command by itself, and see what it writes to stderr.');
-  return fail('target', what, 'Check the URL, and whether the server is up.');
+  const [what, fix] = whatAndFix(
+    error,
+    target.kind === 'stdio'
+      ? 'Run the command by itself, and see what it writes to stderr.'
+      : 'Check the URL, and whether the server is up.',
+  );
+  return fail('target', `${nameOfTarget(target)}: ${what}`, fix);
 }
 
 function transport({ legacy }: SeenByEra): Finding[] {
