@@ -1,4 +1,5 @@
 import { ValiseError } from '../errors.ts';
+import { isObject } from '../json.ts';
 import type { Top } from '../link/top.ts';
 import type { Id, Meta, Params, Request, Response, Result } from '../wire/index.ts';
 import { CONNECTION_CLOSED, RequestError } from './request-error.ts';
@@ -58,7 +59,9 @@ export class OwnRequests {
       this.#send(request).catch((error: unknown) => {
         clearTimeout(timer);
         this.#waiting.delete(id);
-        reject(error instanceof Error ? error : new Error(String(error)));
+        const answer = answerIn(error, id);
+        if (answer) reject(new RequestError(method, answer));
+        else reject(error instanceof Error ? error : new Error(String(error)));
       });
     });
   }
@@ -82,4 +85,25 @@ export class OwnRequests {
     for (const settle of this.#waiting.values()) settle({ jsonrpc: '2.0', error: CONNECTION_CLOSED });
     this.#waiting.clear();
   }
+}
+
+/**
+ * The server's answer in a failure of HTTP. The newer era says that a method is unknown with a 404 besides, which v2's
+ * transport takes for all that was said.
+ */
+function answerIn(
+  error: unknown,
+  id: Id,
+): { readonly code: number; readonly message: string; readonly data?: unknown } | undefined {
+  const { data } = (error ?? {}) as { readonly data?: { readonly text?: unknown } };
+  if (typeof data?.text !== 'string') return undefined;
+  try {
+    const answer: unknown = JSON.parse(data.text);
+    if (!isObject(answer) || answer['id'] !== id || !isObject(answer['error'])) return undefined;
+    const { code, message, data: more } = answer['error'];
+    if (typeof code === 'number' && typeof message === 'string') return { code, message, data: more };
+  } catch {
+    // A page of somebody in between.
+  }
+  return undefined;
 }

@@ -35,3 +35,18 @@ describe.each([[[]], [['--era', 'legacy']], [['--era', 'legacy', '--sdk', 'v1']]
     });
   },
 );
+
+describe.each(['auto', 'legacy'])('a server without sessions (--era %s)', (era) => {
+  it('lists none, and says that it does not know how to make one', async () => {
+    const { url } = await serveExample(['shop']);
+    const common = ['--era', era, '--store', 'memory:'];
+    expect(await valise(['sessions', 'list', url, ...common])).toMatchObject({
+      code: 0,
+      stdout: 'No sessions with this server are kept, and it lists none of yours.\n',
+    });
+    expect(await valise(['call', url, 'view_cart', '--session', 'new', ...common])).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('sessions'),
+    });
+  });
+});
