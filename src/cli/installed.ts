@@ -10,7 +10,8 @@ export const SDK_PACKAGES = {
 /** True where a package, which may be an optional peer, is there to be loaded. */
 export function isInstalled(name: string): boolean {
   try {
-    import.meta.resolve(name);
+    // Before Node 20.6 there is no way to ask: then it is taken to be there, and loading it tells.
+    import.meta.resolve?.(name);
     return true;
   } catch {
     return false;
