@@ -42,8 +42,3 @@ export class ValiseError extends Error {
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
-
-/** What happened, without the next step: for whoever knows a better one. */
-export function withoutNext({ message, next }: ValiseError): string {
-  return next === undefined ? message : message.slice(0, -next.length - 1);
-}

@@ -1,4 +1,4 @@
-import { ValiseError, withoutNext } from '../errors.ts';
+import { ValiseError } from '../errors.ts';
 import { isObject } from '../json.ts';
 import { clean } from './output.ts';
 import { causesOf, wayTrouble } from './trouble.ts';
@@ -43,17 +43,16 @@ export function explain(error: unknown): string {
 /** What happened, without the next step: for whoever knows a better one. */
 export function whatOnly(error: unknown): string {
   if (!(error instanceof ValiseError)) return explain(error);
-  return explain(new ValiseError(error.code, withoutNext(error), { cause: error.cause }));
+  return explain(new ValiseError(error.code, error.what, { cause: error.cause }));
 }
 
 /** What happened, why, and the next step last, which is what people are to do. */
 function withInnermost(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
+  const { what, next } = error instanceof ValiseError ? error : { what: error.message, next: undefined };
   const why = whyOf(error);
-  if (why === '') return error.message;
-  const next = error instanceof ValiseError && error.next !== undefined ? ` ${error.next}` : '';
-  const what = error.message.slice(0, error.message.length - next.length);
-  return next === '' ? `${what} (${why})` : `${what.replace(/\.$/, '')} (${why}).${next}`;
+  if (next === undefined) return why === '' ? what : `${what} (${why})`;
+  return `${why === '' ? what : `${what.replace(/\.$/, '')} (${why}).`} ${next}`;
 }
 
 /** What is behind an error, where that says more than the error itself. */

@@ -1,7 +1,7 @@
 import { LEFT_OPEN, type Pending, type PendingQuestion, type PendingRound } from '../client/index.ts';
 import { isObject } from '../json.ts';
 import { answersTo, patternOf, wordsOf } from './ask/question.ts';
-import { EXIT, explain } from './exit.ts';
+import { EXIT, whatOnly } from './exit.ts';
 import type { ConnectOptions } from './options.ts';
 import { optionsAgain } from './options-again.ts';
 import { clean, printJson, remark } from './output.ts';
@@ -41,7 +41,7 @@ export function tellPending(
   options: Partial<ConnectOptions>,
   { why, target }: { readonly why?: unknown; readonly target?: string | undefined } = {},
 ): number {
-  if (why !== undefined && !isLeftOpen(why)) remark(`valise: ${withoutNext(why)}`);
+  if (why !== undefined && !isLeftOpen(why)) remark(`valise: ${whatOnly(why)}`);
   if (options.json) {
     printJson({ pending: id, questions });
     return EXIT.pending;
@@ -71,11 +71,4 @@ function tellQuestion(question: PendingQuestion): void {
 
 function answerOption({ name }: { readonly name: string }): string {
   return `--answer ${shellWord(`${clean(name)}=…`)}`;
-}
-
-/** What happened, without the next step that is meant for programs. */
-function withoutNext(error: unknown): string {
-  const { next } = (error ?? {}) as { readonly next?: unknown };
-  const words = explain(error);
-  return typeof next === 'string' ? words.replace(` ${next}`, '') : words;
 }

@@ -4,7 +4,7 @@ import { homedir } from 'node:os';
 import type { Keyring } from '../../seal/index.ts';
 import { openStore } from '../../store/index.ts';
 import { keychainProblem } from '../../store/keychain.ts';
-import { explain, whatOnly, withoutPasswords } from '../exit.ts';
+import { explain, withoutPasswords } from '../exit.ts';
 import { isInstalled, SDK_PACKAGES } from '../installed.ts';
 import { type KeyOptions, keysIfAny } from '../key-source.ts';
 import { type Finding, fail, ok, warn, whatAndFix } from './check.ts';

@@ -1,4 +1,4 @@
-import { type ValiseError, withoutNext } from '../../errors.ts';
+import type { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
 import type { FetchLike } from '../../link/edge-fetch.ts';
 import type { Store } from '../../store/types.ts';
@@ -86,7 +86,7 @@ export function openConnections(parts: ConnectionsParts): Connections {
     const gone = await Promise.all(keepers.map((each) => each.forget()));
     if (problem && !gone.includes(true))
       parts.warn(
-        `${withoutNext(problem)} Tokens for ${whose.target} that are in it stay.`,
+        `${problem.what} Tokens for ${whose.target} that are in it stay.`,
         'Sign out again where it can be used.',
       );
     return isForgotten || gone.includes(true);
