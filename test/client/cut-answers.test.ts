@@ -54,7 +54,7 @@ async function serve(script: Script): Promise<string> {
             ttlMs: 0,
             cacheScope: 'private',
           }
-        : { protocolVersion: message.params?.protocolVersion, capabilities, serverInfo: info };
+        : { protocolVersion: message.params?.protocolVersion, capabilities, serverInfo: info, tools: [] };
     response.writeHead(200, { 'content-type': 'application/json' });
     response.end(JSON.stringify({ jsonrpc: '2.0', id: message.id, result }));
   }).listen(0, '127.0.0.1');
@@ -96,6 +96,8 @@ const notice = (text: string) =>
 const done = (id: number, eventId?: string) =>
   event({ jsonrpc: '2.0', id, result: { resultType: 'complete', content: [] } }, eventId);
 
+const params = { message: 'Well?', requestedSchema: { type: 'object', properties: {} } };
+
 describe.each(KINDS)('a $kind client whose answer is cut off', (kind) => {
   it.each([
     ['ends', (response: ServerResponse) => void response.end(notice('so far'))],
@@ -106,6 +108,14 @@ describe.each(KINDS)('a $kind client whose answer is cut off', (kind) => {
       code: -32_000,
       message: expect.stringContaining('broke off before the call was answered'),
     });
+  });
+
+  it('is told where the server takes the call without an answer', async () => {
+    const client = await connect(
+      kind,
+      await serve({ call: (response) => void response.writeHead(202).end() }),
+    );
+    await expect(client.callTool({ name: 'a' })).rejects.toMatchObject({ code: -32_000 });
   });
 
   it('takes the result that comes in the last moment', async () => {
@@ -159,13 +169,35 @@ describe.each(KINDS.filter(({ era }) => era === 'legacy'))(
       await expect(client.callTool({ name: 'a' })).rejects.toMatchObject({ code: -32_000 });
     });
 
+    it('takes the end of what answers an answer for nothing else', async () => {
+      let call: ServerResponse | undefined;
+      let asked = 0;
+      let thanked = false;
+      const url = await serve({
+        call(response, { id }) {
+          call = response;
+          asked = id;
+          // Under the number that the call has, as servers count by themselves.
+          stream(response).write(event({ jsonrpc: '2.0', id, method: 'elicitation/create', params }));
+        },
+        other(response) {
+          stream(response).end(notice('thanks'), () => (thanked = true));
+        },
+      });
+      const client = await connect(kind, url, async () => ({ action: 'accept', content: {} }));
+      const result = client.callTool({ name: 'a' });
+      await expect.poll(() => thanked).toBe(true);
+      await client.listTools();
+      call?.end(done(asked));
+      expect(await result).toMatchObject({ content: [] });
+    });
+
     it('is told only once its user has answered where the stream breaks off behind a question', async () => {
-      const requestedSchema = { type: 'object', properties: {} };
       const elicitation = {
         jsonrpc: '2.0',
         id: 900,
         method: 'elicitation/create',
-        params: { message: 'Well?', requestedSchema },
+        params,
       };
       let answered = false;
       const url = await serve({

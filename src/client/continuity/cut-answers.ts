@@ -1,5 +1,5 @@
 import type { FetchLike, StreamWatch } from '../../link/edge-fetch.ts';
-import type { Id } from '../../wire/index.ts';
+import type { Id, Request } from '../../wire/index.ts';
 import type { Connection } from '../connection.ts';
 import type { ClientPart } from '../part.ts';
 
@@ -40,14 +40,20 @@ export class CutAnswers implements ClientPart {
       ended: () => {
         if (from !== undefined) this.#resumed.delete(from);
         // What the stream brought reaches the SDK in this turn.
-        setImmediate(() => this.#ended(resumed ? resumed.id : idIn(init.body), lastEventId));
+        setImmediate(() => this.#ended(resumed ? resumed.id : requestIn(init.body), lastEventId));
       },
     };
   }
 
-  /** Around the requests by which the SDKs take streams up again. */
+  /** Around what the SDKs send, and the requests by which they take streams up again. */
   fetch(base: FetchLike): FetchLike {
     return async (url, init = {}) => {
+      if (init.method === 'POST') {
+        const response = await base(url, init);
+        // Taken without an answer, as is right only for what wants none; the SDKs wait for one.
+        if (response.status === 202) this.#ended(requestIn(init.body), undefined);
+        return response;
+      }
       const from = resumedFrom(init);
       const resumed = from === undefined ? undefined : this.#resumed.get(from);
       if (!resumed) return base(url, init);
@@ -90,6 +96,8 @@ function resumedFrom({ method, headers }: RequestInit): string | undefined {
   return new Headers(headers).get('last-event-id') ?? undefined;
 }
 
-function idIn(body: RequestInit['body']): Id | undefined {
-  return typeof body === 'string' ? (JSON.parse(body) as { id?: Id }).id : undefined;
+/** The id of the request in a body; what answers the server has an id of the server's. */
+function requestIn(body: RequestInit['body']): Id | undefined {
+  const message = typeof body === 'string' ? (JSON.parse(body) as Partial<Request>) : {};
+  return message.method === undefined ? undefined : message.id;
 }
