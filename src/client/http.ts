@@ -86,7 +86,11 @@ function withHeaders(base: FetchLike, { origin }: URL, added: Readonly<Record<st
 export async function makeHttpTransport(
   major: Major,
   url: URL,
-  options: { readonly fetch: FetchLike; readonly authProvider?: object | undefined },
+  options: {
+    readonly fetch: FetchLike;
+    readonly authProvider?: object | undefined;
+    readonly sessionId?: string | undefined;
+  },
 ): Promise<HttpTransport> {
   const { StreamableHTTPClientTransport } =
     major === 'v2'
@@ -95,10 +99,11 @@ export async function makeHttpTransport(
           '@modelcontextprotocol/sdk',
           () => import('@modelcontextprotocol/sdk/client/streamableHttp.js'),
         );
-  const { fetch, authProvider } = options;
+  const { fetch, authProvider, sessionId } = options;
   const transport = new StreamableHTTPClientTransport(url, {
     fetch,
     ...(authProvider && { authProvider: authProvider as never }),
+    ...(sessionId !== undefined && { sessionId }),
   }) as unknown as HttpTransport;
   edged.add(transport);
   return transport;

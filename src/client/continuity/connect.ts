@@ -12,7 +12,7 @@ import { CredentialKeeper } from './credentials.ts';
 import { CutAnswers } from './cut-answers.ts';
 import { fromClientStateStore } from './from-state-store.ts';
 import { followTransport, leaveTransport } from './kept-session.ts';
-import { underLease } from './lease.ts';
+import { inTurn, underLease } from './lease.ts';
 import { Continuity } from './resume.ts';
 import type { Secrets } from './secrets.ts';
 import { sessionFetch, watchStandalone } from './session-fetch.ts';
@@ -54,10 +54,13 @@ export async function connectHttp(
     });
   const auth = authorize(client, target, { ...surroundings, own }, whose);
   const attempt = new Attempt(client, target, { ...surroundings, store }, { whose, keeper, auth, warn });
-  const kept = await keeper?.latest(erasOf(client)).catch((error: unknown) => {
-    warn('What is kept of the last connection could not be read', error);
-    return undefined;
-  });
+  const latest = async (): Promise<Snapshot | undefined> => {
+    const kept = await keeper?.latest(erasOf(client)).catch((error: unknown) => {
+      warn('What is kept of the last connection could not be read', error);
+      return undefined;
+    });
+    return kept && !isStale(kept) ? kept : undefined;
+  };
   const goOn = async (from: Snapshot): Promise<Connection> => {
     try {
       const connection = await attempt.make(from);
@@ -71,12 +74,20 @@ export async function connectHttp(
       return attempt.make(undefined);
     }
   };
+  const goOnOrBegin = async (): Promise<Connection> => {
+    const kept = await latest();
+    return kept ? goOn(kept) : attempt.make(undefined);
+  };
+  // Of several processes that connect for the first time, one begins the session, and the others go on in it.
+  const begin = (): Promise<Connection> =>
+    keeper ? inTurn(store, `${keyOf('connection', whose)}/first`, goOnOrBegin) : attempt.make(undefined);
   try {
-    return await (kept && !isStale(kept) ? goOn(kept) : attempt.make(undefined));
+    const kept = await latest();
+    return await (kept ? goOn(kept) : begin());
   } catch (error) {
     if (!(await auth?.recover(error))) throw error;
   }
-  return attempt.make(undefined);
+  return begin();
 }
 
 const adapted = new WeakMap<ClientStateStore, Store>();
@@ -163,7 +174,7 @@ class Attempt {
     await connection.open();
     await this.#client.connect(transport, priorOf(this.#client, kept));
     if (kept?.era === 'modern') connection.server.introduce(kept.introduction);
-    await followTransport(jar, connection, continuity.sessionId);
+    await followTransport(jar, connection, await continuity.keptSession());
     return connection;
   }
 
@@ -194,6 +205,8 @@ class Attempt {
         auth: this.#auth,
       }),
       authProvider: this.#auth?.provider,
+      // Without it, `terminateSession` would not end a session that an earlier process began.
+      sessionId: continuity.sessionId,
     });
   }
 }

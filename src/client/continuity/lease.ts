@@ -1,10 +1,12 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { ValiseError } from '../../errors.ts';
-import type { Store } from '../../store/types.ts';
+import type { Lease, Store } from '../../store/types.ts';
 
 /** Longer than the work under it can take; whoever waits for a holder that was killed waits this long. */
 export const LEASE_SECONDS = 20;
 const PATIENCE_SECONDS = 3 * LEASE_SECONDS;
+/** How long anybody waits for a turn. */
+const TURN_SECONDS = 5;
 
 /**
  * Does `work` while no other process does. Those who wait ask `done` in between whether another one has done it for
@@ -34,4 +36,24 @@ export async function underLease<T>(
   throw new ValiseError('lease-busy', `Another process has held ${key} for over ${PATIENCE_SECONDS} s.`, {
     next: 'End that process, or try again.',
   });
+}
+
+/** Does `work` after others who do the same; at once where they take too long, or where the store gives no leases. */
+export async function inTurn<T>(store: Store, key: string, work: () => Promise<T>): Promise<T> {
+  const lease = await turn(store, key).catch(() => undefined);
+  try {
+    return await work();
+  } finally {
+    await lease?.release().catch(() => {});
+  }
+}
+
+async function turn(store: Store, key: string): Promise<Lease | undefined> {
+  const giveUp = performance.now() + TURN_SECONDS * 1000;
+  for (let pause = 10; performance.now() < giveUp; pause = Math.min(pause * 1.5, 200)) {
+    const lease = await store.lease(key, TURN_SECONDS);
+    if (lease) return lease;
+    await wait(pause);
+  }
+  return undefined;
 }

@@ -14,6 +14,8 @@ import { StandaloneStream } from './stream.ts';
 /** The core's code for a version that the server does not speak, on 2026-07-28 peers. */
 const UNSUPPORTED_VERSION = -32022;
 
+const LATE = 'another process has begun one first, or the server says too much of itself to be kept.';
+
 /** What a connection's continuity works with. */
 export interface ContinuityOptions {
   /** The SDK's client. */
@@ -24,9 +26,9 @@ export interface ContinuityOptions {
   readonly kept: Snapshot | undefined;
   /** Does the work while no other process does it for this connection. */
   alone<T>(work: () => Promise<T>): Promise<T>;
-  /** The transport's session has begun, or another one has taken its place. */
+  /** The transport's session is another one, which later processes find too; undefined where they do not. */
   begun(connection: Connection, sessionId: string | undefined): Promise<void>;
-  /** The session that was to go on is left for a new one. */
+  /** A session that later processes could find is over, or is left for a new one. */
   left(connection: Connection, sessionId: string | undefined): Promise<void>;
   /** Something could not be kept or renewed, and the connection goes on without. */
   warn(what: string, error: unknown): void;
@@ -48,6 +50,9 @@ export class Continuity implements ClientPart, SessionSeat {
   #unproved: Snapshot | undefined;
   #snapshot: Snapshot | undefined;
   #sessionId: string | undefined;
+  /** Whether later processes find the session. */
+  #isKept: boolean;
+  #connection: Connection | undefined;
   #initialize: Params = {};
   #saving: Promise<void> | undefined;
   #renewal: Promise<boolean> | undefined;
@@ -60,6 +65,7 @@ export class Continuity implements ClientPart, SessionSeat {
     this.#unproved = kept?.era === 'modern' ? kept : undefined;
     this.#snapshot = kept;
     this.#sessionId = kept?.sessionId;
+    this.#isKept = kept !== undefined;
     this.#stream.lastEventId = kept?.lastEventId;
   }
 
@@ -70,6 +76,12 @@ export class Continuity implements ClientPart, SessionSeat {
 
   get sessionId(): string | undefined {
     return this.#sessionId;
+  }
+
+  /** The session where later processes find it too; undefined where they do not. */
+  async keptSession(): Promise<string | undefined> {
+    await this.#saving;
+    return this.#isKept ? this.#sessionId : undefined;
   }
 
   get lastEventId(): string | undefined {
@@ -85,6 +97,10 @@ export class Continuity implements ClientPart, SessionSeat {
       // Both SDKs skip `initialize` where the transport has a session, and are then left without the server's capabilities.
       get: () => (this.#resuming ? undefined : this.#sessionId),
     });
+  }
+
+  opening(connection: Connection): void {
+    this.#connection = connection;
   }
 
   outbound(call: Call): void | Promise<void> {
@@ -104,11 +120,17 @@ export class Continuity implements ClientPart, SessionSeat {
     );
   }
 
-  #initializing(call: Call): void | Promise<void> {
+  #initializing(call: Call): void {
     this.#initialize = call.request.params ?? {};
     const kept = this.#resuming;
-    if (kept && this.#isToldOf(kept)) return call.answerWith(kept.introduction);
+    if (kept && this.#isToldOf(kept)) {
+      call.answerWith(kept.introduction);
+      return;
+    }
+    const { keeper, left } = this.#options;
+    const before = keeper?.seen('legacy')?.sessionId;
     this.#anew = true;
+    this.#isKept = false;
     this.#resuming = undefined;
     this.#sessionId = undefined;
     call.addErrand({
@@ -121,9 +143,8 @@ export class Continuity implements ClientPart, SessionSeat {
       if (!('result' in response)) return response;
       this.#snapshot = initialized(response.result, this.#sessionId, this.#initialize);
       this.#stream.lastEventId = undefined;
-      return response;
+      return before === undefined ? response : left(call.connection, before).then(() => response);
     });
-    return kept && this.#options.left(call.connection, kept.sessionId);
   }
 
   /** Whether the server of a session knows what this client can do. */
@@ -192,7 +213,7 @@ export class Continuity implements ClientPart, SessionSeat {
         else await this.#begin(connection, lost);
       });
       if (this.#snapshot) introduceAnew(this.#options.client, connection, this.#snapshot);
-      await begun(connection, this.#sessionId);
+      await begun(connection, await this.keptSession());
       renewed(reason);
       return true;
     } catch (error) {
@@ -206,6 +227,7 @@ export class Continuity implements ClientPart, SessionSeat {
     this.#snapshot = other;
     this.#sessionId = other.sessionId;
     this.#stream.lastEventId = other.lastEventId;
+    this.#isKept = true;
     this.#marked = true;
     this.#transport?.setProtocolVersion(other.protocolVersion);
     this.#stream.open();
@@ -227,11 +249,10 @@ export class Continuity implements ClientPart, SessionSeat {
   }
 
   ended(): void {
-    const { keeper, warn } = this.#options;
-    if (this.#snapshot)
-      keeper
-        ?.clear(this.#snapshot)
-        .catch((error: unknown) => warn('A session could not be forgotten', error));
+    const { keeper, left, warn } = this.#options;
+    const failed = (error: unknown): void => warn('A session could not be forgotten', error);
+    if (this.#snapshot) keeper?.clear(this.#snapshot).catch(failed);
+    if (this.#isKept && this.#connection) left(this.#connection, this.#sessionId).catch(failed);
     this.#snapshot = undefined;
     this.#sessionId = undefined;
   }
@@ -253,6 +274,10 @@ export class Continuity implements ClientPart, SessionSeat {
     if (!keeper) return Promise.resolve();
     const saving = keeper
       .save(snapshot)
+      .then((kept) => {
+        this.#isKept = kept;
+        if (!kept && snapshot.sessionId !== undefined) warn('Its session ends with this connection', LATE);
+      })
       .catch((error: unknown) => warn('What the server said of itself could not be kept', error))
       .finally(() => {
         if (this.#saving === saving) this.#saving = undefined;

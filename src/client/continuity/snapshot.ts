@@ -27,6 +27,7 @@ export class SnapshotKeeper {
   readonly #store: Store;
   readonly #whose: Whose;
   readonly #key: string;
+  readonly #seen = new Map<Era, Snapshot>();
 
   constructor(store: Store, whose: Whose) {
     this.#store = store;
@@ -36,7 +37,15 @@ export class SnapshotKeeper {
 
   /** What is kept; undefined also where it does not look as it should, which costs one `initialize` and nothing else. */
   async load(era: Era): Promise<Snapshot | undefined> {
-    return (await this.#read(era)).snapshot;
+    const { snapshot } = await this.#read(era);
+    if (snapshot) this.#seen.set(era, snapshot);
+    else this.#seen.delete(era);
+    return snapshot;
+  }
+
+  /** What was kept when it was last loaded. */
+  seen(era: Era): Snapshot | undefined {
+    return this.#seen.get(era);
   }
 
   /** The latest of what is kept in these eras. */
@@ -45,11 +54,26 @@ export class SnapshotKeeper {
     return kept.reduce((best, one) => (one && (!best || one.savedAt > best.savedAt) ? one : best), undefined);
   }
 
-  /** Keeps a snapshot in place of the one before; what is too big for its purpose is not kept. */
-  async save(snapshot: Snapshot): Promise<void> {
+  /**
+   * Keeps a snapshot in place of the one before, and says whether it did: what is too big for its purpose is not kept, nor
+   * what would take the place of a session that another process has begun since this one looked.
+   */
+  async save(snapshot: Snapshot): Promise<boolean> {
+    const { era } = snapshot;
     const value = { ...this.#whose, ...snapshot } as unknown as Json;
-    if (JSON.stringify(value).length > MAX_BYTES) await this.#store.delete(this.#at(snapshot.era));
-    else await this.#store.put(this.#at(snapshot.era), value);
+    const fits = JSON.stringify(value).length <= MAX_BYTES;
+    for (;;) {
+      const { snapshot: now, version } = await this.#read(era);
+      if (now?.sessionId !== undefined && now.sessionId !== this.#seen.get(era)?.sessionId) return false;
+      if (!fits) {
+        await this.#store.delete(this.#at(era));
+        return false;
+      }
+      const condition = version === undefined ? { ifAbsent: true } : { ifVersion: version };
+      if ((await this.#store.put(this.#at(era), value, condition)) === undefined) continue;
+      this.#seen.set(era, snapshot);
+      return true;
+    }
   }
 
   /** Changes what is kept, unless another process has replaced that session in between. */
