@@ -421,6 +421,30 @@ describe('the jar', () => {
     await Promise.all(clients.map((client) => client.close()));
   });
 
+  it.each([
+    ['a name that it does not know', { servr: 'shop.example.com' }, 'servr'],
+    ['a server that is undefined', { server: undefined }, 'server'],
+    ['a scope that there is not', { server: 'shop.example.com', scope: 'sesion' }, 'scope'],
+    ['a key that is undefined', { server: 'shop.example.com', key: undefined }, 'key'],
+    ['a server that is no text', { server: 5 }, 'server'],
+    ['the name of a server in place of a filter', 'shop.example.com', 'object'],
+    ['null', null, 'object'],
+  ])('[J-12] clears, lists and exports nothing for %s', async (_, filter, named) => {
+    const client = await connect(valise, hosts, 'https://shop.example.com');
+    sets({ server: { x: 1 } });
+    await client.callTool({ name: 'set' });
+    const refused = expect.objectContaining({ code: 'bad-filter', message: expect.stringContaining(named) });
+    await expect(valise.jar.clear(filter as never)).rejects.toEqual(refused);
+    expect(() => valise.jar.list(filter as never)).toThrow(refused);
+    expect(() => valise.jar.export(filter as never)).toThrow(refused);
+    expect(() => valise.jar.show(undefined as never)).toThrow(
+      expect.objectContaining({ code: 'bad-filter' }),
+    );
+    expect(valise.jar.list()).toHaveLength(1);
+    expect(await valise.jar.clear({})).toBe(1);
+    await client.close();
+  });
+
   it('[J-12] an answer under way does not bring back what was cleared', async () => {
     const refused = heard('refused');
     const client = await connect(valise, hosts, SHOP);

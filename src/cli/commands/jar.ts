@@ -88,7 +88,11 @@ async function withJar(options: JarOptions, work: (valise: ClientValise) => Prom
 }
 
 function filterOf(server: string | undefined, { scope, key }: JarOptions): JarFilter {
-  return { server: server?.startsWith('stdio:') ? nameOf(server) : server, scope, key };
+  return {
+    ...(server !== undefined && { server: server.startsWith('stdio:') ? nameOf(server) : server }),
+    ...(scope !== undefined && { scope }),
+    ...(key !== undefined && { key }),
+  };
 }
 
 /** A command is kept under the name that tells it from others: see the identity of servers. */

@@ -1,6 +1,6 @@
 import type { Listener } from '../../events.ts';
 import type { ClientEventSource, ClientEvents } from '../events.ts';
-import { matcher } from './filter.ts';
+import { type Matcher, matcher } from './filter.ts';
 import type { Shelf } from './shelf.ts';
 import type { Jar, JarEntry, JarEvents, JarExport, JarFilter } from './types.ts';
 
@@ -14,11 +14,38 @@ export class ClientJar implements Jar {
     this.#events = events;
   }
 
-  list({
-    values = false,
-    ...filter
-  }: JarFilter & { readonly values?: boolean | undefined } = {}): JarEntry[] {
+  list(given: JarFilter & { readonly values?: boolean | undefined } = {}): JarEntry[] {
+    return this.#entries(matcher(given, 'values'), given.values === true);
+  }
+
+  show(server: string): JarEntry[] {
+    return this.#entries(matcher({ server }), true);
+  }
+
+  export(filter: JarFilter = {}): JarExport {
+    return { version: 1, entries: this.#entries(matcher(filter), true) };
+  }
+
+  async clear(filter: JarFilter = {}): Promise<number> {
     const matches = matcher(filter);
+    const epoch = this.#shelf.turn();
+    // At once for everything that this process knows, and again for what others may have added.
+    const here = this.#clearKnown(filter, matches, epoch);
+    await this.#shelf.refresh();
+    const others = this.#clearKnown(filter, matches, epoch);
+    await this.#shelf.save();
+    return here + others;
+  }
+
+  refresh(): Promise<void> {
+    return this.#shelf.refresh();
+  }
+
+  on<Name extends keyof JarEvents>(name: Name, listener: Listener<JarEvents[Name]>): () => void {
+    return this.#events.on(name, listener as Listener<ClientEvents[Name]>);
+  }
+
+  #entries(matches: Matcher, values: boolean): JarEntry[] {
     const entries: JarEntry[] = [];
     for (const bag of this.#shelf.all()) {
       this.#shelf.expire(bag, Date.now());
@@ -42,34 +69,7 @@ export class ClientJar implements Jar {
     return entries;
   }
 
-  show(server: string): JarEntry[] {
-    return this.list({ server, values: true });
-  }
-
-  export(filter: JarFilter = {}): JarExport {
-    return { version: 1, entries: this.list({ ...filter, values: true }) };
-  }
-
-  async clear(filter: JarFilter = {}): Promise<number> {
-    const epoch = this.#shelf.turn();
-    // At once for everything that this process knows, and again for what others may have added.
-    const here = this.#clearKnown(filter, epoch);
-    await this.#shelf.refresh();
-    const others = this.#clearKnown(filter, epoch);
-    await this.#shelf.save();
-    return here + others;
-  }
-
-  refresh(): Promise<void> {
-    return this.#shelf.refresh();
-  }
-
-  on<Name extends keyof JarEvents>(name: Name, listener: Listener<JarEvents[Name]>): () => void {
-    return this.#events.on(name, listener as Listener<ClientEvents[Name]>);
-  }
-
-  #clearKnown(filter: JarFilter, epoch: number): number {
-    const matches = matcher(filter);
+  #clearKnown(filter: JarFilter, matches: Matcher, epoch: number): number {
     let count = 0;
     for (const bag of this.#shelf.all()) {
       const scope = bag.isServerScope ? 'server' : 'session';

@@ -22,12 +22,12 @@ export interface JarEntry {
   readonly value?: Json;
 }
 
-/** Which pieces of state are meant; an empty filter means all of them. */
+/** Which pieces of state are meant; an empty filter means all of them. A name that is unknown or undefined is an error. */
 export interface JarFilter {
   /** The server's name as {@link JarEntry.server} gives it, or its URL. */
-  readonly server?: string | undefined;
-  readonly scope?: Scope | undefined;
-  readonly key?: string | undefined;
+  readonly server?: string;
+  readonly scope?: Scope;
+  readonly key?: string;
 }
 
 /** A jar as one JSON value. */
