@@ -1,5 +1,32 @@
-/** A listener of {@link Events}. */
+import { messageOf, ValiseError } from './errors.ts';
+
+/** A listener of {@link Events}. What it throws, or rejects with, becomes a warning of the process, and ends nothing. */
 export type Listener<T> = (event: T) => void;
+
+const faulty = new WeakSet<object>();
+
+/**
+ * Tells one listener. Its own mistake breaks neither the call that is told about nor the process: it becomes a warning as
+ * Node prints them, for each listener once.
+ */
+export function tell<T>(listener: Listener<T>, event: T): void {
+  try {
+    const outcome: unknown = listener(event);
+    if (outcome instanceof Promise) outcome.catch((error: unknown) => report(listener, error));
+  } catch (error) {
+    report(listener, error);
+  }
+}
+
+function report(listener: object, error: unknown): void {
+  if (faulty.has(listener)) return;
+  faulty.add(listener);
+  process.emitWarning(`A listener has thrown: ${messageOf(error)}`, {
+    type: 'ValiseWarning',
+    code: 'listener-threw',
+    ...(error instanceof Error && error.stack !== undefined && { detail: error.stack }),
+  });
+}
 
 /**
  * A small typed event source. Valise tells what it did through events and never logs by itself.
@@ -16,6 +43,11 @@ export class Events<Kinds extends object> {
 
   /** Adds a listener; the function returned takes it off again. */
   on<Name extends keyof Kinds>(name: Name, listener: Listener<Kinds[Name]>): () => void {
+    if (typeof listener !== 'function') {
+      throw new ValiseError('bad-listener', `The listener for ${JSON.stringify(name)} is no function.`, {
+        next: 'Give the name of an event and a function.',
+      });
+    }
     let set = this.#listeners.get(name);
     if (!set) this.#listeners.set(name, (set = new Set()));
     set.add(listener as Listener<never>);
@@ -26,15 +58,7 @@ export class Events<Kinds extends object> {
   emit<Name extends keyof Kinds>(name: Name, event: Kinds[Name]): void {
     const set = this.#listeners.get(name);
     if (!set) return;
-    for (const listener of set) {
-      try {
-        (listener as Listener<Kinds[Name]>)(event);
-      } catch (error) {
-        queueMicrotask(() => {
-          throw error;
-        });
-      }
-    }
+    for (const listener of set) tell(listener as Listener<Kinds[Name]>, event);
   }
 
   /** True where somebody listens, so that an event that is costly to build need not be. */

@@ -1,3 +1,4 @@
+import { tell } from '../events.ts';
 import { canonicalJson } from './canonical.ts';
 import { type Cipher, idOfOpened, type Opened } from './cipher.ts';
 import { type Claims, digestOf, type Kind, REFERENCE, sameDigest } from './claims.ts';
@@ -75,14 +76,8 @@ export function createReader({ audience, skew, maxBytes, onReject, now }: Settin
   });
 
   const refuse = (event: RejectEvent): never => {
-    try {
-      onReject?.(event);
-    } catch (error) {
-      // A listener's own mistake must neither open the token nor change how the refusal looks.
-      queueMicrotask(() => {
-        throw error;
-      });
-    }
+    // A listener's own mistake must neither open the token nor change how the refusal looks.
+    if (onReject) tell(onReject, event);
     throw new SealError(event.code);
   };
 

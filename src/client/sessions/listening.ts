@@ -1,4 +1,5 @@
 import { AsyncResource } from 'node:async_hooks';
+import { tell } from '../../events.ts';
 import type { ListenPosition, Notification } from '../../wire/index.ts';
 import type { SessionCalls } from './calls.ts';
 import type { HeldSession } from './session.ts';
@@ -96,10 +97,10 @@ export class Streams {
       wait: typeof poll === 'object' ? (poll.wait ?? 20) : 20,
       after,
       heard: (notification) => {
-        for (const ear of ears) guarded(() => ear.heard(notification));
+        for (const ear of ears) tell(ear.heard, notification);
       },
       missed: () => {
-        for (const ear of ears) guarded(ear.missed);
+        for (const ear of ears) tell(ear.missed, undefined);
       },
     });
     const shared: Shared = { scope, stream, ears };
@@ -108,16 +109,5 @@ export class Streams {
       if (this.#streams.get(shared.scope) === shared) this.#streams.delete(shared.scope);
     });
     return shared;
-  }
-}
-
-/** A listener's own mistake must not break the stream. */
-function guarded(tell: () => void): void {
-  try {
-    tell();
-  } catch (error) {
-    queueMicrotask(() => {
-      throw error;
-    });
   }
 }
