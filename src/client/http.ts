@@ -1,8 +1,12 @@
+import { ValiseError } from '../errors.ts';
+import { isObject } from '../json.ts';
 import { edgeFetch, type FetchLike, type StreamWatch } from '../link/edge-fetch.ts';
 import type { TransportLike } from '../link/transport.ts';
+import { checkOptions, FLAG, SETTINGS, type Taken } from '../options.ts';
+import { isStore } from '../store/is-store.ts';
 import type { Store } from '../store/types.ts';
 import type { AuthOptions } from './continuity/auth-options.ts';
-import type { ClientStateStore } from './continuity/state-store.ts';
+import { type ClientStateStore, isClientStateStore } from './continuity/state-store.ts';
 import { loadSdk, type Major } from './major.ts';
 
 /** Settings of a connection over HTTP. */
@@ -19,13 +23,22 @@ export interface HttpOptions {
   readonly store?: Store | ClientStateStore | undefined;
 }
 
+const TAKEN: { readonly [Name in keyof HttpOptions]?: Taken } = {
+  headers: ['an object with headers', isObject],
+  fetch: ['a function like fetch', (value) => typeof value === 'function'],
+  auth: SETTINGS,
+  resume: FLAG,
+  store: ['a store', (value) => isStore(value) || isClientStateStore(value)],
+};
+
 /** A server to connect to over HTTP. The transport is made on connecting, to fit the client's major and what is kept. */
 export class HttpTarget {
   readonly url: URL;
   readonly #options: HttpOptions;
 
   constructor(url: string | URL, options: HttpOptions = {}) {
-    this.url = new URL(url);
+    this.url = webAddress(url);
+    checkOptions('http', options, TAKEN);
     this.#options = options;
   }
 
@@ -33,6 +46,14 @@ export class HttpTarget {
   get options(): HttpOptions {
     return this.#options;
   }
+}
+
+/** Reads the address of a server. It may hold a secret, so that no error repeats it. */
+export function webAddress(url: string | URL): URL {
+  if (URL.canParse(String(url)) && /^https?:/i.test(String(url))) return new URL(url);
+  throw new ValiseError('bad-url', 'What was given as the address of a server is no URL.', {
+    next: 'Give it in full, such as https://example.com/mcp.',
+  });
 }
 
 /** What both majors' Streamable HTTP client transports have beyond any transport. */

@@ -33,6 +33,7 @@ export type {
   JarRefusal,
   JarSubject,
 } from './jar/types.ts';
+export { DEFAULT_STORE } from './own-store.ts';
 export { RequestError } from './request-error.ts';
 export { LEFT_OPEN } from './rounds/left-open.ts';
 export { NotDeliveredError } from './rounds/open-calls.ts';
@@ -64,6 +65,5 @@ export {
   type ClientValise,
   type ClientValiseOptions,
   type ConnectOptions,
-  DEFAULT_STORE,
   openValise,
 } from './valise.ts';

@@ -1,16 +1,18 @@
+import { ValiseError } from '../errors.ts';
 import { Events } from '../events.ts';
 import { StdioClientTransport, type StdioCommand } from '../link/stdio-client.ts';
 import type { TransportLike } from '../link/transport.ts';
+import { checkOptions } from '../options.ts';
 import type { Keyring } from '../seal/index.ts';
-import { openStore, type Store, sealedStore } from '../store/index.ts';
+import type { Store } from '../store/types.ts';
 import type { Carrier, Result } from '../wire/index.ts';
+import { closedError } from './closed.ts';
 import { Connection, type ConnectionOptions } from './connection.ts';
 import { connectHttp } from './continuity/connect.ts';
 import { type Connections, openConnections } from './continuity/connections.ts';
-import { fromClientStateStore } from './continuity/from-state-store.ts';
 import { endTransport, followTarget } from './continuity/kept-session.ts';
 import { Secrets, type SecretsOptions } from './continuity/secrets.ts';
-import { type ClientStateStore, isClientStateStore } from './continuity/state-store.ts';
+import type { ClientStateStore } from './continuity/state-store.ts';
 import type { ClientEvents } from './events.ts';
 import { type HttpOptions, HttpTarget } from './http.ts';
 import type { IdentityOptions } from './identity.ts';
@@ -18,6 +20,8 @@ import { ClientJar } from './jar/jar.ts';
 import { jarPart } from './jar/part.ts';
 import { Shelf } from './jar/shelf.ts';
 import type { Jar, JarQuotas } from './jar/types.ts';
+import { checkClientOptions } from './options.ts';
+import { ownStore } from './own-store.ts';
 import type { ClientPart } from './part.ts';
 import { RoundDesk } from './rounds/desk.ts';
 import { RoundsPart } from './rounds/part.ts';
@@ -102,12 +106,9 @@ export interface ClientValise {
   http(url: string | URL, options?: HttpOptions): HttpTarget;
   /** Connects a client over a transport or HTTP, with everything that Valise keeps for that server. */
   connect(client: ClientLike, to: TransportLike | HttpTarget, options?: ConnectOptions): Promise<void>;
-  /** Stores what is left and lets go of the store. Close the clients first. */
+  /** Stores what is left and lets go of the store. Close the clients first; what is asked of it afterwards is refused. */
   close(): Promise<void>;
 }
-
-/** Where everything is kept unless told. */
-export const DEFAULT_STORE = 'sqlite:~/.valise/state.db';
 
 /**
  * The client's side of Valise.
@@ -120,11 +121,16 @@ export const DEFAULT_STORE = 'sqlite:~/.valise/state.db';
  * ```
  */
 export async function openValise(options: ClientValiseOptions = {}): Promise<ClientValise> {
+  checkClientOptions(options);
   const { principal = '', quotas, allowLocal, digest } = options;
   const owner = {};
-  const { store, release } = await storeOf(options);
+  const { store, refuse, release } = await ownStore(options);
   const events = new Events<ClientEvents>();
   const identity: IdentityOptions = { allowLocal, digest };
+  let closed = false;
+  const checkOpen = (): void => {
+    if (closed) throw closedError();
+  };
   try {
     const shelf = new Shelf({ store, principal, events, quotas });
     await shelf.refresh();
@@ -137,7 +143,10 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
     const parts: ClientPart[] = [rounds, sessions.part, jar];
     return {
       jar: new ClientJar(shelf, events),
-      sessions: sessions.access,
+      sessions: Object.assign((client: object) => {
+        checkOpen();
+        return sessions.access(client);
+      }, sessions.access),
       pending: pendingRounds(desk, rounds),
       connections: openConnections({
         store,
@@ -147,22 +156,30 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
         ended: (target, sessionId) => endTransport(shelf, target, sessionId, identity),
       }),
       events,
-      stdio: (command) => new StdioClientTransport(command),
+      stdio(command) {
+        checkCommand(command);
+        return new StdioClientTransport(command);
+      },
       http: (url, settings) => new HttpTarget(url, settings),
-      async connect(client, to, { session } = {}) {
+      async connect(client, to, settings = {}) {
+        checkOpen();
+        checkClient(client);
+        checkOptions('connect', settings, { session: ["'kept'", (value) => value === 'kept'] });
         const connection =
           to instanceof HttpTarget
             ? await connectHttp(client, to, { owner, principal, store, secrets, events, jar, parts })
             : await connectOver(client, to, { owner, principal, parts, target: targetOf(to) });
-        if (session === 'kept') await followTarget(jar, connection);
+        if (settings.session === 'kept') await followTarget(jar, connection);
         connection.speakFor(client);
         sessions.connected(client, connection);
         rounds.connected(client, connection);
       },
       async close() {
+        closed = true;
         try {
           await shelf.close();
           await secrets.close();
+          refuse();
         } finally {
           await release();
         }
@@ -172,6 +189,20 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
     await release();
     throw error;
   }
+}
+
+function checkClient(client: ClientLike): void {
+  if (typeof client?.connect === 'function') return;
+  throw new ValiseError('no-client', 'valise.connect() was called without a client.', {
+    next: 'Call valise.connect(client, transport) with a client of either SDK.',
+  });
+}
+
+function checkCommand(command: StdioCommand): void {
+  if (typeof command?.command === 'string') return;
+  throw new ValiseError('no-command', 'valise.stdio() was called without a command.', {
+    next: "Give it the program and its arguments, as in valise.stdio({ command: 'node', args: ['server.js'] }).",
+  });
 }
 
 async function connectOver(
@@ -186,17 +217,4 @@ async function connectOver(
   if (!connection.server.introduction)
     connection.server.introduce({ capabilities: client.getServerCapabilities() } as Result);
   return connection;
-}
-
-/** The store, and what to do with it in the end: one that was handed in stays open. */
-async function storeOf({
-  store = DEFAULT_STORE,
-  keys,
-}: ClientValiseOptions): Promise<{ readonly store: Store; release(): Promise<void> }> {
-  if (typeof store !== 'string') {
-    if (isClientStateStore(store)) return { store: fromClientStateStore(store), release: async () => {} };
-    return { store: keys === undefined ? store : sealedStore(store, keys), release: async () => {} };
-  }
-  const opened = await openStore(store, { keys });
-  return { store: opened, release: () => opened.close() };
 }

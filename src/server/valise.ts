@@ -1,9 +1,12 @@
 import type { Readable } from 'node:stream';
 import { ValiseError } from '../errors.ts';
 import type { Events } from '../events.ts';
+import { isObject } from '../json.ts';
 import { lineLowering } from '../link/edge-stdio.ts';
 import type { TransportLike } from '../link/transport.ts';
+import { checkOptions, SETTINGS, type Taken } from '../options.ts';
 import { createSealer, type Keyring } from '../seal/index.ts';
+import { isStore } from '../store/is-store.ts';
 import type { Store } from '../store/types.ts';
 import { attach } from './attach.ts';
 import type { ServerContext } from './context.ts';
@@ -107,9 +110,21 @@ export interface ServerValise<Declared extends StateDeclarations = StateDeclarat
   stdin(from?: Readable): Readable;
   /** What happens, as events; Valise logs nothing by itself. */
   readonly events: Pick<Events<ServerEvents>, 'on'>;
-  /** Lets go of the store, where Valise has opened it. */
+  /** Lets go of the store, where Valise has opened it. Close the servers first; from then on no other can be connected. */
   close(): Promise<void>;
 }
+
+const TAKEN: { readonly [Name in keyof ServerValiseOptions]?: Taken } = {
+  store: [
+    'the URL of a store, such as sqlite:./state.db, or a store',
+    (value) => typeof value === 'string' || isStore(value),
+  ],
+  principal: ['a function', (value) => typeof value === 'function'],
+  events: ['an object with listeners', isObject],
+  state: SETTINGS,
+  sessions: SETTINGS,
+  rounds: SETTINGS,
+};
 
 /**
  * The server's side of Valise.
@@ -124,6 +139,7 @@ export function createValise<const Declared extends StateDeclarations = StateDec
   options: ServerValiseOptions<Declared>,
 ): ServerValise<Declared> {
   if (typeof options?.name !== 'string' || options.name === '') throw noName();
+  checkOptions('createValise', options, TAKEN);
   const events = serverEvents(options.events);
   const opened = typeof options.store === 'string' ? lazyStore(options.store) : undefined;
   const store = opened ?? (options.store as Store | undefined);
@@ -154,6 +170,10 @@ export function createValise<const Declared extends StateDeclarations = StateDec
     principalOf: options.principal ? checkedPrincipal(options.principal) : principalOf,
     fault: faultOn(events),
   };
+  let closed = false;
+  const checkOpen = (): void => {
+    if (closed) throw closedError();
+  };
   return {
     ...roundsApi(rounds),
     http: createHttp(rounds, shared.principalOf),
@@ -161,9 +181,11 @@ export function createValise<const Declared extends StateDeclarations = StateDec
     ...sessionsApi(sessions),
     install(server) {
       checkInstallable(server);
+      checkOpen();
       const { connect } = server;
       server.connect = (transport: TransportLike) => {
         try {
+          checkOpen();
           attach(server, transport, shared);
         } catch (error) {
           return Promise.reject(error);
@@ -179,6 +201,7 @@ export function createValise<const Declared extends StateDeclarations = StateDec
     },
     events,
     async close() {
+      closed = true;
       await sessions?.close();
       await opened?.close();
     },
@@ -188,6 +211,12 @@ export function createValise<const Declared extends StateDeclarations = StateDec
 function noName(): ValiseError {
   return new ValiseError('no-name', 'createValise was called without a name for the server.', {
     next: "Give it one that is the same on every instance and on no other server, as in createValise({ name: 'shop' }): what it seals opens under this name only.",
+  });
+}
+
+function closedError(): ValiseError {
+  return new ValiseError('valise-closed', 'This Valise has been closed.', {
+    next: 'Close it last, when no server is connected any more, or make another one with createValise().',
   });
 }
 

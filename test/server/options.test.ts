@@ -14,6 +14,35 @@ describe('createValise', () => {
   });
 });
 
+describe('options of createValise', () => {
+  it.each([
+    ['store', 5, 'URL of a store'],
+    ['store', {}, 'URL of a store'],
+    ['principal', 'alice', 'a function'],
+    ['events', 'log', 'listeners'],
+    ['state', null, 'settings'],
+    ['state', { session: 5 }, 'settings'],
+    ['state', { session: { cart: null } }, 'object'],
+    ['state', { session: { cart: { plain: 'no' } } }, 'true or false'],
+    ['sessions', true, 'settings'],
+    ['rounds', null, 'settings'],
+  ])('%s cannot be %j, and the error says what it takes', (name, value, words) => {
+    expect(() => createValise({ name: 'test', [name]: value } as never)).toThrow(
+      expect.objectContaining({
+        name: 'ValiseError',
+        code: 'bad-option',
+        message: expect.stringMatching(new RegExp(`(${name}|"cart").*${words}`)),
+      }),
+    );
+  });
+
+  it.each([5, {}, []])('keys cannot be %j', (keys) => {
+    expect(() => createValise({ name: 'test', keys } as never)).toThrow(
+      expect.objectContaining({ name: 'ValiseError', code: 'bad-key' }),
+    );
+  });
+});
+
 describe.each(MAJORS)('install ($major)', ({ McpServer, Memory }) => {
   const valise = createValise({ name: 'test', store: 'memory:' });
 
@@ -21,6 +50,15 @@ describe.each(MAJORS)('install ($major)', ({ McpServer, Memory }) => {
     const server = new McpServer({ name: 'test', version: '1.0.0' });
     await server.connect(Memory.createLinkedPair()[0]);
     expect(() => valise.install(server)).toThrow(/connected already.*before server\.connect/);
+  });
+
+  it('is refused once Valise is closed, and so is connecting', async () => {
+    const closed = createValise({ name: 'test', store: 'memory:' });
+    const before = closed.install(new McpServer({ name: 'test', version: '1.0.0' }));
+    await closed.close();
+    const refusal = expect.objectContaining({ code: 'valise-closed' });
+    expect(() => closed.install(new McpServer({ name: 'test', version: '1.0.0' }))).toThrow(refusal);
+    await expect(before.connect(Memory.createLinkedPair()[0])).rejects.toEqual(refusal);
   });
 
   it('is refused on what is no server', () => {

@@ -3,6 +3,7 @@ import { isObject } from '../../json.ts';
 import type { FetchLike } from '../../link/edge-fetch.ts';
 import type { Store } from '../../store/types.ts';
 import type { Era } from '../../wire/index.ts';
+import { webAddress } from '../http.ts';
 import { targetKey } from '../target.ts';
 import { CredentialKeeper, readCredentials } from './credentials.ts';
 import { type Revoked, revoke, worstOf } from './revoke.ts';
@@ -67,7 +68,7 @@ export interface ConnectionsParts {
 export function openConnections(parts: ConnectionsParts): Connections {
   const { store, secrets, principal, ended } = parts;
   const whoseOf = (target: string | URL): Whose => ({
-    target: targetKey({ kind: 'http', url: new URL(target) }),
+    target: targetKey({ kind: 'http', url: webAddress(target) }),
     principal,
   });
 

@@ -60,8 +60,8 @@ export interface ClientStateStore {
 }
 
 /** True for a store in the shape of {@link ClientStateStore}. */
-export function isClientStateStore(store: object): store is ClientStateStore {
-  return 'getSessionId' in store && typeof store.getSessionId === 'function';
+export function isClientStateStore(store: unknown): store is ClientStateStore {
+  return isObject(store) && typeof store['getSessionId'] === 'function';
 }
 
 /**

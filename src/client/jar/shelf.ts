@@ -1,5 +1,6 @@
 import type { Store } from '../../store/types.ts';
 import { readState } from '../../wire/index.ts';
+import { closedError } from '../closed.ts';
 import type { ClientEventSource } from '../events.ts';
 import type { Identity, NoIdentity } from '../identity.ts';
 import { type Absorber, absorb, type Origin } from './absorb.ts';
@@ -26,6 +27,7 @@ export class Shelf {
   readonly #keeper: Keeper;
   readonly #absorber: Absorber;
   #epoch = 0;
+  #closed = false;
 
   constructor({ store, principal, events, quotas }: ShelfOptions) {
     this.#keeper = new Keeper(store, principal, events);
@@ -44,6 +46,7 @@ export class Shelf {
 
   /** Every bag, also those of sessions that are not kept. */
   all(): Bag[] {
+    this.#checkOpen();
     const own = [...this.#seats].map((seat) => seat.session).filter((bag) => !bag.kept);
     return [...this.#bags.values(), ...own];
   }
@@ -64,6 +67,7 @@ export class Shelf {
 
   /** Reads what other processes have changed. */
   async refresh(): Promise<void> {
+    this.#checkOpen();
     const fresh = new Set<Bag>();
     const changed = new Set<Bag>();
     await this.#keeper.load((stored, version) => {
@@ -170,8 +174,13 @@ export class Shelf {
 
   /** Stores what is left. */
   async close(): Promise<void> {
+    this.#closed = true;
     for (const seat of [...this.#seats]) this.leave(seat);
     await this.#keeper.settle(this.#bags.values());
+  }
+
+  #checkOpen(): void {
+    if (this.#closed) throw closedError();
   }
 
   #restore({ server, session, usedAt, items }: StoredBag, version: string): Bag {

@@ -1,5 +1,6 @@
 import { type Duration, seconds } from '../../duration.ts';
 import type { Json } from '../../json.ts';
+import { checkOptions, FLAG, SETTINGS } from '../../options.ts';
 import { type Attributes, MAX_AGE, type Scope, writeAttributes } from '../../wire/index.ts';
 import { checkSchema, type InputOf, type OutputOf, type StandardSchema } from './schema.ts';
 
@@ -65,6 +66,7 @@ export class Keys {
   readonly #anywhere = new Map<string, Key>();
 
   constructor({ session = {}, server = {} }: StateDeclarations = {}) {
+    checkOptions('createValise, under state,', { session, server }, { session: SETTINGS, server: SETTINGS });
     for (const [name, settings] of Object.entries(session))
       this.#declared.session.set(name, read(name, settings));
     for (const [name, settings] of Object.entries(server))
@@ -81,7 +83,9 @@ export class Keys {
   }
 }
 
-function read(name: string, { schema, plain = false, maxAge, methodScope, serverScope }: KeySettings): Key {
+function read(name: string, settings: KeySettings): Key {
+  checkOptions(`state ${JSON.stringify(name)}`, settings, { plain: FLAG });
+  const { schema, plain = false, maxAge, methodScope, serverScope } = settings;
   if (schema !== undefined) checkSchema(schema, name);
   const attributes: Attributes = {
     ...(maxAge !== undefined && { maxAge: seconds(maxAge) }),

@@ -1,0 +1,30 @@
+import { checkOptions, FLAG, SETTINGS, TEXT } from '../options.ts';
+import { isStore } from '../store/is-store.ts';
+import { CARRIERS } from '../wire/index.ts';
+import { isClientStateStore } from './continuity/state-store.ts';
+import type { ClientValiseOptions } from './valise.ts';
+
+const WAYS: readonly unknown[] = CARRIERS;
+
+/** Throws where an option of `openValise` is something else than it takes; `keys` and quotas are checked where they are read. */
+export function checkClientOptions(options: ClientValiseOptions): void {
+  checkOptions('openValise', options, {
+    store: [
+      'the URL of a store, such as sqlite:./state.db, or a store',
+      (value) => typeof value === 'string' || isStore(value) || isClientStateStore(value),
+    ],
+    principal: TEXT,
+    quotas: SETTINGS,
+    allowLocal: FLAG,
+    digest: FLAG,
+    insecurePlaintext: FLAG,
+    secrets: [
+      "'keychain', 'store' or a store",
+      (value) => value === 'keychain' || value === 'store' || isStore(value),
+    ],
+    carriers: [
+      `a list of ${CARRIERS.join(', ')}`,
+      (value) => Array.isArray(value) && value.every((one) => WAYS.includes(one)),
+    ],
+  });
+}

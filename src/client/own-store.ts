@@ -1,0 +1,51 @@
+import { openStore, type Store, sealedStore } from '../store/index.ts';
+import { declareSecrecy, secrecyOf } from '../store/secrecy.ts';
+import { closedError } from './closed.ts';
+import { fromClientStateStore } from './continuity/from-state-store.ts';
+import { isClientStateStore } from './continuity/state-store.ts';
+import type { ClientValiseOptions } from './valise.ts';
+
+/** Where everything is kept unless told. */
+export const DEFAULT_STORE = 'sqlite:~/.valise/state.db';
+
+/** The store of one Valise. */
+export interface OwnStore {
+  readonly store: Store;
+  /** From now on the store is refused to whoever still asks it for something, also where it stays open. */
+  refuse(): void;
+  /** Lets go of a store that Valise has opened; one that was handed in stays open. */
+  release(): Promise<void>;
+}
+
+/** Opens or takes over the store of a Valise. */
+export async function ownStore({ store = DEFAULT_STORE, keys }: ClientValiseOptions): Promise<OwnStore> {
+  if (typeof store === 'string') {
+    const opened = await openStore(store, { keys });
+    return { ...untilRefused(opened), release: () => opened.close() };
+  }
+  const given = isClientStateStore(store)
+    ? fromClientStateStore(store)
+    : keys === undefined
+      ? store
+      : sealedStore(store, keys);
+  return { ...untilRefused(given), release: async () => {} };
+}
+
+function untilRefused(store: Store): Omit<OwnStore, 'release'> {
+  let refused = false;
+  const refusal = () => Promise.reject(closedError());
+  const own: Store = {
+    get: (key) => (refused ? refusal() : store.get(key)),
+    put: (key, value, options) => (refused ? refusal() : store.put(key, value, options)),
+    delete: (key, options) => (refused ? refusal() : store.delete(key, options)),
+    list: (prefix, options) => (refused ? refusal() : store.list(prefix, options)),
+    lease: (key, ttl) => (refused ? refusal() : store.lease(key, ttl)),
+    close: () => store.close(),
+  };
+  return {
+    store: declareSecrecy(own, secrecyOf(store)),
+    refuse() {
+      refused = true;
+    },
+  };
+}

@@ -1,0 +1,102 @@
+import { openValise } from 'mcp-valise/client';
+import { memoryStore } from 'mcp-valise/store';
+import { afterEach, describe, expect, it } from 'vitest';
+import { connect, KINDS, openHosts } from './hosts.ts';
+
+const store = memoryStore();
+const refused = (code: string, ...words: string[]) =>
+  expect.objectContaining({
+    name: 'ValiseError',
+    code,
+    message: expect.stringMatching(new RegExp(words.join('.*'))),
+  });
+
+describe('openValise', () => {
+  it.each([
+    ['store', 5, 'URL of a store'],
+    ['store', {}, 'URL of a store'],
+    ['store', null, 'URL of a store'],
+    ['principal', 5, 'text'],
+    ['principal', null, 'text'],
+    ['quotas', null, 'object'],
+    ['allowLocal', 'no', 'true or false'],
+    ['digest', 1, 'true or false'],
+    ['insecurePlaintext', 'yes', 'true or false'],
+    ['secrets', 'vault', 'keychain'],
+    ['secrets', {}, 'keychain'],
+    ['carriers', 'state', 'list of state'],
+    ['carriers', ['pigeon'], 'list of state'],
+  ])('says what the option %s takes where it is given %j', async (name, value, words) => {
+    await expect(openValise({ store, [name]: value } as never)).rejects.toEqual(
+      refused('bad-option', `option ${name} of openValise`, words),
+    );
+  });
+
+  it.each(['memory:', null, 7, []])('takes %j for no options', async (given) => {
+    await expect(openValise(given as never)).rejects.toEqual(refused('bad-option', 'openValise', 'object'));
+  });
+
+  it.each([5, {}, []])('names keys where %j is no keyring', async (keys) => {
+    await expect(openValise({ store, keys } as never)).rejects.toEqual(refused('bad-key', 'as keys'));
+  });
+});
+
+describe('what is asked of a Valise', () => {
+  it('is refused by name where it is not what it should be', async () => {
+    const valise = await openValise({ store });
+    const client = { connect: async () => {}, getServerCapabilities: () => undefined };
+    const transport = { start: async () => {}, send: async () => {}, close: async () => {} };
+    await expect(valise.connect(undefined as never, transport)).rejects.toEqual(refused('no-client'));
+    await expect(valise.connect(client, 'https://a.example.com' as never)).rejects.toEqual(
+      refused('no-transport', 'valise\\.http'),
+    );
+    const session = { session: 'keep' } as never;
+    await expect(valise.connect(client, transport, session)).rejects.toEqual(refused('bad-option', 'kept'));
+    for (const url of ['nonsense', undefined, 'ftp://a.example.com', 'https://me:secret@'] as never[]) {
+      expect(() => valise.http(url)).toThrow(refused('bad-url'));
+      expect(() => valise.http(url)).not.toThrow(/secret/);
+      await expect(valise.connections.forget(url)).rejects.toEqual(refused('bad-url'));
+    }
+    await expect(valise.connections.list('nonsense')).rejects.toEqual(refused('bad-url'));
+    expect(() => valise.http('https://a.example.com', { resume: 'no' } as never)).toThrow(
+      refused('bad-option', 'resume'),
+    );
+    expect(() => valise.stdio({} as never)).toThrow(refused('no-command'));
+    await valise.close();
+  });
+});
+
+describe.each(KINDS)('a Valise that has been closed, on $kind', (kind) => {
+  const ends: (() => Promise<void>)[] = [];
+  afterEach(async () => {
+    for (const end of ends.splice(0)) await end();
+  });
+
+  it.each(['memory:', memoryStore()])('refuses whatever is asked of it', async (given) => {
+    const hosts = await openHosts();
+    ends.push(() => hosts.close());
+    const valise = await openValise({ store: given });
+    const { jar, pending, connections, sessions } = valise;
+    const client = await connect(valise, hosts, 'https://shop.example.com', kind);
+    await client.close();
+    await valise.close();
+    await valise.close();
+    const closed = refused('valise-closed', 'openValise');
+    hosts.seen.length = 0;
+    await expect(connect(valise, hosts, 'https://shop.example.com', kind)).rejects.toEqual(closed);
+    expect(hosts.seen).toEqual([]);
+    expect(() => jar.list()).toThrow(closed);
+    expect(() => jar.show('shop.example.com')).toThrow(closed);
+    expect(() => jar.export()).toThrow(closed);
+    await expect(jar.clear()).rejects.toEqual(closed);
+    await expect(jar.refresh()).rejects.toEqual(closed);
+    expect(() => sessions(client)).toThrow(closed);
+    await expect(sessions.kept()).rejects.toEqual(closed);
+    await expect(sessions.forget('x')).rejects.toEqual(closed);
+    await expect(pending.list()).rejects.toEqual(closed);
+    await expect(pending.answer('x')).rejects.toEqual(closed);
+    await expect(pending.drop('x')).rejects.toEqual(closed);
+    await expect(connections.list()).rejects.toEqual(closed);
+    await expect(connections.forget('https://shop.example.com')).rejects.toEqual(closed);
+  });
+});
