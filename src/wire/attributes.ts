@@ -30,6 +30,13 @@ export interface AttributesReading extends StateAttributes {
 /** 400 days, in seconds: the longest `max-age`, and the age of state that has none. */
 export const MAX_AGE = 34_560_000;
 
+/** What each attribute must be, in words. */
+export const ATTRIBUTE_RULES: { readonly [attribute: string]: string } = {
+  'max-age': `a whole number of seconds from 1 to ${MAX_AGE}`,
+  'server-scope': 'a domain of at most 253 characters',
+  'method-scope': 'a method such as "tools" or "tools/call/view_cart", of at most 2048 characters',
+};
+
 const KEY = NAMES.modern.state.attributes;
 const NOTHING: AttributesReading = Object.freeze({});
 
@@ -142,7 +149,7 @@ function attributesBody(name: string, attributes: Attributes): Meta | undefined 
       'bad-attribute',
       `The ${checked.where} of state ${JSON.stringify(name)} is invalid.`,
       {
-        next: `max-age is a whole number of seconds from 1 to ${MAX_AGE}, server-scope a domain, method-scope a method such as "tools" or "tools/call/view_cart".`,
+        next: `It must be ${ATTRIBUTE_RULES[checked.where]}.`,
       },
     );
   }

@@ -16,6 +16,7 @@ export {
   readAnnounced,
 } from './announce.ts';
 export {
+  ATTRIBUTE_RULES,
   type Attributes,
   type AttributesReading,
   checkMaxAge,

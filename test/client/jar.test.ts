@@ -311,7 +311,7 @@ describe.each(KINDS)('the jar of a client of kind $kind', (kind) => {
     expect(await client.callTool({ name: 'one' })).toMatchObject({ content: [{ text: 'done' }] });
     sets(
       { server: { a: 1, b: 1, c: 1 } },
-      { server: { a: { 'max-age': 0 }, b: 'x', c: { 'method-scope': 5 } } },
+      { server: { a: { 'max-age': 0 }, b: 'secret', c: { 'method-scope': 5 } } },
     );
     expect(await client.callTool({ name: 'two' })).toMatchObject({ content: [{ text: 'done' }] });
     expect(refused.map(({ scope, key, reason }) => [scope, key, reason])).toEqual([
@@ -322,6 +322,46 @@ describe.each(KINDS)('the jar of a client of kind $kind', (kind) => {
       ['server', 'c', 'wrong-type'],
     ]);
     expect(valise.jar.list()).toEqual([]);
+    await client.close();
+  });
+
+  it('[J-25] says what was wrong, the limit and how much came, without the value', async () => {
+    const refused = heard('refused');
+    const client = await connect(valise, hosts, SHOP, kind);
+    const deep = Array.from({ length: 70 }).reduce((inner) => [inner], 'secret' as unknown);
+    const many = Object.fromEntries(Array.from({ length: 10_001 }, (_, at) => [`secret ${at}`, at]));
+    const details = async (state: object, attributes?: object) => {
+      refused.length = 0;
+      sets(state, attributes);
+      await client.callTool({ name: 'one' });
+      return refused.map(({ detail }) => detail);
+    };
+    const attribute = (one: unknown) => details({ server: { a: 1 } }, { server: { a: one } });
+    const all = [
+      await details({ server: { a: deep } }),
+      await details({ session: many }),
+      await details({ session: 'secret' }),
+      await details({ server: ['secret'] }),
+      await details({ server: { a: 'secret'.repeat(2000) } }),
+      await attribute({ 'max-age': 0 }),
+      await attribute({ 'max-age': 'secret' }),
+      await attribute({ 'method-scope': '/secret' }),
+      await attribute({ 'server-scope': 'secret secret' }),
+      await attribute('secret'),
+    ].flat();
+    expect(all).toEqual([
+      expect.stringMatching(/nested deeper than 64 levels/),
+      expect.stringMatching(/^10001 names .*session; 10000 are allowed/),
+      expect.stringMatching(/session must be an object; a text of 6 characters came/),
+      expect.stringMatching(/server must be an object; a list came/),
+      expect.stringMatching(/takes 12003 bytes; 8192 are allowed/),
+      expect.stringMatching(/max-age must be a whole number of seconds from 1 to 34560000; 0 came/),
+      expect.stringMatching(/max-age must be .*; a text of 6 characters came/),
+      expect.stringMatching(/method-scope must be a method .* 2048 characters; a text of 7 characters came/),
+      expect.stringMatching(/server-scope must be a domain .*; a text of 13 characters came/),
+      expect.stringMatching(/attributes must be an object; a text of 6 characters came/),
+    ]);
+    expect(all.join(' ')).not.toMatch(/secret/);
     await client.close();
   });
 });

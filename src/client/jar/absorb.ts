@@ -12,6 +12,7 @@ import {
 import type { ClientEventSource } from '../events.ts';
 import { normalScope } from '../identity.ts';
 import type { Bag, Item } from './bag.ts';
+import { detailOf } from './problem-detail.ts';
 import type { Quotas } from './quotas.ts';
 import type { Seat } from './seat.ts';
 import { NONE } from './stored.ts';
@@ -41,17 +42,19 @@ export interface Origin {
 export function absorb(meta: unknown, origin: Origin, jar: Absorber): Set<Bag> | undefined {
   const state = readState(meta);
   if (!state.session && !state.server && !state.problems) return undefined;
-  return new Absorption(origin, jar).take(state, readAttributes(meta));
+  return new Absorption(meta, origin, jar).take(state, readAttributes(meta));
 }
 
 class Absorption {
+  readonly #meta: unknown;
   readonly #origin: Origin;
   readonly #jar: Absorber;
   readonly #now = Date.now();
   readonly #grown = new Set<Bag>();
   readonly #unsaved = new Set<Bag>();
 
-  constructor(origin: Origin, jar: Absorber) {
+  constructor(meta: unknown, origin: Origin, jar: Absorber) {
+    this.#meta = meta;
     this.#origin = origin;
     this.#jar = jar;
   }
@@ -192,8 +195,9 @@ class Absorption {
     events.emit(event, { server: this.#origin.seat.identity.name, scope, key, ...rest } as never);
   }
 
-  #refuseProblem({ problem, where, scope, name }: StateProblem): void {
-    this.#refuse(REASONS[problem] ?? 'wrong-type', `It is not right at ${where}.`, scope, name);
+  #refuseProblem(problem: StateProblem): void {
+    const reason = REASONS[problem.problem] ?? 'wrong-type';
+    this.#refuse(reason, detailOf(problem, this.#meta), problem.scope, problem.name);
   }
 
   #refuse(reason: JarRefusal, detail: string, scope?: Scope, key?: string): void {
