@@ -25,11 +25,75 @@ describe('values', () => {
     expect(metaOf(result)).toBeUndefined();
   });
 
+  class Cart {
+    readonly items = ['tea'];
+  }
+  it.each([
+    ['price is NaN', { price: Number.NaN }],
+    ['items[1].price is Infinity', { items: [1, { price: Number.POSITIVE_INFINITY }] }],
+    ['items[1] is undefined', { items: [1, undefined] }],
+    ['items[0] is undefined', { items: new Array(1) }],
+    ['["total price"].x is a bigint', { 'total price': { x: 1n } }],
+    ['when is an object of type Date', { when: new Date(0) }],
+    ['seen is an object of type Map', { seen: new Map([[1, 2]]) }],
+    ['seen is an object of type Set', { seen: new Set() }],
+    ['bytes is an object of type Uint8Array', { bytes: new Uint8Array(2) }],
+    ['done is a function', { done: () => 1 }],
+    ['mark is a symbol', { mark: Symbol('x') }],
+    ['it is an object of type Date', new Date(0)],
+    [
+      'it is something that cannot be read',
+      {
+        get a() {
+          throw new Error('no');
+        },
+      },
+    ],
+  ])('that would not come back the same are refused, and the place is named: %s', async (where, value) => {
+    const client = await tool(major, ({ session }) => session.set('a', value as never));
+    const result = await client.call('work');
+    expect(textOf(result)).toContain(`The value for state "a" is not JSON: ${where}.`);
+    expect(metaOf(result)).toBeUndefined();
+  });
+
+  it('are data: what is undefined is left out, an instance comes back as what it holds', async () => {
+    const client = await tool(
+      major,
+      ({ session }) => {
+        session.set('a', {
+          cart: new Cart(),
+          none: undefined,
+          nothing: null,
+          bare: Object.create(null),
+        } as never);
+        return session.get('a');
+      },
+      plain,
+    );
+    const held = { cart: { items: ['tea'] }, nothing: null, bare: {} };
+    expect(JSON.parse(textOf(await client.call('work')))).toEqual(held);
+  });
+
+  it('that a schema reads may be whatever JSON writes for them', async () => {
+    const schema = z.object({ when: z.coerce.date() });
+    const client = await tool(
+      major,
+      ({ session }) => {
+        session.set('visit', { when: new Date(0) } as never);
+        return (session.get('visit') as unknown as { when: Date }).when.getTime();
+      },
+      { ...plain, state: { session: { visit: { plain: true, schema } } } },
+    );
+    const result = await client.call('work');
+    expect(textOf(result)).toBe('0');
+    expect(sessionOf(result)).toEqual({ visit: { when: '1970-01-01T00:00:00.000Z' } });
+  });
+
   it('are taken as they are when they are set, and come back as they would with the next request', async () => {
     const client = await tool(
       major,
       ({ session }) => {
-        const cart = { items: ['tomato'], price: undefined, when: new Date(0) };
+        const cart = { items: ['tomato'], price: undefined };
         session.set('Cart Contents', cart as never);
         cart.items.push('later');
         return session.get('Cart Contents');
@@ -37,9 +101,9 @@ describe('values', () => {
       plain,
     );
     const result = await client.call('work');
-    expect(JSON.parse(textOf(result))).toEqual({ items: ['tomato'], when: '1970-01-01T00:00:00.000Z' });
+    expect(JSON.parse(textOf(result))).toEqual({ items: ['tomato'] });
     expect(sessionOf(result)).toEqual({
-      'Cart Contents': { items: ['tomato'], when: '1970-01-01T00:00:00.000Z' },
+      'Cart Contents': { items: ['tomato'] },
     });
   });
 

@@ -1,6 +1,7 @@
 import { ValiseError } from '../../errors.ts';
 import { isObject, type Json } from '../../json.ts';
-import { type Dict, dict, isEmpty, isShallow, MAX_DEPTH } from '../../wire/dict.ts';
+import { type Dict, dict, isEmpty } from '../../wire/dict.ts';
+import { jsonText } from '../json-text.ts';
 
 /** The state of a session: values by key, in namespaces; the namespace without a name is the session's own. */
 export type Data = { readonly [namespace: string]: { readonly [key: string]: Json } };
@@ -108,12 +109,7 @@ export class SessionData {
 
   /** The value as it will come back: JSON and nothing else, and no longer the author's own object. */
   #snapshot(key: string, value: Json): Json {
-    const text = isShallow(value) ? print(value) : undefined;
-    if (text === undefined || text === 'null') {
-      throw new ValiseError('bad-state-value', `The value for ${JSON.stringify(key)} is not JSON.`, {
-        next: `Set text, finite numbers, booleans, and arrays and plain objects of them, at most ${MAX_DEPTH} levels deep.`,
-      });
-    }
+    const text = jsonText(`The value for ${JSON.stringify(key)}`, value);
     checkSize(text, this.#maxBytes);
     return typeof value === 'object' ? (JSON.parse(text) as Json) : value;
   }
@@ -164,12 +160,4 @@ function isSame(a: Json | undefined, b: Json | undefined): boolean {
 
 function copy<Value extends Json | undefined>(value: Value): Value {
   return typeof value === 'object' ? (JSON.parse(JSON.stringify(value)) as Value) : value;
-}
-
-function print(value: Json): string | undefined {
-  try {
-    return JSON.stringify(value);
-  } catch {
-    return undefined;
-  }
 }

@@ -47,8 +47,9 @@ export class ScopedState {
     this.#checkOpen(name);
     const { source, keys } = this.#facts;
     source.checkWritable();
-    const json = snapshot(name, value);
-    this.#changes.set(name, { json, value: accepted(name, json, keys.of(this.#scope, name)) });
+    const key = keys.of(this.#scope, name);
+    const json = snapshot(name, value, key.schema !== undefined);
+    this.#changes.set(name, { json, value: accepted(name, json, key) });
   }
 
   delete(named: Named): void {
