@@ -93,7 +93,7 @@ export class Exchange {
     return this.#isAnswered;
   }
 
-  /** Adds to the result's `_meta`. An error carries none. */
+  /** Adds to the result's `_meta`. A JSON-RPC error carries none. */
   addMeta(fragment: Readonly<Record<string, unknown>> | undefined): void {
     if (fragment) this.#meta = this.#meta ? { ...this.#meta, ...fragment } : fragment;
   }

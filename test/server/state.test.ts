@@ -22,6 +22,40 @@ describe.each(MAJORS)('state on an SDK $major server', (major) => {
     });
   });
 
+  it.each(['carried by the client', 'kept in the store'])(
+    '[J-02] goes with a result that says isError, and with no JSON-RPC error: %s',
+    async (how) => {
+      const valise = createValise({
+        name: 'test',
+        store: 'memory:',
+        state: { session: { n: { plain: true } } },
+      });
+      const server = valise.install(new major.McpServer({ name: 'test', version: '1.0.0' }));
+      const fail = (n: number) => {
+        valise.state().session.set('n', n);
+        throw new Error('broken');
+      };
+      server.registerTool('fail', {}, () => fail(1));
+      server.registerTool('read', {}, () => ({
+        content: [{ type: 'text', text: String(valise.state().session.get('n')) }],
+      }));
+      server.registerResource('fail', 'fail://here', {}, () => fail(2));
+      const [near, far] = major.Memory.createLinkedPair();
+      await server.connect(far);
+      const carries = how === 'carried by the client';
+      const client = await rawClient(near, carries ? { state: {} } : {});
+      const result = await client.call('fail');
+      expect(result).toMatchObject({ isError: true });
+      expect(sessionOf(result)).toEqual(carries ? { n: 1 } : undefined);
+      const failed = await client.request('resources/read', { uri: 'fail://here' });
+      expect(failed).toMatchObject({ error: { message: expect.stringContaining('broken') } });
+      expect(JSON.stringify(failed)).not.toContain('state');
+      if (!carries) expect(textOf(await client.call('read'))).toBe('1');
+      await client.close();
+      await valise.close();
+    },
+  );
+
   it('[J-02] comes back with a request, at any depth of calls', async () => {
     const deep = async (state: RequestState) => {
       await new Promise((resolve) => setImmediate(resolve));

@@ -3,7 +3,8 @@ import type { Given, Held, KeyDeclarations, StateDeclarations, StateKey } from '
 
 /**
  * The state of one scope, inside a handler. Nothing here waits: what a request came with is at hand, and what is set
- * goes out with its result. An error carries no state, so what is set before one is forgotten.
+ * goes out with its result. A JSON-RPC error carries no state, so what is set before one is forgotten. Where a tool of
+ * `McpServer` throws, the SDK answers with a result that says `isError`: that is a result, and carries what was set.
  */
 export interface StateScope<Keys extends KeyDeclarations = KeyDeclarations> {
   /** The value; undefined where there is none, or none that this server made or that fits the key's schema. */
