@@ -130,7 +130,8 @@ function wordsOf(arg: string): string[] {
 }
 
 function mayBeProgram(word: string, cwd: string): boolean {
-  if (runsOthers(programName(word)) || isNear(word, cwd) || existsSync(resolve(cwd, word))) return true;
+  if (runsOthers(programName(word)) || isNear(word, cwd)) return true;
+  if (isAbsolute(word) && existsSync(word)) return true;
   return !word.includes('/') && findProgram(word, cwd) !== undefined;
 }
 
