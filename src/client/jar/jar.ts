@@ -60,7 +60,7 @@ export class ClientJar implements Jar {
           setAt: new Date(item.setAt),
           usedAt: new Date(bag.usedAtOf(item)),
           expiresAt: new Date(item.expiresAt),
-          attributes: item.attributes,
+          attributes: { ...item.attributes },
           ...(bag.session !== undefined && { session: bag.session }),
           ...(values && { value: structuredClone(item.value) }),
         });
