@@ -42,6 +42,18 @@ describe('typed keys', () => {
     expect(JSON.stringify(client.rejected)).not.toContain('secret text');
   });
 
+  it.each(MAJORS)('treat what their schema throws at as absent too ($major)', async (each) => {
+    const schema = z.string().transform((text) => JSON.parse(text) as unknown);
+    const client = await tool(each, ({ session }) => session.get('list') ?? 'none', {
+      state: { session: { list: { schema, plain: true } } },
+    });
+    expect(textOf(await client.call('work', {}, { [SESSION]: { list: 'secret text' } }))).toBe('"none"');
+    expect(client.rejected).toMatchObject([
+      { reason: expect.stringMatching(/schema: it could not be read/) },
+    ]);
+    expect(JSON.stringify(client.rejected)).not.toContain('secret');
+  });
+
   it('refuse a value of the author that would not come back', async () => {
     const client = await tool(
       major,

@@ -2,7 +2,7 @@ import { ValiseError } from '../../errors.ts';
 import type { Json } from '../../json.ts';
 import type { Scope } from '../../wire/index.ts';
 import type { Key, Keys, StateKey } from './key.ts';
-import { issuesText, validate } from './schema.ts';
+import { issuesText, type SchemaResult, type StandardSchema, validate } from './schema.ts';
 import type { Change, Changes, Report, Source } from './source.ts';
 import { snapshot } from './value.ts';
 
@@ -77,7 +77,7 @@ export class ScopedState {
     const key = keys.of(this.#scope, name);
     const json = source.read(name, key);
     if (json === undefined || json === null || !key.schema) return json ?? undefined;
-    const result = validate(key.schema, name, json);
+    const result = attempt(key.schema, name, json);
     if (!result.issues) return result.value;
     report(name, `does not fit its schema: ${issuesText(result.issues)}`);
     return undefined;
@@ -90,6 +90,15 @@ export class ScopedState {
       `State ${JSON.stringify(name)} was changed after its request had been answered.`,
       { next: 'Change state before the handler returns: it travels with the result.' },
     );
+  }
+}
+
+/** A schema may throw at what it did not expect, and the words of such an error may repeat the value. */
+function attempt(schema: StandardSchema, name: string, json: Json): SchemaResult<unknown> {
+  try {
+    return validate(schema, name, json);
+  } catch {
+    return { issues: [{ message: 'it could not be read' }] };
   }
 }
 
