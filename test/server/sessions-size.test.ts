@@ -8,6 +8,15 @@ const fill: Does = (session, { size, key, letter = 'x' }) => {
   return session?.get<string>('text')?.length ?? 0;
 };
 
+describe.each(STAGES)('values in a session, on $stage', (at) => {
+  it('are refused where they would not come back the same, and the place is named', async () => {
+    const { valise } = makeServer((session) => session?.set('cart', { prices: [1, Number.NaN] }));
+    const client = await connect(valise, at);
+    const result = resultOf(await client.in(await client.create()));
+    expect(textOf(result)).toContain('The value for "cart" is not JSON: prices[1] is NaN.');
+  });
+});
+
 describe.each(STAGES)('large state of sealed sessions, on $stage', (at) => {
   const { code } = at;
 
