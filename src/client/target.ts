@@ -16,7 +16,7 @@ export type Target =
 
 /** Reads where a transport leads. Both SDK majors keep it under the same names. */
 export function targetOf(transport: TransportLike): Target {
-  if (typeof transport?.send !== 'function') {
+  if (typeof transport !== 'object' || transport === null) {
     throw new ValiseError('no-transport', 'valise.connect() was called without a transport.', {
       next: 'Call valise.connect(client, transport), or valise.connect(client, valise.http(url)).',
     });
