@@ -25,24 +25,24 @@ export async function connectTo(text: string, options: ConnectOptions): Promise<
   const target = parseTarget(text);
   const answers = answersOf(options);
   const valise = await openFor(options);
+  let client: Connected['client'] | undefined;
+  const close = async (): Promise<void> => {
+    try {
+      await client?.close();
+      await valise.close();
+    } finally {
+      // It may be why the server was not found.
+      tellUnused(options.resolve);
+    }
+  };
   try {
-    const client = await makeClient({ sdk: options.sdk, era: options.era, capabilities: ELICITATION });
+    client = await makeClient({ sdk: options.sdk, era: options.era, capabilities: ELICITATION });
     await setAnswerer(client, options.sdk, answers);
     await connectWith(valise, client, target, options);
     tellUnkept(target, options, client.getServerCapabilities());
-    return {
-      client,
-      valise,
-      async close() {
-        await client.close();
-        await valise.close();
-        tellUnused(options.resolve);
-      },
-    };
+    return { client, valise, close };
   } catch (error) {
-    await valise.close().catch((late: unknown) => remark(String(late)));
-    // It may be why the server was not found.
-    tellUnused(options.resolve);
+    await close().catch((late: unknown) => remark(String(late)));
     throw error;
   }
 }
