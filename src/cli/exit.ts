@@ -49,10 +49,11 @@ export function whatOnly(error: unknown): string {
 /** What happened, why, and the next step last, which is what people are to do. */
 function withInnermost(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  const { what, next } = error instanceof ValiseError ? error : { what: error.message, next: undefined };
   const why = whyOf(error);
-  if (next === undefined) return why === '' ? what : `${what} (${why})`;
-  return `${why === '' ? what : `${what.replace(/\.$/, '')} (${why}).`} ${next}`;
+  if (why === '') return error.message;
+  if (!(error instanceof ValiseError)) return `${error.message} (${why})`;
+  const told = `${error.what.replace(/\.$/, '')} (${why}).`;
+  return error.next === undefined ? told : `${told} ${error.next}`;
 }
 
 /** What is behind an error, where that says more than the error itself. */
