@@ -18,9 +18,17 @@ export class CallsUnderWay {
   #cancelled: Call[] | undefined;
   #expected: Map<Id, (response: Response) => void> | undefined;
 
+  get size(): number {
+    return this.#calls.size;
+  }
+
   /** All of them. */
   get all(): Call[] {
     return [...this.#calls.values()];
+  }
+
+  get(wireId: Id): Call | undefined {
+    return this.#calls.get(wireId);
   }
 
   add(call: Call): void {

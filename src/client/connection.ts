@@ -20,7 +20,7 @@ import {
 import { Announcer } from './announcer.ts';
 import { Ask } from './ask.ts';
 import { Call } from './call.ts';
-import { CallsUnderWay, type Expected } from './calls-under-way.ts';
+import { CallsUnderWay } from './calls-under-way.ts';
 import { type OwnRequestOptions, OwnRequests } from './own-requests.ts';
 import { askParts, type ClientPart } from './part.ts';
 import { ServerFacts } from './server-facts.ts';
@@ -47,7 +47,8 @@ export class Connection implements Hooks {
   readonly #inwards: readonly ClientPart[];
   readonly #rescuers: readonly ClientPart[];
   readonly #announcer: Announcer;
-  readonly #calls = new CallsUnderWay();
+  /** The calls that wait for their response. */
+  readonly calls = new CallsUnderWay();
   readonly #asks = new Map<Id, Ask>();
   readonly #own = new OwnRequests(
     (request) => this.link.transport.send(request),
@@ -98,39 +99,28 @@ export class Connection implements Hooks {
         return undefined;
       });
       this.#asks.set(id, ask);
-      signal?.addEventListener('abort', () => this.#withdraw(ask, resolve), { once: true });
+      const withdraw = (): void => {
+        if (this.withdraw(ask))
+          resolve({ jsonrpc: '2.0', id, error: { code: -32000, message: 'The call was cancelled.' } });
+      };
+      signal?.addEventListener('abort', withdraw, { once: true });
       outsideErrand(() => this.link.deliver(request));
     });
   }
 
-  /** Tells the client's handler that nobody waits for its answer any more. */
-  #withdraw({ request: { id } }: Ask, resolve: (response: Response) => void): void {
-    if (!this.#asks.delete(id)) return;
+  /** Tells the client's handler that nobody waits for its answer any more; false where it has answered. */
+  withdraw({ request: { id } }: Ask): boolean {
+    if (!this.#asks.delete(id)) return false;
     this.link.deliver({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: id } });
-    resolve({ jsonrpc: '2.0', id, error: { code: -32000, message: 'The call was cancelled.' } });
-  }
-
-  /** The calls that wait for their response. */
-  get underWay(): Call[] {
-    return this.#calls.all;
-  }
-
-  /** True while the server waits for an answer of the client. */
-  get isAsked(): boolean {
-    return this.#asks.size > 0;
+    return true;
   }
 
   /** Ends a call with an error of ours, as if the server had answered it. */
   fail(call: Call, code: number, message: string, data?: object): void {
-    this.#calls.drop(call);
+    this.calls.drop(call);
     const error = { code, message, ...(data && { data }) };
     const passed = this.#settle(call, { jsonrpc: '2.0', id: call.request.id, error });
     if (passed) runAt(call.place, () => this.link.deliver(passed));
-  }
-
-  /** Waits for the response to a request that an earlier process sent, under the id that it had on the wire. */
-  expect(wireId: Id): Expected {
-    return this.#calls.expect(wireId);
   }
 
   /**
@@ -194,7 +184,7 @@ export class Connection implements Hooks {
   }
 
   #dispatch(call: Call): Dispatch {
-    this.#calls.add(call);
+    this.calls.add(call);
     const { errand, known } = call;
     if (known) {
       const response: Response = { jsonrpc: '2.0', id: call.wireId, result: known };
@@ -220,15 +210,15 @@ export class Connection implements Hooks {
     const left = call.rescuers ?? this.#rescuers;
     for (const part of left) {
       if (!(await part.undelivered?.(call, error)) || call.cancelled) continue;
-      this.#calls.drop(call);
+      this.calls.drop(call);
       const next = new Call(this, call.request, call.place);
       next.top = call.top;
       next.rescuers = left.filter((other) => other !== part);
       for (const each of this.#parts) await each.outbound?.(next);
-      this.#calls.add(next);
+      this.calls.add(next);
       return this.#rescue(next, next.outgoing(), send);
     }
-    this.#calls.drop(call);
+    this.calls.drop(call);
     throw error;
   }
 
@@ -247,7 +237,7 @@ export class Connection implements Hooks {
   /** A cancellation names the id that the SDK knows; the server knows the one on the wire. */
   #cancelling(message: Notification): Message {
     if (message.method !== 'notifications/cancelled') return message;
-    const wireId = this.#calls.cancel(message.params?.['requestId']);
+    const wireId = this.calls.cancel(message.params?.['requestId']);
     if (wireId === undefined || wireId === message.params?.['requestId']) return message;
     return { ...message, params: { ...message.params, requestId: wireId } };
   }
@@ -267,8 +257,8 @@ export class Connection implements Hooks {
         this.#asks.delete(message.params?.['requestId'] as Id);
       return this.#inwards.some((part) => part.notified?.(message, this)) ? undefined : message;
     }
-    if (this.#calls.meets(message)) return undefined;
-    const call = this.#calls.take(message);
+    if (this.calls.meets(message)) return undefined;
+    const call = this.calls.take(message);
     if (!call) return message;
     const answer = call.answer(message, top);
     return answer instanceof Promise
@@ -288,7 +278,7 @@ export class Connection implements Hooks {
   closed(): void {
     for (const part of this.#inwards) part.closed?.(this);
     this.#own.closed();
-    this.#calls.closed();
+    this.calls.closed();
     this.#asks.clear();
   }
 }

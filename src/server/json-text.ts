@@ -42,8 +42,12 @@ function faultIn(value: unknown, levels: number, reader: boolean): Fault | undef
     }
     return undefined;
   }
-  if (typeof (value as { readonly toJSON?: unknown }).toJSON === 'function')
-    return reader ? undefined : fault(kindOf(value));
+  if ('toJSON' in value && typeof value.toJSON === 'function') {
+    const printed: unknown = reader ? value.toJSON('') : undefined;
+    return printed === undefined || printed === null
+      ? fault(kindOf(value))
+      : faultIn(printed, levels - 1, reader);
+  }
   // A map, a set, bytes, an error: what they hold is not in their properties.
   if (Object.prototype.toString.call(value) !== '[object Object]') return fault(kindOf(value));
   for (const name of Object.keys(value)) {

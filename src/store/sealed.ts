@@ -150,31 +150,33 @@ class SealedStore implements Store {
     if (mark && this.#open(SEAL_MARK, mark) !== UNDER_WAY) return reseal(this);
     for await (const key of keysOf(this.#inner))
       if (key !== SEAL_MARK && key.endsWith(SEAL_MARK)) throw partError(key.slice(0, -SEAL_MARK.length));
-    // From here on nobody opens it without keys; and with them nobody does until the mark says that all is sealed.
-    if (!mark) await this.#inner.put(SEAL_MARK, this.#seal(SEAL_MARK, UNDER_WAY), { ifAbsent: true });
+    // From here on nobody opens it without keys; and with them nobody does until the mark says that all is sealed. It has
+    // the newest key of those who were at work: who lacks one must not take what that one sealed for plain.
+    const condition = mark ? { ifVersion: mark.version } : { ifAbsent: true };
+    const isMarked = await this.#inner.put(SEAL_MARK, this.#seal(SEAL_MARK, UNDER_WAY), condition);
+    if (!isMarked) return this.sealEntries();
     let count = 0;
     for await (const key of keysOf(this.#inner))
-      if (key !== SEAL_MARK && (await this.#sealEntry(key))) count++;
+      if (key !== SEAL_MARK && (await this.#sealEntry(key, mark === undefined))) count++;
     await this.#inner.put(SEAL_MARK, this.#seal(SEAL_MARK, true));
     return count;
   }
 
-  /** False where the entry is gone, or was sealed before the work was broken off. */
-  async #sealEntry(key: string): Promise<boolean> {
+  /** False where the entry is gone, or sealed with the first key already. */
+  async #sealEntry(key: string, isFirst: boolean): Promise<boolean> {
     for (;;) {
       const entry = await this.#inner.get(key);
-      if (!entry || this.#opens(key, entry)) return false;
-      if (await this.#inner.put(key, this.#seal(key, entry.value), sameLife(entry))) return true;
-    }
-  }
-
-  #opens(key: string, entry: Entry): boolean {
-    try {
-      this.#open(key, entry);
-      return true;
-    } catch (error) {
-      if (error instanceof ValiseError) return false;
-      throw error;
+      if (!entry) return false;
+      let { value } = entry;
+      try {
+        value = this.#open(key, entry);
+        if (inspectToken(entry.value as string).kid === this.#sealer.kid) return false;
+      } catch (error) {
+        // Plain, also where it looks like a token; unless the work was begun before, with a key that is missing now.
+        const isPlain = error instanceof ValiseError && (isFirst || error.code !== 'store-wrong-key');
+        if (!isPlain) throw error;
+      }
+      if (await this.#inner.put(key, this.#seal(key, value), sameLife(entry))) return true;
     }
   }
 

@@ -44,17 +44,18 @@ async function serve(script: Script): Promise<string> {
       return script.other(response, message);
     }
     const capabilities = { tools: {} };
-    const result =
-      message.method === 'server/discover'
-        ? {
-            resultType: 'complete',
-            supportedVersions: ['2026-07-28'],
-            capabilities,
-            _meta: { 'io.modelcontextprotocol/serverInfo': info },
-            ttlMs: 0,
-            cacheScope: 'private',
-          }
-        : { protocolVersion: message.params?.protocolVersion, capabilities, serverInfo: info, tools: [] };
+    // What an introduction, old or new, and a list of tools take.
+    const result = {
+      resultType: 'complete',
+      protocolVersion: message.params?.protocolVersion,
+      supportedVersions: ['2026-07-28'],
+      capabilities,
+      serverInfo: info,
+      _meta: { 'io.modelcontextprotocol/serverInfo': info },
+      tools: [],
+      ttlMs: 0,
+      cacheScope: 'private',
+    };
     response.writeHead(200, { 'content-type': 'application/json' });
     response.end(JSON.stringify({ jsonrpc: '2.0', id: message.id, result }));
   }).listen(0, '127.0.0.1');
@@ -110,12 +111,24 @@ describe.each(KINDS)('a $kind client whose answer is cut off', (kind) => {
     });
   });
 
-  it('is told where the server takes the call without an answer', async () => {
-    const client = await connect(
-      kind,
-      await serve({ call: (response) => void response.writeHead(202).end() }),
-    );
-    await expect(client.callTool({ name: 'a' })).rejects.toMatchObject({ code: -32_000 });
+  it('hears nothing more of a call that it has given up', async () => {
+    let called: (response: ServerResponse) => void = () => {};
+    const call = new Promise<ServerResponse>((resolve) => (called = resolve));
+    const client = await connect(kind, await serve({ call: (response) => called(stream(response)) }));
+    const errors: Error[] = [];
+    client.onerror = (error) => errors.push(error);
+    const stop = new AbortController();
+    const options = { signal: stop.signal };
+    const given = kind.major === 'v1' ? [undefined, options] : [options];
+    const result = client.callTool({ name: 'a' }, ...(given as [typeof options]));
+    const response = await call;
+    stop.abort('no more');
+    await expect(result).rejects.toThrow();
+    const gone = once(response, 'close');
+    response.end();
+    await gone;
+    await client.listTools();
+    expect(errors).toEqual([]);
   });
 
   it('takes the result that comes in the last moment', async () => {
@@ -192,27 +205,27 @@ describe.each(KINDS.filter(({ era }) => era === 'legacy'))(
       expect(await result).toMatchObject({ content: [] });
     });
 
-    it('is told only once its user has answered where the stream breaks off behind a question', async () => {
-      const elicitation = {
-        jsonrpc: '2.0',
-        id: 900,
-        method: 'elicitation/create',
-        params,
-      };
-      let answered = false;
+    it('is told, too, where the stream breaks off behind a question, and while another call asks one', async () => {
+      let calls = 0;
       const url = await serve({
-        call: (response) => void stream(response).end(event(elicitation)),
-        other: (response) => {
-          answered = true;
-          response.writeHead(202).end();
+        call(response) {
+          calls += 1;
+          const question = event({ jsonrpc: '2.0', id: 900 + calls, method: 'elicitation/create', params });
+          if (calls === 1) stream(response).write(question);
+          else stream(response).end(question);
         },
       });
-      const client = await connect(kind, url, async () => {
-        await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
-        return { action: 'accept', content: {} };
+      let asked = 0;
+      const client = await connect(kind, url, () => {
+        asked += 1;
+        return new Promise(() => {});
       });
+      const first = client.callTool({ name: 'a' }).catch(() => 'closed');
+      await expect.poll(() => asked).toBe(1);
       await expect(client.callTool({ name: 'a' })).rejects.toMatchObject({ code: -32_000 });
-      expect(answered).toBe(true);
+      expect(asked).toBe(2);
+      await client.close();
+      expect(await first).toBe('closed');
     });
   },
 );

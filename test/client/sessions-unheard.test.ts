@@ -54,7 +54,7 @@ describe.each(KINDS)('a server that cannot be listened to, with a client of kind
 });
 
 describe.each(MAJORS)('a resource that is refused to one listener, by an SDK $major server', (major) => {
-  it('is told to whoever asked; those who listened before go on', async () => {
+  const open = async () => {
     const served = createValise({
       name: 'test',
       sessions: { mayListen: ({ resources }) => !resources.includes('secret://a') },
@@ -67,6 +67,16 @@ describe.each(MAJORS)('a resource that is refused to one listener, by an SDK $ma
     const session = await valise.sessions(client).create();
     const heard: unknown[] = [];
     await session.listen(({ params }) => heard.push(params?.['uri']), { resources: ['notes://a'] });
+    const close = async () => {
+      await client.close();
+      await valise.close();
+      await served.close();
+    };
+    return { served, session, heard, close };
+  };
+
+  it('is told to whoever asked; those who listened before go on', async () => {
+    const { served, session, heard, close } = await open();
     await expect(session.listen(() => {}, { resources: ['secret://a'] })).rejects.toMatchObject({
       rpcCode: -32600,
       data: { code: 'may-not-listen' },
@@ -75,8 +85,18 @@ describe.each(MAJORS)('a resource that is refused to one listener, by an SDK $ma
     for (const uri of ['notes://a', 'secret://a', 'notes://b']) await served.notify(UPDATED, { uri });
     await vi.waitFor(() => expect(heard).toHaveLength(4), { timeout: 5000 });
     expect(heard).toEqual(['notes://a', 'two notes://a', 'notes://b', 'two notes://b']);
-    await client.close();
-    await valise.close();
-    await served.close();
+    await close();
+  });
+
+  it('is told to each who asked for it, and to no other who asked for more at the same time', async () => {
+    const { served, session, heard, close } = await open();
+    const wanted = ['notes://b', 'secret://a', 'secret://a', 'notes://c'];
+    const outcomes = await Promise.allSettled(
+      wanted.map((uri) => session.listen(() => {}, { resources: [uri] })),
+    );
+    expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'rejected', 'fulfilled']);
+    for (const uri of ['notes://b', 'notes://c']) await served.notify(UPDATED, { uri });
+    await vi.waitFor(() => expect(heard).toEqual(['notes://b', 'notes://c']), { timeout: 5000 });
+    await close();
   });
 });

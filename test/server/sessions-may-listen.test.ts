@@ -102,4 +102,16 @@ describe.each(STAGES)('mayListen on $stage', (at) => {
     expect(errorOf(await listen(client, undefined, asked))).toMatchObject(required);
     expect(await listen(client, await client.create(), asked)).toMatchObject({ result: {} });
   });
+
+  it.runIf(at.era === 'legacy')('lets the session of the transport stand in for a subscriber', async () => {
+    const { valise } = makeServer(count);
+    valise.requireSession({ resource: 'notes://*' });
+    const client = await connect(valise, at, {});
+    const taken: unknown[] = [];
+    kits[at.major.major].takeSubscriptions(client.server, (uri) =>
+      taken.push([uri, valise.session()?.implicit]),
+    );
+    expect(await client.request('resources/subscribe', { uri: 'notes://a' })).toMatchObject({ result: {} });
+    expect(taken).toEqual([['notes://a', true]]);
+  });
 });

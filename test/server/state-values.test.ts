@@ -79,14 +79,27 @@ describe('values', () => {
     const client = await tool(
       major,
       ({ session }) => {
-        session.set('visit', { when: new Date(0) } as never);
+        session.set('visit', { when: new Date(86_400_000) } as never);
         return (session.get('visit') as unknown as { when: Date }).when.getTime();
       },
       { ...plain, state: { session: { visit: { plain: true, schema } } } },
     );
     const result = await client.call('work');
-    expect(textOf(result)).toBe('0');
-    expect(sessionOf(result)).toEqual({ visit: { when: '1970-01-01T00:00:00.000Z' } });
+    expect(textOf(result)).toBe('86400000');
+    expect(sessionOf(result)).toEqual({ visit: { when: '1970-01-02T00:00:00.000Z' } });
+  });
+
+  it.each([
+    ['when is an object of type Date', { when: new Date(Number.NaN) }],
+    ['it is an object of type Object', { toJSON: () => undefined }],
+    ['price is NaN', { toJSON: () => ({ price: Number.NaN }) }],
+  ])('that JSON writes nothing for are refused with a schema, too: %s', async (where, value) => {
+    const schema = z.unknown();
+    const client = await tool(major, ({ session }) => session.set('visit', value as never), {
+      ...plain,
+      state: { session: { visit: { schema } } },
+    });
+    expect(textOf(await client.call('work'))).toContain(`The value for state "visit" is not JSON: ${where}.`);
   });
 
   it('are taken as they are when they are set, and come back as they would with the next request', async () => {

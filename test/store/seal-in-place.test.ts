@@ -92,6 +92,34 @@ describe('sealing in place', () => {
     for (const key of ['a', 'b', 'c']) expect((await sealed.get(key))?.value).toBe(`v1.${key}`);
   });
 
+  it('seals all with the first key where it goes on with another one, and takes nothing sealed for plain', async () => {
+    const next = generateKey();
+    for (const key of ['a', 'b', 'c']) await inner.put(key, key);
+    await expect(sealInPlace(dying(3), { keys })).rejects.toThrow('killed');
+    await expect(sealInPlace(dying(2), { keys: `${next},${keys}` })).rejects.toThrow('killed');
+    for (const one of [keys, next])
+      await expect(sealInPlace(inner, { keys: one })).rejects.toMatchObject({ code: 'store-wrong-key' });
+    await sealInPlace(inner, { keys: `${next},${keys}` });
+    const sealed = sealedStore(inner, next);
+    for (const key of ['a', 'b', 'c']) expect((await sealed.get(key))?.value).toBe(key);
+  });
+
+  it('leaves the store to whoever has begun at the same time with other keys', async () => {
+    const others = generateKey();
+    await inner.put('a', 'plain');
+    let begun = false;
+    const late: Store = {
+      ...dying(Number.POSITIVE_INFINITY),
+      async put(...args) {
+        if (!begun) await sealInPlace(inner, { keys: others });
+        begun = true;
+        return inner.put(...args);
+      },
+    };
+    await expect(sealInPlace(late, { keys })).rejects.toMatchObject({ code: 'store-wrong-key' });
+    expect((await sealedStore(inner, others).get('a'))?.value).toBe('plain');
+  });
+
   it('takes nothing plain into a store that is sealed already', async () => {
     await sealedStore(inner, keys).put('a', 1);
     await inner.put('planted', { admin: true });

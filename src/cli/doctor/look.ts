@@ -68,9 +68,7 @@ async function withinReason(target: CliTarget, method: string, work: () => Promi
   const seconds = PATIENCE[target.kind];
   let timer: NodeJS.Timeout | undefined;
   const over = new Promise<never>((_resolve, reject) => {
-    const error = new ValiseError('no-answer', `It did not answer \`${method}\` within ${seconds} s.`, {
-      next: 'Is it an MCP server, and does it have what it needs to answer?',
-    });
+    const error = new ValiseError('no-answer', `It did not answer \`${method}\` within ${seconds} s.`);
     timer = setTimeout(() => reject(error), seconds * 1000);
   });
   try {

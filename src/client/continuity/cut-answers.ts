@@ -5,9 +5,6 @@ import type { ClientPart } from '../part.ts';
 
 /** How often the SDKs' transports try to take a stream up again, where nobody tells them otherwise. */
 const TRIES = 2;
-/** How long to wait, in milliseconds, before looking again at a call in whose course somebody is asked. */
-const AGAIN = 1000;
-
 const CUT = {
   code: -32_000,
   message:
@@ -21,7 +18,7 @@ const CUT = {
 export class CutAnswers implements ClientPart {
   #connection: Connection | undefined;
   /** The calls whose stream the SDK takes up again, by the event behind which it does. */
-  readonly #resumed = new Map<string, { readonly id: Id | undefined; failures: number }>();
+  readonly #resumed = new Map<string, { readonly id: Id; failures: number }>();
 
   opening(connection: Connection): void {
     this.#connection = connection;
@@ -40,20 +37,16 @@ export class CutAnswers implements ClientPart {
       ended: () => {
         if (from !== undefined) this.#resumed.delete(from);
         // What the stream brought reaches the SDK in this turn.
-        setImmediate(() => this.#ended(resumed ? resumed.id : requestIn(init.body), lastEventId));
+        setImmediate(() =>
+          this.#ended(resumed ? () => resumed.id : () => requestIn(init), lastEventId, init),
+        );
       },
     };
   }
 
-  /** Around what the SDKs send, and the requests by which they take streams up again. */
+  /** Around the requests by which the SDKs take streams up again. */
   fetch(base: FetchLike): FetchLike {
     return async (url, init = {}) => {
-      if (init.method === 'POST') {
-        const response = await base(url, init);
-        // Taken without an answer, as is right only for what wants none; the SDKs wait for one.
-        if (response.status === 202) this.#ended(requestIn(init.body), undefined);
-        return response;
-      }
       const from = resumedFrom(init);
       const resumed = from === undefined ? undefined : this.#resumed.get(from);
       if (!resumed) return base(url, init);
@@ -61,7 +54,7 @@ export class CutAnswers implements ClientPart {
         resumed.failures += 1;
         if (resumed.failures < tries) return;
         this.#resumed.delete(from as string);
-        this.#ended(resumed.id, undefined);
+        this.#ended(() => resumed.id, undefined);
       };
       try {
         const response = await base(url, init);
@@ -80,13 +73,17 @@ export class CutAnswers implements ClientPart {
     this.#resumed.clear();
   }
 
-  #ended(id: Id | undefined, lastEventId: string | undefined): void {
+  #ended(idOf: () => Id | undefined, lastEventId: string | undefined, { signal }: RequestInit = {}): void {
     const connection = this.#connection;
-    const call = connection?.underWay.find(({ wireId }) => wireId === id);
+    // As a rule all is answered, and the body need not be read for whose stream it was.
+    if (!connection || connection.calls.size === 0) return;
+    const id = idOf();
+    const call = id === undefined ? undefined : connection.calls.get(id);
     // Such streams end with their answer or without one, and the SDK knows.
-    if (!connection || !call || call.movedOn || call.method === 'subscriptions/listen') return;
-    if (lastEventId !== undefined) this.#resumed.set(lastEventId, { id, failures: 0 });
-    else if (connection.isAsked) setTimeout(() => this.#ended(id, undefined), AGAIN).unref();
+    if (!call || call.cancelled || call.movedOn || call.method === 'subscriptions/listen') return;
+    // Given up by hanging up, as 2026-07-28 has it.
+    if (signal?.aborted) connection.calls.drop(call);
+    else if (lastEventId !== undefined) this.#resumed.set(lastEventId, { id: call.wireId, failures: 0 });
     else void connection.arrive({ jsonrpc: '2.0', id: call.wireId, error: CUT });
   }
 }
@@ -97,7 +94,7 @@ function resumedFrom({ method, headers }: RequestInit): string | undefined {
 }
 
 /** The id of the request in a body; what answers the server has an id of the server's. */
-function requestIn(body: RequestInit['body']): Id | undefined {
+function requestIn({ body }: RequestInit): Id | undefined {
   const message = typeof body === 'string' ? (JSON.parse(body) as Partial<Request>) : {};
   return message.method === undefined ? undefined : message.id;
 }

@@ -60,8 +60,7 @@ export class Echo {
       if (open.ask.connection !== connection || open.call?.request.id !== requestId) continue;
       open.withdrawn = true;
       this.#open.delete(open);
-      const params = { requestId: open.ask.request.id };
-      connection.link.deliver({ jsonrpc: '2.0', method: 'notifications/cancelled', params });
+      connection.withdraw(open.ask);
       if (!keep) this.#forget(open);
     }
   }
@@ -141,6 +140,6 @@ export class Echo {
 function callOf({ connection }: Ask): Call | undefined {
   const origin = currentErrand()?.origin;
   if (origin instanceof Call && origin.connection === connection) return origin;
-  const calls = connection.underWay.filter((call) => INPUT_METHODS.includes(call.method));
+  const calls = connection.calls.all.filter((call) => INPUT_METHODS.includes(call.method));
   return calls.length === 1 ? calls[0] : undefined;
 }

@@ -19,7 +19,7 @@ export function sendAndWait(
   { callId, timeout, isAsking }: LateOptions,
 ): Promise<Response> {
   return new Promise<Response>((resolve, reject) => {
-    const { answer, withdraw } = connection.expect(callId);
+    const { answer, withdraw } = connection.calls.expect(callId);
     let timer: ReturnType<typeof setTimeout>;
     const fail = (error: unknown): void => {
       clearTimeout(timer);

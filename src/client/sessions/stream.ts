@@ -13,6 +13,7 @@ import type { Call } from '../call.ts';
 import type { SessionCalls } from './calls.ts';
 import { isRefused, isUnknownMethod, sessionErrorIn } from './errors.ts';
 import { watchBody } from './watch-body.ts';
+import { Wishes } from './wishes.ts';
 
 /** What a stream listens to. */
 export interface StreamOptions {
@@ -51,12 +52,7 @@ export function currentStream(): Stream | undefined {
 export class Stream {
   readonly #options: StreamOptions;
   #cursor: string | undefined;
-  #resources: ReadonlySet<string>;
-  /** Those of the present request, and those of the latest that was welcomed. */
-  #named: ReadonlySet<string> = new Set();
-  #granted: ReadonlySet<string> = this.#named;
-  /** Those who wait to hear of more resources. */
-  #wanting: { resolve(): void; reject(error: unknown): void }[] = [];
+  readonly #wishes: Wishes;
   #polls: boolean;
   #hasPolled = false;
   #closed = false;
@@ -81,7 +77,7 @@ export class Stream {
     this.#options = options;
     this.#cursor = options.after;
     this.#polls = options.polls;
-    this.#resources = new Set(options.resources);
+    this.#wishes = new Wishes(options.resources);
     const welcomed = new Promise<void>((resolve) => {
       this.#resolve = resolve;
     });
@@ -113,13 +109,11 @@ export class Stream {
   }
 
   /** Listens for these resources too: the stream is opened again, and goes on where it was. Rejects where they are refused. */
-  want(resources: readonly string[]): Promise<void> {
-    if (this.#closed || resources.every((uri) => this.#resources.has(uri))) return this.opened;
-    this.#resources = new Set([...this.#resources, ...resources]);
-    return new Promise((resolve, reject) => {
-      this.#wanting.push({ resolve, reject });
-      this.reopen();
-    });
+  async want(resources: readonly string[]): Promise<void> {
+    await this.opened;
+    const wish = this.#closed ? undefined : this.#wishes.add(resources);
+    if (wish) this.reopen();
+    await wish;
   }
 
   /** The request of the stream goes out; its HTTP answer is watched, since the SDKs do not tell when it breaks. */
@@ -170,12 +164,7 @@ export class Stream {
       if (goesOn || Date.now() - began > 5000) pause = 50;
       if (!this.#closed && !goesOn) await new Promise((resolve) => setTimeout(resolve, pause));
     }
-    this.#refuse(this.#failed ?? notListening('ended the stream'));
-  }
-
-  /** Tells those who want to hear of more that they do not. */
-  #refuse(error: unknown): void {
-    for (const { reject } of this.#wanting.splice(0)) reject(error);
+    this.#wishes.end(this.#failed ?? notListening('ended the stream'));
   }
 
   /** True where there is no use in asking again. */
@@ -186,13 +175,7 @@ export class Stream {
       this.#isRenewed = true;
       return !isRenewed;
     }
-    if (this.#isOpened && !this.#isDropped) {
-      if (this.#granted === this.#named) return isRefused(error);
-      // It is what has been added that the server does not want to tell of.
-      this.#resources = this.#granted;
-      this.#refuse(error);
-      return false;
-    }
+    if (this.#isOpened && !this.#isDropped) return !this.#wishes.refused(error) && isRefused(error);
     // Whoever asks to listen is told why that does not work; only what has worked is worth waiting for.
     return !this.#isOpened && !this.#isDropped;
   }
@@ -201,9 +184,8 @@ export class Stream {
     this.#isOpened = true;
     this.#isWelcome = true;
     this.#isRenewed = false;
-    this.#granted = this.#named;
     this.#resolve();
-    if (this.#named === this.#resources) for (const { resolve } of this.#wanting.splice(0)) resolve();
+    if (this.#wishes.granted()) this.reopen();
   }
 
   /** Keeps a stream until the server ends it. */
@@ -248,11 +230,11 @@ export class Stream {
     const session = this.#options.session?.();
     this.#asked = session?.sessionId;
     this.#isDropped = false;
-    this.#named = this.#resources;
+    const resources = this.#wishes.name();
     const params = listenParams(calls.era, {
       ...(session && { session }),
       ...(this.#cursor !== undefined && { after: this.#cursor }),
-      ...(this.#resources.size > 0 && { resources: [...this.#resources] }),
+      ...(resources.size > 0 && { resources: [...resources] }),
       ...asked,
     });
     return opening

@@ -165,7 +165,10 @@ export function createDoor(options: DoorOptions): Door {
       const session = readSession(exchange.request.params?._meta);
       // Where nobody will answer, the SDK says so, with the HTTP status that belongs to it.
       if (!exchange.isHandled && !(session && SUBSCRIBING.has(exchange.method))) return undefined;
-      if (session === undefined) return admitted(exchange, undefined, () => without(exchange));
+      if (session === undefined)
+        return exchange.method === 'resources/subscribe'
+          ? admitted(exchange, undefined, () => without(exchange))
+          : without(exchange);
       if (session === null) return invalid({ problem: 'bad-value', where: 'params._meta' });
       return isProblem(session) ? invalid(session) : within(exchange, session);
     },

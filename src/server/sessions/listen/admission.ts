@@ -23,7 +23,9 @@ export function admission({ gates, mayListen }: AdmissionOptions): Admit {
   return async (exchange, session, resources) => {
     const needsOne = (uri: string): boolean =>
       gates.requires(exchange, { ...exchange.request, method: 'resources/subscribe', params: { uri } });
-    if (session === undefined && resources.some(needsOne)) return { error: sessionRequired(exchange.era) };
+    // The transport's own session may stand in for a subscriber's; the door looks into that.
+    const isOnItsOwn = session === undefined && exchange.method !== 'resources/subscribe';
+    if (isOnItsOwn && resources.some(needsOne)) return { error: sessionRequired(exchange.era) };
     if (mayListen && (await mayListen({ principal: exchange.principal, session, resources })) !== true)
       throw mayNot();
     return undefined;
