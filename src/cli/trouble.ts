@@ -14,8 +14,10 @@ const NEXT: readonly (readonly [RegExp, string])[] = [
     /^(EPROTO|ERR_SSL_|ERR_TLS_)|CERT|SELF_SIGNED|UNABLE_TO_/,
     'Does it speak https: at that port? A certificate of your own goes into NODE_EXTRA_CA_CERTS.',
   ],
-  [/^(HPE_|ECONNRESET$|UND_ERR_SOCKET$)/, 'Does it speak plain http: at that port, or https:?'],
+  [/^HPE_/, 'Does it speak plain http: at that port, or https:?'],
 ];
+
+const BROKEN_OFF = /^(ECONNRESET|UND_ERR_SOCKET)$/;
 
 const LISTENING: readonly (readonly [RegExp, string])[] = [
   [/^EADDRINUSE$/, 'Another program listens there: choose another port, or 0 for a free one.'],
@@ -59,6 +61,8 @@ export function wayTrouble(error: unknown): string | undefined {
   const said = messageOf(innermost);
   const taken = nextOf(LISTENING, code);
   if (taken !== undefined) return `${said}. ${taken}`;
+  if (BROKEN_OFF.test(code))
+    return `The connection broke off before an answer came: ${said}. The server may have carried out what it was asked: look before trying again. If it is always so, does it speak http: or https: at that port?`;
   const next = nextOf(NEXT, code);
   if (next !== undefined || chain.some((one) => messageOf(one) === 'fetch failed'))
     return `The server cannot be reached: ${said}. ${next ?? NEXT[0]?.[1]}`;

@@ -1,6 +1,6 @@
 import { ValiseError } from '../errors.ts';
 import { isObject } from '../json.ts';
-import { edgeFetch, type FetchLike, type StreamWatch } from '../link/edge-fetch.ts';
+import { type AnswerWatch, edgeFetch, type FetchLike } from '../link/edge-fetch.ts';
 import type { TransportLike } from '../link/transport.ts';
 import { checkOptions, FLAG, SETTINGS, type Taken } from '../options.ts';
 import { isStore } from '../store/is-store.ts';
@@ -69,8 +69,8 @@ export interface FetchParts {
   readonly target: HttpTarget;
   /** Around MCP's own requests. */
   session(base: FetchLike): FetchLike;
-  /** Follows the streams that answer them. */
-  watch(init: RequestInit): StreamWatch | undefined;
+  /** Follows what answers them. */
+  watch(init: RequestInit): AnswerWatch | undefined;
   /** Around MCP's own requests, and everything else: discovery, registration, tokens. */
   readonly auth?: { resource(base: FetchLike): FetchLike; others(): FetchLike } | undefined;
 }

@@ -17,11 +17,11 @@ export interface Errand {
   readonly origin?: object;
 }
 
-/** Follows the stream of server-sent events of an HTTP answer. */
-export interface StreamWatch {
-  /** Whole events have been read, the last id among them is this. */
+/** Follows an HTTP answer. */
+export interface AnswerWatch {
+  /** Whole events of its stream have been read, the last id among them is this. */
   read(lastEventId: string): void;
-  /** The stream has ended, or broken off; what it brought may still be on its way through the SDK. */
+  /** It has ended, or broken off; what it brought may still be on its way through the SDK. */
   ended?(): void;
 }
 
@@ -44,11 +44,11 @@ export function outsideErrand<T>(work: () => T): T {
 
 /**
  * The client's byte edge over HTTP: a `fetch` for either major's transport that lets family R's messages through.
- * `watch` may follow the stream that answers a request.
+ * `watch` may follow what answers a request.
  */
 export function edgeFetch(
   base: FetchLike = fetch,
-  watch?: (init: RequestInit) => StreamWatch | undefined,
+  watch?: (init: RequestInit) => AnswerWatch | undefined,
 ): FetchLike {
   return async (url, init = {}) => {
     const errand = errands.current;
@@ -74,7 +74,7 @@ function outgoing(init: RequestInit, errand: Errand | undefined): RequestInit {
 }
 
 /** Changes the response in place: nothing is copied, and a body that nobody reads is not read. */
-function lowerResponse(response: Response, watch: (() => StreamWatch | undefined) | undefined): void {
+function lowerResponse(response: Response, watch: (() => AnswerWatch | undefined) | undefined): void {
   const type = response.headers.get('content-type') ?? '';
   if (type.startsWith('text/event-stream')) {
     const body = response.body && lowerStream(response.body, watch?.());
@@ -82,14 +82,28 @@ function lowerResponse(response: Response, watch: (() => StreamWatch | undefined
   } else if (type.startsWith('application/json')) {
     Object.defineProperty(response, 'json', {
       configurable: true,
-      value: async () => parseLowered(await response.text()),
+      value: () => lowerJson(response, watch?.()),
     });
   }
 }
 
+async function lowerJson(response: Response, watch: AnswerWatch | undefined): Promise<unknown> {
+  let text: string;
+  try {
+    text = await response.text();
+  } catch (error) {
+    if (!watch?.ended) throw error;
+    watch.ended();
+    // No message: whoever watches knows what becomes of the call.
+    return [];
+  }
+  watch?.ended?.();
+  return parseLowered(text);
+}
+
 function lowerStream(
   body: ReadableStream<Uint8Array<ArrayBuffer>>,
-  watch: StreamWatch | undefined,
+  watch: AnswerWatch | undefined,
 ): ReadableStream<Uint8Array<ArrayBuffer>> {
   const { readable, writable } = sseLowering(watch?.read.bind(watch));
   const ended = (): void => watch?.ended?.();

@@ -111,6 +111,26 @@ describe.each(KINDS)('a $kind client whose answer is cut off', (kind) => {
     });
   });
 
+  it('is told where JSON breaks off', async () => {
+    const call = (response: ServerResponse, { id }: Request): void => {
+      response.writeHead(200, { 'content-type': 'application/json', 'content-length': '1000' });
+      response.write(`{"jsonrpc":"2.0","id":${id},"result":`, () => response.destroy());
+    };
+    const client = await connect(kind, await serve({ call }));
+    await expect(client.callTool({ name: 'a' })).rejects.toMatchObject({ code: -32_000 });
+  });
+
+  it.each(['[]', '{"jsonrpc":"2.0","id":"another","result":{}}'])(
+    'is told where JSON holds no answer: %s',
+    async (body) => {
+      const call = (response: ServerResponse): void =>
+        void response.writeHead(200, { 'content-type': 'application/json' }).end(body);
+      const client = await connect(kind, await serve({ call }));
+      client.onerror = () => {};
+      await expect(client.callTool({ name: 'a' })).rejects.toMatchObject({ code: -32_000 });
+    },
+  );
+
   it('hears nothing more of a call that it has given up', async () => {
     let called: (response: ServerResponse) => void = () => {};
     const call = new Promise<ServerResponse>((resolve) => (called = resolve));
@@ -170,6 +190,41 @@ describe.each(KINDS.filter(({ era }) => era === 'legacy'))(
       const url = await serve({ call: first, get: (response) => void response.writeHead(status).end() });
       const client = await connect(kind, url);
       await expect(client.callTool({ name: 'a' })).rejects.toMatchObject({ code: -32_000 });
+    });
+
+    it.each(['application/json', undefined])('is told where it is taken up with %s', async (type) => {
+      const url = await serve({
+        call: first,
+        get: (response) =>
+          void (type
+            ? response.writeHead(200, { 'content-type': type }).end('{}')
+            : response.writeHead(204).end()),
+      });
+      const client = await connect(kind, url);
+      await expect(client.callTool({ name: 'a' })).rejects.toMatchObject({ code: -32_000 });
+    });
+
+    it('waits a while for an answer on the standalone stream, where one is open', async () => {
+      let standing: ServerResponse | undefined;
+      let asked: number | undefined;
+      const url = await serve({
+        call(response, { id }) {
+          asked = id;
+          stream(response).end(':\n\n');
+        },
+        get: (response) => {
+          standing = stream(response);
+          standing.write(':\n\n');
+        },
+      });
+      const client = await connect(kind, url);
+      await expect.poll(() => standing).toBeDefined();
+      await client.listTools();
+      const result = client.callTool({ name: 'a' });
+      await expect.poll(() => asked).toBeDefined();
+      await client.listTools();
+      standing?.write(done(asked as number));
+      expect(await result).toMatchObject({ content: [] });
     });
 
     it('is told where the stream taken up again ends without anything', async () => {

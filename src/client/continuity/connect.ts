@@ -201,7 +201,7 @@ class Attempt {
         base: options.fetch ?? fetch,
         target: this.#target,
         session: (base) => answers.fetch(sessionFetch(base, continuity)),
-        watch: (init) => answers.watch(init) ?? watchStandalone(init, continuity),
+        watch: (init) => answers.watch(init) ?? answers.watchStandalone(watchStandalone(init, continuity)),
         auth: this.#auth,
       }),
       authProvider: this.#auth?.provider,

@@ -1,10 +1,13 @@
-import type { FetchLike, StreamWatch } from '../../link/edge-fetch.ts';
+import type { AnswerWatch, FetchLike } from '../../link/edge-fetch.ts';
 import type { Id, Request } from '../../wire/index.ts';
 import type { Connection } from '../connection.ts';
 import type { ClientPart } from '../part.ts';
 
 /** How often the SDKs' transports try to take a stream up again, where nobody tells them otherwise. */
 const TRIES = 2;
+/** Some servers answer on the standalone stream; where one is open, they are given this long, in milliseconds. */
+const GRACE = 10_000;
+
 const CUT = {
   code: -32_000,
   message:
@@ -12,20 +15,23 @@ const CUT = {
 } as const;
 
 /**
- * Ends the calls whose answer cannot come any more: its stream is over without it, and there is no way to take it up
- * again. The SDKs wait for it until their timeout, and there may be none.
+ * Ends the calls whose answer cannot come any more: what was to bring it is over, and there is no way to take it up again.
+ * The SDKs wait for it until their timeout, and there may be none.
  */
 export class CutAnswers implements ClientPart {
   #connection: Connection | undefined;
   /** The calls whose stream the SDK takes up again, by the event behind which it does. */
   readonly #resumed = new Map<string, { readonly id: Id; failures: number }>();
 
+  /** How many standalone streams are open. */
+  #standing = 0;
+
   opening(connection: Connection): void {
     this.#connection = connection;
   }
 
-  /** Follows the stream that answers a request. */
-  watch(init: RequestInit): StreamWatch | undefined {
+  /** Follows what answers a request. */
+  watch(init: RequestInit): AnswerWatch | undefined {
     const from = resumedFrom(init);
     const resumed = from === undefined ? undefined : this.#resumed.get(from);
     if (init.method !== 'POST' && !resumed) return undefined;
@@ -40,6 +46,18 @@ export class CutAnswers implements ClientPart {
         setImmediate(() =>
           this.#ended(resumed ? () => resumed.id : () => requestIn(init), lastEventId, init),
         );
+      },
+    };
+  }
+
+  /** Follows a standalone stream, which others read. */
+  watchStandalone(other: AnswerWatch | undefined): AnswerWatch | undefined {
+    if (!other) return undefined;
+    this.#standing += 1;
+    return {
+      read: (id) => other.read(id),
+      ended: () => {
+        this.#standing -= 1;
       },
     };
   }
@@ -60,6 +78,7 @@ export class CutAnswers implements ClientPart {
         const response = await base(url, init);
         // By 405 a server says that it has no such streams, which the SDKs take for an answer.
         if (!response.ok) failed(response.status === 405 ? 1 : TRIES);
+        else if (!isStream(response)) failed(1);
         return response;
       } catch (error) {
         failed();
@@ -73,7 +92,12 @@ export class CutAnswers implements ClientPart {
     this.#resumed.clear();
   }
 
-  #ended(idOf: () => Id | undefined, lastEventId: string | undefined, { signal }: RequestInit = {}): void {
+  #ended(
+    idOf: () => Id | undefined,
+    lastEventId: string | undefined,
+    { signal }: RequestInit = {},
+    grace = this.#standing > 0 ? GRACE : 0,
+  ): void {
     const connection = this.#connection;
     // As a rule all is answered, and the body need not be read for whose stream it was.
     if (!connection || connection.calls.size === 0) return;
@@ -84,8 +108,13 @@ export class CutAnswers implements ClientPart {
     // Given up by hanging up, as 2026-07-28 has it.
     if (signal?.aborted) connection.calls.drop(call);
     else if (lastEventId !== undefined) this.#resumed.set(lastEventId, { id: call.wireId, failures: 0 });
+    else if (grace > 0) setTimeout(() => this.#ended(() => call.wireId, undefined, {}, 0), grace).unref();
     else void connection.arrive({ jsonrpc: '2.0', id: call.wireId, error: CUT });
   }
+}
+
+function isStream({ headers }: Response): boolean {
+  return headers.get('content-type')?.startsWith('text/event-stream') === true;
 }
 
 function resumedFrom({ method, headers }: RequestInit): string | undefined {

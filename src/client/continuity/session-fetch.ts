@@ -1,4 +1,4 @@
-import type { FetchLike, StreamWatch } from '../../link/edge-fetch.ts';
+import type { AnswerWatch, FetchLike } from '../../link/edge-fetch.ts';
 
 /** What the requests of a connection must know of its session, and whom they tell about it. */
 export interface SessionSeat {
@@ -40,7 +40,7 @@ export function sessionFetch(base: FetchLike, seat: SessionSeat): FetchLike {
 export function watchStandalone(
   { method, headers }: RequestInit,
   seat: SessionSeat,
-): StreamWatch | undefined {
+): AnswerWatch | undefined {
   if (method !== 'GET') return undefined;
   const from = new Headers(headers).get('last-event-id');
   return from === null || from === seat.lastEventId ? { read: (id) => seat.read(id) } : undefined;
