@@ -318,6 +318,31 @@ describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ mak
     expect(sent()).toEqual({ cart: ['coffee'] });
   });
 
+  it('begins a session of its own where the kept one is of a client that can be asked other things, and leaves that alone', async () => {
+    const askable = () => {
+      const client = make();
+      client.registerCapabilities({ elicitation: {} });
+      return client;
+    };
+    const one = await start();
+    server.state = { cart: ['tea'] };
+    expect(await count(one)).toBe(1);
+    const two = await start({}, askable());
+    expect(await count(two)).toBe(1);
+    expect(two.transport?.sessionId).toBe(server.sessions()[1]);
+    expect(await count(one)).toBe(2);
+    await crash(two);
+    await crash(one);
+    const three = await start();
+    expect(await count(three)).toBe(3);
+    expect(
+      opened
+        .at(-1)
+        ?.valise.jar.list()
+        .map(({ key }) => key),
+    ).toEqual(['cart']);
+  });
+
   it('[J-10] begins anew where the server was told otherwise of the jar, and ends what was kept', async () => {
     const told = () =>
       server.heard

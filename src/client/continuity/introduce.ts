@@ -6,8 +6,29 @@ import type { Snapshot } from './snapshot.ts';
  * What `initialize` tells the server of this client's families. The server goes by it for as long as the session lasts:
  * to one that was told of no jar, it sends no state.
  */
-export function announcedIn(initialize: Params): string {
+function announcedIn(initialize: Params): string {
   return JSON.stringify(readAnnounced(initialize['capabilities']));
+}
+
+/** What `initialize` tells the server that it may ask of this client. */
+function askableIn(initialize: Params): string {
+  const capabilities = initialize['capabilities'] as Readonly<Record<string, unknown>> | undefined;
+  return JSON.stringify(
+    ['elicitation', 'sampling', 'roots', 'tasks'].map((name) => capabilities?.[name] ?? null),
+  );
+}
+
+/** Whether the server of a session asks of this client what it can be asked, and nothing else. */
+export function isAskedRight({ askable }: Snapshot, initialize: Params): boolean {
+  return askable === undefined || askable === askableIn(initialize);
+}
+
+/** Whether the server of a session knows what this client can do. */
+export function isToldOf(snapshot: Snapshot, initialize: Params): boolean {
+  const { announced } = snapshot;
+  return (
+    (announced === undefined || announced === announcedIn(initialize)) && isAskedRight(snapshot, initialize)
+  );
 }
 
 /** What is kept of an `initialize` result; `asked` are the request's params. */
@@ -17,6 +38,7 @@ export function initialized(result: Result, sessionId: string | undefined, asked
     introduction: withoutMeta(result),
     protocolVersion: String(result['protocolVersion']),
     announced: announcedIn(asked),
+    askable: askableIn(asked),
     savedAt: Date.now(),
     ...(sessionId !== undefined && { sessionId }),
   };

@@ -5,16 +5,14 @@ import type { Connection } from '../connection.ts';
 import type { HttpTransport } from '../http.ts';
 import type { ClientPart } from '../part.ts';
 import { Epoch } from './epoch.ts';
-import { announcedIn, discovered, initialized, introduceAnew } from './introduce.ts';
+import { discovered, initialized, introduceAnew, isAskedRight, isToldOf } from './introduce.ts';
 import { type LostReason, statusOf, whyLost } from './lost.ts';
 import type { SessionSeat } from './session-fetch.ts';
-import { isSame, type Snapshot, type SnapshotKeeper } from './snapshot.ts';
+import { isSame, NOT_KEPT, type Snapshot, type SnapshotKeeper } from './snapshot.ts';
 import { StandaloneStream } from './stream.ts';
 
 /** The core's code for a version that the server does not speak, on 2026-07-28 peers. */
 const UNSUPPORTED_VERSION = -32022;
-
-const LATE = 'another process has begun one first, or the server says too much of itself to be kept.';
 
 /** What a connection's continuity works with. */
 export interface ContinuityOptions {
@@ -44,14 +42,16 @@ export class Continuity implements ClientPart, SessionSeat {
   #transport: HttpTransport | undefined;
   /** Set from the start until the client believes that it has initialised. */
   #resuming: Snapshot | undefined;
+  /** What was kept by a client of which other things can be asked, until this one begins once more. */
+  #spared: Snapshot | undefined;
   #anew = false;
-  #marked: boolean;
+  #marked = false;
   /** What a modern connection started from, until the server has answered. */
   #unproved: Snapshot | undefined;
   #snapshot: Snapshot | undefined;
   #sessionId: string | undefined;
   /** Whether later processes find the session. */
-  #isKept: boolean;
+  #isKept = false;
   #connection: Connection | undefined;
   #initialize: Params = {};
   #saving: Promise<void> | undefined;
@@ -60,13 +60,18 @@ export class Continuity implements ClientPart, SessionSeat {
   constructor(options: ContinuityOptions) {
     const { kept } = options;
     this.#options = options;
+    if (kept) this.#take(kept);
     this.#resuming = kept?.era === 'legacy' ? kept : undefined;
-    this.#marked = this.#resuming !== undefined;
     this.#unproved = kept?.era === 'modern' ? kept : undefined;
+  }
+
+  /** Goes on in a session that is kept. */
+  #take(kept: Snapshot): void {
     this.#snapshot = kept;
-    this.#sessionId = kept?.sessionId;
-    this.#isKept = kept !== undefined;
-    this.#stream.lastEventId = kept?.lastEventId;
+    this.#sessionId = kept.sessionId;
+    this.#stream.lastEventId = kept.lastEventId;
+    this.#isKept = true;
+    this.#marked = kept.era === 'legacy';
   }
 
   /** Whether the connection goes on where an earlier process was. */
@@ -122,13 +127,19 @@ export class Continuity implements ClientPart, SessionSeat {
 
   #initializing(call: Call): void {
     this.#initialize = call.request.params ?? {};
-    const kept = this.#resuming;
-    if (kept && this.#isToldOf(kept)) {
+    const kept = this.#resuming ?? this.#spared;
+    this.#spared = undefined;
+    if (kept && isToldOf(kept, this.#initialize)) {
+      this.#take(kept);
+      this.#resuming = kept;
+      this.#anew = false;
       call.answerWith(kept.introduction);
       return;
     }
     const { keeper, left } = this.#options;
-    const before = keeper?.seen('legacy')?.sessionId;
+    const seen = keeper?.seen('legacy');
+    if (seen && !isAskedRight(seen, this.#initialize)) this.#spared = seen;
+    const before = this.#spared ? undefined : seen?.sessionId;
     this.#anew = true;
     this.#isKept = false;
     this.#resuming = undefined;
@@ -145,11 +156,6 @@ export class Continuity implements ClientPart, SessionSeat {
       this.#stream.lastEventId = undefined;
       return before === undefined ? response : left(call.connection, before).then(() => response);
     });
-  }
-
-  /** Whether the server of a session knows what this client can do. */
-  #isToldOf({ announced }: Snapshot): boolean {
-    return announced === undefined || announced === announcedIn(this.#initialize);
   }
 
   async #discovered(call: Call, response: Response): Promise<Response> {
@@ -209,7 +215,7 @@ export class Continuity implements ClientPart, SessionSeat {
       await alone(async () => {
         const other = await keeper?.load('legacy');
         const isNewer = other && !isSame(other, lost) && other.savedAt > lost.savedAt;
-        if (isNewer && this.#isToldOf(other)) this.#follow(other);
+        if (isNewer && isToldOf(other, this.#initialize)) this.#follow(other);
         else await this.#begin(connection, lost);
       });
       if (this.#snapshot) introduceAnew(this.#options.client, connection, this.#snapshot);
@@ -224,11 +230,7 @@ export class Continuity implements ClientPart, SessionSeat {
 
   /** Another process has noticed first, and has begun a session that serves us as well. */
   #follow(other: Snapshot): void {
-    this.#snapshot = other;
-    this.#sessionId = other.sessionId;
-    this.#stream.lastEventId = other.lastEventId;
-    this.#isKept = true;
-    this.#marked = true;
+    this.#take(other);
     this.#transport?.setProtocolVersion(other.protocolVersion);
     this.#stream.open();
   }
@@ -253,6 +255,7 @@ export class Continuity implements ClientPart, SessionSeat {
     const failed = (error: unknown): void => warn('A session could not be forgotten', error);
     if (this.#snapshot) keeper?.clear(this.#snapshot).catch(failed);
     if (this.#isKept && this.#connection) left(this.#connection, this.#sessionId).catch(failed);
+    this.#resuming = undefined;
     this.#snapshot = undefined;
     this.#sessionId = undefined;
   }
@@ -276,7 +279,8 @@ export class Continuity implements ClientPart, SessionSeat {
       .save(snapshot)
       .then((kept) => {
         this.#isKept = kept;
-        if (!kept && snapshot.sessionId !== undefined) warn('Its session ends with this connection', LATE);
+        if (!kept && snapshot.sessionId !== undefined)
+          warn('Its session ends with this connection', NOT_KEPT);
       })
       .catch((error: unknown) => warn('What the server said of itself could not be kept', error))
       .finally(() => {

@@ -11,6 +11,8 @@ export interface Snapshot {
   readonly protocolVersion: string;
   /** What Valise told the server in `initialize` that this client can do; absent where it was not recorded. */
   readonly announced?: string;
+  /** What the server may ask of the client, as `initialize` told it; absent where it was not recorded. */
+  readonly askable?: string;
   /** The transport's session, where the server gave one. */
   readonly sessionId?: string;
   /** Where the standalone stream of that session stands. */
@@ -21,6 +23,10 @@ export interface Snapshot {
 
 const MAX_BYTES = 1024 * 1024;
 const DAY = 24 * 60 * 60 * 1000;
+
+/** Why {@link SnapshotKeeper.save} has kept nothing. */
+export const NOT_KEPT =
+  'another process has begun one first, or goes on in one as a client that can be asked other things, or the server says too much of itself to be kept.';
 
 /** Keeps one snapshot per target, principal and era. It is one entry, so it is replaced in one step. */
 export class SnapshotKeeper {
@@ -56,7 +62,8 @@ export class SnapshotKeeper {
 
   /**
    * Keeps a snapshot in place of the one before, and says whether it did: what is too big for its purpose is not kept, nor
-   * what would take the place of a session that another process has begun since this one looked.
+   * what would take the place of a session that another process has begun since this one looked, or that a client goes on
+   * in of which other things can be asked.
    */
   async save(snapshot: Snapshot): Promise<boolean> {
     const { era } = snapshot;
@@ -64,7 +71,8 @@ export class SnapshotKeeper {
     const fits = JSON.stringify(value).length <= MAX_BYTES;
     for (;;) {
       const { snapshot: now, version } = await this.#read(era);
-      if (now?.sessionId !== undefined && now.sessionId !== this.#seen.get(era)?.sessionId) return false;
+      const isOthers = now?.sessionId !== this.#seen.get(era)?.sessionId || now?.askable !== snapshot.askable;
+      if (now?.sessionId !== undefined && isOthers) return false;
       if (!fits) {
         await this.#store.delete(this.#at(era));
         return false;
@@ -124,7 +132,8 @@ export function isStale({ sessionId, savedAt }: Snapshot): boolean {
 /** A snapshot as it comes from a store; undefined where it is none. */
 export function readSnapshot(value: unknown): Snapshot | undefined {
   if (!isObject(value)) return undefined;
-  const { era, introduction, protocolVersion, announced, sessionId, lastEventId, savedAt, over } = value;
+  const { era, introduction, protocolVersion, announced, askable, sessionId, lastEventId, savedAt, over } =
+    value;
   if ((era !== 'legacy' && era !== 'modern') || !isObject(introduction)) return undefined;
   // A session that was taken out from under what the server said: nothing to go on in.
   if (typeof protocolVersion !== 'string' || over === true) return undefined;
@@ -134,6 +143,7 @@ export function readSnapshot(value: unknown): Snapshot | undefined {
     protocolVersion,
     savedAt: typeof savedAt === 'number' ? savedAt : 0,
     ...(typeof announced === 'string' && { announced }),
+    ...(typeof askable === 'string' && { askable }),
     ...(isSessionId(sessionId) && { sessionId }),
     ...(typeof lastEventId === 'string' && { lastEventId }),
   };
