@@ -62,7 +62,10 @@ export interface Store {
 /** Tells other instances that something happened. At most once, to those who listen now. */
 export interface Bus {
   publish(topic: string, message: Json): Promise<void>;
-  /** Resolves once messages will arrive; the function returned ends it. */
+  /**
+   * Resolves once messages will arrive; the function returned ends it. What a listener throws keeps no message from the
+   * others, and becomes a warning of the process (`process.emitWarning`).
+   */
   subscribe(topic: string, listener: (message: Json) => void): Promise<() => Promise<void>>;
   close(): Promise<void>;
 }
