@@ -1,6 +1,14 @@
 import type { Json, JsonObject } from '../../json.ts';
 import { sha256 } from '../../seal/sha256.ts';
-import { type Answer, type Id, type Params, type Request, readAnnounced } from '../../wire/index.ts';
+import {
+  type Answer,
+  type Id,
+  isSession,
+  type Params,
+  type Request,
+  readAnnounced,
+  readSession,
+} from '../../wire/index.ts';
 import type { Exchange } from '../exchange.ts';
 import type { Peer } from '../peer.ts';
 import { type Principal, principalKey } from '../principal.ts';
@@ -54,13 +62,14 @@ export function isOf(context: RoundContext, principal: Principal | undefined): b
 }
 
 /**
- * What makes two calls the same one: method and params, without `_meta` (it differs from one sending to the next) and
- * without what a retry adds.
+ * What makes two calls the same one: method, session and params, without what a retry adds and without the rest of
+ * `_meta` (it differs from one sending to the next). A session that the transport's own stands in for is none: which
+ * one that is, the client does not say.
  */
 export function callOf({ method, params }: Request): Json {
-  if (!params) return [method];
-  const { _meta, requestState, inputResponses, ...own } = params;
-  return [method, own as JsonObject];
+  const { _meta, requestState, inputResponses, ...own } = params ?? {};
+  const session = readSession(_meta);
+  return [method, own as JsonObject, isSession(session) ? session.sessionId : null];
 }
 
 /** The call, to be given to a handler again. */

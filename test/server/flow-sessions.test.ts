@@ -1,0 +1,181 @@
+import { generateKey } from 'mcp-valise/seal';
+import { createValise, type RoundMode, type SessionsOptions } from 'mcp-valise/server';
+import { memoryStore } from 'mcp-valise/store';
+import { describe, expect, it } from 'vitest';
+import {
+  accept,
+  call,
+  type FlowPeer,
+  flowPeer,
+  modernCall,
+  name,
+  ours,
+  text,
+  type Wire,
+} from './flow-peer.ts';
+import { MAJORS } from './majors.ts';
+
+interface Session {
+  readonly sessionId: string;
+  readonly state?: string;
+}
+
+/** How a client makes its call, and makes it again with its answer. */
+interface Way {
+  readonly carrier: string;
+  readonly capabilities: object;
+  readonly key: string;
+  readonly method: (verb: string) => string;
+  first(session?: Session): Wire;
+  retry(asked: Wire, session?: Session): Wire;
+}
+
+const ada = accept({ name: 'Ada' });
+const OURS = { elicitation: {}, extensions: { 'dev.valise/sessions': {} } };
+
+const within = (message: Wire, key: string, session: Session | undefined): Wire => ({
+  ...message,
+  params: {
+    ...message.params,
+    _meta: {
+      ...message.params._meta,
+      ...(session && { [key]: { sessionId: session.sessionId, state: session.state } }),
+    },
+  },
+});
+
+const MODERN: Way = {
+  carrier: 'requestState',
+  capabilities: OURS,
+  key: 'dev.valise/session',
+  method: (verb) => `dev.valise/sessions/${verb}`,
+  first: (session) => within(modernCall({}, {}, OURS), MODERN.key, session),
+  retry: ({ result }, session) =>
+    within(
+      modernCall({}, { requestState: result.requestState, inputResponses: { who: ada } }, OURS),
+      MODERN.key,
+      session,
+    ),
+};
+
+const dependent = (carrier: 'dependent-shared' | 'dependent-each'): Way => {
+  const key = 'io.modelcontextprotocol/session';
+  return {
+    carrier,
+    capabilities: { ...ours(carrier), experimental: { sessions: {} } },
+    key,
+    method: (verb) => `sessions/${verb}`,
+    first: (session) => within(call(), key, session),
+    retry: ({ dependent_requests: { state, requests } }, session) =>
+      within(
+        call(
+          {},
+          {
+            dependent_responses:
+              state === undefined
+                ? { responses: [{ state: requests[0].state, result: ada }] }
+                : { state, responses: [{ result: ada }] },
+          },
+        ),
+        key,
+        session,
+      ),
+  };
+};
+
+const WAYS = [MODERN, dependent('dependent-shared'), dependent('dependent-each')];
+const KEPT: readonly { readonly rounds: RoundMode; readonly sessions: SessionsOptions['mode'] }[] = [
+  { rounds: 'carried', sessions: 'sealed' },
+  { rounds: 'stored', sessions: 'stored' },
+];
+
+const REFUSED = {
+  code: -32602,
+  message: 'Invalid or expired requestState',
+  data: { reason: 'invalid_request_state' },
+};
+
+describe.each(MAJORS)('a round of an SDK $major server with sessions', (major) => {
+  describe.each(WAYS)('($carrier)', (way) => {
+    describe.each(KEPT)('rounds $rounds, sessions $sessions', ({ rounds, sessions }) => {
+      const keys = generateKey();
+      const store = memoryStore();
+      const valise = () =>
+        createValise({ name: 'test', keys, store, rounds: { mode: rounds }, sessions: { mode: sessions } });
+      const stage = async (): Promise<{ readonly peer: FlowPeer; readonly ran: string[] }> => {
+        const made = valise();
+        const ran: string[] = [];
+        const peer = await flowPeer(
+          major,
+          async (_, flow) => {
+            const session = made.session();
+            const answer = (await flow.ask('who', name)) as { name: string };
+            ran.push(session?.id ?? 'none');
+            session?.set('who', answer.name);
+            return text(`${answer.name} in ${session?.id ?? 'none'}`);
+          },
+          { valise: made, capabilities: way.capabilities },
+        );
+        return { peer, ran };
+      };
+      const begin = async (peer: FlowPeer, verb = 'create', parent?: Session): Promise<Session> => {
+        const message = {
+          jsonrpc: '2.0',
+          id: verb,
+          method: way.method(verb),
+          params: { _meta: way.first().params._meta },
+        };
+        return (await peer.say(within(message, way.key, parent))).result.session;
+      };
+      const sessionless = undefined;
+
+      it('is answered in the session that it was asked in, on any instance, and in none where it was asked in none', async () => {
+        const { peer } = await stage();
+        const { peer: other } = await stage();
+        const session = await begin(peer);
+        for (const [at, where] of [
+          [session, session.sessionId],
+          [sessionless, 'none'],
+        ] as const) {
+          const done = await other.say(way.retry(await peer.say(way.first(at)), at));
+          expect(done.result).toMatchObject(text(`Ada in ${where}`));
+        }
+        await peer.close();
+        await other.close();
+      });
+
+      it('[R-10] is refused in another session, in a fork, and where only one of asking and answering has one', async () => {
+        const { peer, ran } = await stage();
+        const a = await begin(peer);
+        const b = await begin(peer);
+        const fork = await begin(peer, 'fork', a);
+        for (const [asked, answered] of [
+          [a, b],
+          [a, fork],
+          [a, sessionless],
+          [sessionless, a],
+        ] as const) {
+          peer.rejected.length = 0;
+          const refused = await peer.say(way.retry(await peer.say(way.first(asked)), answered));
+          expect(refused.error).toEqual(REFUSED);
+          expect(peer.rejected).toMatchObject([{ family: 'rounds', reason: 'wrong-binding' }]);
+        }
+        expect(ran).toEqual([]);
+        await peer.close();
+      });
+
+      it('goes on where the session has changed in between', async () => {
+        const { peer, ran } = await stage();
+        const session = await begin(peer);
+        const asked = await peer.say(way.first(session));
+        const { result } = await peer.say(way.retry(await peer.say(way.first(session)), session));
+        const changed = { ...session, ...result._meta[way.key] };
+        expect((await peer.say(way.retry(asked, changed))).result).toMatchObject(
+          text(`Ada in ${session.sessionId}`),
+        );
+        expect(ran).toEqual([session.sessionId, session.sessionId]);
+        await peer.close();
+      });
+    });
+  });
+});
