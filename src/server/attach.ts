@@ -212,8 +212,9 @@ class ServerLink implements Hooks, Stage {
       .then((answer) => sending(answer, told, isOverHttp));
   }
 
-  #failed({ request: { id } }: Exchange, error: unknown): Response {
-    return { jsonrpc: '2.0', id, error: this.#attachment.fault(error) };
+  #failed(exchange: Exchange, error: unknown): Response {
+    exchange.isUndone = true;
+    return { jsonrpc: '2.0', id: exchange.request.id, error: this.#attachment.fault(error) };
   }
 
   #introducing(exchange: Exchange, response: Response): Response {

@@ -45,6 +45,8 @@ export class Exchange {
   readonly principal: Principal | undefined;
   /** The id of the transport's own session, where it has one. */
   readonly transportSession: string | undefined;
+  /** True where what the handler did could not be kept: an error takes the place of its answer, and it may be tried again. */
+  isUndone = false;
   /** What parts keep with the exchange, each in a `Slot` of its own. */
   kept: unknown[] | undefined;
   readonly #stage: Stage;

@@ -1,6 +1,6 @@
 import { generateKey } from 'mcp-valise/seal';
 import { createValise, type RoundMode, type SessionsOptions } from 'mcp-valise/server';
-import { memoryStore } from 'mcp-valise/store';
+import { memoryStore, type Store } from 'mcp-valise/store';
 import { describe, expect, it } from 'vitest';
 import {
   accept,
@@ -177,5 +177,78 @@ describe.each(MAJORS)('a round of an SDK $major server with sessions', (major) =
         await peer.close();
       });
     });
+  });
+});
+
+describe.each(MAJORS)('a round of an SDK $major server whose session could not be kept', (major) => {
+  /** A flow that charges once its question is answered, and then waits until `meanwhile` has had its way. */
+  const stage = async (
+    options: SessionsOptions,
+    meanwhile: (peer: FlowPeer, session: Session) => unknown,
+  ) => {
+    const store = memoryStore();
+    const refuses = { writes: false };
+    const faulty = new Proxy(store, {
+      get: (_, name: 'put') => {
+        if (name !== 'put') return (store[name] as () => void).bind(store);
+        return (...args: Parameters<Store['put']>) =>
+          refuses.writes && args[0].startsWith('sessions/')
+            ? Promise.reject(new Error('the disk is full'))
+            : store.put(...args);
+      },
+    });
+    const valise = createValise({ name: 'test', store: faulty, sessions: { mode: 'stored', ...options } });
+    let effects = 0;
+    let session: Session;
+    let runs = 0;
+    const add = (): number => {
+      const n = Number(valise.session()?.get('n') ?? 0) + 1;
+      valise.session()?.set('n', n);
+      return n;
+    };
+    const peer = await flowPeer(
+      major,
+      async (_, flow) => {
+        valise.session()?.get('n');
+        const answer = (await flow.ask('who', name)) as { name: string };
+        await flow.once('charge', () => ++effects);
+        if (++runs === 1) await meanwhile(other, session);
+        return text(`${answer.name} ${add()}`);
+      },
+      { valise },
+    );
+    const other = await flowPeer(major, () => text(String(add())), { valise });
+    session = (await other.say({ ...MODERN.first(), method: MODERN.method('create') })).result.session;
+    const again = MODERN.retry(await peer.say(MODERN.first(session)), session);
+    return {
+      peer,
+      again,
+      refuses,
+      effects: () => effects,
+      close: () => Promise.all([peer.close(), other.close()]),
+    };
+  };
+
+  it('is not used up by a conflict: the same answer is taken again, and nothing is done twice', async () => {
+    const { peer, again, effects, close } = await stage({ onConflict: 'fail' }, async (other, session) => {
+      expect((await other.say(MODERN.first(session))).result).toMatchObject(text('1'));
+    });
+    expect((await peer.say(again)).error).toMatchObject({ code: -31045, message: 'Session conflict' });
+    expect((await peer.say(again)).result).toMatchObject(text('Ada 2'));
+    expect(effects()).toBe(1);
+    expect((await peer.say(again)).error).toEqual(REFUSED);
+    expect(peer.rejected).toMatchObject([{ reason: 'replayed' }]);
+    await close();
+  });
+
+  it('is not used up where the store fails', async () => {
+    const { peer, again, refuses, effects, close } = await stage({}, () => {
+      refuses.writes = true;
+    });
+    expect((await peer.say(again)).error).toMatchObject({ code: -32603 });
+    refuses.writes = false;
+    expect((await peer.say(again)).result).toMatchObject(text('Ada 1'));
+    expect(effects()).toBe(1);
+    await close();
   });
 });

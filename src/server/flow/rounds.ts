@@ -75,7 +75,11 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
   const accept = (exchange: Exchange, answered: Answered, turn: Turn): undefined | Promise<Reply> => {
     counters.add('answered');
     inputs.set(exchange, { ...answered, turn });
-    exchange.whenSent(() => turn.done());
+    exchange.whenSent(() => {
+      // What could not be kept can be tried again, with the same answer. A lease that cannot be given back runs out by itself.
+      if (exchange.isUndone) turn.abandon().catch(() => {});
+      else turn.done();
+    });
     exchange.request = { ...exchange.request, params: withoutRetry(exchange.request.params) };
     return goOn(exchange);
   };

@@ -1,5 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Response, sessionConflict, sessionNotFound, writeSession } from '../../wire/index.ts';
+import {
+  type Response,
+  type RpcError,
+  sessionConflict,
+  sessionNotFound,
+  writeSession,
+} from '../../wire/index.ts';
 import type { Exchange } from '../exchange.ts';
 import { Slot } from '../slot.ts';
 import type { Handle } from './handle.ts';
@@ -54,8 +60,7 @@ export function createFinish({
     response: Response,
   ): Promise<Response | undefined> => {
     const tries = reruns.get(exchange) ?? 0;
-    if (!rerun || tries >= MAX_RERUNS)
-      return { jsonrpc: '2.0', id: response.id, error: sessionConflict(exchange.era, id) };
+    if (!rerun || tries >= MAX_RERUNS) return undone(exchange, response, sessionConflict(exchange.era, id));
     reruns.set(exchange, tries + 1);
     // Whoever came in between has finished; a crowd is spread out a little.
     if (tries > 2) await sleep(Math.random() * Math.min(tries, 20));
@@ -63,11 +68,10 @@ export function createFinish({
     return undefined;
   };
 
-  const broken = (response: Response, error: unknown): Response => ({
-    jsonrpc: '2.0',
-    id: response.id,
-    error: failed(error),
-  });
+  const undone = (exchange: Exchange, { id }: Response, error: RpcError): Response => {
+    exchange.isUndone = true;
+    return { jsonrpc: '2.0', id, error };
+  };
 
   return (exchange, work, response) => {
     const { held, handle } = work;
@@ -81,10 +85,10 @@ export function createFinish({
       if (!(committed instanceof Promise)) return settle(exchange, work, response, committed);
       return committed.then(
         (late) => settle(exchange, work, response, late),
-        (error: unknown) => broken(response, error),
+        (error: unknown) => undone(exchange, response, failed(error)),
       );
     } catch (error) {
-      return broken(response, error);
+      return undone(exchange, response, failed(error));
     }
   };
 }
