@@ -19,6 +19,7 @@ describe.each(MAJORS)('a bare request with a state on an SDK $major server', (ma
         state: { 'Microsoft.VSTS.Common.ResolvedReason': how },
       });
     });
+    valise.onResponse('again', () => valise.request('elicitation/create', ask('Again?'), { key: 'again' }));
     valise.onResponse('second', ({ state, error }) => {
       if (error) throw new Error(`no: ${error.message}`);
       return text(JSON.stringify(state));
@@ -34,6 +35,8 @@ describe.each(MAJORS)('a bare request with a state on an SDK $major server', (ma
             state: { workItemId: 7 },
           });
         }) as never);
+        server.registerTool('endless', {}, (async () =>
+          valise.request('elicitation/create', ask('Again?'), { key: 'again' })) as never);
         server.registerTool('ping', {}, (async () =>
           text(JSON.stringify(await valise.request('ping')))) as never);
       },
@@ -55,6 +58,17 @@ describe.each(MAJORS)('a bare request with a state on an SDK $major server', (ma
     const done = await peer.say(echo(second, accept({ how: 'Fixed' })));
     expect(done.result.content[0].text).toBe('{"Microsoft.VSTS.Common.ResolvedReason":"Duplicate"}');
     expect(handled()).toBe(1);
+    await peer.close();
+  });
+
+  it('may ask a hundred times in one call', async () => {
+    const { peer } = await stage();
+    let asked = 0;
+    let message = await peer.say(call({}, { params: { name: 'endless', arguments: {} } }));
+    for (; message.method; asked++) message = await peer.say(echo(message, accept({ how: 'Fixed' })));
+    expect(asked).toBe(100);
+    expect(message.result).toMatchObject({ isError: true });
+    expect(message.result.content[0].text).toMatch(/^The call may not ask "again": it has had 100 answers/);
     await peer.close();
   });
 

@@ -10,6 +10,7 @@ import {
   flowPeer,
   modernCall,
   name,
+  ours,
   text,
   type Wire,
 } from './flow-peer.ts';
@@ -40,6 +41,36 @@ describe.each(MAJORS)('an author on an SDK $major server hears of', (major) => {
     );
     await peer.close();
   });
+
+  it.each(['state', 'dependent-shared', 'memory'] as const)(
+    'a hundred and first question (%s)',
+    async (way) => {
+      const peer = await flowPeer(
+        major,
+        async (_, flow) => {
+          for (let at = 1; ; at++) await flow.ask(`question ${at}`, name);
+        },
+        { capabilities: way === 'memory' ? { elicitation: {} } : ours(way) },
+      );
+      let asked = 0;
+      let message = await peer.say(call());
+      while (message.method || message.dependent_requests) {
+        asked++;
+        const { dependent_requests: round } = message;
+        const responses = [{ result: accept({}) }];
+        message = await peer.say(
+          round
+            ? call({}, { dependent_responses: { state: round.state, responses } })
+            : echo(message, accept({})),
+        );
+      }
+      expect(asked).toBe(100);
+      expect(complaint(message)).toBe(
+        'The call may not ask "question 101": it has had 100 answers, the most there may be. Ask for more in one form, or spread the questions over several calls.',
+      );
+      await peer.close();
+    },
+  );
 
   it('a question that changed from one run to the next', async () => {
     let run = 0;

@@ -18,7 +18,7 @@ import { FlowError, SUSPENDED } from './errors.ts';
 import { suspend } from './flow.ts';
 import { newFlowId } from './flow-id.ts';
 import { askOnce } from './given.ts';
-import { fingerprint, type Question } from './question.ts';
+import { fingerprint, type Question, requireRoom } from './question.ts';
 import type { Input, Rounds } from './rounds.ts';
 import { noWay, pick, waysOf } from './ways.ts';
 
@@ -122,6 +122,7 @@ export function createBare(rounds: Rounds): Bare {
       }
       if (!goesOn) throw noContinuation(key);
       const input: Input | undefined = rounds.inputOf(exchange);
+      requireRoom(input?.context.n ?? 0, key);
       const now = Math.floor(Date.now() / 1000);
       const send = await carry(
         way,

@@ -16,6 +16,8 @@ export type FlowErrorCode =
   | 'client-cannot'
   /** There is no way to ask on this connection. */
   | 'no-carrier'
+  /** The call has asked as often as it may. */
+  | 'too-many-questions'
   /** Mistakes in the handler. */
   | 'same-key'
   | 'not-deterministic'

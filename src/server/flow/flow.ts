@@ -8,6 +8,7 @@ import type { RoundContext } from './context.ts';
 import { FlowError, SUSPENDED } from './errors.ts';
 import { createOnce } from './once.ts';
 import { broughtAlong, REFUSED } from './opening.ts';
+import { requireRoom } from './question.ts';
 import { begin, kindOf, type Run, timesOf } from './resume.ts';
 import type { Input, Rounds } from './rounds.ts';
 import { type Asked, FlowRun, type RunSetup } from './run.ts';
@@ -75,6 +76,7 @@ function setupOf(
     suspends: ways.length > 0 && ways[0] !== 'memory',
     admit(question) {
       if (ways.length === 0) throw noWay(exchange, question.key);
+      requireRoom(journal.answers, question.key);
       requireCapability(exchange.peer, question, exchange.era === 'modern');
     },
     wait(kind, question) {

@@ -5,6 +5,8 @@ import { FlowError } from './errors.ts';
 /** Kinds of steps, one letter each: the journal travels. */
 export type StepKind = 'a' | 's' | 'r' | 'o' | 'u' | 'b';
 
+const QUESTIONS: ReadonlySet<StepKind> = new Set(['a', 's', 'r']);
+
 /** How a step ended: with a value, or with an error that the client answered. */
 export type Ending =
   | { readonly value: Json | undefined }
@@ -68,6 +70,11 @@ export class Journal {
     if (!line || !isStep(line, kind, print)) return undefined;
     this.#steps[key] = { line, replayed: true };
     return endingIn(line);
+  }
+
+  /** How many questions have been answered. */
+  get answers(): number {
+    return Object.values(this.#steps).filter(({ line: [, kind] }) => QUESTIONS.has(kind)).length;
   }
 
   /** Adds a step that the handler has just taken. */

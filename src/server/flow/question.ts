@@ -96,6 +96,19 @@ function isTexts(value: unknown): value is readonly string[] {
   return Array.isArray(value) && value.every((text) => typeof text === 'string');
 }
 
+/** How many answers a call may gather: one that asks for ever must not wear out whoever answers. */
+const MOST = 100;
+
+/** Throws where a call that has so many answers may not ask another question. */
+export function requireRoom(answers: number, key: string): void {
+  if (answers < MOST) return;
+  throw new FlowError(
+    'too-many-questions',
+    `The call may not ask "${key}": it has had ${MOST} answers, the most there may be.`,
+    { key, next: 'Ask for more in one form, or spread the questions over several calls.' },
+  );
+}
+
 /**
  * Stands for a question in the journal. It finds mistakes in a handler, not attacks: the seal keeps those out, so a
  * quick hash (cyrb53) is enough.
