@@ -259,6 +259,18 @@ describe.each(STAGES)('listening on $stage', (at) => {
     ]);
   });
 
+  it.each(['resources/subscribe', 'resources/unsubscribe'])(
+    '%s needs the resource that it is about',
+    async (method) => {
+      const { client } = await open();
+      const session = await client.create();
+      for (const uri of [undefined, ['notes://a'], 7, null]) {
+        const refused = errorOf(await client.request(method, { uri, _meta: sent(session) }));
+        expect(refused).toEqual({ code: -32602, message: 'Invalid params: wrong-type at params.uri' });
+      }
+    },
+  );
+
   it('[S-30] a resource subscribed to without a session is told to its subscriber and to nobody else', async () => {
     let subject = 'ann';
     const { client: ann, valise } = await open({ principal: () => ({ subject }) });

@@ -81,6 +81,8 @@ export function createDoor(options: DoorOptions): Door {
     const { era, peer, method } = exchange;
     if (!exchange.isHandled) {
       // Nobody else cares for subscriptions here, so they are ours.
+      if (typeof exchange.request.params?.['uri'] !== 'string')
+        return invalid({ problem: 'wrong-type', where: 'params.uri' });
       exchange.addMeta(writeSession(era, toldTo(peer, era, metaOf(held.id, held.expires, held.seq))));
       return switchboard.subscribe(exchange, held.id).then(() => ({ result: {} }), broken);
     }
