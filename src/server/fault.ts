@@ -5,6 +5,11 @@ import type { ServerEventSource } from './events.ts';
 /** Takes a failure that is not the client's, tells the author of it, and gives what the client may know. */
 export type Fault = (error: unknown) => RpcError;
 
+/** True for what a store says. It may name the store's place, so it is for the author alone. */
+export function isOfStore(error: unknown): error is ValiseError {
+  return error instanceof ValiseError && error.code.startsWith('store-');
+}
+
 /** The author hears what failed; the client only that something did, since a store's message may name its place. */
 export function faultOn(events: ServerEventSource): Fault {
   return (error) => {

@@ -245,7 +245,10 @@ describe.each(MAJORS)('a round of an SDK $major server whose session could not b
     const { peer, again, refuses, effects, close } = await stage({}, () => {
       refuses.writes = true;
     });
-    expect((await peer.say(again)).error).toMatchObject({ code: -32603 });
+    expect((await peer.say(again)).error).toEqual({
+      code: -32603,
+      message: 'Internal error: the server could not work on the request.',
+    });
     refuses.writes = false;
     expect((await peer.say(again)).result).toMatchObject(text('Ada 1'));
     expect(effects()).toBe(1);

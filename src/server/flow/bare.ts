@@ -15,7 +15,7 @@ import type { Reply } from '../part.ts';
 import { requireCapability } from './capability.ts';
 import { carry } from './carry.ts';
 import { FlowError, SUSPENDED } from './errors.ts';
-import { suspend } from './flow.ts';
+import { keepToAuthor, suspend } from './flow.ts';
 import { newFlowId } from './flow-id.ts';
 import { askOnce } from './given.ts';
 import { fingerprint, type Question, requireRoom } from './question.ts';
@@ -140,7 +140,10 @@ export function createBare(rounds: Rounds): Bare {
           keep: { mode: rounds.mode, budget: BUDGET, ttl: lifetime },
         },
         { keeper: rounds.keeper, codec: rounds.codec, suspend: currentIngress()?.suspend },
-      );
+      ).catch((error: unknown) => {
+        keepToAuthor(rounds, exchange, error);
+        throw error;
+      });
       suspend(exchange, send, input?.turn);
       throw SUSPENDED;
     },

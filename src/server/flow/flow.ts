@@ -1,6 +1,7 @@
 import { isObject } from '../../json.ts';
 import type { Response, RpcError } from '../../wire/index.ts';
 import { currentExchange, type Exchange } from '../exchange.ts';
+import { isOfStore } from '../fault.ts';
 import { currentIngress } from '../ingress.ts';
 import { requireCapability } from './capability.ts';
 import { carry, type SendRound } from './carry.ts';
@@ -52,6 +53,7 @@ export function flowHandler(rounds: Rounds, settings: FlowSettings, handler: Han
       suspend(exchange, await sendable(call, outcome.asked), input?.turn);
     } catch (error) {
       if (error instanceof FlowError && error.rpc) answerWith(exchange, error.rpc);
+      keepToAuthor(rounds, exchange, error);
       throw error;
     } finally {
       if (input?.turn.exclusive) abandonUnsent(exchange, input.turn, signalIn(args.at(-1)));
@@ -178,6 +180,17 @@ function isServedModern({ era, extra }: Exchange): boolean {
 /** An error as JSON-RPC has it, past the SDKs' habit of making text of what tools throw. */
 function answerWith(exchange: Exchange, error: RpcError): void {
   exchange.whenAnswered((): Response => ({ jsonrpc: '2.0', id: exchange.request.id, error }));
+}
+
+/** Where a handler ends because a store failed under it, the client hears only that something did, and may try again. */
+export function keepToAuthor({ fault }: Rounds, exchange: Exchange, error: unknown): void {
+  if (!isOfStore(error)) return;
+  const told = fault(error);
+  exchange.whenAnswered((response) => {
+    if ('result' in response && response.result['isError'] !== true) return response;
+    exchange.isUndone = true;
+    return { jsonrpc: '2.0', id: exchange.request.id, error: told };
+  });
 }
 
 function notInstalled(): FlowError {

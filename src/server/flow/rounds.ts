@@ -5,7 +5,7 @@ import type { Store } from '../../store/types.ts';
 import { CARRIERS, type Response } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
 import type { Exchange } from '../exchange.ts';
-import { faultOn } from '../fault.ts';
+import { type Fault, faultOn } from '../fault.ts';
 import { currentIngress, runWithIngress } from '../ingress.ts';
 import type { Reply, ServerPart } from '../part.ts';
 import { Slot } from '../slot.ts';
@@ -39,6 +39,7 @@ export interface Rounds {
   readonly waiting: Waiting;
   /** What an exchange goes on from; undefined for a first call. */
   inputOf(exchange: Exchange): Input | undefined;
+  readonly fault: Fault;
   /** Notes that a context was not taken. */
   refused(what: string, error: unknown): void;
   /** Reads an answer that came without its call; undefined where it is none of a round's. */
@@ -208,6 +209,7 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
     store: once,
     waiting,
     inputOf: (exchange) => inputs.get(exchange),
+    fault,
     refused,
     openAnswer,
     asks: false,

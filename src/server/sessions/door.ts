@@ -23,7 +23,7 @@ import type { Listeners } from './listen/listeners.ts';
 import type { Switchboard } from './listen/switchboard.ts';
 import type { sessionMethods } from './methods.ts';
 import type { SessionsSettings } from './options.ts';
-import { failed, invalid, toldTo } from './reply.ts';
+import { type Failed, invalid, toldTo } from './reply.ts';
 import { type Work, works } from './work.ts';
 
 /** What the door needs. */
@@ -41,6 +41,7 @@ export interface DoorOptions {
   readonly revocation: Revocation;
   /** Tells why a session was not taken. */
   readonly refuse: (id: string, reason: string) => void;
+  readonly failed: Failed;
 }
 
 /** Where requests come in. */
@@ -55,7 +56,11 @@ const SUBSCRIBING = new Set(['resources/subscribe', 'resources/unsubscribe']);
 
 /** Proves the session of each request, and answers what is about sessions, before any handler runs. */
 export function createDoor(options: DoorOptions): Door {
-  const { settings, keeping, endings, implicit, gates, switchboard, listeners, admit, refuse } = options;
+  const { settings, keeping, endings, implicit, gates, switchboard, listeners, admit, refuse, failed } =
+    options;
+
+  /** A store that does not answer must not leave a request without an answer. */
+  const broken = (error: unknown): Reply => ({ error: failed(error) });
 
   const handle = (exchange: Exchange, held: Held, isImplicit: boolean): Handle =>
     new Handle(held, {
@@ -197,9 +202,4 @@ export function createDoor(options: DoorOptions): Door {
       return works.get(exchange);
     },
   };
-}
-
-/** A store that does not answer must not leave a request without an answer. */
-function broken(error: unknown): Reply {
-  return { error: failed(error) };
 }

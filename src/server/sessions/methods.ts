@@ -15,13 +15,14 @@ import type { Exchange } from '../exchange.ts';
 import type { Reply } from '../part.ts';
 import { type Cradle, createSession } from './create.ts';
 import { type Asker, type Held, isRefusal, type Refusal, rowOf } from './held.ts';
-import { failed, invalid, toldTo } from './reply.ts';
+import { type Failed, invalid, toldTo } from './reply.ts';
 import { isLiving, type Row } from './row.ts';
 
 /** What the session methods need besides the registry. */
 export interface MethodOptions extends Cradle {
   /** Tells why a session was not taken. */
   readonly refuse: (id: string, reason: string) => void;
+  readonly failed: Failed;
 }
 
 type Verb = Exclude<SessionVerb, 'listen'>;
@@ -30,7 +31,7 @@ type Verb = Exclude<SessionVerb, 'listen'>;
 export function sessionMethods(
   options: MethodOptions,
 ): (verb: Verb, exchange: Exchange, asker: Asker) => Promise<Reply> {
-  const { registry, endings, keeping, refuse } = options;
+  const { registry, endings, keeping, refuse, failed } = options;
 
   const told = (exchange: Exchange, session: SessionMeta): Reply => ({
     result: sessionResult(exchange.era, toldTo(exchange.peer, exchange.era, session)),

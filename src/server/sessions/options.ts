@@ -2,6 +2,7 @@ import { type Duration, seconds } from '../../duration.ts';
 import { ValiseError } from '../../errors.ts';
 import type { Bus } from '../../store/types.ts';
 import type { EndedSession, NewListener, NewSession } from './hooks.ts';
+import { hook } from './reply.ts';
 
 /** Settings of a server's data-layer sessions. */
 export interface SessionsOptions {
@@ -99,9 +100,9 @@ export function sessionsSettings(options: SessionsOptions, hasStore: boolean): S
     rerun: onConflict === 'rerun',
     maxState: count('maxState', options.maxState ?? (hasStore ? 1024 * 1024 : 64 * 1024), 1),
     spillAbove: count('spillAbove', options.spillAbove ?? SAFE_STATE, 1),
-    onCreate: options.onCreate,
+    onCreate: hook(options.onCreate),
     onEnd: options.onEnd,
-    mayListen: options.mayListen,
+    mayListen: hook(options.mayListen),
   };
 }
 

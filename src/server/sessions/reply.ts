@@ -1,4 +1,4 @@
-import { ValiseError } from '../../errors.ts';
+import { messageOf, ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
 import {
   type Era,
@@ -8,36 +8,75 @@ import {
   type RpcError,
   type SessionMeta,
 } from '../../wire/index.ts';
+import type { Fault } from '../fault.ts';
 import type { Reply } from '../part.ts';
 import type { Peer } from '../peer.ts';
 
 const INVALID_REQUEST = -32600;
-/** Errors that are the client's to put right. */
-const REFUSALS = new Set(['too-many-sessions', 'may-not-listen']);
+/** What a client may hear of, by the code that goes with it: the first ones are its own to put right. */
+const TOLD: ReadonlyMap<string, number> = new Map([
+  ['too-many-sessions', INVALID_REQUEST],
+  ['may-not-listen', INVALID_REQUEST],
+  ['too-many-subscriptions', INTERNAL_ERROR],
+  ['state-too-large', INTERNAL_ERROR],
+  ['bad-state-value', INTERNAL_ERROR],
+]);
 
 /** The answer to params that cannot be. */
 export function invalid({ problem, where }: Problem): Reply {
   return { error: { code: INVALID_PARAMS, message: `Invalid params: ${problem} at ${where}` } };
 }
 
-/** The answer where something on our side failed. An author's own error keeps its code and words, as in a handler. */
-export function failed(error: unknown): RpcError {
+/** What an author's hook has thrown. */
+class HookError extends Error {
+  override readonly name = 'HookError';
+
+  constructor(cause: unknown) {
+    super(messageOf(cause), { cause });
+  }
+}
+
+/** Tells errors of an author's hook from all others. */
+export function hook<Args extends readonly unknown[], Value>(
+  own: ((...args: Args) => Value | Promise<Value>) | undefined,
+): ((...args: Args) => Promise<Value>) | undefined {
+  return (
+    own &&
+    (async (...args) => {
+      try {
+        return await own(...args);
+      } catch (error) {
+        throw new HookError(error);
+      }
+    })
+  );
+}
+
+/** The answer where something on our side failed. */
+export type Failed = (error: unknown) => RpcError;
+
+/** An author's own error keeps its code and words, as in a handler; what else failed, a store above all, only the author hears. */
+export function failedWith(fault: Fault): Failed {
+  return (error) => {
+    const thrown = error instanceof HookError ? error.cause : error;
+    if (thrown instanceof ValiseError) {
+      const told = TOLD.get(thrown.code);
+      const data = { code: thrown.code };
+      return told === undefined ? { ...fault(thrown), data } : { code: told, message: thrown.message, data };
+    }
+    return error instanceof HookError ? authored(thrown) : fault(thrown);
+  };
+}
+
+function authored(error: unknown): RpcError {
   const { code, message, data } = (isObject(error) ? error : {}) as {
     readonly code?: unknown;
     readonly message?: unknown;
     readonly data?: unknown;
   };
-  const text = typeof message === 'string' ? message : 'The session failed.';
-  if (error instanceof ValiseError) {
-    return {
-      code: REFUSALS.has(error.code) ? INVALID_REQUEST : INTERNAL_ERROR,
-      message: text,
-      data: { code: error.code },
-    };
-  }
   return {
     code: Number.isSafeInteger(code) ? (code as number) : INTERNAL_ERROR,
-    message: text,
+    message: typeof message === 'string' ? message : 'The session failed.',
     ...(data !== undefined && { data }),
   };
 }

@@ -3,6 +3,7 @@ import { memoryStore } from '../../store/memory.ts';
 import type { Params, Revocation } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
 import { currentExchange } from '../exchange.ts';
+import { faultOn } from '../fault.ts';
 import type { ServerPart } from '../part.ts';
 import { createDoor } from './door.ts';
 import { Endings } from './endings.ts';
@@ -19,6 +20,7 @@ import { Switchboard } from './listen/switchboard.ts';
 import { sessionMethods } from './methods.ts';
 import { type SessionsOptions, type SessionsSettings, sessionsSettings } from './options.ts';
 import { Registry } from './registry.ts';
+import { failedWith } from './reply.ts';
 import { isLiving } from './row.ts';
 import type { Session } from './session.ts';
 import { createFinish, works } from './work.ts';
@@ -67,23 +69,35 @@ export function createSessions(
 
   const refuse = (id: string, reason: string): void =>
     events.emit('rejected', { family: 'sessions', what: `session ${id.slice(0, 9)}…`, reason });
+  const failed = failedWith(faultOn(events));
   const looks = store !== undefined && !channel.isShared;
   const gates = new Gates();
   const admit = admission({ gates, mayListen: settings.mayListen });
-  const listeners = new Listeners({ keeping, log, channel, subscriptions, admit, looks, refuse, lives });
-  const finish = createFinish(settings);
+  const listeners = new Listeners({
+    keeping,
+    log,
+    channel,
+    subscriptions,
+    admit,
+    looks,
+    refuse,
+    failed,
+    lives,
+  });
+  const finish = createFinish(settings, failed);
   const door = createDoor({
     settings,
     keeping,
     endings,
     implicit: new ImplicitSessions({ settings, shared: store && { registry, endings, keeping: stored } }),
     gates,
-    answerMethod: sessionMethods({ settings, registry, endings, keeping, refuse }),
+    answerMethod: sessionMethods({ settings, registry, endings, keeping, refuse, failed }),
     listeners,
     admit,
     switchboard,
     revocation: reach(settings.mode, store !== undefined && !storeUrl?.startsWith('memory:')),
     refuse,
+    failed,
   });
 
   return {

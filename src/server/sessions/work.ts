@@ -11,7 +11,7 @@ import { Slot } from '../slot.ts';
 import type { Handle } from './handle.ts';
 import { type Committed, type Held, metaOf } from './held.ts';
 import type { SessionsSettings } from './options.ts';
-import { failed, toldTo } from './reply.ts';
+import { type Failed, toldTo } from './reply.ts';
 
 /** A request at work in a session. */
 export interface Work {
@@ -31,9 +31,10 @@ const reruns = new Slot<number>();
 const MAX_RERUNS = 100;
 
 /** Keeps a session's changes when its request is answered, and says so in the answer. */
-export function createFinish({
-  rerun,
-}: SessionsSettings): (
+export function createFinish(
+  { rerun }: SessionsSettings,
+  failed: Failed,
+): (
   exchange: Exchange,
   work: Work,
   response: Response,

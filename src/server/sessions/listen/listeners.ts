@@ -14,7 +14,7 @@ import {
 import type { Exchange } from '../../exchange.ts';
 import type { Later, Reply } from '../../part.ts';
 import { type Asker, isRefusal, type Keeping } from '../held.ts';
-import { failed, invalid, knowsUs } from '../reply.ts';
+import { type Failed, invalid, knowsUs } from '../reply.ts';
 import type { Admit } from './admission.ts';
 import { type Audience, wantedBy } from './audience.ts';
 import type { Channel, Signal } from './channel.ts';
@@ -33,6 +33,7 @@ export interface ListenersOptions {
   /** True where instances share a store but no bus: then the log is looked at from time to time. */
   readonly looks: boolean;
   readonly refuse: (id: string, reason: string) => void;
+  readonly failed: Failed;
   /** True while the session can be used. */
   readonly lives: (id: string) => Promise<boolean>;
 }
@@ -81,7 +82,7 @@ export class Listeners {
       await this.#stream(exchange, asked, audience);
       return { later: true };
     } catch (error) {
-      return { error: failed(error) };
+      return { error: this.#options.failed(error) };
     }
   }
 

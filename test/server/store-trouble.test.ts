@@ -1,0 +1,125 @@
+import { createValise } from 'mcp-valise/server';
+import { memoryStore, type Store } from 'mcp-valise/store';
+import { describe, expect, it } from 'vitest';
+import { ValiseError } from '../../src/errors.ts';
+import {
+  accept,
+  call,
+  type FlowPeer,
+  flowPeer,
+  modernCall,
+  name,
+  ours,
+  text,
+  type Wire,
+} from './flow-peer.ts';
+import { MAJORS } from './majors.ts';
+
+const PLACE = 'Redis at 10.0.0.7:6379';
+const HIDDEN = { code: -32603, message: 'Internal error: the server could not work on the request.' };
+const ASKABLE = { elicitation: {}, extensions: { 'dev.valise/sessions': {} } };
+
+/** A store that can be cut off, and says where it is when it is. */
+function cuttable() {
+  const store = memoryStore();
+  const cut = { off: false, only: /./ };
+  const trouble = () =>
+    Promise.reject(new ValiseError('store-unavailable', `${PLACE} failed: connect ECONNREFUSED.`));
+  const get = (_: Store, method: keyof Store) => {
+    const own = (store[method] as (...args: unknown[]) => unknown).bind(store);
+    return (...args: unknown[]) => (cut.off && cut.only.test(String(args[0])) ? trouble() : own(...args));
+  };
+  return { store: new Proxy(store, { get } as ProxyHandler<Store>), cut };
+}
+
+describe.each(MAJORS)(
+  'a store that fails under an SDK $major server is told to the author alone',
+  (major) => {
+    const stage = async () => {
+      const { store, cut } = cuttable();
+      const warnings: string[] = [];
+      const valise = createValise({
+        name: 'test',
+        store,
+        rounds: { mode: 'stored' },
+        sessions: { mode: 'stored' },
+        events: { warning: ({ what }) => warnings.push(what) },
+      });
+      let effects = 0;
+      valise.onResponse('bare', () => text('done'));
+      const peer = await flowPeer(
+        major,
+        async (_, flow) => {
+          await flow.ask('who', name);
+          return text(String(await flow.once('charge', () => ++effects)));
+        },
+        {
+          valise,
+          capabilities: ours('dependent-shared'),
+          also(server) {
+            server.registerTool('bare', {}, (async () =>
+              valise.request('elicitation/create', { message: 'How?' }, { key: 'bare' })) as never);
+            server.registerTool('note', {}, (async () => {
+              valise.session()?.set('n', 1);
+              return text('noted');
+            }) as never);
+          },
+        },
+      );
+      const create = { ...modernCall({}, {}, ASKABLE), method: 'dev.valise/sessions/create' };
+      const session = (await peer.say(create)).result.session;
+      const within = (message: Wire): Wire => ({
+        ...message,
+        params: { ...message.params, _meta: { ...message.params._meta, 'dev.valise/session': session } },
+      });
+      return { peer, cut, warnings, create, within, effects: () => effects };
+    };
+
+    const hears = async (peer: FlowPeer, message: Wire, warnings: string[]): Promise<void> => {
+      warnings.length = 0;
+      const { error } = await peer.say(message);
+      expect(error).toMatchObject(HIDDEN);
+      expect(JSON.stringify(error)).not.toContain('10.0.0.7');
+      expect(warnings).toEqual([expect.stringContaining(`${PLACE} failed: connect ECONNREFUSED.`)]);
+    };
+
+    it.each([
+      ['a session is listed', 'dev.valise/sessions/list', {}],
+      ['a session listens', 'dev.valise/listen', {}],
+      ['a resource is subscribed to', 'resources/subscribe', { uri: 'notes://a' }],
+      ['a tool is called', 'tools/call', { name: 'note', arguments: {} }],
+    ])('when %s', async (_, method, params) => {
+      const { peer, cut, warnings, within } = await stage();
+      cut.off = true;
+      await hears(peer, within({ ...modernCall({}, params, ASKABLE), method }), warnings);
+      await peer.close();
+    });
+
+    it('when a session is made', async () => {
+      const { peer, cut, warnings, create } = await stage();
+      cut.off = true;
+      await hears(peer, create, warnings);
+      await peer.close();
+    });
+
+    it.each(['work', 'bare'])('when a question of %s is asked', async (tool) => {
+      const { peer, cut, warnings } = await stage();
+      Object.assign(cut, { off: true, only: /^rounds\// });
+      await hears(peer, modernCall({}, { name: tool }), warnings);
+      await hears(peer, call({}, { params: { name: tool, arguments: {} } }), warnings);
+      await peer.close();
+    });
+
+    it('when an effect is to be done, which the same answer does once the store is back', async () => {
+      const { peer, cut, warnings, effects } = await stage();
+      const { requestState } = (await peer.say(modernCall())).result;
+      const answer = modernCall({}, { requestState, inputResponses: { who: accept({}) } });
+      Object.assign(cut, { off: true, only: /^rounds\/once/ });
+      await hears(peer, answer, warnings);
+      cut.off = false;
+      expect((await peer.say(answer)).result).toMatchObject(text('1'));
+      expect(effects()).toBe(1);
+      await peer.close();
+    });
+  },
+);
