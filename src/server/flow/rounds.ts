@@ -42,6 +42,8 @@ export interface Rounds {
   readonly fault: Fault;
   /** Notes that a context was not taken. */
   refused(what: string, error: unknown): void;
+  /** True for an answer to a question of a round, genuine or not. */
+  isAnswer(response: Response, top: Top | undefined): boolean;
   /** Reads an answer that came without its call; undefined where it is none of a round's. */
   openAnswer(response: Response, top: Top | undefined): Promise<Answered> | undefined;
   /** True once the author has made something that asks. */
@@ -123,7 +125,11 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
     }
   };
 
+  const isAnswer = ({ id }: Response, top: Top | undefined): boolean =>
+    top?.state !== undefined || readId(id) !== undefined || (typeof id === 'string' && codec.recognises(id));
+
   const openAnswer = (response: Response, top: Top | undefined): Promise<Answered> | undefined => {
+    if (!isAnswer(response, top)) return undefined;
     const answer = 'result' in response ? { result: response.result } : { error: response.error };
     const answering = (context: Answered['context']): Answered => {
       const key = context.q?.[0]?.[0];
@@ -152,8 +158,7 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
         return answering(kept);
       });
     }
-    if (typeof response.id !== 'string' || !codec.recognises(response.id)) return undefined;
-    const { id } = response;
+    const id = response.id as string;
     return Promise.resolve().then(async () => answering(await keeper.find(id, { purpose: PURPOSE.id })));
   };
 
@@ -211,6 +216,7 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
     inputOf: (exchange) => inputs.get(exchange),
     fault,
     refused,
+    isAnswer,
     openAnswer,
     asks: false,
     continuation: undefined,

@@ -1,4 +1,3 @@
-import { isObject } from '../../json.ts';
 import { lowerObject, parseLowered, takeTop } from '../../link/top.ts';
 import { SealError } from '../../seal/index.ts';
 import { eraOf, INPUT_METHODS, isRequest, isResponse, type Message, type Request } from '../../wire/index.ts';
@@ -39,6 +38,11 @@ export type Plan =
 
 const SESSION_HEADER = 'mcp-session-id';
 
+const ONE_ANSWER = {
+  code: -32600,
+  message: 'Invalid Request: one answer per POST, and nothing else with it',
+};
+
 /** Decides what to do with a request. */
 export async function planFor(inbound: Inbound, rounds: Rounds): Promise<Plan> {
   const session = sessionOf(inbound, rounds.context);
@@ -52,9 +56,20 @@ export async function planFor(inbound: Inbound, rounds: Rounds): Promise<Plan> {
   } catch {
     return reply(400, { code: -32700, message: 'Parse error: Invalid JSON' });
   }
+  if (Array.isArray(body)) {
+    // What comes of an answer goes out in its own POST's response, or by mail: there is no place for two.
+    if (body.length > 1 && body.some((each) => isAnswerIn(each, rounds))) return reply(400, ONE_ANSWER);
+    if (body.length === 1) [body] = body as unknown[];
+  }
   if (isRequest(body)) return planRequest(body, session, inbound, rounds);
-  if (isObject(body) && isResponse(body)) return planAnswer(body, session, inbound, rounds);
+  if (isResponse(body)) return planAnswer(body, session, inbound, rounds);
   return { do: 'serve', body, ingress: session };
+}
+
+function isAnswerIn(body: unknown, rounds: Rounds): boolean {
+  if (!isResponse(body)) return false;
+  const { message, top } = takeTop(body);
+  return isResponse(message) && rounds.isAnswer(message, top);
 }
 
 function planRequest(body: Request, ingress: Ingress, inbound: Inbound, rounds: Rounds): Plan {

@@ -1,0 +1,81 @@
+import { createValise, type ServerValiseOptions } from 'mcp-valise/server';
+import { memoryStore } from 'mcp-valise/store';
+import { afterEach, describe, expect, it } from 'vitest';
+import { accept, type Wire } from './flow-peer.ts';
+import { CARRIERS, call, endServers, FORMS, HEADERS, initialize, listen, post } from './http-stage.ts';
+
+afterEach(endServers);
+
+const VERSION = { 'mcp-protocol-version': '2025-03-26' };
+
+describe.each(Object.entries(FORMS))('answers over HTTP (%s)', (_, form) => {
+  const stage = async (options: Partial<ServerValiseOptions> = {}) => {
+    const valise = createValise({ name: 'test', ...options });
+    const url = await listen(form(valise));
+    const open = async (capabilities: object, version = '2025-11-25') => {
+      const { headers } = await post(url, initialize({ elicitation: {}, ...capabilities }, version));
+      return { 'mcp-session-id': headers.get('mcp-session-id') as string };
+    };
+    /** Makes a call that asks: the question, and what comes after it. */
+    const ask = async (headers: Record<string, string>) => {
+      const response = await fetch(url, {
+        method: 'POST',
+        headers: { ...HEADERS, 'mcp-protocol-version': '2025-11-25', ...headers },
+        body: JSON.stringify(call('ask')),
+      });
+      const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+      const question = JSON.parse(
+        /^data: (.+)$/m.exec((await reader.read()).value as string)?.[1] as string,
+      ) as Wire;
+      const { id, state } = question;
+      const answer = { jsonrpc: '2.0', id, ...(state && { state }), result: accept({ name: 'Ada' }) };
+      return { question, answer, next: async () => (await reader.read()).value ?? '' };
+    };
+    return { valise, url, open, ask };
+  };
+
+  it('takes a batch of one answer for the answer', async () => {
+    const { url, open, ask } = await stage({ store: memoryStore() });
+    const carrying = { ...VERSION, ...(await open({ extensions: CARRIERS }, '2025-03-26')) };
+    const { answer } = await ask(carrying);
+    expect((await post(url, [answer], carrying)).message).toMatchObject({
+      id: 7,
+      result: { content: [{ text: 'hello Ada' }] },
+    });
+
+    const stock = { ...VERSION, ...(await open({}, '2025-03-26')) };
+    const asked = await ask(stock);
+    expect((await post(url, [asked.answer], stock)).status).toBe(202);
+    expect(await asked.next()).toContain('hello Ada');
+  });
+
+  it('refuses an answer among others before anything runs, and the answer can be given alone', async () => {
+    const { valise, url, open, ask } = await stage({ store: memoryStore() });
+    const ping = { jsonrpc: '2.0', id: 44, method: 'ping' };
+    for (const capabilities of [{ extensions: CARRIERS }, {}]) {
+      const headers = { ...VERSION, ...(await open(capabilities, '2025-03-26')) };
+      const { answer, next } = await ask(headers);
+      const before = valise.roundCounts();
+      for (const batch of [
+        [answer, ping],
+        [ping, answer],
+        [{ ...answer, state: undefined }, ping],
+      ])
+        expect(await post(url, batch, headers)).toMatchObject({
+          status: 400,
+          message: { error: { code: -32600, message: expect.stringContaining('one answer per POST') } },
+        });
+      expect(valise.roundCounts()).toEqual(before);
+      const alone = await post(url, answer, headers);
+      expect(alone.status === 202 ? await next() : alone.body).toContain('hello Ada');
+    }
+  });
+
+  it('leaves other batches to the SDK', async () => {
+    const { url, open } = await stage();
+    const headers = { ...VERSION, ...(await open({}, '2025-03-26')) };
+    const { body } = await post(url, [call('plain'), { ...call('plain'), id: 8 }], headers);
+    expect(body).toContain('"id":7');
+    expect(body).toContain('"id":8');
+  });
+});
