@@ -1,3 +1,4 @@
+import { generateKey } from 'mcp-valise/seal';
 import { createValise, type ServerValiseOptions } from 'mcp-valise/server';
 import { memoryStore } from 'mcp-valise/store';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -17,11 +18,11 @@ describe.each(Object.entries(FORMS))('answers over HTTP (%s)', (_, form) => {
       return { 'mcp-session-id': headers.get('mcp-session-id') as string };
     };
     /** Makes a call that asks: the question, and what comes after it. */
-    const ask = async (headers: Record<string, string>) => {
+    const ask = async (headers: Record<string, string>, tool = 'ask') => {
       const response = await fetch(url, {
         method: 'POST',
         headers: { ...HEADERS, 'mcp-protocol-version': '2025-11-25', ...headers },
-        body: JSON.stringify(call('ask')),
+        body: JSON.stringify(call(tool)),
       });
       const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
       const question = JSON.parse(
@@ -77,5 +78,62 @@ describe.each(Object.entries(FORMS))('answers over HTTP (%s)', (_, form) => {
     const { body } = await post(url, [call('plain'), { ...call('plain'), id: 8 }], headers);
     expect(body).toContain('"id":7');
     expect(body).toContain('"id":8');
+  });
+
+  describe('a call that its client has cancelled', () => {
+    const cancelled = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 7 } };
+
+    it('has its question taken back on whichever instance its stream is, and an answer runs nothing', async () => {
+      const shared = { keys: generateKey(), store: memoryStore() };
+      const [one, two] = await Promise.all([stage(shared), stage(shared)]);
+      const session = await one.open({});
+      const { question, answer, next } = await one.ask(session);
+      expect((await post(two.url, cancelled, session)).status).toBe(202);
+      const event = await next();
+      expect(JSON.parse(/^data: (.+)$/m.exec(event)?.[1] as string)).toMatchObject({
+        method: 'notifications/cancelled',
+        params: { requestId: question.id },
+      });
+      for (const { url, valise } of [one, two]) {
+        expect(await post(url, answer, session)).toMatchObject({
+          status: 400,
+          message: { error: { code: -32602 } },
+        });
+        expect(valise.roundCounts()).toMatchObject({ answered: 0, refused: 1 });
+      }
+    });
+
+    it('is over on the same instance where there is no store', async () => {
+      const { valise, url, open, ask } = await stage();
+      const session = await open({});
+      const { answer, next } = await ask(session);
+      await post(url, cancelled, session);
+      expect(await next()).toContain('notifications/cancelled');
+      expect((await post(url, answer, session)).status).toBe(400);
+      expect(valise.roundCounts()).toMatchObject({ answered: 0 });
+    });
+
+    it('is over after its second question too', async () => {
+      const { valise, url, open, ask } = await stage({ store: memoryStore() });
+      const session = await open({});
+      const { answer, next } = await ask(session, 'ask-twice');
+      await post(url, answer, session);
+      const { id } = JSON.parse(/^data: (.+)$/m.exec(await next())?.[1] as string) as Wire;
+      await post(url, cancelled, session);
+      expect(await next()).toContain('notifications/cancelled');
+      expect((await post(url, { ...answer, id }, session)).status).toBe(400);
+      expect(valise.roundCounts()).toMatchObject({ answered: 1 });
+    });
+
+    it('is nobody else’s to cancel, nor is another call cancelled with it', async () => {
+      const { url, open, ask } = await stage({ store: memoryStore() });
+      const session = await open({});
+      const { answer, next } = await ask(session);
+      await post(url, cancelled, await open({}));
+      await post(url, { ...cancelled, params: { requestId: '7' } }, session);
+      await post(url, cancelled);
+      expect((await post(url, answer, session)).status).toBe(202);
+      expect(await next()).toContain('hello Ada');
+    });
   });
 });

@@ -20,7 +20,7 @@ export function endServers(): void {
 /** What a client announces that brings back the state of a question. */
 export const CARRIERS = { 'dev.valise/rounds': { carriers: ['state'] } };
 
-/** A server with a tool that asks and one that does not. */
+/** A server with tools that ask and one that does not. */
 export const build = (valise: ServerValise, major: (typeof MAJORS)[number]): McpServer => {
   const server = valise.install(new major.McpServer({ name: 'test', version: '1.0.0' }));
   server.registerTool(
@@ -28,6 +28,15 @@ export const build = (valise: ServerValise, major: (typeof MAJORS)[number]): Mcp
     { inputSchema: z.object({}) },
     valise.flow(async (_, flow) => {
       const { name: who } = await flow.ask('a', name);
+      return text(`hello ${who}`);
+    }),
+  );
+  server.registerTool(
+    'ask-twice',
+    { inputSchema: z.object({}) },
+    valise.flow(async (_, flow) => {
+      await flow.ask('a', name);
+      const { name: who } = await flow.ask('b', name);
       return text(`hello ${who}`);
     }),
   );

@@ -140,6 +140,7 @@ async function byQuestion(
     o: originalOf(exchange),
     c: peerLine(exchange.peer),
     ...(u !== undefined && { u }),
+    ...(suspend && exchange.transportSession !== undefined && { s: exchange.transportSession }),
   };
   const text = await keeper.keep(context, {
     ...keep,

@@ -41,6 +41,8 @@ export interface RoundContext {
   readonly c?: { readonly c?: JsonObject; readonly v?: string };
   /** Whose call it is, as a digest, where the seal itself cannot be bound to it. */
   readonly u?: string;
+  /** The transport's session that it was asked in, where any instance may be answered. */
+  readonly s?: string;
 }
 
 /** A round whose answer has come. */

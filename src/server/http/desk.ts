@@ -1,8 +1,12 @@
+import { isObject, type Json } from '../../json.ts';
+import { sha256 } from '../../seal/sha256.ts';
+import type { Id, Message } from '../../wire/index.ts';
 import type { RoundContext } from '../flow/context.ts';
 import { principalDigest } from '../flow/context.ts';
 import type { Rounds } from '../flow/rounds.ts';
 import type { Asking } from '../ingress.ts';
 import type { Principal } from '../principal.ts';
+import { Drawer } from './drawer.ts';
 import { type Mail, Mailbox } from './mailbox.ts';
 import type { EventStream } from './sse.ts';
 import { messagesIn } from './sse.ts';
@@ -24,11 +28,13 @@ const END = -1;
 /** Asks clients over HTTP in the place of a call's answer, and brings them what comes of their answers. */
 export class Desk {
   readonly #rounds: Rounds;
+  readonly #drawer: Drawer;
   readonly #mailbox: Mailbox;
 
   constructor(rounds: Rounds) {
     this.#rounds = rounds;
-    this.#mailbox = new Mailbox(rounds.context.store);
+    this.#drawer = new Drawer(rounds.context.store);
+    this.#mailbox = new Mailbox(this.#drawer);
   }
 
   /** Sends a question, and for clients that answer by id also what comes of the answer. `resumes`: see {@link hold}. */
@@ -40,6 +46,7 @@ export class Desk {
       return;
     }
     if (!this.#rounds.context.store) this.#warn();
+    await this.#note(context, message);
     stream.event(text, this.#eventId(context, context.n));
     await this.#hold(context, context.n, stream, resumes);
   }
@@ -63,12 +70,36 @@ export class Desk {
     context: RoundContext,
     outcome: Asking | { readonly type: string; readonly body: string },
   ): Promise<void> {
+    if ('message' in outcome) await this.#note(outcome.context, outcome.message);
     const mail: Mail =
       'message' in outcome
         ? { messages: [JSON.stringify(outcome.message)], next: outcome.context.n }
         : { messages: messagesIn(outcome.type, outcome.body) };
     const end = 'message' in outcome ? outcome.context.e : context.e;
-    await this.#mailbox.put(context.f, context.n, mail, Math.max(60, end - Math.floor(Date.now() / 1000)));
+    await this.#mailbox.put(context.f, context.n, mail, left(end));
+  }
+
+  /** Takes back the question of a call that its client has cancelled; the client hears so wherever it waits for its mail. */
+  async cancel(transportSession: string, call: unknown): Promise<void> {
+    const open = await this.#drawer.get(openName(transportSession, call));
+    if (!isObject(open)) return;
+    const { f, n, e, id } = open as unknown as Open;
+    const params = { requestId: id, reason: 'The call was cancelled.' };
+    const message = JSON.stringify({ jsonrpc: '2.0', method: 'notifications/cancelled', params });
+    await this.#mailbox.put(f, n, { messages: [message], cancelled: true }, left(e));
+  }
+
+  /** True for a round whose question was taken back. */
+  async isCancelled({ f, n }: RoundContext): Promise<boolean> {
+    return (await this.#mailbox.find(f, n))?.cancelled === true;
+  }
+
+  /** Notes which question of a call is open: its cancellation may come to any instance. */
+  async #note({ f, n, e, s, o }: RoundContext, message: Message): Promise<void> {
+    if (s === undefined || !o || !('id' in message) || message.id === undefined || message.id === null)
+      return;
+    const open: Open = { f, n, e, id: message.id };
+    await this.#drawer.put(openName(s, o.i), open as unknown as Json, { ttl: left(e) });
   }
 
   /**
@@ -98,7 +129,7 @@ export class Desk {
   }
 
   #eventId({ f, u, e }: Place, n: number): string {
-    const ttl = Math.max(60, e - Math.floor(Date.now() / 1000)) + 120;
+    const ttl = left(e) + 120;
     return this.#rounds.context.sealer.seal(
       { f, n, e, ...(u !== undefined && { u }) },
       { purpose: PURPOSE, ttl },
@@ -127,6 +158,24 @@ export class Desk {
       next: 'Give createValise a store that all instances share.',
     });
   }
+}
+
+/** A question that is open. */
+interface Open {
+  readonly f: string;
+  readonly n: number;
+  readonly e: number;
+  /** The id of the question itself. */
+  readonly id: Id;
+}
+
+function openName(transportSession: string, call: unknown): string {
+  return `rounds/open/${sha256(JSON.stringify([transportSession, call]))}`;
+}
+
+/** How long what belongs to a round that ends at `end` is kept, in seconds. */
+function left(end: number): number {
+  return Math.max(60, end - Math.floor(Date.now() / 1000));
 }
 
 /** A flow's place in its mail. */

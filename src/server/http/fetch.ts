@@ -37,7 +37,7 @@ async function serve(
 ): Promise<Response> {
   const inbound = await inboundOf(edge, request, options);
   if (inbound instanceof Response) return inbound;
-  const plan = await planFor(inbound, edge.rounds);
+  const plan = await planFor(inbound, edge);
   switch (plan.do) {
     case 'reply':
       return replyWith(plan.reply.status, plan.reply.error);

@@ -1,5 +1,5 @@
 import { isObject, type Json } from '../../json.ts';
-import type { Store } from '../../store/types.ts';
+import type { Drawer } from './drawer.ts';
 
 /** What an answer came to: messages for the client, and the round that they ask, if they ask one. */
 export interface Mail {
@@ -7,45 +7,35 @@ export interface Mail {
   readonly messages: readonly string[];
   /** The number of the round that the last of them asks; absent where it is the call's answer. */
   readonly next?: number;
+  /** True where the question was taken back, because its call was cancelled. */
+  readonly cancelled?: boolean;
 }
 
 const SLACK = 120;
-
-/** Letters that are kept without a store; the oldest go first. */
-const MOST = 10_000;
 
 /**
  * Where clients without state of their own find what came of their answers: they answer on one connection and listen
  * on another, so the two may meet different instances. One small entry per round, gone with the round.
  */
 export class Mailbox {
-  readonly #store: Store | undefined;
-  readonly #kept = new Map<string, Mail>();
+  readonly #drawer: Drawer;
   readonly #waiters = new Map<string, Set<() => void>>();
 
-  constructor(store: Store | undefined) {
-    this.#store = store;
+  constructor(drawer: Drawer) {
+    this.#drawer = drawer;
   }
 
-  /** Puts what came of a round's answer, for `ttl` seconds. */
+  /** Puts what came of a round, for `ttl` seconds. A question is taken back only where nothing has come of it yet. */
   async put(flow: string, round: number, mail: Mail, ttl: number): Promise<void> {
     const name = nameOf(flow, round);
-    if (this.#store) await this.#store.put(name, mail as unknown as Json, { ttl: ttl + SLACK });
-    else this.#keep(name, mail);
+    const ifAbsent = mail.cancelled === true;
+    await this.#drawer.put(name, mail as unknown as Json, { ttl: ttl + SLACK, ifAbsent });
     for (const wake of this.#waiters.get(name) ?? []) wake();
   }
 
-  /** Without a store all of it is in this process: fine for one instance, and the edge says so. */
-  #keep(name: string, mail: Mail): void {
-    this.#kept.set(name, mail);
-    if (this.#kept.size <= MOST) return;
-    const [oldest] = this.#kept.keys();
-    if (oldest !== undefined) this.#kept.delete(oldest);
-  }
-
-  async #find(name: string): Promise<Mail | undefined> {
-    if (!this.#store) return this.#kept.get(name);
-    const found = (await this.#store.get(name))?.value;
+  /** What has come of a round so far. */
+  async find(flow: string, round: number): Promise<Mail | undefined> {
+    const found = await this.#drawer.get(nameOf(flow, round));
     return isObject(found) && Array.isArray(found['messages']) ? (found as unknown as Mail) : undefined;
   }
 
@@ -54,7 +44,7 @@ export class Mailbox {
     const name = nameOf(flow, round);
     const end = performance.now() + ms;
     for (let pause = 50; !signal.aborted; pause = Math.min(pause * 1.5, 1000)) {
-      const found = await this.#find(name);
+      const found = await this.find(flow, round);
       if (found) return found;
       const left = end - performance.now();
       if (left <= 0) return undefined;

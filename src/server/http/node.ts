@@ -41,7 +41,7 @@ async function serve(
 ): Promise<void> {
   const inbound = await inboundOf(edge, request, body);
   if (!inbound) return reply(response, 413, tooLarge(MAX_BODY));
-  const plan = await planFor(inbound, edge.rounds);
+  const plan = await planFor(inbound, edge);
   switch (plan.do) {
     case 'reply':
       return reply(response, plan.reply.status, plan.reply.error);
@@ -110,10 +110,13 @@ async function outcomeOf(
   response: ServerResponse,
   inner: NodeFunction,
 ): Promise<Asking | { readonly type: string; readonly body: string }> {
-  const { whole } = divert(response, { collect: true });
+  const { whole, takeOver } = divert(response, { collect: true });
   return new Promise((resolve, reject) => {
     whole.then(resolve, reject);
-    const suspend = (asked: Asking): void => resolve(asked);
+    const suspend = (asked: Asking): void => {
+      takeOver();
+      resolve(asked);
+    };
     Promise.resolve(
       runWithIngress({ ...plan.ingress, suspend }, () => inner(request, response, plan.body)),
     ).catch(reject);

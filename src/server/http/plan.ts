@@ -1,12 +1,22 @@
 import { lowerObject, parseLowered, takeTop } from '../../link/top.ts';
 import { SealError } from '../../seal/index.ts';
-import { eraOf, INPUT_METHODS, isRequest, isResponse, type Message, type Request } from '../../wire/index.ts';
+import {
+  eraOf,
+  INPUT_METHODS,
+  isNotification,
+  isRequest,
+  isResponse,
+  type Message,
+  type Request,
+} from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
 import { type Answered, isOf, peerIn, requestIn } from '../flow/context.ts';
 import { isFault, REFUSED } from '../flow/opening.ts';
 import type { Rounds } from '../flow/rounds.ts';
 import type { Ingress } from '../ingress.ts';
 import type { Principal } from '../principal.ts';
+import type { Desk } from './desk.ts';
+import type { Edge } from './edge.ts';
 import { mintSessionId, openSessionId } from './session-id.ts';
 
 /** An HTTP request as both forms of the edge see it. */
@@ -44,7 +54,7 @@ const ONE_ANSWER = {
 };
 
 /** Decides what to do with a request. */
-export async function planFor(inbound: Inbound, rounds: Rounds): Promise<Plan> {
+export async function planFor(inbound: Inbound, { rounds, desk }: Edge): Promise<Plan> {
   const session = sessionOf(inbound, rounds.context);
   if (session === 'gone') return reply(404, { code: -32001, message: 'Session not found' });
   const event = inbound.method === 'GET' ? inbound.header('last-event-id') : undefined;
@@ -61,8 +71,9 @@ export async function planFor(inbound: Inbound, rounds: Rounds): Promise<Plan> {
     if (body.length > 1 && body.some((each) => isAnswerIn(each, rounds))) return reply(400, ONE_ANSWER);
     if (body.length === 1) [body] = body as unknown[];
   }
+  if (session.transportSession !== undefined) await takeBack(body, session.transportSession, desk);
   if (isRequest(body)) return planRequest(body, session, inbound, rounds);
-  if (isResponse(body)) return planAnswer(body, session, inbound, rounds);
+  if (isResponse(body)) return planAnswer(body, session, inbound, { rounds, desk });
   return { do: 'serve', body, ingress: session };
 }
 
@@ -70,6 +81,13 @@ function isAnswerIn(body: unknown, rounds: Rounds): boolean {
   if (!isResponse(body)) return false;
   const { message, top } = takeTop(body);
   return isResponse(message) && rounds.isAnswer(message, top);
+}
+
+/** The SDK hears of cancelled calls too, but of none that another instance or an earlier request has worked on. */
+async function takeBack(body: unknown, transportSession: string, desk: Desk): Promise<void> {
+  for (const each of Array.isArray(body) ? body : [body])
+    if (isNotification(each) && each.method === 'notifications/cancelled')
+      await desk.cancel(transportSession, each.params?.['requestId']);
 }
 
 function planRequest(body: Request, ingress: Ingress, inbound: Inbound, rounds: Rounds): Plan {
@@ -82,7 +100,12 @@ function planRequest(body: Request, ingress: Ingress, inbound: Inbound, rounds: 
 }
 
 /** A response: the answer to a question of ours, on whichever instance it comes to, or one that the SDK waits for. */
-async function planAnswer(body: Message, session: Ingress, inbound: Inbound, rounds: Rounds): Promise<Plan> {
+async function planAnswer(
+  body: Message,
+  session: Ingress,
+  inbound: Inbound,
+  { rounds, desk }: Pick<Edge, 'rounds' | 'desk'>,
+): Promise<Plan> {
   const { message, top } = takeTop(body);
   if (!isResponse(message)) return { do: 'serve', body, ingress: session };
   const opening = rounds.openAnswer(message, top);
@@ -97,6 +120,7 @@ async function planAnswer(body: Message, session: Ingress, inbound: Inbound, rou
       if (!inbound.principal) warnOfNobody(rounds.context);
       throw new SealError('wrong-subject');
     }
+    if (byId && (await desk.isCancelled(answered.context))) throw new SealError('replayed');
     const peer = session.peer ?? peerIn(answered.context);
     const ingress: Ingress = { ...session, ...(peer && { peer }), answered };
     return byId ? { do: 'mail', body: request, ingress, answered } : { do: 'call', body: request, ingress };
