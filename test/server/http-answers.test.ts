@@ -80,6 +80,24 @@ describe.each(Object.entries(FORMS))('answers over HTTP (%s)', (_, form) => {
     expect(body).toContain('"id":8');
   });
 
+  it('takes an answer without its context in the session of the question, and in no other', async () => {
+    const shared = { keys: generateKey(), store: memoryStore() };
+    const [one, two] = await Promise.all([stage(shared), stage(shared)]);
+    const session = await one.open({ extensions: CARRIERS });
+    const { question, answer } = await one.ask(session);
+    const { state: _, ...bare } = answer;
+    const [flow, round] = (question.id as string).split('.').slice(1);
+    const others = [await one.open({ extensions: CARRIERS }), await one.open({}), {}];
+    for (const other of others)
+      for (const id of [question.id, `valise.${flow}.${round}`])
+        expect((await post(two.url, { ...bare, id }, other as Record<string, string>)).status).toBe(400);
+    expect(two.valise.roundCounts()).toMatchObject({ answered: 0, refused: 6 });
+    expect((await post(two.url, bare, session)).message).toMatchObject({
+      id: 7,
+      result: { content: [{ text: 'hello Ada' }] },
+    });
+  });
+
   describe('a call that its client has cancelled', () => {
     const cancelled = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 7 } };
 

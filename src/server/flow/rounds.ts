@@ -44,8 +44,11 @@ export interface Rounds {
   refused(what: string, error: unknown): void;
   /** True for an answer to a question of a round, genuine or not. */
   isAnswer(response: Response, top: Top | undefined): boolean;
-  /** Reads an answer that came without its call; undefined where it is none of a round's. */
-  openAnswer(response: Response, top: Top | undefined): Promise<Answered> | undefined;
+  /**
+   * Reads an answer that came without its call; undefined where it is none of a round's. `session` is the transport's
+   * session that it came in, where any instance may be answered: one without its context is taken only there.
+   */
+  openAnswer(response: Response, top: Top | undefined, session?: string): Promise<Answered> | undefined;
   /** True once the author has made something that asks. */
   asks: boolean;
   /** Takes the answers of bare requests; see `bare.ts`. */
@@ -128,7 +131,7 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
   const isAnswer = ({ id }: Response, top: Top | undefined): boolean =>
     top?.state !== undefined || readId(id) !== undefined || (typeof id === 'string' && codec.recognises(id));
 
-  const openAnswer = (response: Response, top: Top | undefined): Promise<Answered> | undefined => {
+  const openAnswer: Rounds['openAnswer'] = (response, top, session) => {
     if (!isAnswer(response, top)) return undefined;
     const answer = 'result' in response ? { result: response.result } : { error: response.error };
     const answering = (context: Answered['context']): Answered => {
@@ -154,6 +157,8 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
       });
       return keeper.recall(named.flow, named.round).then((kept) => {
         if (!kept) throw new SealError('expired');
+        // The id of a question is no secret: authors log the flow's, which stands in it.
+        if (kept.s !== session) throw new SealError('wrong-subject');
         counters.add('recalled');
         return answering(kept);
       });

@@ -108,7 +108,9 @@ async function planAnswer(
 ): Promise<Plan> {
   const { message, top } = takeTop(body);
   if (!isResponse(message)) return { do: 'serve', body, ingress: session };
-  const opening = rounds.openAnswer(message, top);
+  // Where there is no session at all, it is not the one of any question.
+  const at = session.transportSession ?? inbound.header(SESSION_HEADER) ?? '';
+  const opening = rounds.openAnswer(message, top, at);
   if (!opening) return { do: 'serve', body, ingress: session };
   try {
     const answered = await opening;
