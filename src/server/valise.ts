@@ -176,7 +176,9 @@ export function createValise<const Declared extends StateDeclarations = StateDec
   };
   return {
     ...roundsApi(rounds),
-    http: createHttp(rounds, shared.principalOf),
+    http: createHttp(rounds, shared.principalOf, async (id, principal) =>
+      sessions?.endStandIn(id, principal),
+    ),
     stdin: (from = process.stdin) => from.pipe(lineLowering()),
     ...sessionsApi(sessions),
     install(server) {

@@ -20,7 +20,7 @@ export function endServers(): void {
 /** What a client announces that brings back the state of a question. */
 export const CARRIERS = { 'dev.valise/rounds': { carriers: ['state'] } };
 
-/** A server with tools that ask and one that does not. */
+/** A server with tools that ask, one that counts in its session, and a plain one. */
 export const build = (valise: ServerValise, major: (typeof MAJORS)[number]): McpServer => {
   const server = valise.install(new major.McpServer({ name: 'test', version: '1.0.0' }));
   server.registerTool(
@@ -40,6 +40,12 @@ export const build = (valise: ServerValise, major: (typeof MAJORS)[number]): Mcp
       return text(`hello ${who}`);
     }),
   );
+  server.registerTool('count', { inputSchema: z.object({}) }, async () => {
+    const session = valise.session();
+    const n = ((session?.get('n') as number | undefined) ?? 0) + 1;
+    session?.set('n', n);
+    return text(String(n));
+  });
   server.registerTool('plain', { inputSchema: z.object({}) }, async () => text('plain'));
   return server;
 };

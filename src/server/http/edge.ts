@@ -4,6 +4,7 @@ import { type Fault, faultOn } from '../fault.ts';
 import type { Rounds } from '../flow/rounds.ts';
 import type { TellPrincipal } from '../principal.ts';
 import { Desk } from './desk.ts';
+import { EndedSessions, type EndStandIn } from './ended.ts';
 import { type FetchFunction, type FetchOptions, fetchEdge } from './fetch.ts';
 import { type NodeFunction, nodeEdge } from './node.ts';
 
@@ -11,6 +12,7 @@ import { type NodeFunction, nodeEdge } from './node.ts';
 export interface Edge {
   readonly rounds: Rounds;
   readonly desk: Desk;
+  readonly ended: EndedSessions;
   /** For a failure that is not the client's: of the store, or of what is behind the edge. */
   readonly fault: Fault;
   readonly principalOf: TellPrincipal;
@@ -35,10 +37,11 @@ export interface Http {
   (handler: NodeFunction | FetchFunction): EdgeFunction;
 }
 
-export function createHttp(rounds: Rounds, principalOf: TellPrincipal): Http {
+export function createHttp(rounds: Rounds, principalOf: TellPrincipal, endStandIn: EndStandIn): Http {
   const edge: Edge = {
     rounds,
     desk: new Desk(rounds),
+    ended: new EndedSessions(rounds.context, endStandIn),
     fault: faultOn(rounds.context.events),
     principalOf,
     resumes: (version) => typeof version === 'string' && version >= '2025-11-25',

@@ -48,15 +48,22 @@ export type Plan =
 
 const SESSION_HEADER = 'mcp-session-id';
 
+const NOT_FOUND = { code: -32001, message: 'Session not found' };
 const ONE_ANSWER = {
   code: -32600,
   message: 'Invalid Request: one answer per POST, and nothing else with it',
 };
 
 /** Decides what to do with a request. */
-export async function planFor(inbound: Inbound, { rounds, desk }: Edge): Promise<Plan> {
+export async function planFor(inbound: Inbound, { rounds, desk, ended }: Edge): Promise<Plan> {
   const session = sessionOf(inbound, rounds.context);
-  if (session === 'gone') return reply(404, { code: -32001, message: 'Session not found' });
+  if (session === 'gone') return reply(404, NOT_FOUND);
+  const { transportSession } = session;
+  if (transportSession !== undefined) {
+    if (await ended.has(transportSession)) return reply(404, NOT_FOUND);
+    if (inbound.method === 'DELETE')
+      return reply((await ended.add(transportSession, inbound.principal)) ? 200 : 405);
+  }
   const event = inbound.method === 'GET' ? inbound.header('last-event-id') : undefined;
   if (event !== undefined && isSealed(event)) return { do: 'fetch', event };
   if (!inbound.body) return { do: 'serve', body: undefined, ingress: session };
@@ -71,7 +78,7 @@ export async function planFor(inbound: Inbound, { rounds, desk }: Edge): Promise
     if (body.length > 1 && body.some((each) => isAnswerIn(each, rounds))) return reply(400, ONE_ANSWER);
     if (body.length === 1) [body] = body as unknown[];
   }
-  if (session.transportSession !== undefined) await takeBack(body, session.transportSession, desk);
+  if (transportSession !== undefined) await takeBack(body, transportSession, desk);
   if (isRequest(body)) return planRequest(body, session, inbound, rounds);
   if (isResponse(body)) return planAnswer(body, session, inbound, { rounds, desk });
   return { do: 'serve', body, ingress: session };
@@ -157,8 +164,8 @@ function isSealed(text: string): boolean {
   return text.startsWith('v1.') && text[11] === '.';
 }
 
-function reply(status: number, error: object): Plan {
-  return { do: 'reply', reply: { status, error } };
+function reply(status: number, error?: object): Plan {
+  return { do: 'reply', reply: { status, ...(error && { error }) } };
 }
 
 /** The body of an answer that the edge gives by itself. */

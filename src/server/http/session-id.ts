@@ -15,6 +15,8 @@ export interface SealedSession {
 const PURPOSE = 'transport-session';
 /** A client that comes back later starts a new session, as the protocol has it. */
 const TTL = 30 * 86_400;
+/** How long an id can be shown, in seconds; clocks differ. */
+export const LIFE = TTL + 180;
 /** Proxies refuse headers of more than some kilobytes. */
 const LONGEST = 4096;
 

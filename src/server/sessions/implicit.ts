@@ -83,6 +83,11 @@ export class ImplicitSessions {
     return this.#local(exchange, asker, this.#begin(exchange, asker));
   }
 
+  /** Ends what stands in for a session that only our HTTP edge proves: its client has ended it. */
+  async over(transportSession: string, subject: string | undefined): Promise<void> {
+    await this.#options.shared?.endings.end(implicitId(transportSession, { subject }), 'closed');
+  }
+
   closed(link: Link): void {
     for (const local of this.#locals.get(link)?.values() ?? []) {
       const told = local.begun
@@ -251,7 +256,7 @@ export class ImplicitSessions {
   }
 }
 
-function implicitId(transportSession: string, { subject }: Asker): string {
+function implicitId(transportSession: string, { subject }: Pick<Asker, 'subject'>): string {
   return `implicit-${digest(JSON.stringify([transportSession, subject ?? null]))}`;
 }
 

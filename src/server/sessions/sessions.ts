@@ -5,6 +5,7 @@ import type { ServerContext } from '../context.ts';
 import { currentExchange } from '../exchange.ts';
 import { faultOn } from '../fault.ts';
 import type { ServerPart } from '../part.ts';
+import { type Principal, principalKey } from '../principal.ts';
 import { createDoor } from './door.ts';
 import { Endings } from './endings.ts';
 import { type Gated, Gates } from './gate.ts';
@@ -34,6 +35,8 @@ export interface SessionsFamily {
   session(): Session | undefined;
   require(gated: readonly Gated[]): void;
   revoke(id: string): Promise<boolean>;
+  /** Ends the session that stands in for a transport's, where that is proved by its seal alone. */
+  endStandIn(transportSession: string, principal: Principal | undefined): Promise<void>;
   /** Tells the listeners of a session, or those without one. */
   notify(id: string | undefined, method: string, params?: Params): Promise<void>;
   close(): Promise<void>;
@@ -85,11 +88,15 @@ export function createSessions(
     lives,
   });
   const finish = createFinish(settings, failed);
+  const implicit = new ImplicitSessions({
+    settings,
+    shared: store && { registry, endings, keeping: stored },
+  });
   const door = createDoor({
     settings,
     keeping,
     endings,
-    implicit: new ImplicitSessions({ settings, shared: store && { registry, endings, keeping: stored } }),
+    implicit,
     gates,
     answerMethod: sessionMethods({ settings, registry, endings, keeping, refuse, failed }),
     listeners,
@@ -138,6 +145,8 @@ export function createSessions(
         told: false,
       });
     },
+
+    endStandIn: (transportSession, principal) => implicit.over(transportSession, principalKey(principal)),
 
     notify: (id, method, params) =>
       id === undefined ? switchboard.broadcast(method, params) : switchboard.tell(id, method, params),

@@ -1,0 +1,45 @@
+import { messageOf } from '../../errors.ts';
+import { sha256 } from '../../seal/sha256.ts';
+import type { ServerContext } from '../context.ts';
+import type { Principal } from '../principal.ts';
+import { LIFE } from './session-id.ts';
+
+/** Ends what stands in for a transport's session. */
+export type EndStandIn = (transportSession: string, principal: Principal | undefined) => Promise<void>;
+
+/** Sealed sessions that their clients have ended. Each proves itself, so only a store can tell all instances that one is over. */
+export class EndedSessions {
+  readonly #context: ServerContext;
+  readonly #endStandIn: EndStandIn;
+
+  constructor(context: ServerContext, endStandIn: EndStandIn) {
+    this.#context = context;
+    this.#endStandIn = endStandIn;
+  }
+
+  async has(transportSession: string): Promise<boolean> {
+    try {
+      return (await this.#context.store?.get(nameOf(transportSession))) !== undefined;
+    } catch (error) {
+      // Much of what clients ask needs no store, and goes on without it.
+      this.#context.warnOnce('ended-unknown', {
+        what: `Whether a transport session was ended could not be looked up: ${messageOf(error)}`,
+        next: 'Check the store; until it answers, sessions that were ended are taken.',
+      });
+      return false;
+    }
+  }
+
+  /** Ends a session for good; false where there is no store to remember it. */
+  async add(transportSession: string, principal: Principal | undefined): Promise<boolean> {
+    const { store } = this.#context;
+    if (!store) return false;
+    await store.put(nameOf(transportSession), 1, { ttl: LIFE });
+    await this.#endStandIn(transportSession, principal);
+    return true;
+  }
+}
+
+function nameOf(transportSession: string): string {
+  return `transport/ended/${sha256(transportSession)}`;
+}
