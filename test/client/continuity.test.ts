@@ -343,6 +343,85 @@ describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ mak
     ).toEqual(['cart']);
   });
 
+  describe.each(['one process', 'two processes'])('of two in one session, in %s', (where) => {
+    const sent = () => server.heard.at(-1)?.meta['modelcontextprotocol.io/state/session'];
+    let ended: string[];
+    let valises: ClientValise[];
+    let ada: Client;
+    let bob: Client;
+
+    const join = async (valise: ClientValise): Promise<Client> => {
+      const client = make();
+      opened.push({ valise, client });
+      valise.events.on('warning', ({ what }) => expect(what).toMatch('allowLocal'));
+      await valise.connect(client, valise.http(server.url));
+      return client;
+    };
+    const set = async (client: Client, state: object): Promise<void> => {
+      server.state = state;
+      await count(client);
+    };
+
+    beforeEach(async () => {
+      const first = await openValise({ store, allowLocal: true });
+      const second = where === 'one process' ? first : await openValise({ store, allowLocal: true });
+      valises = [...new Set([first, second])];
+      ended = [];
+      for (const valise of valises) valise.events.on('deleted', ({ key, by }) => ended.push(`${key} ${by}`));
+      ada = await join(first);
+      await set(ada, { old: 1 });
+      bob = await join(second);
+      await count(bob);
+      expect(sent()).toEqual({ old: 1 });
+      server.lose();
+    });
+
+    it('[J-10] the second keeps what the first has set in the session that it follows into', async () => {
+      await count(ada);
+      await set(ada, { a: 1 });
+      await count(bob);
+      expect(sent()).toEqual({ a: 1 });
+      await set(bob, { b: 1 });
+      await set(ada, { c: 1 });
+      for (const valise of valises) await valise.jar.refresh();
+      for (const client of [ada, bob, await start()]) {
+        await count(client);
+        expect(sent()).toEqual({ a: 1, b: 1, c: 1 });
+      }
+      expect(server.sessions()).toHaveLength(1);
+      expect(ended).toEqual(valises.map(() => 'old session-end'));
+      expect((await store.list('jar/')).keys).toHaveLength(1);
+    });
+
+    it('[J-10] each stores what comes in the new session where both find out at once', async () => {
+      await Promise.all([count(ada), count(bob)]);
+      await set(ada, { a: 1 });
+      await set(bob, { b: 1 });
+      await count(await start());
+      expect(sent()).toEqual({ a: 1, b: 1 });
+      expect(ended).toEqual(valises.map(() => 'old session-end'));
+    });
+  });
+
+  it('[J-10] takes nothing of a session that was its own into the one that it follows into', async () => {
+    const sent = () => server.heard.at(-1)?.meta['modelcontextprotocol.io/state/session'];
+    const shared = store;
+    // Its own session is not kept, so that the next process begins another one.
+    store = { ...bound(shared), put: async () => Promise.reject(new Error('full')) };
+    const one = await start();
+    server.state = { old: 1 };
+    await count(one);
+    store = shared;
+    const two = await start();
+    server.state = { a: 1 };
+    await count(two);
+    const [lost, kept] = server.sessions();
+    server.intercept = ({ session }) => (session === lost ? { status: 404 } : undefined);
+    await count(one);
+    expect(one.transport?.sessionId).toBe(kept);
+    expect(sent()).toEqual({ a: 1 });
+  });
+
   it('[J-10] begins anew where the server was told otherwise of the jar, and ends what was kept', async () => {
     const told = () =>
       server.heard
@@ -371,6 +450,18 @@ describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ mak
     expect(told()).toEqual([true, false, true]);
   });
 });
+
+/** The store's own methods, to be spread. */
+function bound(from: Store): Store {
+  return {
+    get: (key) => from.get(key),
+    put: (key, value, options) => from.put(key, value, options),
+    delete: (key, options) => from.delete(key, options),
+    list: (prefix, options) => from.list(prefix, options),
+    lease: (key, ttl) => from.lease(key, ttl),
+    close: () => from.close(),
+  };
+}
 
 async function everything(from: Store): Promise<unknown[]> {
   const { keys } = await from.list('');

@@ -25,6 +25,7 @@ beforeEach(async () => {
 afterEach(() => hosts.close());
 
 interface Opened {
+  readonly shelf: Shelf;
   readonly jar: ClientJar;
   readonly part: JarPart;
   readonly connection: Connection;
@@ -35,9 +36,9 @@ interface Opened {
 }
 
 /** A client whose calls a part before the jar gives to sessions, as data-layer sessions do. */
-async function open(url = SHOP): Promise<Opened> {
+async function open(url = SHOP, shared?: Shelf): Promise<Opened> {
   const events = new Events<ClientEvents>();
-  const shelf = new Shelf({ store, principal: '', events });
+  const shelf = shared ?? new Shelf({ store, principal: '', events });
   await shelf.refresh();
   const part = jarPart(shelf, { events });
   let current: string | undefined;
@@ -57,6 +58,7 @@ async function open(url = SHOP): Promise<Opened> {
   const client = new Client({ name: 'test', version: '1.0.0' });
   await client.connect(transport);
   return {
+    shelf,
     jar: new ClientJar(shelf, events),
     part,
     connection,
@@ -92,6 +94,20 @@ describe('session state of a session that is kept', () => {
     expect(await two.call('c')).toBeUndefined();
     await two.close();
     expect((await store.list('')).keys).toEqual([]);
+  });
+
+  it('[J-10] ends for all that are in it, and begins for all where the next has the same name', async () => {
+    const one = await open();
+    const two = await open(SHOP, one.shelf);
+    for (const { part, connection } of [one, two]) await part.bindSession(connection, 'transport-1');
+    await one.call('a');
+    await one.part.endSession(one.connection);
+    for (const { part, connection } of [one, two]) await part.bindSession(connection, 'transport-1');
+    expect(await one.call('b')).toBeUndefined();
+    expect(await two.call('c')).toEqual({ b: 1 });
+    expect(await one.call('d')).toEqual({ b: 1, c: 1 });
+    await two.close();
+    await one.close();
   });
 
   it('[J-10] ends with a new session of the transport', async () => {

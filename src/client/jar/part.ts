@@ -102,7 +102,7 @@ export function jarPart(
         });
         return undefined;
       }
-      follow(shelf, seat, call);
+      if (call.method !== 'initialize') follow(shelf, seat, call.connection);
       const session = call.session === undefined ? seat.session : shelf.keptSession(seat, call.session);
       const loading = shelf.load(session);
       if (loading) return loading.then(() => send(call, seat, session));
@@ -116,7 +116,9 @@ export function jarPart(
 
     async bindSession(connection, key) {
       const seat = seatOf(connection);
-      if (!('refused' in seat)) await shelf.bindSession(seat, key);
+      if ('refused' in seat) return;
+      follow(shelf, seat, connection);
+      await shelf.bindSession(seat, key);
     },
 
     async endSession(connection, key) {
@@ -142,9 +144,9 @@ export async function endKept(
 }
 
 /** The transport's session ends also without a word: the id is gone, or is another one. */
-function follow(shelf: Shelf, seat: Seat, call: Call): void {
-  const { sessionId } = call.connection.link.transport;
-  if (sessionId === seat.transportSession || call.method === 'initialize') return;
+function follow(shelf: Shelf, seat: Seat, { link }: Connection): void {
+  const { sessionId } = link.transport;
+  if (sessionId === seat.transportSession) return;
   if (seat.transportSession !== undefined) shelf.beginSession(seat);
   seat.transportSession = sessionId;
 }

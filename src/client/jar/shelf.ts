@@ -133,10 +133,10 @@ export class Shelf {
    * found again there. Without a key the state is the connection's own again.
    */
   async bindSession(seat: Seat, key: string | undefined): Promise<void> {
-    if (key === seat.session.session) return;
     const before = seat.session;
     const bag = key === undefined ? this.#newSession(seat.identity) : this.keptSession(seat, key);
     await this.#keeper.refreshOrWarn(bag);
+    if (bag === before) return;
     // What the session's first answers have set is already the session's.
     if (!before.kept) for (const [name, item] of before.items) bag.set(name, item);
     seat.session = bag;
