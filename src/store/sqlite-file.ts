@@ -55,7 +55,8 @@ function prepare(database: Database, file: string): void {
   const number = (sql: string) => Number(Object.values(database.prepare(sql).get() as object)[0]);
   const isOurs = () => number('PRAGMA application_id') === APPLICATION;
   patiently(() => {
-    if (isOurs() || number('SELECT count(*) FROM sqlite_schema') === 0) return;
+    // In this order: what another process makes between the two looks has our mark.
+    if (number('SELECT count(*) FROM sqlite_schema') === 0 || isOurs()) return;
     throw foreignError(file, 'it is the database of another program');
   });
   if (isOurs() && number('PRAGMA user_version') > FORMAT)

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { storeContract } from '../../src/store/contract.ts';
 import { openStore } from '../../src/store/index.ts';
 import { sqliteStore } from '../../src/store/sqlite.ts';
-import { openDatabase } from '../../src/store/sqlite-library.ts';
+import { type Database, loadSqlite, openDatabase } from '../../src/store/sqlite-library.ts';
 import { asUser, userFolder } from './elsewhere.ts';
 import { soak, temporaryFolder, tsx } from './places.ts';
 
@@ -109,6 +109,29 @@ describe('an SQLite store', () => {
       await store.close();
     }
   });
+
+  it.each([1, 2, 3, 4])(
+    'is opened where another makes it just before look %i at the new file',
+    async (at) => {
+      const prototype = loadSqlite().prototype as Database;
+      const { prepare } = prototype;
+      let looks = 0;
+      prototype.prepare = function (sql) {
+        if (++looks === at) void sqliteStore(file).close();
+        return prepare.call(this, sql);
+      };
+      const store = (() => {
+        try {
+          return sqliteStore(file);
+        } finally {
+          prototype.prepare = prepare;
+        }
+      })();
+      expect(looks).toBeGreaterThanOrEqual(at);
+      expect(await store.put('a', 1)).toBeDefined();
+      await store.close();
+    },
+  );
 
   it('is opened for the first time by many at once', async () => {
     const stores = await Promise.all(Array.from({ length: 8 }, () => openStore(`sqlite:${file}`)));
