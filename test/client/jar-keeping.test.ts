@@ -225,14 +225,21 @@ describe('a store that fails', () => {
     expect((await openDirect({ store })).jar.list()).toHaveLength(1);
   });
 
-  it('that does not answer holds the result up for a short time only', async () => {
+  it('that does not answer holds the result up for a short time only, and a warning tells', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     const store = memoryStore();
-    const { at } = await openDirect({ store });
+    const { at, events } = await openDirect({ store });
+    const warnings: string[] = [];
+    events.on('warning', ({ what }) => warnings.push(what));
     store.put = () => new Promise(() => {});
     const done = at(SHOP).set({ server: { a: 1 } });
-    await vi.advanceTimersByTimeAsync(5000);
+    await vi.advanceTimersByTimeAsync(4999);
+    expect(warnings).toEqual([]);
+    await vi.advanceTimersByTimeAsync(1);
     await done;
+    expect(warnings).toEqual([
+      'The state of shop.example.com could not be stored: the store has not answered within 5 s.',
+    ]);
     vi.useRealTimers();
   });
 

@@ -80,15 +80,11 @@ export class Keeper {
    * where the store fails or takes too long, since the result is worth more; `close()` tries once more.
    */
   async saveBehind(bags: Iterable<Bag>): Promise<void> {
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, PATIENCE_MS);
-    });
-    const saved = Array.from(bags, (bag) =>
-      this.save(bag).catch((error: unknown) => this.#warn('stored', bag, error)),
+    await Promise.all(
+      Array.from(bags, (bag) =>
+        inTime(this.save(bag)).catch((error: unknown) => this.#warn('stored', bag, error)),
+      ),
     );
-    await Promise.race([Promise.all(saved), late]);
-    clearTimeout(timer);
   }
 
   /** Waits for work under way, stores what is left, also when bags were last used. */
@@ -183,6 +179,16 @@ export class Keeper {
       next: 'Check the store. What is known is kept in memory, and stored with the next change or by close().',
     });
   }
+}
+
+/** What the work comes to, or an error where that takes too long; the work itself goes on. */
+async function inTime(work: Promise<void>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    const error = new Error(`the store has not answered within ${PATIENCE_MS / 1000} s.`);
+    timer = setTimeout(() => reject(error), PATIENCE_MS);
+  });
+  await Promise.race([work, late]).finally(() => clearTimeout(timer));
 }
 
 function digest(text: string): string {
