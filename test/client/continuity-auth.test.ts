@@ -226,6 +226,38 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     expect(pages).toHaveLength(2);
   });
 
+  it.each(['the Valise', 'the connection'])(
+    'waits for another process no longer, and shows no page, once the Valise is closed; secrets in a store of %s',
+    async (whose) => {
+      const secrets = memoryStore();
+      const lease = secrets.lease.bind(secrets);
+      let asked = 0;
+      secrets.lease = async (key, ttl) => {
+        if (!key.endsWith('/sign-in')) return lease(key, ttl);
+        asked++;
+        return undefined;
+      };
+      const valise = await openValise({ store, ...(whose === 'the Valise' && { secrets }) });
+      const client = make();
+      const redirect = (page: URL) => {
+        pages.push(page);
+        throw new Error('shown');
+      };
+      const own = whose === 'the connection' && { store: secrets };
+      const connecting = valise.connect(
+        client,
+        valise.http(vault.url, { fetch: vault.fetch, auth: { redirect }, ...own }),
+      );
+      const refused = expect(connecting).rejects.toMatchObject({ code: 'valise-closed' });
+      await expect.poll(() => asked).toBeGreaterThan(0);
+      await client.close();
+      await valise.close();
+      secrets.lease = lease;
+      await refused;
+      expect(pages).toEqual([]);
+    },
+  );
+
   it('[C-06] repeats a call that was refused with the old token while another one has brought a new one', async () => {
     const client = await start();
     expect(await ask(client, 'increment')).toBe('1');

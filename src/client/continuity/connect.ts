@@ -30,6 +30,8 @@ export interface Surroundings {
   readonly events: ClientEventSource;
   readonly jar: JarPart;
   readonly parts: readonly ClientPart[];
+  /** Throws once the Valise is closed. */
+  checkOpen(): void;
 }
 
 interface Connecting {
@@ -103,7 +105,7 @@ function ownStore({ store }: HttpTarget['options']): Store | undefined {
 function authorize(
   client: object,
   { url, options }: HttpTarget,
-  { secrets, events, own }: Surroundings & { readonly own: Store | undefined },
+  { secrets, events, own, checkOpen }: Surroundings & { readonly own: Store | undefined },
   whose: Whose,
 ): Authorization | undefined {
   if (!options.auth) return undefined;
@@ -119,6 +121,7 @@ function authorize(
     fetch: options.fetch ?? fetch,
     events,
     target: whose.target,
+    checkOpen,
   });
 }
 
