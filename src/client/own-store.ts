@@ -11,8 +11,8 @@ export const DEFAULT_STORE = 'sqlite:~/.valise/state.db';
 /** The store of one Valise. */
 export interface OwnStore {
   readonly store: Store;
-  /** From now on the store is refused to whoever still asks it for something, also where it stays open. */
-  refuse(): void;
+  /** Whether the store is refused, from now on, to whoever still asks it for something, also where it stays open. */
+  refuse(isRefused: boolean): void;
   /** Lets go of a store that Valise has opened; one that was handed in stays open. */
   release(): Promise<void>;
 }
@@ -44,8 +44,8 @@ function untilRefused(store: Store): Omit<OwnStore, 'release'> {
   };
   return {
     store: declareSecrecy(own, secrecyOf(store)),
-    refuse() {
-      refused = true;
+    refuse(isRefused) {
+      refused = isRefused;
     },
   };
 }

@@ -185,12 +185,13 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
       },
       async close() {
         closed = true;
+        // Where the last try could not store everything, this one may.
+        refuse(false);
         try {
           await shelf.close();
-          await secrets.close();
-          refuse();
         } finally {
-          await release();
+          refuse(true);
+          await Promise.all([secrets.close(), release()]);
         }
       },
     };
