@@ -58,6 +58,7 @@ describe('what is asked of a Valise', () => {
       await expect(valise.connections.forget(url)).rejects.toEqual(refused('bad-url'));
     }
     await expect(valise.connections.list('nonsense')).rejects.toEqual(refused('bad-url'));
+    expect(() => valise.http('ftp://a.example.com')).toThrow(refused('bad-url', 'no http: or https: URL'));
     expect(() => valise.http('https://a.example.com', { resume: 'no' } as never)).toThrow(
       refused('bad-option', 'resume'),
     );

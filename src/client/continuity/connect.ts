@@ -45,7 +45,7 @@ export async function connectHttp(
   surroundings: Surroundings,
 ): Promise<Connection> {
   const { events, principal } = surroundings;
-  const own = ownStore(target.options);
+  const own = storeOfTarget(target.options);
   const store = own ?? surroundings.store;
   const whose: Whose = { target: targetKey({ kind: 'http', url: target.url }), principal };
   const keeper = target.options.resume === false ? undefined : new SnapshotKeeper(store, whose);
@@ -95,7 +95,7 @@ export async function connectHttp(
 const adapted = new WeakMap<ClientStateStore, Store>();
 
 /** The store that a target has for itself. One in the seed's shape is taken for the same one each time. */
-function ownStore({ store }: HttpTarget['options']): Store | undefined {
+function storeOfTarget({ store }: HttpTarget['options']): Store | undefined {
   if (!store || !isClientStateStore(store)) return store;
   let ours = adapted.get(store);
   if (!ours) adapted.set(store, (ours = fromClientStateStore(store)));
