@@ -65,6 +65,23 @@ describe('valise jar for a server of which nothing is kept', () => {
       expect(await valise([...command, ...store])).toMatchObject({ code, stdout: nothing });
   });
 
+  it('says which key and scope it has not found, where others are kept', async () => {
+    const store = ['--store', `sqlite:${join(await folder(), 'state.db')}`];
+    const odd = `stdio:${process.execPath} ${join(import.meta.dirname, 'odd-server.mjs')}`;
+    await valise(['call', odd, 'first', ...store]);
+    for (const [command, found] of [
+      [['clear', odd, '--key', 'NOPE'], `under the key NOPE for ${odd}`],
+      [['list', '--key', 'NOPE', '--scope', 'session'], 'under the key NOPE in session scope'],
+      [['clear', '--scope', 'session'], 'in session scope'],
+    ] as const)
+      expect(await valise(['jar', ...command, ...store])).toMatchObject({
+        code: 0,
+        stdout: `Nothing is kept ${found}; see valise jar.\n`,
+      });
+    expect(await valiseJson(['jar', 'clear', ...store])).toEqual({ cleared: 1 });
+    expect((await valise(['jar', 'clear', ...store])).stdout).toBe('The jar is empty.\n');
+  });
+
   it('finds a server by its command', async () => {
     const store = ['--store', `sqlite:${join(await folder(), 'state.db')}`];
     const odd = `stdio:${process.execPath} ${join(import.meta.dirname, 'odd-server.mjs')}`;

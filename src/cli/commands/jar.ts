@@ -31,7 +31,7 @@ Examples:
   sub(jar, 'list', 'list what is kept, without values', { isDefault: true }).action(
     (server: string | undefined, options: JarOptions) =>
       withJar(options, async (valise) =>
-        printEntries(valise.jar.list(filterOf(server, options)), server, options.json ?? false),
+        printEntries(valise.jar.list(filterOf(server, options)), server, options),
       ),
   );
   sub(jar, 'show', 'show the values of one server', { server: '<server>' }).action(
@@ -39,7 +39,7 @@ Examples:
       withJar(options, async (valise) => {
         const entries = valise.jar.list({ ...filterOf(server, options), values: true });
         if (options.json) printJson({ entries });
-        else if (entries.length === 0) print(nothingFor(server));
+        else if (entries.length === 0) print(nothing(server, options));
         for (const { scope, key, value } of options.json ? [] : entries)
           print(clean(`${scope} ${JSON.stringify(key)} ${JSON.stringify(value)}`));
         exit(entries.length > 0 ? EXIT.ok : EXIT.failed);
@@ -50,7 +50,7 @@ Examples:
       withJar(options, async (valise) => {
         const cleared = await valise.jar.clear(filterOf(server, options));
         if (options.json) printJson({ cleared });
-        else print(cleared === 0 && server !== undefined ? nothingFor(server) : `${cleared} cleared`);
+        else print(cleared === 0 ? nothing(server, options) : `${cleared} cleared`);
       }),
   );
   sub(jar, 'export', 'print everything with its values as JSON').action(
@@ -100,12 +100,17 @@ function nameOf(target: string): string {
   return whoIs(parseTarget(target)).name;
 }
 
-function nothingFor(server: string): string {
-  return `Nothing is kept for ${clean(server)}; see valise jar.`;
+function nothing(server: string | undefined, { scope, key }: JarOptions): string {
+  const asked = [
+    ...(key === undefined ? [] : [` under the key ${clean(key)}`]),
+    ...(scope === undefined ? [] : [` in ${scope} scope`]),
+    ...(server === undefined ? [] : [` for ${clean(server)}`]),
+  ];
+  return asked.length === 0 ? 'The jar is empty.' : `Nothing is kept${asked.join('')}; see valise jar.`;
 }
 
-function printEntries(entries: readonly JarEntry[], server: string | undefined, json: boolean): void {
-  if (json) {
+function printEntries(entries: readonly JarEntry[], server: string | undefined, options: JarOptions): void {
+  if (options.json) {
     printJson({ entries });
     return;
   }
@@ -119,6 +124,6 @@ function printEntries(entries: readonly JarEntry[], server: string | undefined, 
       when(entry.setAt.getTime()),
       when(entry.expiresAt.getTime()),
     ]),
-    server === undefined ? 'The jar is empty.' : nothingFor(server),
+    nothing(server, options),
   );
 }
