@@ -167,16 +167,7 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
         checkOptions('connect', settings, { session: ["'kept'", (value) => value === 'kept'] });
         const connection =
           to instanceof HttpTarget
-            ? await connectHttp(client, to, {
-                owner,
-                principal,
-                store,
-                secrets,
-                events,
-                jar,
-                parts,
-                checkOpen,
-              })
+            ? await connectHttp(client, to, { owner, principal, store, secrets, events, jar, parts })
             : await connectOver(client, to, { owner, principal, parts, target: targetOf(to) });
         if (settings.session === 'kept') await followTarget(jar, connection);
         connection.speakFor(client);

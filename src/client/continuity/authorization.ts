@@ -39,8 +39,6 @@ export interface AuthorizationParts {
   readonly events: ClientEventSource;
   /** The target's name in events. */
   readonly target: string;
-  /** Throws once the Valise is closed. */
-  checkOpen(): void;
 }
 
 /** How one connection is let in: by the tokens that are kept, by new ones, or by the user. */
@@ -162,10 +160,7 @@ export class Authorization implements ClientPart {
   #begin(page: URL): void {
     if (this.#inVain !== undefined) throw inVainError(this.#inVain);
     this.#failure = undefined;
-    this.#finishing = signInOnce(this.#wallet, {
-      checkOpen: this.#parts.checkOpen,
-      signIn: () => this.#finish(page),
-    }).finally(() => {
+    this.#finishing = signInOnce(this.#wallet, () => this.#finish(page)).finally(() => {
       this.#finishing = undefined;
       this.provider.ended();
     });
@@ -174,9 +169,8 @@ export class Authorization implements ClientPart {
   }
 
   async #finish(page: URL): Promise<void> {
-    const { major, checkOpen } = this.#parts;
+    const { major } = this.#parts;
     try {
-      checkOpen();
       const answer = await this.#signIn.ask(page);
       const issuer = issuerOf(await this.provider.discoveryState());
       const named = answer.get('iss');

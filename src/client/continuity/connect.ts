@@ -30,8 +30,6 @@ export interface Surroundings {
   readonly events: ClientEventSource;
   readonly jar: JarPart;
   readonly parts: readonly ClientPart[];
-  /** Throws once the Valise is closed. */
-  checkOpen(): void;
 }
 
 interface Connecting {
@@ -105,7 +103,7 @@ function storeOfTarget({ store }: HttpTarget['options']): Store | undefined {
 function authorize(
   client: object,
   { url, options }: HttpTarget,
-  { secrets, events, own, checkOpen }: Surroundings & { readonly own: Store | undefined },
+  { secrets, events, own }: Surroundings & { readonly own: Store | undefined },
   whose: Whose,
 ): Authorization | undefined {
   if (!options.auth) return undefined;
@@ -121,7 +119,6 @@ function authorize(
     fetch: options.fetch ?? fetch,
     events,
     target: whose.target,
-    checkOpen,
   });
 }
 
