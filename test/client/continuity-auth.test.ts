@@ -177,6 +177,69 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     expect((await kept()).tokens?.refresh_token).not.toBe(before.tokens?.refresh_token);
   });
 
+  it.each([
+    ['before the token has ended', 0],
+    ['and the token has ended since', 200],
+  ])('registers anew where the authorization server has forgotten the client, %s', async (_, seconds) => {
+    const one = await start();
+    const before = await kept();
+    await crash(one);
+    for (const what of ['Client', 'RefreshToken', 'AccessToken'] as const) await vault.revoke(what);
+    later(seconds);
+    const two = await start();
+    const counts = await Promise.all([1, 2].map(() => ask(two, 'increment')));
+    expect(counts.sort()).toEqual(['1', '2']);
+    expect(pages).toHaveLength(2);
+    const after = await kept();
+    expect(after.client.client_id).not.toBe(before.client.client_id);
+    expect(pages[1]?.searchParams.get('client_id')).toBe(after.client.client_id);
+    expect(after.tokens?.refresh_token).not.toBe(before.tokens?.refresh_token);
+  });
+
+  it('keeps a token that is still taken, and drops only the registration, where refreshing ahead of its end finds the client forgotten', async () => {
+    const client = await start();
+    const before = await kept();
+    await vault.revoke('Client');
+    later(85);
+    vault.intercept = ({ pathname }) =>
+      pathname === '/token' ? Response.json({ error: 'invalid_client' }, { status: 401 }) : undefined;
+    expect(await ask(client, 'increment')).toBe('1');
+    expect(pages).toHaveLength(1);
+    const { client: registration, tokens } = await kept();
+    expect(registration).toBeUndefined();
+    expect(tokens).toEqual(before.tokens);
+  });
+
+  it.each(['invalid_client', 'unauthorized_client'])(
+    'keeps the registration and the tokens that another process has made while a refresh was answered with %s',
+    async (error) => {
+      const client = await start();
+      const [key = ''] = (await store.list('credentials/')).keys;
+      const other = (await store.get(key))?.value as object;
+      const { client: registration } = await kept();
+      const newer = { ...registration, client_id: 'newer' };
+      later(200);
+      const tokens = {
+        access_token: 'newer',
+        token_type: 'Bearer',
+        refresh_token: 'newer',
+        expires_in: 100,
+        expiresAt: Date.now() + 100_000,
+      };
+      vault.intercept = async ({ pathname }, { headers }) => {
+        if (pathname === '/token') {
+          await store.put(key, { ...other, client: newer, tokens } as never);
+          return Response.json({ error }, { status: 401 });
+        }
+        const isNewer = new Headers(headers).get('authorization') === 'Bearer newer';
+        return isNewer ? new Response('taken', { status: 500 }) : undefined;
+      };
+      await expect(ask(client, 'increment')).rejects.toThrow('taken');
+      expect(await kept()).toMatchObject({ client: newer, tokens });
+      expect(pages).toHaveLength(1);
+    },
+  );
+
   it('asks the user once, however many calls are refused', async () => {
     const client = await start();
     await vault.revoke('AccessToken');

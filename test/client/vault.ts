@@ -29,8 +29,8 @@ export interface Vault {
   readonly fetch: typeof fetch;
   /** What was sent, in short: `initialize`, `tools/call`, `refresh_token`, `register`, `discover`; not the stream. */
   short(): string[];
-  /** Destroys the access tokens, or the refresh tokens, as a revocation does. */
-  revoke(what: 'AccessToken' | 'RefreshToken'): Promise<void>;
+  /** Destroys the access tokens, or the refresh tokens, as a revocation does; or forgets the clients. */
+  revoke(what: 'AccessToken' | 'RefreshToken' | 'Client'): Promise<void>;
   close(): Promise<void>;
 }
 

@@ -50,7 +50,7 @@ async function refresh(
   { url, init, form, refreshed }: Refresh,
 ): Promise<Response> {
   const sent = form.get('refresh_token') ?? '';
-  const { tokens } = await wallet.current();
+  const { tokens, client } = await wallet.current();
   // Signed out by another process, or it has other tokens: this one is not to be tried.
   if (tokens?.refresh_token !== sent || wallet.isDead(tokens)) return notTaken();
   const signal = AbortSignal.timeout((LEASE_SECONDS - 5) * 1000);
@@ -65,7 +65,17 @@ async function refresh(
     );
     wallet.given(fresh.access_token);
     refreshed(fresh);
-  } else if (REFUSALS.has(answer['error'])) wallet.bury(sent);
+  } else if (REFUSALS.has(answer['error'])) {
+    wallet.bury(sent);
+    // At once: whoever comes next hears of the refresh token alone, and would go to the sign-in page as a client that
+    // nobody knows. Tokens and a registration that another process has brought in the meantime stay.
+    if (answer['error'] !== 'invalid_grant')
+      await wallet.change(({ client: known, ...rest }) =>
+        known && known.client_id === client?.client_id && rest.tokens?.refresh_token === sent
+          ? rest
+          : undefined,
+      );
+  }
   const { status, statusText, headers } = response;
   return new Response(text, { status, statusText, headers: withoutCoding(headers) });
 }
