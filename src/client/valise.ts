@@ -8,6 +8,7 @@ import type { Store } from '../store/types.ts';
 import type { Carrier, Result } from '../wire/index.ts';
 import { closedError } from './closed.ts';
 import { Connection, type ConnectionOptions } from './connection.ts';
+import type { Authorization } from './continuity/authorization.ts';
 import { connectHttp } from './continuity/connect.ts';
 import { type Connections, openConnections } from './continuity/connections.ts';
 import { endTransport, followTarget } from './continuity/kept-session.ts';
@@ -135,6 +136,7 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
     const shelf = new Shelf({ store, principal, events, quotas });
     await shelf.refresh();
     const secrets = new Secrets(store, options);
+    const waiting = new Set<Authorization>();
     const jar = jarPart(shelf, { ...identity, events });
     const sessions = createSessions({ kept: new KeptSessions(store, principal), events, jar });
     const desk = new RoundDesk(store, principal, sessions.returning, events);
@@ -167,7 +169,7 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
         checkOptions('connect', settings, { session: ["'kept'", (value) => value === 'kept'] });
         const connection =
           to instanceof HttpTarget
-            ? await connectHttp(client, to, { owner, principal, store, secrets, events, jar, parts })
+            ? await connectHttp(client, to, { owner, principal, store, secrets, events, jar, parts, waiting })
             : await connectOver(client, to, { owner, principal, parts, target: targetOf(to) });
         if (settings.session === 'kept') await followTarget(jar, connection);
         connection.speakFor(client);
@@ -179,6 +181,8 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
         // Where the last try could not store everything, this one may.
         refuse(false);
         try {
+          // They give back what they hold in the store.
+          await Promise.all([...waiting].map((one) => one.end()));
           await shelf.close();
         } finally {
           refuse(true);

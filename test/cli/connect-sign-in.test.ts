@@ -1,4 +1,7 @@
+import { spawn } from 'node:child_process';
+import { on, once } from 'node:events';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { Client as ClientV2 } from '@modelcontextprotocol/client';
 import { StdioClientTransport as StdioV2 } from '@modelcontextprotocol/client/stdio';
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
@@ -6,7 +9,7 @@ import { StdioClientTransport as StdioV1 } from '@modelcontextprotocol/sdk/clien
 import { generateKey } from 'mcp-valise/seal';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { browserIn } from './browser.ts';
-import { folder, serveExample, VALISE } from './valise.ts';
+import { folder, serveExample, VALISE, valise } from './valise.ts';
 import { wiretap } from './wiretap.ts';
 
 const INFO = { name: 'host', version: '1.0.0' };
@@ -54,3 +57,35 @@ describe.each(['v1', 'v2', 'v2 auto'] as const)(
     });
   },
 );
+
+describe('valise connect with a sign-in page open', () => {
+  it.each(['the end of its input', 'SIGTERM', 'SIGINT'] as const)(
+    'ends with %s: it answers what is open, and leaves the sign-in to the next one',
+    { timeout: 60_000 },
+    async (end) => {
+      const path = await folder();
+      const keys = { VALISE_KEYS: generateKey() };
+      const { url } = await serveExample(['vault', '--with-auth'], keys);
+      const store = ['--store', `sqlite:${join(path, 'state.db')}`];
+      const bridge = spawn(process.execPath, [VALISE, 'connect', url, ...store], {
+        env: { ...process.env, ...keys, VALISE_BROWSER: '/bin/true' },
+      });
+      onTestFinished(() => void bridge.kill('SIGKILL'));
+      const said = text(bridge.stdout);
+      const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: INFO };
+      bridge.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params })}\n`);
+      for await (const [chunk] of on(bridge.stderr, 'data'))
+        if (String(chunk).includes('Sign in here')) break;
+      if (end === 'the end of its input') bridge.stdin.end();
+      else bridge.kill(end);
+      expect(await once(bridge, 'exit')).toEqual([0, null]);
+      expect(JSON.parse(await said)).toMatchObject({
+        id: 1,
+        error: { message: expect.stringContaining('closed its side') },
+      });
+      const browser = { ...keys, VALISE_BROWSER: await browserIn(path) };
+      const next = await valise(['call', url, 'increment', ...store], browser);
+      expect(next).toMatchObject({ code: 0, stdout: '1\n' });
+    },
+  );
+});

@@ -611,6 +611,30 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     expect(vault.short()).toContain('register');
   });
 
+  it('ends the sign-in, and leaves it to the next one, where Valise is closed while it connects', async () => {
+    const shown = new EventEmitter();
+    const page = once(shown, 'page');
+    const waiting = start({ auth: { redirect: () => void shown.emit('page') } });
+    const left = expect(waiting).rejects.toMatchObject({ code: 'sign-in-left' });
+    await page;
+    await opened[0]?.valise.close();
+    await left;
+    expect(await ask(await start(), 'whoami')).toBe('alice');
+  });
+
+  it('does so, too, where the client is closed while a call waits for its user', async () => {
+    await crash(await start());
+    const shown = new EventEmitter();
+    const page = once(shown, 'page');
+    const client = await start({ auth: { redirect: () => void shown.emit('page') } });
+    for (const what of ['RefreshToken', 'AccessToken'] as const) await vault.revoke(what);
+    const left = expect(ask(client, 'increment')).rejects.toThrow();
+    await page;
+    await client.close();
+    await left;
+    expect(await ask(await start(), 'whoami')).toBe('alice');
+  });
+
   it('surfaces the error of a host that cannot show the page', async () => {
     const redirect = () => {
       throw new Error('no browser here');

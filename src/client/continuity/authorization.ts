@@ -39,6 +39,8 @@ export interface AuthorizationParts {
   readonly events: ClientEventSource;
   /** The target's name in events. */
   readonly target: string;
+  /** Those of the same Valise that wait for their user; this one is among them while it does. */
+  readonly waiting: Set<Authorization>;
 }
 
 /** How one connection is let in: by the tokens that are kept, by new ones, or by the user. */
@@ -59,6 +61,9 @@ export class Authorization implements ClientPart {
   #inVain: number | undefined;
   #refreshing: Promise<void> | undefined;
   #challenge: Response | undefined;
+  /** The client has connected; before that it closes transports of which it tries another one. */
+  #isConnected = false;
+  readonly #end = new AbortController();
   /** The last request for a stream was refused; with a token that has come since, it is tried once more, and no more. */
   #streamRefused = false;
 
@@ -100,6 +105,20 @@ export class Authorization implements ClientPart {
   /** Around everything else: discovery, registration, tokens. */
   others(): FetchLike {
     return this.#others;
+  }
+
+  connected(): void {
+    this.#isConnected = true;
+  }
+
+  closed(): void {
+    if (this.#isConnected) void this.end();
+  }
+
+  /** Nobody needs the user any more. Resolves when nothing is left of a sign-in under way. */
+  async end(): Promise<void> {
+    this.#end.abort();
+    await this.#finishing?.catch(() => {});
   }
 
   async #challenged(response: Response, token: string | undefined): Promise<void> {
@@ -160,7 +179,11 @@ export class Authorization implements ClientPart {
   #begin(page: URL): void {
     if (this.#inVain !== undefined) throw inVainError(this.#inVain);
     this.#failure = undefined;
-    this.#finishing = signInOnce(this.#wallet, () => this.#finish(page)).finally(() => {
+    const { waiting } = this.#parts;
+    const { signal } = this.#end;
+    waiting.add(this);
+    this.#finishing = signInOnce(this.#wallet, () => this.#finish(page), signal).finally(() => {
+      waiting.delete(this);
       this.#finishing = undefined;
       this.provider.ended();
     });
@@ -171,7 +194,7 @@ export class Authorization implements ClientPart {
   async #finish(page: URL): Promise<void> {
     const { major } = this.#parts;
     try {
-      const answer = await this.#signIn.ask(page);
+      const answer = await this.#signIn.ask(page, this.#end.signal);
       const issuer = issuerOf(await this.provider.discoveryState());
       const named = answer.get('iss');
       if (named !== null && issuer !== undefined && !isSameIssuer(named, issuer)) throw strangerError();

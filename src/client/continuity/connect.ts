@@ -30,6 +30,8 @@ export interface Surroundings {
   readonly events: ClientEventSource;
   readonly jar: JarPart;
   readonly parts: readonly ClientPart[];
+  /** The connections that wait for their user. */
+  readonly waiting: Set<Authorization>;
 }
 
 interface Connecting {
@@ -103,7 +105,7 @@ function storeOfTarget({ store }: HttpTarget['options']): Store | undefined {
 function authorize(
   client: object,
   { url, options }: HttpTarget,
-  { secrets, events, own }: Surroundings & { readonly own: Store | undefined },
+  { secrets, events, own, waiting }: Surroundings & { readonly own: Store | undefined },
   whose: Whose,
 ): Authorization | undefined {
   if (!options.auth) return undefined;
@@ -119,6 +121,7 @@ function authorize(
     fetch: options.fetch ?? fetch,
     events,
     target: whose.target,
+    waiting,
   });
 }
 
@@ -173,6 +176,7 @@ class Attempt {
     });
     await connection.open();
     await this.#client.connect(transport, priorOf(this.#client, kept));
+    this.#auth?.connected();
     if (kept?.era === 'modern') connection.server.introduce(kept.introduction);
     await followTransport(jar, connection, await continuity.keptSession());
     return connection;

@@ -10,13 +10,17 @@ const PAUSE = 250;
  * Signs in while no other process does so for the same connection: several hosts that start together show their user one
  * page. Those who wait take the tokens that came of it; where none did, it is their turn.
  */
-export async function signInOnce(wallet: Wallet, signIn: () => Promise<void>): Promise<void> {
+export async function signInOnce(
+  wallet: Wallet,
+  signIn: () => Promise<void>,
+  signal: AbortSignal,
+): Promise<void> {
   const { store, key } = wallet.keeper;
   for (;;) {
     const lease = await store.lease(`${key}/sign-in`, LEASE_SECONDS);
     if (await isSignedIn(wallet)) return lease?.release();
     if (lease) return holding(lease, signIn);
-    await wait(PAUSE);
+    await wait(PAUSE, undefined, { signal });
   }
 }
 

@@ -38,8 +38,8 @@ export class SignIn {
       );
   }
 
-  /** Shows the page, and waits for what the user comes back with. */
-  async ask(page: URL): Promise<URLSearchParams> {
+  /** Shows the page, and waits for what the user comes back with, until `signal` says that nobody needs it any more. */
+  async ask(page: URL, signal: AbortSignal): Promise<URLSearchParams> {
     checkPage(page);
     if (page.searchParams.get('redirect_uri') !== this.redirectUrl) throw strangerError();
     const state = page.searchParams.get('state') ?? '';
@@ -49,6 +49,7 @@ export class SignIn {
         this.#loopback?.answer(state) ?? never,
         this.#show(page),
         this.#tooLate(stop.signal),
+        left(signal, stop.signal),
       ]);
       // What the host caught itself has not been looked at yet.
       if (answer.get('state') !== state) throw strangerError();
@@ -84,6 +85,19 @@ export class SignIn {
     this.#loopback?.close();
     this.#loopback = undefined;
   }
+}
+
+function left(signal: AbortSignal, over: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    const leave = (): void =>
+      reject(
+        new ValiseError('sign-in-left', 'The connection was closed before the user had signed in.', {
+          next: 'Connect again.',
+        }),
+      );
+    if (signal.aborted) leave();
+    else signal.addEventListener('abort', leave, { once: true, signal: over });
+  });
 }
 
 const never = new Promise<never>(() => {});
