@@ -4,6 +4,7 @@ import type { TransportLike } from '../link/transport.ts';
 import { type AnswerSource, parseAnswers } from './ask/answerer.ts';
 import { ELICITATION, setAnswerer } from './ask/handler.ts';
 import { openBrowser } from './browser.ts';
+import { unlessInterrupted } from './interrupted.ts';
 import { type KeyOptions, keysIfAny } from './key-source.ts';
 import { type ConnectOptions, storeUrl } from './options.ts';
 import { remark } from './output.ts';
@@ -38,7 +39,8 @@ export async function connectTo(text: string, options: ConnectOptions): Promise<
   try {
     client = await makeClient({ sdk: options.sdk, era: options.era, capabilities: ELICITATION });
     await setAnswerer(client, options.sdk, answers);
-    await connectWith(valise, client, target, options);
+    const connecting = connectWith(valise, client, target, options);
+    await unlessInterrupted(connecting, () => valise.close());
     tellUnkept(target, options, client.getServerCapabilities());
     return { client, valise, close };
   } catch (error) {
@@ -59,6 +61,10 @@ export function connectWith(
     waitedFor = 'you to sign in with the browser';
     openBrowser(page);
   };
+  valise.events.on('sign-in-elsewhere', () => {
+    waitedFor = 'you to sign in where another process asks for it';
+    remark('valise: another process has opened a page to sign in; waiting for what comes of it.');
+  });
   return whileWaiting(
     () => waitedFor,
     () =>

@@ -1,5 +1,5 @@
-import { spawn } from 'node:child_process';
-import { on, once } from 'node:events';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { Client as ClientV2 } from '@modelcontextprotocol/client';
@@ -74,8 +74,7 @@ describe('valise connect with a sign-in page open', () => {
       const said = text(bridge.stdout);
       const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: INFO };
       bridge.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params })}\n`);
-      for await (const [chunk] of on(bridge.stderr, 'data'))
-        if (String(chunk).includes('Sign in here')) break;
+      await says(bridge, 'Sign in here');
       if (end === 'the end of its input') bridge.stdin.end();
       else bridge.kill(end);
       expect(await once(bridge, 'exit')).toEqual([0, null]);
@@ -86,6 +85,59 @@ describe('valise connect with a sign-in page open', () => {
       const browser = { ...keys, VALISE_BROWSER: await browserIn(path) };
       const next = await valise(['call', url, 'increment', ...store], browser);
       expect(next).toMatchObject({ code: 0, stdout: '1\n' });
+      expect(next.stderr).not.toContain('another process');
     },
   );
 });
+
+describe('valise call with a sign-in page open', { timeout: 60_000 }, () => {
+  const open = async () => {
+    const path = await folder();
+    const keys = { VALISE_KEYS: generateKey() };
+    const { url } = await serveExample(['vault', '--with-auth'], keys);
+    const args = ['call', url, 'increment', '--store', `sqlite:${join(path, 'state.db')}`];
+    const env = { ...process.env, ...keys, VALISE_BROWSER: '/bin/true' };
+    const child = spawn(process.execPath, [VALISE, ...args], { env });
+    onTestFinished(() => void child.kill('SIGKILL'));
+    const said = await says(child, 'Sign in here');
+    return { child, args, env, said, keys, browser: await browserIn(path) };
+  };
+
+  it.each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)(
+    'ends with %s as any program does, and leaves the sign-in to the next run',
+    async (signal) => {
+      const { child, args, said, keys, browser } = await open();
+      const closed = once(child, 'close');
+      child.kill(signal);
+      expect(await closed).toEqual([null, signal]);
+      expect(said().replace(/^Sign in here.*\n/m, '')).not.toContain('closed');
+      const next = await valise(args, { ...keys, VALISE_BROWSER: browser });
+      expect(next).toMatchObject({ code: 0, stdout: '1\n' });
+      expect(next.stderr).not.toContain('another process');
+    },
+  );
+
+  it('says that another process has opened the page, and takes its turn where that one is killed', async () => {
+    const { child, args, env, browser } = await open();
+    const next = spawn(process.execPath, [VALISE, ...args], { env: { ...env, VALISE_BROWSER: browser } });
+    onTestFinished(() => void next.kill('SIGKILL'));
+    const closed = once(next, 'close');
+    const answered = text(next.stdout);
+    await says(next, 'another process has opened a page to sign in');
+    child.kill('SIGKILL');
+    expect(await closed).toEqual([0, null]);
+    expect(await answered).toBe('1\n');
+  });
+});
+
+/** Waits until a program has said this on stderr; what it has said, then and later. */
+async function says(child: ChildProcess, words: string): Promise<() => string> {
+  let said = '';
+  await new Promise<void>((resolve) =>
+    child.stderr?.on('data', (chunk) => {
+      said += chunk;
+      if (said.includes(words)) resolve();
+    }),
+  );
+  return () => said;
+}

@@ -179,10 +179,12 @@ export class Authorization implements ClientPart {
   #begin(page: URL): void {
     if (this.#inVain !== undefined) throw inVainError(this.#inVain);
     this.#failure = undefined;
-    const { waiting } = this.#parts;
-    const { signal } = this.#end;
+    const { waiting, events, target } = this.#parts;
     waiting.add(this);
-    this.#finishing = signInOnce(this.#wallet, () => this.#finish(page), signal).finally(() => {
+    this.#finishing = signInOnce(this.#wallet, () => this.#finish(page), {
+      signal: this.#end.signal,
+      elsewhere: () => events.emit('sign-in-elsewhere', { target }),
+    }).finally(() => {
       waiting.delete(this);
       this.#finishing = undefined;
       this.provider.ended();

@@ -1,25 +1,31 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Lease } from '../../store/types.ts';
-import { LEASE_SECONDS } from './lease.ts';
 import type { Wallet } from './wallet.ts';
 
+/** Short, for the sake of those who wait for a process that was killed; it is renewed while the user takes longer. */
+const LEASE_SECONDS = 6;
+/** How often, in milliseconds. */
+const RENEWAL = 2000;
 /** How long, in milliseconds, whoever waits for another process to sign in leaves it alone. */
 const PAUSE = 250;
 
 /**
  * Signs in while no other process does so for the same connection: several hosts that start together show their user one
- * page. Those who wait take the tokens that came of it; where none did, it is their turn.
+ * page. Those who wait say so with `elsewhere`, and take the tokens that came of it; where none did, it is their turn.
  */
 export async function signInOnce(
   wallet: Wallet,
   signIn: () => Promise<void>,
-  signal: AbortSignal,
+  { signal, elsewhere }: { readonly signal: AbortSignal; elsewhere(): void },
 ): Promise<void> {
   const { store, key } = wallet.keeper;
+  let isTold = false;
   for (;;) {
     const lease = await store.lease(`${key}/sign-in`, LEASE_SECONDS);
     if (await isSignedIn(wallet)) return lease?.release();
     if (lease) return holding(lease, signIn);
+    if (!isTold) elsewhere();
+    isTold = true;
     await wait(PAUSE, undefined, { signal });
   }
 }
@@ -29,12 +35,8 @@ async function isSignedIn(wallet: Wallet): Promise<boolean> {
   return tokens !== undefined && wallet.isGood(tokens);
 }
 
-/** A user takes longer than the lease, which is short for the sake of those who wait for a process that was killed. */
 async function holding(lease: Lease, work: () => Promise<void>): Promise<void> {
-  const renewing = setInterval(
-    () => void lease.renew(LEASE_SECONDS).catch(() => undefined),
-    LEASE_SECONDS * 500,
-  );
+  const renewing = setInterval(() => void lease.renew(LEASE_SECONDS).catch(() => undefined), RENEWAL);
   try {
     await work();
   } finally {
