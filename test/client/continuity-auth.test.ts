@@ -579,6 +579,27 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     expect(vault.short()).not.toContain('authorization_code');
   });
 
+  it('takes no for an answer for a minute, and asks again after it', async () => {
+    await crash(await start());
+    let isWilling = false;
+    const redirect = async (page: URL) => {
+      pages.push(page);
+      if (isWilling) return void (await signIn(page, { name: 'alice' }));
+      const back = new URL(page.searchParams.get('redirect_uri') ?? '');
+      back.searchParams.set('state', page.searchParams.get('state') ?? '');
+      back.searchParams.set('error', 'access_denied');
+      return back;
+    };
+    const client = await start({ auth: { redirect } });
+    for (const what of ['RefreshToken', 'AccessToken'] as const) await vault.revoke(what);
+    for (let i = 0; i < 3; i++) await expect(ask(client, 'whoami')).rejects.toThrow('access_denied');
+    expect(pages).toHaveLength(2);
+    isWilling = true;
+    later(61);
+    expect(await ask(client, 'whoami')).toBe('alice');
+    expect(pages).toHaveLength(3);
+  });
+
   it('turns strangers away from the listener, and waits on', async () => {
     const statuses: number[] = [];
     const redirect = async (page: URL) => {

@@ -27,6 +27,9 @@ export interface OpensOnly {
   readonly opensOnly: true;
 }
 
+/** How long, in milliseconds, no is no: a host tries several ways to begin, which is no reason to ask the user again. */
+const REFUSED_FOR = 60_000;
+
 /** What a connection signs in with. */
 export interface AuthorizationParts {
   readonly options: AuthOptions;
@@ -55,6 +58,8 @@ export class Authorization implements ClientPart {
   #finishing: Promise<void> | undefined;
   /** Why the last sign-in came to nothing. */
   #failure: unknown;
+  /** Until when it need not be tried again, since the user or the authorization server has said no. */
+  #refusedUntil = 0;
   /** The token of a sign-in, until the server has taken it once. */
   #untried: string | undefined;
   /** What the server has answered to it. */
@@ -178,6 +183,7 @@ export class Authorization implements ClientPart {
 
   #begin(page: URL): void {
     if (this.#inVain !== undefined) throw inVainError(this.#inVain);
+    if (Date.now() < this.#refusedUntil) throw this.#failure;
     this.#failure = undefined;
     const { waiting, events, target } = this.#parts;
     waiting.add(this);
@@ -206,9 +212,10 @@ export class Authorization implements ClientPart {
       if (tokens) this.#tell('signed-in', tokens);
     } catch (error) {
       this.#failure = error;
+      const { code } = error as { readonly code?: unknown };
+      if (code === 'sign-in-refused') this.#refusedUntil = Date.now() + REFUSED_FOR;
       // The page may have been an error that only the user saw: the registration may be unknown by now.
-      if ((error as { readonly code?: unknown }).code === 'sign-in-timeout')
-        await this.provider.invalidateCredentials('client').catch(() => {});
+      if (code === 'sign-in-timeout') await this.provider.invalidateCredentials('client').catch(() => {});
       throw error;
     }
   }
