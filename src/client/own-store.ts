@@ -1,8 +1,10 @@
-import { openStore, type Store, sealedStore } from '../store/index.ts';
+import { type Entry, openStore, type Store, sealedStore } from '../store/index.ts';
+import { PlainEntryError } from '../store/sealed-error.ts';
 import { declareSecrecy, secrecyOf } from '../store/secrecy.ts';
 import { closedError } from './closed.ts';
 import { fromClientStateStore } from './continuity/from-state-store.ts';
 import { isClientStateStore } from './continuity/state-store.ts';
+import type { ClientEventSource } from './events.ts';
 import type { ClientValiseOptions } from './valise.ts';
 
 /** Where everything is kept unless told. */
@@ -18,24 +20,28 @@ export interface OwnStore {
 }
 
 /** Opens or takes over the store of a Valise. */
-export async function ownStore({ store = DEFAULT_STORE, keys }: ClientValiseOptions): Promise<OwnStore> {
+export async function ownStore(
+  { store = DEFAULT_STORE, keys }: ClientValiseOptions,
+  events: ClientEventSource,
+): Promise<OwnStore> {
   if (typeof store === 'string') {
     const opened = await openStore(store, { keys });
-    return { ...untilRefused(opened), release: () => opened.close() };
+    return { ...untilRefused(opened, events), release: () => opened.close() };
   }
   const given = isClientStateStore(store)
     ? fromClientStateStore(store)
     : keys === undefined
       ? store
       : sealedStore(store, keys);
-  return { ...untilRefused(given), release: async () => {} };
+  return { ...untilRefused(given, events), release: async () => {} };
 }
 
-function untilRefused(store: Store): Omit<OwnStore, 'release'> {
+function untilRefused(store: Store, events: ClientEventSource): Omit<OwnStore, 'release'> {
   let refused = false;
+  const orNothing = nothingForPlain(events);
   const refusal = () => Promise.reject(closedError());
   const own: Store = {
-    get: (key) => (refused ? refusal() : store.get(key)),
+    get: (key) => (refused ? refusal() : store.get(key).catch((error) => orNothing(key, error))),
     put: (key, value, options) => (refused ? refusal() : store.put(key, value, options)),
     delete: (key, options) => (refused ? refusal() : store.delete(key, options)),
     list: (prefix, options) => (refused ? refusal() : store.list(prefix, options)),
@@ -47,5 +53,26 @@ function untilRefused(store: Store): Omit<OwnStore, 'release'> {
     refuse(isRefused) {
       refused = isRefused;
     },
+  };
+}
+
+/**
+ * One entry that was written without keys into a sealed store must not keep anybody from all the others: it is told, and
+ * read as one that says nothing, which can be written over and deleted. It is never taken over.
+ */
+function nothingForPlain(events: ClientEventSource): (key: string, error: unknown) => Entry {
+  const told = new Set<string>();
+  return (key, error) => {
+    if (!(error instanceof PlainEntryError)) throw error;
+    const { what, next = '', version } = error;
+    if (!told.has(key)) {
+      told.add(key);
+      // What is found while Valise is being opened is for those who listen as soon as it is open.
+      setImmediate(() => {
+        if (events.has('warning')) events.emit('warning', { what, next });
+        else told.delete(key);
+      });
+    }
+    return { value: null, version };
   };
 }

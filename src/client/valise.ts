@@ -125,8 +125,8 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
   checkClientOptions(options);
   const { principal = '', quotas, allowLocal, digest } = options;
   const owner = {};
-  const { store, refuse, release } = await ownStore(options);
   const events = new Events<ClientEvents>();
+  const { store, refuse, release } = await ownStore(options, events);
   const identity: IdentityOptions = { allowLocal, digest };
   let closed = false;
   const checkOpen = (): void => {

@@ -12,5 +12,6 @@ export { fileStore, type LocalStoreOptions } from './file.ts';
 export { memoryStore } from './memory.ts';
 export { namespaced } from './namespace.ts';
 export { type OpenBusOptions, type OpenStoreOptions, openBus, openStore, sealInPlace } from './open.ts';
+export { dropPlain } from './plain-entries.ts';
 export { reseal, sealedStore } from './sealed.ts';
 export type { Bus, Entry, KeyPage, Lease, PutOptions, Store } from './types.ts';

@@ -87,7 +87,9 @@ export async function sealInPlace(
   const isSealed = scheme === 'keychain';
   const opened = isSealed ? await openStore(store, options) : await openPlain(store, scheme, rest, options);
   try {
-    return isSealed ? await reseal(opened) : await sealEntries(namespaced(opened, prefix), keys, prefix);
+    return isSealed
+      ? await reseal(opened)
+      : await sealEntries(namespaced(opened, prefix), keys, prefix, shown(store, scheme));
   } finally {
     await opened.close();
   }

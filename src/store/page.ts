@@ -1,5 +1,5 @@
 import { toLimit } from './check.ts';
-import type { KeyPage } from './types.ts';
+import type { KeyPage, Store } from './types.ts';
 
 /** A page out of all keys in order; the cursor is the last key of the page before. */
 export function pageOf(
@@ -35,4 +35,14 @@ function firstAfter(sorted: readonly string[], bound: string, strictly: boolean)
     else high = middle;
   }
   return low;
+}
+
+/** Every key of a store, page after page. */
+export async function* keysOf(store: Store): AsyncGenerator<string> {
+  let cursor: string | undefined;
+  do {
+    const page = await store.list('', cursor === undefined ? {} : { cursor });
+    yield* page.keys;
+    cursor = page.cursor;
+  } while (cursor !== undefined);
 }

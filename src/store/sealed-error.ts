@@ -15,14 +15,27 @@ export function plainError(url: string): ValiseError {
 }
 
 /** An entry of a sealed store was written without keys. */
-export function notSealedError(what: string): ValiseError {
-  return new ValiseError(
-    'store-not-sealed',
-    `${what} was written without keys, although the store is sealed.`,
-    {
-      next: 'Somebody else has put it there: restore it from a copy, or delete it.',
-    },
-  );
+export class PlainEntryError extends ValiseError {
+  /** The version of the entry, for whoever is to delete it or to write over it. */
+  readonly version: string;
+
+  constructor(key: string, version: string, url: string) {
+    super(
+      'store-not-sealed',
+      `The entry ${JSON.stringify(key)} was written without keys, although the store is sealed.`,
+      {
+        next: `Somebody else has put it there, or a process that was left running without keys: end it, then restore the entry from a copy, or drop what is not sealed: valise keys seal --drop-plain --store ${url}`,
+      },
+    );
+    this.version = version;
+  }
+}
+
+/** What says that a store is sealed was written without keys. */
+export function plainMarkError(): ValiseError {
+  return new ValiseError('store-not-sealed', 'The store was written without keys, although it is sealed.', {
+    next: 'Somebody has changed it: restore it from a copy.',
+  });
 }
 
 /** What was sealed needs a key that is not on the keyring. */

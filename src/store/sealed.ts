@@ -8,7 +8,15 @@ import {
   type Sealer,
 } from '../seal/index.ts';
 import { checkKey } from './check.ts';
-import { notSealedError, partError, plainError, sealedError, wrongKeyError } from './sealed-error.ts';
+import { keysOf } from './page.ts';
+import {
+  PlainEntryError,
+  partError,
+  plainError,
+  plainMarkError,
+  sealedError,
+  wrongKeyError,
+} from './sealed-error.ts';
 import { declareSecrecy } from './secrecy.ts';
 import type { Entry, Lease, PutOptions, Store } from './types.ts';
 
@@ -51,8 +59,8 @@ export async function openSealed(store: Store, keys: Keyring, name: string, url?
 }
 
 /** Seals what `store` holds as plain text, or writes it again where it is sealed already; see `sealInPlace`. */
-export function sealEntries(store: Store, keys: Keyring, name: string): Promise<number> {
-  return new SealedStore(store, keys, name).sealEntries();
+export function sealEntries(store: Store, keys: Keyring, name: string, url?: string): Promise<number> {
+  return new SealedStore(store, keys, name, url).sealEntries();
 }
 
 class SealedStore implements Store {
@@ -191,14 +199,16 @@ class SealedStore implements Store {
     }
   }
 
-  #open(key: string, { value }: Entry): Entry['value'] {
-    const what = key === SEAL_MARK ? 'The store' : `The entry ${JSON.stringify(key)}`;
-    if (typeof value !== 'string') throw notSealedError(what);
+  #open(key: string, { value, version }: Entry): Entry['value'] {
+    const isMark = key === SEAL_MARK;
+    const what = isMark ? 'The store' : `The entry ${JSON.stringify(key)}`;
+    const isPlain = () => (isMark ? plainMarkError() : new PlainEntryError(key, version, this.#url));
+    if (typeof value !== 'string') throw isPlain();
     try {
       return this.#sealer.open(value, { purpose: PURPOSE, bind: key });
     } catch (error) {
       if (!(error instanceof SealError)) throw error;
-      if (error.code === 'malformed') throw notSealedError(what);
+      if (error.code === 'malformed') throw isPlain();
       if (error.code === 'unknown-key') throw wrongKeyError(what, inspectToken(value).kid, error);
       throw new ValiseError('store-tampered', `${what} is not what was sealed under this name.`, {
         next: 'Somebody has changed it: restore it from a copy, or delete it.',
@@ -238,15 +248,6 @@ export async function reseal(store: Store): Promise<number> {
     if (entry && (await store.put(key, entry.value, sameLife(entry)))) count++;
   }
   return count;
-}
-
-async function* keysOf(store: Store): AsyncGenerator<string> {
-  let cursor: string | undefined;
-  do {
-    const page = await store.list('', cursor === undefined ? {} : { cursor });
-    yield* page.keys;
-    cursor = page.cursor;
-  } while (cursor !== undefined);
 }
 
 /** Written again, an entry ends when it would have; and not where somebody else has written it. */

@@ -1,6 +1,13 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { generateKey } from '../../src/seal/index.ts';
-import { memoryStore, openStore, type Store, sealedStore, sealInPlace } from '../../src/store/index.ts';
+import {
+  dropPlain,
+  memoryStore,
+  openStore,
+  type Store,
+  sealedStore,
+  sealInPlace,
+} from '../../src/store/index.ts';
 import { service, uniqueName } from '../services.ts';
 import { temporaryFolder } from './places.ts';
 
@@ -126,9 +133,24 @@ describe('sealing in place', () => {
     await expect(sealInPlace(inner, { keys })).rejects.toMatchObject({
       code: 'store-not-sealed',
       message: expect.stringContaining('"planted"'),
-      next: expect.not.stringContaining('valise keys seal'),
+      next: expect.not.stringMatching(/valise keys seal(?! --drop-plain)/),
     });
     await expect(sealedStore(inner, keys).get('planted')).rejects.toMatchObject({ code: 'store-not-sealed' });
+  });
+
+  it('goes on once what was written without keys has been dropped, by its name, and nothing else has', async () => {
+    await sealedStore(inner, keys).put('a', 1);
+    await inner.put('planted', { admin: true });
+    await inner.put('text', 'plain');
+    expect(await dropPlain(sealedStore(inner, keys))).toEqual(['planted', 'text']);
+    expect(await sealInPlace(inner, { keys })).toBe(1);
+    expect((await sealedStore(inner, keys).get('a'))?.value).toBe(1);
+  });
+
+  it('drops nothing from a store that is not sealed yet', async () => {
+    await inner.put('a', 1);
+    await expect(dropPlain(sealedStore(inner, keys))).rejects.toMatchObject({ code: 'store-not-sealed' });
+    expect((await inner.get('a'))?.value).toBe(1);
   });
 
   it('writes a sealed store again with the first key, so that the others can go', async () => {

@@ -10,6 +10,8 @@ export interface Matcher {
   (scope: Scope, key: string, item: Item): boolean;
   /** True where state of a bag of this name might be meant. */
   covers(bag: string): boolean;
+  /** The name of the one server that is meant. */
+  readonly server: string | undefined;
 }
 
 /**
@@ -30,6 +32,7 @@ export function matcher(filter: JarFilter, more?: string): Matcher {
   return Object.assign(matches, {
     covers: (bag: string) =>
       bag.startsWith('.') ? within(bag.slice(1)) || name === undefined : isMeant(bag),
+    server: name,
   });
 }
 

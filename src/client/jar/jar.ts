@@ -34,7 +34,9 @@ export class ClientJar implements Jar {
     await this.#shelf.refresh();
     const others = this.#clearKnown(filter, matches, epoch);
     await this.#shelf.save();
-    return here + others;
+    const unread =
+      filter.key === undefined ? await this.#shelf.dropUnreadable(matches.server, filter.scope) : 0;
+    return here + others + unread;
   }
 
   refresh(): Promise<void> {

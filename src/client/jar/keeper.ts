@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { messageOf, ValiseError } from '../../errors.ts';
 import type { Store } from '../../store/types.ts';
+import type { Scope } from '../../wire/index.ts';
 import type { ClientEventSource } from '../events.ts';
 import type { Bag } from './bag.ts';
 import { readBag, type StoredBag, writeBag } from './stored.ts';
@@ -20,6 +21,8 @@ export class Keeper {
   readonly #store: Store;
   readonly #prefix: string;
   readonly #events: ClientEventSource;
+  /** Entries of the principal that were written without keys, and their versions. */
+  readonly #unreadable = new Map<string, string>();
   /** One piece of work at a time for each bag; `next` has not begun yet and will cover what changes until then. */
   readonly #lanes = new Map<Bag, { last: Promise<void>; next: Promise<void> | undefined }>();
 
@@ -31,16 +34,31 @@ export class Keeper {
 
   /** Everything that is stored for the principal. */
   async load(put: (stored: StoredBag, version: string) => void): Promise<void> {
+    this.#unreadable.clear();
     let cursor: string | undefined;
     do {
       const page = await this.#store.list(this.#prefix, cursor === undefined ? {} : { cursor });
       const entries = await Promise.all(page.keys.map((key) => this.#store.get(key)));
-      for (const entry of entries) {
+      for (const [at, entry] of entries.entries()) {
         const stored = entry && readBag(entry.value);
         if (stored) put(stored, entry.version);
+        else if (entry?.value === null) this.#unreadable.set(page.keys[at] as string, entry.version);
       }
       cursor = page.cursor;
     } while (cursor !== undefined);
+  }
+
+  /** Deletes what {@link load} has found and could not look into: all of it, or that of one server or scope. How many there were. */
+  async dropUnreadable(server: string | undefined, scope: Scope | undefined): Promise<number> {
+    const own = server === undefined ? '' : this.#key({ server, session: undefined });
+    const meant = [...this.#unreadable].filter(([key]) => {
+      const its = key.includes('/', this.#prefix.length) ? 'session' : 'server';
+      return (own === '' || `${key}/`.startsWith(`${own}/`)) && (scope === undefined || its === scope);
+    });
+    const gone = await Promise.all(
+      meant.map(([key, version]) => this.#store.delete(key, { ifVersion: version })),
+    );
+    return gone.filter(Boolean).length;
   }
 
   /** Reads a bag again. */

@@ -1,5 +1,5 @@
 import type { Store } from '../../store/types.ts';
-import { readState } from '../../wire/index.ts';
+import { readState, type Scope } from '../../wire/index.ts';
 import { closedError } from '../closed.ts';
 import type { ClientEventSource } from '../events.ts';
 import type { Identity, NoIdentity } from '../identity.ts';
@@ -63,6 +63,11 @@ export class Shelf {
   async save(): Promise<void> {
     const changed = [...this.#bags.values()].filter((bag) => bag.hasChanges);
     await Promise.all(changed.map((bag) => this.#keeper.save(bag)));
+  }
+
+  /** Deletes what is stored and cannot be looked into; how many entries. */
+  dropUnreadable(server: string | undefined, scope: Scope | undefined): Promise<number> {
+    return this.#keeper.dropUnreadable(server, scope);
   }
 
   /** Reads what other processes have changed. */

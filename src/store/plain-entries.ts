@@ -1,0 +1,31 @@
+import { keysOf } from './page.ts';
+import { PlainEntryError } from './sealed-error.ts';
+import type { Store } from './types.ts';
+
+/** What was written without keys into a store that is sealed: by a process that was left running without them, or by a stranger. */
+export async function* plainEntries(store: Store): AsyncGenerator<{ key: string; version: string }> {
+  for await (const key of keysOf(store)) {
+    try {
+      await store.get(key);
+    } catch (error) {
+      if (!(error instanceof PlainEntryError)) throw error;
+      yield { key, version: error.version };
+    }
+  }
+}
+
+/**
+ * Deletes what was written without keys into a store that is sealed; it cannot be trusted, and is never taken over. The names of what was deleted.
+ *
+ * @example
+ * ```ts
+ * const store = await openStore('sqlite:~/.valise/state.db', { keys: loadKeys() });
+ * console.log(await dropPlain(store)); // as: valise keys seal --drop-plain
+ * ```
+ */
+export async function dropPlain(store: Store): Promise<string[]> {
+  const dropped: string[] = [];
+  for await (const { key, version } of plainEntries(store))
+    if (await store.delete(key, { ifVersion: version })) dropped.push(key);
+  return dropped;
+}
