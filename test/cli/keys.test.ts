@@ -1,9 +1,11 @@
+import { createHash } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { chmod, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createSealer, generateKey, parseKeys } from 'mcp-valise/seal';
 import { openStore } from 'mcp-valise/store';
 import { describe, expect, it } from 'vitest';
+import { plainFileStore } from '../../src/store/file.ts';
 import { folder, valise, valiseJson } from './valise.ts';
 
 describe('valise keys', () => {
@@ -120,6 +122,38 @@ describe('valise keys', () => {
     const sealed = await openStore(store, { keys: env.VALISE_KEYS });
     expect((await sealed.get('a'))?.value).toBe('as it was');
     await sealed.close();
+  });
+
+  it('drops what was written without keys into a sealed store, once told to, and names it; nothing is taken over', async () => {
+    const path = join(await folder(), 'state.json');
+    const store = `file:${path}`;
+    const env = { VALISE_KEYS: generateKey() };
+    expect(await valise(['jar', '--store', store], env)).toMatchObject({ code: 0 });
+    const plain = plainFileStore(path);
+    const name = `jar/${createHash('sha256').update('').digest('base64url').slice(0, 24)}/planted`;
+    await plain.put(name, { planted: true });
+    await plain.close();
+    for (const words of [['jar'], ['status'], ['pending']])
+      expect(await valise([...words, '--store', store], env)).toMatchObject({
+        code: 0,
+        stderr: expect.stringContaining(`"${name}" was written without keys`),
+      });
+    expect(await valise(['doctor', '--store', store], env)).toMatchObject({
+      code: 1,
+      stdout: expect.stringContaining(`valise keys seal --drop-plain --store ${store}`),
+    });
+    expect(await valise(['keys', 'seal', '--store', store], env)).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining(`valise keys seal --drop-plain --store ${store}`),
+    });
+    expect(await valise(['keys', 'seal', '--drop-plain', '--store', store], env)).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining(`1 entry written without keys dropped\n  "${name}"\n`),
+    });
+    expect(await valiseJson(['keys', 'seal', '--drop-plain', '--store', store], env)).toMatchObject({
+      dropped: [],
+    });
+    expect(await valise(['doctor', '--store', store], env)).toMatchObject({ code: 0 });
   });
 
   it('says why a file could not be made', async () => {

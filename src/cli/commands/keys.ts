@@ -1,8 +1,8 @@
 import { writeFileSync } from 'node:fs';
 import { type Command, Option } from 'commander';
 import { ValiseError } from '../../errors.ts';
-import { generateKey, parseKeys } from '../../seal/index.ts';
-import { sealInPlace } from '../../store/index.ts';
+import { generateKey, type Keyring, parseKeys } from '../../seal/index.ts';
+import { dropPlain, openStore, sealInPlace } from '../../store/index.ts';
 import {
   type KeyOptions,
   keyFileText,
@@ -14,7 +14,7 @@ import {
   readKeys,
 } from '../key-source.ts';
 import { storeOption, storeUrl } from '../options.ts';
-import { print, printJson, printTable, remark } from '../output.ts';
+import { clean, print, printJson, printTable, remark } from '../output.ts';
 import { shellWord } from '../shell-word.ts';
 
 /** `valise keys generate|rotate|seal|list`. */
@@ -69,12 +69,13 @@ Example:
         .description('seal all that a store holds with the first key, also what is plain so far'),
     ),
   )
+    .option('--drop-plain', 'first delete what was written without keys into a store that was sealed already')
     .option('--json', 'print as JSON on one line')
     .addHelpText(
       'after',
       `
 For a store that was begun without keys, once; and in a rotation before --phase drop, so that nothing needs the old keys.
-End what uses the store without keys first: it could not read it any more.
+End what uses the store without keys first: it could not read it any more, and what it still writes is not taken over.
 
 Example:
   valise keys seal --store sqlite:./state.db`,
@@ -82,12 +83,33 @@ Example:
     .action(seal);
 }
 
-async function seal(options: KeyOptions & { store?: string; json?: boolean }): Promise<void> {
+async function seal(
+  options: KeyOptions & { store?: string; dropPlain?: boolean; json?: boolean },
+): Promise<void> {
   const keys = readKeys(options);
   const url = storeUrl(options.store);
+  const dropped = options.dropPlain ? await dropFrom(url, keys) : undefined;
   const sealed = await sealInPlace(url, { keys });
-  if (options.json) printJson({ sealed, kid: keys.kids[0] });
-  else print(`${sealed} ${sealed === 1 ? 'entry is' : 'entries are'} sealed with the key ${keys.kids[0]}`);
+  if (options.json) {
+    printJson({ sealed, kid: keys.kids[0], ...(dropped && { dropped }) });
+    return;
+  }
+  if (dropped) print(`${entries(dropped.length)} written without keys dropped`);
+  for (const name of dropped ?? []) print(`  ${clean(JSON.stringify(name))}`);
+  print(`${entries(sealed)} ${sealed === 1 ? 'is' : 'are'} sealed with the key ${keys.kids[0]}`);
+}
+
+async function dropFrom(url: string, keys: Keyring): Promise<string[]> {
+  const store = await openStore(url, { keys });
+  try {
+    return await dropPlain(store);
+  } finally {
+    await store.close();
+  }
+}
+
+function entries(count: number): string {
+  return `${count} ${count === 1 ? 'entry' : 'entries'}`;
 }
 
 function rotate(options: KeyOptions & { phase: Phase; out?: string }): void {

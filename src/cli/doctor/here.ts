@@ -2,11 +2,13 @@ import { randomBytes } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { homedir } from 'node:os';
 import type { Keyring } from '../../seal/index.ts';
-import { openStore } from '../../store/index.ts';
+import { openStore, type Store } from '../../store/index.ts';
 import { keychainProblem } from '../../store/keychain.ts';
+import { plainEntries } from '../../store/plain-entries.ts';
 import { explain, withoutPasswords } from '../exit.ts';
 import { isInstalled, SDK_PACKAGES } from '../installed.ts';
 import { type KeyOptions, keysIfAny } from '../key-source.ts';
+import { shellWord } from '../shell-word.ts';
 import { type Finding, fail, ok, warn, whatAndFix } from './check.ts';
 
 /** The version of Node, and what hangs on it. */
@@ -73,6 +75,14 @@ export async function checkStore(url: string, options: KeyOptions): Promise<Find
           'Run the contract test of mcp-valise/store/contract against the driver.',
         );
       }
+      const plain = keys ? await namesOfPlain(store) : [];
+      if (plain.length > 0) {
+        return fail(
+          'store',
+          `${shown} is sealed, but holds what was written without keys, and is not read: ${someOf(plain)}.`,
+          `End what uses the store without keys; then restore this from a copy, or drop it: valise keys seal --drop-plain --store ${shellWord(shown)}`,
+        );
+      }
     } finally {
       await store.close();
     }
@@ -80,6 +90,17 @@ export async function checkStore(url: string, options: KeyOptions): Promise<Find
   } catch (error) {
     return fail('store', ...whatAndFix(error, 'Choose another one with --store.'));
   }
+}
+
+async function namesOfPlain(store: Store): Promise<string[]> {
+  const names: string[] = [];
+  for await (const { key } of plainEntries(store)) names.push(JSON.stringify(key));
+  return names;
+}
+
+function someOf(names: readonly string[]): string {
+  const more = names.length - 5;
+  return [...names.slice(0, 5), ...(more > 0 ? [`and ${more} more`] : [])].join(', ');
 }
 
 /** What the store's file lets others see. */
