@@ -8,9 +8,10 @@ import { FileView } from './file-view.ts';
 import { removeFile } from './fs-error.ts';
 import { pageOf } from './page.ts';
 import { privateFile } from './private-file.ts';
-import { SEAL_MARK, sealedStore, toKeyring } from './sealed.ts';
+import { sealedStore, toKeyring } from './sealed.ts';
 import { sealedError } from './sealed-error.ts';
 import type { Entry, KeyPage, Lease, PutOptions, Store } from './types.ts';
+import { SEAL_MARK, untilSealed } from './unsealed.ts';
 import { nextVersion } from './version.ts';
 
 /** A change to the document; true where it did change something. */
@@ -48,7 +49,7 @@ export function fileStore(path: string, { keys }: LocalStoreOptions = {}): Store
     void store.close();
     throw sealedError(path);
   }
-  return store;
+  return untilSealed(store, path);
 }
 
 /** The file as it is, sealed or not. */

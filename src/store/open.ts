@@ -7,8 +7,9 @@ import { plainFileStore } from './file.ts';
 import { memoryStore } from './memory.ts';
 import { namespaced } from './namespace.ts';
 import { quoted } from './private-file.ts';
-import { openSealed, refuseSealed, reseal, sealEntries, toKeyring } from './sealed.ts';
+import { openSealed, reseal, sealEntries, toKeyring } from './sealed.ts';
 import type { Bus, Store } from './types.ts';
+import { refuseSealed } from './unsealed.ts';
 
 /** How a store is opened. */
 export interface OpenStoreOptions {

@@ -9,19 +9,10 @@ import {
 } from '../seal/index.ts';
 import { checkKey } from './check.ts';
 import { keysOf } from './page.ts';
-import {
-  PlainEntryError,
-  partError,
-  plainError,
-  plainMarkError,
-  sealedError,
-  wrongKeyError,
-} from './sealed-error.ts';
+import { PlainEntryError, partError, plainError, plainMarkError, wrongKeyError } from './sealed-error.ts';
 import { declareSecrecy } from './secrecy.ts';
 import type { Entry, Lease, PutOptions, Store } from './types.ts';
-
-/** What tells a sealed store from a plain one, and the right keys from wrong ones, before anything is overwritten. */
-export const SEAL_MARK = 'valise:sealed';
+import { SEAL_MARK, unguarded } from './unsealed.ts';
 
 // What is kept has the lifetime of its entry and no other; also a clock that was wrong for a while must not make it unreadable.
 const FOREVER = 3e9;
@@ -72,7 +63,7 @@ class SealedStore implements Store {
 
   constructor(inner: Store, keys: Keyring | string, name: string, url = 'URL') {
     declareSecrecy(this, 'sealed');
-    this.#inner = inner;
+    this.#inner = unguarded(inner);
     this.#url = url;
     this.#sealer = createSealer({
       keys,
@@ -221,15 +212,6 @@ class SealedStore implements Store {
 /** Reads keys that may be text, before anything is made for which they would turn out to be wrong. */
 export function toKeyring(keys: Keyring | string | undefined): Keyring | undefined {
   return typeof keys === 'string' ? parseKeys(keys) : keys;
-}
-
-/** Refuses a store that was written with keys, where there are none: its values would come out as gibberish. */
-export async function refuseSealed(store: Store, name: string): Promise<Store> {
-  if (await store.get(SEAL_MARK)) {
-    await store.close();
-    throw sealedError(name);
-  }
-  return store;
 }
 
 /**

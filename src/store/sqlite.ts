@@ -3,11 +3,12 @@ import type { Json } from '../json.ts';
 import { checkKey, closedError, toLimit, toMilliseconds, toText } from './check.ts';
 import type { LocalStoreOptions } from './file.ts';
 import { privateFile } from './private-file.ts';
-import { SEAL_MARK, sealedStore, toKeyring } from './sealed.ts';
+import { sealedStore, toKeyring } from './sealed.ts';
 import { sealedError } from './sealed-error.ts';
 import { openSqliteFile, sqliteError } from './sqlite-file.ts';
 import { type Database, loadSqlite, type Statement, troubleOf } from './sqlite-library.ts';
 import type { Entry, KeyPage, Lease, PutOptions, Store } from './types.ts';
+import { SEAL_MARK, untilSealed } from './unsealed.ts';
 import { nextVersion } from './version.ts';
 
 export type { LocalStoreOptions } from './file.ts';
@@ -37,7 +38,7 @@ export function sqliteStore(path: string, { keys }: LocalStoreOptions = {}): Sto
     void store.close();
     throw sealedError(path);
   }
-  return store;
+  return untilSealed(store, path);
 }
 
 /** The database as it is, sealed or not. */

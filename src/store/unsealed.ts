@@ -1,0 +1,84 @@
+import type { Json } from '../json.ts';
+import { toText } from './check.ts';
+import { sealedError } from './sealed-error.ts';
+import { declareSecrecy, secrecyOf } from './secrecy.ts';
+import type { Store } from './types.ts';
+
+/** What tells a sealed store from a plain one, and the right keys from wrong ones, before anything is overwritten. */
+export const SEAL_MARK = 'valise:sealed';
+
+/** How long a store is written to without another look whether it has been sealed, in milliseconds. */
+const LOOK_EVERY = 1000;
+
+const beneath = new WeakMap<Store, Store>();
+
+/** A store as its driver made it, for whoever brings keys. */
+export function unguarded(store: Store): Store {
+  return beneath.get(store) ?? store;
+}
+
+/** Refuses a store that was written with keys, where there are none: its values would come out as gibberish. */
+export async function refuseSealed(store: Store, name: string): Promise<Store> {
+  if (await store.get(SEAL_MARK)) {
+    await store.close();
+    throw sealedError(name);
+  }
+  return untilSealed(store, name);
+}
+
+/**
+ * A store that was opened without keys, for as long as nobody seals it: from then on it is refused, as it would be to
+ * whoever opens it. What looks like a seal is the reason to look, and for those who write, a second that has passed.
+ */
+export function untilSealed(store: Store, name: string): Store {
+  let lookedAt = performance.now();
+  /** A look under way, which all others wait for, so that they stay in order; for good where the store was found sealed. */
+  let looking: Promise<void> | undefined;
+  const look = (): Promise<void> => {
+    looking = store.get(SEAL_MARK).then(
+      (mark) => {
+        if (mark) throw sealedError(name);
+        lookedAt = performance.now();
+        looking = undefined;
+      },
+      (error: unknown) => {
+        looking = undefined;
+        throw error;
+      },
+    );
+    return looking;
+  };
+  const beforeWrite = (): Promise<void> | undefined =>
+    looking ?? (performance.now() - lookedAt < LOOK_EVERY ? undefined : look());
+  const guarded: Store = {
+    async get(key) {
+      if (looking) await looking;
+      const entry = await store.get(key);
+      if (typeof entry?.value === 'string' && entry.value.startsWith('v1.')) await look();
+      return entry;
+    },
+    async put(key, value, options) {
+      const looked = beforeWrite();
+      if (!looked) return store.put(key, value, options);
+      // The value may be changed by the time that this is done.
+      const now = JSON.parse(toText(key, value)) as Json;
+      await looked;
+      return store.put(key, now, options);
+    },
+    async delete(key, options) {
+      await beforeWrite();
+      return store.delete(key, options);
+    },
+    async list(prefix, options) {
+      if (looking) await looking;
+      return store.list(prefix, options);
+    },
+    async lease(key, ttl) {
+      if (looking) await looking;
+      return store.lease(key, ttl);
+    },
+    close: () => store.close(),
+  };
+  beneath.set(guarded, store);
+  return declareSecrecy(guarded, secrecyOf(store));
+}
