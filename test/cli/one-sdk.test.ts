@@ -64,6 +64,14 @@ describe('with only one major of the SDK installed', { timeout: 60_000 }, () => 
     expect(served).toMatchObject({ code: 1, stderr: expect.stringContaining(`npm install ${server}\n`) });
   });
 
+  it('prints a configuration that hosts can start: the bridge takes no --sdk', async () => {
+    const launcher = await launcherBeside(...V1);
+    const target = 'https://shop.example.com/mcp';
+    const { stdout } = await valise(['connect', '--print-config', 'claude', target], {}, launcher);
+    const { args } = JSON.parse(stdout).mcpServers['shop.example.com'];
+    expect(args.slice(args.indexOf('connect'))).toEqual(['connect', target]);
+  });
+
   it('says that the newer era needs v2', async () => {
     const launcher = await launcherBeside(...V1);
     const { url } = await serveExample(['shop'], memory);

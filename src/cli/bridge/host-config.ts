@@ -52,8 +52,11 @@ export function nameOf(target: CliTarget): string {
   return bare?.replace(/[^A-Za-z0-9.-]+/g, '-').replace(/^-+|-+$/g, '') || 'server';
 }
 
-/** The options that the host's configuration must hand on. Unlike those for people to read, with their secrets. */
-export function flagsOf({ store, header, session, ...options }: BridgeOptions): string[] {
+/**
+ * The options that the host's configuration must hand on. Unlike those for people to read, with their secrets; and without
+ * the major of the SDK, which the bridge cannot be told: npx brings it along.
+ */
+export function flagsOf({ store, header, session, sdk: _sdk, ...options }: BridgeOptions): string[] {
   return [
     ...(store === undefined ? [] : ['--store', storeFromAnywhere(store)]),
     ...optionsAgain(options),
