@@ -1,4 +1,5 @@
 import { InvalidArgumentError, Option } from 'commander';
+import { ValiseError } from '../errors.ts';
 import { installedSdk, needPackages, SDK_PACKAGES } from './installed.ts';
 import type { Sdk } from './sdk.ts';
 
@@ -10,6 +11,7 @@ export interface ExampleOptions {
   readonly store?: string;
   readonly mode?: string;
   readonly withAuth?: boolean;
+  readonly tokenTtl?: number;
 }
 
 /** How an example is served. */
@@ -24,6 +26,11 @@ export function waysToServe(): Option[] {
 export function portOf(text: string): number {
   if (/^\d{1,5}$/.test(text) && Number(text) <= 65_535) return Number(text);
   throw new InvalidArgumentError('Give a port up to 65535, or 0 for a free one.');
+}
+
+function secondsOf(text: string): number {
+  if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
+  throw new InvalidArgumentError('Give a number of seconds, 1 or more.');
 }
 
 /** The options of every example. */
@@ -48,10 +55,23 @@ export const OWN_OPTIONS: Readonly<Record<string, () => Option[]>> = {
   ],
   vault: () => [
     new Option('--with-auth', 'let nobody in without signing in at an authorization server beside it'),
-    new Option('--token-ttl <seconds>', 'how long a token of that server lives (default: 3600)'),
+    new Option('--token-ttl <seconds>', 'how long a token of that server lives (default: 3600)').argParser(
+      secondsOf,
+    ),
     new Option('--forget-sessions', 'keep sessions in memory only: a restart ends them'),
   ],
 };
+
+/** Refuses options that are another example's. */
+export function checkOwn(example: string, values: Readonly<Record<string, unknown>>): void {
+  const own = new Set(OWN_OPTIONS[example]?.().map(({ long }) => long));
+  for (const option of Object.values(OWN_OPTIONS).flatMap((options) => options())) {
+    if (values[option.attributeName()] === undefined || own.has(option.long)) continue;
+    throw new ValiseError('bad-option', `The example ${example} has no option ${option.long}.`, {
+      next: `See: valise example ${example} --help`,
+    });
+  }
+}
 
 /** The options as an example reads them. */
 export function wordsFor(options: readonly Option[], values: Readonly<Record<string, unknown>>): string[] {

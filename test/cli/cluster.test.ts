@@ -62,6 +62,16 @@ describe('valise cluster', () => {
     expect(read.stdout).toBe('one\ntwo\nthree\n');
   });
 
+  it.each([
+    ['shop', '--mode', 'stored'],
+    ['shop', '--with-auth'],
+    ['notebook', '--forget-sessions'],
+  ])('starts nothing with an option that the example does not have: %s %s', async (...args) => {
+    const ran = await valise(['cluster', ...args, '--http', '0']);
+    expect(ran).toMatchObject({ code: 2, stdout: '' });
+    expect(ran.stderr).toContain(`The example ${args[0]} has no option ${args[1]}.`);
+  });
+
   it('passes on what its instances say', async () => {
     const { url, until } = await cluster('work-items', '--instances', '1');
     const headers = { 'content-type': 'application/json', 'mcp-session-id': 'v1.abcdefgh.zzzz' };

@@ -5,6 +5,7 @@ import { Argument, type Command, InvalidArgumentError } from 'commander';
 import { isObject } from '../../json.ts';
 import { generateKey } from '../../seal/index.ts';
 import {
+  checkOwn,
   commonOptions,
   type ExampleOptions,
   needForExample,
@@ -43,9 +44,10 @@ The options of the example go to each instance. The instances share VALISE_KEYS 
 Example:
   valise cluster work-items --instances 3 --http 8080 --kill-between-rounds`,
     )
-    .action((example: string, options: ClusterOptions) =>
-      run(example, wordsFor(handedOn, { ...options, stateless: true }), options),
-    );
+    .action((example: string, options: ClusterOptions) => {
+      checkOwn(example, { ...options });
+      return run(example, wordsFor(handedOn, { ...options, stateless: true }), options);
+    });
   for (const option of handedOn) command.addOption(option);
 }
 

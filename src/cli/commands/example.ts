@@ -9,6 +9,7 @@ import {
   waysToServe,
   wordsFor,
 } from '../example-options.ts';
+import { remark } from '../output.ts';
 
 /** What each shows, and how to load it when asked for: each brings the SDK along. */
 const EXAMPLES: Readonly<
@@ -56,6 +57,8 @@ Examples:
       .action(async (options: ExampleOptions) => {
         checkWay(options);
         needForExample(options);
+        if (options.tokenTtl !== undefined && !options.withAuth)
+          remark('valise: --token-ttl is of no use without --with-auth.');
         const [{ example }, { serve }] = await Promise.all([load(), import('../../../examples/serve.ts')]);
         await serve(example, wordsFor(command.options, { ...options }));
       });
