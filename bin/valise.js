@@ -27,11 +27,13 @@ if (!existsSync(built)) {
   }
 }
 
-// Whoever reads along, such as `head`, may have had enough.
+// Whoever reads along, such as `head`, may have had enough; or there is no room left for what is written.
 for (const stream of [process.stdout, process.stderr]) {
   stream.on('error', (error) => {
-    if (error.code !== 'EPIPE') throw error;
-    process.exit();
+    if (error.code === 'EPIPE') process.exit();
+    if (stream === process.stdout)
+      process.stderr.write(`valise: The output could not be written (${error.message}).\n`);
+    process.exit(1);
   });
 }
 
