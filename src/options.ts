@@ -6,23 +6,29 @@ export type Taken = readonly [words: string, fits: (value: unknown) => boolean];
 
 export const FLAG: Taken = ['true or false', (value) => typeof value === 'boolean'];
 export const TEXT: Taken = ['text', (value) => typeof value === 'string'];
+/** For what is checked where it is read. */
+export const ANYTHING: Taken = ['anything', () => true];
 export const SETTINGS: Taken = ['an object with settings', isObject];
 
+/** What each option takes. All are named, so that a name that is not among them is a mistake. */
+export type TakenBy<Options> = { readonly [Name in keyof Options]-?: Taken };
+
 /**
- * Throws where what was given to `name` are no options, or where one of them is something else than it takes. An option
- * that is undefined is one that was not given.
+ * Throws where what was given to `name` are no options, where one of them is something else than it takes, or where there
+ * is no option of that name. An option that is undefined is one that was not given.
  */
 export function checkOptions<Options extends object>(
   name: string,
   options: Options,
-  taken: { readonly [Name in keyof Options]?: Taken },
+  taken: TakenBy<Options>,
 ): void {
   if (!isObject(options)) throw badOption(`${name} was given options that are no object`, 'an object');
-  for (const option of Object.keys(taken)) {
-    const value = options[option];
-    const [words, fits] = taken[option as keyof Options] as Taken;
-    if (value !== undefined && !fits(value))
-      throw badOption(`The option ${option} of ${name} is not what it takes`, words);
+  for (const [option, value] of Object.entries(options)) {
+    if (value === undefined) continue;
+    if (!Object.hasOwn(taken, option))
+      throw badOption(`${name} has no option ${option}`, `one of ${Object.keys(taken).join(', ')}`);
+    const [words, fits] = taken[option as keyof Options];
+    if (!fits(value)) throw badOption(`The option ${option} of ${name} is not what it takes`, words);
   }
 }
 

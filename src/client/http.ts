@@ -2,7 +2,7 @@ import { ValiseError } from '../errors.ts';
 import { isObject } from '../json.ts';
 import { type AnswerWatch, edgeFetch, type FetchLike } from '../link/edge-fetch.ts';
 import type { TransportLike } from '../link/transport.ts';
-import { checkOptions, FLAG, SETTINGS, type Taken } from '../options.ts';
+import { checkOptions, FLAG, SETTINGS, type TakenBy } from '../options.ts';
 import { isStore } from '../store/is-store.ts';
 import type { Store } from '../store/types.ts';
 import type { AuthOptions } from './continuity/auth-options.ts';
@@ -23,7 +23,7 @@ export interface HttpOptions {
   readonly store?: Store | ClientStateStore | undefined;
 }
 
-const TAKEN: { readonly [Name in keyof HttpOptions]?: Taken } = {
+const TAKEN: TakenBy<HttpOptions> = {
   headers: ['an object with headers', isObject],
   fetch: ['a function like fetch', (value) => typeof value === 'function'],
   auth: SETTINGS,

@@ -1,4 +1,4 @@
-import { checkOptions, FLAG, SETTINGS, TEXT } from '../options.ts';
+import { ANYTHING, checkOptions, FLAG, SETTINGS, TEXT } from '../options.ts';
 import { isStore } from '../store/is-store.ts';
 import { CARRIERS } from '../wire/index.ts';
 import { isClientStateStore } from './continuity/state-store.ts';
@@ -13,6 +13,7 @@ export function checkClientOptions(options: ClientValiseOptions): void {
       'the URL of a store, such as sqlite:./state.db, or a store',
       (value) => typeof value === 'string' || isStore(value) || isClientStateStore(value),
     ],
+    keys: ANYTHING,
     principal: TEXT,
     quotas: SETTINGS,
     allowLocal: FLAG,

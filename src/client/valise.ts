@@ -1,8 +1,9 @@
 import { ValiseError } from '../errors.ts';
 import { Events } from '../events.ts';
+import { isObject } from '../json.ts';
 import { StdioClientTransport, type StdioCommand } from '../link/stdio-client.ts';
 import type { TransportLike } from '../link/transport.ts';
-import { checkOptions } from '../options.ts';
+import { checkOptions, type TakenBy, TEXT } from '../options.ts';
 import type { Keyring } from '../seal/index.ts';
 import type { Store } from '../store/types.ts';
 import type { Carrier, Result } from '../wire/index.ts';
@@ -196,6 +197,15 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
   }
 }
 
+const STDIO: TakenBy<StdioCommand> = {
+  command: TEXT,
+  args: ['a list of texts', (value) => Array.isArray(value) && value.every((one) => typeof one === 'string')],
+  cwd: TEXT,
+  env: ['an object with variables', isObject],
+  stderr: ["'inherit', 'pipe' or 'ignore'", (value) => /^(inherit|pipe|ignore)$/.test(String(value))],
+  grace: ['seconds', (value) => typeof value === 'number'],
+};
+
 function checkClient(client: ClientLike): void {
   if (typeof client?.connect === 'function') return;
   throw new ValiseError('no-client', 'valise.connect() was called without a client.', {
@@ -204,10 +214,11 @@ function checkClient(client: ClientLike): void {
 }
 
 function checkCommand(command: StdioCommand): void {
-  if (typeof command?.command === 'string') return;
-  throw new ValiseError('no-command', 'valise.stdio() was called without a command.', {
-    next: "Give it the program and its arguments, as in valise.stdio({ command: 'node', args: ['server.js'] }).",
-  });
+  if (typeof command?.command !== 'string')
+    throw new ValiseError('no-command', 'valise.stdio() was called without a command.', {
+      next: "Give it the program and its arguments, as in valise.stdio({ command: 'node', args: ['server.js'] }).",
+    });
+  checkOptions('stdio', command, STDIO);
 }
 
 async function connectOver(

@@ -4,7 +4,7 @@ import type { Events } from '../events.ts';
 import { isObject } from '../json.ts';
 import { lineLowering } from '../link/edge-stdio.ts';
 import type { TransportLike } from '../link/transport.ts';
-import { checkOptions, SETTINGS, type Taken } from '../options.ts';
+import { ANYTHING, checkOptions, SETTINGS, type TakenBy } from '../options.ts';
 import { createSealer, type Keyring } from '../seal/index.ts';
 import { isStore } from '../store/is-store.ts';
 import type { Store } from '../store/types.ts';
@@ -114,7 +114,9 @@ export interface ServerValise<Declared extends StateDeclarations = StateDeclarat
   close(): Promise<void>;
 }
 
-const TAKEN: { readonly [Name in keyof ServerValiseOptions]?: Taken } = {
+const TAKEN: TakenBy<ServerValiseOptions> = {
+  name: ANYTHING,
+  keys: ANYTHING,
   store: [
     'the URL of a store, such as sqlite:./state.db, or a store',
     (value) => typeof value === 'string' || isStore(value),

@@ -32,6 +32,12 @@ describe('openValise', () => {
     );
   });
 
+  it('says which options there are where one is misspelt', async () => {
+    await expect(openValise({ stor: 'memory:' } as never)).rejects.toEqual(
+      refused('bad-option', 'openValise has no option stor', 'store, keys'),
+    );
+  });
+
   it.each(['memory:', null, 7, []])('takes %j for no options', async (given) => {
     await expect(openValise(given as never)).rejects.toEqual(refused('bad-option', 'openValise', 'object'));
   });
@@ -62,7 +68,19 @@ describe('what is asked of a Valise', () => {
     expect(() => valise.http('https://a.example.com', { resume: 'no' } as never)).toThrow(
       refused('bad-option', 'resume'),
     );
+    expect(() => valise.http('https://a.example.com', { header: {} } as never)).toThrow(
+      refused('bad-option', 'http has no option header', 'headers'),
+    );
+    await expect(valise.connect(client, transport, { sesion: 'kept' } as never)).rejects.toEqual(
+      refused('bad-option', 'connect has no option sesion', 'session'),
+    );
     expect(() => valise.stdio({} as never)).toThrow(refused('no-command'));
+    expect(() => valise.stdio({ command: 'node', args: 'x' } as never)).toThrow(
+      refused('bad-option', 'option args of stdio', 'list'),
+    );
+    expect(() => valise.stdio({ command: 'node', arg: ['x'] } as never)).toThrow(
+      refused('bad-option', 'stdio has no option arg', 'args'),
+    );
     await valise.close();
   });
 });

@@ -36,6 +36,16 @@ describe('options of createValise', () => {
     );
   });
 
+  it('are named where one is misspelt', () => {
+    expect(() => createValise({ name: 'test', foo: 1 } as never)).toThrow(
+      /createValise has no option foo.*name, keys, store/,
+    );
+    const state = { session: { cart: { maxage: 5 } } };
+    expect(() => createValise({ name: 'test', state } as never)).toThrow(
+      /state "cart" has no option maxage.*maxAge/,
+    );
+  });
+
   it.each([5, {}, []])('keys cannot be %j', (keys) => {
     expect(() => createValise({ name: 'test', keys } as never)).toThrow(
       expect.objectContaining({ name: 'ValiseError', code: 'bad-key' }),

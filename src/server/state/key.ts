@@ -1,6 +1,6 @@
 import { type Duration, seconds } from '../../duration.ts';
 import type { Json } from '../../json.ts';
-import { checkOptions, FLAG, SETTINGS } from '../../options.ts';
+import { ANYTHING, checkOptions, FLAG, SETTINGS } from '../../options.ts';
 import { type Attributes, MAX_AGE, type Scope, writeAttributes } from '../../wire/index.ts';
 import { checkSchema, type InputOf, type OutputOf, type StandardSchema } from './schema.ts';
 
@@ -84,7 +84,13 @@ export class Keys {
 }
 
 function read(name: string, settings: KeySettings): Key {
-  checkOptions(`state ${JSON.stringify(name)}`, settings, { plain: FLAG });
+  checkOptions(`state ${JSON.stringify(name)}`, settings, {
+    schema: ANYTHING,
+    plain: FLAG,
+    maxAge: ANYTHING,
+    methodScope: ANYTHING,
+    serverScope: ANYTHING,
+  });
   const { schema, plain = false, maxAge, methodScope, serverScope } = settings;
   if (schema !== undefined) checkSchema(schema, name);
   const attributes: Attributes = {
