@@ -311,7 +311,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
         client,
         valise.http(vault.url, { fetch: vault.fetch, auth: { redirect }, ...own }),
       );
-      const refused = expect(connecting).rejects.toMatchObject({ code: 'valise-closed' });
+      const refused = expect(connecting).rejects.toMatchObject({ code: 'sign-in-left' });
       await expect.poll(() => asked).toBeGreaterThan(0);
       await client.close();
       await valise.close();

@@ -17,7 +17,7 @@ import {
 import { statusOf } from './lost.ts';
 import { Provider } from './provider.ts';
 import { loadAuth } from './sdk-auth.ts';
-import { SignIn, strangerError } from './sign-in.ts';
+import { leftError, SignIn, strangerError } from './sign-in.ts';
 import { signInOnce } from './sign-in-once.ts';
 import { isDue, tokenFetch } from './token-fetch.ts';
 import { Wallet } from './wallet.ts';
@@ -122,7 +122,7 @@ export class Authorization implements ClientPart {
 
   /** Nobody needs the user any more. Resolves when nothing is left of a sign-in under way. */
   async end(): Promise<void> {
-    this.#end.abort();
+    this.#end.abort(leftError());
     await this.#finishing?.catch(() => {});
   }
 

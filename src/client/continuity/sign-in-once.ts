@@ -21,12 +21,13 @@ export async function signInOnce(
   const { store, key } = wallet.keeper;
   let isTold = false;
   for (;;) {
+    signal.throwIfAborted();
     const lease = await store.lease(`${key}/sign-in`, LEASE_SECONDS);
     if (await isSignedIn(wallet)) return lease?.release();
     if (lease) return holding(lease, signIn);
     if (!isTold) elsewhere();
     isTold = true;
-    await wait(PAUSE, undefined, { signal });
+    await wait(PAUSE, undefined, { signal }).catch(() => {});
   }
 }
 

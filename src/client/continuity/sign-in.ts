@@ -87,16 +87,11 @@ export class SignIn {
   }
 }
 
+/** Rejects with the reason of `signal`, unless it is over before. */
 function left(signal: AbortSignal, over: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
-    const leave = (): void =>
-      reject(
-        new ValiseError('sign-in-left', 'The connection was closed before the user had signed in.', {
-          next: 'Connect again.',
-        }),
-      );
-    if (signal.aborted) leave();
-    else signal.addEventListener('abort', leave, { once: true, signal: over });
+    if (signal.aborted) reject(signal.reason);
+    else signal.addEventListener('abort', () => reject(signal.reason), { once: true, signal: over });
   });
 }
 
@@ -118,6 +113,13 @@ function checkPage(page: URL): void {
     `The server sends its users to ${origin === 'null' ? protocol : origin} to sign in, which is not safe.`,
     { next: 'Ask whoever runs the server for an https: address.' },
   );
+}
+
+/** Nobody waits for the user any more. */
+export function leftError(): ValiseError {
+  return new ValiseError('sign-in-left', 'The connection was closed before the user had signed in.', {
+    next: 'Connect again.',
+  });
 }
 
 function refusedError(error: string): ValiseError {
