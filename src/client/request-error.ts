@@ -15,7 +15,8 @@ export class RequestError extends ValiseError {
     method: string,
     { code, message, data }: { readonly code: number; readonly message: string; readonly data?: unknown },
   ) {
-    super('request-failed', `The server answered ${method} with error ${code}: ${message}.`);
+    const said = message.endsWith('.') ? message : `${message}.`;
+    super('request-failed', `The server answered ${method} with error ${code}: ${said}`);
     this.rpcCode = code;
     this.data = data;
   }

@@ -61,6 +61,22 @@ describe.each(HOSTS)('a round that is open with a $client client, $era', ({ clie
     await server.close();
   });
 
+  it('is answered by one at a time; others hear that it is being answered', async () => {
+    const { server, valise, host } = await open();
+    await expect(callText(host, 'update_work_item', RESOLVE)).rejects.toThrow();
+    const { id } = await first(valise.pending.list());
+    const answers = [1, 2].map(() => valise.pending.answer(id, accept({ resolution: 'Fixed' })));
+    const [failed] = (await Promise.allSettled(answers)).flatMap((each) =>
+      each.status === 'rejected' ? [each.reason] : [],
+    );
+    expect(failed).toMatchObject({
+      code: 'answered-elsewhere',
+      message: `The pending round "${id}" is being answered already. Wait for it, then list what is pending.`,
+    });
+    await host.close();
+    await server.close();
+  });
+
   it('is named by the error of its call, also where there are several', async () => {
     const { server, valise, host } = await open();
     const named: unknown[] = [];

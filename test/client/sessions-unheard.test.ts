@@ -80,6 +80,7 @@ describe.each(MAJORS)('a resource that is refused to one listener, by an SDK $ma
     await expect(session.listen(() => {}, { resources: ['secret://a'] })).rejects.toMatchObject({
       rpcCode: -32600,
       data: { code: 'may-not-listen' },
+      message: expect.stringMatching(/ Ask without the resources that are not for it\.$/),
     });
     await session.listen(({ params }) => heard.push(`two ${params?.['uri']}`), { resources: ['notes://b'] });
     for (const uri of ['notes://a', 'secret://a', 'notes://b']) await served.notify(UPDATED, { uri });

@@ -82,11 +82,9 @@ export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients
     async answer(id, answers, { client } = {}) {
       const lease = await desk.lease(id);
       if (!lease) {
-        throw new ValiseError(
-          'answered-elsewhere',
-          `The pending round "${id}" is being answered by another process.`,
-          { next: 'Wait for it, then list what is pending.' },
-        );
+        throw new ValiseError('answered-elsewhere', `The pending round "${id}" is being answered already.`, {
+          next: 'Wait for it, then list what is pending.',
+        });
       }
       try {
         if (!answers) return await answerAll(id, client);
