@@ -54,7 +54,7 @@ describe.each(KINDS)('a server that cannot be listened to, with a client of kind
 });
 
 describe.each(MAJORS)('a resource that is refused to one listener, by an SDK $major server', (major) => {
-  const open = async () => {
+  const open = async (listens = true) => {
     const served = createValise({
       name: 'test',
       sessions: { mayListen: ({ resources }) => !resources.includes('secret://a') },
@@ -66,7 +66,8 @@ describe.each(MAJORS)('a resource that is refused to one listener, by an SDK $ma
     await valise.connect(client, near);
     const session = await valise.sessions(client).create();
     const heard: unknown[] = [];
-    await session.listen(({ params }) => heard.push(params?.['uri']), { resources: ['notes://a'] });
+    if (listens)
+      await session.listen(({ params }) => heard.push(params?.['uri']), { resources: ['notes://a'] });
     const close = async () => {
       await client.close();
       await valise.close();
@@ -86,6 +87,21 @@ describe.each(MAJORS)('a resource that is refused to one listener, by an SDK $ma
     for (const uri of ['notes://a', 'secret://a', 'notes://b']) await served.notify(UPDATED, { uri });
     await vi.waitFor(() => expect(heard).toHaveLength(4), { timeout: 5000 });
     expect(heard).toEqual(['notes://a', 'two notes://a', 'notes://b', 'two notes://b']);
+    await close();
+  });
+
+  it('is told to no other who begins to listen at the same time', async () => {
+    const { served, session, heard, close } = await open(false);
+    const outcomes = await Promise.allSettled(
+      ['secret://a', 'notes://a', 'secret://a', 'notes://b'].map((uri) =>
+        session.listen(({ params }) => heard.push(`${uri} ${params?.['uri']}`), { resources: [uri] }),
+      ),
+    );
+    expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'fulfilled', 'rejected', 'fulfilled']);
+    await served.notify(UPDATED, { uri: 'notes://b' });
+    await vi.waitFor(() => expect(heard).toEqual(['notes://a notes://b', 'notes://b notes://b']), {
+      timeout: 5000,
+    });
     await close();
   });
 

@@ -48,6 +48,8 @@ export class Streams {
       await (known ? stream.want(options.resources ?? []) : stream.opened);
     } catch (error) {
       leave();
+      // What the first one asked for was refused, or it left again; that says nothing about this one.
+      if (known && !stream.isOpened) return this.open(session, listener, options);
       throw error;
     }
     return {

@@ -91,6 +91,11 @@ export class Stream {
     this.opened.catch(() => undefined);
   }
 
+  /** True once the server has let somebody listen. */
+  get isOpened(): boolean {
+    return this.#isOpened;
+  }
+
   /** The position after what has been heard. */
   get cursor(): string | undefined {
     return this.#cursor;
