@@ -65,3 +65,16 @@ describe.each(Object.entries(FORMS))('DELETE of a session id of the HTTP edge (%
     expect(await end(session)).toBe(500);
   });
 });
+
+it('a store that does not answer keeps no client waiting for long', async () => {
+  const inner = memoryStore();
+  const get = inner.get.bind(inner);
+  const never = new Promise<undefined>(() => {});
+  const store = Object.assign(inner, {
+    get: (key: string) => (key.startsWith('transport/') ? never : get(key)),
+  });
+  const url = await listen(FORMS['v2, web standard']!(createValise({ name: 'test', store })));
+  const session = (await post(url, initialize({}))).headers.get('mcp-session-id') as string;
+  const ping = { jsonrpc: '2.0', id: 1, method: 'ping' };
+  expect((await post(url, ping, { 'mcp-session-id': session })).status).toBe(200);
+});

@@ -1,8 +1,12 @@
 import { messageOf } from '../../errors.ts';
 import { sha256 } from '../../seal/sha256.ts';
+import { within } from '../../store/remote.ts';
 import type { ServerContext } from '../context.ts';
 import type { Principal } from '../principal.ts';
 import { LIFE } from './session-id.ts';
+
+/** How long a request waits to hear whether its session was ended, in milliseconds. */
+const PATIENCE = 1000;
 
 /** Ends what stands in for a transport's session. */
 export type EndStandIn = (transportSession: string, principal: Principal | undefined) => Promise<void>;
@@ -18,8 +22,11 @@ export class EndedSessions {
   }
 
   async has(transportSession: string): Promise<boolean> {
+    const { store } = this.#context;
+    if (!store) return false;
     try {
-      return (await this.#context.store?.get(nameOf(transportSession))) !== undefined;
+      const found = store.get(nameOf(transportSession));
+      return (await within(found, PATIENCE, () => new Error('no answer from the store'))) !== undefined;
     } catch (error) {
       // Much of what clients ask needs no store, and goes on without it.
       this.#context.warnOnce('ended-unknown', {
