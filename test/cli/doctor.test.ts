@@ -100,7 +100,7 @@ describe('valise doctor', { timeout: 60_000 }, () => {
     expect(of(report, 'keys')).toEqual({
       check: 'keys',
       status: 'fail',
-      what: expect.stringMatching(/cannot be read\. \(ENOENT[^)]*\)$/),
+      what: expect.stringMatching(/cannot be read \(ENOENT[^)]*\)\.$/),
       fix: 'Check the path and its permissions.',
     });
     expect(of(report, 'store')).toMatchObject({ status: 'warn', what: expect.not.stringContaining(path) });
@@ -180,7 +180,7 @@ describe('valise doctor', { timeout: 60_000 }, () => {
       expect(of({ findings }, 'target')).toMatchObject({
         status: 'fail',
         what: expect.stringContaining('It did not answer `initialize` within 10 s.'),
-        fix: expect.stringContaining('Is it an MCP server'),
+        fix: expect.stringContaining('whether the server is up'),
       });
     },
   );
