@@ -9,17 +9,8 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { checkTarget } from '../../src/cli/doctor/target.ts';
 import { parseTarget } from '../../src/cli/target.ts';
 import { browserIn } from './browser.ts';
+import { of, type Report } from './report.ts';
 import { folder, serveExample, valise, valiseJson } from './valise.ts';
-
-interface Report {
-  readonly findings: readonly {
-    readonly check: string;
-    readonly status: string;
-    readonly what: string;
-    readonly fix?: string;
-  }[];
-}
-const of = ({ findings }: Report, check: string) => findings.find((finding) => finding.check === check);
 
 describe('valise doctor', { timeout: 60_000 }, () => {
   it('tells what a server offers in each era, and what is missing', async () => {

@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { toNodeHandler } from '@modelcontextprotocol/node';
 import { createMcpHandler, McpServer } from '@modelcontextprotocol/server';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { of, type Report } from './report.ts';
 import { sdkHost } from './sdk-hosts.ts';
 import { launcherBeside, serveExample, valise, valiseJson } from './valise.ts';
 
@@ -15,16 +16,6 @@ const V2 = [
   'zod',
 ];
 const memory = { VALISE_STORE: 'memory:' };
-
-interface Report {
-  readonly findings: readonly {
-    readonly check: string;
-    readonly status: string;
-    readonly what: string;
-    readonly fix?: string;
-  }[];
-}
-const of = ({ findings }: Report, check: string) => findings.find((finding) => finding.check === check);
 
 describe('with only one major of the SDK installed', { timeout: 60_000 }, () => {
   it.each([
