@@ -32,6 +32,8 @@ export class Call {
   top: Top | undefined;
   /** The kept session that the call belongs to, where a part says so; session-scope state follows it. */
   session: string | undefined;
+  /** What was known of the transport's session when the call left. */
+  leftIn: object | undefined;
   /** True once nobody waits for its response any more. */
   cancelled = false;
   /** True once its answer is to come another way than on the stream that its request opened. */

@@ -165,6 +165,26 @@ describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ mak
     expect(server.methods()).not.toContain('initialize');
   });
 
+  it('[C-05] begins no second one where a refusal of the old session comes after the new one has begun', async () => {
+    const client = await start();
+    await count(client);
+    server.lose();
+    let refuse = () => {};
+    server.intercept = ({ method, params }) =>
+      method === 'tools/call' && params['name'] === 'wait'
+        ? new Promise((resolve) => (refuse = () => resolve({ status: 404, body: 'Session not found' })))
+        : undefined;
+    const late = callWith(client, 'LATE', {});
+    await expect.poll(() => server.heard.at(-1)?.params['name']).toBe('wait');
+    expect(await count(client)).toBe(1);
+    server.intercept = () => undefined;
+    server.release('LATE');
+    refuse();
+    expect((await late).content).toEqual([{ type: 'text', text: 'LATE' }]);
+    expect(server.methods().filter((method) => method === 'initialize')).toHaveLength(2);
+    expect(await count(client)).toBe(2);
+  });
+
   it('[C-05] does so too where it finds out after a restart, and where the server says 400', async () => {
     await crash(await start());
     server.lose();

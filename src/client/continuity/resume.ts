@@ -118,11 +118,9 @@ export class Continuity implements ClientPart, SessionSeat {
     if (this.#marked) this.#epoch.mark(call);
     if (call.method === 'initialize') return this.#initializing(call);
     // What follows `initialize` leaves once its result is kept: no process that is killed now leaves a session behind.
+    const leave = (): void => void (call.leftIn = this.#snapshot);
     const wait = this.#renewal ?? this.#saving;
-    return wait?.then(
-      () => {},
-      () => {},
-    );
+    return wait ? wait.then(leave, leave) : leave();
   }
 
   #initializing(call: Call): void {
@@ -203,6 +201,8 @@ export class Continuity implements ClientPart, SessionSeat {
     if (!lost || call.era === 'modern' || call.method === 'initialize') return false;
     const reason = whyLost(error, lost);
     if (reason === undefined) return false;
+    // A refusal of the session before, which another call has noticed first: this one goes with the new session.
+    if (call.leftIn !== lost && !this.#renewal) return true;
     this.#renewal ??= this.#renew(call.connection, lost, reason).finally(() => {
       this.#renewal = undefined;
     });
