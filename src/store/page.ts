@@ -37,11 +37,11 @@ function firstAfter(sorted: readonly string[], bound: string, strictly: boolean)
   return low;
 }
 
-/** Every key of a store, page after page. */
-export async function* keysOf(store: Store): AsyncGenerator<string> {
+/** Every key of a store with this prefix, page after page. */
+export async function* keysOf(store: Store, prefix = ''): AsyncGenerator<string> {
   let cursor: string | undefined;
   do {
-    const page = await store.list('', cursor === undefined ? {} : { cursor });
+    const page = await store.list(prefix, cursor === undefined ? {} : { cursor });
     yield* page.keys;
     cursor = page.cursor;
   } while (cursor !== undefined);

@@ -1,6 +1,7 @@
 import type { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
 import type { FetchLike } from '../../link/edge-fetch.ts';
+import { keysOf } from '../../store/page.ts';
 import type { Store } from '../../store/types.ts';
 import type { Era } from '../../wire/index.ts';
 import { webAddress } from '../http.ts';
@@ -127,12 +128,7 @@ export function openConnections(parts: ConnectionsParts): Connections {
 }
 
 async function* valuesOf(store: Store, prefix: string): AsyncGenerator<unknown> {
-  let cursor: string | undefined;
-  do {
-    const page = await store.list(prefix, cursor === undefined ? {} : { cursor });
-    for (const key of page.keys) yield (await store.get(key))?.value;
-    cursor = page.cursor;
-  } while (cursor !== undefined);
+  for await (const key of keysOf(store, prefix)) yield (await store.get(key))?.value;
 }
 
 function connectionOf(value: unknown): Partial<ConnectionInfo> {

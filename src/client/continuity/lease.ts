@@ -18,8 +18,7 @@ export async function underLease<T>(
   work: () => Promise<T>,
   done: () => Promise<T | undefined>,
 ): Promise<T> {
-  const giveUp = performance.now() + PATIENCE_SECONDS * 1000;
-  for (let pause = 10; performance.now() < giveUp; pause = Math.min(pause * 1.5, 200)) {
+  for await (const _ of tries(PATIENCE_SECONDS)) {
     const lease = await store.lease(key, LEASE_SECONDS);
     if (lease) {
       try {
@@ -31,7 +30,6 @@ export async function underLease<T>(
     }
     const answer = await done();
     if (answer !== undefined) return answer;
-    await wait(pause);
   }
   throw new ValiseError('lease-busy', `Another process has held ${key} for over ${PATIENCE_SECONDS} s.`, {
     next: 'End that process, or try again.',
@@ -49,11 +47,18 @@ export async function inTurn<T>(store: Store, key: string, work: () => Promise<T
 }
 
 async function turn(store: Store, key: string): Promise<Lease | undefined> {
-  const giveUp = performance.now() + TURN_SECONDS * 1000;
-  for (let pause = 10; performance.now() < giveUp; pause = Math.min(pause * 1.5, 200)) {
+  for await (const _ of tries(TURN_SECONDS)) {
     const lease = await store.lease(key, TURN_SECONDS);
     if (lease) return lease;
-    await wait(pause);
   }
   return undefined;
+}
+
+/** Comes round at once and then again, less and less often, for as long as anybody waits. */
+async function* tries(seconds: number): AsyncGenerator<void> {
+  const giveUp = performance.now() + seconds * 1000;
+  for (let pause = 10; performance.now() < giveUp; pause = Math.min(pause * 1.5, 200)) {
+    yield;
+    await wait(pause);
+  }
 }
