@@ -52,6 +52,7 @@ export function attach(server: ServerLike, transport: TransportLike, attachment:
  */
 class ServerLink implements Hooks, Stage {
   readonly setOnce = true;
+  readonly owner: object;
   readonly link: Link;
   readonly #server: ServerLike;
   readonly #transport: TransportLike;
@@ -65,6 +66,7 @@ class ServerLink implements Hooks, Stage {
     this.#server = server;
     this.#transport = transport;
     this.#attachment = attachment;
+    this.owner = attachment.owner;
     this.link = instrument(transport, attachment.owner, this);
   }
 
@@ -103,7 +105,7 @@ class ServerLink implements Hooks, Stage {
     let current: Notification | undefined = this.#cancelling(message);
     for (let at = parts.length - 1; current && at >= 0; at--) {
       const part = parts[at];
-      if (part?.notifying) current = part.notifying(current, currentExchange(), this.link);
+      if (part?.notifying) current = part.notifying(current, currentExchange(this.link), this.link);
     }
     return current;
   }
@@ -122,7 +124,7 @@ class ServerLink implements Hooks, Stage {
   }
 
   #received(message: Request, top: Top | undefined, extra: unknown): Passage | Promise<Passage> {
-    const ingress = currentIngress();
+    const ingress = currentIngress(this.#transport, extra);
     const peer = peerOf(message, ingress?.peer ?? this.#known);
     if (message.method === 'initialize') this.#known = peer;
     const params = withoutIntroduction(message.params);
@@ -137,6 +139,7 @@ class ServerLink implements Hooks, Stage {
         request: params === message.params ? message : { ...message, params },
         top,
         extra,
+        ingress,
         peer,
         principal,
         transportSession:
@@ -235,7 +238,7 @@ class ServerLink implements Hooks, Stage {
     const { parts } = this.#attachment;
     let current = request;
     for (let at = parts.length - 1; at >= 0; at--)
-      current = parts[at]?.asking?.(current, currentExchange()) ?? current;
+      current = parts[at]?.asking?.(current, currentExchange(this.link)) ?? current;
     if (current.id === request.id && typeof request.id === 'number')
       current = { ...current, id: `${this.#nonce}.${request.id}` };
     if (current.id !== request.id) {

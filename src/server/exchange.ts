@@ -2,6 +2,7 @@ import { Course } from '../link/course.ts';
 import type { Link } from '../link/instrument.ts';
 import type { Top } from '../link/top.ts';
 import { type Era, eraOf, type Meta, type Request, type Response, type Result } from '../wire/index.ts';
+import type { Ingress } from './ingress.ts';
 import type { Peer } from './peer.ts';
 import type { Principal } from './principal.ts';
 
@@ -10,6 +11,8 @@ export type Answered = (response: Response) => Response | undefined | Promise<Re
 
 /** What all exchanges on one link share. */
 export interface Stage {
+  /** The Valise that the link is of. */
+  readonly owner: object;
   readonly link: Link;
   /** Whether the server has a handler for a method. */
   readonly handles: (method: string) => boolean;
@@ -24,6 +27,7 @@ export interface ExchangeFacts {
   readonly request: Request;
   readonly top: Top | undefined;
   readonly extra: unknown;
+  readonly ingress: Ingress | undefined;
   readonly peer: Peer;
   readonly principal: Principal | undefined;
   readonly transportSession: string | undefined;
@@ -38,6 +42,8 @@ export class Exchange {
   readonly top: Top | undefined;
   /** What the transport said about the request: HTTP headers, verified auth, and so on. */
   readonly extra: unknown;
+  /** What our HTTP edge knows of it, where it came through that. */
+  readonly ingress: Ingress | undefined;
   readonly link: Link;
   /** What is known about the client. */
   readonly peer: Peer;
@@ -63,9 +69,15 @@ export class Exchange {
     this.era = eraOf(facts.request);
     this.top = facts.top;
     this.extra = facts.extra;
+    this.ingress = facts.ingress;
     this.peer = facts.peer;
     this.principal = facts.principal;
     this.transportSession = facts.transportSession;
+  }
+
+  /** The Valise that it is of: what others know nothing of. */
+  get owner(): object {
+    return this.#stage.owner;
   }
 
   get method(): string {
@@ -164,9 +176,10 @@ export class Exchange {
 
 const current = new Course<Exchange>();
 
-/** The exchange whose handler is running, at any depth of calls. */
-export function currentExchange(): Exchange | undefined {
-  return current.current;
+/** The exchange whose handler is running, at any depth of calls: that of a Valise, or the one on a link. */
+export function currentExchange(of: object): Exchange | undefined {
+  const exchange = current.current;
+  return exchange && (exchange.owner === of || exchange.link === of) ? exchange : undefined;
 }
 
 /** Runs `work` as part of an exchange. */

@@ -1,6 +1,8 @@
 import { Course } from '../link/course.ts';
+import type { TransportLike } from '../link/transport.ts';
 import type { Message } from '../wire/index.ts';
 import type { Answered, RoundContext } from './flow/context.ts';
+import { isHttp } from './over-http.ts';
 import type { Peer } from './peer.ts';
 
 /** What Valise's own HTTP edge knows about a request before any transport sees it. */
@@ -13,6 +15,8 @@ export interface Ingress {
   readonly answered?: Answered;
   /** Takes over the HTTP answer of a call that asks back and will be answered elsewhere. */
   readonly suspend?: (asking: Asking) => void;
+  /** The transport that it is about. */
+  transport?: TransportLike;
 }
 
 /** A question on its way to the client, in place of its call's answer. */
@@ -25,9 +29,15 @@ export interface Asking {
 
 const ingress = new Course<Ingress>();
 
-/** What the edge around the present request knows; undefined where there is no edge of ours. */
-export function currentIngress(): Ingress | undefined {
-  return ingress.current;
+/**
+ * What the edge around the present request knows; undefined where there is no edge of ours. It is about the first transport
+ * that takes up an HTTP request there, and not about servers in this process that a handler calls in turn.
+ */
+export function currentIngress(transport: TransportLike, extra: unknown): Ingress | undefined {
+  const known = ingress.current;
+  if (!known) return undefined;
+  if (isHttp(extra)) known.transport ??= transport;
+  return known.transport === transport ? known : undefined;
 }
 
 /** Runs an SDK handler with what the edge knows. */

@@ -11,20 +11,29 @@ export function protocolOf(server: ServerLike): object {
   return (server as { readonly server?: object }).server ?? server;
 }
 
-/** Throws where a server cannot be installed on any more, or is none. */
-export function checkInstallable(server: ServerLike): void {
+/** On the server itself: weak sets of what may live for one request keep the collector busy. */
+const INSTALLED = Symbol('mcp-valise');
+
+/** Takes a server for one Valise; throws where it is none, or cannot be installed on any more. */
+export function claimServer(server: ServerLike): void {
   if (typeof server?.connect !== 'function') {
     throw new ValiseError('not-a-server', 'What Valise is to be installed on is no server of an MCP SDK.', {
       next: 'Call valise.install() with an McpServer or a Server.',
     });
   }
-  if ((protocolOf(server) as { readonly transport?: unknown }).transport !== undefined) {
+  const protocol = protocolOf(server) as { readonly transport?: unknown; [INSTALLED]?: true };
+  if (protocol.transport !== undefined) {
     throw new ValiseError(
       'already-connected',
       'Valise was to be installed on a server that is connected already.',
-      {
-        next: 'Call valise.install(server) before server.connect(transport).',
-      },
+      { next: 'Call valise.install(server) before server.connect(transport).' },
     );
   }
+  // Two would each answer for the same families, and tell the client two things.
+  if (protocol[INSTALLED]) {
+    throw new ValiseError('already-installed', 'A Valise is installed on this server already.', {
+      next: 'Install one Valise on each server, once.',
+    });
+  }
+  protocol[INSTALLED] = true;
 }

@@ -4,7 +4,7 @@ let places = 0;
 
 /**
  * What a part keeps with each exchange. It is on the exchange itself: weak maps of what lives for one request keep the
- * collector busy. Made once for a module, not for each server: an exchange belongs to one server only.
+ * collector busy. Made once for a module, not for each Valise: an exchange belongs to one only.
  */
 export class Slot<Value> {
   readonly #place = places++;

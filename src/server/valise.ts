@@ -19,7 +19,7 @@ import { createHttp, type Http } from './http/edge.ts';
 import { lazyStore } from './lazy-store.ts';
 import type { ServerPart } from './part.ts';
 import { type AuthInfo, checkedPrincipal, type Principal, principalOf } from './principal.ts';
-import { checkInstallable, type ServerLike } from './server-like.ts';
+import { claimServer, type ServerLike } from './server-like.ts';
 import { SAFE_STATE, type SessionsOptions } from './sessions/options.ts';
 import { type SessionsApi, sessionsApi } from './sessions/public.ts';
 import { createSessions } from './sessions/sessions.ts';
@@ -56,7 +56,7 @@ export interface ServerValiseOptions<Declared extends StateDeclarations = StateD
 export interface ServerValise<Declared extends StateDeclarations = StateDeclarations>
   extends RoundsApi,
     SessionsApi {
-  /** Installs Valise on a server, before it connects. The same Valise serves any number of servers and connections. */
+  /** Installs Valise on a server, before it connects; no server takes two. The same Valise serves any number of servers and connections. */
   install<S extends ServerLike>(server: S): S;
   /**
    * The state of the client whose request is being handled, at any depth of calls. Where the client carries state it
@@ -167,7 +167,7 @@ export function createValise<const Declared extends StateDeclarations = StateDec
     ? [sessions.door, state.part, sessions.desk, rounds.part]
     : [state.part, rounds.part];
   const shared = {
-    owner: {},
+    owner: context,
     parts,
     principalOf: options.principal ? checkedPrincipal(options.principal) : principalOf,
     fault: faultOn(events),
@@ -184,8 +184,8 @@ export function createValise<const Declared extends StateDeclarations = StateDec
     stdin: (from = process.stdin) => from.pipe(lineLowering()),
     ...sessionsApi(sessions),
     install(server) {
-      checkInstallable(server);
       checkOpen();
+      claimServer(server);
       const { connect } = server;
       server.connect = (transport: TransportLike) => {
         try {

@@ -10,7 +10,6 @@ import {
   type RpcError,
 } from '../../wire/index.ts';
 import { currentExchange, type Exchange, runIn } from '../exchange.ts';
-import { currentIngress } from '../ingress.ts';
 import type { Reply } from '../part.ts';
 import { requireCapability } from './capability.ts';
 import { carry } from './carry.ts';
@@ -99,9 +98,9 @@ export function createBare(rounds: Rounds): Bare {
 
   return {
     async request(method, params, { state, key = method, ttl = TTL } = {}) {
-      const exchange = currentExchange();
+      const exchange = currentExchange(rounds.context);
       if (!exchange) throw outside(method);
-      const ways = waysOf(exchange, currentIngress()?.suspend !== undefined);
+      const ways = waysOf(exchange, exchange.ingress?.suspend !== undefined);
       const way = pick(ways, 1);
       const lifetime = Math.ceil(seconds(ttl));
       const question: Question = { key, method, ...(params && { params }), ttl: lifetime };
@@ -139,7 +138,7 @@ export function createBare(rounds: Rounds): Bare {
           },
           keep: { mode: rounds.mode, budget: BUDGET, ttl: lifetime },
         },
-        { keeper: rounds.keeper, codec: rounds.codec, suspend: currentIngress()?.suspend },
+        { keeper: rounds.keeper, codec: rounds.codec, suspend: exchange.ingress?.suspend },
       ).catch((error: unknown) => {
         keepToAuthor(rounds, exchange, error);
         throw error;

@@ -2,7 +2,6 @@ import { isObject } from '../../json.ts';
 import type { Response, RpcError } from '../../wire/index.ts';
 import { currentExchange, type Exchange } from '../exchange.ts';
 import { isOfStore } from '../fault.ts';
-import { currentIngress } from '../ingress.ts';
 import { requireCapability } from './capability.ts';
 import { carry, type SendRound } from './carry.ts';
 import type { RoundContext } from './context.ts';
@@ -35,7 +34,7 @@ interface FlowCall extends Run {
 /** Makes an SDK handler of one that asks: in place of the SDK's own argument it gets the flow. */
 export function flowHandler(rounds: Rounds, settings: FlowSettings, handler: Handler) {
   return async (...args: readonly unknown[]): Promise<unknown> => {
-    const exchange = currentExchange();
+    const exchange = currentExchange(rounds.context);
     if (!exchange) throw notInstalled();
     const input = rounds.inputOf(exchange);
     try {
@@ -45,7 +44,7 @@ export function flowHandler(rounds: Rounds, settings: FlowSettings, handler: Han
         rounds,
         exchange,
         input,
-        ways: waysOf(exchange, currentIngress()?.suspend !== undefined),
+        ways: waysOf(exchange, exchange.ingress?.suspend !== undefined),
       };
       const run = new FlowRun(setupOf(call, args.at(-1)));
       const outcome = await run.run((flow: Flow) => handler(...args.slice(0, -1), flow));
@@ -139,7 +138,7 @@ function sendable(call: FlowCall, all: readonly Asked[]): Promise<SendRound> {
       keep: { mode, budget, ttl: times.ttl },
       renewBy: renew === undefined ? undefined : times.end * 1000,
     },
-    { keeper: rounds.keeper, codec: rounds.codec, suspend: currentIngress()?.suspend },
+    { keeper: rounds.keeper, codec: rounds.codec, suspend: exchange.ingress?.suspend },
   );
 }
 

@@ -99,7 +99,7 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
   const receive = (exchange: Exchange): Reply | undefined | Promise<Reply | undefined> => {
     // A part may have had the handler run again; what it goes on from is still the same.
     if (inputs.get(exchange)) return goOn(exchange);
-    const brought = currentIngress()?.answered;
+    const brought = exchange.ingress?.answered;
     let opened: Answered | undefined | Promise<Answered>;
     try {
       if (brought && !isOf(brought.context, exchange.principal)) throw new SealError('wrong-subject');
@@ -178,7 +178,9 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
       const answered = await opening;
       const request = requestIn(answered.context);
       if (!request) throw new SealError('malformed');
-      runWithIngress({ ...currentIngress(), answered }, () => link.transport.onmessage?.(request, extra));
+      const { transport } = link;
+      const ingress = { ...currentIngress(transport, extra), transport, answered };
+      runWithIngress(ingress, () => transport.onmessage?.(request, extra));
     } catch (error) {
       const told = isFault(error) ? fault(error) : REFUSED;
       if (told === REFUSED) refused('the answer of a round', error);
@@ -194,7 +196,7 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
   const part: ServerPart = {
     // A server without flows asks nothing, and need not say that it could.
     families: (introduction) =>
-      rounds.asks && carries(introduction, currentIngress() !== undefined) ? { rounds: CARRIERS } : {},
+      rounds.asks && carries(introduction, introduction.ingress !== undefined) ? { rounds: CARRIERS } : {},
     receive,
     answered(response, top, link, extra) {
       if (waiting.answered(response, link)) return true;

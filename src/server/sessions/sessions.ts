@@ -119,7 +119,7 @@ export function createSessions(
     },
 
     session() {
-      const exchange = currentExchange();
+      const exchange = currentExchange(context);
       if (!exchange) throw outsideRequest();
       const work = works.get(exchange);
       if (work) return work.handle;

@@ -96,7 +96,7 @@ export function createState(
     },
 
     state() {
-      const exchange = currentExchange();
+      const exchange = currentExchange(context);
       if (!exchange) throw outsideRequest();
       return states.get(exchange) ?? begin(exchange);
     },
