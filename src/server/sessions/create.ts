@@ -8,6 +8,7 @@ import { type Asker, type Held, type Keeping, rowOf } from './held.ts';
 import type { NewSession } from './hooks.ts';
 import type { SessionsSettings } from './options.ts';
 import type { Registry } from './registry.ts';
+import { HOOK_TIME, type Row } from './row.ts';
 import type { Cap } from './shelf.ts';
 
 /** What a new session starts with. */
@@ -58,22 +59,30 @@ export async function createSession(
   const { onCreate } = settings;
   const first = onCreate ? undefined : await keeping.begin(held, asker);
   // The place comes first: what an author allocates must not be for a session that finds none.
-  const crowded = await registry.add(first?.row ?? rowOf(held, null), { ...cap, spare: parent });
+  const { added, crowded } = await registry.add(first?.row ?? beginningRow(held), { ...cap, spare: parent });
+  await endings.watch(held, added.row.expires);
   for (const old of crowded) await endings.end(old, 'evicted');
-  if (first) {
-    await endings.watch(first.row);
-    return first.meta;
-  }
+  if (first) return first.meta;
   try {
     await onCreate?.(newSession(held, { implicit: false, parent }));
-    const { meta, row } = await keeping.begin(held, asker);
-    await registry.replace(row);
-    await endings.watch(row);
-    return meta;
   } catch (error) {
     await registry.drop(id, shelf);
     throw error;
   }
+  const { meta, row } = await keeping.begin(held, asker).catch(async (error: unknown) => {
+    await endings.endUnborn(rowOf(held, null));
+    throw error;
+  });
+  if ((await registry.save(row, added)) !== undefined) return meta;
+  await endings.endUnborn(row);
+  throw new ValiseError('too-many-sessions', 'The session ended before it had begun.', {
+    next: 'Try again; where many are created at the same time, with fewer of them.',
+  });
+}
+
+/** What stands in the registry while the author's hook is at work. */
+function beginningRow(held: Held): Row {
+  return { ...rowOf(held, null), expires: Date.now() + HOOK_TIME * 1000, beginning: true };
 }
 
 /** When a session begins and ends. */

@@ -2,7 +2,7 @@ import { messageOf } from '../../errors.ts';
 import type { ServerContext } from '../context.ts';
 import type { EndedSession, EndReason } from './hooks.ts';
 import { digest, LINGER, type Registry } from './registry.ts';
-import type { Row } from './row.ts';
+import { HOOK_TIME, isBeginning, isLiving, type Row } from './row.ts';
 
 /** What the end of sessions needs to know. */
 export interface EndingsOptions {
@@ -17,8 +17,6 @@ export interface EndingsOptions {
   readonly warnOnce: ServerContext['warnOnce'];
 }
 
-/** How long an instance may take to tell of an end before another one tries, in seconds. */
-const TELLING = 300;
 const SWEEP = 30;
 const TRIES = 100;
 const MAX_GRAVES = 100_000;
@@ -44,29 +42,28 @@ export class Endings {
 
   /** Ends a session. `unknown` is the row to write where there is none: a sealed session proves itself. */
   async end(id: string, reason: EndReason, unknown?: Row): Promise<boolean> {
-    const { registry, local, ttl, onEnd } = this.#options;
     for (let tries = 0; tries < TRIES; tries++) {
-      const found = await registry.find(id);
+      const found = await this.#registry.find(id);
       if (!found && this.isOver(id)) return false;
       const row = found?.row ?? unknown;
-      if (!row || row.ended !== null) return false;
-      const over: Row = { ...row, ended: reason };
-      if ((await registry.bury(over, found?.version, Math.max(ttl, onEnd ? LINGER : 0))) === undefined)
-        continue;
-      this.#dig(id, ttl);
-      this.#options.onOver(id);
-      await registry.unlist(over);
-      if (onEnd) await this.#tell(over);
-      else if (local) await registry.remove(id);
-      return true;
+      if (!row || row.ended !== null || (reason === 'expired' && isLiving(row))) return false;
+      if (await this.#bury({ ...row, ended: reason }, found?.version)) return true;
     }
     return false;
   }
 
-  /** Has the end of a session noticed when its time is over. */
-  async watch({ id, expires }: Row): Promise<void> {
+  /** Ends a session that came to nothing although the author's hook is done: only now is there something to free. */
+  async endUnborn(row: Row): Promise<void> {
+    for (let tries = 0; tries < TRIES; tries++) {
+      const found = await this.#registry.find(row.id);
+      if (await this.#bury({ ...row, ended: found?.row.ended ?? 'revoked' }, found?.version)) return;
+    }
+  }
+
+  /** Has a session looked at when its time is over, or earlier. */
+  async watch({ id, expires }: Pick<Row, 'id' | 'expires'>, at = expires): Promise<void> {
     if (!this.#options.onEnd) return;
-    await this.#note(id, expires);
+    await this.#note(id, Math.min(at, expires), expires);
   }
 
   /** Ends every session whose time is over. Also runs by itself. */
@@ -86,6 +83,20 @@ export class Endings {
 
   get #registry(): Registry {
     return this.#options.registry;
+  }
+
+  /** Writes that a session is over, and says so; false where somebody else has changed its row. */
+  async #bury(over: Row, version: string | undefined): Promise<boolean> {
+    const { registry, local, ttl, onEnd, onOver } = this.#options;
+    const { id } = over;
+    if ((await registry.bury(over, version, Math.max(ttl, onEnd ? LINGER : 0))) === undefined) return false;
+    this.#dig(id, ttl);
+    onOver(id);
+    await registry.unlist(over);
+    if (isBeginning(over)) return true;
+    if (onEnd) await this.#tell(over);
+    else if (local) await registry.remove(id);
+    return true;
   }
 
   async #sweep(): Promise<void> {
@@ -114,7 +125,7 @@ export class Endings {
     const found = await this.#registry.find(id);
     if (!found || found.row.told) return true;
     const { row } = found;
-    if (row.ended === null && row.expires > Date.now()) {
+    if (isLiving(row) || isBeginning(row)) {
       await this.watch(row);
       return true;
     }
@@ -125,14 +136,14 @@ export class Endings {
   async #tell({ id }: Row): Promise<boolean> {
     const { onEnd, warnOnce, local, ttl } = this.#options;
     const registry = this.#registry;
-    const lease = await registry.store.lease(`tell/${digest(id)}`, TELLING);
+    const lease = await registry.store.lease(`tell/${digest(id)}`, HOOK_TIME);
     if (!lease) return false;
     try {
       const found = await registry.find(id);
-      if (!found || found.row.told) return true;
-      const again = await this.#note(id, Date.now() + TELLING * 1000);
-      await onEnd?.(endedSession(found.row));
-      await registry.bury({ ...found.row, told: true, data: null }, undefined, ttl);
+      if (!found || found.row.told || found.row.ended === null) return true;
+      const again = await this.#note(id, Date.now() + HOOK_TIME * 1000);
+      await onEnd?.(endedSession(found.row, found.row.ended));
+      await registry.bury({ ...found.row, told: true, data: null }, found.version, ttl);
       await registry.store.delete(again);
       if (local) await registry.remove(id);
       return true;
@@ -147,10 +158,10 @@ export class Endings {
     }
   }
 
-  /** Has `id` looked at again at a time; the key of the note comes back. */
-  async #note(id: string, at: number): Promise<string> {
+  /** Has `id` looked at again at a time; the key of the note comes back. It stays for as long as there may be a row. */
+  async #note(id: string, at: number, until = at): Promise<string> {
     const key = dueKey(at, id);
-    await this.#registry.store.put(key, id, { ttl: Math.max(0, (at - Date.now()) / 1000) + 2 * LINGER });
+    await this.#registry.store.put(key, id, { ttl: Math.max(0, (until - Date.now()) / 1000) + 2 * LINGER });
     this.#arm(Math.ceil(at / 1000) * 1000);
     return key;
   }
@@ -184,12 +195,12 @@ function dueKey(at: number, id: string): string {
   return `due/${String(Math.ceil(at / 1000)).padStart(12, '0')}/${digest(id)}`;
 }
 
-function endedSession({ id, label, ended, data }: Row): EndedSession {
+function endedSession({ id, label, data }: Row, reason: EndReason): EndedSession {
   const values = data !== null && Object.hasOwn(data, '') ? data[''] : undefined;
   return {
     id,
     label: label ?? undefined,
-    reason: ended ?? 'expired',
+    reason,
     get: (key) => (values && Object.hasOwn(values, key) ? values[key] : undefined),
   };
 }

@@ -17,7 +17,7 @@ import {
 } from './held.ts';
 import type { SessionsSettings } from './options.ts';
 import type { Found, Registry } from './registry.ts';
-import { isLiving, type Row } from './row.ts';
+import { isBeginning, isLiving, type Row } from './row.ts';
 
 const TRIES = 100;
 
@@ -59,6 +59,7 @@ export function storedKeeping(
     const { row } = found;
     if (row.owner !== asker.owner) return { refused: 'it belongs to somebody else' };
     if (row.ended !== null) return { refused: row.ended };
+    if (isBeginning(row)) return { refused: 'it has not begun' };
     if (!isLiving(row)) {
       if (settings.onEnd) endings.end(row.id, 'expired').catch(() => undefined);
       return { refused: 'expired' };

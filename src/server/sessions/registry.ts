@@ -1,7 +1,7 @@
 import { sha256 } from '../../seal/sha256.ts';
 import { namespaced } from '../../store/namespace.ts';
 import type { Store } from '../../store/types.ts';
-import { isLiving, type Row, readRow, rowJson } from './row.ts';
+import { isBeginning, isLiving, type Row, readRow, rowJson } from './row.ts';
 import { type Cap, Shelf } from './shelf.ts';
 
 /** A row, where it is, and the version by which it can be replaced. */
@@ -9,6 +9,12 @@ export interface Found {
   readonly row: Row;
   readonly key: string;
   readonly version: string;
+}
+
+/** A session that was added, and the ids of those that have to go for it. */
+export interface Added {
+  readonly added: Found;
+  readonly crowded: readonly string[];
 }
 
 /** One page of a list. */
@@ -47,20 +53,22 @@ export class Registry {
   }
 
   /** Adds a session. Those that had to go for it come back; an error where there is no room. */
-  async add(row: Row, cap: Cap): Promise<readonly string[]> {
-    const crowded = await this.#shelf(row.shelf).add(row.id, row.created, cap, (id) => this.#lives(id));
-    await this.replace(row);
-    return crowded;
+  async add(row: Row, cap: Cap): Promise<Added> {
+    const key = rowKey(row.id);
+    // The row comes first: whoever has to end a session of the list must find it.
+    const version = (await this.store.put(key, rowJson(row), { ttl: this.#ttl(row) })) ?? '';
+    try {
+      const crowded = await this.#shelf(row.shelf).add(row.id, row.created, cap, (id) => this.#lives(id));
+      return { added: { row, key, version }, crowded };
+    } catch (error) {
+      await this.store.delete(key);
+      throw error;
+    }
   }
 
   /** Puts `row` in the place of the one found, where nobody else has; the new version, or undefined. */
   save(row: Row, { key, version }: Found): Promise<string | undefined> {
     return this.store.put(key, rowJson(row), { ttl: this.#ttl(row), ifVersion: version });
-  }
-
-  /** Writes a row whatever is there. */
-  async replace(row: Row): Promise<void> {
-    await this.store.put(rowKey(row.id), rowJson(row), { ttl: this.#ttl(row) });
   }
 
   /** Writes a row where there is none, or one of a session that is over; false where there is a living one. */
@@ -80,12 +88,10 @@ export class Registry {
     await this.#shelf(shelf).remove(id);
   }
 
-  /** Marks a session as over for `ttl` seconds; undefined where somebody else has changed the row. */
+  /** Marks a session as over for `ttl` seconds; undefined where somebody else has changed the row, or written one. */
   bury(row: Row, version: string | undefined, ttl: number): Promise<string | undefined> {
-    return this.store.put(rowKey(row.id), rowJson(row), {
-      ttl,
-      ...(version !== undefined && { ifVersion: version }),
-    });
+    const condition = version === undefined ? { ifAbsent: true } : { ifVersion: version };
+    return this.store.put(rowKey(row.id), rowJson(row), { ttl, ...condition });
   }
 
   async remove(id: string): Promise<void> {
@@ -97,11 +103,13 @@ export class Registry {
     if (shelf !== '') await this.#shelf(shelf).remove(id);
   }
 
-  /** The living sessions of a list, oldest first. */
+  /** The sessions of a list that can be used, oldest first. */
   async list(shelf: string, after?: string): Promise<RowPage> {
     const { ids, next } = await this.#shelf(shelf).page(after, PAGE);
     const found = await Promise.all(ids.map((id) => this.find(id)));
-    const rows = found.flatMap((each) => (each && isLiving(each.row) ? [each.row] : []));
+    const rows = found.flatMap((each) =>
+      each && isLiving(each.row) && !isBeginning(each.row) ? [each.row] : [],
+    );
     return next === undefined ? { rows } : { rows, next };
   }
 

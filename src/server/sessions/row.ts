@@ -21,7 +21,12 @@ export interface Row {
   readonly ended: EndReason | null;
   /** True once the author has been told of the end. */
   readonly told: boolean;
+  /** There while the author's hook prepares the session; `expires` is then when its instance is taken for dead. */
+  readonly beginning?: true;
 }
+
+/** How long a hook of the author's may take before its instance is taken for dead, in seconds. */
+export const HOOK_TIME = 300;
 
 /** A row as a store takes it. */
 export function rowJson(row: Row): Json {
@@ -39,7 +44,12 @@ export function readRow(value: unknown): Row | undefined {
   return value as unknown as Row;
 }
 
-/** True where a session can still be used. */
+/** True while nobody can use the session yet; whoever is beginning it tells of its end. */
+export function isBeginning({ beginning, expires }: Row, now = Date.now()): boolean {
+  return beginning === true && expires > now;
+}
+
+/** True where a session can still be used, or soon. */
 export function isLiving({ ended, expires }: Row, now = Date.now()): boolean {
   return ended === null && expires > now;
 }

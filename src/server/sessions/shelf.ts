@@ -17,9 +17,6 @@ export interface Cap {
   readonly spare?: string | undefined;
 }
 
-/** A place is taken a moment before its row is written. */
-const FRESH = 10_000;
-
 /** The list of one owner's sessions, in one entry of the store so that a cap on their number can be kept. */
 export class Shelf {
   readonly #store: Store;
@@ -44,8 +41,7 @@ export class Shelf {
     await this.#change(async (places) => {
       let living = places;
       if (prune && places.length >= max) {
-        const now = Date.now();
-        const kept = await Promise.all(places.map(async ([each, at]) => now - at < FRESH || lives(each)));
+        const kept = await Promise.all(places.map(([each]) => lives(each)));
         living = places.filter((_, index) => kept[index]);
       }
       const over = Math.max(0, living.length + 1 - max);
