@@ -63,7 +63,8 @@ export function readListenParams(params: unknown): ListenRequest | Problem {
   if (isProblem(session)) return session;
   const asked = meta[KEY] ?? {};
   if (!isObject(asked)) return { problem: 'wrong-type', where: KEY };
-  const { poll, wait, after, resources } = asked;
+  const { poll = false, wait, after, resources } = asked;
+  if (typeof poll !== 'boolean') return { problem: 'bad-value', where: `${KEY}.poll` };
   if (wait !== undefined && !(typeof wait === 'number' && wait >= 0 && wait <= MAX_WAIT)) {
     return { problem: 'bad-value', where: `${KEY}.wait` };
   }
@@ -73,7 +74,7 @@ export function readListenParams(params: unknown): ListenRequest | Problem {
   }
   return {
     ...(session ? { session } : {}),
-    ...(poll === true ? { poll } : {}),
+    ...(poll ? { poll } : {}),
     ...(wait === undefined ? {} : { wait }),
     ...(after === undefined ? {} : { after }),
     ...(resources === undefined ? {} : { resources }),

@@ -91,6 +91,29 @@ describe('hostile sizes', () => {
   });
 });
 
+describe('hostile types', () => {
+  it.each([
+    { poll: 'x' },
+    { poll: 1 },
+    { poll: null },
+    { wait: '20' },
+    { wait: -1 },
+    { after: 41 },
+    { resources: 'file:///a' },
+    { resources: [1] },
+  ])('what a listener asks for is a problem, never passed over: %o', (asked) => {
+    const [name] = Object.keys(asked);
+    expect(readListenParams({ _meta: { [NAMES.legacy.listen]: asked } })).toEqual({
+      problem: 'bad-value',
+      where: `${NAMES.legacy.listen}.${name}`,
+    });
+  });
+
+  it('a listener may say that it does not poll', () => {
+    expect(readListenParams({ _meta: { [NAMES.legacy.listen]: { poll: false } } })).toEqual({});
+  });
+});
+
 describe('hostile names', () => {
   it('a method named like something every object has is a method without a target', () => {
     expect(methodPath('constructor', { name: 'x' })).toBe('constructor');
