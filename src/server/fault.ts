@@ -10,6 +10,9 @@ export function isOfStore(error: unknown): error is ValiseError {
   return error instanceof ValiseError && error.code.startsWith('store-');
 }
 
+const BROKEN = 'Internal error: the server could not work on the request.';
+const AWAY = 'Internal error: the server cannot reach its store at the moment. Try again later.';
+
 /** The author hears what failed; the client only that something did, since a store's message may name its place. */
 export function faultOn(events: ServerEventSource): Fault {
   return (error) => {
@@ -18,6 +21,7 @@ export function faultOn(events: ServerEventSource): Fault {
       what: `A request could not be served: ${what}`,
       next: next ?? 'Check the store and what is behind valise.http(); the client may try again.',
     });
-    return { code: INTERNAL_ERROR, message: 'Internal error: the server could not work on the request.' };
+    const away = isOfStore(error) && error.code === 'store-unavailable';
+    return { code: INTERNAL_ERROR, message: away ? AWAY : BROKEN };
   };
 }

@@ -16,7 +16,10 @@ import {
 import { MAJORS } from './majors.ts';
 
 const PLACE = 'Redis at 10.0.0.7:6379';
-const HIDDEN = { code: -32603, message: 'Internal error: the server could not work on the request.' };
+const HIDDEN = {
+  code: -32603,
+  message: 'Internal error: the server cannot reach its store at the moment. Try again later.',
+};
 const ASKABLE = { elicitation: {}, extensions: { 'dev.valise/sessions': {} } };
 
 /** A store that can be cut off, and says where it is when it is. */
