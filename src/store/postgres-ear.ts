@@ -17,10 +17,19 @@ export function openEar(
   let session: Promise<Session> | undefined;
   let closed = false;
 
-  const tell = (client: PostgresClient, text: string) => connection.ask(client, text);
+  /** One statement after the other: a client of `pg` must not be given a second one while it works on the first. */
+  const inTurn = (client: PostgresClient): Session['tell'] => {
+    let last: Promise<unknown> = Promise.resolve();
+    return (text) => {
+      const told = last.then(() => connection.ask(client, text));
+      last = told.catch(() => undefined);
+      return told;
+    };
+  };
 
   const connect = async (): Promise<Session> => {
     const client = await connection.checkout();
+    const tell = inTurn(client);
     let live = true;
     const lose = () => {
       if (!live) return;
@@ -36,12 +45,12 @@ export function openEar(
     });
     try {
       if (closed) throw new Error('closed');
-      if (channels.size > 0) await tell(client, [...channels].map((name) => `LISTEN ${name}`).join('; '));
+      if (channels.size > 0) await tell([...channels].map((name) => `LISTEN ${name}`).join('; '));
     } catch (error) {
       lose();
       throw error;
     }
-    return { client, lose };
+    return { tell, lose };
   };
 
   const current = (): Promise<Session> => {
@@ -69,15 +78,15 @@ export function openEar(
   // A silent connection may be a dead one: it is asked now and then, and given up where it does not answer.
   const pulse = setInterval(async () => {
     const now = await session?.catch(() => undefined);
-    if (now) await tell(now.client, 'SELECT 1').catch(now.lose);
+    if (now) await now.tell('SELECT 1').catch(now.lose);
   }, 3 * connection.timeout);
   pulse.unref();
 
   return {
     async listen(channel) {
       channels.add(channel);
-      const { client, lose } = await current();
-      await tell(client, `LISTEN ${channel}`).catch(async () => {
+      const { tell, lose } = await current();
+      await tell(`LISTEN ${channel}`).catch(async () => {
         // Lost in the middle: the next session listens to all channels from its start.
         lose();
         await current();
@@ -87,7 +96,7 @@ export function openEar(
       channels.delete(channel);
       const now = await session?.catch(() => undefined);
       // Where this fails the connection is lost, and the next one will not listen for it.
-      if (now && !channels.has(channel)) await tell(now.client, `UNLISTEN ${channel}`).catch(() => {});
+      if (now && !channels.has(channel)) await now.tell(`UNLISTEN ${channel}`).catch(() => {});
     },
     close() {
       closed = true;
@@ -101,7 +110,8 @@ export function openEar(
 }
 
 interface Session {
-  readonly client: PostgresClient;
+  /** Runs a statement on its connection. */
+  tell(text: string): Promise<void>;
   /** Gives the connection up. */
   lose(): void;
 }

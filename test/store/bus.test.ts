@@ -81,6 +81,29 @@ describe.skipIf(!postgres)('the PostgreSQL bus', () => {
     await pool.end();
   });
 
+  it('gives its listening connection one statement after the other, however listeners come and go', async () => {
+    const pool = new pg.Pool({ connectionString: postgres });
+    onTestFinished(() => pool.end());
+    let [open, most] = [0, 0];
+    pool.on('connect', (client) => {
+      const query = client.query.bind(client) as (statement: unknown) => Promise<unknown>;
+      Object.assign(client, {
+        query: (statement: unknown) => {
+          most = Math.max(most, ++open);
+          return query(statement).finally(() => open--);
+        },
+      });
+    });
+    const bus = await opened(openPostgresBus(pool, { namespace: uniqueName() }));
+    const ends = await Promise.all([1, 2, 3, 4].map((n) => bus.subscribe(`t${n}`, () => {})));
+    const heard: unknown[] = [];
+    const late = bus.subscribe('late', (message) => heard.push(message));
+    await Promise.all([...ends.map((end) => end()), late]);
+    expect(most).toBe(1);
+    await bus.publish('late', 'here');
+    await expect.poll(() => heard).toEqual(['here']);
+  });
+
   it('carries messages of every size around the limit of a notification, in order', async () => {
     const bus = await opened(openPostgresBus(postgres, { namespace: uniqueName() }));
     const heard: unknown[] = [];
