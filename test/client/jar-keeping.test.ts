@@ -173,6 +173,57 @@ describe('several jars on one store', () => {
     expect((await store.list('')).keys).toEqual([]);
   });
 
+  it('[J-18] keep to the quotas together, however many write at once', async () => {
+    const store = memoryStore();
+    const quotas = { keysPerServer: 20, keys: 300 };
+    const jars = await Promise.all(['a', 'b', 'c', 'd'].map(() => openDirect({ store, quotas })));
+    const shops = jars.map(({ at }) => at(SHOP));
+    await Promise.all(shops.map(({ seat }, at) => jars[at]!.shelf.bindSession(seat, 'shared')));
+    await Promise.all(
+      shops.flatMap((shop, at) =>
+        Array.from({ length: 30 }, (_, one) =>
+          shop.set({ server: { [`${at}.${one}`]: 1 }, session: { [`${at}.${one}`]: 1 } }),
+        ),
+      ),
+    );
+    // A jar that keeps more shows all there is.
+    const all = (await openDirect({ store, quotas: { keysPerServer: 1000 } })).jar;
+    expect(all.list({ scope: 'server' })).toHaveLength(20);
+    expect(all.list({ scope: 'session' })).toHaveLength(20);
+    for (const [at, { jar }] of jars.entries()) {
+      await jar.refresh();
+      const { server = {}, session = {} } = shops[at]!.sent();
+      expect([Object.keys(server).length, Object.keys(session).length]).toEqual([20, 20]);
+    }
+  });
+
+  it('[J-18] keep to the quota of all servers where they meet at one', async () => {
+    const store = memoryStore();
+    const quotas = { keysPerServer: 50, keys: 300 };
+    const jars = [await openDirect({ store, quotas }), await openDirect({ store, quotas })];
+    for (const [at, jar] of jars.entries()) {
+      for (let server = 0; server < 10; server++) {
+        const keys = Array.from({ length: 30 }, (_, one) => [`${at}.${one}`, 1]);
+        await jar.at(`https://s${server}.example.com`).set({ server: Object.fromEntries(keys) });
+      }
+    }
+    await jars[1]!.shelf.close();
+    expect((await openDirect({ store })).jar.list()).toHaveLength(300);
+  });
+
+  it('[J-18] what another keeps within quotas of its own stays for as long as it is only read', async () => {
+    const store = memoryStore();
+    const large = await openDirect({ store, quotas: { keysPerServer: 100 } });
+    const keys = Array.from({ length: 100 }, (_, one) => [`k${one}`, 1]);
+    await large.at(SHOP).set({ server: Object.fromEntries(keys) });
+    const small = await openDirect({ store, quotas: { keysPerServer: 20 } });
+    await small.jar.refresh();
+    expect(Object.keys(small.at(SHOP).sent().server!)).toHaveLength(100);
+    await small.shelf.close();
+    await large.jar.refresh();
+    expect(large.jar.list()).toHaveLength(100);
+  });
+
   it('an eviction gives way to what another has just set', async () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     const quotas = { keysPerServer: 20 };

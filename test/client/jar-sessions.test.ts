@@ -110,6 +110,18 @@ describe('session state of a session that is kept', () => {
     await one.close();
   });
 
+  it('[J-18] keeps to the quota where what a connection has set comes to it', async () => {
+    const one = await open();
+    const names = Array.from({ length: 40 }, (_, at) => `k${at}`);
+    for (const name of names) await one.call(`one ${name}`);
+    await one.part.bindSession(one.connection, 'transport-1');
+    await one.part.bindSession(one.connection, undefined);
+    for (const name of names) await one.call(`two ${name}`);
+    await one.part.bindSession(one.connection, 'transport-1');
+    expect(one.jar.list({ scope: 'session' })).toHaveLength(50);
+    await one.close();
+  });
+
   it('[J-10] ends with a new session of the transport', async () => {
     hosts.sessionId = 'one';
     const one = await open();

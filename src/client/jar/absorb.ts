@@ -12,6 +12,7 @@ import {
 import type { ClientEventSource } from '../events.ts';
 import { normalScope } from '../identity.ts';
 import type { Bag, Item } from './bag.ts';
+import { enforce } from './enforce.ts';
 import { detailOf } from './problem-detail.ts';
 import type { Quotas } from './quotas.ts';
 import type { Seat } from './seat.ts';
@@ -74,7 +75,7 @@ class Absorption {
         else this.#set(scope, name, value, given);
       }
     }
-    this.#enforce();
+    for (const bag of enforce(this.#grown, this.#jar)) this.#unsaved.add(bag);
     return this.#unsaved;
   }
 
@@ -160,28 +161,6 @@ class Absorption {
     if (!bag.wasClearedAfter(this.#origin.epoch, name)) return true;
     this.#refuse('cleared', 'The request was sent before its state was cleared.', scope, name);
     return false;
-  }
-
-  #enforce(): void {
-    const { quotas, tally } = this.#jar;
-    for (const bag of this.#grown) {
-      const excess = bag.items.size - quotas.keysPerServer;
-      if (excess <= 0) continue;
-      for (const name of bag.oldest(excess)) this.#evict(bag, name, 'keysPerServer');
-    }
-    while (tally.total > quotas.keys) {
-      const oldest = tally.oldest();
-      if (!oldest) return;
-      this.#evict(oldest.bag, oldest.name, 'keys');
-    }
-  }
-
-  #evict(bag: Bag, name: string, quota: 'keysPerServer' | 'keys'): void {
-    const server = bag.items.get(name)?.from ?? bag.server;
-    const scope = bag.isServerScope ? 'server' : 'session';
-    bag.remove(name, { yielding: true });
-    this.#unsaved.add(bag);
-    this.#jar.events.emit('evicted', { server, scope, key: name, quota });
   }
 
   #emit<Name extends 'set' | 'deleted'>(

@@ -185,9 +185,13 @@ export class Bag {
     this.#changes = new Map([...changes, ...(this.#changes ?? [])]);
   }
 
-  /** Puts what the store holds in place, and what has changed here since on top of it. The bag takes `stored` over. */
-  rebase(stored: Map<string, Item>, version: string | undefined, usedAt: number): void {
+  /**
+   * Puts what the store holds in place, and what has changed here since on top of it; true where something was set here.
+   * The bag takes `stored` over.
+   */
+  rebase(stored: Map<string, Item>, version: string | undefined, usedAt: number): boolean {
     const before = this.#items.size;
+    let grown = false;
     this.#items = stored;
     for (const [name, { item, unlessSetAfter }] of this.#changes ?? []) {
       const other = stored.get(name);
@@ -196,13 +200,16 @@ export class Bag {
         continue;
       }
       stored.delete(name);
-      if (item) stored.set(name, item);
+      if (!item) continue;
+      stored.set(name, item);
+      grown = true;
     }
     this.version = version;
     this.storedUse = usedAt;
     this.#usedAt = Math.max(this.#usedAt, usedAt);
     this.#endsAt = 0;
     this.#changed(before);
+    return grown;
   }
 
   /** When an item was last of use. */

@@ -21,15 +21,18 @@ export class Keeper {
   readonly #store: Store;
   readonly #prefix: string;
   readonly #events: ClientEventSource;
+  readonly #grown: (bag: Bag) => void;
   /** Entries of the principal that were written without keys, and their versions. */
   readonly #unreadable = new Map<string, string>();
   /** One piece of work at a time for each bag; `next` has not begun yet and will cover what changes until then. */
   readonly #lanes = new Map<Bag, { last: Promise<void>; next: Promise<void> | undefined }>();
 
-  constructor(store: Store, principal: string, events: ClientEventSource) {
+  /** `grown` hears that a bag holds what was set here besides what others have stored, before it is written. */
+  constructor(store: Store, principal: string, events: ClientEventSource, grown: (bag: Bag) => void) {
     this.#store = store;
     this.#prefix = `jar/${digest(principal)}/`;
     this.#events = events;
+    this.#grown = grown;
   }
 
   /** Everything that is stored for the principal. */
@@ -144,7 +147,7 @@ export class Keeper {
     if (entry?.version === bag.version) return;
     const found = entry && readBag(entry.value);
     const stored = found?.server === bag.server && found.session === bag.session ? found : undefined;
-    bag.rebase(stored?.items ?? new Map(), entry?.version, stored?.usedAt ?? 0);
+    if (bag.rebase(stored?.items ?? new Map(), entry?.version, stored?.usedAt ?? 0)) this.#grown(bag);
   }
 
   async #write(bag: Bag): Promise<void> {

@@ -5,6 +5,7 @@ import type { ClientEventSource } from '../events.ts';
 import type { Identity, NoIdentity } from '../identity.ts';
 import { type Absorber, absorb, type Origin } from './absorb.ts';
 import { Bag } from './bag.ts';
+import { enforce } from './enforce.ts';
 import { Keeper } from './keeper.ts';
 import { readQuotas } from './quotas.ts';
 import { Seat } from './seat.ts';
@@ -30,7 +31,7 @@ export class Shelf {
   #closed = false;
 
   constructor({ store, principal, events, quotas }: ShelfOptions) {
-    this.#keeper = new Keeper(store, principal, events);
+    this.#keeper = new Keeper(store, principal, events, (bag) => this.#trim(bag));
     this.#absorber = { events, quotas: readQuotas(quotas), tally: new Tally(() => this.#bags.values()) };
   }
 
@@ -143,7 +144,10 @@ export class Shelf {
     await this.#keeper.refreshOrWarn(bag);
     if (bag === before) return;
     // What the session's first answers have set is already the session's.
-    if (!before.kept) for (const [name, item] of before.items) bag.set(name, item);
+    if (!before.kept && before.items.size > 0) {
+      for (const [name, item] of before.items) bag.set(name, item);
+      this.#trim(bag);
+    }
     seat.session = bag;
     if (bag.kept && bag.hasChanges) await this.#keeper.save(bag);
   }
@@ -186,6 +190,13 @@ export class Shelf {
 
   #checkOpen(): void {
     if (this.#closed) throw closedError();
+  }
+
+  /** Keeps to the quotas where a bag has grown other than by a result; the bag itself is about to be stored. */
+  #trim(bag: Bag): void {
+    const others = enforce([bag], this.#absorber);
+    others.delete(bag);
+    void this.#keeper.saveBehind(others);
   }
 
   #restore({ server, session, usedAt, items }: StoredBag, version: string): Bag {

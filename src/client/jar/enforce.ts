@@ -1,0 +1,28 @@
+import type { Absorber } from './absorb.ts';
+import type { Bag } from './bag.ts';
+
+/**
+ * Has go what is too much, the oldest used first: in the bags that have grown, and in the jar. The bags that gave
+ * something up come back.
+ */
+export function enforce(grown: Iterable<Bag>, { quotas, tally, events }: Absorber): Set<Bag> {
+  const smaller = new Set<Bag>();
+  const evict = (bag: Bag, name: string, quota: 'keysPerServer' | 'keys'): void => {
+    const server = bag.items.get(name)?.from ?? bag.server;
+    const scope = bag.isServerScope ? 'server' : 'session';
+    bag.remove(name, { yielding: true });
+    smaller.add(bag);
+    events.emit('evicted', { server, scope, key: name, quota });
+  };
+  for (const bag of grown) {
+    const excess = bag.items.size - quotas.keysPerServer;
+    if (excess <= 0) continue;
+    for (const name of bag.oldest(excess)) evict(bag, name, 'keysPerServer');
+  }
+  while (tally.total > quotas.keys) {
+    const oldest = tally.oldest();
+    if (!oldest) break;
+    evict(oldest.bag, oldest.name, 'keys');
+  }
+  return smaller;
+}
