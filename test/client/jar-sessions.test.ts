@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import type { Store } from 'mcp-valise/client';
@@ -10,6 +11,7 @@ import { type JarPart, jarPart } from '../../src/client/jar/part.ts';
 import { Shelf } from '../../src/client/jar/shelf.ts';
 import { targetOf } from '../../src/client/target.ts';
 import { Events } from '../../src/events.ts';
+import { openDirect } from './direct.ts';
 import { type Hosts, openHosts, setting, stateOf } from './hosts.ts';
 
 const SHOP = 'https://shop.example.com/mcp';
@@ -120,6 +122,25 @@ describe('session state of a session that is kept', () => {
     await one.part.bindSession(one.connection, 'transport-1');
     expect(one.jar.list({ scope: 'session' })).toHaveLength(50);
     await one.close();
+  });
+
+  it('[J-10] is told to be over once, also where the next session begins before that is stored', async () => {
+    const slow: Store = {
+      get: (key) => store.get(key),
+      put: (...args) => store.put(...args),
+      delete: (...args) => setImmediate().then(() => store.delete(...args)),
+      list: (...args) => store.list(...args),
+      lease: (...args) => store.lease(...args),
+      close: () => store.close(),
+    };
+    const { shelf, at, log } = await openDirect({ store: slow });
+    const shop = at(SHOP);
+    await shelf.bindSession(shop.seat, 'transport-1');
+    await shop.set({ session: { a: 1 } });
+    shelf.beginSession(shop.seat);
+    await shelf.endSession(shop.seat, 'transport-1');
+    expect(log).toEqual(['set a', 'deleted a']);
+    expect((await store.list('')).keys).toEqual([]);
   });
 
   it('[J-10] ends with a new session of the transport', async () => {

@@ -24,8 +24,10 @@ export class Keeper {
   readonly #grown: (bag: Bag) => void;
   /** Entries of the principal that were written without keys, and their versions. */
   readonly #unreadable = new Map<string, string>();
-  /** One piece of work at a time for each bag; `next` has not begun yet and will cover what changes until then. */
-  readonly #lanes = new Map<Bag, { last: Promise<void>; next: Promise<void> | undefined }>();
+  /** One piece of work at a time under each key, also where a session that has ended and its successor share it. */
+  readonly #lanes = new Map<string, Promise<void>>();
+  /** Saves that have not begun yet and will cover what changes until then. */
+  readonly #waiting = new Map<Bag, Promise<void>>();
 
   /** `grown` hears that a bag holds what was set here besides what others have stored, before it is written. */
   constructor(store: Store, principal: string, events: ClientEventSource, grown: (bag: Bag) => void) {
@@ -68,7 +70,8 @@ export class Keeper {
   refresh(bag: Bag): Promise<void> {
     if (!bag.kept) return Promise.resolve();
     bag.syncedAt = Date.now();
-    return this.#enqueue(bag, () => this.#read(bag));
+    const key = this.#key(bag);
+    return this.#enqueue(key, () => this.#read(bag, key));
   }
 
   /** As {@link refresh}; a store that fails is told, and what is known goes on being good. */
@@ -86,14 +89,15 @@ export class Keeper {
   /** Stores what has changed. Calls that come while one is waiting share it. */
   save(bag: Bag): Promise<void> {
     if (!bag.kept) return Promise.resolve();
-    const lane = this.#lane(bag);
-    if (lane.next) return lane.next;
-    const next = this.#enqueue(bag, () => {
-      lane.next = undefined;
-      return this.#write(bag);
+    const waiting = this.#waiting.get(bag);
+    if (waiting) return waiting;
+    const key = this.#key(bag);
+    const saved = this.#enqueue(key, () => {
+      this.#waiting.delete(bag);
+      return this.#write(bag, key);
     });
-    lane.next = next;
-    return next;
+    this.#waiting.set(bag, saved);
+    return saved;
   }
 
   /**
@@ -110,7 +114,7 @@ export class Keeper {
 
   /** Waits for work under way, stores what is left, also when bags were last used. */
   async settle(bags: Iterable<Bag>): Promise<void> {
-    await Promise.all(Array.from(this.#lanes.values(), ({ last }) => last));
+    await Promise.all(this.#lanes.values());
     const left = [...bags].filter(
       (bag) => bag.hasChanges || (bag.items.size > 0 && bag.usedAt - bag.storedUse >= USE_MS),
     );
@@ -124,34 +128,26 @@ export class Keeper {
     }
   }
 
-  #lane(bag: Bag) {
-    let lane = this.#lanes.get(bag);
-    if (!lane) this.#lanes.set(bag, (lane = { last: Promise.resolve(), next: undefined }));
-    return lane;
-  }
-
-  #enqueue(bag: Bag, work: () => Promise<void>): Promise<void> {
-    const lane = this.#lane(bag);
-    const done = lane.last.then(work);
+  #enqueue(key: string, work: () => Promise<void>): Promise<void> {
+    const done = (this.#lanes.get(key) ?? Promise.resolve()).then(work);
     const last = done
       .catch(() => {})
       .then(() => {
-        if (lane.last === last) this.#lanes.delete(bag);
+        if (this.#lanes.get(key) === last) this.#lanes.delete(key);
       });
-    lane.last = last;
+    this.#lanes.set(key, last);
     return done;
   }
 
-  async #read(bag: Bag): Promise<void> {
-    const entry = await this.#store.get(this.#key(bag));
+  async #read(bag: Bag, key: string): Promise<void> {
+    const entry = await this.#store.get(key);
     if (entry?.version === bag.version) return;
     const found = entry && readBag(entry.value);
     const stored = found?.server === bag.server && found.session === bag.session ? found : undefined;
     if (bag.rebase(stored?.items ?? new Map(), entry?.version, stored?.usedAt ?? 0)) this.#grown(bag);
   }
 
-  async #write(bag: Bag): Promise<void> {
-    const key = this.#key(bag);
+  async #write(bag: Bag, key: string): Promise<void> {
     for (;;) {
       const changes = bag.takeChanges();
       const { usedAt } = bag;
@@ -161,7 +157,7 @@ export class Keeper {
           return;
         }
         bag.putBack(changes);
-        await this.#read(bag);
+        await this.#read(bag, key);
       } catch (error) {
         bag.putBack(changes);
         throw error;
