@@ -40,9 +40,20 @@ function report(listener: object, error: unknown): void {
  */
 export class Events<Kinds extends object> {
   readonly #listeners = new Map<keyof Kinds, Set<Listener<never>>>();
+  readonly #known: object | undefined;
+
+  /** With `known`, whose properties are the names of all events, there are no others. */
+  constructor(known?: { readonly [Name in keyof Kinds]: unknown }) {
+    this.#known = known;
+  }
 
   /** Adds a listener; the function returned takes it off again. */
   on<Name extends keyof Kinds>(name: Name, listener: Listener<Kinds[Name]>): () => void {
+    if (this.#known && !Object.hasOwn(this.#known, name)) {
+      throw new ValiseError('bad-listener', `There is no event ${JSON.stringify(name)}.`, {
+        next: `Listen to one of ${Object.keys(this.#known).join(', ')}.`,
+      });
+    }
     if (typeof listener !== 'function') {
       throw new ValiseError('bad-listener', `The listener for ${JSON.stringify(name)} is no function.`, {
         next: 'Give the name of an event and a function.',

@@ -8,6 +8,7 @@ export const FLAG: Taken = ['true or false', (value) => typeof value === 'boolea
 export const TEXT: Taken = ['text', (value) => typeof value === 'string'];
 /** For what is checked where it is read. */
 export const ANYTHING: Taken = ['anything', () => true];
+export const FUNCTION: Taken = ['a function', (value) => typeof value === 'function'];
 export const SETTINGS: Taken = ['an object with settings', isObject];
 
 /** What each option takes. All are named, so that a name that is not among them is a mistake. */
@@ -30,6 +31,14 @@ export function checkOptions<Options extends object>(
     const [words, fits] = taken[option as keyof Options];
     if (!fits(value)) throw badOption(`The option ${option} of ${name} is not what it takes`, words);
   }
+}
+
+/** Throws where what was given to the function `name` is something else than it takes. */
+export function checkArgument(name: string, value: unknown, [words, fits]: Taken): void {
+  if (!fits(value))
+    throw new ValiseError('bad-argument', `${name} was given something else than it takes.`, {
+      next: `Give ${words}.`,
+    });
 }
 
 function badOption(what: string, words: string): ValiseError {

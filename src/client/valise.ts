@@ -1,5 +1,5 @@
 import { ValiseError } from '../errors.ts';
-import { Events } from '../events.ts';
+import type { Events } from '../events.ts';
 import { isObject } from '../json.ts';
 import { StdioClientTransport, type StdioCommand } from '../link/stdio-client.ts';
 import type { TransportLike } from '../link/transport.ts';
@@ -15,7 +15,7 @@ import { type Connections, openConnections } from './continuity/connections.ts';
 import { endTransport, followTarget } from './continuity/kept-session.ts';
 import { Secrets, type SecretsOptions } from './continuity/secrets.ts';
 import type { ClientStateStore } from './continuity/state-store.ts';
-import type { ClientEvents } from './events.ts';
+import { type ClientEvents, clientEvents } from './events.ts';
 import { type HttpOptions, HttpTarget } from './http.ts';
 import type { IdentityOptions } from './identity.ts';
 import { ClientJar } from './jar/jar.ts';
@@ -126,7 +126,7 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
   checkClientOptions(options);
   const { principal = '', quotas, allowLocal, digest } = options;
   const owner = {};
-  const events = new Events<ClientEvents>();
+  const events = clientEvents();
   const { store, refuse, release } = await ownStore(options, events);
   const identity: IdentityOptions = { allowLocal, digest };
   let closed = false;

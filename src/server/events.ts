@@ -21,10 +21,10 @@ export type ServerListeners = { readonly [Name in keyof ServerEvents]?: Listener
 const MAX_WARNINGS = 1000;
 
 /** An event source with its first listeners. */
-export function serverEvents({ rejected, warning }: ServerListeners = {}): ServerEventSource {
-  const events = new Events<ServerEvents>();
-  if (rejected) events.on('rejected', rejected);
-  if (warning) events.on('warning', warning);
+export function serverEvents(listeners: ServerListeners = {}): ServerEventSource {
+  const events = new Events<ServerEvents>({ rejected: true, warning: true });
+  for (const [name, listener] of Object.entries(listeners))
+    if (listener !== undefined) events.on(name as keyof ServerEvents, listener as Listener<object>);
   return events;
 }
 

@@ -4,7 +4,7 @@ import type { Events } from '../events.ts';
 import { isObject } from '../json.ts';
 import { lineLowering } from '../link/edge-stdio.ts';
 import type { TransportLike } from '../link/transport.ts';
-import { ANYTHING, checkOptions, SETTINGS, type TakenBy } from '../options.ts';
+import { ANYTHING, checkOptions, FUNCTION, SETTINGS, type TakenBy } from '../options.ts';
 import { createSealer, type Keyring } from '../seal/index.ts';
 import { isStore } from '../store/is-store.ts';
 import type { Store } from '../store/types.ts';
@@ -121,7 +121,7 @@ const TAKEN: TakenBy<ServerValiseOptions> = {
     'the URL of a store, such as sqlite:./state.db, or a store',
     (value) => typeof value === 'string' || isStore(value),
   ],
-  principal: ['a function', (value) => typeof value === 'function'],
+  principal: FUNCTION,
   events: ['an object with listeners', isObject],
   state: SETTINGS,
   sessions: SETTINGS,

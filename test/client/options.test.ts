@@ -2,6 +2,7 @@ import { openValise } from 'mcp-valise/client';
 import { memoryStore } from 'mcp-valise/store';
 import { afterEach, describe, expect, it } from 'vitest';
 import { connect, KINDS, openHosts } from './hosts.ts';
+import { openSessionHost } from './sessions-host.ts';
 
 const store = memoryStore();
 const refused = (code: string, ...words: string[]) =>
@@ -81,7 +82,51 @@ describe('what is asked of a Valise', () => {
     expect(() => valise.stdio({ command: 'node', arg: ['x'] } as never)).toThrow(
       refused('bad-option', 'stdio has no option arg', 'args'),
     );
+    for (const source of [valise.events, valise.jar]) {
+      const on = source.on.bind(source) as (name: unknown, listener?: unknown) => void;
+      expect(() => on('nope', () => {})).toThrow(refused('bad-listener', 'no event "nope"', 'set, deleted'));
+      expect(() => on('toString', () => {})).toThrow(refused('bad-listener', 'no event'));
+      expect(() => on('set')).toThrow(refused('bad-listener', '"set" is no function'));
+    }
     await valise.close();
+  });
+});
+
+describe('what is asked of sessions', () => {
+  it('is refused by name where it is not what it should be, before anything is sent', async () => {
+    const host = await openSessionHost();
+    const valise = await openValise({ store: memoryStore() });
+    const client = await host.connect(valise, 'https://notes.example.com/mcp');
+    const sessions = valise.sessions(client);
+    const session = await sessions.create();
+    host.seen.length = 0;
+    const label = '1 to 256 characters';
+    for (const name of ['', 5, undefined, 'x'.repeat(257)] as never[])
+      await expect(sessions.named(name)).rejects.toEqual(refused('bad-argument', 'sessions.named', label));
+    for (const [options, ...words] of [
+      [{ labl: 'x' }, 'has no option labl', 'label'],
+      [{ label: '' }, 'option label', label],
+      [{ keep: 'yes' }, 'option keep', 'true or false'],
+      [{ ordering: 'random' }, 'option ordering', 'serial'],
+      [5, 'no object'],
+    ] as unknown as [never, ...string[]][]) {
+      await expect(sessions.create(options)).rejects.toEqual(refused('bad-option', ...words));
+      await expect(session.fork(options)).rejects.toEqual(refused('bad-option', ...words));
+    }
+    const behaviour = { onGone: 'ignore' } as never;
+    const wrong = refused('bad-option', 'onGone', 'recreate');
+    await expect(sessions.named('x', behaviour)).rejects.toEqual(wrong);
+    await expect(sessions.resume('x', behaviour)).rejects.toEqual(wrong);
+    expect(() => session.run('x' as never)).toThrow(refused('bad-argument', 'session.run', 'a function'));
+    for (const { listen } of [sessions, { listen: session.listen.bind(session) }]) {
+      for (const listener of [{}, undefined] as never[])
+        await expect(listen(listener)).rejects.toEqual(refused('bad-argument', 'listen', 'a function'));
+      await expect(listen(() => {}, { pol: true } as never)).rejects.toEqual(refused('bad-option', 'pol'));
+    }
+    expect(host.seen).toEqual([]);
+    await client.close();
+    await valise.close();
+    await host.close();
   });
 });
 

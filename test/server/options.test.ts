@@ -53,6 +53,37 @@ describe('options of createValise', () => {
   });
 });
 
+describe('what is given to a Valise', () => {
+  const valise = createValise({ name: 'test', sessions: {} });
+  const refused = (code: string, words: RegExp) =>
+    expect.objectContaining({ name: 'ValiseError', code, message: expect.stringMatching(words) });
+
+  it.each([{}, 'x', undefined, { fetch: 'x' }])('as a handler of HTTP is refused by name: %j', (handler) => {
+    expect(() => valise.http(handler as never)).toThrow(
+      refused('bad-argument', /valise\.http\(\).*function/),
+    );
+  });
+
+  it('as a flow is refused by name', () => {
+    expect(() => valise.flow('x' as never)).toThrow(refused('bad-argument', /valise\.flow\(\).*function/));
+  });
+
+  it.each([5, undefined, {}, { tol: 'x' }, { tool: 5 }])(
+    'to require a session for is refused: %j',
+    (gated) => {
+      expect(() => valise.requireSession('fits', gated as never)).toThrow(
+        refused('bad-argument', /requireSession\(\).*\{ tool: name \}/),
+      );
+    },
+  );
+
+  it('to listen to is refused where there is no such event', () => {
+    const wrong = refused('bad-listener', /no event "rejectd".*rejected, warning/);
+    expect(() => valise.events.on('rejectd' as never, () => {})).toThrow(wrong);
+    expect(() => createValise({ name: 'test', events: { rejectd: () => {} } as never })).toThrow(wrong);
+  });
+});
+
 describe.each(MAJORS)('install ($major)', ({ McpServer, Memory }) => {
   const valise = createValise({ name: 'test', store: 'memory:' });
 

@@ -5,6 +5,7 @@ import type { JarPart } from '../jar/part.ts';
 import { targetKey } from '../target.ts';
 import { SessionCalls } from './calls.ts';
 import { isUnknownMethod, SessionGoneError, sessionErrorIn } from './errors.ts';
+import { checkBehaviour, checkCreation, checkNamed } from './given.ts';
 import type { Kept, KeptSessions } from './kept.ts';
 import { Streams } from './listening.ts';
 import { HeldSession } from './session.ts';
@@ -64,10 +65,12 @@ export class Home {
   }
 
   async create(options: CreateOptions = {}): Promise<HeldSession> {
+    checkCreation('sessions.create', options);
     return this.#begin(await this.#calls.create(options.label), options);
   }
 
   async fork(parent: HeldSession, options: CreateOptions): Promise<HeldSession> {
+    checkCreation('session.fork', options);
     this.check(parent);
     try {
       return await this.#begin(await this.#calls.fork(parent.sent(), options.label), options);
@@ -80,6 +83,7 @@ export class Home {
   }
 
   async named(label: string, behaviour: SessionBehaviour = {}): Promise<HeldSession> {
+    checkNamed(label, behaviour);
     const find = async (): Promise<HeldSession | undefined> => {
       for (const session of this.#live) if (session.label === label && !session.isGone) return session;
       const kept = this.keeps ? await this.#options.kept.list(this.target) : [];
@@ -91,6 +95,7 @@ export class Home {
   }
 
   async resume(id: string, behaviour: SessionBehaviour = {}): Promise<HeldSession> {
+    checkBehaviour('sessions.resume', behaviour);
     const live = this.find(id);
     if (live) return live;
     if (this.#gone.has(id)) throw new SessionGoneError(id, undefined);

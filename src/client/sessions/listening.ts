@@ -2,6 +2,7 @@ import { AsyncResource } from 'node:async_hooks';
 import { tell } from '../../events.ts';
 import type { ListenPosition, Notification } from '../../wire/index.ts';
 import type { SessionCalls } from './calls.ts';
+import { checkListen } from './given.ts';
 import type { HeldSession } from './session.ts';
 import { Stream } from './stream.ts';
 import type { Listening, ListenOptions, NotificationListener } from './types.ts';
@@ -34,6 +35,7 @@ export class Streams {
     listener: NotificationListener,
     options: ListenOptions = {},
   ): Promise<Listening> {
+    checkListen(listener, options);
     const scope = session?.id ?? '';
     // Heard where it was asked for: what the listener does belongs to the session it was in then, if any.
     const heard = AsyncResource.bind(listener);

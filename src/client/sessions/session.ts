@@ -1,4 +1,5 @@
 import { Course } from '../../link/course.ts';
+import { checkArgument, FUNCTION } from '../../options.ts';
 import type { SessionMeta } from '../../wire/index.ts';
 import type { Call } from '../call.ts';
 import { SessionConflictError, SessionGoneError, sessionErrorIn } from './errors.ts';
@@ -79,6 +80,7 @@ export class HeldSession implements ClientSession {
   }
 
   run<Value>(work: () => Value): Value {
+    checkArgument('session.run()', work, FUNCTION);
     const run: Running = { session: this, calls: new Set(), isRetry: false };
     try {
       const value = running.run(run, work);

@@ -1,3 +1,4 @@
+import { checkArgument, FUNCTION } from '../../options.ts';
 import { type Bare, createBare } from './bare.ts';
 import type { RoundCounts } from './counters.ts';
 import { flowHandler, type Handler } from './flow.ts';
@@ -33,6 +34,7 @@ export function roundsApi(rounds: Rounds): RoundsApi {
   return {
     ...createBare(rounds),
     flow(handler, options = {}) {
+      checkArgument('valise.flow()', handler, FUNCTION);
       rounds.asks = true;
       const settings = readFlowOptions(options, rounds.mode, rounds.context.store);
       return flowHandler(rounds, settings, handler as Handler) as never;

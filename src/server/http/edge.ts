@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isObject } from '../../json.ts';
+import { checkArgument, FUNCTION, type Taken } from '../../options.ts';
 import { type Fault, faultOn } from '../fault.ts';
 import type { Rounds } from '../flow/rounds.ts';
 import type { TellPrincipal } from '../principal.ts';
@@ -51,12 +52,19 @@ export function createHttp(rounds: Rounds, principalOf: TellPrincipal, endStandI
       const inner = handler as unknown as FetchHandler;
       return { ...handler, fetch: fetchEdge(edge, (request, options) => inner.fetch(request, options)) };
     }
+    checkArgument('valise.http()', handler, HANDLER);
     const overFetch = fetchEdge(edge, handler as FetchFunction);
     const overNode = nodeEdge(edge, handler as NodeFunction);
     return (request: Request | IncomingMessage, second: never, third: never) =>
       isWebRequest(request) ? overFetch(request, second) : overNode(request, second, third);
   }) as Http;
 }
+
+/** What is asked of a handler that has no `fetch`. */
+const HANDLER: Taken = [
+  'a handler: a function, or an object with fetch, such as createMcpHandler makes',
+  FUNCTION[1],
+];
 
 function isWebRequest(request: Request | IncomingMessage): request is Request {
   return typeof (request as Request).headers.get === 'function';

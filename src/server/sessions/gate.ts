@@ -1,4 +1,5 @@
 import { isObject } from '../../json.ts';
+import { checkArgument, type Taken } from '../../options.ts';
 import { NAMES, type Request } from '../../wire/index.ts';
 import type { Exchange } from '../exchange.ts';
 
@@ -24,13 +25,21 @@ export const sessionRequired: { readonly [KEY]: { readonly required: true } } = 
   [KEY]: Object.freeze({ required: true as const }),
 });
 
+const KINDS = ['tool', 'prompt', 'resource'] as const;
+
 /** The parameter that names what a method is about. */
-const SUBJECTS: Readonly<Record<string, readonly [kind: 'tool' | 'prompt' | 'resource', param: string]>> = {
+const SUBJECTS: Readonly<Record<string, readonly [kind: (typeof KINDS)[number], param: string]>> = {
   'tools/call': ['tool', 'name'],
   'prompts/get': ['prompt', 'name'],
   'resources/read': ['resource', 'uri'],
   'resources/subscribe': ['resource', 'uri'],
 };
+
+const GATED: Taken = [
+  'names, or { tool: name }, { prompt: name } or { resource: URI }',
+  (value) =>
+    typeof value === 'string' || (isObject(value) && KINDS.some((kind) => typeof value[kind] === 'string')),
+];
 
 /** Which operations need a session. */
 export class Gates {
@@ -39,6 +48,7 @@ export class Gates {
 
   add(gated: readonly Gated[]): void {
     for (const each of gated) {
+      checkArgument('valise.requireSession()', each, GATED);
       const [kind, name] =
         typeof each === 'string' ? ['any', each] : (Object.entries(each)[0] as [string, string]);
       if (name.endsWith('*')) this.#prefixes.add(`${kind} ${name.slice(0, -1)}`);

@@ -1,0 +1,52 @@
+import {
+  checkArgument,
+  checkOptions,
+  FLAG,
+  FUNCTION,
+  type Taken,
+  type TakenBy,
+  TEXT,
+} from '../../options.ts';
+import { MAX_LABEL } from '../../wire/index.ts';
+import type { CreateOptions, ListenOptions, NotificationListener, SessionBehaviour } from './types.ts';
+
+const LABEL: Taken = [
+  `a text of 1 to ${MAX_LABEL} characters`,
+  (value) => typeof value === 'string' && value.length > 0 && value.length <= MAX_LABEL,
+];
+
+const BEHAVIOUR: TakenBy<SessionBehaviour> = {
+  ordering: ["'parallel' or 'serial'", (value) => value === 'parallel' || value === 'serial'],
+  onGone: ["'throw' or 'recreate'", (value) => value === 'throw' || value === 'recreate'],
+};
+
+const CREATE: TakenBy<CreateOptions> = { ...BEHAVIOUR, label: LABEL, keep: FLAG };
+
+const LISTEN: TakenBy<ListenOptions> = {
+  resources: ['a list of URIs', Array.isArray],
+  poll: ['true, false or { wait: seconds }', (value) => ['boolean', 'object'].includes(typeof value)],
+  after: TEXT,
+  onMissed: FUNCTION,
+};
+
+/** Throws where a session cannot be made with these options. */
+export function checkCreation(name: string, options: CreateOptions): void {
+  checkOptions(name, options, CREATE);
+}
+
+/** Throws where a session cannot be found by this label, or cannot behave so. */
+export function checkNamed(label: string, behaviour: SessionBehaviour): void {
+  checkArgument('sessions.named()', label, LABEL);
+  checkBehaviour('sessions.named', behaviour);
+}
+
+/** Throws where a session cannot behave so. */
+export function checkBehaviour(name: string, behaviour: SessionBehaviour): void {
+  checkOptions(name, behaviour, BEHAVIOUR);
+}
+
+/** Throws where nobody could hear, or not in this way. */
+export function checkListen(listener: NotificationListener, options: ListenOptions): void {
+  checkArgument('listen()', listener, FUNCTION);
+  checkOptions('listen', options, LISTEN);
+}
