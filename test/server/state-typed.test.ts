@@ -113,6 +113,22 @@ describe('typed keys', () => {
     expect(textOf(await client.call('work'))).toContain('validates asynchronously');
   });
 
+  const fails = () => {
+    throw new Error('not for "secret"');
+  };
+  const standard = { '~standard': { version: 1, vendor: 'test', validate: fails } } as const;
+  it.each([
+    ['zod', z.any().transform(fails), /state "a".*asynchronously, or .* has thrown/],
+    ['another', standard, /state "a" does not fit its schema: it could not be read/],
+  ])('refuse a value that their schema throws at, and say so (%s)', async (_, schema, words) => {
+    const client = await tool(major, ({ session }) => session.set('a', 'secret'), {
+      state: { session: { a: { schema } } },
+    });
+    const refusal = textOf(await client.call('work'));
+    expect(refusal).toMatch(words);
+    expect(refusal).not.toContain('secret');
+  });
+
   it.each([
     ['longer than 400 days', { maxAge: '401d' }, 'bad-attribute'],
     ['of no length', { maxAge: 0 }, 'bad-duration'],

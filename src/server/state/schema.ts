@@ -38,17 +38,26 @@ export function checkSchema(schema: unknown, name: string): void {
   });
 }
 
-/** Validates at once. State is read and written without waiting, so a schema that must wait cannot be used. */
+/**
+ * Validates at once. State is read and written without waiting, so a schema that must wait cannot be used. What it throws
+ * at does not fit; the words of such an error are not told, since they may repeat the value.
+ */
 export function validate(schema: StandardSchema, name: string, value: unknown): SchemaResult<unknown> {
-  const result = schema['~standard'].validate(value);
+  let result: ReturnType<StandardSchema['~standard']['validate']>;
+  try {
+    result = schema['~standard'].validate(value);
+  } catch {
+    return { issues: [{ message: 'it could not be read' }] };
+  }
   if (!(result instanceof Promise)) return result;
   // Nobody will look at it; a rejection must not end the process.
   result.catch(() => undefined);
+  // zod tries once more asynchronously where something throws, so the one cannot be told from the other.
   throw new ValiseError(
     'async-schema',
-    `The schema of state ${JSON.stringify(name)} validates asynchronously.`,
+    `The schema of state ${JSON.stringify(name)} gives no answer at once: it validates asynchronously, or one of its checks or transforms has thrown.`,
     {
-      next: 'Give a schema without asynchronous checks or transforms.',
+      next: 'Give a schema without asynchronous checks or transforms, and report what does not fit as an issue.',
     },
   );
 }

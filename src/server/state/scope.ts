@@ -93,7 +93,7 @@ export class ScopedState {
   }
 }
 
-/** A schema may throw at what it did not expect, and the words of such an error may repeat the value. */
+/** A schema that gives no answer at once lets nothing in. */
 function attempt(schema: StandardSchema, name: string, json: Json): SchemaResult<unknown> {
   try {
     return validate(schema, name, json);
