@@ -21,6 +21,7 @@ export type SetExit = (code: number) => void;
 /** Errors about what was written on the command line. */
 const USAGE = new Set<unknown>([
   'bad-target',
+  'bad-argument',
   'bad-arguments',
   'bad-resolve',
   'bad-header',
