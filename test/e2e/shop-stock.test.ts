@@ -122,7 +122,7 @@ describe.each(['v1', 'v2'])('stock clients at the shop on SDK %s', (sdk) => {
     async (host) => {
       const client = await connected(host, kept.url);
       expect(await callText(client, 'apply_coupon', { code: 'X' })).toMatch(
-        /neither a transport session nor a verified principal.*sessionIdGenerator.*authInfo/,
+        /neither a transport session nor a verified principal.*store it\. Verify who asks \(authInfo/,
       );
       expect(await callText(client, 'view_cart')).toBe('Cart: empty');
       await client.close();

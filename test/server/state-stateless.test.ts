@@ -13,7 +13,7 @@ const keys = 'T0aGXc1lJg5o3VtW3bYpW2yZr9s0u1v2w3x4y5z6A7Q';
 describe('stateless HTTP', () => {
   const authInfo = (sub: string) => ({ token: sub, clientId: 'app', scopes: [], extra: { sub } });
 
-  function endpoint(store: Store | undefined) {
+  function endpoint(store: Store | undefined, version = '2026-07-28') {
     const valise = createValise({ name: 'test', keys, store });
     const handler = createMcpHandler(() => {
       const server = valise.install(new MAJORS[1].McpServer({ name: 'test', version: '1.0.0' }));
@@ -24,7 +24,7 @@ describe('stateless HTTP', () => {
     });
     return async (method: string, params: object, auth?: ReturnType<typeof authInfo>) => {
       const _meta = {
-        'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+        'io.modelcontextprotocol/protocolVersion': version,
         'io.modelcontextprotocol/clientCapabilities': {},
         'io.modelcontextprotocol/clientInfo': { name: 'raw', version: '1.0.0' },
       };
@@ -34,15 +34,21 @@ describe('stateless HTTP', () => {
           headers: {
             'content-type': 'application/json',
             accept: 'application/json, text/event-stream',
-            'mcp-protocol-version': '2026-07-28',
+            'mcp-protocol-version': version,
             'mcp-method': method,
             ...('name' in params && { 'mcp-name': String(params.name) }),
           },
-          body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: { ...params, _meta } }),
+          body: JSON.stringify({
+            jsonrpc: '2.0',
+            id: 1,
+            method,
+            params: { ...params, ...(version > '2026' && { _meta }) },
+          }),
         }),
         auth && { authInfo: auth },
       );
-      return { status: response.status, body: (await response.json()) as { result: Result } };
+      const text = (await response.text()).replace(/^event:.*\ndata: /, '');
+      return { status: response.status, body: JSON.parse(text) as { result: Result } };
     };
   }
 
@@ -54,11 +60,15 @@ describe('stateless HTTP', () => {
     expect([await count('ann'), await count('ann'), await count('bob')]).toEqual(['[1,1]', '[2,2]', '[1,1]']);
   });
 
-  it('is an error on set where nothing tells clients apart', async () => {
-    const { body } = await endpoint(memoryStore())('tools/call', work);
-    expect(textOf(body.result)).toMatch(
-      /neither a transport session nor a verified principal.*sessionIdGenerator/,
-    );
+  it.each([
+    ['2025-11-25', /neither a transport session nor a verified principal.*sessionIdGenerator.*authInfo/],
+    [
+      '2026-07-28',
+      /neither a transport session nor a verified principal.*store it\. Verify who asks \(authInfo/,
+    ],
+  ])('is an error on set where nothing tells clients apart, with what helps (%s)', async (version, words) => {
+    const { body } = await endpoint(memoryStore(), version)('tools/call', work);
+    expect(textOf(body.result)).toMatch(words);
   });
 
   it('still answers unknown methods with 404', async () => {

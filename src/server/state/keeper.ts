@@ -1,5 +1,5 @@
 import type { Link } from '../../link/instrument.ts';
-import { MAX_AGE, type Scope } from '../../wire/index.ts';
+import { type Era, MAX_AGE, type Scope } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
 import type { Exchange } from '../exchange.ts';
 import { Slot } from '../slot.ts';
@@ -71,10 +71,10 @@ export function createKeeper(
 
     source(exchange, scope) {
       const loaded = loads.get(exchange);
-      if (!loaded) return nowhere(store !== undefined);
+      if (!loaded) return nowhere(store !== undefined, exchange.era);
       if ('failed' in loaded) throw loaded.failed;
       const shelf = loaded.shelves[scope];
-      return shelf ? storedSource(shelf, exchange) : nowhere(true);
+      return shelf ? storedSource(shelf, exchange) : nowhere(true, exchange.era);
     },
 
     async save(exchange, changes) {
@@ -99,12 +99,12 @@ export function createKeeper(
 }
 
 /** No place at all: reading finds nothing, and setting says what to configure. */
-function nowhere(hasStore: boolean): Source {
+function nowhere(hasStore: boolean, era: Era): Source {
   return {
     names: () => [],
     read: () => undefined,
     checkWritable() {
-      throw noCarrier(hasStore);
+      throw noCarrier(hasStore, era);
     },
   };
 }

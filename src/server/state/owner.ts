@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { ValiseError } from '../../errors.ts';
-import { isSession, readSession, type Scope } from '../../wire/index.ts';
+import { type Era, isSession, readSession, type Scope } from '../../wire/index.ts';
 import type { Exchange } from '../exchange.ts';
 import { principalKey } from '../principal.ts';
 
@@ -38,13 +38,15 @@ function storeKey(scope: Scope, owner: readonly (string | null)[]): string {
 }
 
 /** What `set` says where there is no place for the value. */
-export function noCarrier(hasStore: boolean): ValiseError {
+export function noCarrier(hasStore: boolean, era: Era): ValiseError {
+  // The newer era has no transport sessions.
+  const advice = era === 'legacy' ? 'Serve with transport sessions (a sessionIdGenerator), verify' : 'Verify';
   return hasStore
     ? new ValiseError(
         'no-carrier',
         'This client does not carry state, and its requests have neither a transport session nor a verified principal under which the server could store it.',
         {
-          next: 'Serve with transport sessions (a sessionIdGenerator), verify who asks (authInfo, or the option principal of createValise), or use a client that announces the capability "state".',
+          next: `${advice} who asks (authInfo, or the option principal of createValise), or use a client that announces the capability "state".`,
         },
       )
     : new ValiseError(
