@@ -38,7 +38,25 @@ export interface ServerValiseOptions<Declared extends StateDeclarations = StateD
   readonly keys?: Keyring | string | undefined;
   /** Where the state of clients that carry none is kept: a store, or its URL, which is opened when it is first needed. */
   readonly store?: Store | string | undefined;
-  /** Who asks, where the SDKs' `authInfo` does not say it as `clientId`, `extra.iss` and `extra.sub`. */
+  /**
+   * Who asks, where the SDKs' `authInfo` does not say it as `clientId`, `extra.iss` and `extra.sub`. The second argument is
+   * what comes with the message from its transport: over HTTP the headers, as `request.headers` (a `Headers`; SDK v2, web
+   * standard) or `requestInfo.headers` (an object; SDK v1, Node). `valise.http` asks too, before the SDK does and perhaps in
+   * the other form, so look for both. On stdio it is undefined.
+   *
+   * @example
+   * ```ts
+   * // Only where a proxy has verified who asks, and lets nobody else set this header.
+   * principal: (_authInfo, extra) => {
+   *   const { request, requestInfo } = (extra ?? {}) as {
+   *     request?: Request;
+   *     requestInfo?: { headers: Record<string, string | string[] | undefined> };
+   *   };
+   *   const subject = request?.headers.get('x-user') ?? requestInfo?.headers['x-user'];
+   *   return typeof subject === 'string' ? { subject } : undefined;
+   * },
+   * ```
+   */
   readonly principal?:
     | ((authInfo: AuthInfo | undefined, extra: unknown) => Principal | undefined)
     | undefined;

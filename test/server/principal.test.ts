@@ -1,7 +1,21 @@
 import { createValise } from 'mcp-valise/server';
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it } from 'vitest';
 import { checkedPrincipal } from '../../src/server/principal.ts';
+import { endServers, FORMS, initialize, listen, post } from './http-stage.ts';
 import { MAJORS } from './majors.ts';
+
+const DISCOVER = {
+  jsonrpc: '2.0',
+  id: 1,
+  method: 'server/discover',
+  params: {
+    _meta: {
+      'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+      'io.modelcontextprotocol/clientCapabilities': {},
+      'io.modelcontextprotocol/clientInfo': { name: 'raw', version: '1.0.0' },
+    },
+  },
+};
 
 describe('who asks, as the author tells it', () => {
   it.each([
@@ -32,6 +46,38 @@ describe('who asks, as the author tells it', () => {
       expect.objectContaining({ code: 'bad-principal' }),
     );
   });
+});
+
+describe.each(Object.entries(FORMS))('the function that tells who asks (%s)', (_, form) => {
+  afterEach(endServers);
+
+  it.each(['2025-11-25', '2026-07-28'])(
+    'is given the headers by SDK and edge, as the guide says (%s)',
+    async (version) => {
+      const told: unknown[] = [];
+      const valise = createValise({
+        name: 'test',
+        principal: (_authInfo, extra) => {
+          const { request, requestInfo } = (extra ?? {}) as {
+            request?: Request;
+            requestInfo?: { headers: Record<string, string | string[] | undefined> };
+          };
+          const subject = request?.headers.get('x-user') ?? requestInfo?.headers['x-user'];
+          told.push(subject);
+          return typeof subject === 'string' ? { subject } : undefined;
+        },
+      });
+      const url = await listen(form(valise));
+      const message = version < '2026' ? initialize({}) : DISCOVER;
+      await post(url, message, {
+        'x-user': 'ann',
+        'mcp-protocol-version': version,
+        'mcp-method': message.method,
+      });
+      expect(told.length).toBeGreaterThan(version < '2026' ? 1 : 0);
+      expect(new Set(told)).toEqual(new Set(['ann']));
+    },
+  );
 });
 
 describe.each(MAJORS)('a server whose principal is no principal ($major)', ({ McpServer, Memory }) => {
