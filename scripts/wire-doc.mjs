@@ -41,6 +41,7 @@ export function tables({ NAMES, DRAFTS, ...wire }) {
       both('error: session not found', (names) => names.code.sessionNotFound),
       both('error: session required', (names) => names.code.sessionRequired),
       both('error: session conflict', (names) => names.code.sessionConflict),
+      both('error data: the call had begun', (names) => names.begun),
       both('HTTP header', (names) => names.header.session),
       both('server capability, client’s under `experimental`', (names) => names.capability.sessions),
       both('extension', (names) => names.extension.sessions),

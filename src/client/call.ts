@@ -61,6 +61,13 @@ export class Call {
     return this.request.method;
   }
 
+  /** True where the server has begun with it: it has asked something, and this brings the answer, or one was sent. */
+  get hasBegun(): boolean {
+    const { requestState, inputResponses } = this.request.params ?? {};
+    const answers = requestState ?? inputResponses ?? this.top?.dependent_responses;
+    return this.movedOn || answers !== undefined;
+  }
+
   /** Adds to the request's `_meta`. */
   addMeta(fragment: Readonly<Record<string, unknown>> | undefined): void {
     if (fragment) this.#meta = this.#meta ? Object.assign(this.#meta, fragment) : { ...fragment };

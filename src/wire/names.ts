@@ -23,6 +23,8 @@ export interface Names {
   readonly session: string;
   /** `_meta` key of the sequence number of the session's state. */
   readonly seq: string;
+  /** In the data of "session not found": the call had begun by then. */
+  readonly begun: string;
   /** `_meta` key of what a listener asks for and where it stands. */
   readonly listen: string;
   /**
@@ -78,6 +80,7 @@ export const NAMES = {
     },
     session: 'io.modelcontextprotocol/session',
     seq: 'dev.valise/seq',
+    begun: 'dev.valise/begun',
     listen: 'dev.valise/listen',
     introduction: 'dev.valise/client',
     method: {
@@ -105,6 +108,7 @@ export const NAMES = {
     },
     session: 'dev.valise/session',
     seq: 'dev.valise/seq',
+    begun: 'dev.valise/begun',
     listen: 'dev.valise/listen',
     introduction: 'dev.valise/client',
     method: {

@@ -7,11 +7,22 @@ import { isSessionId } from './session.ts';
 export interface SessionErrorReading {
   readonly kind: 'not-found' | 'required' | 'conflict';
   readonly sessionId?: string;
+  /** True where the call had begun: a handler has run, and may have had effects. */
+  readonly begun?: true;
 }
 
-/** The answer to a session that is unknown, foreign, expired, revoked or forged: one and the same. */
-export function sessionNotFound(era: Era, sessionId: string): RpcError {
-  return { code: NAMES[era].code.sessionNotFound, message: 'Session not found', data: { sessionId } };
+/**
+ * The answer to a session that is unknown, foreign, expired, revoked or forged: one and the same. `begun`: a handler has
+ * been at work on the call, so that making it once more could do everything twice.
+ */
+export function sessionNotFound(
+  era: Era,
+  sessionId: string,
+  { begun = false }: { readonly begun?: boolean } = {},
+): RpcError {
+  const { code, begun: name } = NAMES[era];
+  const data = begun ? { sessionId, [name]: true } : { sessionId };
+  return { code: code.sessionNotFound, message: 'Session not found', data };
 }
 
 /** The answer to an operation that needs a session and got none. */
@@ -40,8 +51,8 @@ export function readSessionError(
   if (!isObject(error)) return undefined;
   const kind = kindOf(error, sent);
   if (kind === undefined) return undefined;
-  const sessionId = isObject(error.data) ? error.data.sessionId : undefined;
-  return isSessionId(sessionId) ? { kind, sessionId } : { kind };
+  const { sessionId, [NAMES.modern.begun]: begun } = isObject(error.data) ? error.data : {};
+  return { kind, ...(isSessionId(sessionId) && { sessionId }), ...(begun === true && { begun }) };
 }
 
 function kindOf(

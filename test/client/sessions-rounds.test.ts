@@ -1,7 +1,7 @@
 import { Client } from '@modelcontextprotocol/client';
-import { type ClientSession, type ClientValise, openValise } from 'mcp-valise/client';
+import { type ClientSession, type ClientValise, openValise, SessionGoneError } from 'mcp-valise/client';
 import { memoryStore } from 'mcp-valise/store';
-import { CORE, inputRequired, type Request, type Result } from 'mcp-valise/wire';
+import { CORE, inputRequired, NAMES, type Request, type Result } from 'mcp-valise/wire';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { TransportLike } from '../../src/link/transport.ts';
 import { sessionOf } from './sessions-host.ts';
@@ -30,6 +30,11 @@ class Scripted implements TransportLike {
   answer({ id }: Request, result: Result): void {
     const complete = { resultType: 'complete', ttlMs: 0, cacheScope: 'private' };
     this.onmessage?.({ jsonrpc: '2.0', id, result: { ...complete, ...result } });
+  }
+
+  forget({ id }: Request): void {
+    const error = { code: NAMES.modern.code.sessionNotFound, message: 'Session not found' };
+    this.onmessage?.({ jsonrpc: '2.0', id, error });
   }
 
   async close(): Promise<void> {
@@ -86,5 +91,20 @@ describe.each([{ requestState: 'context' }, {}])('rounds of 2026-07-28, with %o'
     for (const asked of transport.calls.slice(-3))
       inside(other!, () => transport.answer(asked, { content: [] }));
     await Promise.all(going);
+  });
+
+  it('[S-14] are not begun anew in another session, whatever the server says of them', async () => {
+    const session = await valise.sessions(client).create({ onGone: 'recreate' });
+    const going = session.run(call).catch((error: unknown) => error);
+    await come(1);
+    // Before it has asked anything, it may be sent again.
+    transport.forget(transport.calls[0]!);
+    await come(2);
+    transport.answer(transport.calls[1]!, round);
+    await come(3);
+    transport.forget(transport.calls[2]!);
+    expect(await going).toBeInstanceOf(SessionGoneError);
+    expect(sent()).toEqual(['sess-1', 'sess-2', 'sess-2']);
+    expect(await valise.pending.list()).toEqual([]);
   });
 });

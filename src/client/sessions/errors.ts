@@ -9,18 +9,24 @@ const REFUSALS: ReadonlySet<number> = new Set([-32600, -32602]);
 export class SessionGoneError extends ValiseError {
   readonly sessionId: string;
   readonly label: string | undefined;
+  /** True where the call had begun when its session ended: it may have had effects, and was not made again. */
+  readonly hasBegun: boolean;
 
   constructor(sessionId: string, label: string | undefined, cause?: unknown) {
+    const hasBegun = sessionErrorIn(cause)?.begun === true;
     super(
       'session-gone',
       `The server no longer knows the session${label === undefined ? '' : ` ${JSON.stringify(label)}`}.`,
       {
-        next: "Make a new one, or give the session onGone: 'recreate'.",
+        next: hasBegun
+          ? 'The call had begun: see what it has done before you make it again.'
+          : "Make a new one, or give the session onGone: 'recreate'.",
         cause,
       },
     );
     this.sessionId = sessionId;
     this.label = label;
+    this.hasBegun = hasBegun;
   }
 }
 

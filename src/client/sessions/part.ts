@@ -81,7 +81,7 @@ export function createSessions(options: HomeOptions): SessionsFamily {
     if (!('result' in response)) {
       const reading = readSessionError(response.error);
       const isGone = reading?.kind === 'not-found' && (reading.sessionId ?? sent.id) === sent.id;
-      return isGone ? lost(call, session, sent, response) : response;
+      return isGone ? lost(call, session, sent, response, reading.begun) : response;
     }
     const reading = readSession(response.result._meta);
     if (reading === undefined) return response;
@@ -93,18 +93,17 @@ export function createSessions(options: HomeOptions): SessionsFamily {
     return session.home.save(session).then(() => response, warned(response));
   };
 
-  /** The call was not carried out, so it can be made once more where another session may take the place of this one. */
+  /** Another session may take the place of this one; the call is made once more there where it has not begun. */
   const lost = async (
-    { connection, request, place }: Call,
+    { connection, request, place, hasBegun }: Call,
     session: HeldSession,
     { id, isRetry }: Sent,
     response: Response,
+    begun = hasBegun,
   ): Promise<Response | undefined> => {
     const renewed = session.recreates && !isRetry && (await session.home.renew(session, id));
-    if (!renewed) {
-      await session.home.gone(session, id);
-      return response;
-    }
+    if (!renewed) await session.home.gone(session, id);
+    if (!renewed || begun) return response;
     await runAt(place, () => session.retry(() => connection.link.transport.send(request)));
     return undefined;
   };

@@ -36,7 +36,8 @@ export interface SessionBehaviour {
   readonly ordering?: 'parallel' | 'serial' | undefined;
   /**
    * What happens to a call whose session the server no longer knows: it fails with {@link SessionGoneError}, or it is
-   * sent once more in a new, empty session that takes the place of the old one. `throw` unless told.
+   * sent once more in a new, empty session that takes the place of the old one. A call that had begun already is not sent
+   * again; it fails, and the next one goes to the new session. `throw` unless told.
    */
   readonly onGone?: 'throw' | 'recreate' | undefined;
 }

@@ -10,6 +10,7 @@ import {
   writeSession,
 } from '../../wire/index.ts';
 import type { Exchange } from '../exchange.ts';
+import { currentIngress } from '../ingress.ts';
 import type { Later, Reply, ServerPart } from '../part.ts';
 import { askerOf } from './asker.ts';
 import type { Endings } from './endings.ts';
@@ -77,7 +78,7 @@ export function createDoor(options: DoorOptions): Door {
   ): Answer | Promise<Answer> => {
     if (isRefusal(held)) {
       refuse(session.sessionId, held.refused);
-      return { error: sessionNotFound(exchange.era, session.sessionId) };
+      return { error: sessionNotFound(exchange.era, session.sessionId, { begun: hasBegun(exchange) }) };
     }
     return admitted(exchange, held.id, () => entered(exchange, asker, held));
   };
@@ -202,4 +203,10 @@ export function createDoor(options: DoorOptions): Door {
       return works.get(exchange);
     },
   };
+}
+
+/** True where a handler has been at work on the call: it goes on with a round, or starts over. */
+function hasBegun({ run, top, request: { params } }: Exchange): boolean {
+  const answers = params?.['requestState'] ?? top?.dependent_responses ?? currentIngress()?.answered;
+  return run > 1 || answers !== undefined;
 }

@@ -48,7 +48,11 @@ export function createFinish(
     if (committed === 'conflict' || (committed === 'gone' && handle.implicit))
       return again(exchange, held, response);
     if (committed === 'gone')
-      return { jsonrpc: '2.0', id: response.id, error: sessionNotFound(exchange.era, held.id) };
+      return {
+        jsonrpc: '2.0',
+        id: response.id,
+        error: sessionNotFound(exchange.era, held.id, { begun: true }),
+      };
     if (!handle.implicit)
       exchange.addMeta(writeSession(exchange.era, toldTo(exchange.peer, exchange.era, committed)));
     return handle.revoked ? end().then(() => response) : response;

@@ -1,0 +1,157 @@
+import { type ClientSession, openValise, SessionGoneError } from 'mcp-valise/client';
+import { createValise, type ServerValise, type SessionsOptions } from 'mcp-valise/server';
+import { memoryStore } from 'mcp-valise/store';
+import type { Carrier } from 'mcp-valise/wire';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import type { Example } from '../../examples/serve.ts';
+import { callText } from './hosts.ts';
+import { type Ask, askable, stage } from './rounds-stage.ts';
+
+interface Way {
+  readonly server: 'v1' | 'v2';
+  readonly client: 'v1' | 'v2';
+  readonly era: 'legacy' | 'modern';
+  /** How answers find back; undefined where the era says so. */
+  readonly by: Carrier | 'id' | 'requestState';
+}
+
+const WAYS: readonly Way[] = [
+  { server: 'v2', client: 'v2', era: 'modern', by: 'requestState' },
+  { server: 'v1', client: 'v1', era: 'legacy', by: 'state' },
+  { server: 'v2', client: 'v2', era: 'legacy', by: 'state' },
+  { server: 'v2', client: 'v1', era: 'legacy', by: 'dependent-shared' },
+  { server: 'v1', client: 'v2', era: 'legacy', by: 'dependent-each' },
+  { server: 'v2', client: 'v2', era: 'legacy', by: 'id' },
+  { server: 'v1', client: 'v1', era: 'legacy', by: 'id' },
+];
+
+const form = (name: string) => ({
+  message: name,
+  schema: { type: 'object', properties: { [name]: { type: 'string' } } } as const,
+});
+const yes: Ask = ({ message }) => ({ action: 'accept', content: { [message]: 'yes' } });
+
+/** A server that takes orders in sessions, and a host of it; both are in this process. */
+async function open({ server, client, era, by }: Way, mode: SessionsOptions['mode'], ask: Ask = yes) {
+  const orders: string[] = [];
+  const asked: string[] = [];
+  const warned: string[] = [];
+  let valise: ServerValise | undefined;
+  let release: () => void = () => {};
+  const released = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  const example: Example = {
+    name: 'till',
+    build({ McpServer, options }) {
+      const built = createValise({ name: 'till', ...options });
+      built.events.on('warning', ({ what }) => warned.push(what));
+      valise = built;
+      const text = (said: unknown) => ({ content: [{ type: 'text' as const, text: JSON.stringify(said) }] });
+      const session = () => {
+        const present = built.session();
+        if (!present) throw new Error('no session');
+        return present;
+      };
+      const order = built.flow(async (flow) => {
+        await flow.once('order', () => void orders.push(session().id));
+        session().set('ordered', true);
+        await released;
+        return text('ordered');
+      });
+      const wizard = built.flow(async (flow) => {
+        await flow.ask('a', form('a'));
+        await flow.once('order', () => void orders.push(session().id));
+        await flow.ask('b', form('b'));
+        session().set('wizard', 'done');
+        return text('done');
+      });
+      const count = async () => {
+        const n = (session().get<number>('n') ?? 0) + 1;
+        session().set('n', n);
+        return text(n);
+      };
+      const look = async () => text({ n: session().get('n'), wizard: session().get('wizard') });
+      return {
+        valise: built,
+        server: () => {
+          const made = built.install(new McpServer({ name: 'till', version: '1.0.0' }));
+          for (const [tool, work] of Object.entries({ order, wizard, count, look }))
+            made.registerTool(tool, {}, work);
+          return made;
+        },
+      };
+    },
+  };
+  const sessions = { mode };
+  const at = await stage({
+    sdk: server,
+    instances: 1,
+    example,
+    options: { store: memoryStore(), sessions },
+  });
+  const carriers = by === 'id' ? [] : by === 'requestState' ? undefined : [by];
+  const own = await openValise({ store: memoryStore(), ...(carriers && { carriers }) });
+  const asking = { ask };
+  const host = askable(client, era, (params) => {
+    asked.push(params.message);
+    return asking.ask(params);
+  });
+  await own.connect(host, own.http(at.urls[0] as URL));
+  onTestFinished(async () => {
+    await host.close();
+    await own.close();
+    await at.close();
+  });
+  return {
+    valise: own,
+    sessions: own.sessions(host),
+    served: valise as ServerValise,
+    orders,
+    asked,
+    warned,
+    asking,
+    release,
+    call: (session: ClientSession, tool: string) => session.run(() => callText(host, tool)),
+  };
+}
+
+const WHERE = '$client client, $server server, $era, answers by $by';
+
+describe.each(WAYS)(`a session that is made anew where it is gone (${WHERE})`, (way) => {
+  it('[S-14] takes no call over whose handler has run', async () => {
+    const { call, sessions, served, orders, release } = await open(way, 'stored');
+    const session = await sessions.create({ onGone: 'recreate' });
+    const before = session.id;
+    const ordering = call(session, 'order').catch((error: unknown) => error);
+    await vi.waitFor(() => expect(orders).toHaveLength(1));
+    await served.sessions.revoke(before);
+    release();
+    const error = await ordering;
+    expect(error).toBeInstanceOf(SessionGoneError);
+    expect(error).toMatchObject({ sessionId: before, hasBegun: true });
+    expect(orders).toEqual([before]);
+    // The next call finds the new one.
+    expect(await call(session, 'count')).toBe('1');
+    expect([session.isGone, session.id === before]).toEqual([false, false]);
+  });
+
+  it.each(['stored', 'sealed'] as const)(
+    '[S-14] takes no call over that has asked something (%s)',
+    async (mode) => {
+      const { call, sessions, served, orders, asked, asking, valise } = await open(way, mode);
+      const session = await sessions.create({ onGone: 'recreate' });
+      const before = session.id;
+      asking.ask = async (params) => {
+        if (params.message === 'b') await served.sessions.revoke(before);
+        return yes(params);
+      };
+      const error = await call(session, 'wizard').catch((error: unknown) => error);
+      expect(error).toBeInstanceOf(SessionGoneError);
+      expect(error).toMatchObject({ sessionId: before, hasBegun: true });
+      expect([asked, orders]).toEqual([['a', 'b'], [before]]);
+      expect(await valise.pending.list()).toEqual([]);
+      expect(await call(session, 'count')).toBe('1');
+    },
+  );
+});
