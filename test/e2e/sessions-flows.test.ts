@@ -1,4 +1,4 @@
-import { type ClientSession, openValise, SessionGoneError } from 'mcp-valise/client';
+import { type ClientSession, LeaveOpen, openValise, SessionGoneError } from 'mcp-valise/client';
 import { createValise, type ServerValise, type SessionsOptions } from 'mcp-valise/server';
 import { memoryStore } from 'mcp-valise/store';
 import type { Carrier } from 'mcp-valise/wire';
@@ -30,6 +30,9 @@ const form = (name: string) => ({
   schema: { type: 'object', properties: { [name]: { type: 'string' } } } as const,
 });
 const yes: Ask = ({ message }) => ({ action: 'accept', content: { [message]: 'yes' } });
+const leave: Ask = () => {
+  throw new LeaveOpen();
+};
 
 /** A server that takes orders in sessions, and a host of it; both are in this process. */
 async function open({ server, client, era, by }: Way, mode: SessionsOptions['mode'], ask: Ask = yes) {
@@ -154,4 +157,33 @@ describe.each(WAYS)(`a session that is made anew where it is gone (${WHERE})`, (
       expect(await call(session, 'count')).toBe('1');
     },
   );
+});
+
+describe.each(WAYS)(`a call whose session is deleted while it asks (${WHERE})`, (way) => {
+  it.each([{ label: 'kept' }, { onGone: 'recreate' as const }])(
+    'fails, and leaves nothing open: %o',
+    async (options) => {
+      const { call, sessions, orders, asked, asking, valise } = await open(way, 'sealed');
+      const session = await sessions.create(options);
+      asking.ask = async (params) => {
+        if (params.message === 'b') await session.delete();
+        return yes(params);
+      };
+      await expect(call(session, 'wizard')).rejects.toThrow(SessionGoneError);
+      expect([asked, orders]).toEqual([['a', 'b'], [session.id]]);
+      expect(await valise.pending.list()).toEqual([]);
+    },
+  );
+
+  // A question that is known by its id alone cannot be left open.
+  it.skipIf(way.by === 'id')('is over where it was left open', async () => {
+    const { call, sessions, valise, asking } = await open(way, 'sealed', leave);
+    const session = await sessions.create();
+    await expect(call(session, 'wizard')).rejects.toThrow(/waits|left open/);
+    const [round] = await valise.pending.list();
+    await session.delete();
+    asking.ask = yes;
+    await expect(valise.pending.answer(round!.id)).rejects.toThrow(SessionGoneError);
+    expect(await valise.pending.list()).toEqual([]);
+  });
 });

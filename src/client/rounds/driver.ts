@@ -1,6 +1,7 @@
 import { messageOf } from '../../errors.ts';
-import type { Answer, Response } from '../../wire/index.ts';
+import { type Answer, type Response, sessionNotFound } from '../../wire/index.ts';
 import type { Call } from '../call.ts';
+import { SessionGoneError } from '../sessions/errors.ts';
 import type { RoundDesk } from './desk.ts';
 import { LEFT_OPEN, leftOpen } from './left-open.ts';
 import { type Round, retryOf } from './round.ts';
@@ -105,6 +106,11 @@ export class Drive {
         call.connection.again(call, params, `~${++this.#sent}`, top),
       );
     } catch (error) {
+      if (error instanceof SessionGoneError) {
+        await this.end();
+        const { code, message, data } = sessionNotFound(call.era, error.sessionId, { begun: true });
+        throw new RoundFailure(code, message, data as object);
+      }
       // The round is still open, and the caller can go on with it once the server is there again.
       const reason = messageOf(error);
       throw new RoundFailure(-32_000, `The answer could not be delivered: ${reason}`, {

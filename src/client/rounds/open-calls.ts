@@ -1,6 +1,7 @@
 import { messageOf, ValiseError } from '../../errors.ts';
 import { Course } from '../../link/course.ts';
 import { type Era, INPUT_METHODS } from '../../wire/index.ts';
+import { SessionGoneError } from '../sessions/errors.ts';
 import { LEFT_OPEN, leftOpen } from './left-open.ts';
 
 /** A call whose rounds the SDK answers by itself, as it does on 2026-07-28. */
@@ -72,9 +73,11 @@ async function ended(
   if (pending === undefined || isTimeout(error)) return error;
   // The handler does not know which round it leaves open.
   if (code === LEFT_OPEN) return Object.assign(error as Error, leftOpen(pending));
-  if (!isAsking) return new NotDeliveredError(pending, error);
+  // Where the session is gone, so is the round.
+  const isOver = error instanceof SessionGoneError;
+  if (!isAsking && !isOver) return new NotDeliveredError(pending, error);
   // The handler has failed, or the caller does not want the answer any more. An older round is not ours to end.
-  if (!isResumed) await drop(pending);
+  if (isOver || !isResumed) await drop(pending);
   return error;
 }
 

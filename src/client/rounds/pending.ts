@@ -40,12 +40,7 @@ export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients
     answers: readonly Answer[],
   ): Promise<Continued> => {
     const isAsking = (): boolean => rounds.isAsking(connection);
-    const outcome = await within(connection, kept, () => send(connection, kept, answers, isAsking)).catch(
-      async (error: unknown) => {
-        if (isOver(error)) await desk.drop(kept.id);
-        throw error;
-      },
-    );
+    const outcome = await within(connection, kept, () => send(connection, kept, answers, isAsking));
     const { method, params, era, session, round } = kept;
     if ('result' in outcome) {
       await desk.drop(kept.id);
@@ -91,6 +86,9 @@ export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients
         const kept = await desk.find(id);
         if (!kept) throw notThere(id);
         return await answerOne(clientOf(kept, client)[0], kept, given(kept, answers));
+      } catch (error) {
+        if (isOver(error)) await desk.drop(id);
+        throw error;
       } finally {
         await lease.release();
       }

@@ -179,7 +179,7 @@ export class Home {
 
   /** Puts a new session in the place of one that is gone, once for all calls that find it gone; false where that fails. */
   renew(session: HeldSession, id: string): Promise<boolean> {
-    if (session.id !== id) return Promise.resolve(!session.isGone);
+    if (session.isGone || session.id !== id) return Promise.resolve(!session.isGone);
     let renewal = this.#renewals.get(session);
     if (!renewal) {
       renewal = this.#renew(session, id)

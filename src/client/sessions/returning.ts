@@ -1,6 +1,7 @@
 import { isSession, type Result, readSession } from '../../wire/index.ts';
 import type { Call } from '../call.ts';
 import type { Connection } from '../connection.ts';
+import { SessionGoneError } from './errors.ts';
 import type { Home } from './home.ts';
 import type { Kept } from './kept.ts';
 import type { HeldSession } from './session.ts';
@@ -49,7 +50,11 @@ export function returningTo(homesAt: (connection: Connection) => readonly Home[]
       waiting.delete(round);
     },
 
-    goOn: (call, send) => live(call)?.goOn(send) ?? send(),
+    goOn(call, send) {
+      if (call.session === undefined) return send();
+      const session = live(call);
+      return session ? session.goOn(send) : Promise.reject(new SessionGoneError(call.session, undefined));
+    },
 
     async inside(connection, kept, work) {
       const session = await reenter(connection, kept);
