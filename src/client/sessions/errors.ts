@@ -12,8 +12,12 @@ export class SessionGoneError extends ValiseError {
   /** True where the call had begun when its session ended: it may have had effects, and was not made again. */
   readonly hasBegun: boolean;
 
-  constructor(sessionId: string, label: string | undefined, cause?: unknown) {
-    const hasBegun = sessionErrorIn(cause)?.begun === true;
+  constructor(
+    sessionId: string,
+    label: string | undefined,
+    cause?: unknown,
+    hasBegun = sessionErrorIn(cause)?.begun === true,
+  ) {
     super(
       'session-gone',
       `The server no longer knows the session${label === undefined ? '' : ` ${JSON.stringify(label)}`}.`,

@@ -123,7 +123,7 @@ export class Home {
     const { id, label } = known;
     const live = this.find(id);
     if (live) return live;
-    if (this.#gone.has(id)) throw new SessionGoneError(id, label);
+    if (this.#gone.has(id)) throw new SessionGoneError(id, label, undefined, true);
     const kept = this.keeps ? await this.#options.kept.get(this.target, id) : undefined;
     return this.find(id) ?? this.#enter(metaOf(kept ?? known), { label, keep: kept !== undefined });
   }
@@ -208,8 +208,8 @@ export class Home {
   }
 
   /** Throws where a session is gone: it is never sent again. */
-  check(session: HeldSession): void {
-    if (session.isGone) throw new SessionGoneError(session.id, session.label);
+  check({ isGone, id, label }: HeldSession, hasBegun = false): void {
+    if (isGone) throw new SessionGoneError(id, label, undefined, hasBegun);
   }
 
   /** Ends sessions that hold something expensive, before the connection goes; not those in which calls will go on. */

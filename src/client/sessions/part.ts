@@ -216,7 +216,7 @@ export function createSessions(options: HomeOptions): SessionsFamily {
         // What runs in a session may also talk to other servers; the session is not for them.
         if (!homesAt(call.connection).includes(session.home)) return undefined;
         const send = (): void => {
-          session.home.check(session);
+          session.home.check(session, call.hasBegun);
           attach(call, run);
         };
         if (!session.queue) return settled(send);
