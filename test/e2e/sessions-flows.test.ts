@@ -38,7 +38,6 @@ const leave: Ask = () => {
 async function open({ server, client, era, by }: Way, mode: SessionsOptions['mode'], ask: Ask = yes) {
   const orders: string[] = [];
   const asked: string[] = [];
-  const warned: string[] = [];
   let valise: ServerValise | undefined;
   let release: () => void = () => {};
   const released = new Promise<void>((resolve) => {
@@ -48,7 +47,6 @@ async function open({ server, client, era, by }: Way, mode: SessionsOptions['mod
     name: 'till',
     build({ McpServer, options }) {
       const built = createValise({ name: 'till', ...options });
-      built.events.on('warning', ({ what }) => warned.push(what));
       valise = built;
       const text = (said: unknown) => ({ content: [{ type: 'text' as const, text: JSON.stringify(said) }] });
       const session = () => {
@@ -112,7 +110,6 @@ async function open({ server, client, era, by }: Way, mode: SessionsOptions['mod
     served: valise as ServerValise,
     orders,
     asked,
-    warned,
     asking,
     release,
     call: (session: ClientSession, tool: string) => session.run(() => callText(host, tool)),
@@ -169,7 +166,9 @@ describe.each(WAYS)(`a call whose session is deleted while it asks (${WHERE})`, 
         if (params.message === 'b') await session.delete();
         return yes(params);
       };
-      await expect(call(session, 'wizard')).rejects.toThrow(SessionGoneError);
+      const error = await call(session, 'wizard').catch((error: unknown) => error);
+      expect(error).toBeInstanceOf(SessionGoneError);
+      expect(error).toMatchObject({ hasBegun: true });
       expect([asked, orders]).toEqual([['a', 'b'], [session.id]]);
       expect(await valise.pending.list()).toEqual([]);
     },
@@ -185,5 +184,41 @@ describe.each(WAYS)(`a call whose session is deleted while it asks (${WHERE})`, 
     asking.ask = yes;
     await expect(valise.pending.answer(round!.id)).rejects.toThrow(SessionGoneError);
     expect(await valise.pending.list()).toEqual([]);
+  });
+});
+
+describe.each(WAYS)(`a session in which calls are made while another one asks (${WHERE})`, (way) => {
+  describe.each(['sealed', 'stored'] as const)('%s', (mode) => {
+    it.each([1, 4])(
+      '[S-21] keeps what they changed and what that one changed: %i in between',
+      async (changes) => {
+        const { call, sessions, asking } = await open(way, mode);
+        const session = await sessions.create();
+        await call(session, 'count');
+        asking.ask = async (params) => {
+          for (let n = 0; n < changes; n++) await call(session, 'count');
+          return yes(params);
+        };
+        await call(session, 'wizard');
+        const n = 1 + 2 * changes;
+        expect(JSON.parse(await call(session, 'look'))).toEqual({ n, wizard: 'done' });
+      },
+    );
+
+    it.skipIf(way.by === 'id')('[S-21] keeps both where the question was left open', async () => {
+      const { call, sessions, asking, valise } = await open(way, mode, leave);
+      const session = await sessions.named('till');
+      await expect(call(session, 'wizard')).rejects.toThrow(/waits|left open/);
+      for (const asked of ['a', 'b']) {
+        await call(session, 'count');
+        const [round] = await valise.pending.list();
+        const answer = { action: 'accept', content: { [asked]: 'yes' } };
+        await valise.pending.answer(round!.id, answer);
+      }
+      expect(JSON.parse(await call(session, 'look'))).toEqual({ n: 2, wizard: 'done' });
+      asking.ask = yes;
+      expect(await call(session, 'wizard')).toBe('"done"');
+      expect(await call(session, 'count')).toBe('3');
+    });
   });
 });

@@ -6,11 +6,11 @@ import {
   isRequest,
   isResponse,
   type Result,
-  type ResultResponse,
   type Response as RpcResponse,
 } from '../../wire/index.ts';
 import type { Connection } from '../connection.ts';
 import { RequestError } from '../request-error.ts';
+import type { Returning } from '../sessions/returning.ts';
 import type { Kept } from './desk.ts';
 import { sendAndWait } from './late-answers.ts';
 import { ROUND } from './part.ts';
@@ -23,17 +23,24 @@ const TIMEOUT = 300;
 /** What came of an answer: the call's result, or its next round. An error of the server is thrown. */
 export type Outcome = { readonly result: Result } | { readonly round: Round };
 
-/** Sends the answers of a kept round, and waits for what comes of them. `isAsking`: the server has its next question open. */
+/** What sending an answer needs besides. */
+export interface Delivery {
+  /** True while the server has its next question open. */
+  readonly isAsking: () => boolean;
+  readonly sessions: Pick<Returning, 'naming'>;
+}
+
+/** Sends the answers of a kept round, and waits for what comes of them. */
 export function send(
   connection: Connection,
   kept: Kept,
   answers: readonly Answer[],
-  isAsking: () => boolean,
+  { isAsking, sessions }: Delivery,
 ): Promise<Outcome> {
-  const { round } = kept;
-  return round.form === 'state'
-    ? sendAnswer(connection, round, answers[0], isAsking)
-    : sendRetry(connection, kept, round, answers);
+  const { round, session } = kept;
+  if (round.form !== 'state') return sendRetry(connection, kept, round, answers);
+  const answer = { jsonrpc: '2.0', id: round.askId, ...answers[0] } as RpcResponse;
+  return sendAnswer(connection, round, sessions.naming(connection, session?.id, answer), isAsking);
 }
 
 /** The call once more, with its answers. */
@@ -57,11 +64,10 @@ async function sendRetry(
 async function sendAnswer(
   connection: Connection,
   { state, askId, callId }: Round & { readonly form: 'state' },
-  answer: Answer | undefined,
+  answer: RpcResponse,
   isAsking: () => boolean,
 ): Promise<Outcome> {
-  const response = { jsonrpc: '2.0', id: askId, ...answer } as ResultResponse;
-  const message = raise(response, { state });
+  const message = raise(answer, { state });
   if (connection.target.kind !== 'http') {
     const send = (): Promise<void> => connection.link.send(message);
     const late = { timeout: TIMEOUT, isAsking };

@@ -33,10 +33,13 @@ export class Echo {
    * where nobody waits for its answer by then.
    */
   asked(ask: Ask): Promise<boolean> | undefined {
+    const { connection } = ask;
+    const call = callOf(ask);
+    // Other calls may change the session while the client is asked.
+    ask.whenAnswered((response) => this.#desk.sessions.naming(connection, call?.session, response));
     const state = ask.top?.state;
     if (state === undefined) return undefined;
-    const { connection } = ask;
-    const open: OpenAsk = { ask, ...this.#keep(ask, state), withdrawn: false };
+    const open: OpenAsk = { ask, call, kept: this.#keep(ask, call, state), withdrawn: false };
     this.#open.add(open);
     ask.whenAnswered((response) => this.#answered(open, response, state));
     ask.undelivered = (error) => {
@@ -76,12 +79,11 @@ export class Echo {
     for (const open of this.#open) if (open.ask.connection === connection) this.#open.delete(open);
   }
 
-  #keep(ask: Ask, state: string): Pick<OpenAsk, 'call' | 'kept'> {
-    const call = callOf(ask);
+  #keep(ask: Ask, call: Call | undefined, state: string): OpenAsk['kept'] {
     if (call) call.movedOn = true;
     const { id, method, params } = ask.request;
     // A `ping` is answered at once, and nothing of it needs to be kept.
-    if (method === 'ping') return { call, kept: undefined };
+    if (method === 'ping') return undefined;
     const round: Round = {
       form: 'state',
       questions: [{ key: String(id), method, ...(params && { params }) }],
@@ -89,7 +91,7 @@ export class Echo {
       askId: id,
       ...(call && { callId: call.wireId }),
     };
-    return { call, kept: this.#desk.tryKeep(ask.connection, call && this.#desk.waiting(call), round) };
+    return this.#desk.tryKeep(ask.connection, call && this.#desk.waiting(call), round);
   }
 
   #answered(open: OpenAsk, response: RpcResponse, state: string): RpcResponse | undefined {

@@ -39,8 +39,8 @@ export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients
     kept: Kept,
     answers: readonly Answer[],
   ): Promise<Continued> => {
-    const isAsking = (): boolean => rounds.isAsking(connection);
-    const outcome = await within(connection, kept, () => send(connection, kept, answers, isAsking));
+    const delivery = { isAsking: () => rounds.isAsking(connection), sessions: desk.sessions };
+    const outcome = await within(connection, kept, () => send(connection, kept, answers, delivery));
     const { method, params, era, session, round } = kept;
     if ('result' in outcome) {
       await desk.drop(kept.id);

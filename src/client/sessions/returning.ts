@@ -1,4 +1,4 @@
-import { isSession, type Result, readSession } from '../../wire/index.ts';
+import { isSession, type Response, type Result, readSession, writeSession } from '../../wire/index.ts';
 import type { Call } from '../call.ts';
 import type { Connection } from '../connection.ts';
 import { SessionGoneError } from './errors.ts';
@@ -16,6 +16,8 @@ export interface Returning {
   over(round: string): void;
   /** Sends the next message of a call under way in its session, whatever brought it about. */
   goOn(call: Call, send: () => Promise<void>): Promise<void>;
+  /** The answer to what was asked in the course of a call, with the call's session as it is now. */
+  naming(connection: Connection, session: string | undefined, answer: Response): Response;
   /** Runs `work` in such a session. */
   inside<Value>(connection: Connection, session: Kept, work: () => Promise<Value>): Promise<Value>;
   /** Takes over what the result of a call says, where it came without its call. */
@@ -53,7 +55,17 @@ export function returningTo(homesAt: (connection: Connection) => readonly Home[]
     goOn(call, send) {
       if (call.session === undefined) return send();
       const session = live(call);
-      return session ? session.goOn(send) : Promise.reject(new SessionGoneError(call.session, undefined));
+      return session
+        ? session.goOn(send)
+        : Promise.reject(new SessionGoneError(call.session, undefined, undefined, true));
+    },
+
+    naming(connection, id, answer) {
+      const session = id === undefined ? undefined : find(connection, id);
+      if (!session || !('result' in answer)) return answer;
+      const { result } = answer;
+      const _meta = { ...result._meta, ...writeSession('legacy', session.sent()) };
+      return { ...answer, result: { ...result, _meta } };
     },
 
     async inside(connection, kept, work) {

@@ -50,6 +50,8 @@ export interface Answered {
   readonly context: RoundContext;
   /** By the question's key; what is missing is asked again. */
   readonly answers: ReadonlyMap<string, Answer>;
+  /** True where the call goes on with its session's state of when it was made: the answer brought no later one. */
+  readonly isBehind?: boolean;
 }
 
 /** What stands in a context for a principal. */

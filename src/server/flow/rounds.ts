@@ -15,6 +15,7 @@ import { type Answered, isOf, requestIn } from './context.ts';
 import { RoundCounters } from './counters.ts';
 import { createKeeper, type Keeper } from './keeper.ts';
 import { isFault, openCall, REFUSED, reasonOf, withoutRetry } from './opening.ts';
+import { inPresent, readAnswer } from './present-session.ts';
 import { type RoundsOptions, readMode } from './settings.ts';
 import { SHARED, type Turn, takeTurn } from './turn.ts';
 import type { RoundMode } from './types.ts';
@@ -133,10 +134,10 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
 
   const openAnswer: Rounds['openAnswer'] = (response, top, session) => {
     if (!isAnswer(response, top)) return undefined;
-    const answer = 'result' in response ? { result: response.result } : { error: response.error };
+    const { answer, session: present } = readAnswer(response);
     const answering = (context: Answered['context']): Answered => {
       const key = context.q?.[0]?.[0];
-      return { context, answers: new Map(key === undefined ? [] : [[key, answer]]) };
+      return { ...inPresent(context, present), answers: new Map(key === undefined ? [] : [[key, answer]]) };
     };
     if (top?.state !== undefined) {
       const text = top.state;

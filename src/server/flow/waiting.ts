@@ -3,6 +3,7 @@ import type { Link } from '../../link/instrument.ts';
 import type { Answer, Id, Request, Response } from '../../wire/index.ts';
 import type { Exchange } from '../exchange.ts';
 import { FlowError } from './errors.ts';
+import { readAnswer } from './present-session.ts';
 import type { Question } from './question.ts';
 
 /** How a question is waited for. */
@@ -66,7 +67,7 @@ export class Waiting {
     const waiter =
       response.id === undefined || response.id === null ? undefined : this.#waiters.get(response.id);
     if (!waiter || waiter.link !== link) return false;
-    waiter.settle('result' in response ? { result: response.result } : { error: response.error });
+    waiter.settle(readAnswer(response).answer);
     return true;
   }
 

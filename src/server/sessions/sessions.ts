@@ -87,7 +87,7 @@ export function createSessions(
     failed,
     lives,
   });
-  const finish = createFinish(settings, failed);
+  const finish = createFinish(settings, failed, warnOnce);
   const implicit = new ImplicitSessions({
     settings,
     shared: store && { registry, endings, keeping: stored },

@@ -6,7 +6,9 @@ import {
   sessionNotFound,
   writeSession,
 } from '../../wire/index.ts';
+import type { ServerContext } from '../context.ts';
 import type { Exchange } from '../exchange.ts';
+import { currentIngress } from '../ingress.ts';
 import { Slot } from '../slot.ts';
 import type { Handle } from './handle.ts';
 import { type Committed, type Held, metaOf } from './held.ts';
@@ -30,10 +32,16 @@ const reruns = new Slot<number>();
 
 const MAX_RERUNS = 100;
 
+const BEHIND = {
+  what: 'A call that had asked something changed its session, whose state is with the client, and the answer did not bring what that is now: where other calls have changed it since, either their changes or its own are lost.',
+  next: "Use sessions: { mode: 'stored' } where flows change sessions of such clients.",
+};
+
 /** Keeps a session's changes when its request is answered, and says so in the answer. */
 export function createFinish(
-  { rerun }: SessionsSettings,
+  { rerun, mode }: SessionsSettings,
   failed: Failed,
+  warnOnce: ServerContext['warnOnce'],
 ): (
   exchange: Exchange,
   work: Work,
@@ -85,6 +93,8 @@ export function createFinish(
     // The handler will run again from the top when the answers are there, and do then what it did now.
     if (response.result['resultType'] === 'input_required')
       return settle(exchange, work, response, metaOf(held.id, held.expires, held.seq));
+    if (mode === 'sealed' && held.data.isChanged && currentIngress()?.answered?.isBehind)
+      warnOnce('session-behind', BEHIND);
     try {
       const committed = work.commit();
       if (!(committed instanceof Promise)) return settle(exchange, work, response, committed);

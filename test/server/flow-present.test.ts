@@ -1,0 +1,114 @@
+import { createValise, type SessionsOptions } from 'mcp-valise/server';
+import { memoryStore } from 'mcp-valise/store';
+import { NAMES } from 'mcp-valise/wire';
+import { describe, expect, it } from 'vitest';
+import { accept, call, echo, flowPeer, name, ours, text, type Wire } from './flow-peer.ts';
+import { MAJORS } from './majors.ts';
+
+interface Session {
+  readonly sessionId: string;
+  readonly state: string;
+}
+
+const KEY = NAMES.legacy.session;
+const capabilities = {
+  ...ours('state'),
+  extensions: { 'dev.valise/rounds': { carriers: ['state'] }, 'dev.valise/sessions': {} },
+};
+
+describe.each(MAJORS)('a question that an SDK $major server asks in a session, answered alone', (major) => {
+  /** Calls with an id set that; others ask, and say what they find in their session afterwards. */
+  const open = async (mode: SessionsOptions['mode']) => {
+    const valise = createValise({ name: 'test', store: memoryStore(), sessions: { mode } });
+    const warned: string[] = [];
+    valise.events.on('warning', ({ what }) => what.includes('lost') && warned.push(what));
+    valise.onResponse('bare', async ({ result }) => text(JSON.stringify(result)));
+    const peer = await flowPeer(
+      major,
+      async ({ id }, flow) => {
+        const session = valise.session();
+        if (id !== undefined) session?.set('id', id);
+        else {
+          await flow.ask('who', name);
+          session?.set('asked', true);
+        }
+        return text(JSON.stringify([session?.get('id'), session?.get('asked')]));
+      },
+      {
+        valise,
+        capabilities,
+        also: (server) =>
+          server.registerTool('bare', {}, (async () =>
+            valise.request('elicitation/create', name, { key: 'bare' })) as never),
+      },
+    );
+    const create = async (): Promise<Session> =>
+      (await peer.say({ jsonrpc: '2.0', id: 'create', method: 'sessions/create' })).result.session;
+    const within = async (session: Session, args: object = {}, tool = 'work'): Promise<Wire> => {
+      const { params, ...message } = call(args);
+      return peer.say({ ...message, params: { ...params, name: tool, _meta: { [KEY]: session } } });
+    };
+    const answer = (asked: Wire, session?: unknown): Promise<Wire> =>
+      peer.say(
+        echo(asked, {
+          ...accept({ name: 'Ada' }),
+          _meta: { own: 1, ...(session !== undefined && { [KEY]: session }) },
+        }),
+      );
+    return { create, within, answer, warned };
+  };
+  const sessionIn = ({ result }: Wire): Session => result._meta[KEY];
+  const said = ({ result }: Wire): unknown => JSON.parse(result.content[0].text);
+
+  it.each(['sealed', 'stored'] as const)('goes on in what the answer brings of it (%s)', async (mode) => {
+    const { create, within, answer, warned } = await open(mode);
+    const first = await create();
+    const asked = await within(first);
+    const later = sessionIn(await within(first, { id: 7 }));
+    expect(said(await answer(asked, later))).toEqual([7, true]);
+    expect(warned).toEqual([]);
+  });
+
+  it.each([
+    { what: 'nothing', bring: () => undefined },
+    { what: 'another session', bring: async (create: () => Promise<Session>) => create() },
+    { what: 'what is no session', bring: () => 'session' },
+  ])(
+    'goes on in what it was asked in, where the answer brings $what, and warns the author',
+    async ({ bring }) => {
+      const { create, within, answer, warned } = await open('sealed');
+      const first = await create();
+      const asked = await within(first);
+      await within(first, { id: 7 });
+      const done = await answer(asked, await bring(create));
+      expect(said(done)).toEqual([null, true]);
+      expect(sessionIn(done).sessionId).toBe(first.sessionId);
+      expect(warned).toHaveLength(1);
+    },
+  );
+
+  it('[S-19] is refused where what the answer brings is forged', async () => {
+    const { create, within, answer } = await open('sealed');
+    const first = await create();
+    const other = await create();
+    const asked = await within(first);
+    expect((await answer(asked, { ...first, state: other.state })).error).toMatchObject({ code: -32043 });
+  });
+
+  it('loses nothing where sessions are stored, and warns nobody', async () => {
+    const { create, within, answer, warned } = await open('stored');
+    const first = await create();
+    const asked = await within(first);
+    await within(first, { id: 7 });
+    expect(said(await answer(asked))).toEqual([7, true]);
+    expect(warned).toEqual([]);
+  });
+
+  it('tells its handler nothing of what the answer brings', async () => {
+    const { create, within, answer } = await open('sealed');
+    const first = await create();
+    const asked = await within(first, {}, 'bare');
+    const { _meta } = said(await answer(asked, first)) as { _meta: object };
+    expect(_meta).toEqual({ own: 1 });
+  });
+});
