@@ -35,7 +35,12 @@ const leave: Ask = () => {
 };
 
 /** A server that takes orders in sessions, and a host of it; both are in this process. */
-async function open({ server, client, era, by }: Way, mode: SessionsOptions['mode'], ask: Ask = yes) {
+async function open(
+  { server, client, era, by }: Way,
+  mode: SessionsOptions['mode'],
+  ask = yes,
+  store = memoryStore(),
+) {
   const orders: string[] = [];
   const asked: string[] = [];
   let valise: ServerValise | undefined;
@@ -55,9 +60,10 @@ async function open({ server, client, era, by }: Way, mode: SessionsOptions['mod
         return present;
       };
       const order = built.flow(async (flow) => {
+        const n = session().get<number>('n') ?? 0;
         await flow.once('order', () => void orders.push(session().id));
-        session().set('ordered', true);
         await released;
+        session().set('n', n + 1);
         return text('ordered');
       });
       const wizard = built.flow(async (flow) => {
@@ -89,7 +95,7 @@ async function open({ server, client, era, by }: Way, mode: SessionsOptions['mod
     sdk: server,
     instances: 1,
     example,
-    options: { store: memoryStore(), sessions },
+    options: { store, sessions },
   });
   const carriers = by === 'id' ? [] : by === 'requestState' ? undefined : [by];
   const own = await openValise({ store: memoryStore(), ...(carriers && { carriers }) });
@@ -134,6 +140,28 @@ describe.each(WAYS)(`a session that is made anew where it is gone (${WHERE})`, (
     // The next call finds the new one.
     expect(await call(session, 'count')).toBe('1');
     expect([session.isGone, session.id === before]).toEqual([false, false]);
+  });
+
+  it('[S-14] takes no call over whose handler is to run again', async () => {
+    const store = memoryStore();
+    const { call, sessions, served, orders, release } = await open(way, 'stored', yes, store);
+    const session = await sessions.create({ onGone: 'recreate' });
+    const before = session.id;
+    const ordering = call(session, 'order').catch((error: unknown) => error);
+    await vi.waitFor(() => expect(orders).toHaveLength(1));
+    await call(session, 'count');
+    // The session ends after the handler has met what was changed in between, and before it starts over.
+    const get = store.get.bind(store);
+    let looks = 0;
+    vi.spyOn(store, 'get').mockImplementation(async (key) => {
+      const entry = await get(key);
+      if ((entry?.value as { id?: unknown } | undefined)?.id !== before || ++looks !== 2) return entry;
+      await served.sessions.revoke(before);
+      return get(key);
+    });
+    release();
+    expect(await ordering).toMatchObject({ code: 'session-gone', hasBegun: true });
+    expect(orders).toEqual([before]);
   });
 
   it.each(['stored', 'sealed'] as const)(
