@@ -10,7 +10,6 @@ import {
   writeSession,
 } from '../../wire/index.ts';
 import type { Exchange } from '../exchange.ts';
-import { currentIngress } from '../ingress.ts';
 import type { Later, Reply, ServerPart } from '../part.ts';
 import { askerOf } from './asker.ts';
 import type { Endings } from './endings.ts';
@@ -206,7 +205,7 @@ export function createDoor(options: DoorOptions): Door {
 }
 
 /** True where a handler has been at work on the call: it goes on with a round, or starts over. */
-function hasBegun({ run, top, request: { params } }: Exchange): boolean {
-  const answers = params?.['requestState'] ?? top?.dependent_responses ?? currentIngress()?.answered;
+function hasBegun({ run, top, ingress, request: { params } }: Exchange): boolean {
+  const answers = params?.['requestState'] ?? top?.dependent_responses ?? ingress?.answered;
   return run > 1 || answers !== undefined;
 }

@@ -8,7 +8,6 @@ import {
 } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
 import type { Exchange } from '../exchange.ts';
-import { currentIngress } from '../ingress.ts';
 import { Slot } from '../slot.ts';
 import type { Handle } from './handle.ts';
 import { type Committed, type Held, metaOf } from './held.ts';
@@ -93,7 +92,7 @@ export function createFinish(
     // The handler will run again from the top when the answers are there, and do then what it did now.
     if (response.result['resultType'] === 'input_required')
       return settle(exchange, work, response, metaOf(held.id, held.expires, held.seq));
-    if (mode === 'sealed' && held.data.isChanged && currentIngress()?.answered?.isBehind)
+    if (mode === 'sealed' && held.data.isChanged && exchange.ingress?.answered?.isBehind)
       warnOnce('session-behind', BEHIND);
     try {
       const committed = work.commit();
