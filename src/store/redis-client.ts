@@ -58,6 +58,7 @@ export function ownBehaviour(timeout: number) {
 
 /** Makes a client with ioredis, which is loaded only now. */
 export async function createClient(url: string, timeout: number): Promise<IoredisClient> {
+  checkDatabase(new URL(url));
   const { Redis } = await import('ioredis').catch((cause: unknown) => {
     throw new ValiseError('store-driver-missing', 'A Redis store needs the package ioredis.', {
       next: 'Run `npm install ioredis`, or hand over a client of your own.',
@@ -65,4 +66,17 @@ export async function createClient(url: string, timeout: number): Promise<Ioredi
     });
   });
   return new Redis(url, { ...ownBehaviour(timeout), connectionName: 'valise' });
+}
+
+/** ioredis takes what is no number for none, and goes on in database 0. */
+function checkDatabase({ pathname, searchParams }: URL): void {
+  if (/^(\/\d*)?$/.test(pathname) && /^\d+$/.test(searchParams.get('db') ?? '0')) return;
+  // Not repeated: where a password was not written as %XX, this may be a part of it.
+  throw new ValiseError(
+    'store-bad-url',
+    'This URL of Redis names a database by something other than its number.',
+    {
+      next: 'Write it like redis://user:password@host:6379/0, odd characters as %XX.',
+    },
+  );
 }

@@ -9,7 +9,7 @@ import {
 } from './redis-client.ts';
 import { isReady, lastErrors, untilReady } from './redis-ready.ts';
 import type { Script } from './redis-scripts.ts';
-import { troubleOf } from './redis-trouble.ts';
+import { isWrongDatabase, troubleOf } from './redis-trouble.ts';
 import { Watch } from './redis-watch.ts';
 import { placeOf, remoteError, timeoutError, within } from './remote.ts';
 
@@ -54,7 +54,10 @@ export class RedisConnection {
 
   static async #own(client: IoredisClient, server: string, timeout: number): Promise<RedisConnection> {
     // Without a listener ioredis writes to the console; here it reaches the calls that fail for it.
-    client.on('error', (error) => lastErrors.set(client, error));
+    client.on('error', (error) => {
+      lastErrors.set(client, error);
+      if (isWrongDatabase(error)) client.stream?.destroy(error);
+    });
     const connection = new RedisConnection(client, true, server, timeout);
     try {
       await connection.ready();

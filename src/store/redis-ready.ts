@@ -1,5 +1,5 @@
 import { type IoredisClient, isIoredis, type RedisClient } from './redis-client.ts';
-import { troubleOf } from './redis-trouble.ts';
+import { isRefusal } from './redis-trouble.ts';
 
 /** Whether a command would be sent at once; a client of node-redis does not tell. */
 export function isReady(client: RedisClient): boolean {
@@ -29,8 +29,7 @@ export function untilReady(client: IoredisClient): Promise<void> {
     const end = () => settle(() => reject(lastErrors.get(client) ?? new Error('the client has been ended')));
     const failed = (error: Error) => {
       lastErrors.set(client, error);
-      // Waiting helps against a server that is away, not against one that refuses.
-      if (troubleOf(error).code === 'store-denied') settle(() => reject(error));
+      if (isRefusal(error)) settle(() => reject(error));
     };
     client.on('ready', ready);
     client.on('end', end);

@@ -231,7 +231,65 @@ describe.skipIf(noServices)('the Redis store, on servers of all sorts', () => {
   });
 });
 
+describe.skipIf(!url)('the Redis store, in a database of the server', () => {
+  it('keeps to the one that the URL names', async () => {
+    const prefix = uniqueName();
+    const [three, query, zero] = await Promise.all(
+      ['/3', '?db=3', '/'].map((database) => openStore(`${url}${database}`, { prefix })),
+    );
+    await three!.put('a', 1);
+    expect((await query!.get('a'))?.value).toBe(1);
+    expect(await zero!.get('a')).toBeUndefined();
+    await Promise.all([three, query, zero].map((store) => store!.close()));
+  });
+
+  it('fails to open, as the bus does, where the server has no such database', async () => {
+    for (const open of [openStore, openBus])
+      await expect(open(`${url}/99999`, { timeout: 20 })).rejects.toMatchObject({
+        code: 'store-failed',
+        message: expect.stringContaining('DB index is out of range'),
+      });
+  });
+
+  it('never goes on in another one, though the server refuses it to a connection that comes back', async () => {
+    const server = await startRedis();
+    const admin = new Redis(server.url);
+    const store = await openRedisStore(`${server.url}/3`);
+    const bus = await openBus(`${server.url}/3`);
+    const heard: unknown[] = [];
+    await bus.subscribe('t', (message) => heard.push(message));
+    await store.put('a', 1);
+    await admin.call('acl', 'setuser', 'default', '-select');
+    await admin.call('client', 'kill', 'skipme', 'yes');
+    const denied = () => store.put('a', 2).catch((error) => error.code);
+    await expect.poll(denied, { timeout: 20_000 }).toBe('store-denied');
+    await expect(store.get('a')).rejects.toMatchObject({ code: 'store-denied' });
+    expect(await admin.dbsize()).toBe(0);
+    await admin.call('acl', 'setuser', 'default', '+select');
+    await expect.poll(() => store.get('a').catch(() => {}), { timeout: 20_000 }).toMatchObject({ value: 1 });
+    const says = () =>
+      bus.publish('t', 'again').then(
+        () => heard,
+        () => heard,
+      );
+    await expect.poll(says, { timeout: 20_000 }).toContain('again');
+    await Promise.all([store.close(), bus.close()]);
+    admin.disconnect();
+    await server.stop();
+  });
+});
+
 describe('the Redis store, given what it cannot use', () => {
+  it('refuses a URL whose database is no number, without repeating it', async () => {
+    for (const bad of ['/abc', '/1secret', '/0/', '/-1', '/1.5', '?db=secret', '/0?db=']) {
+      for (const open of [openStore, openBus]) {
+        const error = await open(`redis://127.0.0.1:1${bad}`, { timeout: 0.1 }).catch((error) => error);
+        expect(error, bad).toMatchObject({ code: 'store-bad-url' });
+        expect(inspect(error)).not.toContain('secret');
+      }
+    }
+  });
+
   it('refuses a bad URL without repeating it', async () => {
     for (const bad of ['redis://u:secret@host:99999', 'redis://u:%zzsecret@host', 'secret']) {
       const error = await openRedisStore(bad).catch((error: Error) => error);
