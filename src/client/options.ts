@@ -1,4 +1,4 @@
-import { ANYTHING, checkOptions, FLAG, SETTINGS, TEXT } from '../options.ts';
+import { ANYTHING, checkOptions, FLAG, SETTINGS } from '../options.ts';
 import { isStore } from '../store/is-store.ts';
 import { CARRIERS } from '../wire/index.ts';
 import { isClientStateStore } from './continuity/state-store.ts';
@@ -14,7 +14,8 @@ export function checkClientOptions(options: ClientValiseOptions): void {
       (value) => typeof value === 'string' || isStore(value) || isClientStateStore(value),
     ],
     keys: ANYTHING,
-    principal: TEXT,
+    // Empty, it would be nobody's state, which is not what a name that has gone missing asks for.
+    principal: ['text of at least one character', (value) => typeof value === 'string' && value !== ''],
     quotas: SETTINGS,
     allowLocal: FLAG,
     digest: FLAG,

@@ -50,7 +50,7 @@ export interface ClientValiseOptions extends SecretsOptions {
   readonly store?: string | Store | ClientStateStore | undefined;
   /** Seals what is kept with this keyring, or its text. */
   readonly keys?: Keyring | string | undefined;
-  /** Whose state this is, where one process serves several users. */
+  /** Whose state this is, where one process serves several users; nobody's in particular unless told, never an empty text. */
   readonly principal?: string | undefined;
   /** How much state is kept. */
   readonly quotas?: JarQuotas | undefined;

@@ -31,7 +31,7 @@ async function keptTokens(): Promise<Record<string, string>> {
 
 describe.each(MAJORS)('what is kept of the connections of a $major client', ({ make }) => {
   let pages = 0;
-  async function start(principal = ''): Promise<{ valise: ClientValise; client: Client }> {
+  async function start(principal?: string): Promise<{ valise: ClientValise; client: Client }> {
     const valise = await openValise({ store, principal, allowLocal: true });
     const client = make();
     opened.push({ valise, client });

@@ -19,6 +19,7 @@ describe('openValise', () => {
     ['store', null, 'URL of a store'],
     ['principal', 5, 'text'],
     ['principal', null, 'text'],
+    ['principal', '', 'text of at least one character'],
     ['quotas', null, 'object'],
     ['allowLocal', 'no', 'true or false'],
     ['digest', 1, 'true or false'],
