@@ -154,16 +154,19 @@ async function load(): Promise<Library> {
   try {
     return (await import('@napi-rs/keyring')) as unknown as Library;
   } catch (cause) {
-    throw unavailableError('the package @napi-rs/keyring is not installed', cause);
+    const remedy = 'Run `npm install @napi-rs/keyring`';
+    throw unavailableError('the package @napi-rs/keyring is not installed', cause, remedy);
   }
 }
 
-function unavailableError(why: string, cause: unknown): ValiseError {
+const REMEDY =
+  process.platform === 'linux'
+    ? 'Run in a session with a Secret Service (gnome-keyring, KWallet, KeePassXC)'
+    : 'Unlock it and allow the access';
+
+function unavailableError(why: string, cause: unknown, remedy = REMEDY): ValiseError {
   return new ValiseError('store-no-keychain', `The system's keychain cannot be used: ${why}.`, {
-    next:
-      process.platform === 'linux'
-        ? 'Run in a session with a Secret Service (gnome-keyring, KWallet, KeePassXC), or give keys (VALISE_KEYS, or the option keys) for a sealed file instead. Nothing is ever kept as plain text.'
-        : 'Unlock it and allow the access, or give keys (VALISE_KEYS, or the option keys) for a sealed file instead. Nothing is ever kept as plain text.',
+    next: `${remedy}, or give keys (VALISE_KEYS, or the option keys) for a sealed file instead. Nothing is ever kept as plain text.`,
     cause,
   });
 }

@@ -6,7 +6,7 @@ import { memoryBus } from './bus.ts';
 import { plainFileStore } from './file.ts';
 import { memoryStore } from './memory.ts';
 import { namespaced } from './namespace.ts';
-import { quoted } from './private-file.ts';
+import { fullPath, quoted } from './private-file.ts';
 import { openSealed, reseal, sealEntries, toKeyring } from './sealed.ts';
 import type { Bus, Store } from './types.ts';
 import { refuseSealed } from './unsealed.ts';
@@ -109,9 +109,15 @@ const SCHEMES = new Set([
 
 /** Throws where a URL names no store, for those who open it later. */
 export function checkStoreUrl(url: string): void {
-  const { scheme, rest } = split(url);
+  const { scheme } = split(url);
   if (!SCHEMES.has(scheme)) throw unknownError(scheme);
-  if (scheme === 'file' || scheme === 'sqlite') toPath(scheme, rest);
+  fileOf(url);
+}
+
+/** The file that a URL names, where its store is in one. */
+export function fileOf(url: string): string | undefined {
+  const { scheme, rest } = split(url);
+  return scheme === 'file' || scheme === 'sqlite' ? fullPath(toPath(scheme, rest)) : undefined;
 }
 
 /**

@@ -1,15 +1,25 @@
 import { accessSync, constants, mkdirSync, realpathSync, renameSync, type Stats, statSync } from 'node:fs';
-import { homedir } from 'node:os';
+import { homedir, userInfo } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import { ValiseError } from '../errors.ts';
 import { errnoOf, fsError, readOnlyError } from './fs-error.ts';
+
+/** Where a path leads: one may start with `~/`. */
+export function fullPath(path: string): string {
+  if (path === ':memory:')
+    throw new ValiseError('store-bad-url', '":memory:" would be a file of that name.', {
+      next: 'For a store in memory use the URL memory:, or memoryStore().',
+    });
+  // An empty HOME must not lead into the current folder.
+  return resolve(path.startsWith('~/') ? join(homedir() || userInfo().homedir, path.slice(2)) : path);
+}
 
 /**
  * Finds where a file of secrets really is and makes sure that its owner alone can read it:
  * its folder is made (0700) where it is missing, and what others could read or replace is refused with the command that mends it.
  */
 export function privateFile(path: string): string {
-  const wanted = resolve(path.startsWith('~/') ? join(homedir(), path.slice(2)) : path);
+  const wanted = fullPath(path);
   const folder = privateFolder(dirname(wanted));
   // A link is followed once and for all: replacing the file must not replace the link.
   const file = realPath(wanted) ?? join(folder, basename(wanted));

@@ -1,5 +1,6 @@
 import {
   chmodSync,
+  existsSync,
   mkdirSync,
   readdirSync,
   readFileSync,
@@ -8,9 +9,12 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
+import { userInfo } from 'node:os';
+import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { generateKey, parseKeys } from '../../src/seal/index.ts';
 import { fileStore, openBus, openStore, ValiseError } from '../../src/store/index.ts';
+import { fullPath } from '../../src/store/private-file.ts';
 import { sqliteStore } from '../../src/store/sqlite.ts';
 import { asUser, canMakeDisk, onSmallDisk, userFolder, withSmallFiles } from './elsewhere.ts';
 import { temporaryFolder } from './places.ts';
@@ -57,6 +61,14 @@ describe('an unknown URL', () => {
   it('says nothing of the password in it', async () => {
     const error = await errorOf(openStore('mysql://me:hunter2@host/db'));
     expect(`${error.message}${error.stack}`).not.toContain('hunter2');
+  });
+
+  it.each(kinds)('of $scheme that asks for memory is refused, and makes no file', async ({ scheme }) => {
+    expect(await errorOf(openStore(`${scheme}::memory:`))).toMatchObject({
+      code: 'store-bad-url',
+      next: expect.stringContaining('memory:'),
+    });
+    expect(existsSync(':memory:')).toBe(false);
   });
 
   it('is refused for a bus too', async () => {
@@ -403,5 +415,15 @@ describe('a link', () => {
     const again = await openStore(`${scheme}:${folder}/real/${name}`);
     expect((await again.get('a'))?.value).toBe(1);
     await again.close();
+  });
+});
+
+describe('the home of the user', () => {
+  const { HOME } = process.env;
+  afterEach(() => void Object.assign(process.env, { HOME }));
+
+  it('is never the current folder, though HOME is empty', () => {
+    process.env.HOME = '';
+    expect(fullPath('~/.valise/state.db')).toBe(join(userInfo().homedir, '.valise/state.db'));
   });
 });

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { generateKey } from '../../src/seal/index.ts';
 import { openStore } from '../../src/store/index.ts';
 import { keychainProblem, keychainStore } from '../../src/store/keychain.ts';
+import { withoutPackages } from './elsewhere-packages.ts';
 import { temporaryFolder } from './places.ts';
 
 describe('without a keychain', () => {
@@ -61,6 +62,12 @@ describe('without a keychain', () => {
       });
     },
   );
+
+  it('says what to install where the package is missing', async () => {
+    const outcome = await withoutPackages('store/index.ts', 'openStore', 'keychain:valise');
+    expect(outcome).toMatchObject({ code: 'store-no-keychain' });
+    expect(outcome.message).toMatch(/npm install @napi-rs\/keyring.*VALISE_KEYS/);
+  });
 
   it('wants the name of a service', async () => {
     await expect(openStore('keychain:')).rejects.toMatchObject({ code: 'store-bad-url' });
