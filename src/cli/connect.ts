@@ -1,13 +1,15 @@
+import { statSync } from 'node:fs';
 import type { HttpTarget } from '../client/http.ts';
 import { type ClientValise, openValise } from '../client/index.ts';
 import type { TransportLike } from '../link/transport.ts';
+import { fileOf } from '../store/open.ts';
 import { type AnswerSource, parseAnswers } from './ask/answerer.ts';
 import { ELICITATION, setAnswerer } from './ask/handler.ts';
 import { openBrowser } from './browser.ts';
 import { unlessInterrupted } from './interrupted.ts';
 import { type KeyOptions, keysIfAny } from './key-source.ts';
 import { type ConnectOptions, storeUrl } from './options.ts';
-import { remark } from './output.ts';
+import { clean, remark } from './output.ts';
 import { whileWaiting } from './patience.ts';
 import { resolvingFetch, tellUnused } from './resolve.ts';
 import { makeClient } from './sdk.ts';
@@ -103,10 +105,29 @@ function answersOf({ answer = [] }: ConnectOptions): AnswerSource {
   };
 }
 
+type KeptOptions = Pick<ConnectOptions, 'store' | 'principal' | 'allowLocal' | 'insecurePlaintext'> &
+  KeyOptions;
+
+/** As {@link openFor}, for commands that have nothing to keep: where there is no store yet, they make none. */
+export function openKept(options: KeptOptions): Promise<ClientValise> {
+  const file = fileOf(storeUrl(options.store));
+  if (file === undefined || isThere(file)) return openFor(options);
+  if (options.store !== undefined || process.env['VALISE_STORE'] !== undefined)
+    remark(`valise: There is no store in ${clean(file)} yet.`);
+  return openFor({ ...options, store: 'memory:' });
+}
+
+function isThere(file: string): boolean {
+  try {
+    return statSync(file, { throwIfNoEntry: false }) !== undefined;
+  } catch {
+    // Whoever opens it says why it cannot be looked at.
+    return true;
+  }
+}
+
 /** What the options say about where and whose state is kept. */
-export async function openFor(
-  options: Pick<ConnectOptions, 'store' | 'principal' | 'allowLocal' | 'insecurePlaintext'> & KeyOptions,
-): Promise<ClientValise> {
+export async function openFor(options: KeptOptions): Promise<ClientValise> {
   const { principal, allowLocal, insecurePlaintext } = options;
   const keys = keysIfAny(options);
   const valise = await openValise({

@@ -1,6 +1,8 @@
 import { InvalidArgumentError, Option } from 'commander';
+import { seconds } from '../duration.ts';
 import { ValiseError } from '../errors.ts';
 import { installedSdk, needPackages, SDK_PACKAGES } from './installed.ts';
+import { reading } from './options.ts';
 import type { Sdk } from './sdk.ts';
 
 /** What the command line says about an example. */
@@ -33,6 +35,11 @@ function secondsOf(text: string): number {
   throw new InvalidArgumentError('Give a number of seconds, 1 or more.');
 }
 
+const durationOf = reading<string>((text) => {
+  seconds(text);
+  return text;
+});
+
 /** The options of every example. */
 export function commonOptions(): Option[] {
   return [
@@ -51,7 +58,7 @@ export const OWN_OPTIONS: Readonly<Record<string, () => Option[]>> = {
       '--mode <mode>',
       'where its sessions are: with the client, or in the store (default: sealed)',
     ).choices(['sealed', 'stored']),
-    new Option('--ttl <duration>', 'how long its sessions live unused (default: 4h)'),
+    new Option('--ttl <duration>', 'how long its sessions live unused (default: 4h)').argParser(durationOf),
   ],
   vault: () => [
     new Option('--with-auth', 'let nobody in without signing in at an authorization server beside it'),

@@ -20,7 +20,7 @@ export interface ConnectOptions {
 }
 
 /** Turns a reader that throws into one that commander reports as a usage error. */
-function reading<T>(read: (text: string, before: T) => T): (text: string, before: T) => T {
+export function reading<T>(read: (text: string, before: T) => T): (text: string, before: T) => T {
   return (text, before) => {
     try {
       return read(text, before);

@@ -163,9 +163,14 @@ describe('what the command says where it fails', { timeout: 60_000 }, () => {
       ['example', 'shop', '--http', 'abc'],
       ['example', 'shop', '--http'],
       ['example', 'shop', '--nonsense'],
+      ['example', 'notebook', '--http', '0', '--ttl', 'banana'],
       ['example', 'shop', '--stdio', '--store', 'foo:bar'],
       ['call', 'http://x.example.com', 't', '--store', 'foo:bar'],
       ['jar', '--store', 'sqlite:'],
+      ['jar', '--store', 'sqlite::memory:'],
+      ['jar', '--store', 'redis://127.0.0.1:1/abc'],
+      ['jar', '--store', 'memory:', '--principal', ''],
+      ['call', 'http://x.example.com', 't', '--store', 'memory:', '--principal', ''],
       ['status', '--store', ''],
     ]) {
       const ran = await valise([...args, '--json']);

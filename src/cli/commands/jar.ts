@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander';
 import type { ClientValise, JarEntry, JarFilter } from '../../client/index.ts';
-import { openFor } from '../connect.ts';
+import { openKept } from '../connect.ts';
 import { EXIT, type SetExit } from '../exit.ts';
 import { storeOption } from '../options.ts';
 import { clean, print, printJson, printTable, size, when } from '../output.ts';
@@ -78,7 +78,7 @@ function sub(
 }
 
 async function withJar(options: JarOptions, work: (valise: ClientValise) => Promise<void>): Promise<void> {
-  const valise = await openFor(options);
+  const valise = await openKept(options);
   try {
     await valise.jar.refresh();
     await work(valise);

@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import type { Continued, PendingRound } from '../../client/index.ts';
 import { ValiseError } from '../../errors.ts';
 import { answersTo, patternOf, wordsOf } from '../ask/question.ts';
-import { type Connected, connectTo, openFor } from '../connect.ts';
+import { type Connected, connectTo, openKept } from '../connect.ts';
 import { EXIT, explain, type SetExit } from '../exit.ts';
 import { answerOption, type ConnectOptions, connectOptions, storeOption } from '../options.ts';
 import { print, printJson, printTable, when } from '../output.ts';
@@ -68,7 +68,7 @@ async function list(options: StoreOptions): Promise<void> {
 }
 
 async function rest(options: StoreOptions): Promise<readonly PendingRound[]> {
-  const valise = await openFor(options);
+  const valise = await openKept(options);
   try {
     return await valise.pending.list();
   } finally {
@@ -134,7 +134,7 @@ function targetOf({ server }: PendingRound): string {
 }
 
 async function drop(id: string, options: StoreOptions): Promise<number> {
-  const valise = await openFor(options);
+  const valise = await openKept(options);
   try {
     const dropped = await valise.pending.drop(id);
     if (options.json) printJson({ dropped });

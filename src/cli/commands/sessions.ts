@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { KeptSession } from '../../client/index.ts';
 import { ValiseError } from '../../errors.ts';
-import { connectTo, openFor } from '../connect.ts';
+import { connectTo, openKept } from '../connect.ts';
 import { type ConnectOptions, connectOptions } from '../options.ts';
 import { clean, print, printJson, printTable, when } from '../output.ts';
 
@@ -37,7 +37,7 @@ export function sessionsCommand(program: Command): void {
 }
 
 async function kept(options: ConnectOptions): Promise<readonly KeptSession[]> {
-  const valise = await openFor(options);
+  const valise = await openKept(options);
   try {
     return await valise.sessions.kept();
   } finally {
@@ -120,7 +120,7 @@ interface Removed {
 
 async function forget(name: string, options: ConnectOptions): Promise<Removed> {
   const { id } = await find(name, options);
-  const valise = await openFor(options);
+  const valise = await openKept(options);
   await valise.sessions.forget(id).finally(() => valise.close());
   return { id, outcome: 'forgotten here; its server still knows it' };
 }

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { Revoked } from '../../client/continuity/revoke.ts';
 import type { ClientValise } from '../../client/index.ts';
-import { openFor } from '../connect.ts';
+import { openKept } from '../connect.ts';
 import { EXIT, type SetExit } from '../exit.ts';
 import { type ConnectOptions, keptOptions } from '../options.ts';
 import { print, printJson, printTable, when } from '../output.ts';
@@ -37,7 +37,7 @@ async function withValise(
   options: KeptOptions,
   work: (valise: ClientValise) => Promise<void>,
 ): Promise<void> {
-  const valise = await openFor(options);
+  const valise = await openKept(options);
   try {
     await work(valise);
   } finally {

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { statSync } from 'node:fs';
-import { homedir } from 'node:os';
 import type { Keyring } from '../../seal/index.ts';
 import { openStore, type Store } from '../../store/index.ts';
 import { keychainProblem } from '../../store/keychain.ts';
+import { fileOf } from '../../store/open.ts';
 import { plainEntries } from '../../store/plain-entries.ts';
 import { explain, withoutPasswords } from '../exit.ts';
 import { isInstalled, SDK_PACKAGES } from '../installed.ts';
@@ -105,9 +105,10 @@ function someOf(names: readonly string[]): string {
 
 /** What the store's file lets others see. */
 export function checkPermissions(url: string): Finding[] {
-  const path = /^(?:sqlite|file):(?:\/\/)?(.+)$/.exec(url)?.[1]?.replace(/^~(?=\/)/, homedir());
-  if (path === undefined || process.platform === 'win32') return [];
+  if (process.platform === 'win32') return [];
   try {
+    const path = fileOf(url);
+    if (path === undefined) return [];
     const mode = statSync(path).mode & 0o777;
     if ((mode & 0o077) === 0) return [ok('permissions', `Only its owner can read ${path}.`)];
     return [fail('permissions', `${path} can be read by others (${mode.toString(8)}).`, `chmod 600 ${path}`)];

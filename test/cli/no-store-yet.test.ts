@@ -1,0 +1,34 @@
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { folder, valise } from './valise.ts';
+
+describe('a command that has nothing to keep, where there is no store yet', { timeout: 60_000 }, () => {
+  it.each([
+    ['jar list', { entries: [] }],
+    ['jar show x.example.com', { entries: [] }],
+    ['jar export', expect.objectContaining({ version: 1 })],
+    ['jar clear', { cleared: 0 }],
+    ['status', { connections: [] }],
+    ['pending list', { pending: [] }],
+    ['pending drop x', { dropped: false }],
+    ['sessions list', { sessions: [] }],
+  ])('says so, and makes none: valise %s', async (command, output) => {
+    const words = command.split(' ');
+    const place = await folder();
+    const path = join(place, 'mistyped', 'state');
+    const said = `valise: There is no store in ${path} yet.\n`;
+    const told = await valise([...words, '--json', '--store', `sqlite:${path}`]);
+    expect(told.stderr).toBe(said);
+    expect(JSON.parse(told.stdout)).toEqual(output);
+    expect((await valise(words, { VALISE_STORE: `file:${path}` })).stderr).toBe(said);
+    // Where nobody named one, nothing is missing.
+    expect((await valise(words, { HOME: place })).stderr).toBe('');
+    expect(await readdir(place)).toEqual([]);
+  });
+
+  it('fails where the place cannot be looked at', async () => {
+    const ran = await valise(['jar', '--store', `sqlite:${process.execPath}/state.db`]);
+    expect(ran).toMatchObject({ code: 1, stdout: '', stderr: expect.not.stringContaining('yet') });
+  });
+});
