@@ -4,10 +4,12 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
+import { Redis } from 'ioredis';
 import { generateKey } from 'mcp-valise/seal';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { checkTarget } from '../../src/cli/doctor/target.ts';
 import { parseTarget } from '../../src/cli/target.ts';
+import { noServices, startRedis } from '../services.ts';
 import { browserIn } from './browser.ts';
 import { of, type Report } from './report.ts';
 import { folder, serveExample, valise, valiseJson } from './valise.ts';
@@ -68,6 +70,28 @@ describe('valise doctor', { timeout: 60_000 }, () => {
       expect(JSON.stringify(report)).not.toContain('--era');
     },
   );
+
+  it.skipIf(noServices)('warns of a Redis that takes entries away when its memory is full', async () => {
+    const server = await startRedis();
+    onTestFinished(() => server.stop());
+    const admin = new Redis(server.url);
+    onTestFinished(() => admin.disconnect());
+    const store = async (limit: string, policy: string) => {
+      await admin.config('SET', 'maxmemory', limit, 'maxmemory-policy', policy);
+      return of(await valiseJson<Report>(['doctor', '--store', server.url]), 'store');
+    };
+    for (const policy of ['allkeys-lru', 'volatile-ttl'])
+      expect(await store('50mb', policy)).toMatchObject({
+        status: 'warn',
+        what: expect.stringContaining(policy),
+        fix: expect.stringContaining('noeviction'),
+      });
+    expect(await store('50mb', 'noeviction')).toMatchObject({ status: 'ok' });
+    // Without a limit it is never full; and who may not ask says nothing.
+    expect(await store('0', 'allkeys-lru')).toMatchObject({ status: 'ok' });
+    await admin.call('acl', 'setuser', 'default', '-info');
+    expect(await store('50mb', 'allkeys-lru')).toMatchObject({ status: 'ok' });
+  });
 
   it('finds nothing wrong with a sealed store, whether the keys are in the environment or in a file', async () => {
     const path = await folder();

@@ -5,6 +5,7 @@ import { openStore, type Store } from '../../store/index.ts';
 import { keychainProblem } from '../../store/keychain.ts';
 import { fileOf } from '../../store/open.ts';
 import { plainEntries } from '../../store/plain-entries.ts';
+import { evictionAt } from '../../store/redis-eviction.ts';
 import { explain, withoutPasswords } from '../exit.ts';
 import { isInstalled, SDK_PACKAGES } from '../installed.ts';
 import { type KeyOptions, keysIfAny } from '../key-source.ts';
@@ -86,7 +87,14 @@ export async function checkStore(url: string, options: KeyOptions): Promise<Find
     } finally {
       await store.close();
     }
-    return ok('store', `${shown} can be written, read, compared and leased.`);
+    const works = `${shown} can be written, read, compared and leased`;
+    const policy = await evictionAt(url);
+    if (policy === undefined) return ok('store', `${works}.`);
+    return warn(
+      'store',
+      `${works}, but takes entries away when its memory is full (maxmemory-policy ${policy}).`,
+      'Set maxmemory-policy noeviction: a full Redis then refuses writes, and loses nothing.',
+    );
   } catch (error) {
     return fail('store', ...whatAndFix(error, 'Choose another one with --store.'));
   }
