@@ -1,4 +1,4 @@
-import { closeSync, openSync, readSync, statfsSync } from 'node:fs';
+import { accessSync, closeSync, constants, existsSync, openSync, readSync, statfsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { ValiseError } from '../errors.ts';
 import { busyError, errnoOf, fsError, fullError, readOnlyError } from './fs-error.ts';
@@ -32,8 +32,10 @@ const SCHEMA = `
 /** Opens the database in `file`, and makes it ours where it is new. */
 export function openSqliteFile(file: string): Database {
   try {
+    // What is there is not opened here: closing it would take the locks of all who have it open in this process.
+    if (existsSync(file)) accessSync(file, constants.W_OK);
     // Made here first: SQLite would make it readable by all.
-    closeSync(openSync(file, 'a', 0o600));
+    else closeSync(openSync(file, 'a', 0o600));
   } catch (error) {
     throw fsError(error, file, 'write');
   }

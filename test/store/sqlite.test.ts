@@ -1,4 +1,4 @@
-import { readdirSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { storeContract } from '../../src/store/contract.ts';
@@ -130,6 +130,22 @@ describe('an SQLite store', () => {
       expect(looks).toBeGreaterThanOrEqual(at);
       expect(await store.put('a', 1)).toBeDefined();
       await store.close();
+    },
+  );
+
+  it.runIf(existsSync('/proc/locks'))(
+    'keeps its lock where this process opens the same file again',
+    async () => {
+      // Without it the last of the others to close takes the file beside the database away, and with it what is written later.
+      const isLocked = () => {
+        const { ino } = statSync(file);
+        return new RegExp(` ${process.pid} \\S+:${ino} `).test(readFileSync('/proc/locks', 'utf8'));
+      };
+      const store = sqliteStore(file);
+      expect(isLocked()).toBe(true);
+      const second = sqliteStore(file);
+      expect(isLocked()).toBe(true);
+      await Promise.all([store.close(), second.close()]);
     },
   );
 
