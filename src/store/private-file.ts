@@ -122,7 +122,8 @@ function realPath(path: string): string | undefined {
   }
 }
 
-function statOf(path: string): Stats | undefined {
+/** What is at a path, if anything is. */
+export function statOf(path: string): Stats | undefined {
   try {
     return statSync(path, { throwIfNoEntry: false });
   } catch (error) {

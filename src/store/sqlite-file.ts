@@ -83,6 +83,13 @@ function patiently(work: () => void): void {
   }
 }
 
+/** The error for a file that is not the one any more that was opened. */
+export function movedError(file: string): ValiseError {
+  return new ValiseError('store-failed', `${file} has been removed or replaced since the store was opened.`, {
+    next: 'What this store wrote since then is lost. Open the store again.',
+  });
+}
+
 /** The typed error for what SQLite answered. A damaged file of ours is set aside; whoever calls has closed it. */
 export function sqliteError(error: unknown, file: string): ValiseError {
   if (error instanceof ValiseError) return error;

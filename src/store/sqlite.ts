@@ -2,10 +2,10 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Json } from '../json.ts';
 import { checkKey, closedError, toLimit, toMilliseconds, toText } from './check.ts';
 import type { LocalStoreOptions } from './file.ts';
-import { privateFile } from './private-file.ts';
+import { privateFile, statOf } from './private-file.ts';
 import { sealedStore, toKeyring } from './sealed.ts';
 import { sealedError } from './sealed-error.ts';
-import { openSqliteFile, sqliteError } from './sqlite-file.ts';
+import { movedError, openSqliteFile, sqliteError } from './sqlite-file.ts';
 import { type Database, loadSqlite, type Statement, troubleOf } from './sqlite-library.ts';
 import type { Entry, KeyPage, Lease, PutOptions, Store } from './types.ts';
 import { SEAL_MARK, untilSealed } from './unsealed.ts';
@@ -16,6 +16,8 @@ export type { LocalStoreOptions } from './file.ts';
 const BUSY_SECONDS = 15;
 /** How many writes with a lifetime go between two looks for what is over. */
 const SWEEP_EVERY = 128;
+/** How long a store is written to without another look whether its file is still there, in milliseconds. */
+const LOOK_EVERY = 1000;
 
 /**
  * A store in an SQLite database, for several processes at once: the embedded default. Uses the SQLite that Node brings (22.13 and later),
@@ -60,12 +62,15 @@ class SqliteStore implements Store {
   #untilSweep = 0;
   #closed = false;
   #broken: Error | undefined;
+  readonly #inode: number | undefined;
+  #looked = performance.now();
 
   constructor(path: string) {
     loadSqlite();
     this.#file = privateFile(path);
     this.#database = openSqliteFile(this.#file);
     try {
+      this.#inode = statOf(this.#file)?.ino;
       this.#statements = prepareStatements(this.#database);
     } catch (error) {
       this.#database.close();
@@ -93,7 +98,7 @@ class SqliteStore implements Store {
     const text = toText(key, value);
     const version = nextVersion();
     if (options === undefined) {
-      await this.#do(() => this.#statements.put.run(key, text, version, null));
+      await this.#write(() => this.#statements.put.run(key, text, version, null));
       return version;
     }
     const { ttl, ifVersion, ifAbsent } = options;
@@ -101,7 +106,7 @@ class SqliteStore implements Store {
     // An entry cannot have a version and be absent.
     if (ifAbsent && ifVersion !== undefined) return undefined;
     const { put, putIfVersion, putIfAbsent } = this.#statements;
-    const { changes } = await this.#do(() => {
+    const { changes } = await this.#write(() => {
       const now = Date.now();
       const expires = length === undefined ? null : now + length;
       if (ifVersion !== undefined) return putIfVersion.run(text, version, expires, key, ifVersion, now);
@@ -115,7 +120,7 @@ class SqliteStore implements Store {
   async delete(key: string, { ifVersion }: { readonly ifVersion?: string } = {}): Promise<boolean> {
     this.#check(key);
     const { delete: all, deleteIfVersion } = this.#statements;
-    const { changes } = await this.#do(() =>
+    const { changes } = await this.#write(() =>
       ifVersion === undefined ? all.run(key, Date.now()) : deleteIfVersion.run(key, ifVersion, Date.now()),
     );
     return Number(changes) > 0;
@@ -146,7 +151,7 @@ class SqliteStore implements Store {
     this.#check(key);
     const length = toMilliseconds(ttl);
     const { lease, renew, release } = this.#statements;
-    const row = (await this.#do(() => {
+    const row = (await this.#write(() => {
       const now = Date.now();
       return lease.get(key, now + length, key, now);
     })) as { readonly fence: number } | undefined;
@@ -157,7 +162,7 @@ class SqliteStore implements Store {
       renew: async (again) => {
         if (this.#closed) throw closedError();
         const more = toMilliseconds(again);
-        const { changes } = await this.#do(() => renew.run(Date.now() + more, fence, Date.now()));
+        const { changes } = await this.#write(() => renew.run(Date.now() + more, fence, Date.now()));
         return Number(changes) > 0;
       },
       release: async () => {
@@ -181,6 +186,18 @@ class SqliteStore implements Store {
   #check(key: string): void {
     if (this.#closed) throw closedError();
     checkKey(key);
+  }
+
+  /** As the next, for what must not go into a file that nobody can open any more: SQLite itself does not notice that. */
+  #write<Result>(work: () => Result): Result | Promise<Result> {
+    if (!this.#broken && performance.now() - this.#looked > LOOK_EVERY) {
+      this.#looked = performance.now();
+      if (statOf(this.#file)?.ino !== this.#inode) {
+        this.#database.close();
+        this.#broken = movedError(this.#file);
+      }
+    }
+    return this.#do(work);
   }
 
   /** Does the work at once; only where another process writes at this very moment, in a while, without keeping this process waiting. */

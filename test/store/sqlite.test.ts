@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { storeContract } from '../../src/store/contract.ts';
@@ -130,6 +130,28 @@ describe('an SQLite store', () => {
       expect(looks).toBeGreaterThanOrEqual(at);
       expect(await store.put('a', 1)).toBeDefined();
       await store.close();
+    },
+  );
+
+  it.each(['removed', 'replaced'])(
+    'fails where its file is %s while it is open, and says to open it again',
+    async (how) => {
+      const store = sqliteStore(file);
+      await store.put('a', 1);
+      for (const part of ['', '-wal', '-shm']) rmSync(file + part);
+      const other = how === 'replaced' ? sqliteStore(file) : undefined;
+      await other?.put('b', 1);
+      const failed = expect.objectContaining({
+        code: 'store-failed',
+        message: expect.stringMatching(/removed or replaced.*open the store again/is),
+      });
+      await expect.poll(() => store.put('a', 2).catch((error) => error), { timeout: 20_000 }).toEqual(failed);
+      await expect(store.get('a')).rejects.toEqual(failed);
+      await store.close();
+      const again = sqliteStore(file);
+      await again.put('c', 1);
+      expect((await again.list('')).keys).toEqual(other ? ['b', 'c'] : ['c']);
+      await Promise.all([again.close(), other?.close()]);
     },
   );
 
