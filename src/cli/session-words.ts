@@ -5,12 +5,14 @@ import { ValiseError } from '../errors.ts';
 /** An error about a session, with what can be done about it on the command line; any other as it is. */
 export function inCommandWords(error: unknown): unknown {
   if (error instanceof SessionGoneError) {
-    const { label } = error;
+    const { label, hasBegun } = error;
     return new ValiseError(
       'session-gone',
       `The server no longer knows the session ${JSON.stringify(label)}.`,
       {
-        next: 'It is forgotten here too: call again, and a new one of that name is made.',
+        next: hasBegun
+          ? 'The call had begun: see what it has done before you make it again. A new session of that name is made then.'
+          : 'It is forgotten here too: call again, and a new one of that name is made.',
         cause: error,
       },
     );
