@@ -369,15 +369,11 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     expect(await ask(client, 'increment')).toBe('1');
   });
 
-  it.each([
-    ['an error of the server', () => Response.json({}, { status: 500 })],
-    ['an error that is not OAuth’s', () => Response.json({ message: 'expired' }, { status: 400 })],
-    ['a lost connection', () => Promise.reject(new TypeError('fetch failed'))],
-  ])('signs in again where refreshing ends with %s', async (_, answer) => {
+  it('signs in again where refreshing ends with an error that is not OAuth’s', async () => {
     const client = await start();
     await vault.revoke('AccessToken');
-    vault.intercept = (_url, { body }) =>
-      body instanceof URLSearchParams && body.get('grant_type') === 'refresh_token' ? answer() : undefined;
+    vault.intercept = (_url, init) =>
+      isRefresh(init) ? Response.json({ message: 'expired' }, { status: 400 }) : undefined;
     expect(await ask(client, 'increment')).toBe('1');
     expect(pages).toHaveLength(2);
     await crash(client);
@@ -385,6 +381,83 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     expect(await ask(await start(), 'increment')).toBe('2');
     expect(pages).toHaveLength(3);
   });
+
+  it.each([
+    ['cannot be reached', () => Promise.reject(new TypeError('fetch failed'))],
+    ['answers 500', () => new Response('down', { status: 500 })],
+    ['answers 502 server_error', () => Response.json({ error: 'server_error' }, { status: 502 })],
+    ['is busy', () => Response.json({ error: 'temporarily_unavailable' }, { status: 503 })],
+    ['has too many requests', () => new Response(null, { status: 429 })],
+  ])(
+    '[C-06] opens no page where the refresh token may be good: says that the authorization server %s, and refreshes once it is back',
+    async (_, answer) => {
+      await crash(await start());
+      await vault.revoke('AccessToken');
+      let isDown = true;
+      vault.intercept = (_url, init) => (isDown && isRefresh(init) ? answer() : undefined);
+      const client = await start();
+      const failure = ask(client, 'increment');
+      await expect(failure).rejects.toMatchObject({ code: 'authorization-server-down' });
+      await expect(failure).rejects.toThrow(/authorization server.*Try again/s);
+      expect((await kept()).tokens?.refresh_token).toEqual(expect.any(String));
+      isDown = false;
+      expect(await ask(client, 'increment')).toBe('1');
+      expect(pages).toHaveLength(1);
+    },
+  );
+
+  it('says so, too, where it finds out while it connects', async () => {
+    await crash(await start());
+    await vault.revoke('AccessToken');
+    for (const key of (await store.list('connection/')).keys) await store.delete(key);
+    vault.intercept = (_url, init) => (isRefresh(init) ? new Response(null, { status: 502 }) : undefined);
+    await expect(start()).rejects.toMatchObject({ code: 'authorization-server-down' });
+    expect(pages).toHaveLength(1);
+  });
+
+  it('[C-06] refreshes once more where the connection to the authorization server broke off', async () => {
+    const client = await start();
+    await vault.revoke('AccessToken');
+    let left = 1;
+    vault.intercept = (_url, init) =>
+      isRefresh(init) && left-- > 0 ? Promise.reject(new TypeError('fetch failed')) : undefined;
+    expect(await ask(client, 'increment')).toBe('1');
+    expect(pages).toHaveLength(1);
+  });
+
+  it.each([
+    ['the server refused the token', async () => vault.revoke('AccessToken')],
+    ['the token was about to end', async () => later(85)],
+  ])(
+    'stays signed out where the user signs out while the answer to a refresh is under way, and has the fresh pair revoked; %s',
+    async (_, make) => {
+      await crash(await start());
+      const redirect = () => {
+        throw new Error('shown');
+      };
+      const client = await start({ auth: { redirect } });
+      await expect.poll(() => vault.sent.filter(isStream)).toHaveLength(2);
+      await make();
+      const put = vi.spyOn(store, 'put');
+      const revoked: unknown[] = [];
+      let fresh: Record<string, string> = {};
+      vault.intercept = async (url, init) => {
+        const form = init.body instanceof URLSearchParams ? init.body : new URLSearchParams();
+        if (form.has('token')) revoked.push(form.get('token'));
+        if (form.get('grant_type') !== 'refresh_token') return undefined;
+        const answer = await fetch(url, init);
+        fresh = (await answer.clone().json()) as Record<string, string>;
+        await opened[0]?.valise.connections.logout(vault.url, { fetch: vault.fetch });
+        return answer;
+      };
+      await expect(ask(client, 'increment')).rejects.toThrow('shown');
+      expect(fresh['access_token']).toEqual(expect.any(String));
+      expect(JSON.stringify(put.mock.calls)).not.toContain(fresh['access_token']);
+      expect(await kept()).not.toHaveProperty('tokens');
+      expect(revoked).toContain(fresh['refresh_token']);
+      expect(revoked).toContain(fresh['access_token']);
+    },
+  );
 
   it.each(['another token', 'the same token'])(
     '[C-06] goes on without a stream that is refused after a refresh, too, where that brings %s',
@@ -761,6 +834,9 @@ async function register(at: Vault, redirect: string): Promise<{ client_id: strin
   });
   return (await response.json()) as { client_id: string };
 }
+
+const isRefresh = ({ body }: RequestInit) =>
+  body instanceof URLSearchParams && body.get('grant_type') === 'refresh_token';
 
 const isStream = ({ url, verb, status }: Sent) => url.pathname === '/mcp' && verb === 'GET' && status !== 401;
 

@@ -108,6 +108,28 @@ describe.each(MAJORS)('what is kept of the connections of a $major client', ({ m
     expect(pages).toBe(1);
   });
 
+  it('is revoked by logout as it is when it is forgotten: also what a refresh has brought in between', async () => {
+    const { valise } = await start();
+    const [key = ''] = (await store.list('credentials/')).keys;
+    const get = store.get.bind(store);
+    store.get = async (wanted) => {
+      const entry = await get(wanted);
+      if (wanted !== key || !entry) return entry;
+      store.get = get;
+      const tokens = { access_token: 'fresh', refresh_token: 'fresher', token_type: 'Bearer' };
+      await store.put(key, { ...(entry.value as object), tokens });
+      return entry;
+    };
+    const revoked: unknown[] = [];
+    vault.intercept = (_, { body }) => {
+      if (body instanceof URLSearchParams && body.has('token')) revoked.push(body.get('token'));
+      return undefined;
+    };
+    expect(await valise.connections.logout(vault.url, { fetch: vault.fetch })).toBe(true);
+    expect(revoked).toEqual(['fresher', 'fresh']);
+    expect(await get(key)).toBeUndefined();
+  });
+
   it('is forgotten by logout also where the authorization server cannot be reached', async () => {
     const { valise } = await start();
     const gone = async () => {

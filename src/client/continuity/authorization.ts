@@ -19,7 +19,7 @@ import { Provider } from './provider.ts';
 import { loadAuth } from './sdk-auth.ts';
 import { leftError, SignIn, strangerError } from './sign-in.ts';
 import { signInOnce } from './sign-in-once.ts';
-import { isDue, tokenFetch } from './token-fetch.ts';
+import { isDue, tokenFetch, unavailableError } from './token-fetch.ts';
 import { Wallet } from './wallet.ts';
 
 /** A client that only opens the way when it connects, and leaves the introduction to somebody else's requests. */
@@ -154,10 +154,13 @@ export class Authorization implements ClientPart {
       await this.#finishing;
       return true;
     }
-    if (!isRefused && (error as Error | undefined)?.constructor?.name !== 'UnauthorizedError') return false;
+    const unavailable = unavailableError(error);
+    const isUnauthorized = (error as Error | undefined)?.constructor?.name === 'UnauthorizedError';
+    if (!isRefused && !isUnauthorized && !unavailable) return false;
     const { tokens } = await this.#wallet.current();
     // Another flow, or another process, may have brought them in the meantime.
     if (tokens && this.#wallet.isGood(tokens)) return true;
+    if (unavailable) throw unavailable;
     if (this.#failure !== undefined) throw this.#failure;
     return false;
   }

@@ -1,4 +1,3 @@
-import type { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
 import type { FetchLike } from '../../link/edge-fetch.ts';
 import { keysOf } from '../../store/page.ts';
@@ -6,7 +5,7 @@ import type { Store } from '../../store/types.ts';
 import type { Era } from '../../wire/index.ts';
 import { webAddress } from '../http.ts';
 import { targetKey } from '../target.ts';
-import { CredentialKeeper, readCredentials } from './credentials.ts';
+import { CredentialKeeper, type Credentials, readCredentials } from './credentials.ts';
 import { type Revoked, revoke, worstOf } from './revoke.ts';
 import type { SecretPlaces } from './secrets.ts';
 import { readSnapshot, SnapshotKeeper } from './snapshot.ts';
@@ -73,25 +72,22 @@ export function openConnections(parts: ConnectionsParts): Connections {
     principal,
   });
 
-  const keepersOf = async (whose: Whose): Promise<{ keepers: CredentialKeeper[]; problem?: ValiseError }> => {
-    const { stores, ...problem } = await secrets();
-    return { keepers: stores.map((place) => new CredentialKeeper(place, whose)), ...problem };
-  };
-
-  const forget = async (target: string | URL): Promise<boolean> => {
+  /** Forgets everything; the credentials that there were, and whether there was anything. */
+  const remove = async (target: string | URL): Promise<{ isGone: boolean; credentials: Credentials[] }> => {
     const whose = whoseOf(target);
-    const { keepers, problem } = await keepersOf(whose);
+    const { stores, problem } = await secrets();
     const keeper = new SnapshotKeeper(store, whose);
     const { sessionId } = (await keeper.load('legacy')) ?? {};
     await ended(new URL(target), sessionId);
     const isForgotten = await keeper.forget();
-    const gone = await Promise.all(keepers.map((each) => each.forget()));
-    if (problem && !gone.includes(true))
+    const places = stores.map((place) => new CredentialKeeper(place, whose).forget());
+    const credentials = (await Promise.all(places)).filter((each) => each !== undefined);
+    if (problem && credentials.length === 0)
       parts.warn(
         `${problem.what} Tokens for ${whose.target} that are in it stay.`,
         'Sign out again where it can be used.',
       );
-    return isForgotten || gone.includes(true);
+    return { isGone: isForgotten || credentials.length > 0, credentials };
   };
 
   return {
@@ -116,13 +112,16 @@ export function openConnections(parts: ConnectionsParts): Connections {
         .sort((one, other) => (one.target < other.target ? -1 : 1));
     },
 
-    forget,
+    async forget(target) {
+      return (await remove(target)).isGone;
+    },
 
     async logout(target, { fetch: base = fetch, onRevoked } = {}) {
-      const { keepers } = await keepersOf(whoseOf(target));
-      const each = await Promise.all(keepers.map(async (keeper) => revoke(await keeper.load(), base)));
+      // In this order: what a refresh writes in between is among them, and what it brings later finds nothing.
+      const { isGone, credentials } = await remove(target);
+      const each = await Promise.all(credentials.map((one) => revoke(one, base)));
       onRevoked?.(worstOf(each));
-      return forget(target);
+      return isGone;
     },
   };
 }

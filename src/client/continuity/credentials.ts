@@ -60,9 +60,14 @@ export class CredentialKeeper {
     return next ?? now;
   }
 
-  /** Forgets everything; true if there was something. */
-  forget(): Promise<boolean> {
-    return this.store.delete(this.key);
+  /** Forgets everything, whoever else changes it at the same time; what there was, if anything. */
+  async forget(): Promise<Credentials | undefined> {
+    for (;;) {
+      const entry = await this.store.get(this.key);
+      if (!entry) return undefined;
+      const { version: ifVersion, value } = entry;
+      if (await this.store.delete(this.key, { ifVersion })) return readCredentials(value);
+    }
   }
 }
 

@@ -139,8 +139,8 @@ export class Provider {
     const issuer = at?.issuer ?? tokens.issuer;
     const client = this.#asking();
     await wallet.change((now) => {
-      // A refresh has kept them already, or another process has, and knows better whose they are.
-      if (now.tokens?.access_token === tokens.access_token) return undefined;
+      // What a refresh brings is kept by then, unless the user has signed out since.
+      if (!this.#page || now.tokens?.access_token === tokens.access_token) return undefined;
       const { verifier: _, ...rest } = client ? this.#adopt(now, client) : now;
       const fresh = stamped({ ...tokens, ...(issuer !== undefined && { issuer }) });
       return {
@@ -155,8 +155,8 @@ export class Provider {
 
   async redirectToAuthorization(page: URL): Promise<void> {
     const { wallet, signIn, begin } = this.#parts;
-    const { tokens } = await wallet.current();
-    // Another flow may have brought the user back in the meantime.
+    const { tokens } = await wallet.reload();
+    // Another flow, or another process, may have brought the user back in the meantime.
     if (tokens && wallet.isGood(tokens)) return;
     // And its end may have closed the door that this one's user will come back to.
     await signIn.prepare(page.searchParams.get('redirect_uri') ?? undefined);

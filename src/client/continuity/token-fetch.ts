@@ -1,7 +1,9 @@
+import { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
 import type { FetchLike } from '../../link/edge-fetch.ts';
 import { isEnding, stamped, type Tokens } from './credentials.ts';
-import { LEASE_SECONDS, underLease } from './lease.ts';
+import { underLease } from './lease.ts';
+import { revoke } from './revoke.ts';
 import type { Wallet } from './wallet.ts';
 
 /**
@@ -50,19 +52,30 @@ async function refresh(
   { url, init, form, refreshed }: Refresh,
 ): Promise<Response> {
   const sent = form.get('refresh_token') ?? '';
-  const { tokens, client } = await wallet.current();
+  const before = await wallet.current();
+  const { tokens, client } = before;
   // Signed out by another process, or it has other tokens: this one is not to be tried.
   if (tokens?.refresh_token !== sent || wallet.isDead(tokens)) return notTaken();
-  const signal = AbortSignal.timeout((LEASE_SECONDS - 5) * 1000);
-  const response = await base(url, { ...init, signal });
-  const text = await response.text();
+  const signal = AbortSignal.timeout(PATIENCE);
+  const send = async () => {
+    const response = await base(url, { ...init, signal });
+    return { response, text: await response.text() };
+  };
+  // A connection that breaks off says nothing about the token, and whoever comes next would try it as well.
+  const answered = await send().catch(() => send().catch(() => undefined));
+  if (!answered) return unavailable('cannot be reached');
+  const { response, text } = answered;
   const answer = parse(text);
   if (response.ok && typeof answer['access_token'] === 'string') {
     const fresh = stamped({ token_type: 'Bearer', ...answer } as Tokens, tokens);
-    // Not where the user has signed out in the meantime.
-    await wallet.change((now) =>
-      now.tokens?.refresh_token === sent ? { ...now, tokens: fresh } : undefined,
+    const now = await wallet.change((kept) =>
+      kept.tokens?.refresh_token === sent ? { ...kept, tokens: fresh } : undefined,
     );
+    if (now.tokens?.access_token !== fresh.access_token) {
+      // The user has signed out in the meantime, which these have escaped.
+      if (!now.tokens) await revoke({ ...before, tokens: fresh }, base);
+      return (await byAnother(wallet)) ?? notTaken();
+    }
     wallet.given(fresh.access_token);
     refreshed(fresh);
   } else if (REFUSALS.has(answer['error'])) {
@@ -75,10 +88,14 @@ async function refresh(
           ? rest
           : undefined,
       );
-  }
+  } else if (response.status >= 500 || response.status === 429)
+    return unavailable(`answers ${response.status}`);
   const { status, statusText, headers } = response;
   return new Response(text, { status, statusText, headers: withoutCoding(headers) });
 }
+
+/** How long, in milliseconds, the authorization server may take. */
+const PATIENCE = 15_000;
 
 const REFUSALS = new Set<unknown>(['invalid_grant', 'invalid_client', 'unauthorized_client']);
 
@@ -86,6 +103,25 @@ function notTaken(): Response {
   return Response.json(
     { error: 'invalid_grant', error_description: 'The refresh token is no longer good.' },
     { status: 400 },
+  );
+}
+
+const UNAVAILABLE = 'temporarily_unavailable';
+
+/** What keeps both SDKs from taking the refresh token for a bad one, and from sending the user to the sign-in page. */
+function unavailable(how: string): Response {
+  return Response.json({ error: UNAVAILABLE, error_description: how }, { status: 503 });
+}
+
+/** The error that comes of it, in words of ours; undefined for other errors. */
+export function unavailableError(error: unknown): ValiseError | undefined {
+  const { code, errorCode = code, message } = (error ?? {}) as Record<string, unknown>;
+  if (errorCode !== UNAVAILABLE) return undefined;
+  const how = /(cannot be reached|answers \d+)$/.exec(String(message))?.[0] ?? 'is not available';
+  return new ValiseError(
+    'authorization-server-down',
+    `The token is over, and the authorization server, which would give a new one, ${how}.`,
+    { next: 'Try again later; nobody needs to sign in again for it.', cause: error },
   );
 }
 
