@@ -772,6 +772,36 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     expect(pages.length).toBeLessThanOrEqual(3);
   });
 
+  it.each([
+    ['says', undefined],
+    ['does not say', { scope: undefined }],
+  ])(
+    'keeps what the token allows where the server wants more: pages do not alternate, where the authorization server %s what it has granted',
+    async (_, said) => {
+      const wanted = { increment: 'vault', whoami: 'openid' };
+      const scopeOf = new Map<string | null, string>();
+      vault.intercept = async (url, init) => {
+        if (url.pathname === '/token') {
+          const answer = (await (await fetch(url, init)).json()) as { access_token: string; scope: string };
+          scopeOf.set(`Bearer ${answer.access_token}`, answer.scope);
+          return Response.json({ ...answer, ...said });
+        }
+        const [, name] = /"name":"(increment|whoami)"/.exec(String(init.body)) ?? [];
+        const scope = wanted[name as keyof typeof wanted];
+        const granted = scopeOf.get(new Headers(init.headers).get('authorization'));
+        if (scope === undefined || !granted || granted.split(' ').includes(scope)) return undefined;
+        const challenge = `Bearer error="insufficient_scope", scope="${scope}"`;
+        return new Response(null, { status: 403, headers: { 'www-authenticate': challenge } });
+      };
+      const client = await start();
+      for (const name of ['increment', 'whoami', 'increment', 'whoami'] as const) await ask(client, name);
+      const scopes = pages.map((page) => page.searchParams.get('scope')?.split(' ').sort().join(' '));
+      expect(scopes).toEqual(['vault', 'openid vault']);
+      const { scope } = (await kept()).client as { scope?: string };
+      expect(scope?.split(' ').sort()).toEqual(['openid', 'vault']);
+    },
+  );
+
   it('uses a registration that was made beforehand, and shows it to its own authorization server alone', async () => {
     const port = await freePort();
     const back = `http://127.0.0.1:${port}/callback`;

@@ -19,6 +19,7 @@ import { Provider } from './provider.ts';
 import { loadAuth } from './sdk-auth.ts';
 import { leftError, SignIn, strangerError } from './sign-in.ts';
 import { signInOnce } from './sign-in-once.ts';
+import { isStepUp, wantedIn, withGranted } from './step-up.ts';
 import { isDue, tokenFetch, unavailableError } from './token-fetch.ts';
 import { Wallet } from './wallet.ts';
 
@@ -101,8 +102,8 @@ export class Authorization implements ClientPart {
         return new Response(null, { status: 405 });
       }
       if (isStream) this.#streamRefused = isRefused;
-      if (isRefused) await this.#challenged(response, token);
-      else this.#untried = undefined;
+      if (isRefused) return this.#challenged(response, token);
+      this.#untried = undefined;
       return response;
     };
   }
@@ -126,18 +127,21 @@ export class Authorization implements ClientPart {
     await this.#finishing?.catch(() => {});
   }
 
-  async #challenged(response: Response, token: string | undefined): Promise<void> {
-    this.#challenge = response;
+  async #challenged(response: Response, token: string | undefined): Promise<Response> {
     this.#wallet.refuse(token);
     this.#inVain = token !== undefined && token === this.#untried ? response.status : undefined;
     this.#untried = undefined;
     const { client, tokens } = await this.#wallet.current();
-    if (response.status === 403) {
+    const isMore = response.status === 403;
+    const challenge = isMore ? withGranted(response, tokens?.scope) : response;
+    this.#challenge = challenge;
+    if (isMore) {
       // Refreshing cannot give more than there was.
       this.#wallet.bury(tokens?.refresh_token);
-      this.provider.want(/scope="([^"]*)"/.exec(response.headers.get('www-authenticate') ?? '')?.[1] ?? '');
+      this.provider.want(wantedIn(challenge));
     }
     await this.#signIn.prepare(redirectOf(client));
+    return challenge;
   }
 
   async undelivered({ method }: Call, error: unknown): Promise<boolean> {
@@ -278,10 +282,6 @@ function inVainError(status: number): ValiseError {
 function bearerOf({ headers }: RequestInit): string | undefined {
   const [scheme, token] = new Headers(headers).get('authorization')?.split(' ') ?? [];
   return scheme === 'Bearer' ? token : undefined;
-}
-
-function isStepUp({ status, headers }: Response): boolean {
-  return status === 403 && /insufficient_scope/.test(headers.get('www-authenticate') ?? '');
 }
 
 function redirectOf(client: Registration | undefined): string | undefined {

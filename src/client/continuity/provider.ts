@@ -89,8 +89,8 @@ export class Provider {
   }
 
   /** The server wants a token that allows this, too. */
-  want(scope: string): void {
-    this.#wanted = scope.split(' ').filter((one) => one !== '');
+  want(scope: readonly string[]): void {
+    this.#wanted = scope;
   }
 
   /** The registration by which the user has been sent to the sign-in page. */
@@ -138,11 +138,17 @@ export class Provider {
     const { wallet, signIn } = this.#parts;
     const issuer = at?.issuer ?? tokens.issuer;
     const client = this.#asking();
+    // Who does not say what was granted has granted what was asked for.
+    const asked = this.#page?.searchParams.get('scope');
     await wallet.change((now) => {
       // What a refresh brings is kept by then, unless the user has signed out since.
       if (!this.#page || now.tokens?.access_token === tokens.access_token) return undefined;
       const { verifier: _, ...rest } = client ? this.#adopt(now, client) : now;
-      const fresh = stamped({ ...tokens, ...(issuer !== undefined && { issuer }) });
+      const fresh = stamped({
+        ...(asked && { scope: asked }),
+        ...tokens,
+        ...(issuer !== undefined && { issuer }),
+      });
       return {
         ...rest,
         ...(issuer !== undefined && { issuer }),
