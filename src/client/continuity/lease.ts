@@ -2,9 +2,11 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { ValiseError } from '../../errors.ts';
 import type { Lease, Store } from '../../store/types.ts';
 
-/** Longer than the work under it can take; whoever waits for a holder that was killed waits this long. */
-export const LEASE_SECONDS = 20;
-const PATIENCE_SECONDS = 3 * LEASE_SECONDS;
+/** Short, for the sake of those who wait for a process that was killed; it is renewed while the work takes longer. */
+export const LEASE_SECONDS = 6;
+/** How often, in milliseconds. */
+const RENEWAL = 2000;
+const PATIENCE_SECONDS = 60;
 /** How long anybody waits for a turn. */
 const TURN_SECONDS = 5;
 
@@ -20,20 +22,25 @@ export async function underLease<T>(
 ): Promise<T> {
   for await (const _ of tries(PATIENCE_SECONDS)) {
     const lease = await store.lease(key, LEASE_SECONDS);
-    if (lease) {
-      try {
-        return await work();
-      } finally {
-        // Where it cannot be given back it ends by itself.
-        await lease.release().catch(() => {});
-      }
-    }
+    if (lease) return holding(lease, work);
     const answer = await done();
     if (answer !== undefined) return answer;
   }
   throw new ValiseError('lease-busy', `Another process has held ${key} for over ${PATIENCE_SECONDS} s.`, {
     next: 'End that process, or try again.',
   });
+}
+
+/** Does `work` under a lease of {@link LEASE_SECONDS}, however long it takes, and gives it back. */
+export async function holding<T>(lease: Lease, work: () => Promise<T>): Promise<T> {
+  const renewing = setInterval(() => void lease.renew(LEASE_SECONDS).catch(() => undefined), RENEWAL);
+  try {
+    return await work();
+  } finally {
+    clearInterval(renewing);
+    // Where it cannot be given back it ends by itself.
+    await lease.release().catch(() => undefined);
+  }
 }
 
 /** Does `work` after others who do the same; at once where they take too long, or where the store gives no leases. */

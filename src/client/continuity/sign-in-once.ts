@@ -1,11 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import type { Lease } from '../../store/types.ts';
+import { holding, LEASE_SECONDS } from './lease.ts';
 import type { Wallet } from './wallet.ts';
 
-/** Short, for the sake of those who wait for a process that was killed; it is renewed while the user takes longer. */
-const LEASE_SECONDS = 6;
-/** How often, in milliseconds. */
-const RENEWAL = 2000;
 /** How long, in milliseconds, whoever waits for another process to sign in leaves it alone. */
 const PAUSE = 250;
 
@@ -34,15 +30,4 @@ export async function signInOnce(
 async function isSignedIn(wallet: Wallet): Promise<boolean> {
   const { tokens } = await wallet.reload();
   return tokens !== undefined && wallet.isGood(tokens);
-}
-
-async function holding(lease: Lease, work: () => Promise<void>): Promise<void> {
-  const renewing = setInterval(() => void lease.renew(LEASE_SECONDS).catch(() => undefined), RENEWAL);
-  try {
-    await work();
-  } finally {
-    clearInterval(renewing);
-    // Where it cannot be given back it ends by itself.
-    await lease.release().catch(() => undefined);
-  }
 }
