@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { createServer } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Client, type ClientOptions } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
@@ -15,13 +15,40 @@ export const PINNED = { versionNegotiation: { mode: { pin: '2026-07-28' } } } as
 /** Where the older server is, by how it is reached. */
 export const TARGETS = {
   stdio: async () => `stdio:${[process.execPath, ...OLDER_SERVER].join(' ')}`,
-  HTTP: serveOlder,
+  HTTP: async () => (await serve(answerOlder())).url,
 };
 
+/** A server over HTTP. */
+export interface Served {
+  readonly url: string;
+  /** Answers from now on in place of what did before, which forgets its sessions; as a server that was started anew. */
+  become(answer: Answer): void;
+}
+
+type Answer = (request: IncomingMessage, response: ServerResponse) => unknown;
+
+/** Serves on a free port for as long as the test runs. */
+export async function serve(first: Answer): Promise<Served> {
+  let answer = first;
+  const server = createServer((request, response) => void answer(request, response)).listen(0, '127.0.0.1');
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  await once(server, 'listening');
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`,
+    become(next) {
+      answer = next;
+      server.closeAllConnections();
+    },
+  };
+}
+
 /** The older server over HTTP, with sessions as the v1 SDK makes them. */
-async function serveOlder(): Promise<string> {
+export function answerOlder(): Answer {
   const transports = new Map<string, StreamableHTTPServerTransport>();
-  const server = createServer(async (request, response) => {
+  return async (request, response) => {
     const id = request.headers['mcp-session-id'];
     let transport = typeof id === 'string' ? transports.get(id) : undefined;
     if (!transport) {
@@ -33,13 +60,7 @@ async function serveOlder(): Promise<string> {
       transport = fresh;
     }
     await transport.handleRequest(request, response);
-  }).listen(0, '127.0.0.1');
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  await once(server, 'listening');
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`;
+  };
 }
 
 /** The bridge, as a host starts it. */

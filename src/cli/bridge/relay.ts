@@ -18,6 +18,7 @@ import { explain } from '../exit.ts';
 import { SDK_PACKAGES } from '../installed.ts';
 import type { Sdk } from '../sdk.ts';
 import { ServerRequests } from './server-requests.ts';
+import { Standing } from './standing.ts';
 import { ToolHeaders } from './tool-headers.ts';
 
 /** The newer era's code for headers that do not say what the message says. */
@@ -63,6 +64,7 @@ export class Relay implements ClientLike, OpensOnly {
   readonly #isOlder: boolean;
   readonly #open = new Map<Id, Open>();
   readonly #own = new ServerRequests('valise-relay', (message) => this.send(message));
+  readonly #standing = new Standing();
   readonly #headers = new ToolHeaders((method, params) => this.#ask(method, params));
   /** By this, Valise takes the relay for a client of v2, and its HTTP with it. */
   declare getDiscoverResult?: () => undefined;
@@ -146,6 +148,12 @@ export class Relay implements ClientLike, OpensOnly {
     this.#transport?.setProtocolVersion?.('');
   }
 
+  /** Another session has begun in place of one that the server has lost. */
+  renewed(): void {
+    for (const { method, params } of this.#standing.wishes()) void this.#ask(method, params);
+    for (const message of this.#standing.news()) this.#toHost(message);
+  }
+
   /** The host is gone. */
   async close(): Promise<void> {
     this.#isLeft = true;
@@ -163,9 +171,11 @@ export class Relay implements ClientLike, OpensOnly {
     if (!this.#own.answered(message, undefined)) this.#toHost(message);
   }
 
-  #answered({ id, method }: Request, response: Response): void {
+  #answered(request: Request, response: Response): void {
+    const { id, method } = request;
     this.#open.delete(id);
     if (!('result' in response)) return;
+    this.#standing.agreed(request, response.result);
     if (method === 'tools/list') this.#headers.learn(response.result);
     if (method !== 'initialize') return;
     // Every later request over HTTP names the version that was agreed on.

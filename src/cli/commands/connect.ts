@@ -90,6 +90,7 @@ async function bridge(text: string, options: BridgeOptions): Promise<number> {
     http: target.kind === 'http',
     sdk,
   });
+  valise.events.on('renewed', () => relay.renewed());
   const session = new HostSession(options.session, valise, relay);
   const toServer = (message: Message): Promise<void> => session.run(message, () => relay.send(message));
   const questions = isShared(options)
