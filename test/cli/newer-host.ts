@@ -4,8 +4,11 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { Client, type ClientOptions } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
+import { toNodeHandler } from '@modelcontextprotocol/node';
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
+import { createMcpHandler, McpServer } from '@modelcontextprotocol/server';
 import { expect, onTestFinished } from 'vitest';
+import { z } from 'zod';
 import { OLDER_SERVER, olderServer } from './older-server.ts';
 import { VALISE } from './valise.ts';
 
@@ -30,7 +33,11 @@ type Answer = (request: IncomingMessage, response: ServerResponse) => unknown;
 /** Serves on a free port for as long as the test runs. */
 export async function serve(first: Answer): Promise<Served> {
   let answer = first;
-  const server = createServer((request, response) => void answer(request, response)).listen(0, '127.0.0.1');
+  const server = createServer((request, response) => {
+    // Whoever comes after a restart has no connection from before it.
+    response.setHeader('connection', 'close');
+    void answer(request, response);
+  }).listen(0, '127.0.0.1');
   onTestFinished(() => {
     server.closeAllConnections();
     server.close();
@@ -61,6 +68,21 @@ export function answerOlder(): Answer {
     }
     await transport.handleRequest(request, response);
   };
+}
+
+/** A server of the v2 SDK that knows nothing but 2026-07-28. */
+export function answerNewer(): Answer {
+  const build = (): McpServer => {
+    const server = new McpServer({ name: 'newer', version: '2.0.0' });
+    server.registerTool('add', { inputSchema: z.object({ a: z.number(), b: z.number() }) }, ({ a, b }) => ({
+      content: [{ type: 'text', text: `newer: ${a + b}` }],
+    }));
+    server.registerTool('log', { inputSchema: z.object({}) }, (_, { mcpReq }) => ({
+      content: [{ type: 'text', text: String(mcpReq._meta?.['io.modelcontextprotocol/logLevel']) }],
+    }));
+    return server;
+  };
+  return toNodeHandler(createMcpHandler(build, { legacy: 'reject' })) as Answer;
 }
 
 /** The bridge, as a host starts it. */

@@ -1,3 +1,4 @@
+import { messageOf, ValiseError } from '../../errors.ts';
 import type { Snapshot } from './snapshot.ts';
 
 /** What servers say, with 400 where they ought to say 404, to a session they do not know or a version they have dropped. */
@@ -16,6 +17,23 @@ export function whyLost(error: unknown, { sessionId }: Snapshot): LostReason | u
   if (NO_VERSION.test(text)) return 'version';
   return NO_SESSION.test(text) ? 'session-lost' : undefined;
 }
+
+/** True where a server speaks no version that it is offered, as it says to `initialize` when it knows 2026-07-28 alone. */
+export function isOtherVersion(error: unknown): boolean {
+  return NO_VERSION.test(messageOf(error));
+}
+
+/** The server speaks another era by now, and the SDKs' clients cannot change theirs while they are connected. */
+export function versionGoneError({ protocolVersion }: Snapshot, cause: unknown): ValiseError {
+  return new ValiseError(
+    VERSION_GONE,
+    `The server does not speak ${protocolVersion} any more, which was agreed on for this connection.`,
+    { next: 'Connect again, with a client that speaks what the server speaks now.', cause },
+  );
+}
+
+/** The code of {@link versionGoneError}. */
+export const VERSION_GONE = 'version-gone';
 
 /** The HTTP status in an error of either major. */
 export function statusOf(error: unknown): number | undefined {

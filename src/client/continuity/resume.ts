@@ -1,38 +1,19 @@
-import type { Notification, Params, Response } from '../../wire/index.ts';
+import { INTRODUCTIONS, type Notification, type Params, type Response } from '../../wire/index.ts';
 import { isSessionId } from '../../wire/session.ts';
 import type { Call } from '../call.ts';
 import type { Connection } from '../connection.ts';
 import type { HttpTransport } from '../http.ts';
 import type { ClientPart } from '../part.ts';
+import type { ContinuityOptions } from './continuity-options.ts';
 import { Epoch } from './epoch.ts';
 import { discovered, initialized, introduceAnew, isAskedRight, isToldOf } from './introduce.ts';
-import { type LostReason, statusOf, whyLost } from './lost.ts';
+import { isOtherVersion, type LostReason, statusOf, versionGoneError, whyLost } from './lost.ts';
 import type { SessionSeat } from './session-fetch.ts';
-import { isSame, NOT_KEPT, type Snapshot, type SnapshotKeeper } from './snapshot.ts';
+import { isSame, NOT_KEPT, type Snapshot } from './snapshot.ts';
 import { StandaloneStream } from './stream.ts';
 
 /** The core's code for a version that the server does not speak, on 2026-07-28 peers. */
 const UNSUPPORTED_VERSION = -32022;
-
-/** What a connection's continuity works with. */
-export interface ContinuityOptions {
-  /** The SDK's client. */
-  readonly client: object;
-  /** Absent where nothing is to be kept. */
-  readonly keeper: SnapshotKeeper | undefined;
-  /** Where to go on. */
-  readonly kept: Snapshot | undefined;
-  /** Does the work while no other process does it for this connection. */
-  alone<T>(work: () => Promise<T>): Promise<T>;
-  /** The transport's session is another one, which later processes find too; undefined where they do not. */
-  begun(connection: Connection, sessionId: string | undefined): Promise<void>;
-  /** A session that later processes could find is over, or is left for a new one. */
-  left(connection: Connection, sessionId: string | undefined): Promise<void>;
-  /** Something could not be kept or renewed, and the connection goes on without. */
-  warn(what: string, error: unknown): void;
-  /** The server did not know the session any more. */
-  renewed(reason: LostReason): void;
-}
 
 /** How one HTTP connection goes on where an earlier process was, and what it leaves for the next one. */
 export class Continuity implements ClientPart, SessionSeat {
@@ -165,15 +146,15 @@ export class Continuity implements ClientPart, SessionSeat {
 
   /** The first answer says whether the server is still what it said it was; if not, the next connection asks it. */
   async #proved(response: Response): Promise<Response> {
-    if ('error' in response && response.error.code === UNSUPPORTED_VERSION) await this.#disproved();
+    const isRefused = 'error' in response && response.error.code === UNSUPPORTED_VERSION;
+    if (isRefused) await this.#forget(this.#unproved);
     this.#unproved = undefined;
     return response;
   }
 
-  async #disproved(): Promise<void> {
+  async #forget(gone: Snapshot | undefined): Promise<void> {
     const { keeper, warn } = this.#options;
-    if (this.#unproved)
-      await keeper?.clear(this.#unproved).catch((error: unknown) => warn('It could not be forgotten', error));
+    if (gone) await keeper?.clear(gone).catch((error: unknown) => warn('It could not be forgotten', error));
   }
 
   /** The server has had its `initialized` from the earlier process; what it does not have any more is our stream. */
@@ -197,9 +178,9 @@ export class Continuity implements ClientPart, SessionSeat {
   /** The session is over and the call was not taken: one new `initialize`, then the call once more. */
   async undelivered(call: Call, error: unknown): Promise<boolean> {
     const lost = this.#snapshot;
-    if (call.era === 'modern' && statusOf(error) === 400) await this.#disproved();
-    if (!lost || call.era === 'modern' || call.method === 'initialize') return false;
+    if (!lost || INTRODUCTIONS.has(call.method)) return false;
     const reason = whyLost(error, lost);
+    if (call.era === 'modern') return this.#refused(lost, error, reason);
     if (reason === undefined) return false;
     // A refusal of the session before, which another call has noticed first: this one goes with the new session.
     if (call.leftIn !== lost && !this.#renewal) return true;
@@ -207,6 +188,14 @@ export class Continuity implements ClientPart, SessionSeat {
       this.#renewal = undefined;
     });
     return this.#renewal;
+  }
+
+  /** A server that answers a call of the newer era as older ones do was replaced by one. */
+  async #refused(lost: Snapshot, error: unknown, reason: LostReason | undefined): Promise<false> {
+    const isGone = reason !== undefined && lost.era === 'modern';
+    if (statusOf(error) === 400) await this.#forget(isGone ? lost : this.#unproved);
+    if (isGone) throw versionGoneError(lost, error);
+    return false;
   }
 
   async #renew(connection: Connection, lost: Snapshot, reason: LostReason): Promise<boolean> {
@@ -223,6 +212,7 @@ export class Continuity implements ClientPart, SessionSeat {
       renewed(reason);
       return true;
     } catch (error) {
+      if (isOtherVersion(error)) throw versionGoneError(lost, error);
       warn('A new session could not be begun', error);
       return false;
     }
@@ -251,10 +241,10 @@ export class Continuity implements ClientPart, SessionSeat {
   }
 
   ended(): void {
-    const { keeper, left, warn } = this.#options;
-    const failed = (error: unknown): void => warn('A session could not be forgotten', error);
-    if (this.#snapshot) keeper?.clear(this.#snapshot).catch(failed);
-    if (this.#isKept && this.#connection) left(this.#connection, this.#sessionId).catch(failed);
+    const { left, warn } = this.#options;
+    void this.#forget(this.#snapshot);
+    if (this.#isKept && this.#connection)
+      left(this.#connection, this.#sessionId).catch((error: unknown) => warn('Its state stays', error));
     this.#resuming = undefined;
     this.#snapshot = undefined;
     this.#sessionId = undefined;
