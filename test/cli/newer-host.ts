@@ -78,7 +78,12 @@ export function answerNewer(): Answer {
       content: [{ type: 'text', text: `newer: ${a + b}` }],
     }));
     server.registerTool('log', { inputSchema: z.object({}) }, (_, { mcpReq }) => ({
-      content: [{ type: 'text', text: String(mcpReq._meta?.['io.modelcontextprotocol/logLevel']) }],
+      content: [
+        {
+          type: 'text',
+          text: String((mcpReq.envelope as Record<string, unknown>)['io.modelcontextprotocol/logLevel']),
+        },
+      ],
     }));
     return server;
   };

@@ -1,11 +1,15 @@
+import { VERSION_GONE } from '../../client/continuity/lost.ts';
+import { ValiseError } from '../../errors.ts';
 import {
   CORE,
   eraOf,
   FIRST_MODERN_VERSION,
+  type Id,
   isModernVersion,
   isRequest,
   type Message,
   type Meta,
+  type Params,
   PROTOCOL_VERSIONS,
   type Request,
   type Result,
@@ -14,7 +18,8 @@ import { NewerHost } from './newer-host.ts';
 import { envelopeOf } from './newer-shapes.ts';
 import { OlderHost } from './older-host.ts';
 import { isRefusal } from './refusal.ts';
-import { ServerRequests } from './server-requests.ts';
+import { type Answered, ServerRequests } from './server-requests.ts';
+import type { Standing } from './standing.ts';
 
 const LAST_OLDER_VERSION = PROTOCOL_VERSIONS.findLast((version) => !isModernVersion(version));
 
@@ -29,6 +34,15 @@ export interface BridgeOptions {
    * give up when they are refused.
    */
   readonly newer?: 'never' | 'insisting' | 'always' | undefined;
+  /** What an older server keeps for its host; a newer one in its place is asked for it as well. */
+  readonly standing?: Pick<Standing, 'wishes' | 'news'> | undefined;
+}
+
+/** A request that the host waits for. */
+interface Waiting {
+  readonly request: Request;
+  /** What it was translated by. */
+  readonly by: OlderHost | NewerHost | undefined;
 }
 
 /**
@@ -39,35 +53,58 @@ export class Bridge {
   readonly #toHost: (message: Message) => void;
   readonly #toServer: (message: Message) => Promise<void>;
   readonly #own: ServerRequests;
+  readonly #standing: BridgeOptions['standing'];
   #between: OlderHost | NewerHost | undefined;
   #initialize: Request | undefined;
+  /** What an older host has begun with. */
+  #introduced: Params = {};
+  readonly #waiting = new Map<Id, Waiting>();
   /** What the server answered to an `initialize` of our own, as long as the host has not sent one. */
   #begun: Result | undefined;
   /** True once it is known which era is spoken, or nobody wants to know. */
   #met: boolean;
   /** True where a refused `server/discover` is translated, in place of being handed to the host. */
   #insists: boolean;
+  readonly #isNever: boolean;
   /** What comes in while the bridge asks the server something itself. */
   #held: (() => void)[] | undefined;
 
-  constructor({ toHost, toServer, newer = 'insisting' }: BridgeOptions) {
-    this.#toHost = toHost;
+  constructor({ toHost, toServer, newer = 'insisting', standing }: BridgeOptions) {
+    this.#toHost = (message) => {
+      if (!('method' in message)) this.#waiting.delete(message.id as Id);
+      toHost(message);
+    };
+    this.#standing = standing;
     this.#toServer = toServer;
     this.#own = new ServerRequests('valise-bridge', toServer);
-    this.#met = newer === 'never';
+    this.#isNever = newer === 'never';
+    this.#met = this.#isNever;
     this.#insists = newer === 'always';
   }
 
   fromHost(message: Message): void {
-    if (this.#held) this.#held.push(() => this.fromHost(message));
-    else if (this.#begun && isRequest(message) && message.method === 'initialize')
+    if (this.#held) {
+      this.#held.push(() => this.fromHost(message));
+      return;
+    }
+    if (isRequest(message)) this.#waiting.set(message.id, { request: message, by: this.#between });
+    else if ('method' in message && message.method === 'notifications/cancelled')
+      this.#waiting.delete(message.params?.['requestId'] as Id);
+    this.#forward(message);
+  }
+
+  #forward(message: Message): void {
+    if (this.#begun && isRequest(message) && message.method === 'initialize')
       this.#fallBack(message, this.#begun);
     else if (this.#between) this.#between.fromHost(message);
     else if (this.#begun && 'method' in message && message.method === 'notifications/initialized')
       this.#begun = undefined;
     else if (isRequest(message) && eraOf(message) === 'modern' && !this.#met) void this.#meet(message);
     else {
-      if (isRequest(message) && message.method === 'initialize') this.#initialize = message;
+      if (isRequest(message) && message.method === 'initialize') {
+        this.#initialize = message;
+        this.#introduced = message.params ?? {};
+      }
       void this.#toServer(message);
     }
   }
@@ -75,7 +112,9 @@ export class Bridge {
   /** Takes a message of the server, or one in its place that says why the server could not be reached. */
   fromServer(message: Message, failure?: unknown): void {
     if (this.#own.answered(message, failure)) return;
+    const waiting = isGone(failure) && !('method' in message) && this.#waiting.get(message.id as Id);
     if (this.#held) this.#held.push(() => this.fromServer(message, failure));
+    else if (waiting) void this.#changed(waiting, message);
     else if (this.#between) this.#between.fromServer(message);
     else if (this.#initialize && !('method' in message) && message.id === this.#initialize.id)
       this.#initialized(this.#initialize, message);
@@ -92,13 +131,68 @@ export class Bridge {
   /** An older host was refused: does the server speak the newer era? */
   async #refused(initialize: Request, refusal: Message): Promise<void> {
     this.#held = [];
-    const _meta = { [CORE.protocolVersion]: FIRST_MODERN_VERSION, [CORE.clientCapabilities]: {} };
-    const { response } = await this.#own.send('server/discover', { _meta });
+    const { response } = await this.#discover();
     if ('result' in response) {
-      this.#between = new OlderHost(this.#toHost, (message) => void this.#toServer(message));
+      this.#between = this.#older();
       this.#between.fromHost(initialize);
     } else this.#toHost(refusal);
     this.#release();
+  }
+
+  #discover(): Promise<Answered> {
+    const _meta = { [CORE.protocolVersion]: FIRST_MODERN_VERSION, [CORE.clientCapabilities]: {} };
+    return this.#own.send('server/discover', { _meta });
+  }
+
+  #older(): OlderHost {
+    return new OlderHost(this.#toHost, (message) => void this.#toServer(message));
+  }
+
+  /** The server has become one of the other era. What it did not take is sent once more, and only once, as it knows it. */
+  async #changed({ request, by }: Waiting, refusal: Message): Promise<void> {
+    this.#waiting.delete(request.id);
+    // Another call may have noticed first.
+    if (by === this.#between && !(await this.#meetAgain(request))) {
+      this.#toHost(refusal);
+      return;
+    }
+    // Another object: a message that the transport has seen before would pass by Valise.
+    this.#forward({ ...request });
+    for (const { request: other } of [...this.#waiting.values()])
+      if (other.method === 'subscriptions/listen') this.fromHost({ ...other });
+  }
+
+  async #meetAgain(request: Request): Promise<boolean> {
+    if (eraOf(request) === 'modern') {
+      this.#between = undefined;
+      this.#begun = undefined;
+      this.#met = this.#isNever;
+      return !this.#isNever;
+    }
+    this.#held = [];
+    const isMet =
+      this.#between instanceof OlderHost ? await this.#leave(this.#between) : await this.#takeOver();
+    if (isMet) for (const news of this.#standing?.news() ?? []) this.#toHost(news);
+    this.#release();
+    return isMet;
+  }
+
+  /** A newer server is in the place of the older one that the host has begun at. */
+  async #takeOver(): Promise<boolean> {
+    const { response } = await this.#discover();
+    if (!('result' in response)) return false;
+    const between = this.#older();
+    between.takeOver(this.#introduced, response.result, this.#standing?.wishes() ?? []);
+    this.#between = between;
+    return true;
+  }
+
+  /** An older server is there, and the host needs no translation any more. */
+  async #leave(between: OlderHost): Promise<boolean> {
+    if (!(await this.#begin(this.#introduced))) return false;
+    for (const { method, params } of between.wishes()) void this.#own.send(method, params);
+    this.#between = undefined;
+    return true;
   }
 
   /**
@@ -115,7 +209,7 @@ export class Bridge {
       isDiscover && first.params ? first.params : { _meta: envelopeOf(envelope) },
     );
     const isWanted = isRefusal(answered) && (this.#insists || !isDiscover);
-    const introduction = isWanted ? await this.#begin(envelope) : undefined;
+    const introduction = isWanted ? await this.#begin(introductionOf(envelope)) : undefined;
     if (introduction) this.#translate(first, introduction, envelope);
     else if (isDiscover) {
       this.#met = 'result' in answered.response;
@@ -133,12 +227,8 @@ export class Bridge {
   }
 
   /** Begins at an older server, in the host's name. */
-  async #begin(envelope: Meta): Promise<Result | undefined> {
-    const { response } = await this.#own.send('initialize', {
-      protocolVersion: LAST_OLDER_VERSION,
-      capabilities: envelope[CORE.clientCapabilities] ?? {},
-      clientInfo: envelope[CORE.clientInfo] ?? { name: 'host', version: '0' },
-    });
+  async #begin(params: Params): Promise<Result | undefined> {
+    const { response } = await this.#own.send('initialize', params);
     if (!('result' in response)) return undefined;
     await this.#toServer({ jsonrpc: '2.0', method: 'notifications/initialized' });
     return response.result;
@@ -155,4 +245,18 @@ export class Bridge {
     this.#held = undefined;
     for (const pass of held) pass();
   }
+}
+
+/** What a newer host says of itself, as an older server is told it. */
+function introductionOf(envelope: Meta): Params {
+  return {
+    protocolVersion: LAST_OLDER_VERSION,
+    capabilities: envelope[CORE.clientCapabilities] ?? {},
+    clientInfo: envelope[CORE.clientInfo] ?? { name: 'host', version: '0' },
+  };
+}
+
+/** True where a call was not delivered since the server speaks another era by now. */
+function isGone(failure: unknown): boolean {
+  return failure instanceof ValiseError && failure.code === VERSION_GONE;
 }

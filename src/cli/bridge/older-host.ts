@@ -11,6 +11,7 @@ import {
   type Result,
 } from '../../wire/index.ts';
 import { HostRounds } from './host-rounds.ts';
+import { type Wish, wishesOf } from './standing.ts';
 
 type Send = (message: Message) => void;
 
@@ -42,6 +43,21 @@ export class OlderHost {
     this.#toHost = toHost;
     this.#toServer = toServer;
     this.#rounds = new HostRounds(toHost);
+  }
+
+  /** Goes on with a host that has begun at an older server, which is a newer one by now. */
+  takeOver(initialize: Params, introduction: Result, wishes: readonly Wish[]): void {
+    this.#initialize = initialize;
+    this.#introduce(introduction);
+    for (const { method, params } of wishes)
+      if (method === 'logging/setLevel') this.#logLevel = params['level'];
+      else this.#subscribed.add(String(params['uri']));
+    this.#listen();
+  }
+
+  /** What an older server is to be asked for in the host's place. */
+  wishes(): readonly Wish[] {
+    return wishesOf(this.#logLevel, this.#subscribed);
   }
 
   fromHost(message: Message): void {

@@ -64,7 +64,8 @@ export class Relay implements ClientLike, OpensOnly {
   readonly #isOlder: boolean;
   readonly #open = new Map<Id, Open>();
   readonly #own = new ServerRequests('valise-relay', (message) => this.send(message));
-  readonly #standing = new Standing();
+  /** What the server keeps for the host as long as their session lasts. */
+  readonly standing = new Standing();
   readonly #headers = new ToolHeaders((method, params) => this.#ask(method, params));
   /** By this, Valise takes the relay for a client of v2, and its HTTP with it. */
   declare getDiscoverResult?: () => undefined;
@@ -150,8 +151,8 @@ export class Relay implements ClientLike, OpensOnly {
 
   /** Another session has begun in place of one that the server has lost. */
   renewed(): void {
-    for (const { method, params } of this.#standing.wishes()) void this.#ask(method, params);
-    for (const message of this.#standing.news()) this.#toHost(message);
+    for (const { method, params } of this.standing.wishes()) void this.#ask(method, params);
+    for (const message of this.standing.news()) this.#toHost(message);
   }
 
   /** The host is gone. */
@@ -175,7 +176,7 @@ export class Relay implements ClientLike, OpensOnly {
     const { id, method } = request;
     this.#open.delete(id);
     if (!('result' in response)) return;
-    this.#standing.agreed(request, response.result);
+    this.standing.agreed(request, response.result);
     if (method === 'tools/list') this.#headers.learn(response.result);
     if (method !== 'initialize') return;
     // Every later request over HTTP names the version that was agreed on.

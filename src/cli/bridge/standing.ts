@@ -15,16 +15,16 @@ export interface Wish {
  * host does not know: it is asked for once more in its place.
  */
 export class Standing {
-  readonly #subscribed = new Map<string, Params>();
-  #level: Params | undefined;
+  readonly #subscribed = new Set<string>();
+  #level: unknown;
   #capabilities: Readonly<Record<string, unknown>> = {};
 
   /** Takes note of what the server has agreed to. */
   agreed({ method, params = {} }: Request, result: Result): void {
     const uri = String(params['uri']);
-    if (method === 'resources/subscribe') this.#subscribed.set(uri, { uri: params['uri'] });
+    if (method === 'resources/subscribe') this.#subscribed.add(uri);
     else if (method === 'resources/unsubscribe') this.#subscribed.delete(uri);
-    else if (method === 'logging/setLevel') this.#level = { level: params['level'] };
+    else if (method === 'logging/setLevel') this.#level = params['level'];
     else if (method === 'initialize') {
       this.#subscribed.clear();
       this.#level = undefined;
@@ -34,10 +34,7 @@ export class Standing {
 
   /** What is to be asked of the server in a new session. */
   wishes(): readonly Wish[] {
-    return [
-      ...(this.#level ? [{ method: 'logging/setLevel', params: this.#level }] : []),
-      ...[...this.#subscribed.values()].map((params) => ({ method: 'resources/subscribe', params })),
-    ];
+    return wishesOf(this.#level, this.#subscribed);
   }
 
   /** What the host is to be told of it: the lists of a server that was started anew need not be what they were. */
@@ -47,4 +44,12 @@ export class Standing {
       return isObject(capability) && capability['listChanged'] === true;
     }).map((kind) => ({ jsonrpc: '2.0', method: `notifications/${kind}/list_changed` }));
   }
+}
+
+/** The requests by which a server of the older era is told so. */
+export function wishesOf(level: unknown, subscribed: ReadonlySet<string>): readonly Wish[] {
+  return [
+    ...(level === undefined ? [] : [{ method: 'logging/setLevel', params: { level } }]),
+    ...[...subscribed].map((uri) => ({ method: 'resources/subscribe', params: { uri } })),
+  ];
 }

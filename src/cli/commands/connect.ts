@@ -106,6 +106,7 @@ async function bridge(text: string, options: BridgeOptions): Promise<number> {
     toHost: (message) => host.send(message),
     toServer: (message) => (questions ? questions.fromHost(message) : toServer(message)),
     newer: NEWER[options.era],
+    standing: relay.standing,
   });
   try {
     await connectWith(valise, relay, target, options);
