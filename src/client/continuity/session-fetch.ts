@@ -15,6 +15,7 @@ export interface SessionSeat {
 }
 
 const SESSION = 'mcp-session-id';
+const LAST_EVENT = 'last-event-id';
 
 /**
  * A `fetch` for MCP's own requests that decides which session each belongs to: what the SDK's transport thinks of it
@@ -26,6 +27,9 @@ export function sessionFetch(base: FetchLike, seat: SessionSeat): FetchLike {
     const { sessionId } = seat;
     if (sessionId === undefined) headers.delete(SESSION);
     else headers.set(SESSION, sessionId);
+    // A stream that v1 opens once more after a 401 would begin where it is by then, and not where we are.
+    if (init.method === 'GET' && seat.lastEventId !== undefined && !headers.has(LAST_EVENT))
+      headers.set(LAST_EVENT, seat.lastEventId);
     const response = await base(url, { ...init, headers });
     if (init.method === 'DELETE' && response.ok) seat.ended();
     if (init.method !== 'GET' || response.status !== 409) return response;
@@ -42,6 +46,6 @@ export function watchStandalone(
   seat: SessionSeat,
 ): AnswerWatch | undefined {
   if (method !== 'GET') return undefined;
-  const from = new Headers(headers).get('last-event-id');
+  const from = new Headers(headers).get(LAST_EVENT);
   return from === null || from === seat.lastEventId ? { read: (id) => seat.read(id) } : undefined;
 }
