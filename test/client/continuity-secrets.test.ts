@@ -66,6 +66,7 @@ describe('without a keychain, secrets', () => {
     await expect(failure).rejects.toMatchObject({ code: 'no-place-for-secrets' });
     await expect(failure).rejects.toThrow(/VALISE_KEYS.*keychain.*--insecure-plaintext/);
     expect(vault.short()).not.toContain('authorization_code');
+    expect(vault.short()).not.toContain('register');
   });
 
   it('do not stand in the way of servers that ask for none', async () => {

@@ -26,6 +26,6 @@ export interface AuthOptions {
   readonly port?: number | undefined;
   /** An address of the host's own to send the user back to; then nothing listens, and {@link redirect} brings the answer. */
   readonly redirectUrl?: string | URL | undefined;
-  /** How long the user may take; five minutes unless told. */
+  /** How long the user may take, in seconds or as text such as `'10m'`; five minutes unless told. */
   readonly timeout?: Duration | undefined;
 }

@@ -1,4 +1,3 @@
-import { ValiseError } from '../../errors.ts';
 import type { FetchLike } from '../../link/edge-fetch.ts';
 import { INTRODUCTIONS } from '../../wire/index.ts';
 import type { Call } from '../call.ts';
@@ -17,7 +16,7 @@ import {
 import { statusOf } from './lost.ts';
 import { Provider } from './provider.ts';
 import { loadAuth } from './sdk-auth.ts';
-import { leftError, SignIn, strangerError } from './sign-in.ts';
+import { inVainError, leftError, SignIn, strangerError } from './sign-in.ts';
 import { signInOnce } from './sign-in-once.ts';
 import { isStepUp, wantedIn, withGranted } from './step-up.ts';
 import { isDue, tokenFetch, unavailableError } from './token-fetch.ts';
@@ -35,6 +34,8 @@ const REFUSED_FOR = 60_000;
 export interface AuthorizationParts {
   readonly options: AuthOptions;
   readonly keeper: CredentialKeeper;
+  /** Fails where there is no place for tokens. */
+  place(): Promise<unknown>;
   readonly major: Major;
   /** True where the client introduces itself while it connects; else its first request does, and waits as any other. */
   readonly introducesItself: boolean;
@@ -140,6 +141,8 @@ export class Authorization implements ClientPart {
       this.#wallet.bury(tokens?.refresh_token);
       this.provider.want(wantedIn(challenge));
     }
+    // Before anybody is registered, or asked to sign in, for what could not be kept.
+    await this.#parts.place();
     await this.#signIn.prepare(redirectOf(client));
     return challenge;
   }
@@ -269,14 +272,6 @@ export class Authorization implements ClientPart {
       ...(expiresAt !== undefined && { expiresAt: new Date(expiresAt) }),
     });
   }
-}
-
-function inVainError(status: number): ValiseError {
-  return new ValiseError(
-    'sign-in-in-vain',
-    `The server does not take the token that the user has just signed in for (${status}).`,
-    { next: 'Ask whoever runs the server; signing in again will not help.' },
-  );
 }
 
 function bearerOf({ headers }: RequestInit): string | undefined {

@@ -109,12 +109,11 @@ function authorize(
   whose: Whose,
 ): Authorization | undefined {
   if (!options.auth) return undefined;
+  const place = (): Promise<Store> => secrets.within(own);
   return new Authorization({
     options: options.auth,
-    keeper: new CredentialKeeper(
-      whenNeeded(() => secrets.within(own)),
-      whose,
-    ),
+    keeper: new CredentialKeeper(whenNeeded(place), whose),
+    place,
     major: majorOf(client),
     introducesItself: !('opensOnly' in client),
     url,

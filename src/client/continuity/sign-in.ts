@@ -139,3 +139,12 @@ export function strangerError(): ValiseError {
     },
   );
 }
+
+/** The server has refused, with this status, what came of a sign-in. */
+export function inVainError(status: number): ValiseError {
+  return new ValiseError(
+    'sign-in-in-vain',
+    `The server does not take the token that the user has just signed in for (${status}).`,
+    { next: 'Ask whoever runs the server; signing in again will not help.' },
+  );
+}
