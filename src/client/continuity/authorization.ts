@@ -15,6 +15,7 @@ import {
 } from './credentials.ts';
 import { statusOf } from './lost.ts';
 import { Provider } from './provider.ts';
+import { registerOnce } from './register-once.ts';
 import { loadAuth } from './sdk-auth.ts';
 import { inVainError, leftError, SignIn, strangerError } from './sign-in.ts';
 import { signInOnce } from './sign-in-once.ts';
@@ -78,7 +79,9 @@ export class Authorization implements ClientPart {
     this.#parts = parts;
     this.#wallet = new Wallet(parts.keeper);
     this.#signIn = new SignIn(parts.options);
-    this.#others = tokenFetch(parts.fetch, this.#wallet, (tokens) => this.#tell('refreshed', tokens));
+    this.#others = tokenFetch(registerOnce(parts.fetch), this.#wallet, (tokens) =>
+      this.#tell('refreshed', tokens),
+    );
     this.provider = new Provider({
       options: parts.options,
       wallet: this.#wallet,
