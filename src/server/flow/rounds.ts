@@ -56,6 +56,15 @@ export interface Rounds {
 }
 
 const inputs = new Slot<Input>();
+const takers = new WeakMap<Answered, Exchange>();
+
+/** The answer that the edge has put in the place of a call. Later calls of a client in this process run in the same course. */
+function broughtTo(exchange: Exchange): Answered | undefined {
+  const answered = currentIngress()?.answered;
+  if (!answered || (takers.get(answered) ?? exchange) !== exchange) return undefined;
+  takers.set(answered, exchange);
+  return answered;
+}
 
 export function createRounds(context: ServerContext, options: RoundsOptions = {}): Rounds {
   const { store, events } = context;
@@ -99,7 +108,7 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
   const receive = (exchange: Exchange): Reply | undefined | Promise<Reply | undefined> => {
     // A part may have had the handler run again; what it goes on from is still the same.
     if (inputs.get(exchange)) return goOn(exchange);
-    const brought = currentIngress()?.answered;
+    const brought = broughtTo(exchange);
     let opened: Answered | undefined | Promise<Answered>;
     try {
       if (brought && !isOf(brought.context, exchange.principal)) throw new SealError('wrong-subject');
