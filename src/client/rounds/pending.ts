@@ -14,7 +14,7 @@ import { resume } from './resumed.ts';
 import type { Answers, Continued, Pending } from './types.ts';
 
 /** Goes on with calls that wait for answers. */
-export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients' | 'isAsking'>): Pending {
+export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients'>): Pending {
   const clientOf = (kept: Kept, given: object | undefined): readonly [Connection, object] => {
     for (const entry of rounds.clients) {
       const [{ target }, client] = entry;
@@ -39,17 +39,15 @@ export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients
     kept: Kept,
     answers: readonly Answer[],
   ): Promise<Continued> => {
-    const isAsking = (): boolean => rounds.isAsking(connection);
-    const outcome = await within(connection, kept, () => send(connection, kept, answers, isAsking)).catch(
+    const outcome = await within(connection, kept, () => send(connection, kept, answers)).catch(
       async (error: unknown) => {
         if (isOver(error)) await desk.drop(kept.id);
         throw error;
       },
     );
-    const { method, params, era, session, round } = kept;
+    const { method, params, era, session } = kept;
     if ('result' in outcome) {
       await desk.drop(kept.id);
-      if (session && round.form === 'state') await desk.sessions.learn(connection, session, outcome.result);
       return { done: true, result: outcome.result };
     }
     const call = method === undefined ? undefined : { method, params, era, session };
