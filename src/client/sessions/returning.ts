@@ -1,4 +1,3 @@
-import { isSession, type Result, readSession } from '../../wire/index.ts';
 import type { Call } from '../call.ts';
 import type { Connection } from '../connection.ts';
 import type { Home } from './home.ts';
@@ -17,8 +16,6 @@ export interface Returning {
   goOn(call: Call, send: () => Promise<void>): Promise<void>;
   /** Runs `work` in such a session. */
   inside<Value>(connection: Connection, session: Kept, work: () => Promise<Value>): Promise<Value>;
-  /** Takes over what the result of a call says, where it came without its call. */
-  learn(connection: Connection, session: Kept, result: Result): Promise<void>;
 }
 
 /** Lets family R find the sessions of its calls. */
@@ -54,13 +51,6 @@ export function returningTo(homesAt: (connection: Connection) => readonly Home[]
     async inside(connection, kept, work) {
       const session = await reenter(connection, kept);
       return session ? session.run(work) : work();
-    },
-
-    async learn(connection, kept, { _meta }) {
-      const reading = readSession(_meta);
-      if (!isSession(reading) || reading.sessionId !== kept.id) return;
-      const session = await reenter(connection, kept);
-      if (session?.update(reading, session.nextCall()) && session.keeps) await session.home.save(session);
     },
   };
 }
