@@ -136,4 +136,23 @@ describe.each(CASES)('a call that asks now several things, now one ($client, $er
     expect(await callText(made, 'order', {})).toBe('a,b,c,d,e,f1');
     expect([await valise.pending.list(), done.times]).toEqual([[], 1]);
   });
+
+  it('is told from others that ask at the same time', async () => {
+    const { valise, done, made } = await open(({ message }) =>
+      message === 'c' ? leave({} as never) : accept(message),
+    );
+    const calls = [1, 2, 3].map(() => callText(made, 'order', {}).catch((error: unknown) => error));
+    const named = (await Promise.all(calls)).map(
+      (error) => (error as { data?: { pending?: string } }).data?.pending,
+    );
+    const rounds = await valise.pending.list();
+    expect(rounds.map(({ id }) => id).sort()).toEqual(named.sort());
+    const answer = async ({ id, questions }: PendingRound): Promise<unknown> => {
+      const next = await valise.pending.answer(id, answersTo({ questions } as PendingRound));
+      return next.done ? next.result['content'] : answer(next.round);
+    };
+    const text = [{ type: 'text', text: expect.stringContaining('a,b,C,D,E,F') }];
+    expect(await Promise.all(rounds.map(answer))).toEqual([text, text, text]);
+    expect([await valise.pending.list(), done.times]).toEqual([[], 3]);
+  });
 });

@@ -2,6 +2,7 @@ import { messageOf } from '../../errors.ts';
 import { currentErrand } from '../../link/edge-fetch.ts';
 import { raise } from '../../link/top.ts';
 import { type Id, INPUT_METHODS, type Response as RpcResponse } from '../../wire/index.ts';
+import { readQuestionId } from '../../wire/question-id.ts';
 import type { Ask } from '../ask.ts';
 import { Call } from '../call.ts';
 import type { Connection } from '../connection.ts';
@@ -143,10 +144,12 @@ function roundOf({ request: { id, method, params } }: Ask, state: string, call: 
   };
 }
 
-/** The call in whose course the server asks: the one on whose HTTP answer the question came, or the only one there is. */
-function callOf({ connection }: Ask): Call | undefined {
+/** The call in whose course the server asks: by the HTTP answer that the question came on, its id, or as the only one there is. */
+function callOf({ connection, request: { id } }: Ask): Call | undefined {
   const origin = currentErrand()?.origin;
   if (origin instanceof Call && origin.connection === connection) return origin;
+  const named = readQuestionId(id)?.call;
+  if (named !== undefined) return connection.calls.get(named);
   const calls = connection.calls.all.filter((call) => INPUT_METHODS.includes(call.method));
   return calls.length === 1 ? calls[0] : undefined;
 }
