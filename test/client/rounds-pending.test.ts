@@ -255,23 +255,38 @@ describe.each(['v1', 'v2'] as const)('a round whose answer goes alone, of a %s c
     return host;
   };
 
-  /** A server that asks, and goes on with nothing. */
-  const silent = (heard: () => void) => async (far: InMemoryTransport) => {
-    far.onmessage = (message) => {
-      const { id, method } = message as { id: number | string; method?: string };
-      if (id === 'q') heard();
-      const serverInfo = { name: 'silent', version: '1' };
-      const capabilities = { tools: {} };
-      if (method === 'initialize') {
-        const result = { protocolVersion: '2025-11-25', serverInfo, capabilities };
-        void far.send({ jsonrpc: '2.0', id, result });
-      }
-      if (method !== 'tools/call') return;
-      const params = { message: 'How?', requestedSchema: { type: 'object', properties: {} } };
-      void far.send({ jsonrpc: '2.0', id: 'q', state: 's', method: 'elicitation/create', params } as never);
+  /** A server that asks once so many calls have come, and goes on with nothing. */
+  const silent =
+    (heard: (message: JSONRPCMessage) => void, calls = 1) =>
+    async (far: InMemoryTransport) => {
+      let called = 0;
+      far.onmessage = (message) => {
+        const { id, method } = message as { id: number | string; method?: string };
+        if (id === 'q') heard(message);
+        const serverInfo = { name: 'silent', version: '1' };
+        const capabilities = { tools: {} };
+        if (method === 'initialize') {
+          const result = { protocolVersion: '2025-11-25', serverInfo, capabilities };
+          void far.send({ jsonrpc: '2.0', id, result });
+        }
+        if (method !== 'tools/call' || ++called < calls) return;
+        const params = { message: 'How?', requestedSchema: { type: 'object', properties: {} } };
+        void far.send({ jsonrpc: '2.0', id: 'q', state: 's', method: 'elicitation/create', params } as never);
+      };
+      await far.start();
     };
-    await far.start();
-  };
+
+  it('is not kept where nothing tells which of several calls it belongs to; the server hears that nobody answers', async () => {
+    const valise = await openValise({ store: memoryStore() });
+    const heard = vi.fn();
+    const host = await connect(valise, silent(heard, 2));
+    const calls = [1, 2].map(() => callText(host, 'any', {}).catch(() => {}));
+    await vi.waitFor(() => expect(heard).toHaveBeenCalled());
+    expect(heard).toHaveBeenCalledWith(expect.objectContaining({ error: expect.anything() }));
+    expect(await valise.pending.list()).toEqual([]);
+    await host.close();
+    await Promise.all(calls);
+  });
 
   it('[R-10] ends where the server cannot open its context', async () => {
     const valise = await openValise({ store: memoryStore(), carriers: ['state'] });
