@@ -333,6 +333,47 @@ describe.each([
   { client: 'v1', form: 'dependent' },
   { client: 'v2', form: 'state' },
   { client: 'v2', form: 'dependent' },
+] as const)('a $form round whose answer the server takes, of a $client client', ({ client, form }) => {
+  const params = '"params":{"message":"Name?","requestedSchema":{"type":"object","properties":{}}}';
+  const progress =
+    '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"on it"}}';
+
+  it.each([
+    ['says something', [progress]],
+    ['says nothing', []],
+  ])('stays open, and is named, where the server %s and then dies over it', async (_, lastWords) => {
+    let called: unknown;
+    let answered = 0;
+    const server = await rawServer(({ message }) => {
+      const isAnswer = message.dependent_responses !== undefined || message.id === 'q';
+      if (isAnswer)
+        return ++answered === 1 ? lastWords : [result(form === 'state' ? called : message.id, 'done')];
+      called = message.id;
+      const id = JSON.stringify(message.id);
+      const asked = `{"method":"elicitation/create",${params}}`;
+      return form === 'state'
+        ? [`{"jsonrpc":"2.0","id":"q","state":"s","method":"elicitation/create",${params}}`]
+        : [`{"jsonrpc":"2.0","id":${id},"dependent_requests":{"state":"s","requests":[${asked}]}}`];
+    });
+    const valise = await openValise({ store: memoryStore() });
+    const host = askable(client, 'legacy', () => accept({}));
+    await valise.connect(host, valise.http(server.url));
+    const error = await callText(host, 'any', {}).catch((error: unknown) => error);
+    const [round] = await valise.pending.list();
+    expect(error).toMatchObject({ code: -32000, data: { pending: round?.id } });
+    const next = await valise.pending.answer(round?.id as string, accept({}));
+    expect(next).toMatchObject({ done: true, result: { content: [{ text: 'done' }] } });
+    expect([await valise.pending.list(), answered]).toEqual([[], 2]);
+    await host.close();
+    await server.close();
+  });
+});
+
+describe.each([
+  { client: 'v1', form: 'state' },
+  { client: 'v1', form: 'dependent' },
+  { client: 'v2', form: 'state' },
+  { client: 'v2', form: 'dependent' },
 ] as const)('a $client client that stops waiting (a $form round)', ({ client, form }) => {
   const params = '"params":{"message":"Name?","requestedSchema":{"type":"object","properties":{}}}';
   const round = (id: unknown): string =>

@@ -147,6 +147,10 @@ export class RoundsPart implements ClientPart {
     const { connection } = call;
     const before = answeredBy(call);
     const kept = before === undefined ? undefined : this.#observed.take(before, open?.pending);
+    if (isCut(response) && kept !== undefined) {
+      this.#observed.add(before as string, kept);
+      return naming(response, Promise.resolve(kept));
+    }
     if (!round || !('form' in round) || round.form !== 'input') {
       if (open) open.pending = undefined;
       return kept === undefined ? response : this.#desk.tryDrop(kept).then(() => response);
