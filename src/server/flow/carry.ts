@@ -15,9 +15,10 @@ import type { Asking } from '../ingress.ts';
 import { principalKey } from '../principal.ts';
 import type { RoundCodec } from './codec.ts';
 import { callOf, originalOf, peerLine, principalDigest, type RoundContext } from './context.ts';
+import { FlowError } from './errors.ts';
 import type { Keeper, KeepOptions } from './keeper.ts';
 import type { Question } from './question.ts';
-import type { Way } from './ways.ts';
+import { roomier, type Way } from './ways.ts';
 
 /** What each text that travels is for; one for another purpose is refused. */
 export const PURPOSE = {
@@ -49,18 +50,29 @@ export interface Carrying {
   readonly suspend?: ((asking: Asking) => void) | undefined;
 }
 
-/** Longest id that a question gets; some clients and proxies cut longer ones. */
+/** Longest id that a question gets; some clients and proxies cut longer ones. Clients that carry state for us do not. */
 const LONGEST_ID = 6 * 1024;
 
 /** Sends a round in the place of the answer that the SDK has made of the suspended call. */
 export type SendRound = (answer: Response) => Promise<void>;
 
-/** Makes a round ready to be sent. */
+/** Makes a round ready to be sent, on one of the ways there are, or on another that has room for it. */
 export async function carry(
   way: Exclude<Way, 'memory'>,
+  ways: readonly Way[],
   sending: Sending,
   carrying: Carrying,
 ): Promise<SendRound> {
+  try {
+    return await carryBy(way, sending, carrying);
+  } catch (error) {
+    const other = roomier(way, ways);
+    if (!other || !(error instanceof FlowError) || error.code !== 'journal-too-large') throw error;
+    return carryBy(other, sending, carrying);
+  }
+}
+
+function carryBy(way: Exclude<Way, 'memory'>, sending: Sending, carrying: Carrying): Promise<SendRound> {
   switch (way) {
     case 'request-state':
       return byRequestState(sending, carrying);
@@ -145,7 +157,7 @@ async function byQuestion(
   };
   const text = await keeper.keep(context, {
     ...keep,
-    ...(byId && { budget: Math.min(keep.budget, LONGEST_ID) }),
+    ...(byId && !exchange.peer.families.state && { most: LONGEST_ID }),
     purpose: byId ? PURPOSE.id : PURPOSE.answer,
     findable: !byId,
   });

@@ -132,6 +132,7 @@ function sendable(call: FlowCall, all: readonly Asked[]): Promise<SendRound> {
   const { mode, budget, renew } = settings;
   return carry(
     way,
+    ways,
     {
       exchange,
       questions,
