@@ -4,6 +4,7 @@ import { LeaveOpen, openValise, type PendingRound } from 'mcp-valise/client';
 import { generateKey } from 'mcp-valise/seal';
 import { createValise } from 'mcp-valise/server';
 import { memoryStore } from 'mcp-valise/store';
+import { CARRIERS } from 'mcp-valise/wire';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Example, Kit } from '../../examples/serve.ts';
 import { callText, HOSTS } from '../e2e/hosts.ts';
@@ -156,3 +157,33 @@ describe.each(CASES)('a call that asks now several things, now one ($client, $er
     expect([await valise.pending.list(), done.times]).toEqual([[], 3]);
   });
 });
+
+it.each(CARRIERS)(
+  'a call that waits for others after its answer goes on with none, carried by %s',
+  async (carrier) => {
+    const served = createValise({ name: 'test' });
+    const server = served.install(new McpServer({ name: 'test', version: '1.0.0' }));
+    let looks = 0;
+    const approve = served.flow(async (flow) => {
+      const schema = { type: 'object', properties: { value: { type: 'string' } } } as const;
+      const { value } = await flow.ask('who', { message: 'Who?', schema });
+      await flow.until('approval', () => (++looks > 3 ? true : undefined), { every: 1, hold: 0.5 });
+      return { content: [{ type: 'text' as const, text: `${value} approved` }] };
+    });
+    server.registerTool('approve', {}, approve);
+    const valise = await openValise({ store: memoryStore(), carriers: [carrier] });
+    const host = askable('v2', 'legacy', () => {
+      throw new LeaveOpen();
+    });
+    const [near, far] = MAJORS[1].Memory.createLinkedPair();
+    await server.connect(far);
+    await valise.connect(host, near);
+    onTestFinished(() => host.close());
+    await expect(callText(host, 'approve', {})).rejects.toThrow();
+    const [{ id }] = (await valise.pending.list()) as [PendingRound];
+    let next = await valise.pending.answer(id, accept('Ada'));
+    while (!next.done) next = await valise.pending.answer(id, {});
+    expect([next.result['content'], looks]).toEqual([[{ type: 'text', text: 'Ada approved' }], 4]);
+    expect(await valise.pending.list()).toEqual([]);
+  },
+);
