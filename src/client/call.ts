@@ -20,6 +20,14 @@ export type Answered = (
   top: Top | undefined,
 ) => Response | undefined | Promise<Response | undefined>;
 
+/** What goes out of a call besides its request, or in its place. */
+export interface CallForm {
+  /** Top-level members that go out with it, as text. */
+  readonly top?: Top | undefined;
+  /** The server has the request already, from an earlier time: all that goes out is the answer to its question. */
+  readonly answer?: { readonly message: Message; readonly wireId?: Id | undefined } | undefined;
+}
+
 /** A request of the client on its way out and, until its response has come, under way. */
 export class Call {
   readonly connection: Connection;
@@ -28,8 +36,7 @@ export class Call {
   readonly era: Era;
   /** The id that stands on the wire; parts may change it before the request is sent. */
   wireId: Id;
-  /** Top-level members that go out with it, as text. */
-  top: Top | undefined;
+  readonly form: CallForm;
   /** The kept session that the call belongs to, where a part says so; session-scope state follows it. */
   session: string | undefined;
   /** What was known of the transport's session when the call left. */
@@ -49,12 +56,13 @@ export class Call {
   #known: Result | undefined;
   readonly #answered: Answered[] = [];
 
-  constructor(connection: Connection, request: Request, place: Place | undefined) {
+  constructor(connection: Connection, request: Request, place: Place | undefined, form: CallForm = {}) {
     this.connection = connection;
     this.request = request;
     this.place = place;
+    this.form = form;
     this.era = eraOf(request);
-    this.wireId = request.id;
+    this.wireId = form.answer?.wireId ?? request.id;
   }
 
   get method(): string {
@@ -64,8 +72,10 @@ export class Call {
   /** True where the server has begun with it: it has asked something, and this brings the answer, or one was sent. */
   get hasBegun(): boolean {
     const { requestState, inputResponses } = this.request.params ?? {};
-    const answers = requestState ?? inputResponses ?? this.top?.dependent_responses;
-    return this.movedOn || answers !== undefined;
+    const { top, answer } = this.form;
+    return (
+      this.movedOn || (requestState ?? inputResponses ?? top?.dependent_responses ?? answer) !== undefined
+    );
   }
 
   /** Adds to the request's `_meta`. */
@@ -100,8 +110,10 @@ export class Call {
 
   /** The request as it goes out, with everything that parts added. */
   outgoing(): Message {
+    const { top, answer } = this.form;
+    if (answer) return answer.message;
     const request = this.#withMeta();
-    return this.top ? raise(request, this.top) : request;
+    return top ? raise(request, top) : request;
   }
 
   #withMeta(): Request {

@@ -1,22 +1,13 @@
 import type { Id, Response } from '../wire/index.ts';
 import type { Call } from './call.ts';
-import { CONNECTION_CLOSED } from './request-error.ts';
 
 /** A server may have been done before it heard of the cancellation; as a rule it answers no cancelled call. */
 const MAX_CANCELLED = 32;
-
-/** A response that somebody waits for; with the connection it ends as an error. */
-export interface Expected {
-  readonly answer: Promise<Response>;
-  /** Waits no longer. */
-  readonly withdraw: () => void;
-}
 
 /** The calls that wait for their response, by their id on the wire. */
 export class CallsUnderWay {
   readonly #calls = new Map<Id, Call>();
   #cancelled: Call[] | undefined;
-  #expected: Map<Id, (response: Response) => void> | undefined;
 
   get size(): number {
     return this.#calls.size;
@@ -62,32 +53,8 @@ export class CallsUnderWay {
     return undefined;
   }
 
-  /** Waits for a response under an id that an earlier process, or a call that was given up, had on the wire. */
-  expect(wireId: Id): Expected {
-    this.#expected ??= new Map();
-    const expected = this.#expected;
-    return {
-      answer: new Promise((resolve) => expected.set(wireId, resolve)),
-      withdraw: () => expected.delete(wireId),
-    };
-  }
-
-  /** Hands a response to whoever expects it, unless the call itself still waits; true where it did. */
-  meets(response: Response): boolean {
-    const id = response.id as Id;
-    const expecting = this.#expected?.get(id);
-    if (!expecting || this.#calls.get(id)?.cancelled === false) return false;
-    this.#expected?.delete(id);
-    this.#calls.delete(id);
-    expecting(response);
-    return true;
-  }
-
   /** Nothing comes any more. */
   closed(): void {
-    for (const [id, expecting] of this.#expected ?? [])
-      expecting({ jsonrpc: '2.0', id, error: CONNECTION_CLOSED });
-    this.#expected = undefined;
     this.#cancelled = undefined;
     this.#calls.clear();
   }

@@ -123,13 +123,18 @@ export class Connection implements Hooks {
     if (passed) runAt(call.place, () => this.link.deliver(passed));
   }
 
+  /** Ends a request of Valise's own that nothing will come of. */
+  giveUp(call: Call, error: Error): void {
+    this.calls.drop(call);
+    this.#own.giveUp(call.request.id, error);
+  }
+
   /**
    * Sends a call once more, with other params and another id on the wire. The parts see it as they saw the first, and
    * its response goes to whoever waits for the first one's.
    */
   async again(call: Call, params: Params | undefined, mark: string, top?: Top): Promise<void> {
-    const next = new Call(this, { ...call.request, params }, call.place);
-    next.top = top;
+    const next = new Call(this, { ...call.request, params }, call.place, { top });
     for (const part of this.#parts) await part.outbound?.(next);
     next.wireId = `${next.wireId}${mark}`;
     const out = this.#dispatch(next);
@@ -167,8 +172,8 @@ export class Connection implements Hooks {
 
   #requesting(request: Request): Dispatch | Promise<Dispatch> {
     const remembered = this.target.kind !== 'http' || this.link.transport.sessionId !== undefined;
-    const call = new Call(this, this.#announcer.announce(request, remembered), presentPlace());
-    call.top = this.#own.topOf(request);
+    const announced = this.#announcer.announce(request, remembered);
+    const call = new Call(this, announced, presentPlace(), this.#own.formOf(request));
     this.#era = call.era;
     for (let at = 0; at < this.#parts.length; at++) {
       const step = this.#parts[at]?.outbound?.(call);
@@ -211,8 +216,7 @@ export class Connection implements Hooks {
     for (const part of left) {
       if (!(await part.undelivered?.(call, error)) || call.cancelled) continue;
       this.calls.drop(call);
-      const next = new Call(this, call.request, call.place);
-      next.top = call.top;
+      const next = new Call(this, call.request, call.place, call.form);
       next.rescuers = left.filter((other) => other !== part);
       for (const each of this.#parts) await each.outbound?.(next);
       this.calls.add(next);
@@ -249,7 +253,12 @@ export class Connection implements Hooks {
       this.#asks.set(message.id, ask);
       // A handler may send requests of its own.
       const passage = currentErrand() ? { message, run: outsideErrand } : message;
-      return askParts(this.#inwards, ask)?.then((wanted) => (wanted ? passage : undefined)) ?? passage;
+      const shown = (wanted: boolean): Passage => {
+        if (wanted) return passage;
+        this.#asks.delete(message.id);
+        return undefined;
+      };
+      return askParts(this.#inwards, ask)?.then(shown) ?? passage;
     }
     if (isNotification(message)) {
       // The SDKs do not answer what is cancelled.
@@ -257,7 +266,6 @@ export class Connection implements Hooks {
         this.#asks.delete(message.params?.['requestId'] as Id);
       return this.#inwards.some((part) => part.notified?.(message, this)) ? undefined : message;
     }
-    if (this.calls.meets(message)) return undefined;
     const call = this.calls.take(message);
     if (!call) return message;
     const answer = call.answer(message, top);

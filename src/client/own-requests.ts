@@ -1,23 +1,25 @@
 import { ValiseError } from '../errors.ts';
 import { isObject } from '../json.ts';
-import type { Top } from '../link/top.ts';
 import type { Id, Meta, Params, Request, Response, Result } from '../wire/index.ts';
+import type { CallForm } from './call.ts';
 import { CONNECTION_CLOSED, RequestError } from './request-error.ts';
 
 /** How a request of our own is sent. */
-export interface OwnRequestOptions {
+export interface OwnRequestOptions extends CallForm {
   /** How long its answer may take, in seconds (60 unless told). */
   readonly timeout?: number;
-  /** Top-level members that go out with it, as text. */
-  readonly top?: Top;
+}
+
+interface Waiting {
+  readonly form: CallForm;
+  settle(outcome: Response | Error): void;
 }
 
 /** Requests that Valise itself makes, beside the SDK's. */
 export class OwnRequests {
   readonly #send: (request: Request) => Promise<void>;
   readonly #envelope: () => Meta | undefined;
-  readonly #waiting = new Map<Id, (response: Response) => void>();
-  readonly #tops = new WeakMap<Request, Top>();
+  readonly #waiting = new Map<Id, Waiting>();
   #count = 0;
 
   constructor(send: (request: Request) => Promise<void>, envelope: () => Meta | undefined) {
@@ -31,7 +33,7 @@ export class OwnRequests {
   }
 
   /** Sends a request and waits for its result. */
-  request(method: string, params: Params, { timeout = 60, top }: OwnRequestOptions): Promise<Result> {
+  request(method: string, params: Params, { timeout = 60, ...form }: OwnRequestOptions): Promise<Result> {
     const id = this.newId();
     const envelope = this.#envelope();
     const meta = envelope ? { ...envelope, ...params._meta } : params._meta;
@@ -41,7 +43,6 @@ export class OwnRequests {
       method,
       params: meta ? { ...params, _meta: meta } : params,
     };
-    if (top) this.#tops.set(request, top);
     return new Promise<Result>((resolve, reject) => {
       const timer = setTimeout(() => {
         this.#waiting.delete(id);
@@ -51,11 +52,13 @@ export class OwnRequests {
           }),
         );
       }, timeout * 1000);
-      this.#waiting.set(id, (response) => {
+      const settle = (outcome: Response | Error): void => {
         clearTimeout(timer);
-        if ('result' in response) resolve(response.result);
-        else reject(new RequestError(method, response.error));
-      });
+        if (outcome instanceof Error) reject(outcome);
+        else if ('result' in outcome) resolve(outcome.result);
+        else reject(new RequestError(method, outcome.error));
+      };
+      this.#waiting.set(id, { form, settle });
       this.#send(request).catch((error: unknown) => {
         clearTimeout(timer);
         this.#waiting.delete(id);
@@ -66,23 +69,29 @@ export class OwnRequests {
     });
   }
 
-  /** Top-level members of a request of ours. */
-  topOf(request: Request): Top | undefined {
-    return this.#tops.get(request);
+  /** What else goes out of a request of ours. */
+  formOf({ id }: Request): CallForm | undefined {
+    return this.#waiting.get(id)?.form;
+  }
+
+  /** Ends a request that nothing will come of. */
+  giveUp(id: Id, error: Error): void {
+    this.#waiting.get(id)?.settle(error);
+    this.#waiting.delete(id);
   }
 
   /** True where the response is to a request of ours. */
   settle(id: Id, response: Response): boolean {
-    const settle = this.#waiting.get(id);
-    if (!settle) return false;
+    const waiting = this.#waiting.get(id);
+    if (!waiting) return false;
     this.#waiting.delete(id);
-    settle(response);
+    waiting.settle(response);
     return true;
   }
 
   /** Ends all waiting. */
   closed(): void {
-    for (const settle of this.#waiting.values()) settle({ jsonrpc: '2.0', error: CONNECTION_CLOSED });
+    for (const { settle } of this.#waiting.values()) settle({ jsonrpc: '2.0', error: CONNECTION_CLOSED });
     this.#waiting.clear();
   }
 }

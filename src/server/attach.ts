@@ -124,7 +124,7 @@ class ServerLink implements Hooks, Stage {
   }
 
   #received(message: Request, top: Top | undefined, extra: unknown): Passage | Promise<Passage> {
-    const ingress = currentIngress(this.#transport, extra);
+    const ingress = currentIngress(this.#transport, extra, message.id);
     const peer = peerOf(message, ingress?.peer ?? this.#known);
     if (message.method === 'initialize') this.#known = peer;
     const params = withoutIntroduction(message.params);

@@ -1,6 +1,6 @@
 import { Course } from '../link/course.ts';
 import type { TransportLike } from '../link/transport.ts';
-import type { Message } from '../wire/index.ts';
+import type { Id, Message } from '../wire/index.ts';
 import type { Answered, RoundContext } from './flow/context.ts';
 import { isHttp } from './over-http.ts';
 import type { Peer } from './peer.ts';
@@ -33,11 +33,15 @@ const ingress = new Course<Ingress>();
  * What the edge around the present request knows; undefined where there is no edge of ours. It is about the first transport
  * that takes up an HTTP request there, and not about servers in this process that a handler calls in turn.
  */
-export function currentIngress(transport: TransportLike, extra: unknown): Ingress | undefined {
+export function currentIngress(transport: TransportLike, extra: unknown, id?: Id): Ingress | undefined {
   const known = ingress.current;
   if (!known) return undefined;
   if (isHttp(extra)) known.transport ??= transport;
-  return known.transport === transport ? known : undefined;
+  if (known.transport !== transport) return undefined;
+  if (!known.answered || known.answered.context.o?.i === id) return known;
+  // Later calls of a client in this process run in the same course, and the answer is not for them.
+  const { answered, ...rest } = known;
+  return rest;
 }
 
 /** Runs an SDK handler with what the edge knows. */

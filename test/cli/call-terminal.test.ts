@@ -44,6 +44,23 @@ describe.skipIf(!hasTmux)('a person at a terminal', { timeout: 180_000 }, () => 
     for (const word of ['short', 'harbour', 'seven']) expect(screen).not.toContain(word);
   });
 
+  it.each(['legacy', 'modern'])('is asked one after another what a server asks at once (%s)', async (era) => {
+    const server = await startHttp('greeter', ['--stateless']);
+    onTestFinished(async () => void (await server.stop('SIGTERM')));
+    const call = [VALISE, 'call', server.url.href, 'introduce', '--era', era, '--store', 'memory:'];
+    const terminal = await onTerminal([process.execPath, ...call]);
+    await terminal.shows(/What is your name\?[\s\S]*◆ {2}name/);
+    expect(await terminal.screen()).not.toContain('What is your place?');
+    await terminal.type('Ada', 'Enter');
+    await terminal.shows(/◆ {2}name of birth/);
+    await terminal.type('Byron', 'Enter');
+    await terminal.shows(/What is your place\?[\s\S]*◆ {2}place/);
+    await terminal.type('London', 'Enter');
+    await terminal.shows(/◆ {2}place of birth/);
+    await terminal.type('Marylebone', 'Enter');
+    await terminal.shows(/You are Ada\/Byron of London\/Marylebone\.\s+exit code 0/);
+  });
+
   it('goes on with a call that was left pending', async () => {
     const env = { VALISE_KEYS: generateKey() };
     const { url } = await serveExample(['work-items', '--stateless'], env);

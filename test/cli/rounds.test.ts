@@ -75,13 +75,15 @@ describe('valise call where the server asks', () => {
     for (const era of ['legacy', 'modern']) {
       const left = await valise(['call', server, 'update_work_item', bug, '--era', era, ...store]);
       expect(left).toMatchObject({ code: 3, stderr: expect.stringContaining('valise pending answer') });
-      const { pending } = await valiseJson<{ pending: { id: string }[] }>(['pending', ...store]);
+      const list = () => valiseJson<{ pending: { id: string }[] }>(['pending', ...store]);
+      const { pending } = await list();
       expect(pending).toMatchObject([{ era }]);
-      const answers = ['--answer', 'resolution=Duplicate', '--answer', 'duplicateOfId=4301'];
-      expect(await valise(['pending', 'answer', pending[0]!.id, ...answers, ...store])).toMatchObject({
-        code: 0,
-        stdout: done,
-      });
+      const { id } = pending[0]!;
+      const answer = (text: string) => valise(['pending', 'answer', id, '--answer', text, ...store]);
+      expect(await answer('resolution=Duplicate')).toMatchObject({ code: 3 });
+      expect(await list()).toMatchObject({ pending: [{ id, era }] });
+      expect(await answer('duplicateOfId=4301')).toMatchObject({ code: 0, stdout: done });
+      expect(await list()).toEqual({ pending: [] });
     }
   });
 

@@ -255,23 +255,38 @@ describe.each(['v1', 'v2'] as const)('a round whose answer goes alone, of a %s c
     return host;
   };
 
-  /** A server that asks, and goes on with nothing. */
-  const silent = (heard: () => void) => async (far: InMemoryTransport) => {
-    far.onmessage = (message) => {
-      const { id, method } = message as { id: number | string; method?: string };
-      if (id === 'q') heard();
-      const serverInfo = { name: 'silent', version: '1' };
-      const capabilities = { tools: {} };
-      if (method === 'initialize') {
-        const result = { protocolVersion: '2025-11-25', serverInfo, capabilities };
-        void far.send({ jsonrpc: '2.0', id, result });
-      }
-      if (method !== 'tools/call') return;
-      const params = { message: 'How?', requestedSchema: { type: 'object', properties: {} } };
-      void far.send({ jsonrpc: '2.0', id: 'q', state: 's', method: 'elicitation/create', params } as never);
+  /** A server that asks once so many calls have come, and goes on with nothing. */
+  const silent =
+    (heard: (message: JSONRPCMessage) => void, calls = 1) =>
+    async (far: InMemoryTransport) => {
+      let called = 0;
+      far.onmessage = (message) => {
+        const { id, method } = message as { id: number | string; method?: string };
+        if (id === 'q') heard(message);
+        const serverInfo = { name: 'silent', version: '1' };
+        const capabilities = { tools: {} };
+        if (method === 'initialize') {
+          const result = { protocolVersion: '2025-11-25', serverInfo, capabilities };
+          void far.send({ jsonrpc: '2.0', id, result });
+        }
+        if (method !== 'tools/call' || ++called < calls) return;
+        const params = { message: 'How?', requestedSchema: { type: 'object', properties: {} } };
+        void far.send({ jsonrpc: '2.0', id: 'q', state: 's', method: 'elicitation/create', params } as never);
+      };
+      await far.start();
     };
-    await far.start();
-  };
+
+  it('is not kept where nothing tells which of several calls it belongs to; the server hears that nobody answers', async () => {
+    const valise = await openValise({ store: memoryStore() });
+    const heard = vi.fn();
+    const host = await connect(valise, silent(heard, 2));
+    const calls = [1, 2].map(() => callText(host, 'any', {}).catch(() => {}));
+    await vi.waitFor(() => expect(heard).toHaveBeenCalled());
+    expect(heard).toHaveBeenCalledWith(expect.objectContaining({ error: expect.anything() }));
+    expect(await valise.pending.list()).toEqual([]);
+    await host.close();
+    await Promise.all(calls);
+  });
 
   it('[R-10] ends where the server cannot open its context', async () => {
     const valise = await openValise({ store: memoryStore(), carriers: ['state'] });
@@ -310,6 +325,47 @@ describe.each(['v1', 'v2'] as const)('a round whose answer goes alone, of a %s c
     await ended;
     expect(await valise.pending.list()).toHaveLength(1);
     await host.close();
+  });
+});
+
+describe.each([
+  { client: 'v1', form: 'state' },
+  { client: 'v1', form: 'dependent' },
+  { client: 'v2', form: 'state' },
+  { client: 'v2', form: 'dependent' },
+] as const)('a $form round whose answer the server takes, of a $client client', ({ client, form }) => {
+  const params = '"params":{"message":"Name?","requestedSchema":{"type":"object","properties":{}}}';
+  const progress =
+    '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"on it"}}';
+
+  it.each([
+    ['says something', [progress]],
+    ['says nothing', []],
+  ])('stays open, and is named, where the server %s and then dies over it', async (_, lastWords) => {
+    let called: unknown;
+    let answered = 0;
+    const server = await rawServer(({ message }) => {
+      const isAnswer = message.dependent_responses !== undefined || message.id === 'q';
+      if (isAnswer)
+        return ++answered === 1 ? lastWords : [result(form === 'state' ? called : message.id, 'done')];
+      called = message.id;
+      const id = JSON.stringify(message.id);
+      const asked = `{"method":"elicitation/create",${params}}`;
+      return form === 'state'
+        ? [`{"jsonrpc":"2.0","id":"q","state":"s","method":"elicitation/create",${params}}`]
+        : [`{"jsonrpc":"2.0","id":${id},"dependent_requests":{"state":"s","requests":[${asked}]}}`];
+    });
+    const valise = await openValise({ store: memoryStore() });
+    const host = askable(client, 'legacy', () => accept({}));
+    await valise.connect(host, valise.http(server.url));
+    const error = await callText(host, 'any', {}).catch((error: unknown) => error);
+    const [round] = await valise.pending.list();
+    expect(error).toMatchObject({ code: -32000, data: { pending: round?.id } });
+    const next = await valise.pending.answer(round?.id as string, accept({}));
+    expect(next).toMatchObject({ done: true, result: { content: [{ text: 'done' }] } });
+    expect([await valise.pending.list(), answered]).toEqual([[], 2]);
+    await host.close();
+    await server.close();
   });
 });
 

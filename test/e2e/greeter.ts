@@ -32,6 +32,15 @@ export const example: Example = {
       });
       return text(`It has ${String(secret).length} letters.`);
     });
+    const introduce = valise.flow(async (flow) => {
+      const one = async (key: string): Promise<unknown> => {
+        const properties = { [key]: { type: 'string' }, [`${key} of birth`]: { type: 'string' } } as const;
+        const schema = { type: 'object', properties, required: [key, `${key} of birth`] } as const;
+        const said = await flow.ask(key, { message: `What is your ${key}?`, schema });
+        return Object.values(said).join('/');
+      };
+      return text(`You are ${(await Promise.all([one('name'), one('place')])).join(' of ')}.`);
+    });
     const server = () => {
       const made = valise.install(new McpServer({ name: 'greeter', version: '1.0.0' }));
       made.registerTool('greet', {}, greet);
@@ -39,6 +48,7 @@ export const example: Example = {
       const annotations = { resourceAllocation: true } as object;
       made.registerTool('greet_costly', { annotations }, greet);
       made.registerTool('unlock', {}, unlock);
+      made.registerTool('introduce', {}, introduce);
       made.registerTool('count', {}, async () => text(String(valise.session()?.get('count'))));
       return made;
     };

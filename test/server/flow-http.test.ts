@@ -61,6 +61,19 @@ describe.each(Object.entries(FORMS))('the HTTP edge (%s)', (_, form) => {
     });
   });
 
+  it('says what finds no room in the id of a question, and not that a budget would help', async () => {
+    const { url, open } = await stage();
+    const session = { 'mcp-session-id': await open({ elicitation }) };
+    const asking = call('ask');
+    const params = { ...asking.params, arguments: { long: 'x'.repeat(6000) } };
+    const { message } = await post(url, { ...asking, params }, session);
+    const said = message.result.content[0].text;
+    expect(said).toMatch(
+      /bytes long, about 8\d{3} of them the call itself .* no more than 6144 may travel\./,
+    );
+    expect(said).not.toContain('budget');
+  });
+
   it('asks a client that carries nothing by id, and brings what comes of it', async () => {
     const { url, open } = await stage();
     const session = { 'mcp-session-id': await open({ elicitation }) };

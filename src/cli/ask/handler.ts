@@ -21,11 +21,20 @@ export function leftBy(client: object): PendingQuestion | undefined {
   return left.get(client);
 }
 
-const asking = new WeakSet<object>();
+const asking = new WeakMap<object, number>();
 
 /** True while a client's user is asked something. */
 export function isAsking(client: object): boolean {
-  return asking.has(client);
+  return (asking.get(client) ?? 0) > 0;
+}
+
+let line: Promise<unknown> = Promise.resolve();
+
+/** There is one terminal: what servers ask at once is asked one after another. */
+function inLine<Value>(ask: () => Promise<Value>): Promise<Value> {
+  const asked = line.then(ask);
+  line = asked.catch(() => undefined);
+  return asked;
 }
 
 /** Lets a client answer what servers ask. The majors differ in how a handler is set, not in what it does. */
@@ -36,15 +45,15 @@ export async function setAnswerer(
 ): Promise<void> {
   const asked = new Set<string>();
   const answer = async (params: unknown): Promise<Elicited> => {
-    asking.add(client);
+    asking.set(client, (asking.get(client) ?? 0) + 1);
     try {
-      return await answerElicitation(params, source, asked);
+      return await inLine(() => answerElicitation(params, source, asked));
     } catch (error) {
       if (error instanceof LeaveOpen)
         left.set(client, { key: '', method: 'elicitation/create', params: params as Params });
       throw error;
     } finally {
-      asking.delete(client);
+      asking.set(client, (asking.get(client) ?? 0) - 1);
     }
   };
   if (sdk === 'v2') {

@@ -8,7 +8,8 @@ const TRIES = 2;
 /** Some servers answer on the standalone stream; where one is open, they are given this long, in milliseconds. */
 const GRACE = 10_000;
 
-const CUT = {
+/** What ends a call whose answer cannot come any more. */
+export const CUT = {
   code: -32_000,
   message:
     'The connection broke off before the call was answered. The server may have carried it out: look before calling again.',

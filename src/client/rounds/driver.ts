@@ -19,7 +19,7 @@ const METHOD_NOT_FOUND = -32_601;
 
 type Driven = Round & { readonly form: 'input' | 'dependent' };
 
-/** Answers the rounds of a call from the client's own handlers, until the server has answered the call. */
+/** Answers the rounds of a call from the client's own handlers, and keeps the one that is open, until the server has answered the call. */
 export class Drive {
   readonly #call: Call;
   readonly #desk: RoundDesk;
@@ -27,8 +27,7 @@ export class Drive {
   #isAsking = false;
   #asked = 0;
   #sent = 0;
-  #kept: string | undefined;
-  #staysOpen = false;
+  #kept: Promise<string | undefined> | undefined;
 
   constructor(call: Call, desk: RoundDesk) {
     this.#call = call;
@@ -40,9 +39,22 @@ export class Drive {
     return this.#isAsking;
   }
 
+  /** Keeps the round that the call is in now, in the place of the one before, whichever way their questions came. */
+  keep(round: Round): Promise<string | undefined> {
+    const keep = (id?: string): Promise<string | undefined> =>
+      this.#desk.tryKeep(this.#call.connection, this.#desk.waiting(this.#call), round, id);
+    this.#kept = this.#kept ? this.#kept.then(keep) : keep();
+    return this.#kept;
+  }
+
+  /** The id of the round that is kept. */
+  get kept(): Promise<string | undefined> | undefined {
+    return this.#kept;
+  }
+
   /** Goes on with the next round of the call. Throws {@link RoundFailure} where it does not go on. */
   async round(round: Driven): Promise<void> {
-    const { connection, method } = this.#call;
+    const { method } = this.#call;
     if (round.questions.length > 0 && ++this.#asked > MAX_ROUNDS) {
       await this.end();
       throw new RoundFailure(
@@ -51,14 +63,13 @@ export class Drive {
       );
     }
     this.#isAsking = true;
-    this.#kept = await this.#desk.tryKeep(connection, this.#desk.waiting(this.#call), round, this.#kept);
-    // Given up before anybody was asked: what has been kept since then goes the way of the call.
-    if (this.#stop.signal.aborted) return this.#staysOpen ? undefined : this.end();
+    const kept = await this.keep(round);
+    if (this.#stop.signal.aborted) return;
     const answers = await this.#answers(round);
     this.#isAsking = false;
     if (this.#stop.signal.aborted) return;
     if (answers.some((answer) => 'error' in answer && answer.error.code === LEFT_OPEN)) {
-      const { message, data } = leftOpen(this.#kept);
+      const { message, data } = leftOpen(kept);
       throw new RoundFailure(LEFT_OPEN, message, data);
     }
     const failed = round.form === 'input' ? answers.find((answer) => 'error' in answer) : undefined;
@@ -66,19 +77,18 @@ export class Drive {
       await this.end();
       throw new RoundFailure(failed.error.code, failed.error.message);
     }
-    await this.#retry(round, answers);
+    await this.#retry(round, answers, kept);
   }
 
   /** The call has its answer: nothing waits any more. */
   async end(): Promise<void> {
-    const kept = this.#kept;
+    const kept = await this.#kept;
     this.#kept = undefined;
     if (kept !== undefined) await this.#desk.tryDrop(kept);
   }
 
   /** The caller does not want the answer any more. `keep`: it only could not wait, and the question stays open. */
   async cancel(keep: boolean): Promise<void> {
-    this.#staysOpen = keep;
     this.#stop.abort();
     if (!keep) await this.end();
   }
@@ -98,7 +108,7 @@ export class Drive {
     );
   }
 
-  async #retry(round: Driven, answers: readonly Answer[]): Promise<void> {
+  async #retry(round: Driven, answers: readonly Answer[], pending: string | undefined): Promise<void> {
     const call = this.#call;
     const { params, top } = retryOf(call.request, round, answers);
     try {
@@ -113,9 +123,7 @@ export class Drive {
       }
       // The round is still open, and the caller can go on with it once the server is there again.
       const reason = messageOf(error);
-      throw new RoundFailure(-32_000, `The answer could not be delivered: ${reason}`, {
-        pending: this.#kept,
-      });
+      throw new RoundFailure(-32_000, `The answer could not be delivered: ${reason}`, { pending });
     }
   }
 }

@@ -1,13 +1,16 @@
 import { messageOf } from '../../errors.ts';
-import { currentErrand, withErrand } from '../../link/edge-fetch.ts';
+import { currentErrand } from '../../link/edge-fetch.ts';
 import { raise } from '../../link/top.ts';
 import { type Id, INPUT_METHODS, type Response as RpcResponse } from '../../wire/index.ts';
+import { readQuestionId } from '../../wire/question-id.ts';
 import type { Ask } from '../ask.ts';
 import { Call } from '../call.ts';
 import type { Connection } from '../connection.ts';
 import type { RoundDesk } from './desk.ts';
+import type { Drives } from './drives.ts';
 import { LEFT_OPEN, leftOpen } from './left-open.ts';
-import { messagesOf } from './replies.ts';
+import { handOver, isOwn } from './own-call.ts';
+import { goOnWith } from './replies.ts';
 import type { Round } from './round.ts';
 
 /** A question that came with a state, until it is answered. */
@@ -16,16 +19,20 @@ interface OpenAsk {
   readonly call: Call | undefined;
   /** The id under which it is kept; undefined where it need not be. */
   readonly kept: Promise<string | undefined> | undefined;
+  /** True where it is kept for itself, and over once it is answered; otherwise it is its call's, and over with it. */
+  readonly isAlone: boolean;
   withdrawn: boolean;
 }
 
 /** Echoes the state that comes with a server's own request, to the letter, and keeps the question until then. */
 export class Echo {
   readonly #desk: RoundDesk;
+  readonly #drives: Drives;
   readonly #open = new Set<OpenAsk>();
 
-  constructor(desk: RoundDesk) {
+  constructor(desk: RoundDesk, drives: Drives) {
     this.#desk = desk;
+    this.#drives = drives;
   }
 
   /**
@@ -39,7 +46,13 @@ export class Echo {
     ask.whenAnswered((response) => this.#desk.sessions.naming(connection, call?.session, response));
     const state = ask.top?.state;
     if (state === undefined) return undefined;
-    const open: OpenAsk = { ask, call, kept: this.#keep(ask, call, state), withdrawn: false };
+    const round = roundOf(ask, state, call);
+    if (call && isOwn(call) && connection.calls.get(call.wireId) === call) {
+      void connection.arrive(handOver(call.wireId, round));
+      return Promise.resolve(false);
+    }
+    if (call) call.movedOn = true;
+    const open: OpenAsk = { ask, call, ...this.#keep(ask, call, round), withdrawn: false };
     this.#open.add(open);
     ask.whenAnswered((response) => this.#answered(open, response, state));
     ask.undelivered = (error) => {
@@ -50,7 +63,7 @@ export class Echo {
       ask.errand = {
         onReply: (reply) => void this.#reply(open, reply),
         onResponse: ({ ok }) => {
-          if (ok) this.#forget(open);
+          if (ok && open.isAlone) this.#forget(open);
         },
       };
     }
@@ -64,14 +77,8 @@ export class Echo {
       open.withdrawn = true;
       this.#open.delete(open);
       connection.withdraw(open.ask);
-      if (!keep) this.#forget(open);
+      if (!keep && open.isAlone) this.#forget(open);
     }
-  }
-
-  /** True while a question of the server is open on this connection. */
-  isAsking(connection: Connection): boolean {
-    for (const { ask } of this.#open) if (ask.connection === connection) return true;
-    return false;
   }
 
   /** The connection is gone; its questions are kept for the next one. */
@@ -79,19 +86,19 @@ export class Echo {
     for (const open of this.#open) if (open.ask.connection === connection) this.#open.delete(open);
   }
 
-  #keep(ask: Ask, call: Call | undefined, state: string): OpenAsk['kept'] {
-    if (call) call.movedOn = true;
-    const { id, method, params } = ask.request;
-    // A `ping` is answered at once, and nothing of it needs to be kept.
-    if (method === 'ping') return undefined;
-    const round: Round = {
-      form: 'state',
-      questions: [{ key: String(id), method, ...(params && { params }) }],
-      state,
-      askId: id,
-      ...(call && { callId: call.wireId }),
-    };
-    return this.#desk.tryKeep(ask.connection, call && this.#desk.waiting(call), round);
+  #keep(
+    { connection, request: { method } }: Ask,
+    call: Call | undefined,
+    round: Round,
+  ): Pick<OpenAsk, 'kept' | 'isAlone'> {
+    const drive = call && this.#drives.of(call);
+    // A `ping` is answered at once. Where its call is kept, it goes on from here.
+    if (method === 'ping') return { kept: drive?.kept && drive.keep(round), isAlone: false };
+    const isSecond = [...this.#open].some((other) => other.call && other.call === call && other.kept);
+    if (drive && !isSecond) return { kept: drive.keep(round), isAlone: false };
+    // Elsewhere than over HTTP nobody could go on with it.
+    if (!call && connection.target.kind !== 'http') return { kept: undefined, isAlone: true };
+    return { kept: this.#desk.tryKeep(connection, call && this.#desk.waiting(call), round), isAlone: true };
   }
 
   #answered(open: OpenAsk, response: RpcResponse, state: string): RpcResponse | undefined {
@@ -102,26 +109,15 @@ export class Echo {
       void this.#fail(open, LEFT_OPEN, (id) => leftOpen(id).message);
       return undefined;
     }
-    if (open.ask.connection.target.kind !== 'http') this.#forget(open);
+    if (open.isAlone && open.ask.connection.target.kind !== 'http') this.#forget(open);
     return raise(response, { state });
   }
 
-  /** What the server answered to the answer: the rest of the call, up to its result or its next question. */
-  async #reply({ ask: { connection }, call }: OpenAsk, reply: Response): Promise<void> {
-    let goesOn = false;
-    let reason = 'the server ended it';
-    try {
-      for await (const message of messagesOf(reply)) {
-        goesOn ||= 'id' in message;
-        // What comes now still belongs to the call, also where it is the next question.
-        if (call) await withErrand({ origin: call }, () => connection.arrive(message));
-        else await connection.arrive(message);
-      }
-    } catch (error) {
-      reason = messageOf(error);
-    }
-    if (call && !goesOn)
-      connection.fail(call, -32_000, `The connection broke off before the call was answered: ${reason}.`);
+  /** What the server answered to the answer. */
+  async #reply(open: OpenAsk, reply: Response): Promise<void> {
+    const why = await goOnWith(open.ask.connection, open.call, reply);
+    // The server may never have gone on: the answer can be given again.
+    if (why !== undefined) await this.#fail(open, -32_000, () => why);
   }
 
   async #fail(
@@ -130,7 +126,9 @@ export class Echo {
     message: (id: string | undefined) => string,
   ): Promise<void> {
     const pending = await kept;
-    if (call) ask.connection.fail(call, code, message(pending), pending === undefined ? {} : { pending });
+    if (!call) return;
+    this.#drives.take(ask.connection, call.request.id);
+    ask.connection.fail(call, code, message(pending), pending === undefined ? {} : { pending });
   }
 
   #forget({ kept }: OpenAsk): void {
@@ -138,10 +136,22 @@ export class Echo {
   }
 }
 
-/** The call in whose course the server asks: the one on whose HTTP answer the question came, or the only one there is. */
-function callOf({ connection }: Ask): Call | undefined {
+function roundOf({ request: { id, method, params } }: Ask, state: string, call: Call | undefined): Round {
+  return {
+    form: 'state',
+    questions: [{ key: String(id), method, ...(params && { params }) }],
+    state,
+    askId: id,
+    ...(call && { callId: call.wireId }),
+  };
+}
+
+/** The call in whose course the server asks: by the HTTP answer that the question came on, its id, or as the only one there is. */
+function callOf({ connection, request: { id } }: Ask): Call | undefined {
   const origin = currentErrand()?.origin;
   if (origin instanceof Call && origin.connection === connection) return origin;
+  const named = readQuestionId(id)?.call;
+  if (named !== undefined) return connection.calls.get(named);
   const calls = connection.calls.all.filter((call) => INPUT_METHODS.includes(call.method));
   return calls.length === 1 ? calls[0] : undefined;
 }

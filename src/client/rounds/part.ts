@@ -14,18 +14,19 @@ import {
 import type { Ask } from '../ask.ts';
 import type { Call } from '../call.ts';
 import type { Connection } from '../connection.ts';
+import { CUT } from '../continuity/cut-answers.ts';
 import { hasHttpEdge } from '../http.ts';
 import type { ClientPart } from '../part.ts';
+import { followed } from './deliver.ts';
 import type { RoundDesk } from './desk.ts';
-import { Drive, RoundFailure } from './driver.ts';
+import { RoundFailure } from './driver.ts';
+import { Drives } from './drives.ts';
 import { Echo } from './echo.ts';
 import { currentCall, followCalls, type OpenCall, saysTimeout } from './open-calls.ts';
+import { handOver, isOwn } from './own-call.ts';
 import { takeResumed } from './resumed.ts';
 import { type BadRound, type Round, readRound } from './round.ts';
 import { answeredBy, contextOf, Watched } from './watched.ts';
-
-/** Brings a round to whoever sent the call that it answers, where that was Valise itself. */
-export const ROUND = Symbol('round');
 
 /** Family R on the client's side: echoes what servers carry, and answers their rounds. */
 export class RoundsPart implements ClientPart {
@@ -33,13 +34,14 @@ export class RoundsPart implements ClientPart {
   readonly #echo: Echo;
   readonly #carriers: readonly Carrier[];
   readonly #epoch = randomBytes(6).toString('base64url');
-  readonly #drives = new WeakMap<Connection, Map<Id, Drive>>();
+  readonly #drives: Drives;
   readonly #observed = new Watched();
   readonly #clients = new Map<Connection, object>();
 
   constructor(desk: RoundDesk, carriers: readonly Carrier[] = CARRIERS) {
     this.#desk = desk;
-    this.#echo = new Echo(desk);
+    this.#drives = new Drives(desk);
+    this.#echo = new Echo(desk, this.#drives);
     this.#carriers = carriers;
   }
 
@@ -53,11 +55,6 @@ export class RoundsPart implements ClientPart {
     followCalls(client, (id) => this.#desk.drop(id));
   }
 
-  /** True while a question of the server is open on a connection. */
-  isAsking(connection: Connection): boolean {
-    return this.#echo.isAsking(connection);
-  }
-
   /** The open connections, each with its client. */
   get clients(): ReadonlyMap<Connection, object> {
     return this.#clients;
@@ -66,8 +63,7 @@ export class RoundsPart implements ClientPart {
   closed(connection: Connection): void {
     this.#clients.delete(connection);
     this.#echo.closed(connection);
-    for (const drive of this.#drives.get(connection)?.values() ?? []) void drive.cancel(true);
-    this.#drives.delete(connection);
+    this.#drives.closed(connection);
   }
 
   outbound(call: Call): void {
@@ -81,11 +77,12 @@ export class RoundsPart implements ClientPart {
       if (resumed.requestState !== undefined) this.#observed.add(resumed.requestState, resumed.id);
       return;
     }
+    if (call.form.answer) call.addErrand(followed(call));
     if (mayAskInCourse(call.connection)) call.addErrand({ origin: call });
     this.#tellApart(call);
     call.whenAnswered((response, top) => {
       const round = readRound(response, top);
-      if (isOwn(call)) return round && 'form' in round ? handOver(response, round) : response;
+      if (isOwn(call)) return round && 'form' in round ? handOver(call.request.id, round) : response;
       if (call.era === 'modern') return this.#observe(call, response, round, open);
       return round ? this.#drive(call, round) : this.#ended(call, response);
     });
@@ -109,10 +106,8 @@ export class RoundsPart implements ClientPart {
     const { requestId, reason } = params ?? {};
     const keep = saysTimeout(reason);
     this.#echo.cancelled(connection, requestId as Id, keep);
-    const drives = this.#drives.get(connection);
-    const drive = drives?.get(requestId as Id);
+    const drive = this.#drives.take(connection, requestId as Id);
     if (!drive) return false;
-    drives?.delete(requestId as Id);
     void drive.cancel(keep);
     // While the client is asked, the server has nothing to cancel: it has answered with its questions.
     return drive.isAsking;
@@ -120,10 +115,7 @@ export class RoundsPart implements ClientPart {
 
   #drive(call: Call, round: Round | BadRound): undefined {
     const { connection, request } = call;
-    const drives = this.#drives.get(connection) ?? new Map<Id, Drive>();
-    this.#drives.set(connection, drives);
-    const drive = drives.get(request.id) ?? new Drive(call, this.#desk);
-    drives.set(request.id, drive);
+    const drive = this.#drives.of(call);
     const going =
       'form' in round && round.form !== 'state'
         ? drive.round(round)
@@ -131,7 +123,7 @@ export class RoundsPart implements ClientPart {
             new Error(`The server's round cannot be read: ${'bad' in round ? round.bad : round.form}.`),
           );
     going.catch((error: unknown) => {
-      drives.delete(request.id);
+      this.#drives.take(connection, request.id);
       const { code, message, data } = failureOf(error);
       connection.fail(call, code, message, data);
     });
@@ -139,10 +131,9 @@ export class RoundsPart implements ClientPart {
   }
 
   #ended(call: Call, response: RpcResponse): RpcResponse | Promise<RpcResponse> {
-    const drives = this.#drives.get(call.connection);
-    const drive = drives?.get(call.request.id);
+    const drive = this.#drives.take(call.connection, call.request.id);
     if (!drive) return response;
-    drives?.delete(call.request.id);
+    if (isCut(response)) return naming(response, drive.kept);
     return drive.end().then(() => response);
   }
 
@@ -156,6 +147,10 @@ export class RoundsPart implements ClientPart {
     const { connection } = call;
     const before = answeredBy(call);
     const kept = before === undefined ? undefined : this.#observed.take(before, open?.pending);
+    if (isCut(response) && kept !== undefined) {
+      this.#observed.add(before as string, kept);
+      return naming(response, Promise.resolve(kept));
+    }
     if (!round || !('form' in round) || round.form !== 'input') {
       if (open) open.pending = undefined;
       return kept === undefined ? response : this.#desk.tryDrop(kept).then(() => response);
@@ -186,10 +181,17 @@ function failureOf(error: unknown): RoundFailure {
   return new RoundFailure(-32_000, messageOf(error));
 }
 
-function isOwn({ request }: Call): boolean {
-  return typeof request.id === 'string' && request.id.startsWith('valise:');
+/** True where the call was cut off, and its answer with it: the server may never have gone on. */
+function isCut(response: RpcResponse): boolean {
+  return 'error' in response && response.error === CUT;
 }
 
-function handOver(response: RpcResponse, round: Round): RpcResponse {
-  return { jsonrpc: '2.0', id: response.id ?? '', result: { [ROUND]: round } as never };
+/** The error of a call whose round is still kept: it names the round. */
+async function naming(
+  response: RpcResponse,
+  kept: Promise<string | undefined> | undefined,
+): Promise<RpcResponse> {
+  const pending = await kept;
+  if (pending === undefined || !('error' in response)) return response;
+  return { ...response, error: { ...response.error, data: { pending } } };
 }

@@ -14,7 +14,7 @@ import { resume } from './resumed.ts';
 import type { Answers, Continued, Pending } from './types.ts';
 
 /** Goes on with calls that wait for answers. */
-export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients' | 'isAsking'>): Pending {
+export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients'>): Pending {
   const clientOf = (kept: Kept, given: object | undefined): readonly [Connection, object] => {
     for (const entry of rounds.clients) {
       const [{ target }, client] = entry;
@@ -39,12 +39,10 @@ export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients
     kept: Kept,
     answers: readonly Answer[],
   ): Promise<Continued> => {
-    const delivery = { isAsking: () => rounds.isAsking(connection), sessions: desk.sessions };
-    const outcome = await within(connection, kept, () => send(connection, kept, answers, delivery));
-    const { method, params, era, session, round } = kept;
+    const outcome = await within(connection, kept, () => send(connection, kept, answers, desk.sessions));
+    const { method, params, era, session } = kept;
     if ('result' in outcome) {
       await desk.drop(kept.id);
-      if (session && round.form === 'state') await desk.sessions.learn(connection, session, outcome.result);
       return { done: true, result: outcome.result };
     }
     const call = method === undefined ? undefined : { method, params, era, session };
@@ -128,7 +126,9 @@ async function asked(connection: Connection, { id, round }: Kept): Promise<Answe
 
 /** The caller's answers, in the order of the questions. */
 function given({ id, round }: Kept, answers: Answers): Answer[] {
-  return round.questions.map(({ key }) => {
+  return round.questions.map(({ key, method }) => {
+    // The server only says that it still waits for something else.
+    if (method === 'ping') return { result: {} };
     // A round of one question may be answered without naming it.
     const lone = round.questions.length === 1 && typeof answers['action'] === 'string';
     const answer: unknown = answers[key] ?? (lone ? answers : undefined);

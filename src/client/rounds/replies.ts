@@ -1,8 +1,37 @@
+import { messageOf } from '../../errors.ts';
 import { isObject } from '../../json.ts';
-import type { Message } from '../../wire/index.ts';
+import { withErrand } from '../../link/edge-fetch.ts';
+import { isResponse, type Message } from '../../wire/index.ts';
+import type { Call } from '../call.ts';
+import type { Connection } from '../connection.ts';
+
+/**
+ * Takes in what a server answered to an answer: the rest of the call, up to its result or its next question. Tells why
+ * the call does not go on, where it does not.
+ */
+export async function goOnWith(
+  connection: Connection,
+  call: Call | undefined,
+  reply: Response,
+): Promise<string | undefined> {
+  let goesOn = false;
+  let reason = 'the server ended it';
+  try {
+    for await (const message of messagesOf(reply)) {
+      goesOn ||= 'id' in message;
+      // An earlier process may have made the call, under an id that another call has here.
+      const own = call && isResponse(message) ? { ...message, id: call.wireId } : message;
+      // What comes now still belongs to the call, also where it is the next question.
+      await withErrand(call ? { origin: call } : {}, () => connection.arrive(own));
+    }
+  } catch (error) {
+    reason = messageOf(error);
+  }
+  return goesOn ? undefined : `The connection broke off before the call was answered: ${reason}.`;
+}
 
 /** The messages in the HTTP answer to a response of ours, one by one; the edge has made them fit for the SDK. */
-export async function* messagesOf(reply: Response): AsyncGenerator<Message> {
+async function* messagesOf(reply: Response): AsyncGenerator<Message> {
   const type = reply.headers.get('content-type') ?? '';
   if (type.startsWith('application/json')) {
     const body: unknown = await reply.json();

@@ -1,4 +1,4 @@
-import { isSession, type Response, type Result, readSession, writeSession } from '../../wire/index.ts';
+import { type Response, writeSession } from '../../wire/index.ts';
 import type { Call } from '../call.ts';
 import type { Connection } from '../connection.ts';
 import { SessionGoneError } from './errors.ts';
@@ -20,8 +20,6 @@ export interface Returning {
   naming(connection: Connection, session: string | undefined, answer: Response): Response;
   /** Runs `work` in such a session. */
   inside<Value>(connection: Connection, session: Kept, work: () => Promise<Value>): Promise<Value>;
-  /** Takes over what the result of a call says, where it came without its call. */
-  learn(connection: Connection, session: Kept, result: Result): Promise<void>;
 }
 
 /** Lets family R find the sessions of its calls. */
@@ -71,13 +69,6 @@ export function returningTo(homesAt: (connection: Connection) => readonly Home[]
     async inside(connection, kept, work) {
       const session = await reenter(connection, kept);
       return session ? session.run(work) : work();
-    },
-
-    async learn(connection, kept, { _meta }) {
-      const reading = readSession(_meta);
-      if (!isSession(reading) || reading.sessionId !== kept.id) return;
-      const session = await reenter(connection, kept);
-      if (session?.update(reading, session.nextCall()) && session.keeps) await session.home.save(session);
     },
   };
 }

@@ -125,6 +125,7 @@ export function createBare(rounds: Rounds): Bare {
       const now = Math.floor(Date.now() / 1000);
       const send = await carry(
         way,
+        ways,
         {
           exchange,
           questions: [question],

@@ -9,14 +9,16 @@ import {
   type Response,
   type Result,
 } from '../../wire/index.ts';
+import { writeQuestionId } from '../../wire/question-id.ts';
 import type { Exchange } from '../exchange.ts';
 import type { Asking } from '../ingress.ts';
 import { principalKey } from '../principal.ts';
 import type { RoundCodec } from './codec.ts';
 import { callOf, originalOf, peerLine, principalDigest, type RoundContext } from './context.ts';
+import { FlowError } from './errors.ts';
 import type { Keeper, KeepOptions } from './keeper.ts';
 import type { Question } from './question.ts';
-import type { Way } from './ways.ts';
+import { roomier, type Way } from './ways.ts';
 
 /** What each text that travels is for; one for another purpose is refused. */
 export const PURPOSE = {
@@ -48,18 +50,29 @@ export interface Carrying {
   readonly suspend?: ((asking: Asking) => void) | undefined;
 }
 
-/** Longest id that a question gets; some clients and proxies cut longer ones. */
+/** Longest id that a question gets; some clients and proxies cut longer ones. Clients that carry state for us do not. */
 const LONGEST_ID = 6 * 1024;
 
 /** Sends a round in the place of the answer that the SDK has made of the suspended call. */
 export type SendRound = (answer: Response) => Promise<void>;
 
-/** Makes a round ready to be sent. */
+/** Makes a round ready to be sent, on one of the ways there are, or on another that has room for it. */
 export async function carry(
   way: Exclude<Way, 'memory'>,
+  ways: readonly Way[],
   sending: Sending,
   carrying: Carrying,
 ): Promise<SendRound> {
+  try {
+    return await carryBy(way, sending, carrying);
+  } catch (error) {
+    const other = roomier(way, ways);
+    if (!other || !(error instanceof FlowError) || error.code !== 'journal-too-large') throw error;
+    return carryBy(other, sending, carrying);
+  }
+}
+
+function carryBy(way: Exclude<Way, 'memory'>, sending: Sending, carrying: Carrying): Promise<SendRound> {
   switch (way) {
     case 'request-state':
       return byRequestState(sending, carrying);
@@ -144,11 +157,12 @@ async function byQuestion(
   };
   const text = await keeper.keep(context, {
     ...keep,
-    ...(byId && { budget: Math.min(keep.budget, LONGEST_ID) }),
+    ...(byId && !exchange.peer.families.state && { most: LONGEST_ID }),
     purpose: byId ? PURPOSE.id : PURPOSE.answer,
     findable: !byId,
   });
-  const message = questionMessage(questions[0], byId ? text : idOf(context), byId ? undefined : text);
+  const id = byId ? text : writeQuestionId({ flow: context.f, round: context.n, call: exchange.request.id });
+  const message = questionMessage(questions[0], id, byId ? undefined : text);
   return async () => {
     if (suspend) suspend({ message, context, byId });
     else await exchange.link.send(message, { relatedRequestId: exchange.request.id });
@@ -160,41 +174,4 @@ function questionMessage(question: Question | undefined, id: Id, state: string |
   const { method, params } = question ?? { method: 'ping', params: undefined };
   const request: Request = { jsonrpc: '2.0', id, method, ...(params && { params }) };
   return state === undefined ? request : raise(request, { state: JSON.stringify(state) });
-}
-
-const ID = /^valise\.([\w-]{22})\.(\d{1,9})(?:\.([\w-]+))?$/;
-
-/** Longest id of a call, in characters as it is written here, that stands in the ids of its questions. */
-const LONGEST_CALL = 256;
-
-/**
- * The id of a question. By it a round is found whose context the client did not bring back, and the call that the client
- * waits for, where the context that it brought cannot be opened.
- */
-function idOf({ f, n, o }: RoundContext): string {
-  const call = o ? Buffer.from(JSON.stringify(o.i)).toString('base64url') : '';
-  return `valise.${f}.${n}${call === '' || call.length > LONGEST_CALL ? '' : `.${call}`}`;
-}
-
-/** What the id of a question names: the flow, the round, and the call (which only the client's word stands for). */
-export interface Named {
-  readonly flow: string;
-  readonly round: number;
-  readonly call: Id | undefined;
-}
-
-/** Reads what {@link idOf} has written. */
-export function readId(id: unknown): Named | undefined {
-  const match = typeof id === 'string' ? ID.exec(id) : null;
-  return match ? { flow: match[1] as string, round: Number(match[2]), call: readCall(match[3]) } : undefined;
-}
-
-function readCall(text: string | undefined): Id | undefined {
-  if (text === undefined || text.length > LONGEST_CALL) return undefined;
-  try {
-    const id: unknown = JSON.parse(Buffer.from(text, 'base64url').toString());
-    return typeof id === 'string' || typeof id === 'number' ? id : undefined;
-  } catch {
-    return undefined;
-  }
 }

@@ -131,6 +131,7 @@ function sendable(call: FlowCall, all: readonly Asked[]): Promise<SendRound> {
   const { mode, budget, renew } = settings;
   return carry(
     way,
+    ways,
     {
       exchange,
       questions,

@@ -12,8 +12,10 @@ import type { RoundMode } from './types.ts';
 export interface KeepOptions extends SealOptions {
   readonly ttl: number;
   readonly mode: RoundMode;
-  /** Longest text that may travel. */
+  /** Longest text that may travel, as the author has it. */
   readonly budget: number;
+  /** Longest text that the way takes, whatever the author says. */
+  readonly most?: number;
   /** True where an answer that brings nothing back can be told by the id of its question. */
   readonly findable: boolean;
 }
@@ -69,17 +71,19 @@ export function createKeeper(codec: RoundCodec, store: Store | undefined, counte
   return {
     hasStore: store !== undefined,
 
-    keep(context, { mode, budget, findable, ...seal }) {
-      counters.add('asked');
+    keep(context, { mode, budget, most = budget, findable, ...seal }) {
       const value = context as unknown as Json;
       if (mode !== 'carried' && !store) throw noStore(mode);
       const name = (): string => codec.seal({ r: context.f, n: context.n } satisfies Reference, seal);
-      if (mode === 'stored') return put(context, seal.ttl, name());
-      const text = codec.seal(mode === 'dual' ? { ...(value as object), d: 1 } : value, seal);
-      if (text.length > budget) {
-        if (!store) throw tooLarge(text.length, budget);
-        return put(context, seal.ttl, name());
-      }
+      const text =
+        mode === 'stored'
+          ? undefined
+          : codec.seal(mode === 'dual' ? { ...(value as object), d: 1 } : value, seal);
+      const room = Math.min(budget, most);
+      if (text !== undefined && text.length > room && !store)
+        throw tooLarge(context, text.length, budget, most);
+      counters.add('asked');
+      if (text === undefined || text.length > room) return put(context, seal.ttl, name());
       return mode === 'dual' || (mode === 'carried-first' && findable) ? put(context, seal.ttl, text) : text;
     },
 
@@ -105,12 +109,20 @@ function noStore(mode: RoundMode): FlowError {
   });
 }
 
-function tooLarge(size: number, budget: number): FlowError {
+function tooLarge({ o }: RoundContext, size: number, budget: number, most: number): FlowError {
+  // As long as it is in the text, which is base64.
+  const call = o ? Math.round((Buffer.byteLength(JSON.stringify(o)) * 4) / 3) : 0;
+  const share =
+    call === 0 ? '' : `, about ${call} of them the call itself with the state that its client carries`;
+  const steps = [
+    'Return less from flow.once() and ask for less in one flow',
+    ...(call === 0 ? [] : ['keep less in the state of the client']),
+    'give createValise a store (the rest stays there)',
+    ...(budget <= most ? ['raise the budget'] : []),
+  ];
   return new FlowError(
     'journal-too-large',
-    `What this flow has to remember is ${size} bytes long, and no more than ${budget} may travel.`,
-    {
-      next: 'Return less from flow.once() and ask for less in one flow, give createValise a store (the rest stays there), or raise the budget.',
-    },
+    `What this flow has to remember is ${size} bytes long${share}, and no more than ${Math.min(budget, most)} may travel.`,
+    { next: `${steps.slice(0, -1).join(', ')}, or ${steps.at(-1)}.` },
   );
 }

@@ -3,13 +3,14 @@ import type { Top } from '../../link/top.ts';
 import { SealError } from '../../seal/index.ts';
 import type { Store } from '../../store/types.ts';
 import { CARRIERS, type Response } from '../../wire/index.ts';
+import { readQuestionId } from '../../wire/question-id.ts';
 import type { ServerContext } from '../context.ts';
 import type { Exchange } from '../exchange.ts';
 import { type Fault, faultOn } from '../fault.ts';
 import { currentIngress, runWithIngress } from '../ingress.ts';
 import type { Reply, ServerPart } from '../part.ts';
 import { Slot } from '../slot.ts';
-import { PURPOSE, readId } from './carry.ts';
+import { PURPOSE } from './carry.ts';
 import { type RoundCodec, sealedCodec } from './codec.ts';
 import { type Answered, isOf, requestIn } from './context.ts';
 import { RoundCounters } from './counters.ts';
@@ -130,7 +131,9 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
   };
 
   const isAnswer = ({ id }: Response, top: Top | undefined): boolean =>
-    top?.state !== undefined || readId(id) !== undefined || (typeof id === 'string' && codec.recognises(id));
+    top?.state !== undefined ||
+    readQuestionId(id) !== undefined ||
+    (typeof id === 'string' && codec.recognises(id));
 
   const openAnswer: Rounds['openAnswer'] = (response, top, session) => {
     if (!isAnswer(response, top)) return undefined;
@@ -147,7 +150,7 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
         return answering(await keeper.find(state, { purpose: PURPOSE.answer }));
       });
     }
-    const named = readId(response.id);
+    const named = readQuestionId(response.id);
     if (named) {
       counters.add('notEchoed');
       context.warnOnce('not-echoed', {
@@ -185,7 +188,7 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
     } catch (error) {
       const told = isFault(error) ? fault(error) : REFUSED;
       if (told === REFUSED) refused('the answer of a round', error);
-      const call = readId(id)?.call;
+      const call = readQuestionId(id)?.call;
       // Not on the way of answers: the call that the client names need not be one of ours.
       if (call !== undefined)
         link

@@ -37,6 +37,12 @@ export function pick(ways: readonly Way[], questions: number): Way | undefined {
   return together ?? ways[0];
 }
 
+/** A way for what finds no room on a way whose answer comes alone: with its call, so that it need not hold the call. */
+export function roomier(way: Way, ways: readonly Way[]): Exclude<Way, 'memory'> | undefined {
+  const found = isSingle(way) ? ways.find((other) => other.startsWith('dependent')) : undefined;
+  return found as Exclude<Way, 'memory'> | undefined;
+}
+
 /** True for a way that carries one question at a time: its answer comes alone. */
 export function isSingle(way: Way): boolean {
   return way === 'state' || way === 'id';

@@ -1,0 +1,39 @@
+import type { Id } from '../../wire/index.ts';
+import type { Call } from '../call.ts';
+import type { Connection } from '../connection.ts';
+import type { RoundDesk } from './desk.ts';
+import { Drive } from './driver.ts';
+
+/** The calls under way that have been asked something, each with what is kept of it. */
+export class Drives {
+  readonly #desk: RoundDesk;
+  readonly #all = new WeakMap<Connection, Map<Id, Drive>>();
+
+  constructor(desk: RoundDesk) {
+    this.#desk = desk;
+  }
+
+  /** The one of a call, from its first round on. */
+  of(call: Call): Drive {
+    const { connection, request } = call;
+    const drives = this.#all.get(connection) ?? new Map<Id, Drive>();
+    this.#all.set(connection, drives);
+    const drive = drives.get(request.id) ?? new Drive(call, this.#desk);
+    drives.set(request.id, drive);
+    return drive;
+  }
+
+  /** Takes out the one of a call that is over; undefined where it was asked nothing. */
+  take(connection: Connection, requestId: Id): Drive | undefined {
+    const drives = this.#all.get(connection);
+    const drive = drives?.get(requestId);
+    if (drive) drives?.delete(requestId);
+    return drive;
+  }
+
+  /** The connection is gone; what is open is kept for the next one. */
+  closed(connection: Connection): void {
+    for (const drive of this.#all.get(connection)?.values() ?? []) void drive.cancel(true);
+    this.#all.delete(connection);
+  }
+}
