@@ -28,6 +28,9 @@ export interface CallForm {
   readonly answer?: { readonly message: Message; readonly wireId?: Id | undefined } | undefined;
 }
 
+/** As the SDK's own requests go out. */
+const PLAIN: CallForm = {};
+
 /** A request of the client on its way out and, until its response has come, under way. */
 export class Call {
   readonly connection: Connection;
@@ -56,7 +59,7 @@ export class Call {
   #known: Result | undefined;
   readonly #answered: Answered[] = [];
 
-  constructor(connection: Connection, request: Request, place: Place | undefined, form: CallForm = {}) {
+  constructor(connection: Connection, request: Request, place: Place | undefined, form: CallForm = PLAIN) {
     this.connection = connection;
     this.request = request;
     this.place = place;
