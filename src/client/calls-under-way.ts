@@ -8,6 +8,8 @@ const MAX_CANCELLED = 32;
 export class CallsUnderWay {
   readonly #calls = new Map<Id, Call>();
   #cancelled: Call[] | undefined;
+  /** Those that have not been sent yet, or are to be sent once more. */
+  #preparing: Set<Call> | undefined;
 
   get size(): number {
     return this.#calls.size;
@@ -39,8 +41,24 @@ export class CallsUnderWay {
     if (this.#calls.get(call.wireId) === call) this.#calls.delete(call.wireId);
   }
 
-  /** Notes that nobody waits for a call any more, and tells its id on the wire; the latest such calls may still be answered. */
-  cancel(requestId: unknown): Id | undefined {
+  /** Does the work by which a call is made ready; it can be cancelled meanwhile. */
+  async preparing<Value>(call: Call, work: () => Promise<Value>): Promise<Value> {
+    this.#preparing ??= new Set();
+    this.#preparing.add(call);
+    try {
+      return await work();
+    } finally {
+      this.#preparing.delete(call);
+    }
+  }
+
+  /** Notes that nobody waits for a call any more, and tells which it is; the latest that were sent may still be answered. */
+  cancel(requestId: unknown): Call | undefined {
+    for (const call of this.#preparing ?? []) {
+      if (call.request.id !== requestId || call.cancelled) continue;
+      call.cancelled = true;
+      return call;
+    }
     for (const call of this.#calls.values()) {
       if (call.request.id !== requestId || call.cancelled) continue;
       call.cancelled = true;
@@ -48,7 +66,7 @@ export class CallsUnderWay {
       this.#cancelled.push(call);
       const oldest = this.#cancelled.length > MAX_CANCELLED && this.#cancelled.shift();
       if (oldest) this.drop(oldest);
-      return call.wireId;
+      return call;
     }
     return undefined;
   }

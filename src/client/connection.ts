@@ -6,7 +6,6 @@ import type { TransportLike } from '../link/transport.ts';
 import {
   type Era,
   type Families,
-  type Id,
   INTRODUCTIONS,
   isNotification,
   isRequest,
@@ -19,10 +18,12 @@ import {
 } from '../wire/index.ts';
 import { Announcer } from './announcer.ts';
 import { Ask } from './ask.ts';
+import { Asks } from './asks.ts';
 import { Call } from './call.ts';
 import { CallsUnderWay } from './calls-under-way.ts';
 import { type OwnRequestOptions, OwnRequests } from './own-requests.ts';
 import { askParts, type ClientPart } from './part.ts';
+import { failureOf } from './request-error.ts';
 import { ServerFacts } from './server-facts.ts';
 import type { Target } from './target.ts';
 
@@ -49,10 +50,11 @@ export class Connection implements Hooks {
   readonly #announcer: Announcer;
   /** The calls that wait for their response. */
   readonly calls = new CallsUnderWay();
-  readonly #asks = new Map<Id, Ask>();
+  readonly #asks = new Asks((message) => this.link.deliver(message));
   readonly #own = new OwnRequests(
     (request) => this.link.transport.send(request),
     () => this.#announcer.envelope,
+    (id) => this.calls.cancel(id),
   );
   #era: Era | undefined;
 
@@ -90,34 +92,18 @@ export class Connection implements Hooks {
 
   /** Hands a request to the client's own handlers, as if the server had sent it, and waits for what they answer. */
   askClient(method: string, params: Params | undefined, signal?: AbortSignal): Promise<Response> {
-    const id = this.#own.newId();
-    const request = { jsonrpc: '2.0' as const, id, method, ...(params && { params }) };
-    return new Promise((resolve) => {
-      const ask = new Ask(this, request, undefined);
-      ask.whenAnswered((response) => {
-        resolve(response);
-        return undefined;
-      });
-      this.#asks.set(id, ask);
-      const withdraw = (): void => {
-        if (this.withdraw(ask))
-          resolve({ jsonrpc: '2.0', id, error: { code: -32000, message: 'The call was cancelled.' } });
-      };
-      signal?.addEventListener('abort', withdraw, { once: true });
-      outsideErrand(() => this.link.deliver(request));
-    });
+    const request = { jsonrpc: '2.0' as const, id: this.#own.newId(), method, ...(params && { params }) };
+    return this.#asks.askClient(this, request, signal);
   }
 
   /** Tells the client's handler that nobody waits for its answer any more; false where it has answered. */
-  withdraw({ request: { id } }: Ask): boolean {
-    if (!this.#asks.delete(id)) return false;
-    this.link.deliver({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: id } });
-    return true;
+  withdraw(ask: Ask): boolean {
+    return this.#asks.withdraw(ask);
   }
 
   /** Ends a call with an error of ours, as if the server had answered it. */
   fail(call: Call, code: number, message: string, data?: object): void {
-    this.calls.drop(call);
+    this.#over(call);
     const error = { code, message, ...(data && { data }) };
     const passed = this.#settle(call, { jsonrpc: '2.0', id: call.request.id, error });
     if (passed) runAt(call.place, () => this.link.deliver(passed));
@@ -125,8 +111,14 @@ export class Connection implements Hooks {
 
   /** Ends a request of Valise's own that nothing will come of. */
   giveUp(call: Call, error: Error): void {
-    this.calls.drop(call);
+    this.#over(call);
     this.#own.giveUp(call.request.id, error);
+  }
+
+  /** No answer of the server will end the call: whoever waits for its end hears of it so. */
+  #over(call: Call): void {
+    this.calls.drop(call);
+    call.undelivered?.();
   }
 
   /**
@@ -135,9 +127,9 @@ export class Connection implements Hooks {
    */
   async again(call: Call, params: Params | undefined, mark: string, top?: Top): Promise<void> {
     const next = new Call(this, { ...call.request, params }, call.place, { top });
-    for (const part of this.#parts) await part.outbound?.(next);
+    await this.#prepare(next);
     next.wireId = `${next.wireId}${mark}`;
-    const out = this.#dispatch(next);
+    const out = next.cancelled ? undefined : this.#dispatch(next);
     if (out === undefined) return;
     await ('run' in out ? out.run(() => this.link.send(out.message)) : this.link.send(out));
   }
@@ -149,9 +141,8 @@ export class Connection implements Hooks {
         ? undefined
         : this.#cancelling(message);
     }
-    const ask = message.id === undefined || message.id === null ? undefined : this.#asks.get(message.id);
+    const ask = this.#asks.take(message.id);
     if (!ask) return message;
-    this.#asks.delete(ask.request.id);
     const answer = ask.answer(message);
     const { errand, undelivered } = ask;
     if (!answer || (!errand && !undelivered)) return answer;
@@ -177,15 +168,20 @@ export class Connection implements Hooks {
     this.#era = call.era;
     for (let at = 0; at < this.#parts.length; at++) {
       const step = this.#parts[at]?.outbound?.(call);
-      if (step instanceof Promise) return this.#late(call, step, at + 1);
+      if (step instanceof Promise)
+        return this.#prepare(call, step, at + 1).then(() =>
+          call.cancelled ? undefined : this.#dispatch(call),
+        );
     }
     return this.#dispatch(call);
   }
 
-  async #late(call: Call, step: Promise<void>, from: number): Promise<Dispatch> {
-    await step;
-    for (let at = from; at < this.#parts.length; at++) await this.#parts[at]?.outbound?.(call);
-    return this.#dispatch(call);
+  /** Shows a call to the parts that have not seen it yet. Until that is done it may be cancelled, and is not sent then. */
+  #prepare(call: Call, step?: Promise<void>, from = 0): Promise<void> {
+    return this.calls.preparing(call, async () => {
+      await step;
+      for (let at = from; at < this.#parts.length; at++) await this.#parts[at]?.outbound?.(call);
+    });
   }
 
   #dispatch(call: Call): Dispatch {
@@ -211,18 +207,18 @@ export class Connection implements Hooks {
   }
 
   async #rescued(call: Call, error: unknown, send: (message: Message) => Promise<void>): Promise<void> {
-    call.undelivered?.();
+    this.#over(call);
     const left = call.rescuers ?? this.#rescuers;
     for (const part of left) {
-      if (!(await part.undelivered?.(call, error)) || call.cancelled) continue;
-      this.calls.drop(call);
+      const isRescued = await this.calls.preparing(call, async () => part.undelivered?.(call, error));
+      if (!isRescued || call.cancelled) continue;
       const next = new Call(this, call.request, call.place, call.form);
       next.rescuers = left.filter((other) => other !== part);
-      for (const each of this.#parts) await each.outbound?.(next);
+      await this.#prepare(next);
+      if (next.cancelled) return;
       this.calls.add(next);
       return this.#rescue(next, next.outgoing(), send);
     }
-    this.calls.drop(call);
     throw error;
   }
 
@@ -238,39 +234,42 @@ export class Connection implements Hooks {
       : deliver(passage);
   }
 
-  /** A cancellation names the id that the SDK knows; the server knows the one on the wire. */
-  #cancelling(message: Notification): Message {
+  /** A cancellation names the id that the SDK knows; the server knows the one on the wire, or none where nothing was sent. */
+  #cancelling(message: Notification): Message | undefined {
     if (message.method !== 'notifications/cancelled') return message;
-    const wireId = this.calls.cancel(message.params?.['requestId']);
-    if (wireId === undefined || wireId === message.params?.['requestId']) return message;
-    return { ...message, params: { ...message.params, requestId: wireId } };
+    const call = this.calls.cancel(message.params?.['requestId']);
+    if (call && this.calls.get(call.wireId) !== call) return undefined;
+    if (!call || call.wireId === message.params?.['requestId']) return message;
+    return { ...message, params: { ...message.params, requestId: call.wireId } };
   }
 
   inbound(arrived: Message): Passage | Promise<Passage> {
     const { message, top } = takeTop(arrived);
     if (isRequest(message)) {
       const ask = new Ask(this, message, top);
-      this.#asks.set(message.id, ask);
+      this.#asks.add(ask);
       // A handler may send requests of its own.
       const passage = currentErrand() ? { message, run: outsideErrand } : message;
       const shown = (wanted: boolean): Passage => {
         if (wanted) return passage;
-        this.#asks.delete(message.id);
+        this.#asks.take(message.id);
         return undefined;
       };
       return askParts(this.#inwards, ask)?.then(shown) ?? passage;
     }
     if (isNotification(message)) {
       // The SDKs do not answer what is cancelled.
-      if (message.method === 'notifications/cancelled')
-        this.#asks.delete(message.params?.['requestId'] as Id);
+      if (message.method === 'notifications/cancelled') this.#asks.take(message.params?.['requestId']);
       return this.#inwards.some((part) => part.notified?.(message, this)) ? undefined : message;
     }
     const call = this.calls.take(message);
     if (!call) return message;
     const answer = call.answer(message, top);
     return answer instanceof Promise
-      ? answer.then((late) => placed(call, this.#settle(call, late)))
+      ? answer.then(
+          (late) => placed(call, this.#settle(call, late)),
+          (error: unknown) => placed(call, this.#settle(call, failureOf(call.request, error))),
+        )
       : placed(call, this.#settle(call, answer));
   }
 
@@ -287,7 +286,7 @@ export class Connection implements Hooks {
     for (const part of this.#inwards) part.closed?.(this);
     this.#own.closed();
     this.calls.closed();
-    this.#asks.clear();
+    this.#asks.closed();
   }
 }
 

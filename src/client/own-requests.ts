@@ -19,12 +19,19 @@ interface Waiting {
 export class OwnRequests {
   readonly #send: (request: Request) => Promise<void>;
   readonly #envelope: () => Meta | undefined;
+  readonly #left: (id: Id) => void;
   readonly #waiting = new Map<Id, Waiting>();
   #count = 0;
 
-  constructor(send: (request: Request) => Promise<void>, envelope: () => Meta | undefined) {
+  /** `left` hears of a request that nobody waits for any more. */
+  constructor(
+    send: (request: Request) => Promise<void>,
+    envelope: () => Meta | undefined,
+    left: (id: Id) => void,
+  ) {
     this.#send = send;
     this.#envelope = envelope;
+    this.#left = left;
   }
 
   /** An id that the SDK never uses. */
@@ -46,6 +53,7 @@ export class OwnRequests {
     return new Promise<Result>((resolve, reject) => {
       const timer = setTimeout(() => {
         this.#waiting.delete(id);
+        this.#left(id);
         reject(
           new ValiseError('request-timeout', `The server did not answer ${method} within ${timeout} s.`, {
             next: 'Try again, or give a longer timeout.',

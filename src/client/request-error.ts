@@ -1,10 +1,16 @@
-import { ValiseError } from '../errors.ts';
+import { messageOf, ValiseError } from '../errors.ts';
+import type { ErrorResponse, Request } from '../wire/index.ts';
 
 /** What whoever waits for an answer is told where the connection ends first. */
 export const CONNECTION_CLOSED = {
   code: -32_000,
   message: 'The connection closed before the answer came. Connect again.',
 } as const;
+
+/** The response to a request whose own could not be taken in. */
+export function failureOf({ id }: Request, error: unknown): ErrorResponse {
+  return { jsonrpc: '2.0', id, error: { code: -32_000, message: messageOf(error) } };
+}
 
 /** What the server of a connection answered with an error. */
 export class RequestError extends ValiseError {

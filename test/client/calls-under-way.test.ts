@@ -18,7 +18,7 @@ describe('the calls under way', () => {
     const calls = new CallsUnderWay();
     const one = call(1, 'x.1');
     calls.add(one);
-    expect([calls.cancel(1), calls.cancel(2)]).toEqual(['x.1', undefined]);
+    expect([calls.cancel(1)?.wireId, calls.cancel(2)]).toEqual(['x.1', undefined]);
     expect(one.cancelled).toBe(true);
     expect(calls.take(answer('x.1'))).toBe(one);
   });

@@ -141,6 +141,24 @@ describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ mak
     expect(server.heard.filter(({ params }) => params['name'] === 'wait')).toHaveLength(1);
   });
 
+  it('sends no call that was given up while it waited for the new session', async () => {
+    const client = await start();
+    server.lose();
+    const found = count(client);
+    let goOn = () => {};
+    server.intercept = ({ method }) =>
+      method === 'initialize' ? new Promise((resolve) => (goOn = () => resolve(undefined))) : undefined;
+    await expect.poll(() => server.methods().filter((method) => method === 'initialize')).toHaveLength(2);
+    const stop = new AbortController();
+    const waits = callWith(client, 'X', { signal: stop.signal });
+    stop.abort('enough');
+    await expect(waits).rejects.toThrow('enough');
+    goOn();
+    expect(await found).toBe(1);
+    expect(await count(client)).toBe(2);
+    expect(JSON.stringify(server.heard)).not.toContain('"tag":"X"');
+  });
+
   it('[C-05] begins one new session where the old one is over, and repeats the calls once', async () => {
     const client = await start();
     await count(client);

@@ -13,7 +13,8 @@ afterEach(() => {
 
 const HOSTS = ['https://a.example.com', 'https://b.example.com', 'https://c.example.org'] as const;
 const name = fc.constantFrom('a', 'b', '__proto__', 'constructor', '', 'ä b');
-const value = fc.jsonValue({ maxDepth: 3 }) as fc.Arbitrary<Json>;
+// As text has it: there is no -0 in what comes over a wire.
+const value = fc.jsonValue({ maxDepth: 3 }).map((each) => JSON.parse(JSON.stringify(each)) as Json);
 const host = fc.constantFrom(0, 1, 2);
 const scope = fc.constantFrom('session' as const, 'server' as const);
 

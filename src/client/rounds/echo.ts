@@ -46,6 +46,7 @@ export class Echo {
     ask.whenAnswered((response) => this.#desk.sessions.naming(connection, call?.session, response));
     const state = ask.top?.state;
     if (state === undefined) return undefined;
+    if (call?.cancelled) return Promise.resolve(false);
     const round = roundOf(ask, state, call);
     if (call && isOwn(call) && connection.calls.get(call.wireId) === call) {
       void connection.arrive(handOver(call.wireId, round));

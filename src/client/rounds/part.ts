@@ -82,6 +82,8 @@ export class RoundsPart implements ClientPart {
     this.#tellApart(call);
     call.whenAnswered((response, top) => {
       const round = readRound(response, top);
+      // It has crossed the cancellation on its way: nobody is asked for a call that is given up.
+      if (round && call.cancelled) return response;
       if (isOwn(call)) return round && 'form' in round ? handOver(call.request.id, round) : response;
       if (call.era === 'modern') return this.#observe(call, response, round, open);
       return round ? this.#drive(call, round) : this.#ended(call, response);

@@ -85,7 +85,7 @@ export function createSessions(options: HomeOptions): SessionsFamily {
     }
     const reading = readSession(response.result._meta);
     if (reading === undefined) return response;
-    if (reading === null) return session.home.gone(session, sent.id).then(() => response);
+    if (reading === null) return session.home.gone(session, sent.id).then(() => response, warned(response));
     if (isProblem(reading)) return refused(session, `${reading.problem} at ${reading.where}`, response);
     if (!isSession(reading)) return response;
     if (reading.sessionId !== sent.id) return refused(session, 'the answer names another session', response);
@@ -102,8 +102,8 @@ export function createSessions(options: HomeOptions): SessionsFamily {
     begun = hasBegun,
   ): Promise<Response | undefined> => {
     const renewed = session.recreates && !isRetry && (await session.home.renew(session, id));
-    if (!renewed) await session.home.gone(session, id);
-    if (!renewed || begun) return response;
+    if (!renewed) return session.home.gone(session, id).then(() => response, warned(response));
+    if (begun) return response;
     await runAt(place, () => session.retry(() => connection.link.transport.send(request)));
     return undefined;
   };

@@ -1,0 +1,66 @@
+import { outsideErrand } from '../link/edge-fetch.ts';
+import type { Id, Message, Request, Response, RpcError } from '../wire/index.ts';
+import { Ask } from './ask.ts';
+import type { Connection } from './connection.ts';
+import { CONNECTION_CLOSED } from './request-error.ts';
+
+const CANCELLED: RpcError = { code: -32_000, message: 'The call was cancelled.' };
+
+/** What the client works on: requests of the server, and those that Valise makes in its place. */
+export class Asks {
+  readonly #all = new Map<Id, Ask>();
+  /** Ends requests of ours with an error, by their id. */
+  readonly #ends = new Map<Id, (why: RpcError) => void>();
+  readonly #deliver: (message: Message) => void;
+
+  constructor(deliver: (message: Message) => void) {
+    this.#deliver = deliver;
+  }
+
+  add(ask: Ask): void {
+    this.#all.set(ask.request.id, ask);
+  }
+
+  /** Takes out the one that has this id; undefined where there is none. */
+  take(id: unknown): Ask | undefined {
+    const ask = this.#all.get(id as Id);
+    if (ask) this.#all.delete(ask.request.id);
+    return ask;
+  }
+
+  /** Hands a request to the client's own handlers, as if the server had sent it, and waits for what they answer. */
+  askClient(connection: Connection, request: Request, signal: AbortSignal | undefined): Promise<Response> {
+    const { id } = request;
+    return new Promise((resolve) => {
+      const ask = new Ask(connection, request, undefined);
+      const withdraw = (): void => {
+        if (this.withdraw(ask)) this.#ends.get(id)?.(CANCELLED);
+      };
+      const settle = (response: Response): void => {
+        this.#ends.delete(id);
+        signal?.removeEventListener('abort', withdraw);
+        resolve(response);
+      };
+      this.#ends.set(id, (error) => settle({ jsonrpc: '2.0', id, error }));
+      ask.whenAnswered((response) => {
+        settle(response);
+        return undefined;
+      });
+      this.add(ask);
+      signal?.addEventListener('abort', withdraw, { once: true });
+      outsideErrand(() => this.#deliver(request));
+    });
+  }
+
+  /** Tells the client's handler that nobody waits for its answer any more; false where it has answered. */
+  withdraw({ request: { id } }: Ask): boolean {
+    if (!this.#all.delete(id)) return false;
+    this.#deliver({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: id } });
+    return true;
+  }
+
+  closed(): void {
+    this.#all.clear();
+    for (const end of [...this.#ends.values()]) end(CONNECTION_CLOSED);
+  }
+}
