@@ -21,7 +21,7 @@ import { configOf } from './config.ts';
 import { currentExchange, Exchange, outsideExchange, runIn, type Stage } from './exchange.ts';
 import type { Fault } from './fault.ts';
 import { handles } from './handles.ts';
-import { currentIngress } from './ingress.ts';
+import { takeIngress } from './ingress.ts';
 import { isHttp } from './over-http.ts';
 import type { Later, Reply, ServerPart } from './part.ts';
 import { type Peer, peerOf, STRANGER, withoutIntroduction } from './peer.ts';
@@ -59,6 +59,7 @@ class ServerLink implements Hooks, Stage {
   readonly #attachment: Attachment;
   readonly #exchanges = new Map<Id, Exchange>();
   #asked: Map<Id, Id> | undefined;
+  readonly #number = ++links;
   #name: string | undefined;
   #known: Peer = STRANGER;
 
@@ -119,12 +120,12 @@ class ServerLink implements Hooks, Stage {
 
   /** Another instance may have asked under the same number: ids of our own requests are told apart by this. */
   get #nonce(): string {
-    this.#name ??= `${PROCESS}${(++links).toString(36)}`;
+    this.#name ??= `${PROCESS}${this.#number.toString(36)}`;
     return this.#name;
   }
 
   #received(message: Request, top: Top | undefined, extra: unknown): Passage | Promise<Passage> {
-    const ingress = currentIngress(this.#transport, extra, message.id);
+    const ingress = takeIngress({ owner: this.owner, link: this.#number, extra, id: message.id });
     const peer = peerOf(message, ingress?.peer ?? this.#known);
     if (message.method === 'initialize') this.#known = peer;
     const params = withoutIntroduction(message.params);

@@ -1,5 +1,4 @@
 import { Course } from '../link/course.ts';
-import type { TransportLike } from '../link/transport.ts';
 import type { Id, Message } from '../wire/index.ts';
 import type { Answered, RoundContext } from './flow/context.ts';
 import { isHttp } from './over-http.ts';
@@ -7,6 +6,8 @@ import type { Peer } from './peer.ts';
 
 /** What Valise's own HTTP edge knows about a request before any transport sees it. */
 export interface Ingress {
+  /** The Valise whose edge it is. */
+  readonly owner: object;
   /** A transport session that is proved by its seal, where the SDK's transport keeps none. */
   readonly transportSession?: string;
   /** The client as that session's `initialize` introduced it. */
@@ -15,8 +16,18 @@ export interface Ingress {
   readonly answered?: Answered;
   /** Takes over the HTTP answer of a call that asks back and will be answered elsewhere. */
   readonly suspend?: (asking: Asking) => void;
-  /** The transport that it is about. */
-  transport?: TransportLike;
+  /** The number of the link that it is about; links themselves would stay in memory with idle HTTP connections. */
+  link?: number;
+  /** True once the call that {@link answered} is for has come. */
+  isSpent?: true;
+}
+
+/** A request that comes in, and where. */
+export interface Arrival {
+  readonly owner: object;
+  readonly link: number;
+  readonly extra: unknown;
+  readonly id: Id;
 }
 
 /** A question on its way to the client, in place of its call's answer. */
@@ -29,17 +40,28 @@ export interface Asking {
 
 const ingress = new Course<Ingress>();
 
-/**
- * What the edge around the present request knows; undefined where there is no edge of ours. It is about the first transport
- * that takes up an HTTP request there, and not about servers in this process that a handler calls in turn.
- */
-export function currentIngress(transport: TransportLike, extra: unknown, id?: Id): Ingress | undefined {
+/** What the edge of a Valise around the present message knows; undefined where there is none. */
+export function presentIngress(owner: object): Ingress | undefined {
   const known = ingress.current;
+  return known?.owner === owner ? known : undefined;
+}
+
+/**
+ * What the edge knows about a request. It is about the first link of its Valise that takes up an HTTP request there, and
+ * not about servers in this process that a handler calls in turn; an answer is for the one call that it names.
+ */
+export function takeIngress({ owner, link, extra, id }: Arrival): Ingress | undefined {
+  const known = presentIngress(owner);
   if (!known) return undefined;
-  if (isHttp(extra)) known.transport ??= transport;
-  if (known.transport !== transport) return undefined;
-  if (!known.answered || known.answered.context.o?.i === id) return known;
-  // Later calls of a client in this process run in the same course, and the answer is not for them.
+  if (known.answered && !known.isSpent && known.answered.context.o?.i === id) {
+    known.link = link;
+    known.isSpent = true;
+    return known;
+  }
+  if (!isHttp(extra)) return undefined;
+  known.link ??= link;
+  if (known.link !== link) return undefined;
+  if (!known.answered) return known;
   const { answered, ...rest } = known;
   return rest;
 }

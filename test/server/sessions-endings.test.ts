@@ -1,8 +1,7 @@
 import { memoryStore } from 'mcp-valise/store';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { runWithIngress } from '../../src/server/ingress.ts';
 import { resultOf, textOf } from './raw-client.ts';
-import { connect, count, makeServer, STAGES } from './sessions-tool.ts';
+import { behindEdge, connect, count, makeServer, STAGES } from './sessions-tool.ts';
 
 const at = STAGES[2];
 afterEach(() => void vi.useRealTimers());
@@ -23,7 +22,7 @@ describe('the end of a session', () => {
     await valise.close();
   });
 
-  it('that ran out is not the end of the one that has begun in its place', async () => {
+  it('that ran out is told once, and is not the end of the one that has begun in its place', async () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     const store = memoryStore();
     const { put } = store;
@@ -44,9 +43,7 @@ describe('the end of a session', () => {
     const call = async () => {
       const client = await connect(valise, at, {}, { http: true });
       const params = { name: 'gated', arguments: {} };
-      const answer = runWithIngress({ transportSession: 'edge-1' }, () =>
-        client.request('tools/call', params),
-      );
+      const answer = behindEdge(valise, 'edge-1', () => client.request('tools/call', params));
       return textOf(resultOf(await answer));
     };
     expect([await call(), await call()]).toEqual(['1', '2']);
@@ -54,7 +51,7 @@ describe('the end of a session', () => {
     expect(await call()).toBe('1');
     await late?.();
     expect([await call(), await call()]).toEqual(['2', '3']);
-    expect(ended).toEqual([]);
+    await expect.poll(() => ended).toEqual(['expired']);
     await valise.close();
   });
 });

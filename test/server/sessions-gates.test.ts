@@ -7,10 +7,10 @@ import {
 } from 'mcp-valise/server';
 import { memoryStore } from 'mcp-valise/store';
 import { describe, expect, it, vi } from 'vitest';
-import { runWithIngress } from '../../src/server/ingress.ts';
 import { resultOf, textOf } from './raw-client.ts';
 import {
   attach,
+  behindEdge,
   connect,
   count,
   errorOf,
@@ -270,7 +270,7 @@ describe.each(STAGES)('a client that knows no sessions, over HTTP without sessio
   ) => {
     const client = await connect(valise, at, STOCK, { http: true });
     const call = async () => client.request('tools/call', { name, arguments: {} });
-    return session === undefined ? call() : runWithIngress({ transportSession: session }, call);
+    return session === undefined ? call() : behindEdge(valise, session, call);
   };
 
   it('is served by any instance, where our edge proves its session and there is a store', async () => {

@@ -262,3 +262,40 @@ export const count: Does = (session) => {
   session?.set('n', n);
   return n;
 };
+
+const minted = new Map<string, Promise<string>>();
+
+/** Does `work` as what comes through the HTTP edge of a Valise, in a session of that name which a seal proves. */
+export async function behindEdge<Value>(
+  valise: ServerValise,
+  name: string,
+  work: () => Promise<Value>,
+): Promise<Value> {
+  const post = (method: string, params: object, answer: () => Promise<globalThis.Response>, id?: string) =>
+    valise.http((_request: globalThis.Request) => answer())(
+      new Request('http://test/mcp', {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', ...(id !== undefined && { 'mcp-session-id': id }) },
+        body: JSON.stringify({ jsonrpc: '2.0', id: 'edge', method, params }),
+      }),
+    );
+  const mint = async (): Promise<string> => {
+    const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name, version: '1' } };
+    const { headers } = await post('initialize', params, async () => Response.json({}));
+    return headers.get('mcp-session-id') as string;
+  };
+  const session = minted.get(name) ?? mint();
+  minted.set(name, session);
+  const id = await session;
+  let value: Value | undefined;
+  await post(
+    'ping',
+    {},
+    async () => {
+      value = await work();
+      return new Response();
+    },
+    id,
+  );
+  return value as Value;
+}

@@ -5,7 +5,7 @@ import { createMcpHandler, type McpServer } from '@modelcontextprotocol/server';
 import { createValise, type ServerValise } from 'mcp-valise/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { call, endServers, initialize, listen, post } from './http-stage.ts';
+import { call, endServers, HEADERS, initialize, listen, post } from './http-stage.ts';
 import { MAJORS, type Major } from './majors.ts';
 import { rawClient, resultOf, textOf } from './raw-client.ts';
 import { attach, keys, SESSIONS, STAGES } from './sessions-tool.ts';
@@ -142,3 +142,40 @@ describe.each(MAJORS)(
     });
   },
 );
+
+it('what an edge knows is for its own Valise, also where another server is asked over HTTP before', async () => {
+  const { McpServer } = MAJORS[1];
+  const outer = createValise({ name: 'outer', keys, store: 'memory:', sessions: {} });
+  const inner = createValise({ name: 'inner', keys, store: 'memory:', sessions: {} });
+  const seen: unknown[] = [];
+  const build = (valise: ServerValise) => () => {
+    const server = valise.install(new McpServer({ name: 'test', version: '1.0.0' }));
+    server.registerTool('work', {}, async () => {
+      const session = valise.session();
+      const n = (session?.get<number>('n') ?? 0) + 1;
+      session?.set('n', n);
+      if (valise === inner) seen.push(session);
+      return text(n);
+    });
+    return server;
+  };
+  const policy = createMcpHandler(build(inner));
+  const own = createMcpHandler(build(outer));
+  const handle = outer.http(async (request: Request, options?: object) => {
+    const headers = { ...HEADERS, 'mcp-protocol-version': '2025-11-25' };
+    const body = JSON.stringify(call('work'));
+    await (await policy.fetch(new Request('http://test/mcp', { method: 'POST', headers, body }))).text();
+    return own.fetch(request, options);
+  });
+  const url = await listen(toNodeHandler({ fetch: handle as never }) as RequestListener);
+  const { headers } = await post(url, initialize({}));
+  const session = { 'mcp-session-id': headers.get('mcp-session-id') as string };
+  const texts = [];
+  for (let times = 0; times < 2; times++)
+    texts.push(textOf((await post(url, call('work'), session)).message.result as never));
+  expect(texts).toEqual(['1', '2']);
+  expect(new Set(seen)).toEqual(new Set([undefined]));
+  endServers();
+  await outer.close();
+  await inner.close();
+});

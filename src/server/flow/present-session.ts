@@ -35,11 +35,10 @@ export function inPresent(
   const { o } = context;
   const session = readSession(o?.p?._meta);
   if (!o || !isSession(session)) return { context, isBehind: false };
-  if (present?.sessionId !== session.sessionId) return { context, isBehind: true };
+  // A session that is in the store has no state to bring.
+  if (present?.sessionId !== session.sessionId || present.state === undefined)
+    return { context, isBehind: true };
   const { sessionId, state } = present;
-  const _meta = {
-    ...o.p?._meta,
-    [NAMES.legacy.session]: { sessionId, ...(state !== undefined && { state }) },
-  };
+  const _meta = { ...o.p?._meta, [NAMES.legacy.session]: { sessionId, state } };
   return { context: { ...context, o: { ...o, p: { ...o.p, _meta } } }, isBehind: false };
 }

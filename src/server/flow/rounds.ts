@@ -7,7 +7,7 @@ import { readQuestionId } from '../../wire/question-id.ts';
 import type { ServerContext } from '../context.ts';
 import type { Exchange } from '../exchange.ts';
 import { type Fault, faultOn } from '../fault.ts';
-import { currentIngress, runWithIngress } from '../ingress.ts';
+import { presentIngress, runWithIngress } from '../ingress.ts';
 import type { Reply, ServerPart } from '../part.ts';
 import { Slot } from '../slot.ts';
 import { PURPOSE } from './carry.ts';
@@ -182,9 +182,8 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
       const answered = await opening;
       const request = requestIn(answered.context);
       if (!request) throw new SealError('malformed');
-      const { transport } = link;
-      const ingress = { ...currentIngress(transport, extra), transport, answered };
-      runWithIngress(ingress, () => transport.onmessage?.(request, extra));
+      const ingress = { ...presentIngress(context), owner: context, answered };
+      runWithIngress(ingress, () => link.transport.onmessage?.(request, extra));
     } catch (error) {
       const told = isFault(error) ? fault(error) : REFUSED;
       if (told === REFUSED) refused('the answer of a round', error);

@@ -148,13 +148,13 @@ function warnOfNobody({ warnOnce }: ServerContext): void {
 }
 
 /** What the session id proves; nothing where it is not one of ours, `gone` where it is not genuine any more. */
-function sessionOf(inbound: Inbound, { sealer, events }: ServerContext): Ingress | 'gone' {
+function sessionOf(inbound: Inbound, owner: ServerContext): Ingress | 'gone' {
   const id = inbound.header(SESSION_HEADER);
-  if (id === undefined || !isSealed(id)) return {};
+  if (id === undefined || !isSealed(id)) return { owner };
   try {
-    return openSessionId(sealer, id, inbound.principal);
+    return { owner, ...openSessionId(owner.sealer, id, inbound.principal) };
   } catch {
-    events.emit('rejected', { family: 'sessions', what: 'a transport session', reason: 'not genuine' });
+    owner.events.emit('rejected', { family: 'sessions', what: 'a transport session', reason: 'not genuine' });
     return 'gone';
   }
 }

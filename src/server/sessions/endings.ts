@@ -60,6 +60,17 @@ export class Endings {
     }
   }
 
+  /** Begins a session in the place of one that is over, which ends now where it ran out unnoticed; false where it lives. */
+  async claim(row: Row): Promise<boolean> {
+    const claimed = await this.#registry.claim(row);
+    if (!claimed) return false;
+    const { before } = claimed;
+    if (before?.ended === null && this.#options.onEnd)
+      this.#tell({ ...before, ended: 'expired' }).catch(() => undefined);
+    await this.watch(row);
+    return true;
+  }
+
   /** Has a session looked at when its time is over, or earlier. */
   async watch({ id, expires }: Pick<Row, 'id' | 'expires'>, at = expires): Promise<void> {
     if (!this.#options.onEnd) return;
@@ -133,19 +144,24 @@ export class Endings {
   }
 
   /** Tells the author, unless another instance does or did; true where it is known to have happened. */
-  async #tell({ id }: Row): Promise<boolean> {
+  async #tell(over: Row): Promise<boolean> {
+    const { id } = over;
     const { onEnd, warnOnce, local, ttl } = this.#options;
     const registry = this.#registry;
     const lease = await registry.store.lease(`tell/${digest(id)}`, HOOK_TIME);
     if (!lease) return false;
     try {
       const found = await registry.find(id);
-      if (!found || found.row.told || found.row.ended === null) return true;
+      if (!found || found.row.told) return true;
+      // A session that stands in for a transport's has a successor of the same id, maybe already.
+      const isSucceeded = found.row.ended === null;
+      const row = isSucceeded ? over : found.row;
+      if (row.ended === null) return true;
       const again = await this.#note(id, Date.now() + HOOK_TIME * 1000);
-      await onEnd?.(endedSession(found.row, found.row.ended));
-      await registry.bury({ ...found.row, told: true, data: null }, found.version, ttl);
+      await onEnd?.(endedSession(row, row.ended));
+      if (!isSucceeded) await registry.bury({ ...row, told: true, data: null }, found.version, ttl);
       await registry.store.delete(again);
-      if (local) await registry.remove(id);
+      if (local && !isSucceeded) await registry.remove(id);
       return true;
     } catch (error) {
       warnOnce(`session-end ${String(error)}`, {

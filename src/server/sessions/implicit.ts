@@ -214,16 +214,14 @@ export class ImplicitSessions {
   }
 
   /** Nothing is written before there is something to keep. */
-  #unwritten({ registry, endings }: Shared, held: Held): Implicit {
+  #unwritten({ endings }: Shared, held: Held): Implicit {
     return {
       held,
       commit: async () => {
         const meta = metaOf(held.id, held.expires, held.seq);
         if (!held.data.isChanged) return meta;
         const row = rowOf(held, held.data.merged());
-        if (!(await registry.claim(row))) return 'conflict';
-        await endings.watch(row);
-        return meta;
+        return (await endings.claim(row)) ? meta : 'conflict';
       },
       end: async () => void (await endings.end(held.id, 'revoked')),
     };
@@ -249,7 +247,7 @@ export class ImplicitSessions {
       if (found && isLiving(found.row)) return;
       await this.#options.settings.onCreate?.(newSession(held, { implicit: true, parent: undefined }));
       const row = rowOf(held, held.data.merged());
-      if (await registry.claim(row)) await endings.watch(row);
+      await endings.claim(row);
     } finally {
       await lease.release();
     }

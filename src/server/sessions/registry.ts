@@ -71,15 +71,16 @@ export class Registry {
     return this.store.put(key, rowJson(row), { ttl: this.#ttl(row), ifVersion: version });
   }
 
-  /** Writes a row where there is none, or one of a session that is over; false where there is a living one. */
-  async claim(row: Row): Promise<boolean> {
-    const found = await this.find(row.id);
-    if (found && isLiving(found.row)) return false;
-    const condition = found ? { ifVersion: found.version } : { ifAbsent: true };
-    return (
-      (await this.store.put(rowKey(row.id), rowJson(row), { ttl: this.#ttl(row), ...condition })) !==
-      undefined
-    );
+  /** Writes a row where there is none, or one of a session that is over, which comes back; false where there is a living one. */
+  async claim(row: Row): Promise<false | { readonly before: Row | undefined }> {
+    const key = rowKey(row.id);
+    for (;;) {
+      const found = await this.find(row.id);
+      if (found && isLiving(found.row)) return false;
+      const condition = found ? { ifVersion: found.version } : { ifAbsent: true };
+      const put = await this.store.put(key, rowJson(row), { ttl: this.#ttl(row), ...condition });
+      if (put !== undefined) return { before: found?.row };
+    }
   }
 
   /** Undoes {@link add}. */
