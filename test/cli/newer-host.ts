@@ -6,7 +6,7 @@ import { Client, type ClientOptions } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { toNodeHandler } from '@modelcontextprotocol/node';
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
-import { createMcpHandler, McpServer } from '@modelcontextprotocol/server';
+import { createMcpHandler, inputRequired, McpServer } from '@modelcontextprotocol/server';
 import { expect, onTestFinished } from 'vitest';
 import { z } from 'zod';
 import { OLDER_SERVER, olderServer } from './older-server.ts';
@@ -77,6 +77,13 @@ export function answerNewer(): Answer {
     server.registerTool('add', { inputSchema: z.object({ a: z.number(), b: z.number() }) }, ({ a, b }) => ({
       content: [{ type: 'text', text: `newer: ${a + b}` }],
     }));
+    server.registerTool('who', { inputSchema: z.object({}) }, (_, { mcpReq }) => {
+      if (mcpReq.inputResponses) return { content: [{ type: 'text', text: 'newer: told' }] };
+      const requestedSchema = { type: 'object' as const, properties: { name: { type: 'string' as const } } };
+      return inputRequired({
+        inputRequests: { name: inputRequired.elicit({ message: 'Who are you?', requestedSchema }) },
+      });
+    });
     server.registerTool('log', { inputSchema: z.object({}) }, (_, { mcpReq }) => ({
       content: [
         {

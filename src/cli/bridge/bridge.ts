@@ -1,27 +1,24 @@
-import { VERSION_GONE } from '../../client/continuity/lost.ts';
-import { ValiseError } from '../../errors.ts';
 import {
-  CORE,
   eraOf,
-  FIRST_MODERN_VERSION,
   type Id,
-  isModernVersion,
   isRequest,
   type Message,
   type Meta,
   type Params,
-  PROTOCOL_VERSIONS,
   type Request,
   type Result,
 } from '../../wire/index.ts';
+import { begin, discover } from './first-words.ts';
 import { NewerHost } from './newer-host.ts';
-import { envelopeOf } from './newer-shapes.ts';
+import { envelopeOf, introductionOf } from './newer-shapes.ts';
 import { OlderHost } from './older-host.ts';
-import { isRefusal } from './refusal.ts';
-import { type Answered, ServerRequests } from './server-requests.ts';
+import { isGone, isRefusal } from './refusal.ts';
+import { Senders } from './senders.ts';
+import { ServerRequests } from './server-requests.ts';
 import type { Standing } from './standing.ts';
 
-const LAST_OLDER_VERSION = PROTOCOL_VERSIONS.findLast((version) => !isModernVersion(version));
+/** What stands between a host and a server of different eras; nothing where they speak the same. */
+type Between = OlderHost | NewerHost | undefined;
 
 /** Where the bridge's messages go, and what it does with them. */
 export interface BridgeOptions {
@@ -38,13 +35,6 @@ export interface BridgeOptions {
   readonly standing?: Pick<Standing, 'wishes' | 'news'> | undefined;
 }
 
-/** A request that the host waits for. */
-interface Waiting {
-  readonly request: Request;
-  /** What it was translated by. */
-  readonly by: OlderHost | NewerHost | undefined;
-}
-
 /**
  * Lets a host and a server talk: message for message where they speak the same era, translated where the host begins
  * in one era and the server turns out to know only the other.
@@ -54,11 +44,15 @@ export class Bridge {
   readonly #toServer: (message: Message) => Promise<void>;
   readonly #own: ServerRequests;
   readonly #standing: BridgeOptions['standing'];
-  #between: OlderHost | NewerHost | undefined;
+  #between: Between;
+  /** What stood there before, and has asked the host something that it may still answer. */
+  readonly #left: (OlderHost | NewerHost)[] = [];
+  readonly #senders = new Senders<Between>();
   #initialize: Request | undefined;
   /** What an older host has begun with. */
   #introduced: Params = {};
-  readonly #waiting = new Map<Id, Waiting>();
+  /** Requests that the host waits for. */
+  readonly #waiting = new Map<Id, Request>();
   /** What the server answered to an `initialize` of our own, as long as the host has not sent one. */
   #begun: Result | undefined;
   /** True once it is known which era is spoken, or nobody wants to know. */
@@ -87,10 +81,10 @@ export class Bridge {
       this.#held.push(() => this.fromHost(message));
       return;
     }
-    if (isRequest(message)) this.#waiting.set(message.id, { request: message, by: this.#between });
+    if (isRequest(message)) this.#waiting.set(message.id, message);
     else if ('method' in message && message.method === 'notifications/cancelled')
       this.#waiting.delete(message.params?.['requestId'] as Id);
-    this.#forward(message);
+    if (!this.#left.some((left) => left.isLate(message))) this.#forward(message);
   }
 
   #forward(message: Message): void {
@@ -105,17 +99,26 @@ export class Bridge {
         this.#initialize = message;
         this.#introduced = message.params ?? {};
       }
-      void this.#toServer(message);
+      void this.#send(message, undefined);
     }
+  }
+
+  #send(message: Message, by: Between): Promise<void> {
+    this.#senders.note(message, by);
+    return this.#toServer(message);
   }
 
   /** Takes a message of the server, or one in its place that says why the server could not be reached. */
   fromServer(message: Message, failure?: unknown): void {
     if (this.#own.answered(message, failure)) return;
+    if (this.#held) {
+      this.#held.push(() => this.fromServer(message, failure));
+      return;
+    }
+    const by = this.#senders.of(message, this.#between);
     const waiting = isGone(failure) && !('method' in message) && this.#waiting.get(message.id as Id);
-    if (this.#held) this.#held.push(() => this.fromServer(message, failure));
-    else if (waiting) void this.#changed(waiting, message);
-    else if (this.#between) this.#between.fromServer(message);
+    if (waiting) void this.#changed(waiting, by, message);
+    else if (by) by.fromServer(message);
     else if (this.#initialize && !('method' in message) && message.id === this.#initialize.id)
       this.#initialized(this.#initialize, message);
     else this.#toHost(message);
@@ -131,7 +134,7 @@ export class Bridge {
   /** An older host was refused: does the server speak the newer era? */
   async #refused(initialize: Request, refusal: Message): Promise<void> {
     this.#held = [];
-    const { response } = await this.#discover();
+    const { response } = await discover(this.#own);
     if ('result' in response) {
       this.#between = this.#older();
       this.#between.fromHost(initialize);
@@ -139,47 +142,60 @@ export class Bridge {
     this.#release();
   }
 
-  #discover(): Promise<Answered> {
-    const _meta = { [CORE.protocolVersion]: FIRST_MODERN_VERSION, [CORE.clientCapabilities]: {} };
-    return this.#own.send('server/discover', { _meta });
-  }
-
   #older(): OlderHost {
-    return new OlderHost(this.#toHost, (message) => void this.#toServer(message));
+    const older: OlderHost = new OlderHost(this.#toHost, (message) => void this.#send(message, older));
+    return older;
   }
 
   /** The server has become one of the other era. What it did not take is sent once more, and only once, as it knows it. */
-  async #changed({ request, by }: Waiting, refusal: Message): Promise<void> {
+  async #changed(request: Request, by: Between, refusal: Message): Promise<void> {
+    // Another call may have noticed first, and all listeners are sent once more then.
+    const isFirst = by === this.#between;
+    if (!isFirst && request.method === 'subscriptions/listen') return;
     this.#waiting.delete(request.id);
-    // Another call may have noticed first.
-    if (by === this.#between && !(await this.#meetAgain(request))) {
+    if (isFirst && !(await this.#meetAgain(request))) {
       this.#toHost(refusal);
       return;
     }
     // Another object: a message that the transport has seen before would pass by Valise.
     this.#forward({ ...request });
-    for (const { request: other } of [...this.#waiting.values()])
-      if (other.method === 'subscriptions/listen') this.fromHost({ ...other });
+    if (isFirst) this.#listenAgain();
+  }
+
+  /** Whoever told the listeners of the host will not do so any more. */
+  #listenAgain(): void {
+    for (const request of [...this.#waiting.values()])
+      if (request.method === 'subscriptions/listen') this.fromHost({ ...request });
   }
 
   async #meetAgain(request: Request): Promise<boolean> {
+    const before = this.#between;
     if (eraOf(request) === 'modern') {
+      if (this.#isNever) return false;
       this.#between = undefined;
       this.#begun = undefined;
-      this.#met = this.#isNever;
-      return !this.#isNever;
+      this.#met = false;
+      this.#leave(before);
+      return true;
     }
     this.#held = [];
-    const isMet =
-      this.#between instanceof OlderHost ? await this.#leave(this.#between) : await this.#takeOver();
-    if (isMet) for (const news of this.#standing?.news() ?? []) this.#toHost(news);
+    const isMet = before instanceof OlderHost ? await this.#goBack(before) : await this.#takeOver();
+    if (isMet) {
+      this.#leave(before);
+      for (const news of this.#standing?.news() ?? []) this.#toHost(news);
+    }
     this.#release();
     return isMet;
   }
 
+  /** What was translated before goes on with what it hears of its own requests, and with nothing else. */
+  #leave(before: Between): void {
+    if (before?.leave()) this.#left.push(before);
+  }
+
   /** A newer server is in the place of the older one that the host has begun at. */
   async #takeOver(): Promise<boolean> {
-    const { response } = await this.#discover();
+    const { response } = await discover(this.#own);
     if (!('result' in response)) return false;
     const between = this.#older();
     between.takeOver(this.#introduced, response.result, this.#standing?.wishes() ?? []);
@@ -188,7 +204,7 @@ export class Bridge {
   }
 
   /** An older server is there, and the host needs no translation any more. */
-  async #leave(between: OlderHost): Promise<boolean> {
+  async #goBack(between: OlderHost): Promise<boolean> {
     if (!(await this.#begin(this.#introduced))) return false;
     for (const { method, params } of between.wishes()) void this.#own.send(method, params);
     this.#between = undefined;
@@ -215,23 +231,25 @@ export class Bridge {
       this.#met = 'result' in answered.response;
       this.#insists ||= isRefusal(answered);
       this.#toHost({ ...answered.response, id: first.id });
-    } else void this.#toServer(first);
+    } else void this.#send(first, undefined);
     this.#release();
   }
 
   #translate(first: Request, introduction: Result, envelope: Meta): void {
     this.#begun = introduction;
-    const ways = { toHost: this.#toHost, toServer: this.#toServer, own: this.#own };
-    this.#between = new NewerHost({ ...ways, introduction, envelope });
-    this.#between.fromHost(first);
+    const between: NewerHost = new NewerHost({
+      toHost: this.#toHost,
+      toServer: (message) => this.#send(message, between),
+      own: this.#own,
+      introduction,
+      envelope,
+    });
+    this.#between = between;
+    between.fromHost(first);
   }
 
-  /** Begins at an older server, in the host's name. */
-  async #begin(params: Params): Promise<Result | undefined> {
-    const { response } = await this.#own.send('initialize', params);
-    if (!('result' in response)) return undefined;
-    await this.#toServer({ jsonrpc: '2.0', method: 'notifications/initialized' });
-    return response.result;
+  #begin(params: Params): Promise<Result | undefined> {
+    return begin(this.#own, this.#toServer, params);
   }
 
   /** The host prefers the older era after all, which has begun already: from here on, nothing is translated. */
@@ -245,18 +263,4 @@ export class Bridge {
     this.#held = undefined;
     for (const pass of held) pass();
   }
-}
-
-/** What a newer host says of itself, as an older server is told it. */
-function introductionOf(envelope: Meta): Params {
-  return {
-    protocolVersion: LAST_OLDER_VERSION,
-    capabilities: envelope[CORE.clientCapabilities] ?? {},
-    clientInfo: envelope[CORE.clientInfo] ?? { name: 'host', version: '0' },
-  };
-}
-
-/** True where a call was not delivered since the server speaks another era by now. */
-function isGone(failure: unknown): boolean {
-  return failure instanceof ValiseError && failure.code === VERSION_GONE;
 }

@@ -9,6 +9,7 @@ import {
   type Request,
   type Response,
   type Result,
+  type RpcError,
 } from '../../wire/index.ts';
 import { LOG_LEVEL, newerError, newerResult } from './newer-shapes.ts';
 
@@ -101,6 +102,13 @@ export class CallUnderWay {
   end(response: Response): boolean {
     this.#outcome = response;
     return this.#turn();
+  }
+
+  /** The server is gone, and with it what it asked. */
+  lose(error: RpcError): void {
+    this.#waiting = [];
+    this.#asked.clear();
+    this.#outcome ??= { jsonrpc: '2.0', id: this.serverId, error };
   }
 
   /** True where the server is done with the call and the host has not asked for the outcome. */

@@ -17,6 +17,7 @@ import {
 } from '../../wire/index.ts';
 import { CallUnderWay, type Ways } from './call-under-way.ts';
 import { discovered, LOG_LEVEL, newerResult, olderParams } from './newer-shapes.ts';
+import { SERVER_CHANGED } from './server-changed.ts';
 import type { ServerRequests } from './server-requests.ts';
 import { Subscriptions } from './subscriptions.ts';
 
@@ -61,6 +62,21 @@ export class NewerHost {
     const capabilities = envelope[CORE.clientCapabilities];
     this.#answers = isObject(capabilities) ? capabilities : {};
     this.#subscriptions = new Subscriptions(toHost, own, introduction['capabilities']);
+  }
+
+  /** The server is gone: who comes with answers to what it has asked hears so. True where somebody may. */
+  leave(): boolean {
+    const asked = [...this.#calls.values()].filter(({ hostId }) => hostId === undefined);
+    for (const call of asked) call.lose(SERVER_CHANGED);
+    return asked.length > 0;
+  }
+
+  /** True for answers of the host that came too late; it has heard so. */
+  isLate(message: Message): boolean {
+    const state = isRequest(message) ? message.params?.['requestState'] : undefined;
+    const isOurs = [...this.#calls.values()].some((call) => call.state === state);
+    if (isOurs) this.#again(message as Request);
+    return isOurs;
   }
 
   fromHost(message: Message): void {

@@ -2,8 +2,10 @@ import {
   CORE,
   FIRST_MODERN_VERSION,
   INVALID_PARAMS,
+  isModernVersion,
   type Meta,
   type Params,
+  PROTOCOL_VERSIONS,
   type Result,
   type RpcError,
 } from '../../wire/index.ts';
@@ -25,6 +27,17 @@ const ENVELOPE: ReadonlySet<string> = new Set([
 export function envelopeOf(meta: Meta): Meta {
   const keys = [CORE.protocolVersion, CORE.clientCapabilities, CORE.clientInfo];
   return Object.fromEntries(keys.filter((key) => key in meta).map((key) => [key, meta[key]]));
+}
+
+const LAST_OLDER_VERSION = PROTOCOL_VERSIONS.findLast((version) => !isModernVersion(version));
+
+/** What a newer host says of itself, as an older server is told it. */
+export function introductionOf(envelope: Meta): Params {
+  return {
+    protocolVersion: LAST_OLDER_VERSION,
+    capabilities: envelope[CORE.clientCapabilities] ?? {},
+    clientInfo: envelope[CORE.clientInfo] ?? { name: 'host', version: '0' },
+  };
 }
 
 /** Results that say in the newer era how long they may be kept. The older one says nothing, so: not at all. */

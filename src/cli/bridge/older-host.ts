@@ -11,6 +11,7 @@ import {
   type Result,
 } from '../../wire/index.ts';
 import { HostRounds } from './host-rounds.ts';
+import { SERVER_CHANGED } from './server-changed.ts';
 import { type Wish, wishesOf } from './standing.ts';
 
 type Send = (message: Message) => void;
@@ -27,6 +28,8 @@ interface Asked {
  * request gets the metadata that the newer era wants, and what the newer era has dropped is answered here.
  */
 export class OlderHost {
+  /** One count for all: what was sent for an earlier one may still be answered. */
+  static #sent = 0;
   readonly #toHost: Send;
   readonly #toServer: Send;
   readonly #asked = new Map<Id, Asked>();
@@ -35,8 +38,6 @@ export class OlderHost {
   #logLevel: unknown;
   readonly #subscribed = new Set<string>();
   #listening: Id | undefined;
-  #listens = 0;
-  #retries = 0;
   #capabilities: Record<string, unknown> = {};
 
   constructor(toHost: Send, toServer: Send) {
@@ -58,6 +59,16 @@ export class OlderHost {
   /** What an older server is to be asked for in the host's place. */
   wishes(): readonly Wish[] {
     return wishesOf(this.#logLevel, this.#subscribed);
+  }
+
+  /** The server is gone: the host is not to answer any more what it has asked. True where it may have done so already. */
+  leave(): boolean {
+    return this.#rounds.withdraw();
+  }
+
+  /** True for an answer of the host that came too late. */
+  isLate(message: Message): boolean {
+    return this.#rounds.isLate(message);
   }
 
   fromHost(message: Message): void {
@@ -123,7 +134,11 @@ export class OlderHost {
   /** The newer era asks with a result; the host is asked as it knows it, and the call is sent once more with the answers. */
   async #round(asked: Asked, { inputRequests, requestState }: Result): Promise<void> {
     const inputResponses = await this.#rounds.ask(isObject(inputRequests) ? inputRequests : {});
-    const id = `valise-retry:${++this.#retries}`;
+    if (!inputResponses) {
+      this.#toHost({ jsonrpc: '2.0', id: asked.id, error: SERVER_CHANGED });
+      return;
+    }
+    const id = `valise-retry:${++OlderHost.#sent}`;
     this.#asked.set(id, asked);
     const context = requestState === undefined ? {} : { requestState };
     this.#send(id, asked.method, { ...asked.params, inputResponses, ...context });
@@ -161,7 +176,7 @@ export class OlderHost {
       });
     this.#listening = undefined;
     if (Object.keys(notifications).length === 0) return;
-    this.#listening = `valise-listen:${++this.#listens}`;
+    this.#listening = `valise-listen:${++OlderHost.#sent}`;
     this.#send(this.#listening, 'subscriptions/listen', { notifications });
   }
 

@@ -1,4 +1,5 @@
-import { statusOf } from '../../client/continuity/lost.ts';
+import { statusOf, VERSION_GONE } from '../../client/continuity/lost.ts';
+import { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
 import { isModernVersion } from '../../wire/index.ts';
 import type { Answered } from './server-requests.ts';
@@ -26,4 +27,9 @@ export function isRefusal({ response, failure }: Answered): boolean {
   if (code !== UNSUPPORTED_VERSION) return true;
   const supported = isObject(data) && Array.isArray(data['supported']) ? data['supported'] : [];
   return !supported.some(isModernVersion);
+}
+
+/** True where a call was not delivered since the server speaks another era by now. */
+export function isGone(failure: unknown): boolean {
+  return failure instanceof ValiseError && failure.code === VERSION_GONE;
 }
