@@ -33,6 +33,30 @@ describe('valise connect before a server that becomes one of the other era', () 
     }
   });
 
+  it('goes on with a call that is refused only after another one has been sent once more', async () => {
+    const server = await serve(answerOlder());
+    const { client } = await sdkHost('v2', [
+      process.execPath,
+      VALISE,
+      'connect',
+      server.url,
+      '--store',
+      'memory:',
+    ]);
+    expect(await sums(client)).toEqual(OLDER);
+    const newer = answerNewer();
+    let go = (): void => {};
+    const isAgain = new Promise<void>((resolve) => (go = resolve));
+    let refused = 0;
+    server.become(async (request, response) => {
+      if (request.headers['mcp-method'] === 'tools/call') go();
+      const isCall = request.method === 'POST' && request.headers['mcp-session-id'] !== undefined;
+      if (isCall && ++refused > 1) await isAgain;
+      await newer(request, response);
+    });
+    expect(await sums(client)).toEqual(NEWER);
+  });
+
   it('goes on with a host that speaks only 2026-07-28, and back', async () => {
     const server = await serve(answerNewer());
     const client = await pinned(server.url);

@@ -182,6 +182,8 @@ export class Continuity implements ClientPart, SessionSeat {
     const reason = whyLost(error, lost);
     if (call.era === 'modern') return this.#refused(lost, error, reason);
     if (reason === undefined) return false;
+    // Another call has noticed first that the server is one of the newer era by now.
+    if (lost.era === 'modern') throw versionGoneError((call.leftIn ?? lost) as Snapshot, error);
     // A refusal of the session before, which another call has noticed first: this one goes with the new session.
     if (call.leftIn !== lost && !this.#renewal) return true;
     this.#renewal ??= this.#renew(call.connection, lost, reason).finally(() => {
@@ -212,7 +214,8 @@ export class Continuity implements ClientPart, SessionSeat {
       renewed(reason);
       return true;
     } catch (error) {
-      if (isOtherVersion(error)) throw versionGoneError(lost, error);
+      // The newer era may have begun meanwhile, where another call has noticed first.
+      if (isOtherVersion(error) || this.#snapshot?.era === 'modern') throw versionGoneError(lost, error);
       warn('A new session could not be begun', error);
       return false;
     }
