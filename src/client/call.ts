@@ -24,8 +24,11 @@ export type Answered = (
 export interface CallForm {
   /** Top-level members that go out with it, as text. */
   readonly top?: Top | undefined;
-  /** The server has the request already, from an earlier time: all that goes out is the answer to its question. */
-  readonly answer?: { readonly message: Message; readonly wireId?: Id | undefined } | undefined;
+  /**
+   * The server has the request already, from an earlier time: all that goes out is the answer to its question, made once
+   * its turn has come.
+   */
+  readonly answer?: { readonly message: () => Message; readonly wireId?: Id | undefined } | undefined;
 }
 
 /** As the SDK's own requests go out. */
@@ -114,7 +117,7 @@ export class Call {
   /** The request as it goes out, with everything that parts added. */
   outgoing(): Message {
     const { top, answer } = this.form;
-    if (answer) return answer.message;
+    if (answer) return answer.message();
     const request = this.#withMeta();
     return top ? raise(request, top) : request;
   }

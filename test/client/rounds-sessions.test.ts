@@ -1,7 +1,10 @@
+import { InMemoryTransport } from '@modelcontextprotocol/client';
+import { McpServer } from '@modelcontextprotocol/server';
 import { LeaveOpen, openValise } from 'mcp-valise/client';
+import { createValise } from 'mcp-valise/server';
 import { memoryStore } from 'mcp-valise/store';
 import type { Carrier } from 'mcp-valise/wire';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { commandOf } from '../e2e/example.ts';
 import { example as greeter } from '../e2e/greeter.ts';
 import { callText } from '../e2e/hosts.ts';
@@ -101,4 +104,51 @@ describe('a round over stdio in a session', () => {
     await host.close();
     await valise.close();
   });
+});
+
+describe('a round that is answered while another call changes its session', () => {
+  it.each(['dependent-shared', 'state'] as const)(
+    'goes on from what that made of it (%s)',
+    async (carrier) => {
+      const adder = createValise({ name: 'adder', sessions: {} });
+      const server = adder.install(new McpServer({ name: 'adder', version: '1.0.0' }));
+      const add = (number: number) => {
+        const sum = (adder.session()?.get<number>('sum') ?? 0) + number;
+        adder.session()?.set('sum', sum);
+        return { content: [{ type: 'text' as const, text: String(sum) }] };
+      };
+      let isAdding = false;
+      let goOn = (): void => {};
+      const told = new Promise<void>((resolve) => {
+        goOn = resolve;
+      });
+      server.registerTool('add_ten', {}, async () => {
+        isAdding = true;
+        await told;
+        return add(10);
+      });
+      const asking = adder.flow(async (flow) => {
+        await flow.ask('sure', { message: 'Sure?', schema: { type: 'object', properties: {} } });
+        return add(1);
+      });
+      server.registerTool('add_one', {}, asking);
+      const valise = await openValise({ store: memoryStore(), carriers: [carrier] });
+      const host = askable('v2', 'legacy', leave);
+      const [near, far] = InMemoryTransport.createLinkedPair();
+      await server.connect(far);
+      await valise.connect(host, near as never);
+      const session = await valise.sessions(host).create({ ordering: 'serial' });
+      await expect(session.run(() => callText(host, 'add_one'))).rejects.toThrow();
+      const [round] = await valise.pending.list();
+      const ten = session.run(() => callText(host, 'add_ten'));
+      await vi.waitFor(() => expect(isAdding).toBe(true));
+      const answered = valise.pending.answer(round!.id, ada);
+      // It is on its way: a call that is made later comes after it.
+      await host.ping();
+      goOn();
+      expect([await ten, await answered]).toMatchObject(['10', { result: { content: [{ text: '11' }] } }]);
+      await host.close();
+      await valise.close();
+    },
+  );
 });

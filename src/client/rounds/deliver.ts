@@ -1,7 +1,7 @@
 import { ValiseError } from '../../errors.ts';
 import type { Errand } from '../../link/edge-fetch.ts';
 import { raise } from '../../link/top.ts';
-import type { Answer, Id, Result, Response as RpcResponse } from '../../wire/index.ts';
+import type { Answer, Id, Message, Result, Response as RpcResponse } from '../../wire/index.ts';
 import type { Call, CallForm } from '../call.ts';
 import type { Connection } from '../connection.ts';
 import { hasHttpEdge } from '../http.ts';
@@ -28,11 +28,11 @@ export async function send(
   // Where the question came without its call, any that may be asked stands for it: it is not sent.
   const { method = round.form === 'state' ? 'tools/call' : undefined } = kept;
   if (method === undefined) throw notThere(kept.id);
-  const naming = (id: Id, answer: Answer | undefined): RpcResponse =>
-    sessions.naming(connection, session?.id, { jsonrpc: '2.0', id, ...answer } as RpcResponse);
+  const naming = (id: Id): RpcResponse =>
+    sessions.naming(connection, session?.id, { jsonrpc: '2.0', id, ...answers[0] } as RpcResponse);
   const retry =
     round.form === 'state'
-      ? { params, answer: answerTo(connection, kept.id, round, naming(round.askId, answers[0])) }
+      ? { params, answer: answerTo(connection, kept.id, round, naming) }
       : retryOf({ jsonrpc: '2.0', id: 0, method, params }, round, answers);
   const { params: given, ...form } = retry;
   const result = await connection.request(method, given, { timeout: TIMEOUT, ...form });
@@ -44,10 +44,10 @@ export async function send(
 function answerTo(
   { target, link: { transport } }: Connection,
   id: string,
-  { state, callId }: Round & { readonly form: 'state' },
-  answer: RpcResponse,
+  { state, askId, callId }: Round & { readonly form: 'state' },
+  answer: (id: Id) => RpcResponse,
 ): NonNullable<CallForm['answer']> {
-  const message = raise(answer, { state });
+  const message = (): Message => raise(answer(askId), { state });
   // Over HTTP what comes of it comes on its own answer, elsewhere only the call's id tells.
   const wireId = target.kind === 'http' ? undefined : callId;
   if (target.kind === 'http' ? hasHttpEdge(transport) : wireId !== undefined) return { message, wireId };
