@@ -217,7 +217,6 @@ class ServerLink implements Hooks, Stage {
   }
 
   #failed(exchange: Exchange, error: unknown): Response {
-    exchange.isUndone = true;
     return { jsonrpc: '2.0', id: exchange.request.id, error: this.#attachment.fault(error) };
   }
 
@@ -277,12 +276,8 @@ function admitted(exchange: Exchange): Passage {
 }
 
 /** What other transports make in order to send a response does not outlive it. */
-function sending(
-  message: Response | undefined,
-  told: (() => void) | undefined,
-  isOverHttp: boolean,
-): Dispatch {
+function sending(message: Response | undefined, told: Exchange['told'], isOverHttp: boolean): Dispatch {
   if (!message) return undefined;
   const go = (send: () => Promise<void>) => (isOverHttp ? outsideExchange(send) : send());
-  return { message, run: (send) => (told ? go(send).finally(told) : go(send)) };
+  return { message, run: (send) => (told ? go(send).finally(() => told(message)) : go(send)) };
 }

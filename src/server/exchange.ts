@@ -51,8 +51,6 @@ export class Exchange {
   readonly principal: Principal | undefined;
   /** The id of the transport's own session, where it has one. */
   readonly transportSession: string | undefined;
-  /** True where what the handler did could not be kept: an error takes the place of its answer, and it may be tried again. */
-  isUndone = false;
   /** What parts keep with the exchange, each in a `Slot` of its own. */
   kept: unknown[] | undefined;
   readonly #stage: Stage;
@@ -60,7 +58,7 @@ export class Exchange {
   #run = 1;
   #meta: Readonly<Record<string, unknown>> | undefined;
   #answered: Answered[] = [];
-  #sent: (() => void)[] | undefined;
+  #sent: ((response: Response) => void)[] | undefined;
 
   constructor(stage: Stage, facts: ExchangeFacts) {
     this.#stage = stage;
@@ -118,18 +116,18 @@ export class Exchange {
   }
 
   /** Calls `sent` once the response has been handed to the transport, or could not be. */
-  whenSent(sent: () => void): void {
+  whenSent(sent: (response: Response) => void): void {
     this.#sent ??= [];
     this.#sent.push(sent);
   }
 
   /** Tells that the response is out. Undefined where nobody wants to know. */
-  get told(): (() => void) | undefined {
+  get told(): ((response: Response) => void) | undefined {
     const sent = this.#sent;
     return (
       sent &&
-      (() => {
-        for (const tell of sent) tell();
+      ((response) => {
+        for (const tell of sent) tell(response);
       })
     );
   }

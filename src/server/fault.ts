@@ -1,8 +1,8 @@
 import { messageOf, ValiseError } from '../errors.ts';
-import { INTERNAL_ERROR, type RpcError } from '../wire/index.ts';
+import { INTERNAL_ERROR, type RpcError, undone } from '../wire/index.ts';
 import type { ServerEventSource } from './events.ts';
 
-/** Takes a failure that is not the client's, tells the author of it, and gives what the client may know. */
+/** Takes a failure that is not the client's, tells the author of it, and gives what the client may know: it may try again. */
 export type Fault = (error: unknown) => RpcError;
 
 /** True for what a store says. It may name the store's place, so it is for the author alone. */
@@ -22,6 +22,6 @@ export function faultOn(events: ServerEventSource): Fault {
       next: next ?? 'Check the store and what is behind valise.http(); the client may try again.',
     });
     const away = isOfStore(error) && error.code === 'store-unavailable';
-    return { code: INTERNAL_ERROR, message: away ? AWAY : BROKEN };
+    return undone({ code: INTERNAL_ERROR, message: away ? AWAY : BROKEN });
   };
 }

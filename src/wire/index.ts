@@ -142,3 +142,4 @@ export {
   writeState,
 } from './state.ts';
 export { allocatesResources } from './tool-hint.ts';
+export { isUndone, undone } from './undone.ts';

@@ -25,6 +25,8 @@ export interface Names {
   readonly seq: string;
   /** In the data of "session not found": the call had begun by then. */
   readonly begun: string;
+  /** In the data of an error: nothing of the request was kept, and it may be sent again. */
+  readonly undone: string;
   /** `_meta` key of what a listener asks for and where it stands. */
   readonly listen: string;
   /**
@@ -81,6 +83,7 @@ export const NAMES = {
     session: 'io.modelcontextprotocol/session',
     seq: 'dev.valise/seq',
     begun: 'dev.valise/begun',
+    undone: 'dev.valise/undone',
     listen: 'dev.valise/listen',
     introduction: 'dev.valise/client',
     method: {
@@ -109,6 +112,7 @@ export const NAMES = {
     session: 'dev.valise/session',
     seq: 'dev.valise/seq',
     begun: 'dev.valise/begun',
+    undone: 'dev.valise/undone',
     listen: 'dev.valise/listen',
     introduction: 'dev.valise/client',
     method: {

@@ -42,7 +42,11 @@ describe.each(MAJORS)('a request that a part fails on ($major)', ({ McpServer, M
       expect(await answer).toEqual({
         jsonrpc: '2.0',
         id: 5,
-        error: { code: -32603, message: 'Internal error: the server could not work on the request.' },
+        error: {
+          code: -32603,
+          message: 'Internal error: the server could not work on the request.',
+          data: { 'dev.valise/undone': true },
+        },
       });
       expect(warnings.join()).toContain('the disk at /srv/state is gone');
     },

@@ -233,7 +233,11 @@ describe.each(MAJORS)('a round of an SDK $major server whose session could not b
     const { peer, again, effects, close } = await stage({ onConflict: 'fail' }, async (other, session) => {
       expect((await other.say(MODERN.first(session))).result).toMatchObject(text('1'));
     });
-    expect((await peer.say(again)).error).toMatchObject({ code: -31045, message: 'Session conflict' });
+    expect((await peer.say(again)).error).toMatchObject({
+      code: -31045,
+      message: 'Session conflict',
+      data: { 'dev.valise/undone': true },
+    });
     expect((await peer.say(again)).result).toMatchObject(text('Ada 2'));
     expect(effects()).toBe(1);
     expect((await peer.say(again)).error).toEqual(REFUSED);
@@ -248,6 +252,7 @@ describe.each(MAJORS)('a round of an SDK $major server whose session could not b
     expect((await peer.say(again)).error).toEqual({
       code: -32603,
       message: 'Internal error: the server could not work on the request.',
+      data: { 'dev.valise/undone': true },
     });
     refuses.writes = false;
     expect((await peer.say(again)).result).toMatchObject(text('Ada 1'));

@@ -8,6 +8,7 @@ import {
   type Families,
   type Id,
   INPUT_METHODS,
+  isUndone,
   type Notification,
   type Response as RpcResponse,
 } from '../../wire/index.ts';
@@ -135,7 +136,7 @@ export class RoundsPart implements ClientPart {
   #ended(call: Call, response: RpcResponse): RpcResponse | Promise<RpcResponse> {
     const drive = this.#drives.take(call.connection, call.request.id);
     if (!drive) return response;
-    if (isCut(response)) return naming(response, drive.kept);
+    if (isStillOpen(response)) return naming(response, drive.kept);
     return drive.end().then(() => response);
   }
 
@@ -149,7 +150,7 @@ export class RoundsPart implements ClientPart {
     const { connection } = call;
     const before = answeredBy(call);
     const kept = before === undefined ? undefined : this.#observed.take(before, open?.pending);
-    if (isCut(response) && kept !== undefined) {
+    if (isStillOpen(response) && kept !== undefined) {
       this.#observed.add(before as string, kept);
       return naming(response, Promise.resolve(kept));
     }
@@ -183,9 +184,9 @@ function failureOf(error: unknown): RoundFailure {
   return new RoundFailure(-32_000, messageOf(error));
 }
 
-/** True where the call was cut off, and its answer with it: the server may never have gone on. */
-function isCut(response: RpcResponse): boolean {
-  return 'error' in response && response.error === CUT;
+/** True where the round is still open: the call was cut off, and the server may never have gone on, or kept nothing of it. */
+function isStillOpen(response: RpcResponse): boolean {
+  return 'error' in response && (response.error === CUT || isUndone(response.error));
 }
 
 /** The error of a call whose round is still kept: it names the round. */
@@ -195,5 +196,6 @@ async function naming(
 ): Promise<RpcResponse> {
   const pending = await kept;
   if (pending === undefined || !('error' in response)) return response;
-  return { ...response, error: { ...response.error, data: { pending } } };
+  const { error } = response;
+  return { ...response, error: { ...error, data: { ...(error.data as object | undefined), pending } } };
 }

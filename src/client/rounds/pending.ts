@@ -1,6 +1,6 @@
 import { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
-import type { Answer, Era, Result } from '../../wire/index.ts';
+import { type Answer, type Era, isUndone, type Result } from '../../wire/index.ts';
 import type { Connection } from '../connection.ts';
 import { CONNECTION_CLOSED, RequestError } from '../request-error.ts';
 import { SessionGoneError } from '../sessions/errors.ts';
@@ -97,7 +97,7 @@ export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients
 /** True where there is nothing left to answer: the server has answered the call, if only with an error. */
 function isOver(error: unknown): boolean {
   if (error instanceof SessionGoneError) return true;
-  return error instanceof RequestError && error.rpcCode !== CONNECTION_CLOSED.code;
+  return error instanceof RequestError && error.rpcCode !== CONNECTION_CLOSED.code && !isUndone(error);
 }
 
 /** A connection that goes on where an earlier process was has sent nothing yet that shows its era; its client knows. */

@@ -36,6 +36,9 @@ export class SessionGoneError extends ValiseError {
 
 /** Others changed the session's state again and again while the call ran. Nothing of the call was kept. */
 export class SessionConflictError extends ValiseError {
+  /** What the error of the call says besides: `pending` names its round, where it had asked something. */
+  readonly data: unknown;
+
   constructor(cause?: unknown) {
     super(
       'session-conflict',
@@ -45,6 +48,7 @@ export class SessionConflictError extends ValiseError {
         cause,
       },
     );
+    this.data = isObject(cause) ? cause['data'] : undefined;
   }
 }
 

@@ -188,7 +188,6 @@ export function keepToAuthor({ fault }: Rounds, exchange: Exchange, error: unkno
   const told = fault(error);
   exchange.whenAnswered((response) => {
     if ('result' in response && response.result['isError'] !== true) return response;
-    exchange.isUndone = true;
     return { jsonrpc: '2.0', id: exchange.request.id, error: told };
   });
 }

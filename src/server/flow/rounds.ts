@@ -2,7 +2,7 @@ import type { Link } from '../../link/instrument.ts';
 import type { Top } from '../../link/top.ts';
 import { SealError } from '../../seal/index.ts';
 import type { Store } from '../../store/types.ts';
-import { CARRIERS, type Response } from '../../wire/index.ts';
+import { CARRIERS, isUndone, type Response } from '../../wire/index.ts';
 import { readQuestionId } from '../../wire/question-id.ts';
 import type { ServerContext } from '../context.ts';
 import type { Exchange } from '../exchange.ts';
@@ -83,9 +83,9 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
   const accept = (exchange: Exchange, answered: Answered, turn: Turn): undefined | Promise<Reply> => {
     counters.add('answered');
     inputs.set(exchange, { ...answered, turn });
-    exchange.whenSent(() => {
+    exchange.whenSent((response) => {
       // What could not be kept can be tried again, with the same answer. A lease that cannot be given back runs out by itself.
-      if (exchange.isUndone) turn.abandon().catch(() => {});
+      if ('error' in response && isUndone(response.error)) turn.abandon().catch(() => {});
       else turn.done();
     });
     exchange.request = { ...exchange.request, params: withoutRetry(exchange.request.params) };

@@ -61,8 +61,8 @@ export function failedWith(fault: Fault): Failed {
     const thrown = error instanceof HookError ? error.cause : error;
     if (thrown instanceof ValiseError) {
       const told = TOLD.get(thrown.code);
-      const data = { code: thrown.code };
-      return told === undefined ? { ...fault(thrown), data } : { code: told, message: thrown.message, data };
+      const error = told === undefined ? fault(thrown) : { code: told, message: thrown.message };
+      return { ...error, data: { ...(error.data as object | undefined), code: thrown.code } };
     }
     return error instanceof HookError ? authored(thrown) : fault(thrown);
   };

@@ -4,6 +4,7 @@ import {
   type RpcError,
   sessionConflict,
   sessionNotFound,
+  undone,
   writeSession,
 } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
@@ -72,7 +73,7 @@ export function createFinish(
     response: Response,
   ): Promise<Response | undefined> => {
     const tries = reruns.get(exchange) ?? 0;
-    if (!rerun || tries >= MAX_RERUNS) return undone(exchange, response, sessionConflict(exchange.era, id));
+    if (!rerun || tries >= MAX_RERUNS) return failure(response, sessionConflict(exchange.era, id));
     reruns.set(exchange, tries + 1);
     // Whoever came in between has finished; a crowd is spread out a little.
     if (tries > 2) await sleep(Math.random() * Math.min(tries, 20));
@@ -80,10 +81,11 @@ export function createFinish(
     return undefined;
   };
 
-  const undone = (exchange: Exchange, { id }: Response, error: RpcError): Response => {
-    exchange.isUndone = true;
-    return { jsonrpc: '2.0', id, error };
-  };
+  const failure = ({ id }: Response, error: RpcError): Response => ({
+    jsonrpc: '2.0',
+    id,
+    error: undone(error),
+  });
 
   return (exchange, work, response) => {
     const { held, handle } = work;
@@ -99,10 +101,10 @@ export function createFinish(
       if (!(committed instanceof Promise)) return settle(exchange, work, response, committed);
       return committed.then(
         (late) => settle(exchange, work, response, late),
-        (error: unknown) => undone(exchange, response, failed(error)),
+        (error: unknown) => failure(response, failed(error)),
       );
     } catch (error) {
-      return undone(exchange, response, failed(error));
+      return failure(response, failed(error));
     }
   };
 }
