@@ -247,12 +247,22 @@ describe.each(['v1', 'v2'] as const)('a round whose answer goes alone, of a %s c
   afterEach(() => vi.useRealTimers());
   const answer = accept({ resolution: 'Fixed' });
 
-  const connect = async (valise: ClientValise, far: (transport: InMemoryTransport) => unknown) => {
-    const host = askable(client, 'legacy', leave);
+  const connect = async (
+    valise: ClientValise,
+    far: (transport: InMemoryTransport) => unknown,
+    ask: Ask = leave,
+  ) => {
+    const host = askable(client, 'legacy', ask);
     const [near, end] = InMemoryTransport.createLinkedPair();
     await far(end);
     await valise.connect(host, near as never);
     return host;
+  };
+
+  const serve = async (far: InMemoryTransport) => {
+    const kit = { sdk: 'v2', McpServer, options: { keys: generateKey() }, flags: {} } as const;
+    const { server } = await workItems.build(kit as never);
+    await ((await server()) as McpServer).connect(far);
   };
 
   /** A server that asks once so many calls have come, and goes on with nothing. */
@@ -288,13 +298,25 @@ describe.each(['v1', 'v2'] as const)('a round whose answer goes alone, of a %s c
     await Promise.all(calls);
   });
 
+  it('is not answered a second way while its handler is at work; its call goes on', async () => {
+    const valise = await openValise({ store: memoryStore(), carriers: ['state'] });
+    let say = (_: object): void => {};
+    const asked = vi.fn(() => new Promise<object>((resolve) => (say = resolve)));
+    const host = await connect(valise, serve, asked);
+    const called = callText(host, 'update_work_item', RESOLVE);
+    await vi.waitFor(() => expect(asked).toHaveBeenCalledOnce());
+    const [{ id }] = (await valise.pending.list()) as [PendingRound];
+    for (const given of [answer, undefined])
+      await expect(valise.pending.answer(id, given)).rejects.toMatchObject({ code: 'answered-elsewhere' });
+    expect(asked).toHaveBeenCalledOnce();
+    say(answer);
+    expect(await called).toContain('resolved as Fixed');
+    expect(await valise.pending.list()).toEqual([]);
+    await host.close();
+  });
+
   it('[R-10] ends where the server cannot open its context', async () => {
     const valise = await openValise({ store: memoryStore(), carriers: ['state'] });
-    const serve = async (far: InMemoryTransport) => {
-      const kit = { sdk: 'v2', McpServer, options: { keys: generateKey() }, flags: {} } as const;
-      const { server } = await workItems.build(kit as never);
-      await ((await server()) as McpServer).connect(far);
-    };
     const host = await connect(valise, serve);
     await expect(callText(host, 'update_work_item', RESOLVE)).rejects.toThrow();
     await host.close();

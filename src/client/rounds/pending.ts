@@ -17,8 +17,10 @@ import type { Answers, Continued, Pending } from './types.ts';
 export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients'>): Pending {
   const clientOf = (kept: Kept, given: object | undefined): readonly [Connection, object] => {
     for (const entry of rounds.clients) {
-      const [{ target }, client] = entry;
-      if (given ? client === given : targetKey(target) === kept.server) return entry;
+      const [connection, client] = entry;
+      if (given ? client !== given : targetKey(connection.target) !== kept.server) continue;
+      if (isAskedHere(connection, kept)) throw beingAnswered(kept.id);
+      return entry;
     }
     throw new ValiseError(
       'not-connected',
@@ -74,11 +76,7 @@ export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients
     drop: (id) => desk.drop(id),
     async answer(id, answers, { client } = {}) {
       const lease = await desk.lease(id);
-      if (!lease) {
-        throw new ValiseError('answered-elsewhere', `The pending round "${id}" is being answered already.`, {
-          next: 'Wait for it, then list what is pending.',
-        });
-      }
+      if (!lease) throw beingAnswered(id);
       try {
         if (!answers) return await answerAll(id, client);
         const kept = await desk.find(id);
@@ -98,6 +96,18 @@ export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients
 function isOver(error: unknown): boolean {
   if (error instanceof SessionGoneError) return true;
   return error instanceof RequestError && error.rpcCode !== CONNECTION_CLOSED.code && !isUndone(error);
+}
+
+/** True where the call itself still waits for its handler: what comes of an answer would come to both, under one id. */
+function isAskedHere({ calls, target }: Connection, { round }: Kept): boolean {
+  if (target.kind === 'http' || round.form !== 'state' || round.callId === undefined) return false;
+  return calls.get(round.callId)?.cancelled === false;
+}
+
+function beingAnswered(id: string): ValiseError {
+  return new ValiseError('answered-elsewhere', `The pending round "${id}" is being answered already.`, {
+    next: 'Wait for it, then list what is pending.',
+  });
 }
 
 /** A connection that goes on where an earlier process was has sent nothing yet that shows its era; its client knows. */
