@@ -265,6 +265,12 @@ describe.each(['v1', 'v2'] as const)('a round whose answer goes alone, of a %s c
     await ((await server()) as McpServer).connect(far);
   };
 
+  const leftOpen = async (valise: ClientValise) => {
+    const host = await connect(valise, serve);
+    await expect(callText(host, 'update_work_item', RESOLVE)).rejects.toThrow();
+    return host;
+  };
+
   /** A server that asks once so many calls have come, and goes on with nothing. */
   const silent =
     (heard: (message: JSONRPCMessage) => void, calls = 1) =>
@@ -315,11 +321,41 @@ describe.each(['v1', 'v2'] as const)('a round whose answer goes alone, of a %s c
     await host.close();
   });
 
+  it('is answered by one, however long that takes', async () => {
+    const valise = await openValise({ store: memoryStore(), carriers: ['state'] });
+    await (await leftOpen(valise)).close();
+    let say = (_: object): void => {};
+    const asked = vi.fn(() => new Promise<object>((resolve) => (say = resolve)));
+    const host = await connect(valise, serve, asked);
+    const [{ id }] = (await valise.pending.list()) as [PendingRound];
+    vi.useFakeTimers({ toFake: ['Date', 'setInterval', 'clearInterval'] });
+    const answered = valise.pending.answer(id).catch((error: unknown) => error);
+    await vi.waitFor(() => expect(asked).toHaveBeenCalledOnce());
+    await vi.advanceTimersByTimeAsync(3_600_000);
+    await expect(valise.pending.answer(id, answer)).rejects.toMatchObject({ code: 'answered-elsewhere' });
+    say(answer);
+    await answered;
+    await host.close();
+  });
+
+  it('is left where another process has brought the call to its next round by the time the server refuses', async () => {
+    const store = memoryStore();
+    const valise = await openValise({ store, carriers: ['state'] });
+    await (await leftOpen(valise)).close();
+    const host = await connect(valise, serve, async () => {
+      const [key] = (await store.list('rounds/pending/')).keys as [string];
+      await store.put(key, (await store.get(key))!.value);
+      return answer;
+    });
+    const [{ id }] = (await valise.pending.list()) as [PendingRound];
+    await expect(valise.pending.answer(id)).rejects.toMatchObject({ rpcCode: -32602 });
+    expect(await valise.pending.list()).toHaveLength(1);
+    await host.close();
+  });
+
   it('[R-10] ends where the server cannot open its context', async () => {
     const valise = await openValise({ store: memoryStore(), carriers: ['state'] });
-    const host = await connect(valise, serve);
-    await expect(callText(host, 'update_work_item', RESOLVE)).rejects.toThrow();
-    await host.close();
+    await (await leftOpen(valise)).close();
     // The keys of the server are gone with its process.
     const next = await connect(valise, serve);
     const [{ id }] = (await valise.pending.list()) as [PendingRound];

@@ -2,10 +2,11 @@ import { randomBytes } from 'node:crypto';
 import { messageOf } from '../../errors.ts';
 import { isObject, type Json, type JsonObject } from '../../json.ts';
 import { sha256 } from '../../seal/sha256.ts';
-import type { Store } from '../../store/types.ts';
+import type { Entry, Store } from '../../store/types.ts';
 import type { Era, Params } from '../../wire/index.ts';
 import type { Call } from '../call.ts';
 import type { Connection } from '../connection.ts';
+import { LEASE_SECONDS } from '../continuity/lease.ts';
 import type { ClientEventSource } from '../events.ts';
 import { type Kept as KeptSession, readKept, storableKept } from '../sessions/kept.ts';
 import type { Returning } from '../sessions/returning.ts';
@@ -36,6 +37,8 @@ export interface Kept {
   readonly session: KeptSession | undefined;
   readonly round: Round;
   readonly since: number;
+  /** Of the entry that it was read from: another process may have put the call's next round in its place since. */
+  readonly version: string;
 }
 
 /** Keeps the rounds of one principal that wait for answers. */
@@ -112,7 +115,8 @@ export class RoundDesk {
   }
 
   async find(id: string): Promise<Kept | undefined> {
-    return read(id, (await this.#store.get(this.#prefix + id))?.value);
+    const found = await this.#store.get(this.#prefix + id);
+    return found && read(id, found);
   }
 
   async all(): Promise<Kept[]> {
@@ -128,18 +132,19 @@ export class RoundDesk {
     }
   }
 
-  drop(id: string): Promise<boolean> {
+  /** Drops a round; with a version, only where it is still that one. */
+  drop(id: string, version?: string): Promise<boolean> {
     this.sessions.over(id);
-    return this.#store.delete(this.#prefix + id);
+    return this.#store.delete(this.#prefix + id, version === undefined ? {} : { ifVersion: version });
   }
 
-  /** Lets one process at a time answer a round. */
+  /** Lets one process at a time answer a round, which renews the lease while it does. */
   lease(id: string): ReturnType<Store['lease']> {
-    return this.#store.lease(`rounds/answering/${id}`, 120);
+    return this.#store.lease(`rounds/answering/${id}`, LEASE_SECONDS);
   }
 }
 
-function read(id: string, value: unknown): Kept | undefined {
+function read(id: string, { value, version }: Entry): Kept | undefined {
   if (!isObject(value)) return undefined;
   const round = readStored(value['round']);
   if (!round || typeof value['server'] !== 'string' || typeof value['since'] !== 'number') return undefined;
@@ -153,6 +158,7 @@ function read(id: string, value: unknown): Kept | undefined {
     session: readKept(value['session'], value['server']),
     round,
     since: value['since'],
+    version,
   };
 }
 

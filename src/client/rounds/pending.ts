@@ -2,6 +2,7 @@ import { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
 import { type Answer, type Era, isUndone, type Result } from '../../wire/index.ts';
 import type { Connection } from '../connection.ts';
+import { holding } from '../continuity/lease.ts';
 import { CONNECTION_CLOSED, RequestError } from '../request-error.ts';
 import { SessionGoneError } from '../sessions/errors.ts';
 import { targetKey } from '../target.ts';
@@ -29,12 +30,19 @@ export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients
     );
   };
 
-  /** Goes on where the call was made: in its session. */
-  const within = <Value>(
+  /** Goes on where the call was made, in its session. Where that ends the call, the round is over. */
+  const within = async <Value>(
     connection: Connection,
-    { session }: Kept,
+    { id, session, version }: Kept,
     work: () => Promise<Value>,
-  ): Promise<Value> => (session ? desk.sessions.inside(connection, session, work) : work());
+  ): Promise<Value> => {
+    try {
+      return await (session ? desk.sessions.inside(connection, session, work) : work());
+    } catch (error) {
+      if (isOver(error)) await desk.drop(id, version);
+      throw error;
+    }
+  };
 
   const answerOne = async (
     connection: Connection,
@@ -44,7 +52,7 @@ export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients
     const outcome = await within(connection, kept, () => send(connection, kept, answers, desk.sessions));
     const { method, params, era, session } = kept;
     if ('result' in outcome) {
-      await desk.drop(kept.id);
+      await desk.drop(kept.id, kept.version);
       return { done: true, result: outcome.result };
     }
     const call = method === undefined ? undefined : { method, params, era, session };
@@ -77,17 +85,12 @@ export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients
     async answer(id, answers, { client } = {}) {
       const lease = await desk.lease(id);
       if (!lease) throw beingAnswered(id);
-      try {
-        if (!answers) return await answerAll(id, client);
+      return holding(lease, async () => {
+        if (!answers) return answerAll(id, client);
         const kept = await desk.find(id);
         if (!kept) throw notThere(id);
-        return await answerOne(clientOf(kept, client)[0], kept, given(kept, answers));
-      } catch (error) {
-        if (isOver(error)) await desk.drop(id);
-        throw error;
-      } finally {
-        await lease.release();
-      }
+        return answerOne(clientOf(kept, client)[0], kept, given(kept, answers));
+      });
     },
   };
 }
