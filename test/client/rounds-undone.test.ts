@@ -5,7 +5,7 @@ import { LeaveOpen, openValise } from 'mcp-valise/client';
 import { createValise } from 'mcp-valise/server';
 import { memoryStore, type Store } from 'mcp-valise/store';
 import type { Carrier } from 'mcp-valise/wire';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { callText } from '../e2e/hosts.ts';
 import { type Ask, askable } from '../e2e/rounds-stage.ts';
 
@@ -39,8 +39,11 @@ describe.each(HOSTS)('an answer that comes to nothing ($client, $era, $carrier)'
   const open = async (ask: (cut: { off: RegExp | undefined }) => Ask) => {
     const { store, cut } = cuttable();
     // Set while the handler is at work, it takes away what its call is to be kept in.
-    const working: { cuts: RegExp | undefined } = { cuts: undefined };
-    const desk = createValise({ name: 'desk', store, sessions: { mode: 'stored' } });
+    const working: { cuts: RegExp | undefined; pause: (() => Promise<void>) | undefined } = {
+      cuts: undefined,
+      pause: undefined,
+    };
+    const desk = createValise({ name: 'desk', store, sessions: { mode: 'stored', onConflict: 'fail' } });
     const serve = () => {
       const server = desk.install(new McpServer({ name: 'desk', version: '1.0.0' }));
       const name = {
@@ -50,10 +53,16 @@ describe.each(HOSTS)('an answer that comes to nothing ($client, $era, $carrier)'
       const greet = desk.flow(async (flow) => {
         const { name: who } = await flow.ask('name', name);
         cut.off = working.cuts;
-        desk.session()?.set('name', who);
+        const count = desk.session()?.get<number>('count') ?? 0;
+        desk.session()?.set('count', count + 1);
+        await working.pause?.();
         return { content: [{ type: 'text' as const, text: `Hello ${who}.` }] };
       });
       server.registerTool('greet', {}, greet as never);
+      server.registerTool('change', {}, async () => {
+        desk.session()?.set('count', 5);
+        return { content: [] };
+      });
       const fail = desk.flow(async (flow) => {
         await flow.ask('name', name);
         throw new Error('No such draft.');
@@ -127,6 +136,26 @@ describe.each(HOSTS)('an answer that comes to nothing ($client, $era, $carrier)'
       done: true,
       result: { content: [{ text: 'Hello Ada.' }] },
     });
+  });
+
+  it('leaves its round open where others changed the session meanwhile, and the error names it', async () => {
+    const { valise, host, working } = await open(() => () => ada);
+    const session = await valise.sessions(host).create();
+    let goOn = (): void => {};
+    const pause = vi.fn(() => new Promise<void>((resolve) => (goOn = resolve)));
+    working.pause = pause;
+    const called = session.run(() => callText(host, 'greet')).catch((failed: unknown) => failed);
+    await vi.waitFor(() => expect(pause).toHaveBeenCalled());
+    await session.run(() => host.callTool({ name: 'change' }));
+    goOn();
+    const error = await called;
+    working.pause = undefined;
+    const [round] = await valise.pending.list();
+    expect(error).toMatchObject({
+      message: expect.stringMatching(/conflict|Others changed/),
+      data: { pending: round!.id },
+    });
+    expect(await valise.pending.answer(round!.id, ada)).toMatchObject({ done: true });
   });
 
   it('is not what a handler says that has failed by itself: its call is over', async () => {
