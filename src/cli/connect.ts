@@ -106,7 +106,7 @@ function answersOf({ answer = [] }: ConnectOptions): AnswerSource {
 }
 
 type KeptOptions = Pick<ConnectOptions, 'store' | 'principal' | 'allowLocal' | 'insecurePlaintext'> &
-  KeyOptions;
+  KeyOptions & { readonly secrets?: 'keychain' | undefined };
 
 /** As {@link openFor}, for commands that have nothing to keep: where there is no store yet, they make none. */
 export function openKept(options: KeptOptions): Promise<ClientValise> {
@@ -114,7 +114,8 @@ export function openKept(options: KeptOptions): Promise<ClientValise> {
   if (file === undefined || isThere(file)) return openFor(options);
   if (options.store !== undefined || process.env['VALISE_STORE'] !== undefined)
     remark(`valise: There is no store in ${clean(file)} yet.`);
-  return openFor({ ...options, store: 'memory:' });
+  // Tokens may be in the keychain all the same.
+  return openFor({ ...options, store: 'memory:', secrets: 'keychain' });
 }
 
 function isThere(file: string): boolean {
@@ -128,13 +129,14 @@ function isThere(file: string): boolean {
 
 /** What the options say about where and whose state is kept. */
 export async function openFor(options: KeptOptions): Promise<ClientValise> {
-  const { principal, allowLocal, insecurePlaintext } = options;
+  const { principal, allowLocal, insecurePlaintext, secrets } = options;
   const keys = keysIfAny(options);
   const valise = await openValise({
     store: storeUrl(options.store),
     principal,
     allowLocal,
     insecurePlaintext,
+    secrets,
     keys,
   });
   tellEvents(valise);

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { Revoked } from '../../client/continuity/revoke.ts';
 import type { ClientValise } from '../../client/index.ts';
-import { openFor, openKept } from '../connect.ts';
+import { openKept } from '../connect.ts';
 import { EXIT, type SetExit } from '../exit.ts';
 import { type ConnectOptions, keptOptions } from '../options.ts';
 import { print, printJson, printTable, when } from '../output.ts';
@@ -19,7 +19,7 @@ export function statusCommand(program: Command, exit: SetExit): void {
   )
     .addHelpText('after', '\nExample:\n  valise status https://vault.example.com/mcp')
     .action((target: string | undefined, options: KeptOptions) =>
-      withValise(openKept(options), (valise) => status(valise, target, options)),
+      withValise(options, (valise) => status(valise, target, options)),
     );
   keptOptions(
     program
@@ -29,16 +29,15 @@ export function statusCommand(program: Command, exit: SetExit): void {
   )
     .addHelpText('after', '\nExample:\n  valise logout https://vault.example.com/mcp')
     .action((target: string, options: KeptOptions) =>
-      // Tokens may be in the keychain, also where the store is gone.
-      withValise(openFor(options), async (valise) => exit(await logout(valise, target, options))),
+      withValise(options, async (valise) => exit(await logout(valise, target, options))),
     );
 }
 
 async function withValise(
-  opening: Promise<ClientValise>,
+  options: KeptOptions,
   work: (valise: ClientValise) => Promise<void>,
 ): Promise<void> {
-  const valise = await opening;
+  const valise = await openKept(options);
   try {
     await work(valise);
   } finally {
