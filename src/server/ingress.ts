@@ -41,7 +41,7 @@ export interface Asking {
 const ingress = new Course<Ingress>();
 
 /** What the edge of a Valise around the present message knows; undefined where there is none. */
-export function presentIngress(owner: object): Ingress | undefined {
+function presentIngress(owner: object): Ingress | undefined {
   const known = ingress.current;
   return known?.owner === owner ? known : undefined;
 }
@@ -64,6 +64,17 @@ export function takeIngress({ owner, link, extra, id }: Arrival): Ingress | unde
   if (!known.answered) return known;
   const { answered, ...rest } = known;
   return rest;
+}
+
+/**
+ * What is known of the call that an answer leads to: as of the answer, where an edge is around that. Where client and server
+ * share a process, what is around it may be an earlier answer's, which is spent.
+ */
+export function ingressOf(owner: object, extra: unknown, answered: Answered): Ingress {
+  const around = isHttp(extra) ? presentIngress(owner) : undefined;
+  if (!around) return { owner, answered };
+  const { link, isSpent, ...rest } = around;
+  return { ...rest, answered };
 }
 
 /** Runs an SDK handler with what the edge knows. */
