@@ -1,11 +1,22 @@
+import { dirname } from 'node:path';
 import { ValiseError } from '../errors.ts';
 import { type FileLock, fileLock } from './file-lock.ts';
-import { privateFile } from './private-file.ts';
+import { fullPath, privateFile, statOf } from './private-file.ts';
+
+const LOCK = '~/.valise/keychain.lock';
 
 /** How long an answer may take: somebody may have to type a password. */
 const ANSWER_SECONDS = 60;
 /** How long others may be before us. */
 const TURN_SECONDS = 90;
+
+/** What is done with the keychain. */
+export interface InLineOptions {
+  /** How long it may take, in seconds. */
+  readonly patience?: number;
+  /** True for what changes nothing: it makes no folder for the lock, where there may not even be a keychain. */
+  readonly looks?: boolean;
+}
 
 let turn: Promise<unknown> = Promise.resolve();
 let hangs = false;
@@ -18,16 +29,16 @@ let lock: FileLock | undefined;
  */
 export function inLine<Result>(
   work: () => Promise<Result>,
-  answerSeconds: number = ANSWER_SECONDS,
+  { patience = ANSWER_SECONDS, looks = false }: InLineOptions = {},
 ): Promise<Result> {
-  const done = turn.then(() => alone(() => inTime(work, answerSeconds)));
+  const done = turn.then(() => alone(() => inTime(work, patience), looks));
   turn = done.catch(() => {});
   return done;
 }
 
-async function alone<Result>(work: () => Promise<Result>): Promise<Result> {
+async function alone<Result>(work: () => Promise<Result>, looks: boolean): Promise<Result> {
   if (hangs) throw new Error('it has not answered what it was asked before');
-  const held = process.platform === 'linux' && (await takeLock());
+  const held = process.platform === 'linux' && (await takeLock(looks));
   try {
     return await work();
   } finally {
@@ -36,9 +47,11 @@ async function alone<Result>(work: () => Promise<Result>): Promise<Result> {
 }
 
 /** A home that cannot be written is no reason to refuse what is in the keychain: then we go without. */
-async function takeLock(): Promise<boolean> {
+async function takeLock(looks: boolean): Promise<boolean> {
   try {
-    lock ??= fileLock(privateFile('~/.valise/keychain.lock'), { patience: TURN_SECONDS });
+    // Where nobody has ever changed anything, nobody is in the way.
+    if (!lock && looks && !statOf(dirname(fullPath(LOCK)))) return false;
+    lock ??= fileLock(privateFile(LOCK), { patience: TURN_SECONDS });
     await lock.acquire();
     return true;
   } catch (error) {

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { messageOf, ValiseError } from '../errors.ts';
-import { inLine } from './keychain-line.ts';
+import { type InLineOptions, inLine } from './keychain-line.ts';
 
 /** One secret of the system's keychain. */
 interface Item {
@@ -41,7 +41,7 @@ export async function openVault(service: string, partBytes = PART_BYTES): Promis
   const item = (name: string) => new AsyncEntry(service, name, { linux: { store: 'secret-service' } });
   const vault = vaultOf(
     {
-      get: (name) => typed(() => item(name).getSecret()),
+      get: (name) => typed(() => item(name).getSecret(), { looks: true }),
       set: (name, secret) => typed(() => item(name).setSecret(secret)),
       delete: (name) => typed(() => item(name).deleteCredential()),
     },
@@ -70,9 +70,9 @@ interface Items {
 }
 
 /** A keychain can be locked, or end, at any time. */
-async function typed<Result>(work: () => Promise<Result>): Promise<Result> {
+async function typed<Result>(work: () => Promise<Result>, how: InLineOptions = {}): Promise<Result> {
   try {
-    return await inLine(() => surviving(work));
+    return await inLine(() => surviving(work), how);
   } catch (cause) {
     if (cause instanceof ValiseError) throw cause;
     throw unavailableError(reasonOf(cause), cause);

@@ -3,6 +3,9 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { folder, valise } from './valise.ts';
 
+/** Whether this machine has a keychain or not. */
+const NO_KEYCHAIN = { DBUS_SESSION_BUS_ADDRESS: 'unix:path=/nowhere/bus' };
+
 describe('a command that has nothing to keep, where there is no store yet', { timeout: 60_000 }, () => {
   it.each([
     ['jar list', { entries: [] }],
@@ -23,7 +26,20 @@ describe('a command that has nothing to keep, where there is no store yet', { ti
     expect(JSON.parse(told.stdout)).toEqual(output);
     expect((await valise(words, { VALISE_STORE: `file:${path}` })).stderr).toBe(said);
     // Where nobody named one, nothing is missing.
-    expect((await valise(words, { HOME: place })).stderr).toBe('');
+    expect((await valise(words, { ...NO_KEYCHAIN, HOME: place })).stderr).toBe('');
+    expect(await readdir(place)).toEqual([]);
+  });
+
+  it('signs out of nothing, makes none, and says what it could not look into', async () => {
+    const place = await folder();
+    const out = await valise(['logout', 'https://x.example.com/mcp'], { ...NO_KEYCHAIN, HOME: place });
+    expect(out).toEqual({
+      code: 1,
+      stdout: 'Nothing was kept of https://x.example.com/mcp.\n',
+      stderr: expect.stringMatching(
+        /^valise: The system's keychain cannot be used: .* that are in it stay\./,
+      ),
+    });
     expect(await readdir(place)).toEqual([]);
   });
 

@@ -1,4 +1,4 @@
-import { readdirSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { afterAll, expect, it, vi } from 'vitest';
 import { inLine } from '../../src/store/keychain-line.ts';
 import { temporaryFolder } from './places.ts';
@@ -8,6 +8,11 @@ vi.stubEnv('HOME', folder);
 afterAll(() => {
   vi.unstubAllEnvs();
   remove();
+});
+
+it('makes no folder to look into a keychain that nothing was ever written to', async () => {
+  await inLine(async () => 'found', { looks: true });
+  expect(existsSync(`${folder}/.valise`)).toBe(false);
 });
 
 it('does one thing at a time, and goes on after one that failed', async () => {
@@ -41,12 +46,15 @@ it('does one thing at a time, and goes on after one that failed', async () => {
 it('begins nothing beside work that hangs, and goes on once it has come back', async () => {
   const begun: string[] = [];
   let answer: () => void = () => {};
-  const hanging = inLine(() => {
-    begun.push('hanging');
-    return new Promise<void>((resolve) => {
-      answer = resolve;
-    });
-  }, 0.05);
+  const hanging = inLine(
+    () => {
+      begun.push('hanging');
+      return new Promise<void>((resolve) => {
+        answer = resolve;
+      });
+    },
+    { patience: 0.05 },
+  );
   const next = inLine(async () => begun.push('next'));
   await expect(hanging).rejects.toThrow('it gave no answer within 0.05 s');
   await expect(next).rejects.toThrow('has not answered');
