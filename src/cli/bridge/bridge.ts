@@ -1,24 +1,24 @@
 import {
   eraOf,
-  type Id,
   isRequest,
   type Message,
   type Meta,
   type Params,
   type Request,
+  type Response,
   type Result,
 } from '../../wire/index.ts';
 import { begin, discover } from './first-words.ts';
-import { NewerHost } from './newer-host.ts';
-import { envelopeOf, introductionOf } from './newer-shapes.ts';
+import { envelopeOf, goesOn, introductionOf } from './newer-shapes.ts';
 import { OlderHost } from './older-host.ts';
+import { type Between, Passage } from './passage.ts';
 import { isGone, isRefusal } from './refusal.ts';
-import { Senders } from './senders.ts';
+import { SameEra } from './same-era.ts';
+import type { Sent } from './senders.ts';
+import { SERVER_CHANGED } from './server-changed.ts';
 import { ServerRequests } from './server-requests.ts';
 import type { Standing } from './standing.ts';
-
-/** What stands between a host and a server of different eras; nothing where they speak the same. */
-type Between = OlderHost | NewerHost | undefined;
+import { isListener, Waiting } from './waiting.ts';
 
 /** Where the bridge's messages go, and what it does with them. */
 export interface BridgeOptions {
@@ -44,15 +44,11 @@ export class Bridge {
   readonly #toServer: (message: Message) => Promise<void>;
   readonly #own: ServerRequests;
   readonly #standing: BridgeOptions['standing'];
-  #between: Between;
-  /** What stood there before, and has asked the host something that it may still answer. */
-  readonly #left: (OlderHost | NewerHost)[] = [];
-  readonly #senders = new Senders<Between>();
+  readonly #passage: Passage;
+  readonly #waiting = new Waiting();
   #initialize: Request | undefined;
   /** What an older host has begun with. */
   #introduced: Params = {};
-  /** Requests that the host waits for. */
-  readonly #waiting = new Map<Id, Request>();
   /** What the server answered to an `initialize` of our own, as long as the host has not sent one. */
   #begun: Result | undefined;
   /** True once it is known which era is spoken, or nobody wants to know. */
@@ -65,12 +61,13 @@ export class Bridge {
 
   constructor({ toHost, toServer, newer = 'insisting', standing }: BridgeOptions) {
     this.#toHost = (message) => {
-      if (!('method' in message)) this.#waiting.delete(message.id as Id);
+      this.#waiting.heard(message);
       toHost(message);
     };
     this.#standing = standing;
     this.#toServer = toServer;
     this.#own = new ServerRequests('valise-bridge', toServer);
+    this.#passage = new Passage({ toHost: this.#toHost, toServer, own: this.#own });
     this.#isNever = newer === 'never';
     this.#met = this.#isNever;
     this.#insists = newer === 'always';
@@ -81,16 +78,14 @@ export class Bridge {
       this.#held.push(() => this.fromHost(message));
       return;
     }
-    if (isRequest(message)) this.#waiting.set(message.id, message);
-    else if ('method' in message && message.method === 'notifications/cancelled')
-      this.#waiting.delete(message.params?.['requestId'] as Id);
-    if (!this.#left.some((left) => left.isLate(message))) this.#forward(message);
+    this.#waiting.asked(message);
+    if (!this.#passage.isAnswer(message)) this.#forward(message);
   }
 
   #forward(message: Message): void {
     if (this.#begun && isRequest(message) && message.method === 'initialize')
       this.#fallBack(message, this.#begun);
-    else if (this.#between) this.#between.fromHost(message);
+    else if (!(this.#passage.now instanceof SameEra)) this.#passage.now.fromHost(message);
     else if (this.#begun && 'method' in message && message.method === 'notifications/initialized')
       this.#begun = undefined;
     else if (isRequest(message) && eraOf(message) === 'modern' && !this.#met) void this.#meet(message);
@@ -99,13 +94,8 @@ export class Bridge {
         this.#initialize = message;
         this.#introduced = message.params ?? {};
       }
-      void this.#send(message, undefined);
+      this.#passage.now.fromHost(message);
     }
-  }
-
-  #send(message: Message, by: Between): Promise<void> {
-    this.#senders.note(message, by);
-    return this.#toServer(message);
   }
 
   /** Takes a message of the server, or one in its place that says why the server could not be reached. */
@@ -115,13 +105,11 @@ export class Bridge {
       this.#held.push(() => this.fromServer(message, failure));
       return;
     }
-    const by = this.#senders.of(message, this.#between);
-    const waiting = isGone(failure) && !('method' in message) && this.#waiting.get(message.id as Id);
-    if (waiting) void this.#changed(waiting, by, message);
-    else if (by) by.fromServer(message);
-    else if (this.#initialize && !('method' in message) && message.id === this.#initialize.id)
+    const sent = this.#passage.answeredBy(message);
+    if (sent && isGone(failure)) this.#refusedBy(sent, message as Response);
+    else if (this.#initialize && sent?.request === this.#initialize)
       this.#initialized(this.#initialize, message);
-    else this.#toHost(message);
+    else (sent?.by ?? this.#passage.now).fromServer(message);
   }
 
   #initialized(initialize: Request, message: Message): void {
@@ -135,79 +123,76 @@ export class Bridge {
   async #refused(initialize: Request, refusal: Message): Promise<void> {
     this.#held = [];
     const { response } = await discover(this.#own);
-    if ('result' in response) {
-      this.#between = this.#older();
-      this.#between.fromHost(initialize);
-    } else this.#toHost(refusal);
+    if ('result' in response) this.#passage.older().fromHost(initialize);
+    else this.#toHost(refusal);
     this.#release();
   }
 
-  #older(): OlderHost {
-    const older: OlderHost = new OlderHost(this.#toHost, (message) => void this.#send(message, older));
-    return older;
+  #refusedBy(sent: Sent<Between>, { id: _, ...refusal }: Response): void {
+    const request = this.#waiting.get(sent.by.refused(sent.request.id));
+    if (request) void this.#changed(request, sent, { ...refusal, id: request.id } as Response);
   }
 
-  /** The server has become one of the other era. What it did not take is sent once more, and only once, as it knows it. */
-  async #changed(request: Request, by: Between, refusal: Message): Promise<void> {
+  /**
+   * The server has become one of the other era. What it did not take is sent once more, and only once, as it knows it; but
+   * not the answers to what the server before has asked.
+   */
+  async #changed(request: Request, { request: sent, by }: Sent<Between>, refusal: Response): Promise<void> {
     // Another call may have noticed first, and all listeners are sent once more then.
-    const isFirst = by === this.#between;
-    if (!isFirst && request.method === 'subscriptions/listen') return;
-    this.#waiting.delete(request.id);
-    if (isFirst && !(await this.#meetAgain(request))) {
-      this.#toHost(refusal);
-      return;
-    }
+    const isFirst = by === this.#passage.now;
+    if (!isFirst && isListener(request)) return;
+    const isModern = eraOf(request) === 'modern';
+    // Without a pause where none is needed: another refusal may be there already, and must not count as first.
+    const isMet = !isFirst || (isModern ? this.#startOver() : await this.#meetAgain());
+    if (goesOn(sent)) this.#end({ jsonrpc: '2.0', id: request.id, error: SERVER_CHANGED });
+    else if (!isMet || !this.#waiting.mayGoAgain(request)) this.#end(refusal);
     // Another object: a message that the transport has seen before would pass by Valise.
-    this.#forward({ ...request });
-    if (isFirst) this.#listenAgain();
+    else this.fromHost({ ...request });
+    if (isFirst && isMet) this.#listenAgain(request);
+  }
+
+  /** Answers the host, which may have taken its request back by now. */
+  #end(response: Response): void {
+    if (this.#waiting.get(response.id ?? undefined)) this.#toHost(response);
   }
 
   /** Whoever told the listeners of the host will not do so any more. */
-  #listenAgain(): void {
-    for (const request of [...this.#waiting.values()])
-      if (request.method === 'subscriptions/listen') this.fromHost({ ...request });
+  #listenAgain(but: Request): void {
+    for (const request of this.#waiting.listeners()) if (request.id !== but.id) this.fromHost({ ...request });
   }
 
-  async #meetAgain(request: Request): Promise<boolean> {
-    const before = this.#between;
-    if (eraOf(request) === 'modern') {
-      if (this.#isNever) return false;
-      this.#between = undefined;
-      this.#begun = undefined;
-      this.#met = false;
-      this.#leave(before);
-      return true;
-    }
+  /** What a newer host asks next finds out what the server is now. */
+  #startOver(): boolean {
+    if (this.#isNever) return false;
+    this.#passage.same();
+    this.#begun = undefined;
+    this.#met = false;
+    return true;
+  }
+
+  /** An older host does not ask. */
+  async #meetAgain(): Promise<boolean> {
+    const { now } = this.#passage;
     this.#held = [];
-    const isMet = before instanceof OlderHost ? await this.#goBack(before) : await this.#takeOver();
-    if (isMet) {
-      this.#leave(before);
-      for (const news of this.#standing?.news() ?? []) this.#toHost(news);
-    }
+    const isMet = now instanceof OlderHost ? await this.#goBack(now) : await this.#takeOver();
+    if (isMet) for (const news of this.#standing?.news() ?? []) this.#toHost(news);
     this.#release();
     return isMet;
-  }
-
-  /** What was translated before goes on with what it hears of its own requests, and with nothing else. */
-  #leave(before: Between): void {
-    if (before?.leave()) this.#left.push(before);
   }
 
   /** A newer server is in the place of the older one that the host has begun at. */
   async #takeOver(): Promise<boolean> {
     const { response } = await discover(this.#own);
     if (!('result' in response)) return false;
-    const between = this.#older();
-    between.takeOver(this.#introduced, response.result, this.#standing?.wishes() ?? []);
-    this.#between = between;
+    this.#passage.older().takeOver(this.#introduced, response.result, this.#standing?.wishes() ?? []);
     return true;
   }
 
   /** An older server is there, and the host needs no translation any more. */
-  async #goBack(between: OlderHost): Promise<boolean> {
+  async #goBack(before: OlderHost): Promise<boolean> {
     if (!(await this.#begin(this.#introduced))) return false;
-    for (const { method, params } of between.wishes()) void this.#own.send(method, params);
-    this.#between = undefined;
+    for (const { method, params } of before.wishes()) void this.#own.send(method, params);
+    this.#passage.same();
     return true;
   }
 
@@ -231,21 +216,13 @@ export class Bridge {
       this.#met = 'result' in answered.response;
       this.#insists ||= isRefusal(answered);
       this.#toHost({ ...answered.response, id: first.id });
-    } else void this.#send(first, undefined);
+    } else this.#passage.now.fromHost(first);
     this.#release();
   }
 
   #translate(first: Request, introduction: Result, envelope: Meta): void {
     this.#begun = introduction;
-    const between: NewerHost = new NewerHost({
-      toHost: this.#toHost,
-      toServer: (message) => this.#send(message, between),
-      own: this.#own,
-      introduction,
-      envelope,
-    });
-    this.#between = between;
-    between.fromHost(first);
+    this.#passage.newer(introduction, envelope).fromHost(first);
   }
 
   #begin(params: Params): Promise<Result | undefined> {
@@ -254,7 +231,7 @@ export class Bridge {
 
   /** The host prefers the older era after all, which has begun already: from here on, nothing is translated. */
   #fallBack({ id }: Request, result: Result): void {
-    this.#between = undefined;
+    this.#passage.same();
     this.#toHost({ jsonrpc: '2.0', id, result });
   }
 

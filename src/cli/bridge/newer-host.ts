@@ -16,7 +16,7 @@ import {
   type RpcError,
 } from '../../wire/index.ts';
 import { CallUnderWay, type Ways } from './call-under-way.ts';
-import { discovered, LOG_LEVEL, newerResult, olderParams } from './newer-shapes.ts';
+import { discovered, goesOn, LOG_LEVEL, newerResult, olderParams } from './newer-shapes.ts';
 import { SERVER_CHANGED } from './server-changed.ts';
 import type { ServerRequests } from './server-requests.ts';
 import { Subscriptions } from './subscriptions.ts';
@@ -64,6 +64,13 @@ export class NewerHost {
     this.#subscriptions = new Subscriptions(toHost, own, introduction['capabilities']);
   }
 
+  /** The id under which the host waits for a request that the server did not take. */
+  refused(serverId: Id): Id | undefined {
+    const call = this.#calls.get(serverId);
+    this.#calls.delete(serverId);
+    return call?.hostId;
+  }
+
   /** The server is gone: who comes with answers to what it has asked hears so. True where somebody may. */
   leave(): boolean {
     const asked = [...this.#calls.values()].filter(({ hostId }) => hostId === undefined);
@@ -91,7 +98,7 @@ export class NewerHost {
     // The newer era has none, but it is no harm.
     else if (method === 'ping') this.#answer(id, newerResult(method, {}));
     else if (method === 'subscriptions/listen') void this.#subscriptions.listen(id, params);
-    else if (INPUT_METHODS.includes(method) && params?.['requestState'] !== undefined) this.#again(request);
+    else if (goesOn(request)) this.#again(request);
     else void this.#call(request);
   }
 
@@ -127,7 +134,9 @@ export class NewerHost {
     if (!call || call.hostId !== undefined || call.method !== request.method) {
       this.#refuse(this.#ways.toHost, request.id, {
         code: INVALID_PARAMS,
-        message: 'The call that these answers belong to is not under way any more. Call again, without them.',
+        // It may be the server before this one that has asked.
+        message:
+          'The call that these answers belong to is not under way at this server. It may have been carried out in part: look before calling again, without them.',
       });
       return;
     }

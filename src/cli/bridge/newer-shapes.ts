@@ -1,11 +1,13 @@
 import {
   CORE,
   FIRST_MODERN_VERSION,
+  INPUT_METHODS,
   INVALID_PARAMS,
   isModernVersion,
   type Meta,
   type Params,
   PROTOCOL_VERSIONS,
+  type Request,
   type Result,
   type RpcError,
 } from '../../wire/index.ts';
@@ -38,6 +40,12 @@ export function introductionOf(envelope: Meta): Params {
     capabilities: envelope[CORE.clientCapabilities] ?? {},
     clientInfo: envelope[CORE.clientInfo] ?? { name: 'host', version: '0' },
   };
+}
+
+/** True for a request that goes on with a call, by answers to what a server has asked in it. A server may ask without a state. */
+export function goesOn({ method, params }: Request): boolean {
+  const given = params?.['requestState'] ?? params?.['inputResponses'] ?? undefined;
+  return INPUT_METHODS.includes(method) && given !== undefined;
 }
 
 /** Results that say in the newer era how long they may be kept. The older one says nothing, so: not at all. */

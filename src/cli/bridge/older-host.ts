@@ -7,10 +7,12 @@ import {
   isRequest,
   type Message,
   type Meta,
+  type Notification,
   type Params,
   type Result,
 } from '../../wire/index.ts';
-import { HostRounds } from './host-rounds.ts';
+import type { HostQuestions } from './host-questions.ts';
+import { askRound } from './host-rounds.ts';
 import { SERVER_CHANGED } from './server-changed.ts';
 import { type Wish, wishesOf } from './standing.ts';
 
@@ -32,18 +34,22 @@ export class OlderHost {
   static #sent = 0;
   readonly #toHost: Send;
   readonly #toServer: Send;
+  readonly #questions: HostQuestions;
+  /** By what the server calls them: those that it asked something in are sent once more, with another id. */
   readonly #asked = new Map<Id, Asked>();
-  readonly #rounds: HostRounds;
+  /** Those in which it is the host's turn, by what the host calls them. */
+  readonly #asking = new Map<Id, Asked>();
+  #isLeft = false;
   #initialize: Params = {};
   #logLevel: unknown;
   readonly #subscribed = new Set<string>();
   #listening: Id | undefined;
   #capabilities: Record<string, unknown> = {};
 
-  constructor(toHost: Send, toServer: Send) {
+  constructor(toHost: Send, toServer: Send, questions: HostQuestions) {
     this.#toHost = toHost;
     this.#toServer = toServer;
-    this.#rounds = new HostRounds(toHost);
+    this.#questions = questions;
   }
 
   /** Goes on with a host that has begun at an older server, which is a newer one by now. */
@@ -61,20 +67,23 @@ export class OlderHost {
     return wishesOf(this.#logLevel, this.#subscribed);
   }
 
-  /** The server is gone: the host is not to answer any more what it has asked. True where it may have done so already. */
+  /** The server is gone, and what it has asked is taken back: nothing goes on any more. */
   leave(): boolean {
-    return this.#rounds.withdraw();
+    this.#isLeft = true;
+    return false;
   }
 
-  /** True for an answer of the host that came too late. */
-  isLate(message: Message): boolean {
-    return this.#rounds.isLate(message);
+  /** The id under which the host waits for a request that the server did not take. */
+  refused(serverId: Id): Id | undefined {
+    const asked = this.#asked.get(serverId);
+    this.#asked.delete(serverId);
+    return asked?.id;
   }
 
   fromHost(message: Message): void {
     if (isRequest(message)) this.#request(message.id, message.method, message.params);
-    else if (isNotification(message)) this.#notification(message.method, message);
-    else if (!this.#rounds.answered(message)) this.#toServer(message);
+    else if (isNotification(message)) this.#notification(message);
+    else this.#toServer(message);
   }
 
   #request(id: Id, method: string, params: Params | undefined): void {
@@ -103,14 +112,30 @@ export class OlderHost {
     }
   }
 
-  #notification(method: string, message: Message): void {
-    if (method === 'notifications/initialized') this.#listen();
+  #notification(message: Notification): void {
+    if (message.method === 'notifications/initialized') this.#listen();
+    else if (message.method === 'notifications/cancelled') this.#cancelled(message);
     else this.#toServer(message);
+  }
+
+  #cancelled(message: Notification): void {
+    const requestId = message.params?.['requestId'] as Id;
+    const asking = this.#asking.get(requestId);
+    if (asking) {
+      // The server is done with it until it is sent once more.
+      this.#asking.delete(requestId);
+      this.#questions.withdraw(asking);
+      return;
+    }
+    const [serverId] = [...this.#asked].find(([, { id }]) => id === requestId) ?? [];
+    if (serverId === undefined) return;
+    this.#asked.delete(serverId);
+    this.#toServer({ ...message, params: { ...message.params, requestId: serverId } });
   }
 
   fromServer(message: Message): void {
     if (isRequest(message)) {
-      this.#toHost(message);
+      this.#questions.pass(this, message, this.#toServer);
       return;
     }
     if (isNotification(message)) {
@@ -118,13 +143,14 @@ export class OlderHost {
         this.#toHost(withoutSubscription(message));
       return;
     }
-    if (message.id === this.#listening) return;
-    const asked = message.id === undefined || message.id === null ? undefined : this.#asked.get(message.id);
-    if (!asked) {
+    if (message.id === undefined || message.id === null) {
       this.#toHost(message);
       return;
     }
-    this.#asked.delete(message.id as Id);
+    const asked = this.#asked.get(message.id);
+    // A listener of ours, or a call that the host has taken back.
+    if (!asked) return;
+    this.#asked.delete(message.id);
     if (!('result' in message)) this.#toHost({ ...message, id: asked.id });
     else if (asked.method === 'initialize') this.#answer(asked.id, this.#introduce(message.result));
     else if (message.result['resultType'] === 'input_required') void this.#round(asked, message.result);
@@ -133,8 +159,12 @@ export class OlderHost {
 
   /** The newer era asks with a result; the host is asked as it knows it, and the call is sent once more with the answers. */
   async #round(asked: Asked, { inputRequests, requestState }: Result): Promise<void> {
-    const inputResponses = await this.#rounds.ask(isObject(inputRequests) ? inputRequests : {});
-    if (!inputResponses) {
+    this.#asking.set(asked.id, asked);
+    const questions = isObject(inputRequests) ? inputRequests : {};
+    const inputResponses = this.#isLeft ? undefined : await askRound(this.#questions, asked, questions);
+    // The host may have taken the call back.
+    if (!this.#asking.delete(asked.id)) return;
+    if (!inputResponses || this.#isLeft) {
       this.#toHost({ jsonrpc: '2.0', id: asked.id, error: SERVER_CHANGED });
       return;
     }

@@ -1,25 +1,27 @@
-import { type Id, isNotification, isRequest, type Message } from '../../wire/index.ts';
+import { isNotification, isRequest, type Message, type Request } from '../../wire/index.ts';
+
+/** A request that went to the server, and through what. */
+export interface Sent<T> {
+  readonly request: Request;
+  readonly by: T;
+}
 
 /** Through what each request went that the server has not answered yet. The answer is for that, whatever has come since. */
 export class Senders<T> {
-  readonly #senders = new Map<unknown, T>();
+  readonly #sent = new Map<unknown, Sent<T>>();
 
   /** Takes note of a message for the server. */
-  note(message: Message, sender: T): void {
-    if (isRequest(message)) this.#senders.set(message.id, sender);
+  note(message: Message, by: T): void {
+    if (isRequest(message)) this.#sent.set(message.id, { request: message, by });
     else if (isNotification(message) && message.method === 'notifications/cancelled')
-      this.#senders.delete(message.params?.['requestId']);
+      this.#sent.delete(message.params?.['requestId']);
   }
 
-  has(id: Id): boolean {
-    return this.#senders.has(id);
-  }
-
-  /** Who is to hear a message of the server: the sender of what it answers, or else `current`. */
-  of(message: Message, current: T): T {
-    if ('method' in message || !this.#senders.has(message.id)) return current;
-    const sender = this.#senders.get(message.id) as T;
-    this.#senders.delete(message.id);
-    return sender;
+  /** What a message of the server answers, if anything; it is answered then. */
+  take(message: Message): Sent<T> | undefined {
+    if ('method' in message) return undefined;
+    const sent = this.#sent.get(message.id);
+    this.#sent.delete(message.id);
+    return sent;
   }
 }
