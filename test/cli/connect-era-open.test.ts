@@ -177,6 +177,23 @@ describe('valise connect and what is open while the server becomes one of the ot
     }
   });
 
+  it('tells a new server what a host began with that has fallen back', async () => {
+    const { sent, bridge, become, ask, call, refuse, answer } = between('older', 'insisting');
+    await call(1, 'plain', { _meta: ENVELOPE });
+    await answer('plain', DONE);
+    await ask(2, 'initialize', INTRODUCTION);
+    bridge.fromHost({ jsonrpc: '2.0', method: 'notifications/initialized' });
+    become('newer');
+    await call(3, 'plain');
+    await refuse('plain');
+    expect(sent.at(-1)).toMatchObject({ params: { _meta: ENVELOPE } });
+    become('older');
+    await call(4, 'again');
+    sent.length = 0;
+    await refuse('again');
+    expect(sent[0]).toMatchObject({ method: 'initialize', params: INTRODUCTION });
+  });
+
   it('meets the new server once, where two calls notice in the same moment', async () => {
     const { host, sent, become, ask, call, refuseNow } = between('newer');
     await ask(0, 'server/discover', { _meta: ENVELOPE });

@@ -230,7 +230,8 @@ export class Bridge {
   }
 
   /** The host prefers the older era after all, which has begun already: from here on, nothing is translated. */
-  #fallBack({ id }: Request, result: Result): void {
+  #fallBack({ id, params = {} }: Request, result: Result): void {
+    this.#introduced = params;
     this.#passage.same();
     this.#toHost({ jsonrpc: '2.0', id, result });
   }
