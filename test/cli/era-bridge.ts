@@ -9,8 +9,8 @@ export const ENVELOPE = {
   'io.modelcontextprotocol/protocolVersion': '2026-07-28',
   'io.modelcontextprotocol/clientCapabilities': CAPABILITIES,
 };
-export const DISCOVERED = { supportedVersions: ['2026-07-28'], capabilities: {} };
-export const INTRODUCED = { protocolVersion: '2025-11-25', capabilities: { tools: { listChanged: true } } };
+const DISCOVERED = { supportedVersions: ['2026-07-28'], capabilities: {} };
+const INTRODUCED = { protocolVersion: '2025-11-25', capabilities: { tools: { listChanged: true } } };
 export const QUESTION = { method: 'elicitation/create', params: { message: 'Who?' } };
 export const ASKING = { resultType: 'input_required', inputRequests: { name: QUESTION }, requestState: 's' };
 export const DONE = { content: [] };

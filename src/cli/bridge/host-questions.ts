@@ -10,7 +10,7 @@ import {
 type Send = (message: Message) => unknown;
 
 /** What a host is asked; the id is what the server calls it, where it does. */
-export type Question = Omit<Request, 'id'> & { readonly id?: Id };
+type Question = Omit<Request, 'id'> & { readonly id?: Id };
 
 interface Open {
   /** Whose question it is; it can be taken back by this. */
