@@ -1,6 +1,6 @@
 import { ValiseError } from '../errors.ts';
 import { isObject } from '../json.ts';
-import { type AnswerWatch, edgeFetch, type FetchLike } from '../link/edge-fetch.ts';
+import { type AnswerWatch, edgeFetch, type FetchLike, withHeaders } from '../link/edge-fetch.ts';
 import type { TransportLike } from '../link/transport.ts';
 import { checkOptions, FLAG, SETTINGS, type TakenBy } from '../options.ts';
 import { isStore } from '../store/is-store.ts';
@@ -81,7 +81,7 @@ export interface FetchParts {
  */
 export function transportFetch({ base, target, session, watch, auth }: FetchParts): FetchLike {
   const { headers } = target.options;
-  const edge = session(edgeFetch(headers ? withHeaders(base, target.url, headers) : base, watch));
+  const edge = session(edgeFetch(headers ? adding(base, target.url, headers) : base, watch));
   const mcp = auth ? auth.resource(edge) : edge;
   const others = auth ? auth.others() : base;
   return (url, init = {}) => (isMcp(init) ? mcp(url, init) : others(url, init));
@@ -94,12 +94,10 @@ function isMcp({ method, headers }: RequestInit): boolean {
   return accept?.includes('text/event-stream') ?? false;
 }
 
-function withHeaders(base: FetchLike, { origin }: URL, added: Readonly<Record<string, string>>): FetchLike {
+function adding(base: FetchLike, { origin }: URL, added: Readonly<Record<string, string>>): FetchLike {
   return (url, init = {}) => {
     if (new URL(url).origin !== origin) return base(url, init);
-    const headers = new Headers(init.headers);
-    for (const [name, value] of Object.entries(added)) if (!headers.has(name)) headers.set(name, value);
-    return base(url, { ...init, headers });
+    return base(url, { ...init, headers: withHeaders(init.headers, added) });
   };
 }
 

@@ -1,5 +1,6 @@
 import { Course } from './course.ts';
-import { sseLowering } from './edge-sse.ts';
+import { lowerSse } from './edge-sse.ts';
+import { type LentSignal, LentSignals } from './lent-signal.ts';
 import { parseLowered, restoreRaw } from './top.ts';
 
 /** `fetch` as both SDK majors take it. */
@@ -50,12 +51,23 @@ export function edgeFetch(
   base: FetchLike = fetch,
   watch?: (init: RequestInit) => AnswerWatch | undefined,
 ): FetchLike {
+  const signals = new LentSignals();
   return async (url, init = {}) => {
     const errand = errands.current;
-    const response = await base(url, errand || typeof init.body === 'string' ? outgoing(init, errand) : init);
+    const lent = signals.lend(init.signal);
+    let response: Response;
+    try {
+      response = await base(url, outgoing(init, errand, lent));
+    } catch (error) {
+      lent?.giveBack();
+      throw error;
+    }
     errand?.onResponse?.(response);
-    if (!response.body || response.status === 202) return response;
-    lowerResponse(response, watch && (() => watch(init)));
+    if (!response.body || response.status === 202) {
+      lent?.giveBack();
+      return response;
+    }
+    lowerResponse(response, watch && (() => watch(init)), lent);
     if (errand?.onReply && response.status === 200) {
       errand.onReply(response);
       return new Response(null, { status: 202 });
@@ -64,22 +76,39 @@ export function edgeFetch(
   };
 }
 
-function outgoing(init: RequestInit, errand: Errand | undefined): RequestInit {
+function outgoing(init: RequestInit, errand: Errand | undefined, lent: LentSignal | undefined): RequestInit {
   const body = typeof init.body === 'string' ? restoreRaw(init.body) : init.body;
-  if (!errand?.headers) return body === init.body ? init : { ...init, body: body ?? null };
-  const headers = new Headers(init.headers);
-  for (const [name, value] of Object.entries(errand.headers))
-    if (!headers.has(name)) headers.set(name, value);
-  return { ...init, headers, body: body ?? null };
+  const headers = errand?.headers ? withHeaders(init.headers, errand.headers) : init.headers;
+  if (body === init.body && headers === init.headers && !lent) return init;
+  return {
+    ...init,
+    ...(headers && { headers }),
+    ...(lent && { signal: lent.signal }),
+    body: body ?? null,
+  };
+}
+
+/** Headers with others added, where they are not among them. */
+export function withHeaders(own: RequestInit['headers'], added: Readonly<Record<string, string>>): Headers {
+  const headers = new Headers(own);
+  for (const [name, value] of Object.entries(added)) if (!headers.has(name)) headers.set(name, value);
+  return headers;
 }
 
 /** Changes the response in place: nothing is copied, and a body that nobody reads is not read. */
-function lowerResponse(response: Response, watch: (() => AnswerWatch | undefined) | undefined): void {
+function lowerResponse(
+  response: Response,
+  watch: (() => AnswerWatch | undefined) | undefined,
+  lent: LentSignal | undefined,
+): void {
   const type = response.headers.get('content-type') ?? '';
   if (type.startsWith('text/event-stream')) {
-    const body = response.body && lowerStream(response.body, watch?.());
+    const body = response.body && lowerStream(response.body, watch?.(), lent);
     Object.defineProperty(response, 'body', { configurable: true, get: () => body });
-  } else if (type.startsWith('application/json')) {
+    return;
+  }
+  lent?.giveBackAfter(response);
+  if (type.startsWith('application/json')) {
     Object.defineProperty(response, 'json', {
       configurable: true,
       value: () => lowerJson(response, watch?.()),
@@ -104,9 +133,13 @@ async function lowerJson(response: Response, watch: AnswerWatch | undefined): Pr
 function lowerStream(
   body: ReadableStream<Uint8Array<ArrayBuffer>>,
   watch: AnswerWatch | undefined,
+  lent: LentSignal | undefined,
 ): ReadableStream<Uint8Array<ArrayBuffer>> {
-  const { readable, writable } = sseLowering(watch?.read.bind(watch));
-  const ended = (): void => watch?.ended?.();
-  body.pipeTo(writable).then(ended, ended);
-  return readable;
+  return lowerSse(body, {
+    read: watch && ((id) => watch.read(id)),
+    ended() {
+      lent?.giveBack();
+      watch?.ended?.();
+    },
+  });
 }

@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers';
 import fc from 'fast-check';
 import { afterEach, describe, expect, it } from 'vitest';
 import { edgeFetch, withErrand } from '../../src/link/edge-fetch.ts';
-import { sseLowering } from '../../src/link/edge-sse.ts';
+import { lowerSse } from '../../src/link/edge-sse.ts';
 import { lineLowering } from '../../src/link/edge-stdio.ts';
 import { StdioClientTransport } from '../../src/link/stdio-client.ts';
 import { raise, takeTop } from '../../src/link/top.ts';
@@ -23,7 +23,7 @@ async function through(chunks: readonly Uint8Array<ArrayBuffer>[]): Promise<stri
       controller.close();
     },
   });
-  return new Response(source.pipeThrough(sseLowering())).text();
+  return new Response(lowerSse(source)).text();
 }
 
 /** Cuts bytes at the given places, wherever these fall: also inside a character or a line end. */
@@ -66,14 +66,13 @@ describe('the edge of an SSE stream', () => {
 
   it('passes cold chunks as the same bytes', async () => {
     const chunk = new TextEncoder().encode(`data: ${cold}\n\n`);
-    const reader = new ReadableStream({
+    const stream = new ReadableStream({
       start(controller) {
         controller.enqueue(chunk);
         controller.close();
       },
-    })
-      .pipeThrough(sseLowering())
-      .getReader();
+    });
+    const reader = lowerSse(stream).getReader();
     expect((await reader.read()).value).toBe(chunk);
   });
 
@@ -89,8 +88,8 @@ describe('the edge of an SSE stream', () => {
             for (const part of cut(bytes, places)) controller.enqueue(part as Uint8Array<ArrayBuffer>);
             controller.close();
           },
-        }).pipeThrough(sseLowering((id) => ids.push(id)));
-        await text(stream);
+        });
+        await text(lowerSse(stream, { read: (id) => ids.push(id) }));
         expect(ids.at(-1)).toBe('two');
         expect(['one', 'two']).toEqual(expect.arrayContaining(ids));
       }),

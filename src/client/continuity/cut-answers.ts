@@ -15,6 +15,12 @@ export const CUT = {
     'The connection broke off before the call was answered. The server may have carried it out: look before calling again.',
 } as const;
 
+/** A call whose stream is taken up again. */
+interface Resumed {
+  readonly id: Id;
+  failures: number;
+}
+
 /**
  * Ends the calls whose answer cannot come any more: what was to bring it is over, and there is no way to take it up again.
  * The SDKs wait for it until their timeout, and there may be none.
@@ -22,7 +28,7 @@ export const CUT = {
 export class CutAnswers implements ClientPart {
   #connection: Connection | undefined;
   /** The calls whose stream the SDK takes up again, by the event behind which it does. */
-  readonly #resumed = new Map<string, { readonly id: Id; failures: number }>();
+  readonly #resumed = new Map<string, Resumed>();
 
   /** How many standalone streams are open. */
   #standing = 0;
@@ -65,27 +71,30 @@ export class CutAnswers implements ClientPart {
 
   /** Around the requests by which the SDKs take streams up again. */
   fetch(base: FetchLike): FetchLike {
-    return async (url, init = {}) => {
+    return (url, init = {}) => {
       const from = resumedFrom(init);
       const resumed = from === undefined ? undefined : this.#resumed.get(from);
-      if (!resumed) return base(url, init);
-      const failed = (tries = TRIES): void => {
-        resumed.failures += 1;
-        if (resumed.failures < tries) return;
-        this.#resumed.delete(from as string);
-        this.#ended(() => resumed.id, undefined);
-      };
-      try {
-        const response = await base(url, init);
-        // By 405 a server says that it has no such streams, which the SDKs take for an answer.
-        if (!response.ok) failed(response.status === 405 ? 1 : TRIES);
-        else if (!isStream(response)) failed(1);
-        return response;
-      } catch (error) {
-        failed();
-        throw error;
-      }
+      return from !== undefined && resumed ? this.#resume(base(url, init), from, resumed) : base(url, init);
     };
+  }
+
+  async #resume(answer: Promise<Response>, from: string, resumed: Resumed): Promise<Response> {
+    const failed = (tries = TRIES): void => {
+      resumed.failures += 1;
+      if (resumed.failures < tries) return;
+      this.#resumed.delete(from);
+      this.#ended(() => resumed.id, undefined);
+    };
+    try {
+      const response = await answer;
+      // By 405 a server says that it has no such streams, which the SDKs take for an answer.
+      if (!response.ok) failed(response.status === 405 ? 1 : TRIES);
+      else if (!isStream(response)) failed(1);
+      return response;
+    } catch (error) {
+      failed();
+      throw error;
+    }
   }
 
   closed(): void {

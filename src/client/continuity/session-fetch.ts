@@ -22,7 +22,7 @@ const LAST_EVENT = 'last-event-id';
  * is one session behind where a new one has begun.
  */
 export function sessionFetch(base: FetchLike, seat: SessionSeat): FetchLike {
-  return async (url, init = {}) => {
+  return (url, init = {}) => {
     const headers = init.headers instanceof Headers ? init.headers : new Headers(init.headers);
     const { sessionId } = seat;
     if (sessionId === undefined) headers.delete(SESSION);
@@ -30,14 +30,18 @@ export function sessionFetch(base: FetchLike, seat: SessionSeat): FetchLike {
     // A stream that v1 opens once more after a 401 would begin where it is by then, and not where we are.
     if (init.method === 'GET' && seat.lastEventId !== undefined && !headers.has(LAST_EVENT))
       headers.set(LAST_EVENT, seat.lastEventId);
-    const response = await base(url, { ...init, headers });
-    if (init.method === 'DELETE' && response.ok) seat.ended();
-    if (init.method !== 'GET' || response.status !== 409) return response;
-    seat.streamTaken();
-    await response.body?.cancel();
-    // By 405 a server says that it has no such stream, and that is what both SDKs take without complaint.
-    return new Response(null, { status: 405 });
+    const answered = base(url, headers === init.headers ? init : { ...init, headers });
+    return init.method === 'POST' ? answered : answered.then((response) => seen(response, init, seat));
   };
+}
+
+async function seen(response: Response, { method }: RequestInit, seat: SessionSeat): Promise<Response> {
+  if (method === 'DELETE' && response.ok) seat.ended();
+  if (method !== 'GET' || response.status !== 409) return response;
+  seat.streamTaken();
+  await response.body?.cancel();
+  // By 405 a server says that it has no such stream, and that is what both SDKs take without complaint.
+  return new Response(null, { status: 405 });
 }
 
 /** Follows the session's standalone stream; what opens with another event's id is the stream of one call. */
