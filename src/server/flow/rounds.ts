@@ -7,7 +7,7 @@ import { readQuestionId } from '../../wire/question-id.ts';
 import type { ServerContext } from '../context.ts';
 import type { Exchange } from '../exchange.ts';
 import { type Fault, faultOn } from '../fault.ts';
-import { ingressOf, runWithIngress } from '../ingress.ts';
+import { runWithIngress } from '../ingress.ts';
 import type { Reply, ServerPart } from '../part.ts';
 import { Slot } from '../slot.ts';
 import { PURPOSE } from './carry.ts';
@@ -182,7 +182,9 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
       const answered = await opening;
       const request = requestIn(answered.context);
       if (!request) throw new SealError('malformed');
-      runWithIngress(ingressOf(context, extra, answered), () => link.transport.onmessage?.(request, extra));
+      // The edge takes answers itself, so whatever is around this one is about another message.
+      const ingress = { owner: context, answered };
+      runWithIngress(ingress, () => link.transport.onmessage?.(request, extra));
     } catch (error) {
       const told = isFault(error) ? fault(error) : REFUSED;
       if (told === REFUSED) refused('the answer of a round', error);
