@@ -41,14 +41,14 @@ describe.each(MAJORS)('a server of SDK $major in the process of its client', (ma
     server.registerTool(
       'order',
       { inputSchema },
-      valise.flow(async (_: unknown, flow) => {
+      valise.flow(async (_, flow) => {
         const found: unknown[] = [];
         for (let n = 0; n < questions; n++) {
           await flow.ask(`question ${n}`, name);
           found.push(valise.state().session.get('secret') ?? null);
         }
         return text(JSON.stringify(found));
-      }) as never,
+      }),
     );
     return neighbour(major, server as never);
   };
