@@ -17,7 +17,7 @@ import { RoundCounters } from './counters.ts';
 import { createKeeper, type Keeper } from './keeper.ts';
 import { isFault, openCall, REFUSED, reasonOf, withoutRetry } from './opening.ts';
 import { inPresent, readAnswer } from './present-session.ts';
-import { type RoundsOptions, readMode } from './settings.ts';
+import { checkRounds, type RoundsOptions, readMode } from './settings.ts';
 import { SHARED, type Turn, takeTurn } from './turn.ts';
 import type { RoundMode } from './types.ts';
 import { Waiting } from './waiting.ts';
@@ -60,6 +60,7 @@ export interface Rounds {
 const inputs = new Slot<Input>();
 
 export function createRounds(context: ServerContext, options: RoundsOptions = {}): Rounds {
+  checkRounds(options);
   const { store, events } = context;
   const codec = options.codec ?? sealedCodec(context.sealer);
   if (options.codec?.plain) warnOfPlain(context);

@@ -1,5 +1,6 @@
 import { type Duration, seconds } from '../../duration.ts';
 import { ValiseError } from '../../errors.ts';
+import { ANYTHING, checkOptions, SETTINGS, type TakenBy } from '../../options.ts';
 import { INTERNAL_ERROR, type RpcError, type Scope, undone } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
 import { currentExchange, type Exchange } from '../exchange.ts';
@@ -31,14 +32,18 @@ export interface StateFamily {
 
 const SESSION_TTL = '7d';
 
+const TAKEN: TakenBy<StateOptions> = { ttl: ANYTHING, session: SETTINGS, server: SETTINGS };
+
 const states = new Slot<BothScopes>();
 
 /** Makes family J. `withSessions` says that another part proves data-layer sessions. */
 export function createState(
   context: ServerContext,
-  { ttl = SESSION_TTL, ...declared }: StateOptions = {},
+  options: StateOptions = {},
   withSessions = false,
 ): StateFamily {
+  checkOptions('createValise, under state,', options, TAKEN);
+  const { ttl = SESSION_TTL, ...declared } = options;
   const keys = new Keys(declared);
   const fault = faultOn(context.events);
   const keeper = createKeeper(context, { keys, sessionTtl: seconds(ttl), withSessions, fault });
