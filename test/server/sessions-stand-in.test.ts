@@ -86,6 +86,21 @@ describe('a session that stands in for a transport session', () => {
       await valise.close();
     });
 
+    it('is freed where it is taken back while it is prepared, and its call is refused', async () => {
+      const sessions: SessionsOptions = {
+        ...hooks,
+        async onCreate({ id }) {
+          log.push('create');
+          await valise.sessions.revoke(id);
+        },
+      };
+      const { valise, ran } = makeServer(count, { store: memoryStore(), sessions });
+      expect(errorOf(await use(valise))).toMatchObject({ data: { code: 'session-not-begun' } });
+      expect(log).toEqual(['create', 'end revoked']);
+      expect(ran()).toBe(0);
+      await valise.close();
+    });
+
     it('begins with the next call where the author refused it before', async () => {
       const onCreate = vi.fn(hooks.onCreate).mockRejectedValueOnce(new Error('no browser is free'));
       const { valise } = makeServer(count, { store: memoryStore(), sessions: { ...hooks, onCreate } });

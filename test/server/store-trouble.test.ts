@@ -78,8 +78,11 @@ describe.each(MAJORS)(
               {},
               valise.flow(async (flow: Flow) => {
                 const { name: who } = await flow.ask('who', name);
+                const session = valise.session();
+                const n = Number(session?.get('n') ?? 0) + 1;
+                session?.set('n', n);
                 valise.state().session.set('who', who ?? null);
-                return text(`${who} is kept`);
+                return text(`${who} is kept, in run ${n} of the session`);
               }) as never,
             );
             server.registerTool('jar-or-not', {}, (async () => {
@@ -155,7 +158,10 @@ describe.each(MAJORS)(
         Object.assign(cut, { off: true, only: /^state\//, writes });
         await hears(peer, answer, warnings);
         cut.off = false;
-        expect((await peer.say(answer)).result).toMatchObject(text('Ada is kept'));
+        // The session is kept before the jar.
+        expect((await peer.say(answer)).result).toMatchObject(
+          text(`Ada is kept, in run ${writes ? 2 : 1} of the session`),
+        );
         await peer.close();
       },
     );
