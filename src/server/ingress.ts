@@ -66,17 +66,6 @@ export function takeIngress({ owner, link, extra, id }: Arrival): Ingress | unde
   return rest;
 }
 
-/**
- * What is known of the call that an answer leads to: as of the answer, where an edge is around that. Where client and server
- * share a process, what is around it may be an earlier answer's, which is spent.
- */
-export function ingressOf(owner: object, extra: unknown, answered: Answered): Ingress {
-  const around = isHttp(extra) ? presentIngress(owner) : undefined;
-  if (!around) return { owner, answered };
-  const { link, isSpent, ...rest } = around;
-  return { ...rest, answered };
-}
-
 /** Runs an SDK handler with what the edge knows. */
 export function runWithIngress<T>(known: Ingress, handle: () => T): T {
   return ingress.run(known, handle);

@@ -10,7 +10,7 @@ interface Session {
   readonly state: string;
 }
 
-const KEY = NAMES.legacy.session;
+const KEY: string = NAMES.legacy.session;
 const capabilities = {
   ...ours('state'),
   extensions: { 'dev.valise/rounds': { carriers: ['state'] }, 'dev.valise/sessions': {} },
@@ -18,7 +18,7 @@ const capabilities = {
 
 describe.each(MAJORS)('a question that an SDK $major server asks in a session, answered alone', (major) => {
   /** Calls with an id set that; others ask, and say what they find in their session afterwards. */
-  const open = async (mode: SessionsOptions['mode']) => {
+  const open = async (mode: SessionsOptions['mode'], able: object = capabilities) => {
     const valise = createValise({ name: 'test', store: memoryStore(), sessions: { mode } });
     const warned: string[] = [];
     valise.events.on('warning', ({ what }) => what.includes('lost') && warned.push(what));
@@ -36,7 +36,7 @@ describe.each(MAJORS)('a question that an SDK $major server asks in a session, a
       },
       {
         valise,
-        capabilities,
+        capabilities: able,
         also: (server) =>
           server.registerTool('bare', {}, (async () =>
             valise.request('elicitation/create', name, { key: 'bare' })) as never),
@@ -44,15 +44,15 @@ describe.each(MAJORS)('a question that an SDK $major server asks in a session, a
     );
     const create = async (): Promise<Session> =>
       (await peer.say({ jsonrpc: '2.0', id: 'create', method: 'sessions/create' })).result.session;
-    const within = async (session: Session, args: object = {}, tool = 'work'): Promise<Wire> => {
+    const within = async (session: Session, args: object = {}, tool = 'work', key = KEY): Promise<Wire> => {
       const { params, ...message } = call(args);
-      return peer.say({ ...message, params: { ...params, name: tool, _meta: { [KEY]: session } } });
+      return peer.say({ ...message, params: { ...params, name: tool, _meta: { [key]: session } } });
     };
-    const answer = (asked: Wire, session?: unknown): Promise<Wire> =>
+    const answer = (asked: Wire, session?: unknown, key = KEY): Promise<Wire> =>
       peer.say(
         echo(asked, {
           ...accept({ name: 'Ada' }),
-          _meta: { own: 1, ...(session !== undefined && { [KEY]: session }) },
+          _meta: { own: 1, ...(session !== undefined && { [key]: session }) },
         }),
       );
     return { create, within, answer, warned };
@@ -68,6 +68,18 @@ describe.each(MAJORS)('a question that an SDK $major server asks in a session, a
     expect(said(await answer(asked, later))).toEqual([7, true]);
     expect(warned).toEqual([]);
   });
+
+  it.each([NAMES.modern.session, 'mcp/session'])(
+    'goes on in that also where the call spelt it %s',
+    async (key) => {
+      const { create, within, answer, warned } = await open('sealed');
+      const first = await create();
+      const asked = await within(first, {}, 'work', key);
+      const later = sessionIn(await within(first, { id: 7 }));
+      expect(said(await answer(asked, later))).toEqual([7, true]);
+      expect(warned).toEqual([]);
+    },
+  );
 
   it.each([
     { what: 'nothing', bring: () => undefined },
@@ -104,11 +116,49 @@ describe.each(MAJORS)('a question that an SDK $major server asks in a session, a
     expect(warned).toEqual([]);
   });
 
-  it('tells its handler nothing of what the answer brings', async () => {
-    const { create, within, answer } = await open('sealed');
-    const first = await create();
-    const asked = await within(first, {}, 'bare');
-    const { _meta } = said(await answer(asked, first)) as { _meta: object };
-    expect(_meta).toEqual({ own: 1 });
+  it.each([KEY, NAMES.modern.session])(
+    'tells its handler nothing of what the answer brings as %s',
+    async (key) => {
+      const { create, within, answer } = await open('sealed');
+      const first = await create();
+      const asked = await within(first, {}, 'bare');
+      const { _meta } = said(await answer(asked, first, key)) as { _meta: object };
+      expect(_meta).toEqual({ own: 1 });
+    },
+  );
+
+  describe('and waited for in memory', () => {
+    const waiting = { elicitation: {}, extensions: { 'dev.valise/sessions': {} } };
+
+    it.each([
+      {
+        what: 'brings what the session has become',
+        warnings: 1,
+        bring: (_: Session, later: Session) => later,
+      },
+      { what: 'brings nothing of it', warnings: 1, bring: () => undefined },
+      { what: 'says that it is as it was', warnings: 0, bring: (first: Session) => first },
+    ])(
+      'goes on in what it began with where the answer $what: $warnings warning',
+      async ({ bring, warnings }) => {
+        const { create, within, answer, warned } = await open('sealed', waiting);
+        const first = await create();
+        const asked = await within(first);
+        expect(asked.id).toMatch(/^valise:/);
+        const later = sessionIn(await within(first, { id: 7 }));
+        expect(said(await answer(asked, bring(first, later)))).toEqual([null, true]);
+        expect(warned).toHaveLength(warnings);
+      },
+    );
+
+    it('loses nothing where sessions are stored, and warns nobody', async () => {
+      const { create, within, answer, warned } = await open('stored', waiting);
+      const first = await create();
+      const asked = await within(first);
+      await within(first, { id: 7 });
+      await answer(asked);
+      expect(said(await within(first, { id: 8 }))).toEqual([8, true]);
+      expect(warned).toEqual([]);
+    });
   });
 });

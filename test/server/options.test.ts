@@ -25,7 +25,14 @@ describe('options of createValise', () => {
     ['state', { session: { cart: null } }, 'object'],
     ['state', { session: { cart: { plain: 'no' } } }, 'true or false'],
     ['sessions', true, 'settings'],
+    ['sessions', { implicit: 'no' }, 'true or false'],
+    ['sessions', { onCreate: 5 }, 'a function'],
+    ['sessions', { onEnd: {} }, 'a function'],
+    ['sessions', { mayListen: true }, 'a function'],
+    ['sessions', { bus: {} }, 'URL of a bus'],
     ['rounds', null, 'settings'],
+    ['rounds', { singleUse: 'no' }, 'true or false'],
+    ['rounds', { codec: {} }, 'seal, open and recognises'],
   ])('%s cannot be %j, and the error says what it takes', (name, value, words) => {
     expect(() => createValise({ name: 'test', [name]: value } as never)).toThrow(
       expect.objectContaining({
@@ -43,6 +50,15 @@ describe('options of createValise', () => {
     const state = { session: { cart: { maxage: 5 } } };
     expect(() => createValise({ name: 'test', state } as never)).toThrow(
       /state "cart" has no option maxage.*maxAge/,
+    );
+    expect(() => createValise({ name: 'test', state: { sesion: {} } } as never)).toThrow(
+      /under state, has no option sesion.*ttl, session, server/,
+    );
+    expect(() => createValise({ name: 'test', sessions: { onEndd: () => {} } } as never)).toThrow(
+      /under sessions, has no option onEndd.*onEnd/,
+    );
+    expect(() => createValise({ name: 'test', rounds: { singleuse: true } } as never)).toThrow(
+      /under rounds, has no option singleuse.*singleUse/,
     );
   });
 

@@ -246,7 +246,9 @@ describe('a store that fails', () => {
 
   it('disturbs only the handlers that ask for state', async () => {
     const client = await stock(counting, { store: failing('get') });
-    expect(textOf(await client.call('work'))).toContain('the disk is gone');
+    expect(await client.request('tools/call', { name: 'work', arguments: {} })).toMatchObject({
+      error: { code: -32603, message: 'Internal error: the server could not work on the request.' },
+    });
     expect(resultOf(await client.request('tools/list'))['tools']).toHaveLength(1);
   });
 

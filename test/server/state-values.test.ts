@@ -248,13 +248,19 @@ describe('settings', () => {
   it('open a store that is given as a URL only when it is needed, and close it', async () => {
     const valise = createValise({ name: 'test', store: 'file:/dev/null/state.json' });
     await expect(valise.close()).resolves.toBeUndefined();
+    const warnings: string[] = [];
     const client = await tool(
       MAJORS[1],
       ({ session }) => session.set('a', 1),
-      { store: 'file:/dev/null/state.json' },
+      {
+        store: 'file:/dev/null/state.json',
+        events: { warning: ({ what }) => void warnings.push(what) },
+      },
       {},
     );
-    expect(textOf(await client.call('work'))).toContain('/dev/null could not be written');
+    const answer = await client.request('tools/call', { name: 'work', arguments: {} });
+    expect(answer).toMatchObject({ error: { code: -32603, message: expect.not.stringContaining('/dev') } });
+    expect(warnings).toContainEqual(expect.stringContaining('/dev/null could not be written'));
     expect(resultOf(await client.request('tools/list'))['tools']).toHaveLength(1);
   });
 });

@@ -1,4 +1,4 @@
-import { createValise } from 'mcp-valise/server';
+import { createValise, type Flow } from 'mcp-valise/server';
 import { memoryStore, type Store } from 'mcp-valise/store';
 import { describe, expect, it } from 'vitest';
 import { ValiseError } from '../../src/errors.ts';
@@ -25,12 +25,15 @@ const ASKABLE = { elicitation: {}, extensions: { 'dev.valise/sessions': {} } };
 /** A store that can be cut off, and says where it is when it is. */
 function cuttable() {
   const store = memoryStore();
-  const cut = { off: false, only: /./ };
+  const cut = { off: false, only: /./, writes: false };
   const trouble = () =>
     Promise.reject(new ValiseError('store-unavailable', `${PLACE} failed: connect ECONNREFUSED.`));
   const get = (_: Store, method: keyof Store) => {
     const own = (store[method] as (...args: unknown[]) => unknown).bind(store);
-    return (...args: unknown[]) => (cut.off && cut.only.test(String(args[0])) ? trouble() : own(...args));
+    return (...args: unknown[]) =>
+      cut.off && cut.only.test(String(args[0])) && !(cut.writes && method === 'get')
+        ? trouble()
+        : own(...args);
   };
   return { store: new Proxy(store, { get } as ProxyHandler<Store>), cut };
 }
@@ -65,6 +68,29 @@ describe.each(MAJORS)(
             server.registerTool('note', {}, (async () => {
               valise.session()?.set('n', 1);
               return text('noted');
+            }) as never);
+            server.registerTool('jar', {}, (async () => {
+              valise.state().session.set('n', Math.random());
+              return text('kept');
+            }) as never);
+            server.registerTool(
+              'jar-flow',
+              {},
+              valise.flow(async (flow: Flow) => {
+                const { name: who } = await flow.ask('who', name);
+                const session = valise.session();
+                const n = Number(session?.get('n') ?? 0) + 1;
+                session?.set('n', n);
+                valise.state().session.set('who', who ?? null);
+                return text(`${who} is kept, in run ${n} of the session`);
+              }) as never,
+            );
+            server.registerTool('jar-or-not', {}, (async () => {
+              try {
+                valise.state();
+              } catch {
+                return { ...text('own words'), isError: true };
+              }
             }) as never);
           },
         },
@@ -102,6 +128,51 @@ describe.each(MAJORS)(
       const { peer, cut, warnings, create } = await stage();
       cut.off = true;
       await hears(peer, create, warnings);
+      await peer.close();
+    });
+
+    it.each([
+      ['opened', false],
+      ['closed', true],
+    ])('when the jar of a client that carries none is %s', async (_, writes) => {
+      const { peer, cut, warnings } = await stage();
+      Object.assign(cut, { off: true, only: /^state\//, writes });
+      await hears(peer, call({}, { params: { name: 'jar', arguments: {} } }), warnings);
+      await peer.close();
+    });
+
+    it.each([
+      ['opened', false],
+      ['closed', true],
+    ])(
+      'when a round is answered and the jar cannot be %s, and the same answer counts later',
+      async (_, writes) => {
+        const { peer, cut, warnings, within } = await stage();
+        const { requestState } = (await peer.say(within(modernCall({}, { name: 'jar-flow' })))).result;
+        const answer = within(
+          modernCall(
+            {},
+            { name: 'jar-flow', requestState, inputResponses: { who: accept({ name: 'Ada' }) } },
+          ),
+        );
+        Object.assign(cut, { off: true, only: /^state\//, writes });
+        await hears(peer, answer, warnings);
+        cut.off = false;
+        // The session is kept before the jar.
+        expect((await peer.say(answer)).result).toMatchObject(
+          text(`Ada is kept, in run ${writes ? 2 : 1} of the session`),
+        );
+        await peer.close();
+      },
+    );
+
+    it('but a handler may do without its jar', async () => {
+      const { peer, cut, warnings } = await stage();
+      Object.assign(cut, { off: true, only: /^state\// });
+      warnings.length = 0;
+      const { result } = await peer.say(call({}, { params: { name: 'jar-or-not', arguments: {} } }));
+      expect(result).toMatchObject(text('own words'));
+      expect(warnings).toEqual([]);
       await peer.close();
     });
 

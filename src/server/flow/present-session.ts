@@ -1,15 +1,19 @@
 import {
   type Answer,
+  DRAFTS,
   isSession,
+  type Meta,
   NAMES,
   type Response,
   readSession,
   type SessionMeta,
 } from '../../wire/index.ts';
+import type { Exchange } from '../exchange.ts';
+import { Slot } from '../slot.ts';
 import type { RoundContext } from './context.ts';
 
 /** An answer, and the session that it names. */
-interface Brought {
+export interface Brought {
   readonly answer: Answer;
   readonly session: SessionMeta | undefined;
 }
@@ -20,8 +24,7 @@ export function readAnswer(response: Response): Brought {
   const { result } = response;
   const session = readSession(result._meta);
   if (!isSession(session)) return { answer: { result }, session: undefined };
-  const { [NAMES.legacy.session]: _, ..._meta } = result._meta ?? {};
-  return { answer: { result: { ...result, _meta } }, session };
+  return { answer: { result: { ...result, _meta: withoutSession(result._meta) } }, session };
 }
 
 /**
@@ -39,6 +42,31 @@ export function inPresent(
   if (present?.sessionId !== session.sessionId || present.state === undefined)
     return { context, isBehind: true };
   const { sessionId, state } = present;
-  const _meta = { ...o.p?._meta, [NAMES.legacy.session]: { sessionId, state } };
+  const _meta = { ...withoutSession(o.p?._meta), [NAMES.legacy.session]: { sessionId, state } };
   return { context: { ...context, o: { ...o, p: { ...o.p, _meta } } }, isBehind: false };
+}
+
+const behind = new Slot<true>();
+
+/** Notes where a handler that has waited goes on in the session as it was, though the answer does not say that it still is so. */
+export function noteWaited(exchange: Exchange, present: SessionMeta | undefined): void {
+  const session = readSession(exchange.request.params?._meta);
+  if (isSession(session) && session.state !== present?.state) behind.set(exchange, true);
+}
+
+/** True where a call goes on after an answer in what may no longer be the state of its session. */
+export function isBehind(exchange: Exchange): boolean {
+  return exchange.ingress?.answered?.isBehind === true || behind.get(exchange) === true;
+}
+
+/** Whichever way a client spells it: the one that is read first would win over what is written. */
+function withoutSession(meta: Meta | undefined): Meta {
+  const {
+    [NAMES.modern.session]: _modern,
+    [NAMES.legacy.session]: _legacy,
+    [DRAFTS.session]: _draft,
+    [NAMES.modern.seq]: _seq,
+    ...others
+  } = meta ?? {};
+  return others;
 }

@@ -7,7 +7,7 @@ import { readQuestionId } from '../../wire/question-id.ts';
 import type { ServerContext } from '../context.ts';
 import type { Exchange } from '../exchange.ts';
 import { type Fault, faultOn } from '../fault.ts';
-import { ingressOf, runWithIngress } from '../ingress.ts';
+import { runWithIngress } from '../ingress.ts';
 import type { Reply, ServerPart } from '../part.ts';
 import { Slot } from '../slot.ts';
 import { PURPOSE } from './carry.ts';
@@ -17,7 +17,7 @@ import { RoundCounters } from './counters.ts';
 import { createKeeper, type Keeper } from './keeper.ts';
 import { isFault, openCall, REFUSED, reasonOf, withoutRetry } from './opening.ts';
 import { inPresent, readAnswer } from './present-session.ts';
-import { type RoundsOptions, readMode } from './settings.ts';
+import { checkRounds, type RoundsOptions, readMode } from './settings.ts';
 import { SHARED, type Turn, takeTurn } from './turn.ts';
 import type { RoundMode } from './types.ts';
 import { Waiting } from './waiting.ts';
@@ -60,6 +60,7 @@ export interface Rounds {
 const inputs = new Slot<Input>();
 
 export function createRounds(context: ServerContext, options: RoundsOptions = {}): Rounds {
+  checkRounds(options);
   const { store, events } = context;
   const codec = options.codec ?? sealedCodec(context.sealer);
   if (options.codec?.plain) warnOfPlain(context);
@@ -182,7 +183,9 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
       const answered = await opening;
       const request = requestIn(answered.context);
       if (!request) throw new SealError('malformed');
-      runWithIngress(ingressOf(context, extra, answered), () => link.transport.onmessage?.(request, extra));
+      // The edge takes answers itself, so whatever is around this one is about another message.
+      const ingress = { owner: context, answered };
+      runWithIngress(ingress, () => link.transport.onmessage?.(request, extra));
     } catch (error) {
       const told = isFault(error) ? fault(error) : REFUSED;
       if (told === REFUSED) refused('the answer of a round', error);

@@ -1,5 +1,7 @@
 import { seconds } from '../../duration.ts';
 import { ValiseError } from '../../errors.ts';
+import { isObject } from '../../json.ts';
+import { ANYTHING, checkOptions, FLAG, type TakenBy } from '../../options.ts';
 import type { Store } from '../../store/types.ts';
 import type { RoundCodec } from './codec.ts';
 import { FlowError } from './errors.ts';
@@ -29,6 +31,21 @@ export interface FlowSettings {
 const MODES: readonly RoundMode[] = ['stored', 'dual', 'carried-first', 'carried'];
 const TTL = 600;
 const BUDGET = 48 * 1024;
+
+const TAKEN: TakenBy<RoundsOptions> = {
+  mode: ANYTHING,
+  codec: [
+    'an object with the functions seal, open and recognises',
+    (value) =>
+      isObject(value) && ['seal', 'open', 'recognises'].every((name) => typeof value[name] === 'function'),
+  ],
+  singleUse: FLAG,
+};
+
+/** Refuses options of rounds that there are not, or that are something else than they take. */
+export function checkRounds(options: RoundsOptions): void {
+  checkOptions('createValise, under rounds,', options, TAKEN);
+}
 
 /** Checks a mode, and that it can be kept. */
 export function readMode(mode: RoundMode | undefined, store: Store | undefined): RoundMode {

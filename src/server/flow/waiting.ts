@@ -3,7 +3,7 @@ import type { Link } from '../../link/instrument.ts';
 import type { Answer, Id, Request, Response } from '../../wire/index.ts';
 import type { Exchange } from '../exchange.ts';
 import { FlowError } from './errors.ts';
-import { readAnswer } from './present-session.ts';
+import { type Brought, noteWaited, readAnswer } from './present-session.ts';
 import type { Question } from './question.ts';
 
 /** How a question is waited for. */
@@ -18,7 +18,7 @@ interface Waiter {
   readonly call: Id;
   /** Takes the question back. */
   cancel(): void;
-  settle(answer: Answer | FlowError): void;
+  settle(brought: Brought | FlowError): void;
 }
 
 /** Questions whose answers are waited for in memory: on connections that the client's answers come back to. */
@@ -45,11 +45,12 @@ export class Waiting {
         call: exchange.request.id,
         cancel: () =>
           end(new FlowError('ask-cancelled', `The call was cancelled while "${key}" was open.`, { key })),
-        settle: (answer) => {
+        settle: (brought) => {
           clearTimeout(timer);
           this.#waiters.delete(id);
-          if (answer instanceof FlowError) reject(answer);
-          else resolve(answer);
+          if (brought instanceof FlowError) return reject(brought);
+          noteWaited(exchange, brought.session);
+          resolve(brought.answer);
         },
       });
       link.transport.send(request, related).catch((cause: unknown) => {
@@ -67,7 +68,7 @@ export class Waiting {
     const waiter =
       response.id === undefined || response.id === null ? undefined : this.#waiters.get(response.id);
     if (!waiter || waiter.link !== link) return false;
-    waiter.settle(readAnswer(response).answer);
+    waiter.settle(readAnswer(response));
     return true;
   }
 

@@ -1,14 +1,14 @@
 import { randomBytes } from 'node:crypto';
 import { ValiseError } from '../../errors.ts';
 import type { SessionMeta } from '../../wire/index.ts';
+import { beginningRow, notBegun, prepare } from './beginning.ts';
 import { type Data, SessionData } from './data.ts';
 import type { Endings } from './endings.ts';
 import { valuesOf } from './handle.ts';
 import { type Asker, type Held, type Keeping, rowOf } from './held.ts';
 import type { NewSession } from './hooks.ts';
 import type { SessionsSettings } from './options.ts';
-import type { Registry } from './registry.ts';
-import { HOOK_TIME, type Row } from './row.ts';
+import type { Found, Registry } from './registry.ts';
 import type { Cap } from './shelf.ts';
 
 /** What a new session starts with. */
@@ -63,8 +63,10 @@ export async function createSession(
   await endings.watch(held, added.row.expires);
   for (const old of crowded) await endings.end(old, 'evicted');
   if (first) return first.meta;
+  let ready: Found;
   try {
-    await onCreate?.(newSession(held, { implicit: false, parent }));
+    const begin = (): void | Promise<void> => onCreate?.(newSession(held, { implicit: false, parent }));
+    ready = await prepare({ registry, endings }, added, begin);
   } catch (error) {
     await registry.drop(id, shelf);
     throw error;
@@ -73,16 +75,8 @@ export async function createSession(
     await endings.endUnborn(rowOf(held, null));
     throw error;
   });
-  if ((await registry.save(row, added)) !== undefined) return meta;
-  await endings.endUnborn(row);
-  throw new ValiseError('too-many-sessions', 'The session ended before it had begun.', {
-    next: 'Try again; where many are created at the same time, with fewer of them.',
-  });
-}
-
-/** What stands in the registry while the author's hook is at work. */
-function beginningRow(held: Held): Row {
-  return { ...rowOf(held, null), expires: Date.now() + HOOK_TIME * 1000, beginning: true };
+  if ((await registry.save(row, ready)) !== undefined) return meta;
+  throw notBegun(await endings.endUnborn(row));
 }
 
 /** When a session begins and ends. */

@@ -1,8 +1,9 @@
 import { messageOf } from '../../errors.ts';
 import type { ServerContext } from '../context.ts';
 import type { EndedSession, EndReason } from './hooks.ts';
-import { digest, LINGER, type Registry } from './registry.ts';
-import { HOOK_TIME, isBeginning, isLiving, type Row } from './row.ts';
+import { type Note, noteJson, noteKey, readNote, timeOf } from './note.ts';
+import { digest, type Found, LINGER, type Registry } from './registry.ts';
+import { HOOK_TIME, isBeginning, isLiving, isStandIn, type Row } from './row.ts';
 
 /** What the end of sessions needs to know. */
 export interface EndingsOptions {
@@ -52,23 +53,36 @@ export class Endings {
     return false;
   }
 
-  /** Ends a session that came to nothing although the author's hook is done: only now is there something to free. */
-  async endUnborn(row: Row): Promise<void> {
-    for (let tries = 0; tries < TRIES; tries++) {
-      const found = await this.#registry.find(row.id);
-      if (await this.#bury({ ...row, ended: found?.row.ended ?? 'revoked' }, found?.version)) return;
-    }
+  /** True once nothing is looked after any more. */
+  get isClosed(): boolean {
+    return this.#closed;
   }
 
-  /** Begins a session in the place of one that is over, which ends now where it ran out unnoticed; false where it lives. */
-  async claim(row: Row): Promise<boolean> {
-    const claimed = await this.#registry.claim(row);
-    if (!claimed) return false;
-    const { before } = claimed;
-    if (before?.ended === null && this.#options.onEnd)
-      this.#tell({ ...before, ended: 'expired' }).catch(() => undefined);
+  /** Ends a session that came to nothing although the author's hook is done: only now is there something to free. */
+  async endUnborn(row: Row): Promise<EndReason> {
+    for (let tries = 0; tries < TRIES; tries++) {
+      const found = await this.#registry.find(row.id);
+      const over = { ...row, ended: found?.row.ended ?? 'revoked' };
+      const isOurs = !found || found.row.created === row.created;
+      if (isOurs ? await this.#bury(over, found?.version) : await this.#tell(over)) return over.ended;
+    }
+    return 'revoked';
+  }
+
+  /** Begins a session in the place of one that is over, which ends now where it ran out unnoticed; undefined where it lives. */
+  async claim(row: Row): Promise<Found | undefined> {
+    const done = await this.#registry.claim(row);
+    if (!done) return undefined;
+    const { claimed, before } = done;
+    const isUntold = before !== undefined && (before.ended === null || isBeginning(before));
+    const told =
+      isUntold && this.#options.onEnd
+        ? this.#tell({ ...before, ended: before.ended ?? 'expired' }).catch(() => undefined)
+        : undefined;
     await this.watch(row);
-    return true;
+    // What is freed now must not be what is prepared next under the same id.
+    if (row.beginning) await told;
+    return claimed;
   }
 
   /** Has a session looked at when its time is over, or earlier. */
@@ -117,13 +131,13 @@ export class Endings {
     for (let cursor: string | undefined; !this.#closed; ) {
       const page = await store.list('due/', { limit: 100, ...(cursor !== undefined && { cursor }) });
       for (const key of page.keys) {
-        const at = Number(key.split('/')[1]) * 1000;
+        const at = timeOf(key);
         if (at > now) {
           this.#arm(at);
           return;
         }
-        const id = (await store.get(key))?.value;
-        if (typeof id === 'string' && !(await this.#due(id))) continue;
+        const note = readNote((await store.get(key))?.value);
+        if (note !== undefined && !(await this.#due(note))) continue;
         await store.delete(key);
       }
       cursor = page.cursor;
@@ -132,19 +146,20 @@ export class Endings {
   }
 
   /** Looks at a session whose time may be over; true where there is no reason to look again at this time. */
-  async #due(id: string): Promise<boolean> {
-    const found = await this.#registry.find(id);
+  async #due(note: Note): Promise<boolean> {
+    if (typeof note !== 'string') return this.#tell(note.over, note.until);
+    const found = await this.#registry.find(note);
     if (!found || found.row.told) return true;
     const { row } = found;
     if (isLiving(row) || isBeginning(row)) {
       await this.watch(row);
       return true;
     }
-    return row.ended === null ? this.end(id, 'expired') : this.#tell(row);
+    return row.ended === null ? this.end(note, 'expired') : this.#tell(row);
   }
 
-  /** Tells the author, unless another instance does or did; true where it is known to have happened. */
-  async #tell(over: Row): Promise<boolean> {
+  /** Tells the author, unless another instance does or did; true where it is known to have happened. `until`: see {@link Note}. */
+  async #tell(over: Row, until?: number): Promise<boolean> {
     const { id } = over;
     const { onEnd, warnOnce, local, ttl } = this.#options;
     const registry = this.#registry;
@@ -152,15 +167,14 @@ export class Endings {
     if (!lease) return false;
     try {
       const found = await registry.find(id);
-      if (!found || found.row.told) return true;
-      // A session that stands in for a transport's has a successor of the same id, maybe already.
-      const isSucceeded = found.row.ended === null;
-      const row = isSucceeded ? over : found.row;
+      const isSucceeded = found ? isSuccessor(found.row, over) : until !== undefined;
+      if (!isSucceeded && (!found || found.row.told)) return true;
+      const row = isSucceeded || !found ? over : found.row;
       if (row.ended === null) return true;
-      const again = await this.#note(id, Date.now() + HOOK_TIME * 1000);
+      const again = await this.#noteAgain(row, until);
       await onEnd?.(endedSession(row, row.ended));
-      if (!isSucceeded) await registry.bury({ ...row, told: true, data: null }, found.version, ttl);
-      await registry.store.delete(again);
+      if (found && !isSucceeded) await registry.bury({ ...row, told: true, data: null }, found.version, ttl);
+      if (again !== undefined) await registry.store.delete(again);
       if (local && !isSucceeded) await registry.remove(id);
       return true;
     } catch (error) {
@@ -174,10 +188,18 @@ export class Endings {
     }
   }
 
-  /** Has `id` looked at again at a time; the key of the note comes back. It stays for as long as there may be a row. */
-  async #note(id: string, at: number, until = at): Promise<string> {
-    const key = dueKey(at, id);
-    await this.#registry.store.put(key, id, { ttl: Math.max(0, (until - Date.now()) / 1000) + 2 * LINGER });
+  /** Has the end of a session told again, should this time fail. */
+  async #noteAgain(over: Row, until = Date.now() + LINGER * 1000): Promise<string | undefined> {
+    const at = Date.now() + HOOK_TIME * 1000;
+    if (at > until) return undefined;
+    return this.#note(isStandIn(over.id) ? { over, until } : over.id, at);
+  }
+
+  /** Has a session looked at again at a time; the key of the note comes back. It stays for as long as there may be a row. */
+  async #note(note: Note, at: number, until = at): Promise<string> {
+    const key = noteKey(note, at);
+    const ttl = Math.max(0, (until - Date.now()) / 1000) + 2 * LINGER;
+    await this.#registry.store.put(key, noteJson(note), { ttl });
     this.#arm(Math.ceil(at / 1000) * 1000);
     return key;
   }
@@ -206,9 +228,9 @@ export class Endings {
   }
 }
 
-/** Sorts by time: lists come in this order. */
-function dueKey(at: number, id: string): string {
-  return `due/${String(Math.ceil(at / 1000)).padStart(12, '0')}/${digest(id)}`;
+/** True where a row is of another session than one that is over: it stands in for the same session of a transport. */
+function isSuccessor({ ended, created }: Row, over: Row): boolean {
+  return ended === null || created !== over.created;
 }
 
 function endedSession({ id, label, data }: Row, reason: EndReason): EndedSession {

@@ -2,14 +2,15 @@ import type { Link } from '../../link/instrument.ts';
 import type { Exchange } from '../exchange.ts';
 import { hold } from '../flow/lease.ts';
 import { isHttp } from '../over-http.ts';
+import { beginningRow, notBegun, prepare } from './beginning.ts';
 import { lifetime, newSession } from './create.ts';
 import { type Data, SessionData } from './data.ts';
 import type { Endings } from './endings.ts';
 import { type Asker, type Committed, type Held, isRefusal, type Keeping, metaOf, rowOf } from './held.ts';
 import type { EndedSession } from './hooks.ts';
 import type { SessionsSettings } from './options.ts';
-import { digest, type Registry } from './registry.ts';
-import { isLiving } from './row.ts';
+import { digest, type Found, type Registry } from './registry.ts';
+import { STAND_IN } from './row.ts';
 
 /** What an implicit session lives in. */
 export interface ImplicitOptions {
@@ -238,16 +239,25 @@ export class ImplicitSessions {
     return beginning;
   }
 
-  /** Other instances wait too; the row comes last, so that nobody finds a session that the author has not yet let begin. */
+  /** Other instances wait too. As with a session that a client creates, a row tells them all that one is being prepared. */
   async #beginShared({ registry, endings }: Shared, held: Held): Promise<void> {
+    const { onCreate } = this.#options.settings;
     const lease = await hold(registry.store, `begin/${digest(held.id)}`);
     if (!lease) return;
     try {
-      const found = await registry.find(held.id);
-      if (found && isLiving(found.row)) return;
-      await this.#options.settings.onCreate?.(newSession(held, { implicit: true, parent: undefined }));
+      const begun = await endings.claim(beginningRow(held));
+      if (!begun) return;
+      let ready: Found;
+      try {
+        const begin = (): void | Promise<void> =>
+          onCreate?.(newSession(held, { implicit: true, parent: undefined }));
+        ready = await prepare({ registry, endings }, begun, begin);
+      } catch (error) {
+        await registry.remove(held.id);
+        throw error;
+      }
       const row = rowOf(held, held.data.merged());
-      await endings.claim(row);
+      if ((await registry.save(row, ready)) === undefined) throw notBegun(await endings.endUnborn(row));
     } finally {
       await lease.release();
     }
@@ -255,7 +265,7 @@ export class ImplicitSessions {
 }
 
 function implicitId(transportSession: string, { subject }: Pick<Asker, 'subject'>): string {
-  return `implicit-${digest(JSON.stringify([transportSession, subject ?? null]))}`;
+  return `${STAND_IN}${digest(JSON.stringify([transportSession, subject ?? null]))}`;
 }
 
 /** True where the session is proved by its seal alone, and any instance may serve it. */

@@ -1,5 +1,7 @@
 import { type Duration, seconds } from '../../duration.ts';
 import { ValiseError } from '../../errors.ts';
+import { isObject } from '../../json.ts';
+import { ANYTHING, checkOptions, FLAG, FUNCTION, type TakenBy } from '../../options.ts';
 import type { Bus } from '../../store/types.ts';
 import type { EndedSession, NewListener, NewSession } from './hooks.ts';
 import { hook } from './reply.ts';
@@ -78,8 +80,30 @@ export interface SessionsSettings {
 /** A token that every client and header takes; from here on a warning says what it costs. */
 export const SAFE_STATE = 4096;
 
+const TAKEN: TakenBy<SessionsOptions> = {
+  mode: ANYTHING,
+  ttl: ANYTHING,
+  lifetime: ANYTHING,
+  maxLifetime: ANYTHING,
+  maxPerPrincipal: ANYTHING,
+  whenFull: ANYTHING,
+  maxAnonymous: ANYTHING,
+  implicit: FLAG,
+  onConflict: ANYTHING,
+  maxState: ANYTHING,
+  spillAbove: ANYTHING,
+  onCreate: FUNCTION,
+  onEnd: FUNCTION,
+  mayListen: FUNCTION,
+  bus: [
+    'the URL of a bus, such as redis://127.0.0.1:6379, or a bus',
+    (value) => typeof value === 'string' || (isObject(value) && typeof value['publish'] === 'function'),
+  ],
+};
+
 /** Reads and checks the options. */
 export function sessionsSettings(options: SessionsOptions, hasStore: boolean): SessionsSettings {
+  checkOptions('createValise, under sessions,', options, TAKEN);
   const { mode = 'sealed', lifetime = 'sliding', whenFull = 'end-oldest', onConflict = 'rerun' } = options;
   oneOf('mode', mode, ['sealed', 'stored']);
   oneOf('lifetime', lifetime, ['sliding', 'fixed']);

@@ -24,6 +24,7 @@ export interface RowPage {
 }
 
 const PAGE = 50;
+const TRIES = 10;
 /** How long a row stays after its session ran out, where somebody has yet to be told. */
 export const LINGER = 86_400;
 
@@ -71,16 +72,22 @@ export class Registry {
     return this.store.put(key, rowJson(row), { ttl: this.#ttl(row), ifVersion: version });
   }
 
-  /** Writes a row where there is none, or one of a session that is over, which comes back; false where there is a living one. */
-  async claim(row: Row): Promise<false | { readonly before: Row | undefined }> {
+  /**
+   * Writes a row where there is none, or one of a session that is over, which comes back. False where there is a living one,
+   * or what this version cannot read: another one may live on it.
+   */
+  async claim(row: Row): Promise<false | { readonly claimed: Found; readonly before: Row | undefined }> {
     const key = rowKey(row.id);
-    for (;;) {
+    for (let tries = 0; tries < TRIES; tries++) {
       const found = await this.find(row.id);
-      if (found && isLiving(found.row)) return false;
+      // Whoever begins a session holds its lease: another one that was beginning it has died.
+      const isFree = !found || !isLiving(found.row) || (row.beginning && found.row.beginning);
+      if (!isFree) return false;
       const condition = found ? { ifVersion: found.version } : { ifAbsent: true };
-      const put = await this.store.put(key, rowJson(row), { ttl: this.#ttl(row), ...condition });
-      if (put !== undefined) return { before: found?.row };
+      const version = await this.store.put(key, rowJson(row), { ttl: this.#ttl(row), ...condition });
+      if (version !== undefined) return { claimed: { row, key, version }, before: found?.row };
     }
+    return false;
   }
 
   /** Undoes {@link add}. */

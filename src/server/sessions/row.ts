@@ -53,3 +53,10 @@ export function isBeginning({ beginning, expires }: Row, now = Date.now()): bool
 export function isLiving({ ended, expires }: Row, now = Date.now()): boolean {
   return ended === null && expires > now;
 }
+
+/** What the ids begin with of sessions that stand in for one of a transport. After such a session another may have its id. */
+export const STAND_IN = 'implicit-';
+
+export function isStandIn(id: string): boolean {
+  return id.startsWith(STAND_IN);
+}

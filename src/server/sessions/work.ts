@@ -9,6 +9,7 @@ import {
 } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
 import type { Exchange } from '../exchange.ts';
+import { isBehind } from '../flow/present-session.ts';
 import { Slot } from '../slot.ts';
 import type { Handle } from './handle.ts';
 import { type Committed, type Held, metaOf } from './held.ts';
@@ -33,7 +34,7 @@ const reruns = new Slot<number>();
 const MAX_RERUNS = 100;
 
 const BEHIND = {
-  what: 'A call that had asked something changed its session, whose state is with the client, and the answer did not bring what that is now: where other calls have changed it since, either their changes or its own are lost.',
+  what: 'A call that had asked something changed its session, whose state is with the client, as it was before it asked: the answer did not bring what that is now, or the handler waited for it in memory. Where other calls have changed it since, either their changes or its own are lost.',
   next: "Use sessions: { mode: 'stored' } where flows change sessions of such clients.",
 };
 
@@ -94,8 +95,7 @@ export function createFinish(
     // The handler will run again from the top when the answers are there, and do then what it did now.
     if (response.result['resultType'] === 'input_required')
       return settle(exchange, work, response, metaOf(held.id, held.expires, held.seq));
-    if (mode === 'sealed' && held.data.isChanged && exchange.ingress?.answered?.isBehind)
-      warnOnce('session-behind', BEHIND);
+    if (mode === 'sealed' && held.data.isChanged && isBehind(exchange)) warnOnce('session-behind', BEHIND);
     try {
       const committed = work.commit();
       if (!(committed instanceof Promise)) return settle(exchange, work, response, committed);

@@ -1,7 +1,9 @@
+import { messageOf } from '../../errors.ts';
 import type { Link } from '../../link/instrument.ts';
-import { type Era, MAX_AGE, type Scope } from '../../wire/index.ts';
+import { type Era, MAX_AGE, type Response, type Scope } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
 import type { Exchange } from '../exchange.ts';
+import type { Fault } from '../fault.ts';
 import { Slot } from '../slot.ts';
 import type { Keys } from './key.ts';
 import { isNamed, noCarrier, ownersOf } from './owner.ts';
@@ -31,6 +33,7 @@ export interface KeeperOptions {
   readonly sessionTtl: number;
   /** Data-layer sessions are proved by another part. */
   readonly withSessions: boolean;
+  readonly fault: Fault;
 }
 
 const SCOPES: readonly Scope[] = ['session', 'server'];
@@ -39,7 +42,7 @@ const loads = new Slot<Loaded>();
 
 export function createKeeper(
   { store, name, warnOnce }: ServerContext,
-  { keys, sessionTtl, withSessions }: KeeperOptions,
+  { keys, sessionTtl, withSessions, fault }: KeeperOptions,
 ): Keeper {
   const ttls: { readonly [S in Scope]: number } = { session: sessionTtl, server: MAX_AGE };
   const ofLink = new WeakMap<Link, Set<string>>();
@@ -58,6 +61,14 @@ export function createKeeper(
     else ofLink.set(exchange.link, new Set([key]));
   };
 
+  /** What a store says may name its place. A handler may do without it; where it ends with it, that is for the author alone. */
+  const keepToAuthor = (exchange: Exchange, failed: unknown): void =>
+    exchange.whenAnswered((response) =>
+      repeats(response, failed)
+        ? { jsonrpc: '2.0', id: exchange.request.id, error: fault(failed) }
+        : response,
+    );
+
   return {
     load(exchange) {
       if (!store) return undefined;
@@ -72,7 +83,10 @@ export function createKeeper(
     source(exchange, scope) {
       const loaded = loads.get(exchange);
       if (!loaded) return nowhere(store !== undefined, exchange.era);
-      if ('failed' in loaded) throw loaded.failed;
+      if ('failed' in loaded) {
+        keepToAuthor(exchange, loaded.failed);
+        throw loaded.failed;
+      }
       const shelf = loaded.shelves[scope];
       return shelf ? storedSource(shelf, exchange) : nowhere(true, exchange.era);
     },
@@ -96,6 +110,11 @@ export function createKeeper(
       for (const key of ofLink.get(link) ?? []) store?.delete(key).catch(() => undefined);
     },
   };
+}
+
+/** True where a response has the words of an error in it, wherever the SDK or the handler has put them. */
+function repeats(response: Response, error: unknown): boolean {
+  return JSON.stringify(response).includes(JSON.stringify(messageOf(error)).slice(1, -1));
 }
 
 /** No place at all: reading finds nothing, and setting says what to configure. */

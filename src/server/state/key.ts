@@ -1,6 +1,6 @@
 import { type Duration, seconds } from '../../duration.ts';
 import type { Json } from '../../json.ts';
-import { ANYTHING, checkOptions, FLAG, SETTINGS } from '../../options.ts';
+import { ANYTHING, checkOptions, FLAG } from '../../options.ts';
 import { type Attributes, MAX_AGE, type Scope, writeAttributes } from '../../wire/index.ts';
 import { checkSchema, type InputOf, type OutputOf, type StandardSchema } from './schema.ts';
 
@@ -66,7 +66,6 @@ export class Keys {
   readonly #anywhere = new Map<string, Key>();
 
   constructor({ session = {}, server = {} }: StateDeclarations = {}) {
-    checkOptions('createValise, under state,', { session, server }, { session: SETTINGS, server: SETTINGS });
     for (const [name, settings] of Object.entries(session))
       this.#declared.session.set(name, read(name, settings));
     for (const [name, settings] of Object.entries(server))

@@ -1,8 +1,10 @@
 import { type Duration, seconds } from '../../duration.ts';
 import { ValiseError } from '../../errors.ts';
-import { INTERNAL_ERROR, type RpcError, type Scope } from '../../wire/index.ts';
+import { ANYTHING, checkOptions, SETTINGS, type TakenBy } from '../../options.ts';
+import { INTERNAL_ERROR, type RpcError, type Scope, undone } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
 import { currentExchange, type Exchange } from '../exchange.ts';
+import { type Fault, faultOn, isOfStore } from '../fault.ts';
 import type { ServerPart } from '../part.ts';
 import { Slot } from '../slot.ts';
 import { carriedSources, carries, writeCarried } from './carried.ts';
@@ -30,16 +32,21 @@ export interface StateFamily {
 
 const SESSION_TTL = '7d';
 
+const TAKEN: TakenBy<StateOptions> = { ttl: ANYTHING, session: SETTINGS, server: SETTINGS };
+
 const states = new Slot<BothScopes>();
 
 /** Makes family J. `withSessions` says that another part proves data-layer sessions. */
 export function createState(
   context: ServerContext,
-  { ttl = SESSION_TTL, ...declared }: StateOptions = {},
+  options: StateOptions = {},
   withSessions = false,
 ): StateFamily {
+  checkOptions('createValise, under state,', options, TAKEN);
+  const { ttl = SESSION_TTL, ...declared } = options;
   const keys = new Keys(declared);
-  const keeper = createKeeper(context, { keys, sessionTtl: seconds(ttl), withSessions });
+  const fault = faultOn(context.events);
+  const keeper = createKeeper(context, { keys, sessionTtl: seconds(ttl), withSessions, fault });
 
   const report =
     (scope: Scope): Report =>
@@ -85,7 +92,7 @@ export function createState(
             if (!('result' in response)) return response;
             return keeper.save(exchange, changesOf(states.get(exchange))).then(
               () => response,
-              (error: unknown) => ({ jsonrpc: '2.0', id: response.id, error: notSaved(error) }),
+              (error: unknown) => ({ jsonrpc: '2.0', id: response.id, error: notSaved(error, fault) }),
             );
           });
         }
@@ -109,9 +116,12 @@ function changesOf(state: BothScopes | undefined): { readonly [S in Scope]: Chan
   return { session: state?.session.changes ?? new Map(), server: state?.server.changes ?? new Map() };
 }
 
-function notSaved(error: unknown): RpcError {
-  const why = error instanceof ValiseError ? error.message : 'the store failed.';
-  return { code: INTERNAL_ERROR, message: `The state that this call set could not be saved: ${why}` };
+/** Whatever it is, an answer of a round that was in this call does not count: its client may send it again. */
+function notSaved(error: unknown, fault: Fault): RpcError {
+  if (isOfStore(error)) return fault(error);
+  const isOurs = error instanceof ValiseError;
+  const message = `The state that this call set could not be saved: ${isOurs ? error.message : 'the store failed.'}`;
+  return isOurs ? undone({ code: INTERNAL_ERROR, message }) : { ...fault(error), message };
 }
 
 function outsideRequest(): ValiseError {

@@ -1,0 +1,63 @@
+import { ValiseError } from '../../errors.ts';
+import { type Held, rowOf } from './held.ts';
+import type { EndReason } from './hooks.ts';
+import type { Found, Registry } from './registry.ts';
+import { HOOK_TIME, type Row } from './row.ts';
+
+/** What stands in the registry while the author's hook is at work. */
+export function beginningRow(held: Held): Row {
+  return { ...rowOf(held, null), expires: hookEnd(), beginning: true };
+}
+
+/**
+ * Runs the author's hook for a session whose row is written, and puts the end of that row off meanwhile: it runs out where
+ * the instance has died, not where the hook takes long. What the session itself is to replace comes back.
+ */
+export async function prepare(
+  { registry, endings }: { readonly registry: Registry; readonly endings: { readonly isClosed: boolean } },
+  begun: Found,
+  hook: () => void | Promise<void>,
+): Promise<Found> {
+  let current = begun;
+  let renewed = Promise.resolve();
+  const renew = async (): Promise<void> => {
+    const found = endings.isClosed ? undefined : await registry.find(begun.row.id);
+    if (!found || !isStill(found.row, begun.row)) return;
+    const row = { ...found.row, expires: hookEnd() };
+    const version = await registry.save(row, found);
+    // One that has had to go meanwhile must not be replaced by the session; its end is told after the hook.
+    if (version !== undefined && row.ended === null) current = { ...found, row, version };
+  };
+  const timer = setInterval(
+    () => {
+      // A row that cannot be written now is written next time.
+      renewed = renewed.then(renew).catch(() => undefined);
+    },
+    (HOOK_TIME * 1000) / 3,
+  );
+  timer.unref();
+  try {
+    await hook();
+  } finally {
+    clearInterval(timer);
+    await renewed;
+  }
+  return current;
+}
+
+/** What the client hears of a session that ended while the author's hook was at work. */
+export function notBegun(reason: EndReason): ValiseError {
+  return reason === 'evicted'
+    ? new ValiseError('too-many-sessions', 'The session ended before it had begun.', {
+        next: 'Try again; where many are created at the same time, with fewer of them.',
+      })
+    : new ValiseError('session-not-begun', `A session ended while onCreate was at work on it: ${reason}.`);
+}
+
+function isStill({ beginning, told, created }: Row, begun: Row): boolean {
+  return beginning === true && !told && created === begun.created;
+}
+
+function hookEnd(): number {
+  return Date.now() + HOOK_TIME * 1000;
+}
