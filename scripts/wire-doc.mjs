@@ -30,7 +30,7 @@ export function tables({ NAMES, DRAFTS, ...wire }) {
       both('questions', (names) => names.rounds.requests),
       both('answers', (names) => names.rounds.responses),
       both('context', (names) => names.rounds.state),
-      both('error data: nothing was kept', (names) => names.undone),
+      both('error data: the answers do not count', (names) => names.undone),
       both('extension', (names) => names.extension.rounds),
     ]),
     sessions: table(head('sessions (S)'), [
