@@ -29,6 +29,8 @@ export interface CallForm {
    * its turn has come.
    */
   readonly answer?: { readonly message: () => Message; readonly wireId?: Id | undefined } | undefined;
+  /** Stands behind its id on the wire, where the server has had a request of that id already. */
+  readonly mark?: string | undefined;
 }
 
 /** As the SDK's own requests go out. */

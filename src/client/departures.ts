@@ -38,12 +38,11 @@ export class Departures {
    */
   async again(call: Call, params: Params | undefined, mark: string, top?: Top): Promise<void> {
     const { link } = this.#connection;
-    const next = new Call(this.#connection, { ...call.request, params }, call.place, { top });
+    const next = new Call(this.#connection, { ...call.request, params }, call.place, { top, mark });
     await this.#prepare(next);
-    next.wireId = `${next.wireId}${mark}`;
     const out = next.cancelled ? undefined : this.#dispatch(next);
     if (out === undefined) return;
-    await ('run' in out ? out.run(() => link.send(out.message)) : link.send(out));
+    await ('run' in out ? out.run((other = out.message) => link.send(other)) : link.send(out));
   }
 
   /** Shows a call to the parts that have not seen it yet. Until that is done it may be cancelled, and is not sent then. */
@@ -51,6 +50,8 @@ export class Departures {
     return this.#connection.calls.preparing(call, async () => {
       await step;
       for (let at = from; at < this.#parts.length; at++) await this.#parts[at]?.outbound?.(call);
+      // Behind what parts have made of the id.
+      if (call.form.mark !== undefined) call.wireId = `${call.wireId}${call.form.mark}`;
     });
   }
 
