@@ -24,10 +24,7 @@ export class Departures {
   begin(call: Call): Dispatch | Promise<Dispatch> {
     for (let at = 0; at < this.#parts.length; at++) {
       const step = this.#parts[at]?.outbound?.(call);
-      if (step instanceof Promise)
-        return this.#prepare(call, step, at + 1).then(() =>
-          call.cancelled ? undefined : this.#dispatch(call),
-        );
+      if (step instanceof Promise) return this.#prepare(call, step, at + 1).then(() => this.#late(call));
     }
     return this.#dispatch(call);
   }
@@ -40,19 +37,35 @@ export class Departures {
     const { link } = this.#connection;
     const next = new Call(this.#connection, { ...call.request, params }, call.place, { top, mark });
     await this.#prepare(next);
-    const out = next.cancelled ? undefined : this.#dispatch(next);
-    if (out === undefined) return;
-    await ('run' in out ? out.run((other = out.message) => link.send(other)) : link.send(out));
+    await this.#go(next, (message) => link.send(message));
   }
 
-  /** Shows a call to the parts that have not seen it yet. Until that is done it may be cancelled, and is not sent then. */
-  #prepare(call: Call, step?: Promise<void>, from = 0): Promise<void> {
-    return this.#connection.calls.preparing(call, async () => {
+  /** Shows a call to the parts that have not seen it yet. Until it goes it may be cancelled, and is not sent then. */
+  async #prepare(call: Call, step?: Promise<void>, from = 0): Promise<void> {
+    const { calls } = this.#connection;
+    calls.prepare(call);
+    try {
       await step;
       for (let at = from; at < this.#parts.length; at++) await this.#parts[at]?.outbound?.(call);
       // Behind what parts have made of the id.
       if (call.form.mark !== undefined) call.wireId = `${call.wireId}${call.form.mark}`;
-    });
+    } catch (error) {
+      calls.prepared(call);
+      throw error;
+    }
+  }
+
+  /** A call that had to wait. It may still be cancelled until the link sends it. */
+  #late(call: Call): Dispatch {
+    return { message: call.request, run: (send) => this.#go(call, send) };
+  }
+
+  /** Sends a call that was prepared, unless nobody waits for it any more. */
+  #go(call: Call, send: Send): Promise<void> {
+    this.#connection.calls.prepared(call);
+    const out = call.cancelled ? undefined : this.#dispatch(call);
+    if (out === undefined) return Promise.resolve();
+    return 'run' in out ? out.run((other = out.message) => send(other)) : send(out);
   }
 
   #dispatch(call: Call): Dispatch {
@@ -81,17 +94,22 @@ export class Departures {
   async #rescued(call: Call, error: unknown, send: Send): Promise<void> {
     const { calls } = this.#connection;
     this.#connection.leave(call);
-    const left = call.rescuers ?? this.#rescuers;
-    for (const part of left) {
-      const isRescued = await calls.preparing(call, async () => part.undelivered?.(call, error));
-      if (!isRescued || call.cancelled) continue;
-      const next = new Call(this.#connection, call.request, call.place, call.form);
-      next.rescuers = left.filter((other) => other !== part);
-      await this.#prepare(next);
-      if (next.cancelled) return;
-      calls.add(next);
-      return this.#rescue(next, next.outgoing(), send);
+    calls.prepare(call);
+    try {
+      const left = call.rescuers ?? this.#rescuers;
+      for (const part of left) {
+        const isRescued = await part.undelivered?.(call, error);
+        if (!isRescued || call.cancelled) continue;
+        const next = new Call(this.#connection, call.request, call.place, call.form);
+        next.rescuers = left.filter((other) => other !== part);
+        const preparing = this.#prepare(next);
+        calls.prepared(call);
+        await preparing;
+        return this.#go(next, send);
+      }
+      throw error;
+    } finally {
+      calls.prepared(call);
     }
-    throw error;
   }
 }

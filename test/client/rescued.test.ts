@@ -36,8 +36,8 @@ async function make({
         return text(name);
       });
     const greet = server.flow(async (flow) => {
-      const { name } = await flow.ask('name', ASKED as never);
-      ran.push(String(name));
+      const { name } = await flow.ask('name', ASKED);
+      ran.push(name);
       return text(`hello ${name}`);
     });
     mcp.registerTool('greet', {}, greet as never);
