@@ -47,6 +47,8 @@ export class Call {
   readonly form: CallForm;
   /** The kept session that the call belongs to, where a part says so; session-scope state follows it. */
   session: string | undefined;
+  /** What the SDK gave its transport along with the request: headers, and the signal by which it hangs up. */
+  options: unknown;
   /** What was known of the transport's session when the call left. */
   leftIn: object | undefined;
   /** True once nobody waits for its response any more. */
@@ -84,6 +86,16 @@ export class Call {
     return (
       this.movedOn || (requestState ?? inputResponses ?? top?.dependent_responses ?? answer) !== undefined
     );
+  }
+
+  /** By which the SDK hangs up on 2026-07-28 over HTTP, in place of a cancellation. */
+  get signal(): AbortSignal | undefined {
+    return (this.options as { readonly requestSignal?: AbortSignal } | undefined)?.requestSignal;
+  }
+
+  /** True where nobody waits for its response any more, whichever way that was said. */
+  get isGivenUp(): boolean {
+    return this.cancelled || this.signal?.aborted === true;
   }
 
   /** Adds to the request's `_meta`. */

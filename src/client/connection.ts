@@ -127,8 +127,8 @@ export class Connection implements Hooks {
     return this.#departures.again(call, params, mark, top);
   }
 
-  outbound(message: Message): Dispatch | Promise<Dispatch> {
-    if (isRequest(message)) return this.#requesting(message);
+  outbound(message: Message, options?: unknown): Dispatch | Promise<Dispatch> {
+    if (isRequest(message)) return this.#requesting(message, options);
     if (isNotification(message)) {
       return this.#parts.some((part) => part.notifying?.(message, this))
         ? undefined
@@ -154,10 +154,11 @@ export class Connection implements Hooks {
     }
   }
 
-  #requesting(request: Request): Dispatch | Promise<Dispatch> {
+  #requesting(request: Request, options: unknown): Dispatch | Promise<Dispatch> {
     const remembered = this.target.kind !== 'http' || this.link.transport.sessionId !== undefined;
     const announced = this.#announcer.announce(request, remembered);
     const call = new Call(this, announced, presentPlace(), this.#own.formOf(request));
+    call.options = options;
     this.#era = call.era;
     return this.#departures.begin(call);
   }

@@ -63,9 +63,14 @@ export class Departures {
   /** Sends a call that was prepared, unless nobody waits for it any more. */
   #go(call: Call, send: Send): Promise<void> {
     this.#connection.calls.prepared(call);
-    const out = call.cancelled ? undefined : this.#dispatch(call);
+    const out = call.isGivenUp ? this.#left(call) : this.#dispatch(call);
     if (out === undefined) return Promise.resolve();
     return 'run' in out ? out.run((other = out.message) => send(other)) : send(out);
+  }
+
+  /** Nobody waits for it: it holds up nobody else. */
+  #left(call: Call): undefined {
+    call.undelivered?.();
   }
 
   #dispatch(call: Call): Dispatch {
@@ -99,8 +104,9 @@ export class Departures {
       const left = call.rescuers ?? this.#rescuers;
       for (const part of left) {
         const isRescued = await part.undelivered?.(call, error);
-        if (!isRescued || call.cancelled) continue;
+        if (!isRescued || call.isGivenUp) continue;
         const next = new Call(this.#connection, call.request, call.place, call.form);
+        next.options = call.options;
         next.rescuers = left.filter((other) => other !== part);
         const preparing = this.#prepare(next);
         calls.prepared(call);

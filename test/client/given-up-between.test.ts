@@ -1,5 +1,5 @@
 import type { RequestListener } from 'node:http';
-import { Client, InMemoryTransport } from '@modelcontextprotocol/client';
+import { Client, InMemoryTransport, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { toNodeHandler } from '@modelcontextprotocol/node';
 import { createMcpHandler, McpServer } from '@modelcontextprotocol/server';
 import { openValise } from 'mcp-valise/client';
@@ -25,7 +25,10 @@ const named = (message: Message): string => {
 };
 
 /** A server whose tool `held` tells of its progress and waits, and a client; `passing` sees what goes out. */
-async function make(over: 'memory' | 'http', passing: (message: Message) => Promise<void> | undefined) {
+async function make(
+  over: 'memory' | 'http' | 'SDK',
+  passing: (message: Message) => Promise<void> | undefined,
+) {
   const server = createValise({ name: 'test', store: memoryStore(), sessions: { mode: 'stored' } });
   const ran: string[] = [];
   const { opened, open: release } = gate();
@@ -50,7 +53,7 @@ async function make(over: 'memory' | 'http', passing: (message: Message) => Prom
   const valise = await openValise({ store: memoryStore(), allowLocal: true });
   const client = new Client(
     { name: 'me', version: '1.0.0' },
-    over === 'http' ? { versionNegotiation: { mode: { pin: '2026-07-28' } } } : {},
+    over === 'memory' ? {} : { versionNegotiation: { mode: { pin: '2026-07-28' } } },
   );
   client.onerror = () => {};
   const wire: string[] = [];
@@ -77,15 +80,16 @@ async function make(over: 'memory' | 'http', passing: (message: Message) => Prom
     await valise.connect(client, near);
   } else {
     const url = await listen(toNodeHandler(createMcpHandler(build)) as RequestListener);
+    const seen = async (to: string | URL, init?: RequestInit) => {
+      headers.push(new Headers(init?.headers));
+      if (init?.method === 'POST') await pass(JSON.parse(String(init.body)) as Message);
+      return fetch(to, init);
+    };
     await valise.connect(
       client,
-      valise.http(url, {
-        fetch: async (to, init) => {
-          headers.push(new Headers(init?.headers));
-          if (init?.method === 'POST') await pass(JSON.parse(String(init.body)) as Message);
-          return fetch(to, init);
-        },
-      }),
+      over === 'SDK'
+        ? new StreamableHTTPClientTransport(url, { fetch: seen })
+        : valise.http(url, { fetch: seen }),
     );
   }
   onTestFinished(async () => {
@@ -98,6 +102,75 @@ async function make(over: 'memory' | 'http', passing: (message: Message) => Prom
 }
 
 afterEach(endServers);
+
+describe.each(['memory', 'http'] as const)('a call whose session is made anew (%s)', (over) => {
+  it('is not sent once more where it is given up meanwhile', async () => {
+    const creating = gate();
+    const created = gate();
+    let isHeld = false;
+    const { server, valise, client, ran, wire } = await make(over, (message) => {
+      if (!isHeld || !named(message).includes('sessions/create')) return undefined;
+      creating.open();
+      return created.opened;
+    });
+    const session = await valise.sessions(client).create({ onGone: 'recreate' });
+    await server.sessions.revoke(session.id);
+    isHeld = true;
+    const stop = new AbortController();
+    const called = session.run(() =>
+      client.callTool({ name: 'pay', arguments: {} }, { signal: stop.signal }),
+    );
+    await creating.opened;
+    stop.abort();
+    await expect(called).rejects.toThrow();
+    created.open();
+    // What comes after it in the new session finds what has become of it.
+    const { id } = session;
+    await expect.poll(() => session.id).not.toBe(id);
+    await session.run(() => client.listTools());
+    expect(ran).toEqual([]);
+    expect(wire.filter((each) => each.startsWith('tools/call'))).toHaveLength(1);
+  });
+});
+
+describe('a call of 2026-07-28 over HTTP', () => {
+  it('is sent once more as it was sent, where its session is made anew', async () => {
+    const { server, valise, client, wire, headers } = await make('http', () => undefined);
+    await client.listTools();
+    const session = await valise.sessions(client).create({ onGone: 'recreate' });
+    await server.sessions.revoke(session.id);
+    const placed = session.run(() => client.callTool({ name: 'place', arguments: { region: 'eu' } }));
+    expect(await placed).toMatchObject(text('eu'));
+    const regions = headers.map((each) => each.get('mcp-param-region')).filter((each) => each !== null);
+    expect(regions).toEqual(['eu', 'eu']);
+    expect(wire.filter((each) => each.startsWith('tools/call'))).toHaveLength(2);
+  });
+
+  it.each([
+    { over: 'http', how: 'abort' },
+    { over: 'http', how: 'timeout' },
+    { over: 'SDK', how: 'abort' },
+  ] as const)(
+    'holds up no other of its serial session where its caller hangs up: $how, $over',
+    async ({ over, how }) => {
+      const { valise, client } = await make(over, () => undefined);
+      const session = await valise.sessions(client).create({ ordering: 'serial' });
+      const stop = new AbortController();
+      await session.run(async () => {
+        const begun = gate();
+        const held = client.callTool(
+          { name: 'held', arguments: {} },
+          { onprogress: begun.open, ...(how === 'abort' ? { signal: stop.signal } : { timeout: 500 }) },
+        );
+        const pay = client.callTool({ name: 'pay', arguments: {} });
+        await begun.opened;
+        stop.abort();
+        await expect(held).rejects.toThrow();
+        expect(await pay).toMatchObject(text('paid'));
+      });
+    },
+  );
+});
 
 describe('a call that is given up when its turn comes', () => {
   it('is not sent, or cancelled after it was sent', async () => {
