@@ -61,6 +61,8 @@ export class Call {
   readonly place: Place | undefined;
   /** The parts that may still rescue it; all where undefined. */
   rescuers: readonly ClientPart[] | undefined;
+  /** The call that it is sent in place of, since that one could not be delivered. */
+  instead: Call | undefined;
   #meta: Record<string, unknown> | undefined;
   #errand: Errand | undefined;
   #known: Result | undefined;

@@ -98,7 +98,7 @@ export class Departures {
 
   async #rescued(call: Call, error: unknown, send: Send): Promise<void> {
     const { calls } = this.#connection;
-    this.#connection.leave(call);
+    calls.drop(call);
     calls.prepare(call);
     try {
       const left = call.rescuers ?? this.#rescuers;
@@ -107,6 +107,7 @@ export class Departures {
         if (!isRescued || call.isGivenUp) continue;
         const next = new Call(this.#connection, call.request, call.place, call.form);
         next.options = call.options;
+        next.instead = call;
         next.rescuers = left.filter((other) => other !== part);
         const preparing = this.#prepare(next);
         calls.prepared(call);
@@ -116,6 +117,8 @@ export class Departures {
       throw error;
     } finally {
       calls.prepared(call);
+      // Its place, if it had one, is that of the next by now.
+      call.undelivered?.();
     }
   }
 }

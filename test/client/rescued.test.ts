@@ -103,4 +103,42 @@ describe('a call that is sent once more, since the session of its transport was 
       expect(await valise.pending.list()).toEqual([]);
     },
   );
+
+  it('keeps its place in a serial session', async () => {
+    const { valise, client, call, ran, sent, lose } = await make({});
+    const session = await valise.sessions(client).create({ ordering: 'serial' });
+    lose();
+    await session.run(() => Promise.all(['one', 'two', 'three'].map((name) => call(name))));
+    expect(sent).toEqual(['one', 'one', 'two', 'three']);
+    expect(ran).toEqual(['one', 'two', 'three']);
+  });
+
+  it('gives up its place in a serial session with its caller', async () => {
+    let isHeld = (): void => {};
+    let goOn = (): void => {};
+    const held = new Promise<void>((resolve) => (isHeld = resolve));
+    const goes = new Promise<void>((resolve) => (goOn = resolve));
+    let isLost = false;
+    const { valise, client, call, ran, lose } = await make({
+      passing: (method) => {
+        if (!isLost || method !== 'initialize') return undefined;
+        isHeld();
+        return goes;
+      },
+    });
+    const session = await valise.sessions(client).create({ ordering: 'serial' });
+    lose();
+    isLost = true;
+    await session.run(async () => {
+      const stop = new AbortController();
+      const one = call('one', { signal: stop.signal });
+      const two = call('two');
+      await held;
+      stop.abort();
+      await expect(one).rejects.toThrow();
+      goOn();
+      expect(await two).toMatchObject(text('two'));
+    });
+    expect(ran).toEqual(['two']);
+  });
 });

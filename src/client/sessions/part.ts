@@ -231,7 +231,7 @@ export function createSessions(options: HomeOptions): SessionsFamily {
         run.calls.add(call);
         call.undelivered = () => session.queue?.leave(call);
         call.signal?.addEventListener('abort', () => call.connection.leave(call), { once: true });
-        const turn = session.queue.enter(call);
+        const turn = session.queue.enter(call, call.instead);
         return (turn ?? Promise.resolve()).then(send).catch((error: unknown) => {
           session.queue?.leave(call);
           throw error;
