@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { presentPlace, runAt } from '../link/course.ts';
 import { currentErrand, outsideErrand, withErrand } from '../link/edge-fetch.ts';
 import { type Dispatch, type Hooks, instrument, type Link, type Passage } from '../link/instrument.ts';
@@ -44,6 +45,8 @@ export class Connection implements Hooks {
   /** Whose state this is; `''` where the host does not tell users apart. */
   readonly principal: string;
   readonly server = new ServerFacts();
+  /** Sets its calls apart from those of other connections and earlier processes, which have the same numbers. */
+  readonly epoch = randomBytes(6).toString('base64url');
   readonly link: Link;
   readonly #parts: readonly ClientPart[];
   readonly #inwards: readonly ClientPart[];

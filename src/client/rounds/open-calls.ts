@@ -14,6 +14,8 @@ export interface OpenCall {
   isResumed: boolean;
   /** True once its caller does not want the answer any more. */
   isGivenUp: boolean;
+  /** Settles with it. */
+  going: Promise<unknown> | undefined;
 }
 
 const open = new Course<OpenCall>();
@@ -53,13 +55,20 @@ export function followCalls(client: object, drop: (id: string) => Promise<unknow
   requesting.request = (asked, ...rest) => {
     if (!INPUT_METHODS.includes(asked.method) || requesting.getProtocolEra?.() !== 'modern')
       return request(asked, ...rest);
-    const call: OpenCall = { pending: undefined, isAsking: false, isResumed: false, isGivenUp: false };
+    const call: OpenCall = {
+      pending: undefined,
+      isAsking: false,
+      isResumed: false,
+      isGivenUp: false,
+      going: undefined,
+    };
     const failed = async (error: unknown): Promise<never> => {
       // Its question may be on the way to the store only now.
       call.isGivenUp = rest.some(isAborted) && !isTimeout(error);
       throw await ended(call, error, drop);
     };
-    return open.run(call, () => request(asked, ...rest).catch(failed));
+    call.going = open.run(call, () => request(asked, ...rest).catch(failed));
+    return call.going;
   };
 }
 
