@@ -1,6 +1,6 @@
 import { messageOf, ValiseError } from '../../errors.ts';
 import { Course } from '../../link/course.ts';
-import { type Era, INPUT_METHODS } from '../../wire/index.ts';
+import { type Era, INPUT_METHODS, isUndone } from '../../wire/index.ts';
 import { SessionGoneError } from '../sessions/errors.ts';
 import { LEFT_OPEN, leftOpen } from './left-open.ts';
 
@@ -82,6 +82,8 @@ async function ended(
   if (pending === undefined || isTimeout(error)) return error;
   // The handler does not know which round it leaves open.
   if (code === LEFT_OPEN) return Object.assign(error as Error, leftOpen(pending));
+  // The server has had the answer, and says itself what came of it; the round is still kept.
+  if (isUndone(error ?? {})) return error;
   // Where the session is gone, so is the round.
   const isOver = error instanceof SessionGoneError;
   if (!isAsking && !isOver) return new NotDeliveredError(pending, error);
