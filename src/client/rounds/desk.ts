@@ -101,9 +101,9 @@ export class RoundDesk {
   }
 
   /** Drops a round that is over, if it can: a store that fails is no reason to lose the answer to its call. */
-  async tryDrop(id: string): Promise<void> {
+  async tryDrop(id: string, version?: string): Promise<void> {
     try {
-      await this.drop(id);
+      await this.drop(id, version);
     } catch (error) {
       this.#warn('A question that is over could not be dropped, and is still listed', error);
     }

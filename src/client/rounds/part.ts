@@ -53,7 +53,7 @@ export class RoundsPart implements ClientPart {
   /** Notes whose connection it is. */
   connected(client: object, connection: Connection): void {
     this.#clients.set(connection, client);
-    followCalls(client, (id) => this.#desk.drop(id));
+    followCalls(client, (id) => this.#desk.tryDrop(id));
   }
 
   /** The open connections, each with its client. */

@@ -42,7 +42,7 @@ export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients
     try {
       return await (session ? desk.sessions.inside(connection, session, work) : work());
     } catch (error) {
-      if (isOver(error)) await desk.drop(id, version);
+      if (isOver(error)) await desk.tryDrop(id, version);
       throw error;
     }
   };
@@ -55,7 +55,7 @@ export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients
     const outcome = await within(connection, kept, () => send(connection, kept, answers, desk.sessions));
     const { method, params, era, session } = kept;
     if ('result' in outcome) {
-      await desk.drop(kept.id, kept.version);
+      await desk.tryDrop(kept.id, kept.version);
       return { done: true, result: outcome.result };
     }
     const call = method === undefined ? undefined : { method, params, era, session };
