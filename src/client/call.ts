@@ -29,6 +29,8 @@ export interface CallForm {
    * its turn has come.
    */
   readonly answer?: { readonly message: () => Message; readonly wireId?: Id | undefined } | undefined;
+  /** Stands behind its id on the wire, where the server has had a request of that id already. */
+  readonly mark?: string | undefined;
 }
 
 /** As the SDK's own requests go out. */
@@ -45,6 +47,8 @@ export class Call {
   readonly form: CallForm;
   /** The kept session that the call belongs to, where a part says so; session-scope state follows it. */
   session: string | undefined;
+  /** What the SDK gave its transport along with the request: headers, and the signal by which it hangs up. */
+  options: unknown;
   /** What was known of the transport's session when the call left. */
   leftIn: object | undefined;
   /** True once nobody waits for its response any more. */
@@ -57,6 +61,8 @@ export class Call {
   readonly place: Place | undefined;
   /** The parts that may still rescue it; all where undefined. */
   rescuers: readonly ClientPart[] | undefined;
+  /** The call that it is sent in place of, since that one could not be delivered. */
+  instead: Call | undefined;
   #meta: Record<string, unknown> | undefined;
   #errand: Errand | undefined;
   #known: Result | undefined;
@@ -82,6 +88,16 @@ export class Call {
     return (
       this.movedOn || (requestState ?? inputResponses ?? top?.dependent_responses ?? answer) !== undefined
     );
+  }
+
+  /** By which the SDK hangs up on 2026-07-28 over HTTP, in place of a cancellation. */
+  get signal(): AbortSignal | undefined {
+    return (this.options as { readonly requestSignal?: AbortSignal } | undefined)?.requestSignal;
+  }
+
+  /** True where nobody waits for its response any more, whichever way that was said. */
+  get isGivenUp(): boolean {
+    return this.cancelled || this.signal?.aborted === true;
   }
 
   /** Adds to the request's `_meta`. */

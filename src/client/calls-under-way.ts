@@ -41,15 +41,15 @@ export class CallsUnderWay {
     if (this.#calls.get(call.wireId) === call) this.#calls.delete(call.wireId);
   }
 
-  /** Does the work by which a call is made ready; it can be cancelled meanwhile. */
-  async preparing<Value>(call: Call, work: () => Promise<Value>): Promise<Value> {
+  /** A call is being made ready: until {@link prepared} it can be cancelled, and is not sent then. */
+  prepare(call: Call): void {
     this.#preparing ??= new Set();
     this.#preparing.add(call);
-    try {
-      return await work();
-    } finally {
-      this.#preparing.delete(call);
-    }
+  }
+
+  /** It goes out now, or never; to be said where nothing comes in between, so that no cancellation overtakes it. */
+  prepared(call: Call): void {
+    this.#preparing?.delete(call);
   }
 
   /** Notes that nobody waits for a call any more, and tells which it is; the latest that were sent may still be answered. */

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { presentPlace, runAt } from '../link/course.ts';
 import { currentErrand, outsideErrand, withErrand } from '../link/edge-fetch.ts';
 import { type Dispatch, type Hooks, instrument, type Link, type Passage } from '../link/instrument.ts';
@@ -21,6 +22,7 @@ import { Ask } from './ask.ts';
 import { Asks } from './asks.ts';
 import { Call } from './call.ts';
 import { CallsUnderWay } from './calls-under-way.ts';
+import { Departures } from './departures.ts';
 import { type OwnRequestOptions, OwnRequests } from './own-requests.ts';
 import { askParts, type ClientPart } from './part.ts';
 import { failureOf } from './request-error.ts';
@@ -43,11 +45,13 @@ export class Connection implements Hooks {
   /** Whose state this is; `''` where the host does not tell users apart. */
   readonly principal: string;
   readonly server = new ServerFacts();
+  /** Sets its calls apart from those of other connections and earlier processes, which have the same numbers. */
+  readonly epoch = randomBytes(6).toString('base64url');
   readonly link: Link;
   readonly #parts: readonly ClientPart[];
   readonly #inwards: readonly ClientPart[];
-  readonly #rescuers: readonly ClientPart[];
   readonly #announcer: Announcer;
+  readonly #departures: Departures;
   /** The calls that wait for their response. */
   readonly calls = new CallsUnderWay();
   readonly #asks = new Asks((message) => this.link.deliver(message));
@@ -63,7 +67,7 @@ export class Connection implements Hooks {
     this.principal = principal;
     this.#parts = parts;
     this.#inwards = [...parts].reverse();
-    this.#rescuers = parts.filter((part) => part.undelivered);
+    this.#departures = new Departures(this, parts);
     this.link = instrument(transport, owner, this);
     this.#announcer = new Announcer(
       Object.assign({}, ...parts.map((part) => part.announce?.(this))) as Families,
@@ -103,7 +107,7 @@ export class Connection implements Hooks {
 
   /** Ends a call with an error of ours, as if the server had answered it. */
   fail(call: Call, code: number, message: string, data?: object): void {
-    this.#over(call);
+    this.leave(call);
     const error = { code, message, ...(data && { data }) };
     const passed = this.#settle(call, { jsonrpc: '2.0', id: call.request.id, error });
     if (passed) runAt(call.place, () => this.link.deliver(passed));
@@ -111,31 +115,23 @@ export class Connection implements Hooks {
 
   /** Ends a request of Valise's own that nothing will come of. */
   giveUp(call: Call, error: Error): void {
-    this.#over(call);
+    this.leave(call);
     this.#own.giveUp(call.request.id, error);
   }
 
   /** No answer of the server will end the call: whoever waits for its end hears of it so. */
-  #over(call: Call): void {
+  leave(call: Call): void {
     this.calls.drop(call);
     call.undelivered?.();
   }
 
-  /**
-   * Sends a call once more, with other params and another id on the wire. The parts see it as they saw the first, and
-   * its response goes to whoever waits for the first one's.
-   */
-  async again(call: Call, params: Params | undefined, mark: string, top?: Top): Promise<void> {
-    const next = new Call(this, { ...call.request, params }, call.place, { top });
-    await this.#prepare(next);
-    next.wireId = `${next.wireId}${mark}`;
-    const out = next.cancelled ? undefined : this.#dispatch(next);
-    if (out === undefined) return;
-    await ('run' in out ? out.run(() => this.link.send(out.message)) : this.link.send(out));
+  /** Sends a call once more; see {@link Departures.again}. */
+  again(call: Call, params: Params | undefined, mark: string, top?: Top): Promise<void> {
+    return this.#departures.again(call, params, mark, top);
   }
 
-  outbound(message: Message): Dispatch | Promise<Dispatch> {
-    if (isRequest(message)) return this.#requesting(message);
+  outbound(message: Message, options?: unknown): Dispatch | Promise<Dispatch> {
+    if (isRequest(message)) return this.#requesting(message, options);
     if (isNotification(message)) {
       return this.#parts.some((part) => part.notifying?.(message, this))
         ? undefined
@@ -161,65 +157,13 @@ export class Connection implements Hooks {
     }
   }
 
-  #requesting(request: Request): Dispatch | Promise<Dispatch> {
+  #requesting(request: Request, options: unknown): Dispatch | Promise<Dispatch> {
     const remembered = this.target.kind !== 'http' || this.link.transport.sessionId !== undefined;
     const announced = this.#announcer.announce(request, remembered);
     const call = new Call(this, announced, presentPlace(), this.#own.formOf(request));
+    call.options = options;
     this.#era = call.era;
-    for (let at = 0; at < this.#parts.length; at++) {
-      const step = this.#parts[at]?.outbound?.(call);
-      if (step instanceof Promise)
-        return this.#prepare(call, step, at + 1).then(() =>
-          call.cancelled ? undefined : this.#dispatch(call),
-        );
-    }
-    return this.#dispatch(call);
-  }
-
-  /** Shows a call to the parts that have not seen it yet. Until that is done it may be cancelled, and is not sent then. */
-  #prepare(call: Call, step?: Promise<void>, from = 0): Promise<void> {
-    return this.calls.preparing(call, async () => {
-      await step;
-      for (let at = from; at < this.#parts.length; at++) await this.#parts[at]?.outbound?.(call);
-    });
-  }
-
-  #dispatch(call: Call): Dispatch {
-    this.calls.add(call);
-    const { errand, known } = call;
-    if (known) {
-      const response: Response = { jsonrpc: '2.0', id: call.wireId, result: known };
-      // Not before the sender has gone on: the SDKs wait for an answer only once `send` has returned.
-      queueMicrotask(() => this.arrive(response));
-      return undefined;
-    }
-    const message = call.outgoing();
-    if (this.target.kind === 'http' || call.undelivered)
-      return { message, run: (send) => this.#rescue(call, message, send) };
-    return errand ? { message, run: (send) => withErrand(errand, send) } : message;
-  }
-
-  /** Sends an undelivered call once more where a part has put right why; each part once. Transports other than HTTP close. */
-  #rescue(call: Call, message: Message, send: (message: Message) => Promise<void>): Promise<void> {
-    const { errand } = call;
-    const sending = errand ? withErrand(errand, () => send(message)) : send(message);
-    return sending.catch((error: unknown) => this.#rescued(call, error, send));
-  }
-
-  async #rescued(call: Call, error: unknown, send: (message: Message) => Promise<void>): Promise<void> {
-    this.#over(call);
-    const left = call.rescuers ?? this.#rescuers;
-    for (const part of left) {
-      const isRescued = await this.calls.preparing(call, async () => part.undelivered?.(call, error));
-      if (!isRescued || call.cancelled) continue;
-      const next = new Call(this, call.request, call.place, call.form);
-      next.rescuers = left.filter((other) => other !== part);
-      await this.#prepare(next);
-      if (next.cancelled) return;
-      this.calls.add(next);
-      return this.#rescue(next, next.outgoing(), send);
-    }
-    throw error;
+    return this.#departures.begin(call);
   }
 
   /** Takes a message as if it had just come over the transport. A promise where it does not pass at once. */

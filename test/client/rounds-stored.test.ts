@@ -30,8 +30,15 @@ function question(form: Form, id: unknown): string {
   });
 }
 
+/** What comes of an answer, in place of the call's result. */
+interface Said {
+  error?: { readonly code: number; readonly message: string };
+  /** By an answer that comes without its call. */
+  messages?: readonly string[];
+}
+
 /** Asks once in each call. */
-async function asker(form: Form) {
+async function asker(form: Form, said: Said = {}) {
   let called: unknown;
   const server = await rawServer(({ message: { id, method, params: given, dependent_responses } }) => {
     const about = { capabilities: { tools: {} }, serverInfo: { name: 'raw', version: '1' } };
@@ -39,7 +46,9 @@ async function asker(form: Form) {
     if (method === 'server/discover')
       return print(id, { result: { ...complete, ...about, supportedVersions: ['2026-07-28'] } });
     if (method === 'tools/list') return print(id, { result: { ...complete, tools: [] } });
-    if (id === 'q') return result(called, 'done');
+    const isAnswer = id === 'q' || dependent_responses || given?.inputResponses;
+    if (isAnswer && said.error) return print(id === 'q' ? called : id, { error: said.error });
+    if (id === 'q') return said.messages ?? result(called, 'done');
     if (dependent_responses || given?.inputResponses)
       return print(id, { result: { ...complete, content: [{ type: 'text', text: 'done' }] } });
     called = id;
@@ -68,9 +77,25 @@ function heldStore() {
   return { store, puts, settle };
 }
 
+/** A store that keeps rounds for ever, until it may `forget` them. */
+function unforgetting() {
+  const store = memoryStore();
+  const remove = store.delete.bind(store);
+  let forgets = false;
+  store.delete = async (key, ...rest) => {
+    if (key.startsWith('rounds/pending/') && !forgets) throw new Error('disk full');
+    return remove(key, ...rest);
+  };
+  return { store, forget: (does = true) => (forgets = does) };
+}
+
+const leave = (): never => {
+  throw new LeaveOpen();
+};
+
 describe.each(CASES)('a $form question to a $client client', ({ client, era, form }) => {
-  const open = async (store: Store, ask: Ask) => {
-    const server = await asker(form);
+  const open = async (store: Store, ask: Ask, said?: Said) => {
+    const server = await asker(form, said);
     const valise = await openValise({ store });
     const asked = vi.fn(ask);
     const host = askable(client, era, asked);
@@ -138,6 +163,44 @@ describe.each(CASES)('a $form question to a $client client', ({ client, era, for
     expect(await valise.pending.list()).toEqual([]);
   });
 
+  it('brings what was answered where the store does not forget it, and somebody hears of that', async () => {
+    const { store, forget } = unforgetting();
+    const said: Said = {};
+    const { valise, host } = await open(store, leave, said);
+    const warned = vi.fn();
+    valise.events.on('warning', warned);
+    const leftOpen = async () => {
+      await expect(callText(host, 'any')).rejects.toThrow('valise.pending.answer');
+      const [round] = await valise.pending.list();
+      return round!.id;
+    };
+    const id = await leftOpen();
+    expect(await valise.pending.answer(id, accept)).toMatchObject({
+      done: true,
+      result: { content: [{ text: 'done' }] },
+    });
+    expect(warned).toHaveBeenCalledWith({
+      what: 'A question that is over could not be dropped, and is still listed: disk full',
+      next: expect.stringContaining('store'),
+    });
+    forget();
+    await valise.pending.drop(id);
+    const other = await leftOpen();
+    forget(false);
+    said.error = { code: -32_602, message: 'Too late' };
+    await expect(valise.pending.answer(other, accept)).rejects.toThrow('Too late');
+  });
+
+  it('has its call say why the handler failed, also where the store does not forget it', async () => {
+    const { store } = unforgetting();
+    const { host } = await open(store, () => {
+      throw new Error('no screen');
+    });
+    // In the form of a question by itself, the server hears of it.
+    if (form === 'state' || form === 'dependent') expect(await callText(host, 'any')).toBe('done');
+    else await expect(callText(host, 'any')).rejects.toThrow('no screen');
+  });
+
   it('waits for the next process where the connection closes before it is stored', async () => {
     const { store, puts, settle } = heldStore();
     const { valise, asked, host } = await open(store, () => accept);
@@ -147,5 +210,28 @@ describe.each(CASES)('a $form question to a $client client', ({ client, era, for
     settle();
     await vi.waitFor(async () => expect(await valise.pending.list()).toHaveLength(1));
     expect(asked).not.toHaveBeenCalled();
+  });
+});
+
+describe.each(['v1', 'v2'] as const)('an answer to a question with a state, from a %s client', (client) => {
+  it.each([
+    { what: 'a ping', message: { id: 'p', method: 'ping' } },
+    { what: 'a question that nobody can go on with', message: { id: 'r', ...asking } },
+    {
+      what: 'a notification',
+      message: { method: 'notifications/message', params: { level: 'info', data: 1 } },
+    },
+  ])('has come to nothing where $what is all that follows', async ({ message }) => {
+    const server = await asker('state', { messages: [JSON.stringify({ jsonrpc: '2.0', ...message })] });
+    const valise = await openValise({ store: memoryStore() });
+    const host = askable(client, 'legacy', () => accept);
+    onTestFinished(() => host.close());
+    await valise.connect(host, valise.http(server.url, { resume: false }));
+    const error = await callText(host, 'any').catch((failed: unknown) => failed);
+    const [round] = await valise.pending.list();
+    expect(error).toMatchObject({
+      message: expect.stringContaining('broke off before the call was answered'),
+      data: { pending: round!.id },
+    });
   });
 });

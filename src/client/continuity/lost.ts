@@ -1,5 +1,4 @@
 import { messageOf, ValiseError } from '../../errors.ts';
-import type { Snapshot } from './snapshot.ts';
 
 /** What servers say, with 400 where they ought to say 404, to a session they do not know or a version they have dropped. */
 const NO_SESSION = /session.?id|no valid session|session not found|not initialized/i;
@@ -9,7 +8,7 @@ const NO_VERSION = /(unsupported|invalid|unknown).{0,16}protocol.?version/i;
 export type LostReason = 'session-lost' | 'version';
 
 /** Why a server did not take a call, where a new `initialize` can help; undefined where it cannot. */
-export function whyLost(error: unknown, { sessionId }: Snapshot): LostReason | undefined {
+export function whyLost(error: unknown, sessionId: string | undefined): LostReason | undefined {
   const status = statusOf(error);
   if (status === 404 && sessionId !== undefined) return 'session-lost';
   if (status !== 400) return undefined;
@@ -24,7 +23,7 @@ export function isOtherVersion(error: unknown): boolean {
 }
 
 /** The server speaks another era by now, and the SDKs' clients cannot change theirs while they are connected. */
-export function versionGoneError({ protocolVersion }: Snapshot, cause: unknown): ValiseError {
+export function versionGoneError(protocolVersion: string, cause: unknown): ValiseError {
   return new ValiseError(
     VERSION_GONE,
     `The server does not speak ${protocolVersion} any more, which was agreed on for this connection.`,

@@ -1,4 +1,4 @@
-import { INTRODUCTIONS, type Notification, type Params, type Response } from '../../wire/index.ts';
+import { CORE, INTRODUCTIONS, type Notification, type Params, type Response } from '../../wire/index.ts';
 import { isSessionId } from '../../wire/session.ts';
 import type { Call } from '../call.ts';
 import type { Connection } from '../connection.ts';
@@ -179,11 +179,12 @@ export class Continuity implements ClientPart, SessionSeat {
   async undelivered(call: Call, error: unknown): Promise<boolean> {
     const lost = this.#snapshot;
     if (!lost || INTRODUCTIONS.has(call.method)) return false;
-    const reason = whyLost(error, lost);
-    if (call.era === 'modern') return this.#refused(lost, error, reason);
+    if (call.era === 'modern') return this.#refused(call, lost, error);
+    const reason = whyLost(error, lost.sessionId);
     if (reason === undefined) return false;
     // Another call has noticed first that the server is one of the newer era by now.
-    if (lost.era === 'modern') throw versionGoneError((call.leftIn ?? lost) as Snapshot, error);
+    if (lost.era === 'modern')
+      throw versionGoneError(((call.leftIn ?? lost) as Snapshot).protocolVersion, error);
     // A refusal of the session before, which another call has noticed first: this one goes with the new session.
     if (call.leftIn !== lost && !this.#renewal) return true;
     this.#renewal ??= this.#renew(call.connection, lost, reason).finally(() => {
@@ -193,10 +194,12 @@ export class Continuity implements ClientPart, SessionSeat {
   }
 
   /** A server that answers a call of the newer era as older ones do was replaced by one. */
-  async #refused(lost: Snapshot, error: unknown, reason: LostReason | undefined): Promise<false> {
-    const isGone = reason !== undefined && lost.era === 'modern';
-    if (statusOf(error) === 400) await this.#forget(isGone ? lost : this.#unproved);
-    if (isGone) throw versionGoneError(lost, error);
+  async #refused({ request }: Call, lost: Snapshot, error: unknown): Promise<false> {
+    const isGone = whyLost(error, undefined) !== undefined;
+    // Where another call has noticed first, what is known of the server is of the older era by now, and holds.
+    const isNoticed = lost.era === 'legacy';
+    if (statusOf(error) === 400) await this.#forget(isGone && !isNoticed ? lost : this.#unproved);
+    if (isGone) throw versionGoneError(String(request.params?._meta?.[CORE.protocolVersion]), error);
     return false;
   }
 
@@ -215,7 +218,8 @@ export class Continuity implements ClientPart, SessionSeat {
       return true;
     } catch (error) {
       // The newer era may have begun meanwhile, where another call has noticed first.
-      if (isOtherVersion(error) || this.#snapshot?.era === 'modern') throw versionGoneError(lost, error);
+      if (isOtherVersion(error) || this.#snapshot?.era === 'modern')
+        throw versionGoneError(lost.protocolVersion, error);
       warn('A new session could not be begun', error);
       return false;
     }

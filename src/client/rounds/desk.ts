@@ -47,6 +47,8 @@ export class RoundDesk {
   readonly #prefix: string;
   readonly #events: ClientEventSource;
   readonly sessions: Returning;
+  /** The connections that rounds came on, by their ids. */
+  readonly #askers = new Map<string, Connection>();
 
   constructor(store: Store, principal: string, sessions: Returning, events: ClientEventSource) {
     this.#store = store;
@@ -78,6 +80,7 @@ export class RoundDesk {
       since: Date.now(),
     };
     await this.#store.put(this.#prefix + id, value as Json, { ttl: KEPT });
+    this.#askers.set(id, connection);
     if (call?.session) this.sessions.waits(connection, call.session, id);
     return id;
   }
@@ -98,9 +101,9 @@ export class RoundDesk {
   }
 
   /** Drops a round that is over, if it can: a store that fails is no reason to lose the answer to its call. */
-  async tryDrop(id: string): Promise<void> {
+  async tryDrop(id: string, version?: string): Promise<void> {
     try {
-      await this.drop(id);
+      await this.drop(id, version);
     } catch (error) {
       this.#warn('A question that is over could not be dropped, and is still listed', error);
     }
@@ -112,6 +115,16 @@ export class RoundDesk {
       what: `${what}: ${reason}`,
       next: 'See to it that the store can be reached.',
     });
+  }
+
+  /** The connection that a round came on, as long as it is open. */
+  askerOf(id: string): Connection | undefined {
+    return this.#askers.get(id);
+  }
+
+  /** The connection is gone; another one to the same server may bring the answers. */
+  left(connection: Connection): void {
+    for (const [id, asker] of this.#askers) if (asker === connection) this.#askers.delete(id);
   }
 
   async find(id: string): Promise<Kept | undefined> {
@@ -135,6 +148,7 @@ export class RoundDesk {
   /** Drops a round; with a version, only where it is still that one. */
   drop(id: string, version?: string): Promise<boolean> {
     this.sessions.over(id);
+    this.#askers.delete(id);
     return this.#store.delete(this.#prefix + id, version === undefined ? {} : { ifVersion: version });
   }
 

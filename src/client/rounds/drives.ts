@@ -31,6 +31,12 @@ export class Drives {
     return drive;
   }
 
+  /** True where a call of the connection is under way in the round of this id. */
+  async holds(connection: Connection, id: string): Promise<boolean> {
+    for (const drive of this.#all.get(connection)?.values() ?? []) if ((await drive.kept) === id) return true;
+    return false;
+  }
+
   /** The connection is gone; what is open is kept for the next one. */
   closed(connection: Connection): void {
     for (const drive of this.#all.get(connection)?.values() ?? []) void drive.cancel(true);

@@ -82,6 +82,13 @@ export class Echo {
     }
   }
 
+  /** True where the client of the connection is asked what is kept under this id. */
+  async holds(connection: Connection, id: string): Promise<boolean> {
+    for (const { ask, kept } of this.#open)
+      if (ask.connection === connection && (await kept) === id) return true;
+    return false;
+  }
+
   /** The connection is gone; its questions are kept for the next one. */
   closed(connection: Connection): void {
     for (const open of this.#open) if (open.ask.connection === connection) this.#open.delete(open);

@@ -1,6 +1,6 @@
 import { messageOf, ValiseError } from '../../errors.ts';
 import { Course } from '../../link/course.ts';
-import { type Era, INPUT_METHODS } from '../../wire/index.ts';
+import { type Era, INPUT_METHODS, isUndone } from '../../wire/index.ts';
 import { SessionGoneError } from '../sessions/errors.ts';
 import { LEFT_OPEN, leftOpen } from './left-open.ts';
 
@@ -14,6 +14,8 @@ export interface OpenCall {
   isResumed: boolean;
   /** True once its caller does not want the answer any more. */
   isGivenUp: boolean;
+  /** Settles with it. */
+  going: Promise<unknown> | undefined;
 }
 
 const open = new Course<OpenCall>();
@@ -53,13 +55,20 @@ export function followCalls(client: object, drop: (id: string) => Promise<unknow
   requesting.request = (asked, ...rest) => {
     if (!INPUT_METHODS.includes(asked.method) || requesting.getProtocolEra?.() !== 'modern')
       return request(asked, ...rest);
-    const call: OpenCall = { pending: undefined, isAsking: false, isResumed: false, isGivenUp: false };
+    const call: OpenCall = {
+      pending: undefined,
+      isAsking: false,
+      isResumed: false,
+      isGivenUp: false,
+      going: undefined,
+    };
     const failed = async (error: unknown): Promise<never> => {
       // Its question may be on the way to the store only now.
       call.isGivenUp = rest.some(isAborted) && !isTimeout(error);
       throw await ended(call, error, drop);
     };
-    return open.run(call, () => request(asked, ...rest).catch(failed));
+    call.going = open.run(call, () => request(asked, ...rest).catch(failed));
+    return call.going;
   };
 }
 
@@ -73,6 +82,8 @@ async function ended(
   if (pending === undefined || isTimeout(error)) return error;
   // The handler does not know which round it leaves open.
   if (code === LEFT_OPEN) return Object.assign(error as Error, leftOpen(pending));
+  // The server has had the answer, and says itself what came of it; the round is still kept.
+  if (isUndone(error ?? {})) return error;
   // Where the session is gone, so is the round.
   const isOver = error instanceof SessionGoneError;
   if (!isAsking && !isOver) return new NotDeliveredError(pending, error);

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { messageOf } from '../../errors.ts';
 import { StdioClientTransport } from '../../link/stdio-client.ts';
 import type { TransportLike } from '../../link/transport.ts';
@@ -34,9 +33,10 @@ export class RoundsPart implements ClientPart {
   readonly #desk: RoundDesk;
   readonly #echo: Echo;
   readonly #carriers: readonly Carrier[];
-  readonly #epoch = randomBytes(6).toString('base64url');
   readonly #drives: Drives;
   readonly #observed = new Watched();
+  /** The calls whose rounds the SDK answers by itself, from their first round on. */
+  readonly #asked = new Set<OpenCall>();
   readonly #clients = new Map<Connection, object>();
 
   constructor(desk: RoundDesk, carriers: readonly Carrier[] = CARRIERS) {
@@ -53,7 +53,7 @@ export class RoundsPart implements ClientPart {
   /** Notes whose connection it is. */
   connected(client: object, connection: Connection): void {
     this.#clients.set(connection, client);
-    followCalls(client, (id) => this.#desk.drop(id));
+    followCalls(client, (id) => this.#desk.tryDrop(id));
   }
 
   /** The open connections, each with its client. */
@@ -61,8 +61,19 @@ export class RoundsPart implements ClientPart {
     return this.#clients;
   }
 
+  /** True where a call of this process is under way in the round of this id: what comes of an answer is the call's. */
+  async holds(id: string): Promise<boolean> {
+    for (const { pending } of this.#asked) if (pending === id) return true;
+    for (const connection of this.#clients.keys()) {
+      if (await this.#drives.holds(connection, id)) return true;
+      if (await this.#echo.holds(connection, id)) return true;
+    }
+    return false;
+  }
+
   closed(connection: Connection): void {
     this.#clients.delete(connection);
+    this.#desk.left(connection);
     this.#echo.closed(connection);
     this.#drives.closed(connection);
   }
@@ -93,10 +104,10 @@ export class RoundsPart implements ClientPart {
 
   /** Where answers of an earlier process may still come: its calls had the same numbers as ours. */
   #tellApart(call: Call): void {
-    const { server, target } = call.connection;
+    const { server, target, epoch } = call.connection;
     if (target.kind === 'http' || server.families.rounds.length === 0 || call.wireId !== call.request.id)
       return;
-    call.wireId = `${this.#epoch}.${call.request.id}`;
+    call.wireId = `${epoch}.${call.request.id}`;
   }
 
   asked(ask: Ask): Promise<boolean> | undefined {
@@ -140,6 +151,14 @@ export class RoundsPart implements ClientPart {
     return drive.end().then(() => response);
   }
 
+  #asking(open: OpenCall, pending: string | undefined): void {
+    Object.assign(open, { pending, isAsking: true });
+    if (this.#asked.has(open)) return;
+    this.#asked.add(open);
+    const over = (): boolean => this.#asked.delete(open);
+    open.going?.then(over, over);
+  }
+
   /** On 2026-07-28 the SDK answers rounds by itself: what is open is only kept, for a host that dies over it. */
   #observe(
     call: Call,
@@ -159,7 +178,7 @@ export class RoundsPart implements ClientPart {
       return kept === undefined ? response : this.#desk.tryDrop(kept).then(() => response);
     }
     return this.#desk.tryKeep(connection, this.#desk.waiting(call), round, kept).then((id) => {
-      if (open) Object.assign(open, { pending: id, isAsking: true });
+      if (open) this.#asking(open, id);
       if (id === undefined) return response;
       if (open?.isGivenUp && !open.isResumed) return this.#desk.tryDrop(id).then(() => response);
       this.#observed.add(contextOf(call, round), id);

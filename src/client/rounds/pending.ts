@@ -15,13 +15,16 @@ import { resume } from './resumed.ts';
 import type { Answers, Continued, Pending } from './types.ts';
 
 /** Goes on with calls that wait for answers. */
-export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients'>): Pending {
-  const clientOf = (kept: Kept, given: object | undefined): readonly [Connection, object] => {
+export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients' | 'holds'>): Pending {
+  const clientOf = async (kept: Kept, given: object | undefined): Promise<readonly [Connection, object]> => {
+    if (await rounds.holds(kept.id)) throw beingAnswered(kept.id);
+    // Several connections may lead to what is called the same, such as servers in this process.
+    const asker = given ? undefined : desk.askerOf(kept.id);
+    const asking = asker && rounds.clients.get(asker);
+    if (asker && asking) return [asker, asking];
     for (const entry of rounds.clients) {
       const [connection, client] = entry;
-      if (given ? client !== given : targetKey(connection.target) !== kept.server) continue;
-      if (isAskedHere(connection, kept)) throw beingAnswered(kept.id);
-      return entry;
+      if (given ? client === given : targetKey(connection.target) === kept.server) return entry;
     }
     throw new ValiseError(
       'not-connected',
@@ -39,7 +42,7 @@ export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients
     try {
       return await (session ? desk.sessions.inside(connection, session, work) : work());
     } catch (error) {
-      if (isOver(error)) await desk.drop(id, version);
+      if (isOver(error)) await desk.tryDrop(id, version);
       throw error;
     }
   };
@@ -52,7 +55,7 @@ export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients
     const outcome = await within(connection, kept, () => send(connection, kept, answers, desk.sessions));
     const { method, params, era, session } = kept;
     if ('result' in outcome) {
-      await desk.drop(kept.id, kept.version);
+      await desk.tryDrop(kept.id, kept.version);
       return { done: true, result: outcome.result };
     }
     const call = method === undefined ? undefined : { method, params, era, session };
@@ -65,7 +68,7 @@ export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients
     for (;;) {
       const kept = await desk.find(id);
       if (!kept) throw notThere(id);
-      const [connection, client] = clientOf(kept, given);
+      const [connection, client] = await clientOf(kept, given);
       const { method } = kept;
       // On 2026-07-28 the SDK lets nobody else ask its handlers; it answers the round by itself.
       if (eraOf(client, connection) === 'modern' && kept.round.form === 'input' && method !== undefined) {
@@ -89,7 +92,8 @@ export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients
         if (!answers) return answerAll(id, client);
         const kept = await desk.find(id);
         if (!kept) throw notThere(id);
-        return answerOne(clientOf(kept, client)[0], kept, given(kept, answers));
+        const [connection] = await clientOf(kept, client);
+        return answerOne(connection, kept, given(kept, answers));
       });
     },
   };
@@ -99,12 +103,6 @@ export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients
 function isOver(error: unknown): boolean {
   if (error instanceof SessionGoneError) return true;
   return error instanceof RequestError && error.rpcCode !== CONNECTION_CLOSED.code && !isUndone(error);
-}
-
-/** True where the call itself still waits for its handler: what comes of an answer would come to both, under one id. */
-function isAskedHere({ calls, target }: Connection, { round }: Kept): boolean {
-  if (target.kind === 'http' || round.form !== 'state' || round.callId === undefined) return false;
-  return calls.get(round.callId)?.cancelled === false;
 }
 
 function beingAnswered(id: string): ValiseError {

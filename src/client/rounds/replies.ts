@@ -1,13 +1,14 @@
 import { messageOf } from '../../errors.ts';
 import { isObject } from '../../json.ts';
 import { withErrand } from '../../link/edge-fetch.ts';
+import { takeTop } from '../../link/top.ts';
 import { isResponse, type Message } from '../../wire/index.ts';
 import type { Call } from '../call.ts';
 import type { Connection } from '../connection.ts';
 
 /**
- * Takes in what a server answered to an answer: the rest of the call, up to its result or its next question. Tells why
- * the call does not go on, where it does not.
+ * Takes in what a server answered to an answer: the rest of the call, up to its result or its next question with a
+ * state; whatever else a server asks brings no answer to the call. Tells why the call does not go on, where it does not.
  */
 export async function goOnWith(
   connection: Connection,
@@ -18,7 +19,7 @@ export async function goOnWith(
   let reason = 'the server ended it';
   try {
     for await (const message of messagesOf(reply)) {
-      goesOn ||= 'id' in message;
+      goesOn ||= isResponse(message) || takeTop(message).top?.state !== undefined;
       // An earlier process may have made the call, under an id that another call has here.
       const own = call && isResponse(message) ? { ...message, id: call.wireId } : message;
       // What comes now still belongs to the call, also where it is the next question.

@@ -95,16 +95,24 @@ export function createSessions(options: HomeOptions): SessionsFamily {
 
   /** Another session may take the place of this one; the call is made once more there where it has not begun. */
   const lost = async (
-    { connection, request, place, hasBegun }: Call,
+    call: Call,
     session: HeldSession,
     { id, isRetry }: Sent,
     response: Response,
-    begun = hasBegun,
+    begun = call.hasBegun,
   ): Promise<Response | undefined> => {
-    const renewed = session.recreates && !isRetry && (await session.home.renew(session, id));
+    const { connection, request, place } = call;
+    let renewed: boolean;
+    connection.calls.prepare(call);
+    try {
+      renewed = session.recreates && !isRetry && (await session.home.renew(session, id));
+    } finally {
+      connection.calls.prepared(call);
+    }
     if (!renewed) return session.home.gone(session, id).then(() => response, warned(response));
     if (begun) return response;
-    await runAt(place, () => session.retry(() => connection.link.transport.send(request)));
+    if (call.isGivenUp) return undefined;
+    await runAt(place, () => session.retry(() => connection.link.transport.send(request, call.options)));
     return undefined;
   };
 
@@ -222,7 +230,8 @@ export function createSessions(options: HomeOptions): SessionsFamily {
         if (!session.queue) return settled(send);
         run.calls.add(call);
         call.undelivered = () => session.queue?.leave(call);
-        const turn = session.queue.enter(call);
+        call.signal?.addEventListener('abort', () => call.connection.leave(call), { once: true });
+        const turn = session.queue.enter(call, call.instead);
         return (turn ?? Promise.resolve()).then(send).catch((error: unknown) => {
           session.queue?.leave(call);
           throw error;
