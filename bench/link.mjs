@@ -1,5 +1,6 @@
 // What Valise costs on each tools/call, beside the same SDK without it: in memory, over stdio and over HTTP, both ends
-// counted. And what the byte edges cost for messages that hold nothing of ours.
+// counted; over HTTP as the documentation has it, with `valise.http` at both ends, and with the SDK's own transports in
+// its place. And what the byte edges cost for messages that hold nothing of ours.
 // AsyncLocalStorage, once it is in use, costs all of a process until Node 24: in memory and over HTTP the SDK alone pays it too.
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -65,30 +66,32 @@ function cpuOf(pid) {
 }
 
 // A call over HTTP takes thousands of rounds to be compiled as well as it will be.
-const bench = openBench('link', { slotMs: 200, warmUpMs: 3000, rounds: 25, inFlight: 8 });
-const compare = async (name, way, goal, ...rest) => {
-  const ours = await way(rest[0], true, rest[1]);
-  const stock = await way(rest[0], false, rest[1]);
-  await bench.compare(name, { ours, peers: { 'the SDK alone': { ...stock, goal } } });
-};
+const bench = openBench('link', { slotMs: 200, warmUpMs: 3000, rounds: 15, inFlight: 8, processes: 5 });
+const compare = (name, way, goal, major, options) =>
+  bench.compare(name, async () => {
+    const ours = await way(major, true, options);
+    const stock = await way(major, false, { ...options, edges: false });
+    return { ours, peers: { 'the SDK alone': { ...stock, goal } } };
+  });
+const NEWER = { versionNegotiation: { mode: { pin: '2026-07-28' } } };
 for (const major of ['v1', 'v2']) {
   await compare(`in memory, ${major}`, ways.memory, 1 / 1.15, major);
   await compare(`stdio, ${major}`, ways.stdio, undefined, major);
-  await compare(`HTTP, ${major}`, ways.http, 1 / 1.05, major);
+  await compare(`HTTP, ${major}`, ways.http, 1 / 1.05, major, { edges: true });
 }
-await compare('HTTP, v2, 2026-07-28', ways.http, 1 / 1.05, 'v2', {
-  versionNegotiation: { mode: { pin: '2026-07-28' } },
-});
+await compare('HTTP, v2, 2026-07-28', ways.http, 1 / 1.05, 'v2', { edges: true, ...NEWER });
+for (const major of ['v1', 'v2']) await compare(`HTTP, ${major}, SDK transports`, ways.http, 1 / 1.05, major);
+await compare('HTTP, v2, 2026-07-28, SDK transp.', ways.http, 1 / 1.05, 'v2', NEWER);
 // The byte edges read what comes before the SDK does. What holds nothing of ours should not be the dearer for it.
 for (const [name, way] of [
   ['stdio', ways.stdio],
   ['HTTP', ways.http],
 ]) {
   for (const major of ['v1', 'v2']) {
-    await bench.compare(`${name}, ${major}, with byte edges`, {
+    await bench.compare(`${name}, ${major}, with byte edges`, async () => ({
       ours: await way(major, true, { edges: true }),
       peers: { 'Valise without them': { ...(await way(major, true)), goal: 1 / 1.03 } },
-    });
+    }));
   }
 }
 bench.note(

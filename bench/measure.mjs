@@ -13,6 +13,12 @@
 // Where other processes do part of the work, `{ run, others }` gives their CPU time so far in microseconds.
 // A function may be synchronous or return a promise; promises run `inFlight` at a time. `ratio` is the peer's
 // cost over ours: 5 means ours is five times as fast, 0.8 means ours costs a quarter more. A `goal` is the ratio to reach.
+//
+// With `processes: N` a case is measured in N processes, one after another, and the one with the median ratio counts: what
+// the compiler makes of the same code costs some percent more in one process than in the next. What it measures is then
+// given as a function, which only they call: `compare(name, async () => ({ ours, peers }))`.
+import { spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
 
 const median = (list) => {
   const sorted = [...list].sort((a, b) => a - b);
@@ -65,7 +71,7 @@ async function warmUp(subject, { inFlight, slotMs, warmUpMs }) {
   subject.count = Math.max(1, Math.round(slotMs / Math.max(perCall, 1e-5)));
 }
 
-let seed = 1;
+let seed = process.pid;
 
 /** Another order each time, so that nobody always pays for what the same neighbour left to the garbage collector. */
 function shuffled(list) {
@@ -78,6 +84,8 @@ function shuffled(list) {
   return order;
 }
 
+const SETTINGS = { clock: 'cpu', inFlight: 1, slotMs: 20, warmUpMs: 150, rounds: 25 };
+
 const round = (value) => Number(value.toFixed(3));
 
 const figure = (value) =>
@@ -86,7 +94,8 @@ const figure = (value) =>
 const verdictOf = ({ ratio }, goal) =>
   goal === undefined ? '' : `goal ${figure(goal)}: ${ratio >= goal ? 'reached' : 'MISSED'}`;
 
-function print(row, { goal, clock, otherRatio }, first) {
+function print(row, first) {
+  const { goal, clock, other_ratio: otherRatio } = row;
   const cells = [
     (first ? row.case : '').padEnd(34),
     (first ? figure(row.ours_us) : '').padStart(10),
@@ -100,15 +109,39 @@ function print(row, { goal, clock, otherRatio }, first) {
   console.log(cells.join('').trimEnd());
 }
 
+/** The rows of one case, measured in a process of its own. */
+async function rowsApart(name) {
+  const argv = process.argv.slice(2).filter((word) => word !== '--strict');
+  const args = [...process.execArgv, process.argv[1], ...argv, '--json', '--case', name];
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+  const ended = new Promise((resolve) => child.once('close', resolve));
+  const rows = [];
+  for await (const line of createInterface({ input: child.stdout })) rows.push(JSON.parse(line));
+  const code = await ended;
+  if (code !== 0 || rows.length === 0) throw new Error(`"${name}" ended with ${code}, and was not measured.`);
+  return rows;
+}
+
+/** For each peer, the row whose ratio is the median of all processes. */
+async function medianRows(name, processes) {
+  const all = [];
+  for (let at = 0; at < processes; at++) all.push(await rowsApart(name));
+  return all[0].map((_, peer) => {
+    const sorted = all.map((rows) => rows[peer]).sort((a, b) => a.ratio - b.ratio);
+    return sorted[processes >> 1];
+  });
+}
+
 /**
- * Opens a bench. Reads `--json` (one JSON object per line), `--rounds N` and `--only TEXT` (cases whose name holds it)
- * from the command line.
+ * Opens a bench. Reads `--json` (one JSON object per line), `--rounds N`, `--only TEXT` (cases whose name holds it) and
+ * `--case NAME` (one case, in this process) from the command line.
  */
 export function openBench(bench, defaults = {}) {
   const argv = process.argv.slice(2);
   const flag = (name) => (argv.includes(name) ? argv[argv.indexOf(name) + 1] : undefined);
   const json = argv.includes('--json');
   const only = flag('--only');
+  const one = flag('--case');
   const rows = [];
   let missed = 0;
 
@@ -124,61 +157,60 @@ export function openBench(bench, defaults = {}) {
     console.log(heads.join(''));
   }
 
+  /** The rows of one case, measured here. */
+  async function measured(name, { ours, peers }, settings) {
+    const rounds = Number(flag('--rounds') ?? settings.rounds);
+    const subjectOf = (given) => (typeof given === 'function' ? { run: given } : given);
+    const subjects = [{ name: 'ours', ...subjectOf(ours) }];
+    for (const [peer, given] of Object.entries(peers)) subjects.push({ name: peer, ...subjectOf(given) });
+    // Once, not before every slot: after a forced collection the young heap is small again, and all run at half their speed.
+    globalThis.gc?.();
+    for (const subject of shuffled(subjects)) {
+      subject.times = [];
+      await warmUp(subject, settings);
+    }
+    for (let round = 0; round < rounds; round++) {
+      for (const subject of shuffled(subjects)) {
+        subject.times.push(await slot(subject, subject.count, settings.inFlight));
+      }
+    }
+    const [own, ...others] = subjects;
+    return others.map((peer) => {
+      const clock = peer.clock ?? settings.clock;
+      const cost = (subject, by) => median(subject.times.map((time) => time[by]));
+      const ratio = (by) => round(cost(peer, by) / cost(own, by));
+      return {
+        bench,
+        case: name,
+        ours_us: round(cost(own, clock)),
+        peer: peer.name,
+        peer_us: round(cost(peer, clock)),
+        ratio: ratio(clock),
+        clock,
+        other_ratio: ratio(clock === 'cpu' ? 'wall' : 'cpu'),
+        ...(peer.goal !== undefined && { goal: peer.goal }),
+      };
+    });
+  }
+
   return {
     rows,
 
     /** Measures `ours` and every peer; resolves to the rows. `clock` is 'cpu' or 'wall'. */
-    async compare(name, { ours, peers, ...given }) {
-      const settings = {
-        clock: 'cpu',
-        inFlight: 1,
-        slotMs: 20,
-        warmUpMs: 150,
-        rounds: 25,
-        ...defaults,
-        ...given,
-      };
-      const rounds = Number(flag('--rounds') ?? settings.rounds);
-      if (only !== undefined && !name.includes(only)) return [];
-      const subjectOf = (given) => (typeof given === 'function' ? { run: given } : given);
-      const subjects = [{ name: 'ours', ...subjectOf(ours) }];
-      for (const [peer, given] of Object.entries(peers)) subjects.push({ name: peer, ...subjectOf(given) });
-      // Once, not before every slot: after a forced collection the young heap is small again, and all run at half their speed.
-      globalThis.gc?.();
-      for (const subject of subjects) {
-        subject.times = [];
-        await warmUp(subject, settings);
-      }
-      for (let round = 0; round < rounds; round++) {
-        for (const subject of shuffled(subjects)) {
-          subject.times.push(await slot(subject, subject.count, settings.inFlight));
-        }
-      }
-      const [own, ...others] = subjects;
-      const clockOf = (peer) => peer.clock ?? settings.clock;
-      const added = others.map((peer, index) => {
-        const clock = clockOf(peer);
-        const cost = (subject, by) => median(subject.times.map((time) => time[by]));
-        const ratio = (by) => cost(peer, by) / cost(own, by);
-        const row = {
-          bench,
-          case: name,
-          ours_us: round(cost(own, clock)),
-          peer: peer.name,
-          peer_us: round(cost(peer, clock)),
-          ratio: round(ratio(clock)),
-        };
-        if (peer.goal !== undefined && row.ratio < peer.goal) missed++;
-        const otherRatio = ratio(clock === 'cpu' ? 'wall' : 'cpu');
+    async compare(name, given) {
+      if (one !== undefined ? name !== one : only !== undefined && !name.includes(only)) return [];
+      const { processes = 1 } = defaults;
+      const apart = one === undefined && processes > 1 && typeof given === 'function';
+      const { ours, peers, ...own } = apart ? {} : typeof given === 'function' ? await given() : given;
+      const settings = { ...SETTINGS, ...defaults, ...own };
+      const added = apart
+        ? await medianRows(name, processes)
+        : await measured(name, { ours, peers }, settings);
+      for (const [index, row] of added.entries()) {
+        if (row.goal !== undefined && row.ratio < row.goal) missed++;
         if (json) console.log(JSON.stringify(row));
-        else
-          print(
-            row,
-            { goal: peer.goal, clock, otherRatio },
-            index === 0 || clock !== clockOf(others[index - 1]),
-          );
-        return row;
-      });
+        else print(row, index === 0 || row.clock !== added[index - 1].clock);
+      }
       rows.push(...added);
       return added;
     },

@@ -20,8 +20,7 @@ export function echoServer(major, withValise) {
 
 /** Serves it over HTTP without sessions; v1 as JSON, v2 as `createMcpHandler` does. */
 export async function echoHttp(major, withValise, edges = false) {
-  const bare = major === 'v1' ? await httpV1(withValise) : await httpV2(withValise);
-  const handle = edges ? valise.http(bare) : bare;
+  const handle = major === 'v1' ? await httpV1(withValise, edges) : await httpV2(withValise, edges);
   const server = createServer(handle).listen(0, '127.0.0.1');
   await new Promise((resolve) => server.once('listening', resolve));
   return {
@@ -30,21 +29,23 @@ export async function echoHttp(major, withValise, edges = false) {
   };
 }
 
-async function httpV1(withValise) {
+async function httpV1(withValise, edges) {
   const { StreamableHTTPServerTransport } = await import(
     '@modelcontextprotocol/sdk/server/streamableHttp.js'
   );
-  return async (request, response, body) => {
+  const handle = async (request, response, body) => {
     if (request.method !== 'POST') return response.writeHead(405).end();
     const transport = new StreamableHTTPServerTransport({ enableJsonResponse: true });
     await echoServer('v1', withValise).connect(transport);
     await transport.handleRequest(request, response, body);
   };
+  return edges ? valise.http(handle) : handle;
 }
 
-async function httpV2(withValise) {
+async function httpV2(withValise, edges) {
   const { toNodeHandler } = await import('@modelcontextprotocol/node');
-  return toNodeHandler(createMcpHandler(() => echoServer('v2', withValise)));
+  const handler = createMcpHandler(() => echoServer('v2', withValise));
+  return toNodeHandler(edges ? valise.http(handler) : handler);
 }
 
 if (process.argv[2] === '--stdio') {

@@ -1,4 +1,4 @@
-import type { JsonObject } from '../json.ts';
+import { isObject, type JsonObject } from '../json.ts';
 import {
   announceClient,
   CORE,
@@ -10,6 +10,9 @@ import {
   type Request,
   type Result,
 } from '../wire/index.ts';
+
+/** By what a client says that a server may ask it something. */
+const ASKABLE = ['elicitation', 'sampling', 'roots'];
 
 const ENVELOPE = [CORE.protocolVersion, CORE.clientCapabilities, CORE.clientInfo];
 
@@ -39,6 +42,12 @@ export class Announcer {
     return this.#envelope ?? this.#client?._outboundMetaEnvelope?.();
   }
 
+  /** False where the client has said what it can do, and nothing of it is to be asked. */
+  get isAskable(): boolean {
+    const own = this.#own ?? this.envelope?.[CORE.clientCapabilities];
+    return !isObject(own) || ASKABLE.some((capability) => own[capability] !== undefined);
+  }
+
   /** Says whose requests these are: of a client that went on from an earlier process, none may have gone out yet. */
   speakFor(client: object): void {
     this.#client = client;
@@ -58,9 +67,10 @@ export class Announcer {
       return { ...request, params: { ...params, capabilities } };
     }
     const meta = params?._meta;
-    const own = meta?.[CORE.clientCapabilities];
+    const own = meta?.[CORE.clientCapabilities] as JsonObject | undefined;
     if (meta && own !== undefined) {
-      const capabilities = this.#withOurs(own as JsonObject);
+      this.#own = own;
+      const capabilities = this.#withOurs(own);
       this.#envelope ??= Object.fromEntries(
         ENVELOPE.filter((key) => key in meta).map((key) => [key, meta[key]]),
       );

@@ -79,6 +79,11 @@ export class Connection implements Hooks {
     return this.#era ?? (this.#announcer.envelope ? 'modern' : 'legacy');
   }
 
+  /** True where a server may ask the client something in the course of a call: most of what rounds need is for these. */
+  get isAskable(): boolean {
+    return this.#announcer.isAskable;
+  }
+
   /** Says whose connection it is. */
   speakFor(client: object): void {
     this.#announcer.speakFor(client);

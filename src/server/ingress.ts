@@ -66,7 +66,7 @@ export function takeIngress({ owner, link, extra, id }: Arrival): Ingress | unde
   return rest;
 }
 
-/** Runs an SDK handler with what the edge knows. */
-export function runWithIngress<T>(known: Ingress, handle: () => T): T {
-  return ingress.run(known, handle);
+/** Runs an SDK handler with what the edge knows, if anything. */
+export function runWithIngress<T>(known: Ingress | undefined, handle: () => T): T {
+  return known ? ingress.run(known, handle) : handle();
 }

@@ -7,7 +7,10 @@ import { edgeFetch } from '../../src/link/edge-fetch.ts';
 async function serve(listener: RequestListener): Promise<string> {
   const server = createServer(listener).listen(0, '127.0.0.1');
   await once(server, 'listening');
-  onTestFinished(() => void (server.closeAllConnections(), server.close()));
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
 }
 

@@ -53,7 +53,7 @@ export class RoundsPart implements ClientPart {
   /** Notes whose connection it is. */
   connected(client: object, connection: Connection): void {
     this.#clients.set(connection, client);
-    followCalls(client, (id) => this.#desk.tryDrop(id));
+    if (mayAsk(connection)) followCalls(client, (id) => this.#desk.tryDrop(id));
   }
 
   /** The open connections, each with its client. */
@@ -90,7 +90,7 @@ export class RoundsPart implements ClientPart {
       return;
     }
     if (call.form.answer) call.addErrand(followed(call));
-    if (mayAskInCourse(call.connection)) call.addErrand({ origin: call });
+    if (mayAskInCourse(call)) call.addErrand({ origin: call });
     this.#tellApart(call);
     call.whenAnswered((response, top) => {
       const round = readRound(response, top);
@@ -173,23 +173,32 @@ export class RoundsPart implements ClientPart {
       this.#observed.add(before as string, kept);
       return naming(response, Promise.resolve(kept));
     }
-    if (!round || !('form' in round) || round.form !== 'input') {
+    const input = round && 'form' in round && round.form === 'input' ? round : undefined;
+    // Where nobody can be asked, the SDK ends the call with that.
+    if (!input || (input.questions.length > 0 && !connection.isAskable)) {
       if (open) open.pending = undefined;
       return kept === undefined ? response : this.#desk.tryDrop(kept).then(() => response);
     }
-    return this.#desk.tryKeep(connection, this.#desk.waiting(call), round, kept).then((id) => {
+    return this.#desk.tryKeep(connection, this.#desk.waiting(call), input, kept).then((id) => {
       if (open) this.#asking(open, id);
       if (id === undefined) return response;
       if (open?.isGivenUp && !open.isResumed) return this.#desk.tryDrop(id).then(() => response);
-      this.#observed.add(contextOf(call, round), id);
+      this.#observed.add(contextOf(call, input), id);
       return response;
     });
   }
 }
 
+/** True where a call may come to a round: somebody can be asked, or the server says that it has some. */
+function mayAsk({ isAskable, server }: Connection): boolean {
+  return isAskable || server.families.rounds.length > 0;
+}
+
 /** True where a server may ask in the course of a call: on the answer of its HTTP request, or in this process. */
-function mayAskInCourse({ server, target, link: { transport } }: Connection): boolean {
-  return target.kind === 'unknown' ? server.families.rounds.length > 0 : hasHttpEdge(transport);
+function mayAskInCourse({ era, connection }: Call): boolean {
+  const { server, target, link } = connection;
+  if (target.kind === 'unknown') return server.families.rounds.length > 0;
+  return era === 'legacy' && mayAsk(connection) && hasHttpEdge(link.transport);
 }
 
 /** True where top-level members pass in both directions: our own edges are on the bytes, or there are none. */

@@ -1,3 +1,5 @@
+import type { IncomingMessage } from 'node:http';
+
 /** As the SDKs have it. */
 export const MAX_BODY = 4 * 1024 * 1024;
 
@@ -6,15 +8,39 @@ export function isJson(type: string | null | undefined): boolean {
   return /^\s*application\/json\s*(;|$)/i.test(type ?? '');
 }
 
-/** Reads a body as text; undefined where it is longer than `max` bytes. */
-export async function readText(chunks: AsyncIterable<Uint8Array>, max: number): Promise<string | undefined> {
+/** Reads the body of a request of Node's as text; undefined where it is longer than `max` bytes. */
+export function readNodeText(request: IncomingMessage, max: number): Promise<string | undefined> {
+  // By its events, which cost a call much less than iterating over them does.
+  return new Promise((resolve, reject) => {
+    const parts: Buffer[] = [];
+    let length = 0;
+    request.on('data', (chunk: Buffer) => {
+      length += chunk.length;
+      if (length <= max) parts.push(chunk);
+      else resolve(undefined);
+    });
+    request.once('end', () => resolve(textOf(parts)));
+    request.once('error', reject);
+    request.once('close', () => reject(new Error('The request broke off.')));
+  });
+}
+
+/** As {@link readNodeText}, for a web-standard request. */
+export async function readWebText(request: Request, max: number): Promise<string | undefined> {
+  const announced = Number(request.headers.get('content-length') ?? Number.NaN);
+  // No HTTP server hands over more than was announced.
+  if (announced <= max) return request.text();
   const parts: Uint8Array[] = [];
   let length = 0;
-  for await (const chunk of chunks) {
+  for await (const chunk of request.body as unknown as AsyncIterable<Uint8Array>) {
     length += chunk.length;
     if (length > max) return undefined;
     parts.push(chunk);
   }
+  return textOf(parts);
+}
+
+function textOf(parts: readonly Uint8Array[]): string {
   const [only] = parts;
   const whole =
     parts.length === 1 && only

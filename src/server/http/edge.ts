@@ -8,11 +8,13 @@ import { Desk } from './desk.ts';
 import { EndedSessions, type EndStandIn } from './ended.ts';
 import { type FetchFunction, type FetchOptions, fetchEdge } from './fetch.ts';
 import { type NodeFunction, nodeEdge } from './node.ts';
+import { SessionIds } from './session-id.ts';
 
 /** What both forms of the edge share. */
 export interface Edge {
   readonly rounds: Rounds;
   readonly desk: Desk;
+  readonly ids: SessionIds;
   readonly ended: EndedSessions;
   /** For a failure that is not the client's: of the store, or of what is behind the edge. */
   readonly fault: Fault;
@@ -42,6 +44,7 @@ export function createHttp(rounds: Rounds, principalOf: TellPrincipal, endStandI
   const edge: Edge = {
     rounds,
     desk: new Desk(rounds),
+    ids: new SessionIds(rounds.context.sealer),
     ended: new EndedSessions(rounds.context, endStandIn),
     fault: faultOn(rounds.context.events),
     principalOf,

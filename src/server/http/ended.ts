@@ -1,6 +1,7 @@
 import { messageOf } from '../../errors.ts';
 import { sha256 } from '../../seal/sha256.ts';
 import { within } from '../../store/remote.ts';
+import type { Store } from '../../store/types.ts';
 import type { ServerContext } from '../context.ts';
 import type { Principal } from '../principal.ts';
 import { LIFE } from './session-id.ts';
@@ -21,9 +22,13 @@ export class EndedSessions {
     this.#endStandIn = endStandIn;
   }
 
-  async has(transportSession: string): Promise<boolean> {
+  /** Whether a session was ended; undefined where there is no store to remember it. */
+  has(transportSession: string): Promise<boolean> | undefined {
     const { store } = this.#context;
-    if (!store) return false;
+    return store && this.#find(store, transportSession);
+  }
+
+  async #find(store: Store, transportSession: string): Promise<boolean> {
     try {
       const found = store.get(nameOf(transportSession));
       return (await within(found, PATIENCE, () => new Error('no answer from the store'))) !== undefined;

@@ -1,7 +1,7 @@
 import type { Asking, Ingress } from '../ingress.ts';
 import { runWithIngress } from '../ingress.ts';
 import type { AuthInfo } from '../principal.ts';
-import { isJson, MAX_BODY, readText, tooLarge } from './body.ts';
+import { isJson, MAX_BODY, readWebText, tooLarge } from './body.ts';
 import type { Edge } from './edge.ts';
 import { errorBody, type Inbound, type Plan, planFor } from './plan.ts';
 import { BEAT, type EventStream, eventText, SSE_HEADERS } from './sse.ts';
@@ -69,7 +69,7 @@ async function inboundOf(edge: Edge, request: Request, options: FetchOptions): P
   if (options.parsedBody !== undefined) return { ...base, body: { parsed: options.parsedBody } };
   if (method !== 'POST' || !isJson(headers.get('content-type')) || !request.body)
     return { ...base, body: undefined };
-  const text = await readText(request.body as unknown as AsyncIterable<Uint8Array>, MAX_BODY);
+  const text = await readWebText(request, MAX_BODY);
   return text === undefined ? replyWith(413, tooLarge(MAX_BODY)) : { ...base, body: { text } };
 }
 
@@ -91,7 +91,7 @@ function into(
   request: Request,
   options: FetchOptions,
   body: unknown,
-  ingress: Ingress,
+  ingress: Ingress | undefined,
 ) {
   const given = body === undefined ? options : { ...options, parsedBody: body };
   return runWithIngress(ingress, () => inner(request, given));
@@ -127,7 +127,9 @@ async function call(
     void letGo(answered);
     return streaming(request.signal, bring(first));
   }
-  if (!first.body || !first.headers.get('content-type')?.startsWith('text/event-stream')) return first;
+  // By now the author has made what asks, if anything does.
+  const mayAsk = edge.rounds.asks && first.headers.get('content-type')?.startsWith('text/event-stream');
+  if (!first.body || !mayAsk) return first;
   // The SDK has begun a stream before its handler was done: should the handler ask, the question goes out on it.
   return new Response(takenOver(first.body, asked, request.signal, bring), {
     status: first.status,
@@ -177,14 +179,13 @@ function takenOver(
   bring: (asking: Asking) => Bring,
 ): ReadableStream<Uint8Array> {
   const reader = inner.getReader();
-  const gone = new AbortController();
-  let taken = false;
+  let taken: AbortController | undefined;
   return new ReadableStream({
     start(controller) {
       void asked.then((asking) => {
-        taken = true;
+        taken = new AbortController();
         reader.cancel().catch(() => {});
-        return begin(controller, gone, signal, bring(asking));
+        return begin(controller, taken, signal, bring(asking));
       });
     },
     async pull(controller) {
@@ -194,7 +195,7 @@ function takenOver(
       else controller.enqueue(value);
     },
     cancel(reason) {
-      gone.abort();
+      taken?.abort();
       return reader.cancel(reason);
     },
   });

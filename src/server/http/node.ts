@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isObject } from '../../json.ts';
 import { type Asking, runWithIngress } from '../ingress.ts';
 import type { AuthInfo } from '../principal.ts';
-import { isJson, MAX_BODY, readText, tooLarge } from './body.ts';
+import { isJson, MAX_BODY, readNodeText, tooLarge } from './body.ts';
 import { divert, ownWays } from './divert.ts';
 import type { Edge } from './edge.ts';
 import { errorBody, type Inbound, type Plan, planFor } from './plan.ts';
@@ -81,7 +81,7 @@ async function inboundOf(edge: Edge, request: IncomingMessage, given: unknown): 
   const parsed = given === undefined || typeof given === 'function' ? before : given;
   if (parsed !== undefined) return { ...base, body: { parsed } };
   if (method !== 'POST' || !isJson(header('content-type'))) return { ...base, body: undefined };
-  const text = await readText(request, MAX_BODY);
+  const text = await readNodeText(request, MAX_BODY);
   return text === undefined ? undefined : { ...base, body: { text } };
 }
 

@@ -17,7 +17,7 @@ import type { Ingress } from '../ingress.ts';
 import type { Principal } from '../principal.ts';
 import type { Desk } from './desk.ts';
 import type { Edge } from './edge.ts';
-import { mintSessionId, openSessionId } from './session-id.ts';
+import { mintSessionId } from './session-id.ts';
 
 /** An HTTP request as both forms of the edge see it. */
 export interface Inbound {
@@ -36,8 +36,8 @@ export interface Plain {
 
 /** What the edge does with a request. */
 export type Plan =
-  /** The SDK gets it, with what the edge knows. `mint`: a session id for the answer, where the SDK gives none. */
-  | { readonly do: 'serve'; readonly body: unknown; readonly ingress: Ingress; readonly mint?: string }
+  /** The SDK gets it, with what the edge knows, if anything. `mint`: a session id for the answer, where the SDK gives none. */
+  | { readonly do: 'serve'; readonly body: unknown; readonly ingress?: Ingress; readonly mint?: string }
   /** As `serve`; and the handler may ask back in place of the answer. */
   | { readonly do: 'call'; readonly body: unknown; readonly ingress: Ingress }
   /** The answer to a question that went out by id: the SDK works on the call, and the client fetches what comes of it. */
@@ -55,12 +55,14 @@ const ONE_ANSWER = {
 };
 
 /** Decides what to do with a request. */
-export async function planFor(inbound: Inbound, { rounds, desk, ended }: Edge): Promise<Plan> {
-  const session = sessionOf(inbound, rounds.context);
+export async function planFor(inbound: Inbound, edge: Edge): Promise<Plan> {
+  const { rounds, desk, ended } = edge;
+  const session = sessionOf(inbound, edge);
   if (session === 'gone') return reply(404, NOT_FOUND);
   const { transportSession } = session;
   if (transportSession !== undefined) {
-    if (await ended.has(transportSession)) return reply(404, NOT_FOUND);
+    const isEnded = ended.has(transportSession);
+    if (isEnded && (await isEnded)) return reply(404, NOT_FOUND);
     if (inbound.method === 'DELETE')
       return reply((await ended.add(transportSession, inbound.principal)) ? 200 : 405);
   }
@@ -78,9 +80,9 @@ export async function planFor(inbound: Inbound, { rounds, desk, ended }: Edge): 
     if (body.length > 1 && body.some((each) => isAnswerIn(each, rounds))) return reply(400, ONE_ANSWER);
     if (body.length === 1) [body] = body as unknown[];
   }
-  if (transportSession !== undefined) await takeBack(body, transportSession, desk);
   if (isRequest(body)) return planRequest(body, session, inbound, rounds);
   if (isResponse(body)) return planAnswer(body, session, inbound, { rounds, desk });
+  if (transportSession !== undefined) await takeBack(body, transportSession, desk);
   return { do: 'serve', body, ingress: session };
 }
 
@@ -102,6 +104,8 @@ function planRequest(body: Request, ingress: Ingress, inbound: Inbound, rounds: 
     const mint = mintSessionId(rounds.context.sealer, body, inbound.principal);
     return { do: 'serve', body, ingress, ...(mint !== undefined && { mint }) };
   }
+  // Requests of the newer era say all about themselves.
+  if (eraOf(body) === 'modern' && ingress.transportSession === undefined) return { do: 'serve', body };
   const mayAsk = INPUT_METHODS.includes(body.method) && eraOf(body) === 'legacy';
   return { do: mayAsk ? 'call' : 'serve', body, ingress };
 }
@@ -148,11 +152,11 @@ function warnOfNobody({ warnOnce }: ServerContext): void {
 }
 
 /** What the session id proves; nothing where it is not one of ours, `gone` where it is not genuine any more. */
-function sessionOf(inbound: Inbound, owner: ServerContext): Ingress | 'gone' {
+function sessionOf(inbound: Inbound, { rounds: { context: owner }, ids }: Edge): Ingress | 'gone' {
   const id = inbound.header(SESSION_HEADER);
   if (id === undefined || !isSealed(id)) return { owner };
   try {
-    return { owner, ...openSessionId(owner.sealer, id, inbound.principal) };
+    return { owner, ...ids.open(id, inbound.principal) };
   } catch {
     owner.events.emit('rejected', { family: 'sessions', what: 'a transport session', reason: 'not genuine' });
     return 'gone';

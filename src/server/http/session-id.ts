@@ -52,15 +52,59 @@ export function mintSessionId(
   return brief.length <= LONGEST ? brief : undefined;
 }
 
-/** The session of an id that {@link mintSessionId} made; throws where it is not genuine. */
-export function openSessionId(sealer: Sealer, id: string, principal: Principal | undefined): SealedSession {
+/** How long, in milliseconds, an id is believed once it was opened: clients send it with every request. */
+const BELIEVED = 60_000;
+/** How many ids are remembered at least. */
+const MOST = 1000;
+
+interface Opened {
+  readonly session: SealedSession;
+  readonly subject: Json | undefined;
+  readonly until: number;
+}
+
+/** Opens the ids that {@link mintSessionId} made. */
+export class SessionIds {
+  readonly #sealer: Sealer;
+  // Two generations: when the newer one is full it becomes the older one, and what was there before is forgotten.
+  #newer = new Map<string, Opened>();
+  #older: ReadonlyMap<string, Opened> = new Map();
+
+  constructor(sealer: Sealer) {
+    this.#sealer = sealer;
+  }
+
+  /** The session of an id; throws where it is not genuine. */
+  open(id: string, principal: Principal | undefined): SealedSession {
+    const opened = this.#known(id) ?? this.#keep(id, openSessionId(this.#sealer, id));
+    if (opened.subject !== principalDigest(principal))
+      throw new Error('The session is of another principal.');
+    return opened.session;
+  }
+
+  #known(id: string): Opened | undefined {
+    const known = this.#newer.get(id) ?? this.#older.get(id);
+    return known && known.until > Date.now() ? known : undefined;
+  }
+
+  #keep(id: string, opened: Opened): Opened {
+    if (this.#newer.size >= MOST) {
+      this.#older = this.#newer;
+      this.#newer = new Map();
+    }
+    this.#newer.set(id, opened);
+    return opened;
+  }
+}
+
+function openSessionId(sealer: Sealer, id: string): Opened {
   const { s, c, v, u } = sealer.open(id, { purpose: PURPOSE }) as { readonly [name: string]: Json };
-  if (u !== principalDigest(principal)) throw new Error('The session is of another principal.');
   const initialize = {
     jsonrpc: '2.0',
     id: 0,
     method: 'initialize',
     params: { ...(isObject(c) && { capabilities: c }), ...(typeof v === 'string' && { protocolVersion: v }) },
   } as const;
-  return { transportSession: `sealed:${String(s)}`, peer: peerOf(initialize, STRANGER) };
+  const session = { transportSession: `sealed:${String(s)}`, peer: peerOf(initialize, STRANGER) };
+  return { session, subject: u, until: Date.now() + BELIEVED };
 }
