@@ -44,8 +44,8 @@ async function httpV1(withValise, edges) {
 
 async function httpV2(withValise, edges) {
   const { toNodeHandler } = await import('@modelcontextprotocol/node');
-  const handler = createMcpHandler(() => echoServer('v2', withValise));
-  return toNodeHandler(edges ? valise.http(handler) : handler);
+  const handle = toNodeHandler(createMcpHandler(() => echoServer('v2', withValise)));
+  return edges ? valise.http(handle) : handle;
 }
 
 if (process.argv[2] === '--stdio') {

@@ -107,7 +107,7 @@ export interface ServerValise<Declared extends StateDeclarations = StateDeclarat
    *
    * @example
    * ```ts
-   * createServer(toNodeHandler(valise.http(createMcpHandler(build)))); // v2
+   * createServer(valise.http(toNodeHandler(createMcpHandler(build)))); // v2
    * createServer(valise.http(async (request, response, body) => {      // v1
    *   const transport = new StreamableHTTPServerTransport();
    *   await build().connect(transport);
