@@ -5,6 +5,7 @@ import type { Request } from '../../wire/index.ts';
 import { principalDigest } from '../flow/context.ts';
 import { type Peer, peerOf, STRANGER } from '../peer.ts';
 import type { Principal } from '../principal.ts';
+import { Recent } from '../recent.ts';
 
 /** A transport session that no instance keeps: its id, proved by its seal, is all there is. */
 export interface SealedSession {
@@ -66,9 +67,7 @@ interface Opened {
 /** Opens the ids that {@link mintSessionId} made. */
 export class SessionIds {
   readonly #sealer: Sealer;
-  // Two generations: when the newer one is full it becomes the older one, and what was there before is forgotten.
-  #newer = new Map<string, Opened>();
-  #older: ReadonlyMap<string, Opened> = new Map();
+  readonly #opened = new Recent<Opened>(MOST);
 
   constructor(sealer: Sealer) {
     this.#sealer = sealer;
@@ -76,24 +75,14 @@ export class SessionIds {
 
   /** The session of an id; throws where it is not genuine. */
   open(id: string, principal: Principal | undefined): SealedSession {
-    const opened = this.#known(id) ?? this.#keep(id, openSessionId(this.#sealer, id));
+    let opened = this.#opened.get(id);
+    if (!opened || opened.until <= Date.now()) {
+      opened = openSessionId(this.#sealer, id);
+      this.#opened.set(id, opened);
+    }
     if (opened.subject !== principalDigest(principal))
       throw new Error('The session is of another principal.');
     return opened.session;
-  }
-
-  #known(id: string): Opened | undefined {
-    const known = this.#newer.get(id) ?? this.#older.get(id);
-    return known && known.until > Date.now() ? known : undefined;
-  }
-
-  #keep(id: string, opened: Opened): Opened {
-    if (this.#newer.size >= MOST) {
-      this.#older = this.#newer;
-      this.#newer = new Map();
-    }
-    this.#newer.set(id, opened);
-    return opened;
   }
 }
 
