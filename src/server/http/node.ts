@@ -92,11 +92,11 @@ async function call(
   response: ServerResponse,
   inner: NodeFunction,
 ): Promise<void> {
-  const { takeOver } = divert(response, { collect: false });
   const resumes = edge.resumes(request.headers['mcp-protocol-version']);
   let asking: Promise<void> | undefined;
   const suspend = (asked: Asking): void => {
-    takeOver();
+    // Only now: most calls ask nothing, and what they write goes where it always does.
+    divert(response, { collect: false }).takeOver();
     asking = edge.desk.ask(asked, eventsOn(response), resumes);
     asking.catch(() => response.destroy());
   };
