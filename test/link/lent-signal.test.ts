@@ -1,18 +1,10 @@
-import { getEventListeners, once } from 'node:events';
-import { createServer, type RequestListener, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { getEventListeners } from 'node:events';
+import type { ServerResponse } from 'node:http';
+import { afterEach, describe, expect, it } from 'vitest';
 import { edgeFetch } from '../../src/link/edge-fetch.ts';
+import { endServers, listen } from '../server/http-stage.ts';
 
-async function serve(listener: RequestListener): Promise<string> {
-  const server = createServer(listener).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
-}
+afterEach(endServers);
 
 const json = (response: ServerResponse): void => {
   response.writeHead(200, { 'content-type': 'application/json' }).end('{}');
@@ -20,7 +12,7 @@ const json = (response: ServerResponse): void => {
 
 describe('the signal of a transport, over our edge', () => {
   it('is not listened to by each request', async () => {
-    const url = await serve((_, response) => json(response));
+    const url = await listen((_, response) => json(response));
     const { signal } = new AbortController();
     const fetch = edgeFetch();
     for (let at = 0; at < 100; at++) await (await fetch(url, { signal })).json();
@@ -33,7 +25,7 @@ describe('the signal of a transport, over our edge', () => {
     async (where) => {
       const arrived: ServerResponse[] = [];
       const all = 70;
-      const url = await serve((request, response) => {
+      const url = await listen((request, response) => {
         if (request.url === '/first') return json(response);
         if (where === 'in its stream')
           response.writeHead(200, { 'content-type': 'text/event-stream' }).write('data: {}\n\n');
@@ -45,7 +37,7 @@ describe('the signal of a transport, over our edge', () => {
       const stop = new AbortController();
       const reason = new Error('The transport is closed.');
       const fetch = edgeFetch();
-      await (await fetch(`${url}first`, { signal: stop.signal })).json();
+      await (await fetch(new URL('/first', url), { signal: stop.signal })).json();
       const ended = Array.from({ length: all }, async () => {
         const response = await fetch(url, { signal: stop.signal });
         return new Response(response.body).text();
@@ -56,7 +48,7 @@ describe('the signal of a transport, over our edge', () => {
   );
 
   it('ends a stream that has lasted while many other requests came and went', async () => {
-    const url = await serve((request, response) => {
+    const url = await listen((request, response) => {
       if (request.method === 'POST') return json(response);
       return void response.writeHead(200, { 'content-type': 'text/event-stream' }).write('data: {}\n\n');
     });
