@@ -127,9 +127,7 @@ async function call(
     void letGo(answered);
     return streaming(request.signal, bring(first));
   }
-  // By now the author has made what asks, if anything does.
-  const mayAsk = edge.rounds.asks && first.headers.get('content-type')?.startsWith('text/event-stream');
-  if (!first.body || !mayAsk) return first;
+  if (!first.body || !first.headers.get('content-type')?.startsWith('text/event-stream')) return first;
   // The SDK has begun a stream before its handler was done: should the handler ask, the question goes out on it.
   return new Response(takenOver(first.body, asked, request.signal, bring), {
     status: first.status,
