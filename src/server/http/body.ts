@@ -21,7 +21,9 @@ export function readNodeText(request: IncomingMessage, max: number): Promise<str
     });
     request.once('end', () => resolve(textOf(parts)));
     request.once('error', reject);
-    request.once('close', () => reject(new Error('The request broke off.')));
+    request.once('close', () => {
+      if (!request.complete) reject(new Error('The request broke off.'));
+    });
   });
 }
 
