@@ -9,6 +9,7 @@ import {
   NAMES,
   type Request,
   type Result,
+  readAnnounced,
 } from '../wire/index.ts';
 
 /** By what a client says that a server may ask it something. */
@@ -23,8 +24,9 @@ interface Enveloping {
 
 /** Says on the wire what this client can do, where the era and the server want to hear it. */
 export class Announcer {
+  readonly #families: Families;
   readonly #capabilities: JsonObject;
-  /** What goes with every request: to a server that knows our extensions, nothing is said twice. */
+  /** What goes with every request: to a server that knows our extensions, only what it can make use of, and that once. */
   #repeated: JsonObject;
   #own: JsonObject | undefined;
   #introduction: Meta | undefined;
@@ -33,6 +35,7 @@ export class Announcer {
   #merged: { readonly own: JsonObject; readonly all: JsonObject } | undefined;
 
   constructor(families: Families) {
+    this.#families = families;
     this.#capabilities = announceClient(families);
     this.#repeated = this.#capabilities;
   }
@@ -95,13 +98,25 @@ export class Announcer {
    * `initialize`; one that knows our extensions then wants the introduction with each.
    */
   hear(method: string, { capabilities: theirs, protocolVersion }: Result): void {
-    const { extensions = {} } = this.#capabilities;
     const isKnown = knowsExtensions(theirs);
-    this.#repeated = isKnown ? { extensions } : this.#capabilities;
+    this.#repeated = isKnown ? this.#usefulTo(theirs, method) : this.#capabilities;
     this.#merged = undefined;
     this.#introduction = undefined;
     if (!isKnown || method !== 'initialize') return;
     const capabilities = mergeCapabilities(this.#own, this.#repeated);
     this.#introduction = { [NAMES.legacy.introduction]: { protocolVersion, capabilities } };
+  }
+
+  /** Servers check what requests say with every one of them. 2026-07-28 has a way of its own to ask back. */
+  #usefulTo(theirs: unknown, method: string): JsonObject {
+    const { state = false, sessions = false, rounds } = this.#families;
+    const known = readAnnounced(theirs);
+    const asks = method === 'initialize' && known.rounds.length > 0;
+    const { extensions = {} } = announceClient({
+      state,
+      sessions: sessions && known.sessions,
+      ...(asks && rounds && { rounds }),
+    });
+    return { extensions };
   }
 }

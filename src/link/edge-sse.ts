@@ -20,10 +20,11 @@ export interface StreamWatch {
  */
 export function lowerSse(body: ReadableStream<Bytes>, watch: StreamWatch = {}): ReadableStream<Bytes> {
   const reader = body.getReader();
-  const lowering = new SseLowering();
-  const pull = (controller: ReadableStreamDefaultController<Bytes>): Promise<void> =>
+  let lowering: SseLowering<Bytes | string> | undefined;
+  const pull = (controller: ReadableStreamDefaultController<Bytes | string>): Promise<void> =>
     reader.read().then(
       ({ done, value }) => {
+        lowering ??= new SseLowering(BYTES);
         const out = done ? lowering.end() : lowering.take(value);
         if (out) controller.enqueue(out);
         lowering.tell(watch.read);
@@ -43,26 +44,55 @@ export function lowerSse(body: ReadableStream<Bytes>, watch: StreamWatch = {}): 
     watch.ended?.();
     return reader.cancel(reason);
   };
-  return new ReadableStream({ pull, cancel }, { highWaterMark: 0 });
+  const lowered = new ReadableStream<Bytes | string>({ pull, cancel }, { highWaterMark: 0 });
+  const { pipeThrough } = lowered;
+  // Both SDKs have the bytes decoded first of all. Here they are text already: one stream less, which is some percent of a call.
+  lowered.pipeThrough = ((transform: ReadableWritablePair, options?: StreamPipeOptions) => {
+    if (lowering || options || !decodesPlainly(transform))
+      return pipeThrough.call(lowered, transform, options);
+    lowering = new SseLowering(TEXT);
+    return lowered;
+  }) as typeof pipeThrough;
+  return lowered as ReadableStream<Bytes>;
+}
+
+function decodesPlainly(transform: object): boolean {
+  if (!(transform instanceof TextDecoderStream)) return false;
+  const { encoding, fatal, ignoreBOM } = transform;
+  return encoding === 'utf-8' && !fatal && !ignoreBOM;
+}
+
+/** What a lowered stream is made of. */
+interface Form<Chunk> {
+  /** Text that came as `chunk`, and stays as it is. */
+  same(text: string, chunk: Bytes): Chunk;
+  made(text: string): Chunk;
 }
 
 const encoder = new TextEncoder();
+const BYTES: Form<Bytes> = { same: (_, chunk) => chunk, made: (text) => encoder.encode(text) };
+const TEXT: Form<string> = { same: (text) => text, made: (text) => text };
 
-class SseLowering {
-  readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+class SseLowering<Chunk> {
+  readonly #form: Form<Chunk>;
+  readonly #decoder = new TextDecoder();
   /** The beginning of an event as it came, joined once its end is here: it may be many chunks long. */
   #parts: string[] = [];
   #tail = '';
   #whole = '';
 
+  constructor(form: Form<Chunk>) {
+    this.#form = form;
+  }
+
   /** The whole events that a chunk completes; undefined where it completes none. */
-  take(chunk: Bytes): Bytes | undefined {
+  take(chunk: Bytes): Chunk | undefined {
     const text = this.#decoder.decode(chunk, { stream: true });
     // What came before holds no end of an event, so only one that began in its last characters is to be found.
     const end = endOfEvents(this.#tail + text) - this.#tail.length;
-    if (this.#parts.length === 0 && end === text.length && !mayHaveTop(text)) {
+    if (this.#parts.length === 0 && end === text.length && isWhole(chunk) && !mayHaveTop(text)) {
       this.#whole = text;
-      return chunk;
+      return this.#form.same(text, chunk);
     }
     const out = end > 0 ? this.#lower(text.slice(0, end)) : undefined;
     const rest = end > 0 ? text.slice(end) : text;
@@ -72,7 +102,7 @@ class SseLowering {
   }
 
   /** What is left when the stream ends. */
-  end(): Bytes | undefined {
+  end(): Chunk | undefined {
     const last = this.#decoder.decode();
     const out = this.#parts.length > 0 || last ? this.#lower(last) : undefined;
     // An event without its end is none.
@@ -87,12 +117,17 @@ class SseLowering {
     if (id) read(id);
   }
 
-  #lower(last: string): Bytes {
+  #lower(last: string): Chunk {
     this.#whole = this.#parts.length === 0 ? last : this.#parts.join('') + last;
     this.#parts = [];
     this.#tail = '';
-    return encoder.encode(lowerEvents(this.#whole));
+    return this.#form.made(lowerEvents(this.#whole));
   }
+}
+
+/** True where no character has begun that the next chunk ends. */
+function isWhole(chunk: Bytes): boolean {
+  return (chunk[chunk.length - 1] ?? 0) < 0x80;
 }
 
 function endOfEvents(text: string): number {

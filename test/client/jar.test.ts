@@ -1,3 +1,4 @@
+import { Client } from '@modelcontextprotocol/client';
 import { type ClientValise, type JarEvents, openValise, type Store } from 'mcp-valise/client';
 import { memoryStore } from 'mcp-valise/store';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -611,7 +612,7 @@ describe('the jar', () => {
     expect(hosts.last().meta).toEqual({
       'dev.valise/client': {
         protocolVersion: '2025-11-25',
-        capabilities: { extensions: { 'dev.valise/state': {}, 'dev.valise/sessions': {} } },
+        capabilities: { extensions: { 'dev.valise/state': {} } },
       },
     });
     await client.close();
@@ -622,14 +623,23 @@ describe('the jar', () => {
     await remembered.close();
   });
 
-  it('says each thing once on 2026-07-28, to a server that knows our extensions', async () => {
-    const modern = KINDS.find(({ era }) => era === 'modern');
-    hosts.capabilities = { tools: {}, extensions: { 'dev.valise/state': {} } };
-    const client = await connect(valise, hosts, SHOP, modern);
+  it.each([
+    ['state', {}],
+    ['sessions', { 'dev.valise/sessions': {} }],
+    ['rounds', {}],
+  ])('says on 2026-07-28, to a server with %s, once what that can make use of', async (family, too) => {
+    hosts.capabilities = { tools: {}, extensions: { [`dev.valise/${family}`]: { carriers: ['state'] } } };
+    const info = { name: 'test', version: '1.0.0' };
+    const client = new Client(info, { versionNegotiation: { mode: { pin: '2026-07-28' } } });
+    await valise.connect(client, valise.http(SHOP, { fetch: hosts.fetch }));
     const said = (method: string) => hosts.last(method).meta['io.modelcontextprotocol/clientCapabilities'];
-    expect(said('server/discover')).toMatchObject({ state: {} });
+    expect(said('server/discover')).toMatchObject({
+      state: {},
+      experimental: { sessions: {} },
+      extensions: { 'dev.valise/rounds': {} },
+    });
     await client.callTool({ name: 'one' });
-    expect(said('tools/call')).toEqual({ extensions: { 'dev.valise/state': {}, 'dev.valise/sessions': {} } });
+    expect(said('tools/call')).toEqual({ extensions: { 'dev.valise/state': {}, ...too } });
     await client.close();
   });
 });

@@ -16,14 +16,26 @@ const hot = '{"jsonrpc":"2.0","id":1,"method":"ping","state":1.0}';
 const cold = '{"jsonrpc":"2.0", "id":2,"method":"ping"}';
 const topOf = (json: string) => takeTop(JSON.parse(json) as Message).top;
 
-async function through(chunks: readonly Uint8Array<ArrayBuffer>[]): Promise<string> {
-  const source = new ReadableStream<Uint8Array<ArrayBuffer>>({
+function streamOf(chunks: readonly Uint8Array<ArrayBuffer>[]): ReadableStream<Uint8Array<ArrayBuffer>> {
+  return new ReadableStream({
     start(controller) {
       for (const chunk of chunks) controller.enqueue(chunk);
       controller.close();
     },
   });
-  return new Response(lowerSse(source)).text();
+}
+
+async function through(chunks: readonly Uint8Array<ArrayBuffer>[]): Promise<string> {
+  return new Response(lowerSse(streamOf(chunks))).text();
+}
+
+async function joined(stream: ReadableStream<string>): Promise<string> {
+  let out = '';
+  for await (const chunk of stream) {
+    expect(chunk).toBeTypeOf('string');
+    out += chunk;
+  }
+  return out;
 }
 
 /** Cuts bytes at the given places, wherever these fall: also inside a character or a line end. */
@@ -66,14 +78,30 @@ describe('the edge of an SSE stream', () => {
 
   it('passes cold chunks as the same bytes', async () => {
     const chunk = new TextEncoder().encode(`data: ${cold}\n\n`);
-    const stream = new ReadableStream({
-      start(controller) {
-        controller.enqueue(chunk);
-        controller.close();
-      },
-    });
-    const reader = lowerSse(stream).getReader();
+    const reader = lowerSse(streamOf([chunk])).getReader();
     expect((await reader.read()).value).toBe(chunk);
+  });
+
+  it('is text already for who has it decoded first of all, as both SDKs do', async () => {
+    const bytes = new TextEncoder().encode(`\uFEFFdata: ${hot}\n\ndata: ${cold} ü€😀\n\ndata: unfinished 😀`);
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.nat(), { maxLength: 12 }), async (places) => {
+        const stream = lowerSse(streamOf(cut(bytes, places)));
+        const decoded = stream.pipeThrough(new TextDecoderStream());
+        expect(decoded).toBe(stream);
+        expect(await joined(decoded)).toBe(await through(cut(bytes, places)));
+      }),
+      { numRuns: 40 },
+    );
+  });
+
+  it.each([
+    ['leniently', { ignoreBOM: true }],
+    ['strictly', { fatal: true }],
+  ])('is bytes for who decodes it %s', async (_, options) => {
+    const chunks = cut(new TextEncoder().encode('\uFEFFdata: a 😀\n\n'), [2, 12]);
+    const decoded = lowerSse(streamOf(chunks)).pipeThrough(new TextDecoderStream('utf-8', options));
+    expect(await joined(decoded)).toBe('data: a 😀\n\n');
   });
 
   it('tells the last id of the events that are whole, however the stream is cut', async () => {
@@ -83,13 +111,7 @@ describe('the edge of an SSE stream', () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.nat(), { maxLength: 12 }), async (places) => {
         const ids: string[] = [];
-        const stream = new ReadableStream<Uint8Array<ArrayBuffer>>({
-          start(controller) {
-            for (const part of cut(bytes, places)) controller.enqueue(part as Uint8Array<ArrayBuffer>);
-            controller.close();
-          },
-        });
-        await text(lowerSse(stream, { read: (id) => ids.push(id) }));
+        await text(lowerSse(streamOf(cut(bytes, places)), { read: (id) => ids.push(id) }));
         expect(ids.at(-1)).toBe('two');
         expect(['one', 'two']).toEqual(expect.arrayContaining(ids));
       }),

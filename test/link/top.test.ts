@@ -95,6 +95,7 @@ describe('lowering and raising', () => {
   it('[R-04] null and the empty string are values', () => {
     expect(take('{"jsonrpc":"2.0","id":1,"method":"ping","state":null}').top).toEqual({ state: 'null' });
     expect(take('{"jsonrpc":"2.0","id":1,"method":"ping","state":""}').top).toEqual({ state: '""' });
+    expect(take('{"jsonrpc":"2.0","id":1,"method":"ping","state" \n: 1}').top).toEqual({ state: '1' });
     expect(take('{"jsonrpc":"2.0","id":1,"method":"ping"}').top).toBeUndefined();
   });
 

@@ -8,6 +8,9 @@ const TRIES = 2;
 /** Some servers answer on the standalone stream; where one is open, they are given this long, in milliseconds. */
 const GRACE = 10_000;
 
+/** How requests of both SDKs end: what stands before the last bracket is a member of the message itself. */
+const NUMBER_AT_END = /,"id":(\d{1,15})\}$/;
+
 /** What ends a call whose answer cannot come any more. */
 export const CUT = {
   code: -32_000,
@@ -134,6 +137,9 @@ function resumedFrom({ method, headers }: RequestInit): string | undefined {
 
 /** The id of the request in a body; what answers the server has an id of the server's. */
 function requestIn({ body }: RequestInit): Id | undefined {
-  const message = typeof body === 'string' ? (JSON.parse(body) as Partial<Request>) : {};
+  if (typeof body !== 'string') return undefined;
+  const last = body.startsWith('{"method":') ? NUMBER_AT_END.exec(body.slice(-24))?.[1] : undefined;
+  if (last !== undefined) return Number(last);
+  const message = JSON.parse(body) as Partial<Request>;
   return message.method === undefined ? undefined : message.id;
 }

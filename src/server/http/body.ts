@@ -19,9 +19,9 @@ export function readNodeText(request: IncomingMessage, max: number): Promise<str
       if (length <= max) parts.push(chunk);
       else resolve(undefined);
     });
-    request.once('end', () => resolve(textOf(parts)));
-    request.once('error', reject);
-    request.once('close', () => {
+    request.on('end', () => resolve(textOf(parts)));
+    request.on('error', reject);
+    request.on('close', () => {
       if (!request.complete) reject(new Error('The request broke off.'));
     });
   });

@@ -20,9 +20,16 @@ export function nodeEdge(
   edge: Edge,
   inner: NodeFunction,
 ): (request: IncomingMessage, response: ServerResponse, body?: unknown) => Promise<void> {
+  // One async function, which waits only for what takes its time: each more costs every call, and where courses are kept
+  // until Node 24 twice.
   return async (request, response, body) => {
     try {
-      await serve(edge, inner, request, response, body);
+      const read = inboundOf(edge, request, body);
+      const inbound = read instanceof Promise ? await read : read;
+      if (!inbound) return reply(response, 413, tooLarge(MAX_BODY));
+      const planned = planFor(inbound, edge);
+      const plan = planned instanceof Promise ? await planned : planned;
+      await serve(edge, plan, inbound, request, response, inner);
     } catch (error) {
       // Nobody looks at what a listener of `node:http` rejects with; left alone it would end the process.
       const fault = edge.fault(error);
@@ -32,37 +39,36 @@ export function nodeEdge(
   };
 }
 
-async function serve(
+function serve(
   edge: Edge,
-  inner: NodeFunction,
+  plan: Plan,
+  { principal }: Inbound,
   request: IncomingMessage,
   response: ServerResponse,
-  body: unknown,
-): Promise<void> {
-  const inbound = await inboundOf(edge, request, body);
-  if (!inbound) return reply(response, 413, tooLarge(MAX_BODY));
-  const plan = await planFor(inbound, edge);
+  inner: NodeFunction,
+): unknown {
   switch (plan.do) {
     case 'reply':
       return reply(response, plan.reply.status, plan.reply.error);
     case 'fetch': {
-      const bring = edge.desk.open(plan.event, inbound.principal);
+      const bring = edge.desk.open(plan.event, principal);
       return bring ? bring(eventsOn(response)) : reply(response, 405, undefined);
     }
     case 'serve':
       if (plan.mint !== undefined) offerSession(response, plan.mint);
-      await runWithIngress(plan.ingress, () => inner(request, response, plan.body));
-      return;
+      return runWithIngress(plan.ingress, () => inner(request, response, plan.body));
     case 'call':
       return call(edge, plan, request, response, inner);
-    case 'mail': {
-      await edge.desk.post(plan.answered.context, await outcomeOf(plan, request, response, inner));
-      return reply(response, 202, undefined);
-    }
+    case 'mail':
+      return mail(edge, plan, request, response, inner);
   }
 }
 
-async function inboundOf(edge: Edge, request: IncomingMessage, given: unknown): Promise<Inbound | undefined> {
+function inboundOf(
+  edge: Edge,
+  request: IncomingMessage,
+  given: unknown,
+): Inbound | Promise<Inbound | undefined> {
   const { method = 'GET', headers } = request;
   const { auth, body: before } = request as IncomingMessage & {
     readonly auth?: unknown;
@@ -72,17 +78,18 @@ async function inboundOf(edge: Edge, request: IncomingMessage, given: unknown): 
     const value = headers[name];
     return Array.isArray(value) ? value[0] : value;
   };
-  const base = {
-    method,
-    header,
-    principal: edge.principalOf(auth as AuthInfo | undefined, { authInfo: auth, requestInfo: { headers } }),
-  };
+  const principal = edge.principalOf(auth as AuthInfo | undefined, {
+    authInfo: auth,
+    requestInfo: { headers },
+  });
   // Express hands its `next` to whatever is mounted, and its body parser leaves the body on the request.
   const parsed = given === undefined || typeof given === 'function' ? before : given;
-  if (parsed !== undefined) return { ...base, body: { parsed } };
-  if (method !== 'POST' || !isJson(header('content-type'))) return { ...base, body: undefined };
-  const text = await readNodeText(request, MAX_BODY);
-  return text === undefined ? undefined : { ...base, body: { text } };
+  if (parsed !== undefined) return { method, header, principal, body: { parsed } };
+  if (method !== 'POST' || !isJson(header('content-type')))
+    return { method, header, principal, body: undefined };
+  return readNodeText(request, MAX_BODY).then((text) =>
+    text === undefined ? undefined : { method, header, principal, body: { text } },
+  );
 }
 
 async function call(
@@ -100,8 +107,25 @@ async function call(
     asking = edge.desk.ask(asked, eventsOn(response), resumes);
     asking.catch(() => response.destroy());
   };
-  await runWithIngress({ ...plan.ingress, suspend }, () => inner(request, response, plan.body));
+  const ingress = { ...plan.ingress, suspend };
+  await runWithIngress(ingress, () => inner(request, response, plan.body));
+  // What goes along with promises stays in memory with them, and some of Node's live long.
+  if (response.writableEnded) ingress.suspend = over;
   await asking;
+}
+
+/** There is no response left that a question could go out on. */
+function over(): void {}
+
+async function mail(
+  edge: Edge,
+  plan: Plan & { readonly do: 'mail' },
+  request: IncomingMessage,
+  response: ServerResponse,
+  inner: NodeFunction,
+): Promise<void> {
+  await edge.desk.post(plan.answered.context, await outcomeOf(plan, request, response, inner));
+  reply(response, 202, undefined);
 }
 
 async function outcomeOf(

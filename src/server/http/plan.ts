@@ -54,18 +54,33 @@ const ONE_ANSWER = {
   message: 'Invalid Request: one answer per POST, and nothing else with it',
 };
 
-/** Decides what to do with a request. */
-export async function planFor(inbound: Inbound, edge: Edge): Promise<Plan> {
-  const { rounds, desk, ended } = edge;
+/** Decides what to do with a request. A promise only where something must be waited for: this runs for every call. */
+export function planFor(inbound: Inbound, edge: Edge): Plan | Promise<Plan> {
   const session = sessionOf(inbound, edge);
   if (session === 'gone') return reply(404, NOT_FOUND);
   const { transportSession } = session;
-  if (transportSession !== undefined) {
-    const isEnded = ended.has(transportSession);
-    if (isEnded && (await isEnded)) return reply(404, NOT_FOUND);
-    if (inbound.method === 'DELETE')
-      return reply((await ended.add(transportSession, inbound.principal)) ? 200 : 405);
-  }
+  if (transportSession === undefined) return planIn(session, inbound, edge);
+  const isEnded = edge.ended.has(transportSession);
+  return isEnded || inbound.method === 'DELETE'
+    ? planOnce(isEnded, transportSession, session, inbound, edge)
+    : planIn(session, inbound, edge);
+}
+
+/** Decides it once it is known whether the session was ended. */
+async function planOnce(
+  isEnded: Promise<boolean> | undefined,
+  transportSession: string,
+  session: Ingress,
+  inbound: Inbound,
+  edge: Edge,
+): Promise<Plan> {
+  if (await isEnded) return reply(404, NOT_FOUND);
+  if (inbound.method !== 'DELETE') return planIn(session, inbound, edge);
+  return reply((await edge.ended.add(transportSession, inbound.principal)) ? 200 : 405);
+}
+
+function planIn(session: Ingress, inbound: Inbound, edge: Edge): Plan | Promise<Plan> {
+  const { rounds } = edge;
   const event = inbound.method === 'GET' ? inbound.header('last-event-id') : undefined;
   if (event !== undefined && isSealed(event)) return { do: 'fetch', event };
   if (!inbound.body) return { do: 'serve', body: undefined, ingress: session };
@@ -81,9 +96,11 @@ export async function planFor(inbound: Inbound, edge: Edge): Promise<Plan> {
     if (body.length === 1) [body] = body as unknown[];
   }
   if (isRequest(body)) return planRequest(body, session, inbound, rounds);
-  if (isResponse(body)) return planAnswer(body, session, inbound, { rounds, desk });
-  if (transportSession !== undefined) await takeBack(body, transportSession, desk);
-  return { do: 'serve', body, ingress: session };
+  if (isResponse(body)) return planAnswer(body, session, inbound, edge);
+  const plan: Plan = { do: 'serve', body, ingress: session };
+  return session.transportSession === undefined
+    ? plan
+    : takeBack(body, session.transportSession, edge.desk).then(() => plan);
 }
 
 function isAnswerIn(body: unknown, rounds: Rounds): boolean {
