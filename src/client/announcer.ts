@@ -26,7 +26,7 @@ interface Enveloping {
 export class Announcer {
   readonly #families: Families;
   readonly #capabilities: JsonObject;
-  /** What goes with every request: to a server that knows our extensions, only what it can make use of, and that once. */
+  /** What goes with every request: to a server that knows our extensions, nothing is said twice. */
   #repeated: JsonObject;
   #own: JsonObject | undefined;
   #introduction: Meta | undefined;
@@ -99,24 +99,21 @@ export class Announcer {
    */
   hear(method: string, { capabilities: theirs, protocolVersion }: Result): void {
     const isKnown = knowsExtensions(theirs);
-    this.#repeated = isKnown ? this.#usefulTo(theirs, method) : this.#capabilities;
+    const isOlder = method === 'initialize';
+    if (isKnown) {
+      const told = isOlder ? this.#families : usefulTo(theirs, this.#families);
+      const { extensions = {} } = announceClient(told);
+      this.#repeated = { extensions };
+    } else this.#repeated = this.#capabilities;
     this.#merged = undefined;
     this.#introduction = undefined;
-    if (!isKnown || method !== 'initialize') return;
+    if (!isKnown || !isOlder) return;
     const capabilities = mergeCapabilities(this.#own, this.#repeated);
     this.#introduction = { [NAMES.legacy.introduction]: { protocolVersion, capabilities } };
   }
+}
 
-  /** Servers check what requests say with every one of them. 2026-07-28 has a way of its own to ask back. */
-  #usefulTo(theirs: unknown, method: string): JsonObject {
-    const { state = false, sessions = false, rounds } = this.#families;
-    const known = readAnnounced(theirs);
-    const asks = method === 'initialize' && known.rounds.length > 0;
-    const { extensions = {} } = announceClient({
-      state,
-      sessions: sessions && known.sessions,
-      ...(asks && rounds && { rounds }),
-    });
-    return { extensions };
-  }
+/** What a server of 2026-07-28 can make use of: it checks all that requests say, and has a way of its own to ask back. */
+function usefulTo(theirs: unknown, { state = false, sessions = false }: Families): Families {
+  return { state, sessions: sessions && readAnnounced(theirs).sessions };
 }

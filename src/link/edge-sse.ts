@@ -48,7 +48,7 @@ export function lowerSse(body: ReadableStream<Bytes>, watch: StreamWatch = {}): 
   const { pipeThrough } = lowered;
   // Both SDKs have the bytes decoded first of all. Here they are text already: one stream less, which is some percent of a call.
   lowered.pipeThrough = ((transform: ReadableWritablePair, options?: StreamPipeOptions) => {
-    if (lowering || options || !decodesPlainly(transform))
+    if (lowering || lowered.locked || options || !decodesPlainly(transform))
       return pipeThrough.call(lowered, transform, options);
     lowering = new SseLowering(TEXT);
     return lowered;
@@ -80,6 +80,8 @@ class SseLowering<Chunk> {
   #parts: string[] = [];
   #tail = '';
   #whole = '';
+  /** True where a character has begun that the next chunk ends. */
+  #isWithin = false;
 
   constructor(form: Form<Chunk>) {
     this.#form = form;
@@ -90,7 +92,9 @@ class SseLowering<Chunk> {
     const text = this.#decoder.decode(chunk, { stream: true });
     // What came before holds no end of an event, so only one that began in its last characters is to be found.
     const end = endOfEvents(this.#tail + text) - this.#tail.length;
-    if (this.#parts.length === 0 && end === text.length && isWhole(chunk) && !mayHaveTop(text)) {
+    const isCut = this.#isWithin;
+    this.#isWithin = (chunk[chunk.length - 1] ?? 0) >= 0x80;
+    if (this.#parts.length === 0 && end === text.length && !isCut && !this.#isWithin && !mayHaveTop(text)) {
       this.#whole = text;
       return this.#form.same(text, chunk);
     }
@@ -123,11 +127,6 @@ class SseLowering<Chunk> {
     this.#tail = '';
     return this.#form.made(lowerEvents(this.#whole));
   }
-}
-
-/** True where no character has begun that the next chunk ends. */
-function isWhole(chunk: Bytes): boolean {
-  return (chunk[chunk.length - 1] ?? 0) < 0x80;
 }
 
 function endOfEvents(text: string): number {

@@ -10,9 +10,6 @@ import { skimObject } from './skim.ts';
  */
 export const TOP_NAMES = ['state', 'dependent_requests', 'dependent_responses'] as const;
 
-/** In clients' capabilities it stands as a value too. */
-const STATE_NAME = /"state"\s*:/;
-
 const [STATE, REQUESTS, RESPONSES] = TOP_NAMES;
 
 /** A top-level name of family R. */
@@ -50,7 +47,7 @@ export function lowerObject(message: unknown): unknown {
 
 /** A quick look that spares all other messages a second reading. */
 export function mayHaveTop(text: string): boolean {
-  return text.includes('"dependent_re') || (text.includes('"state"') && STATE_NAME.test(text));
+  return text.includes('"state"') || text.includes('"dependent_re');
 }
 
 function lowerParsed(text: string, parse: () => unknown): unknown {

@@ -612,7 +612,7 @@ describe('the jar', () => {
     expect(hosts.last().meta).toEqual({
       'dev.valise/client': {
         protocolVersion: '2025-11-25',
-        capabilities: { extensions: { 'dev.valise/state': {} } },
+        capabilities: { extensions: { 'dev.valise/state': {}, 'dev.valise/sessions': {} } },
       },
     });
     await client.close();
@@ -621,6 +621,22 @@ describe('the jar', () => {
     await remembered.callTool({ name: 'three' });
     expect(hosts.last().meta).toEqual({});
     await remembered.close();
+  });
+
+  it('introduces the client in full: the next instance may have families that the first did not have', async () => {
+    hosts.capabilities = { tools: {}, extensions: { 'dev.valise/state': {} } };
+    const client = new Client({ name: 'test', version: '1.0.0' });
+    await valise.connect(client, valise.http(SHOP, { fetch: hosts.fetch }));
+    await client.callTool({ name: 'one' });
+    const { capabilities } = hosts.last().meta['dev.valise/client'] as { capabilities: object };
+    expect(capabilities).toEqual({
+      extensions: {
+        'dev.valise/state': {},
+        'dev.valise/sessions': {},
+        'dev.valise/rounds': { carriers: expect.arrayContaining(['state']) },
+      },
+    });
+    await client.close();
   });
 
   it.each([

@@ -104,6 +104,18 @@ describe('the edge of an SSE stream', () => {
     expect(await joined(decoded)).toBe('data: a 😀\n\n');
   });
 
+  it('keeps the first event of a stream whose mark is cut, as bytes too', async () => {
+    const bytes = new TextEncoder().encode(`\uFEFFdata: ${cold}\n\n`);
+    for (const at of [1, 2, 3]) expect(await through(cut(bytes, [at]))).toBe(`data: ${cold}\n\n`);
+  });
+
+  it('stays bytes for who reads it already', async () => {
+    const stream = lowerSse(streamOf([new TextEncoder().encode(`data: ${cold}\n\n`)]));
+    const reader = stream.getReader();
+    expect(() => stream.pipeThrough(new TextDecoderStream())).toThrow(TypeError);
+    expect((await reader.read()).value).toBeInstanceOf(Uint8Array);
+  });
+
   it('tells the last id of the events that are whole, however the stream is cut', async () => {
     const bytes = new TextEncoder().encode(
       `id: one\ndata: ${cold}\n\ndata: "id: no"\nid:two\n\nid: nul\0\ndata: x\n\n: id: no\n\nid: unfinished\n`,
@@ -138,7 +150,7 @@ describe('the edge of an SSE stream', () => {
   it('joins data that is spread over lines, and leaves what is not JSON', async () => {
     const out = await through([
       new TextEncoder().encode(
-        'data: {"jsonrpc":"2.0","id":1,"method":"ping",\ndata: "state":7}\n\ndata: "state" no\n\n',
+        'data: {"jsonrpc":"2.0","id":1,"method":"ping","state"\ndata: : 7}\n\ndata: "state" no\n\n',
       ),
     ]);
     expect(topOf(out.split('\n')[0]?.slice(6) ?? '')).toEqual({ state: '7' });
