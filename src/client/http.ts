@@ -5,7 +5,7 @@ import type { TransportLike } from '../link/transport.ts';
 import { checkOptions, FLAG, SETTINGS, type TakenBy } from '../options.ts';
 import { isStore } from '../store/is-store.ts';
 import type { Store } from '../store/types.ts';
-import type { AuthOptions } from './continuity/auth-options.ts';
+import { type AuthOptions, checkAuth } from './continuity/auth-options.ts';
 import { type ClientStateStore, isClientStateStore } from './continuity/state-store.ts';
 import { loadSdk, type Major } from './major.ts';
 
@@ -39,6 +39,7 @@ export class HttpTarget {
   constructor(url: string | URL, options: HttpOptions = {}) {
     this.url = webAddress(url);
     checkOptions('http', options, TAKEN);
+    if (options.auth) checkAuth(options.auth);
     this.#options = options;
   }
 

@@ -99,9 +99,15 @@ class ServerLink implements Hooks, Stage {
     return message;
   }
 
-  outbound(message: Message): Dispatch | Promise<Dispatch> {
-    if (isRequest(message)) return this.#asking(message);
-    if (!isNotification(message)) return this.#sent(message);
+  outbound(message: Message, options?: unknown): Dispatch | Promise<Dispatch> {
+    if (!isRequest(message) && !isNotification(message)) return this.#sent(message);
+    const out = isRequest(message) ? this.#asking(message) : this.#notifying(message);
+    const { relatedRequestId } = (options ?? {}) as { readonly relatedRequestId?: Id };
+    if (out && relatedRequestId !== undefined) this.#exchanges.get(relatedRequestId)?.ingress?.sent?.(out);
+    return out;
+  }
+
+  #notifying(message: Notification): Notification | undefined {
     const { parts } = this.#attachment;
     let current: Notification | undefined = this.#cancelling(message);
     for (let at = parts.length - 1; current && at >= 0; at--) {

@@ -16,6 +16,8 @@ export interface Ingress {
   readonly answered?: Answered;
   /** Takes over the HTTP answer of a call that asks back and will be answered elsewhere. */
   readonly suspend?: (asking: Asking) => void;
+  /** Hears what such a call sends besides its answer. */
+  readonly sent?: ((message: Message) => void) | undefined;
   /** The number of the link that it is about; links themselves would stay in memory with idle HTTP connections. */
   link?: number;
   /** True once the call that {@link answered} is for has come. */
@@ -36,6 +38,8 @@ export interface Asking {
   readonly context: RoundContext;
   /** True where the client brings the context back in the id of its answer, and fetches what comes of it by itself. */
   readonly byId: boolean;
+  /** What the call has sent before, as texts, where that is not out yet. */
+  readonly before?: readonly string[];
 }
 
 const ingress = new Course<Ingress>();

@@ -70,6 +70,15 @@ describe('what is asked of a Valise', () => {
     expect(() => valise.http('https://a.example.com', { resume: 'no' } as never)).toThrow(
       refused('bad-option', 'resume'),
     );
+    expect(() => valise.http('https://a.example.com', { auth: {} } as never)).toThrow(
+      refused('bad-argument', 'redirect under auth', 'function'),
+    );
+    expect(() => valise.http('https://a.example.com', { auth: { redirct: () => {} } } as never)).toThrow(
+      refused('bad-option', 'no option redirct', 'redirect'),
+    );
+    await expect(openValise({ store, quotas: { bytesPrKey: 9000 } } as never)).rejects.toEqual(
+      refused('bad-option', 'no option bytesPrKey', 'bytesPerKey'),
+    );
     expect(() => valise.http('https://a.example.com', { header: {} } as never)).toThrow(
       refused('bad-option', 'http has no option header', 'headers'),
     );

@@ -40,6 +40,18 @@ export const build = (valise: ServerValise, major: (typeof MAJORS)[number]): Mcp
       return text(`hello ${who}`);
     }),
   );
+  server.registerTool(
+    'report',
+    { inputSchema: z.object({}) },
+    valise.flow(async (_, flow) => {
+      await flow.progress(1, 3, 'one');
+      await flow.ask('a', name);
+      await flow.progress(2, 3, 'two');
+      await flow.ask('b', name);
+      await flow.progress(3, 3, 'three');
+      return text('done');
+    }),
+  );
   server.registerTool('count', { inputSchema: z.object({}) }, async () => {
     const session = valise.session();
     const n = ((session?.get('n') as number | undefined) ?? 0) + 1;

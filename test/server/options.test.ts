@@ -80,6 +80,17 @@ describe('what is given to a Valise', () => {
     );
   });
 
+  it.each([
+    [{ tll: '1h' }, /valise\.flow has no option tll/],
+    [{ otherVersion: 'restrat' }, /option otherVersion/],
+    [{ budget: 'x' }, /option budget/],
+    [{ wait: ['asks'] }, /option wait.*ask, sample, roots/],
+  ])('as options of a flow, %j, is refused by name', (options, words) => {
+    expect(() => valise.flow(async () => ({ content: [] }), options as never)).toThrow(
+      refused('bad-option', words),
+    );
+  });
+
   it('as a flow is refused by name', () => {
     expect(() => valise.flow('x' as never)).toThrow(refused('bad-argument', /valise\.flow\(\).*function/));
   });

@@ -28,6 +28,18 @@ describe('sealed state', () => {
     expect(textOf(await other.call('work', {}, { [SERVER]: { n } }))).toBe('41');
   });
 
+  it('is read where the key has been declared plain since then', async () => {
+    const one = await tool(major, ({ server }) => server.set('n', 41), keys);
+    const plain = { ...keys, state: { server: { n: { plain: true } } } };
+    const other = await tool(major, ({ server }) => server.get('n'), plain);
+    const { n } = serverOf(await one.call('work')) as { n: string };
+    expect(textOf(await other.call('work', {}, { [SERVER]: { n } }))).toBe('41');
+    expect(textOf(await other.call('work', {}, { [SERVER]: { n: 'v1.2.3' } }))).toBe('"v1.2.3"');
+    expect(other.rejected).toEqual([]);
+    await other.call('work', {}, { [SERVER]: { n: `${n.slice(0, -4)}AAAA` } });
+    expect(other.rejected).toHaveLength(1);
+  });
+
   it('lives as long as its key says, up to 400 days', async () => {
     const { createSealer } = await import('mcp-valise/seal');
     const sealer = createSealer({ ...keys, audience: 'test' });

@@ -1,4 +1,13 @@
 import type { Duration } from '../../duration.ts';
+import {
+  ANYTHING,
+  checkArgument,
+  checkOptions,
+  FUNCTION,
+  SETTINGS,
+  type TakenBy,
+  TEXT,
+} from '../../options.ts';
 
 /** How a client signs in, where the server asks for it. */
 export interface AuthOptions {
@@ -28,4 +37,21 @@ export interface AuthOptions {
   readonly redirectUrl?: string | URL | undefined;
   /** How long the user may take, in seconds or as text such as `'10m'`; five minutes unless told. */
   readonly timeout?: Duration | undefined;
+}
+
+const TAKEN: TakenBy<AuthOptions> = {
+  redirect: FUNCTION,
+  clientName: TEXT,
+  scope: TEXT,
+  client: SETTINGS,
+  clientMetadataUrl: TEXT,
+  port: ['a port number', (value) => Number.isInteger(value)],
+  redirectUrl: ['a URL', (value) => value instanceof URL || typeof value === 'string'],
+  timeout: ANYTHING,
+};
+
+/** Throws where something is missing, misspelt, or something else than it takes. */
+export function checkAuth(options: AuthOptions): void {
+  checkOptions('http, under auth,', options, TAKEN);
+  checkArgument('http, as redirect under auth,', options.redirect, FUNCTION);
 }

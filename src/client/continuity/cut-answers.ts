@@ -1,5 +1,5 @@
 import type { AnswerWatch, FetchLike } from '../../link/edge-fetch.ts';
-import type { Id, Request } from '../../wire/index.ts';
+import { type Id, INTRODUCTIONS, type Request } from '../../wire/index.ts';
 import type { Connection } from '../connection.ts';
 import type { ClientPart } from '../part.ts';
 
@@ -72,13 +72,26 @@ export class CutAnswers implements ClientPart {
     };
   }
 
-  /** Around the requests by which the SDKs take streams up again. */
+  /** Around all requests: those whose connection breaks before there is an answer, and those that take streams up again. */
   fetch(base: FetchLike): FetchLike {
     return (url, init = {}) => {
+      if (init.method === 'POST')
+        return base(url, init).catch((error: unknown) => this.#unanswered(error, init));
       const from = resumedFrom(init);
       const resumed = from === undefined ? undefined : this.#resumed.get(from);
       return from !== undefined && resumed ? this.#resume(base(url, init), from, resumed) : base(url, init);
     };
+  }
+
+  /** A call that had been sent when the connection broke has ended as one whose answer breaks off. */
+  #unanswered(error: unknown, init: RequestInit): Response {
+    const connection = this.#connection;
+    const id = brokeOff(error) ? requestIn(init) : undefined;
+    const call = id === undefined ? undefined : connection?.calls.get(id);
+    if (!connection || !call || call.isGivenUp || INTRODUCTIONS.has(call.method)) throw error;
+    setImmediate(() => void connection.arrive({ jsonrpc: '2.0', id: call.wireId, error: CUT }));
+    // As for what needs no answer: the call has its own.
+    return new Response(null, { status: 202 });
   }
 
   async #resume(answer: Promise<Response>, from: string, resumed: Resumed): Promise<Response> {
@@ -124,6 +137,12 @@ export class CutAnswers implements ClientPart {
     else if (grace > 0) setTimeout(() => this.#ended(() => call.wireId, undefined, {}, 0), grace).unref();
     else void connection.arrive({ jsonrpc: '2.0', id: call.wireId, error: CUT });
   }
+}
+
+/** True where a connection was there, and is not any more. */
+function brokeOff(error: unknown): boolean {
+  const cause = error instanceof Error ? (error.cause as { readonly code?: unknown } | undefined) : undefined;
+  return cause?.code === 'ECONNRESET' || cause?.code === 'UND_ERR_SOCKET' || cause?.code === 'EPIPE';
 }
 
 function isStream({ headers }: Response): boolean {

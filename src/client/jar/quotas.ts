@@ -1,4 +1,5 @@
 import { ValiseError } from '../../errors.ts';
+import { ANYTHING, checkOptions, type TakenBy } from '../../options.ts';
 import type { JarQuotas } from './types.ts';
 
 /** Quotas with nothing left open. */
@@ -8,8 +9,11 @@ const FLOORS: Quotas = { bytesPerKey: 4096, keysPerServer: 20, keys: 300 };
 // A value of 4,096 bytes that its server has sealed takes some 5,500; the counts are three to thirty times the floors.
 const USUAL: Quotas = { bytesPerKey: 8192, keysPerServer: 50, keys: 10_000 };
 
+const TAKEN: TakenBy<JarQuotas> = { bytesPerKey: ANYTHING, keysPerServer: ANYTHING, keys: ANYTHING };
+
 /** Reads the quotas of a jar. */
 export function readQuotas(given: JarQuotas = {}): Quotas {
+  checkOptions('openValise, under quotas,', given, TAKEN);
   const quotas = { ...USUAL };
   for (const name of Object.keys(FLOORS) as (keyof Quotas)[]) {
     const value = given[name] ?? USUAL[name];

@@ -63,12 +63,28 @@ export function readMode(mode: RoundMode | undefined, store: Store | undefined):
   return chosen;
 }
 
+const KINDS: readonly unknown[] = ['ask', 'sample', 'roots'] satisfies readonly QuestionKind[];
+
+const TAKEN_BY_FLOW: TakenBy<FlowOptions> = {
+  version: ['text or a number', (value) => typeof value === 'string' || typeof value === 'number'],
+  otherVersion: ["'fail' or 'restart'", (value) => value === 'fail' || value === 'restart'],
+  ttl: ANYTHING,
+  renew: ANYTHING,
+  budget: ['a number of bytes', (value) => Number.isInteger(value) && (value as number) > 0],
+  wait: [
+    `a list of ${KINDS.join(', ')}`,
+    (value) => Array.isArray(value) && value.every((kind) => KINDS.includes(kind)),
+  ],
+  mode: ANYTHING,
+};
+
 /** Reads the options of a flow. */
 export function readFlowOptions(
   options: FlowOptions,
   mode: RoundMode,
   store: Store | undefined,
 ): FlowSettings {
+  checkOptions('valise.flow', options, TAKEN_BY_FLOW);
   const { version, otherVersion = 'fail', ttl = TTL, renew, budget = BUDGET, wait = [] } = options;
   return {
     version,

@@ -38,8 +38,13 @@ export class Desk {
   }
 
   /** Sends a question, and for clients that answer by id also what comes of the answer. `resumes`: see {@link hold}. */
-  async ask({ message, context, byId }: Asking, stream: EventStream, resumes: boolean): Promise<void> {
+  async ask(
+    { message, context, byId, before = [] }: Asking,
+    stream: EventStream,
+    resumes: boolean,
+  ): Promise<void> {
     const text = JSON.stringify(message);
+    for (const earlier of before) stream.event(earlier);
     if (!byId) {
       stream.event(text);
       stream.end();
@@ -73,7 +78,7 @@ export class Desk {
     if ('message' in outcome) await this.#note(outcome.context, outcome.message);
     const mail: Mail =
       'message' in outcome
-        ? { messages: [JSON.stringify(outcome.message)], next: outcome.context.n }
+        ? { messages: [...(outcome.before ?? []), JSON.stringify(outcome.message)], next: outcome.context.n }
         : { messages: messagesIn(outcome.type, outcome.body) };
     const end = 'message' in outcome ? outcome.context.e : context.e;
     await this.#mailbox.put(context.f, context.n, mail, left(end));

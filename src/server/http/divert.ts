@@ -10,9 +10,12 @@ export interface Diverted {
 
 /**
  * Stands between an SDK and the response that it writes to, on the response object itself: the SDK's listeners and
- * its ways of writing need no replacement. `collect` keeps all of it back from the start.
+ * its ways of writing need no replacement. `collect` keeps all of it back from the start; `written` hears what goes out.
  */
-export function divert(response: ServerResponse, { collect }: { readonly collect: boolean }): Diverted {
+export function divert(
+  response: ServerResponse,
+  { collect, written }: { readonly collect: boolean; readonly written?: (chunk: unknown) => void },
+): Diverted {
   const { writeHead, write, end, flushHeaders, setHeader } = response;
   let taken = collect;
   const parts: Buffer[] = [];
@@ -44,7 +47,10 @@ export function divert(response: ServerResponse, { collect }: { readonly collect
       if (!taken) flushHeaders.call(response);
     },
     write(...args: unknown[]) {
-      if (!taken) return (write as (...args: unknown[]) => boolean).apply(response, args);
+      if (!taken) {
+        written?.(args[0]);
+        return (write as (...args: unknown[]) => boolean).apply(response, args);
+      }
       keep(args[0]);
       callback(args);
       return true;
@@ -58,7 +64,17 @@ export function divert(response: ServerResponse, { collect }: { readonly collect
       return response;
     },
   });
-  const own = { writeHead, write, end } as const;
+  // Node's own way of writing the head sets headers one by one where there are some already.
+  const ownHead = (...args: unknown[]): ServerResponse => {
+    const diverted = response.setHeader;
+    response.setHeader = setHeader;
+    try {
+      return (writeHead as (...args: unknown[]) => ServerResponse).apply(response, args);
+    } finally {
+      response.setHeader = diverted;
+    }
+  };
+  const own = { writeHead: ownHead as ServerResponse['writeHead'], write, end } as const;
   return {
     whole,
     takeOver() {

@@ -1,8 +1,10 @@
+import type { Message } from '../../wire/index.ts';
 import type { Asking, Ingress } from '../ingress.ts';
 import { runWithIngress } from '../ingress.ts';
 import type { AuthInfo } from '../principal.ts';
 import { isJson, MAX_BODY, readWebText, tooLarge } from './body.ts';
 import type { Edge } from './edge.ts';
+import { Notes } from './notes.ts';
 import { errorBody, type Inbound, type Plan, planFor } from './plan.ts';
 import { BEAT, type EventStream, eventText, SSE_HEADERS } from './sse.ts';
 
@@ -104,12 +106,15 @@ function start(
   options: FetchOptions,
   inner: FetchFunction,
 ) {
+  const notes = new Notes();
   let suspend: (asking: Asking) => void = () => {};
   const asked = new Promise<Asking>((resolve) => {
     suspend = resolve;
   });
-  const answered = Promise.resolve(into(inner, request, options, plan.body, { ...plan.ingress, suspend }));
-  return { asked, answered };
+  const sent = (message: Message): void => notes.add(message);
+  const ingress = { ...plan.ingress, suspend, sent };
+  const answered = Promise.resolve(into(inner, request, options, plan.body, ingress));
+  return { asked, answered, notes };
 }
 
 async function call(
@@ -119,17 +124,18 @@ async function call(
   options: FetchOptions,
   inner: FetchFunction,
 ): Promise<Response> {
-  const { asked, answered } = start(plan, request, options, inner);
+  const { asked, answered, notes } = start(plan, request, options, inner);
   const first = await Promise.race([answered, asked]);
   const resumes = edge.resumes(request.headers.get('mcp-protocol-version'));
-  const bring = (asking: Asking) => (stream: EventStream) => edge.desk.ask(asking, stream, resumes);
+  const bring = (asking: Asking) => (stream: EventStream) =>
+    edge.desk.ask({ ...asking, before: notes.take() }, stream, resumes);
   if (!(first instanceof Response)) {
     void letGo(answered);
     return streaming(request.signal, bring(first));
   }
   if (!first.body || !first.headers.get('content-type')?.startsWith('text/event-stream')) return first;
   // The SDK has begun a stream before its handler was done: should the handler ask, the question goes out on it.
-  return new Response(takenOver(first.body, asked, request.signal, bring), {
+  return new Response(takenOver(first.body, asked, notes, request.signal, bring), {
     status: first.status,
     headers: first.headers,
   });
@@ -141,14 +147,15 @@ async function outcomeOf(
   options: FetchOptions,
   inner: FetchFunction,
 ): Promise<Asking | { readonly type: string; readonly body: string }> {
-  const { asked, answered } = start(plan, request, options, inner);
+  const { asked, answered, notes } = start(plan, request, options, inner);
   const whole = answered.then(async (response) => ({
     type: response.headers.get('content-type') ?? '',
     body: await response.text(),
   }));
   const first = await Promise.race([whole, asked]);
-  if ('message' in first) whole.catch(() => {});
-  return first;
+  if (!('message' in first)) return first;
+  whole.catch(() => {});
+  return { ...first, before: notes.take() };
 }
 
 function letGo(answered: Promise<Response>): Promise<void> {
@@ -173,6 +180,7 @@ function streaming(signal: AbortSignal | undefined, bring: Bring): Response {
 function takenOver(
   inner: ReadableStream<Uint8Array>,
   asked: Promise<Asking>,
+  notes: Notes,
   signal: AbortSignal | undefined,
   bring: (asking: Asking) => Bring,
 ): ReadableStream<Uint8Array> {
@@ -190,7 +198,10 @@ function takenOver(
       const { done, value } = await reader.read();
       if (taken) return;
       if (done) controller.close();
-      else controller.enqueue(value);
+      else {
+        notes.written(value);
+        controller.enqueue(value);
+      }
     },
     cancel(reason) {
       taken?.abort();

@@ -1,10 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isObject } from '../../json.ts';
-import { type Asking, runWithIngress } from '../ingress.ts';
+import type { Message } from '../../wire/index.ts';
+import { type Asking, type Ingress, runWithIngress } from '../ingress.ts';
 import type { AuthInfo } from '../principal.ts';
 import { isJson, MAX_BODY, readNodeText, tooLarge } from './body.ts';
-import { divert, ownWays } from './divert.ts';
+import { type Diverted, divert, ownWays } from './divert.ts';
 import type { Edge } from './edge.ts';
+import { Notes } from './notes.ts';
 import { errorBody, type Inbound, type Plan, planFor } from './plan.ts';
 import { BEAT, type EventStream, eventText, SSE_HEADERS } from './sse.ts';
 
@@ -101,16 +103,27 @@ async function call(
 ): Promise<void> {
   const resumes = edge.resumes(request.headers['mcp-protocol-version']);
   let asking: Promise<void> | undefined;
+  let notes: Notes | undefined;
+  let diverted: Diverted | undefined;
+  // Only where it must be: most calls send nothing and ask nothing, and what they write goes where it always does.
+  const sent = (message: Message): void => {
+    const own = (notes ??= new Notes());
+    diverted ??= divert(response, { collect: false, written: (chunk) => own.written(chunk) });
+    own.add(message);
+  };
   const suspend = (asked: Asking): void => {
-    // Only now: most calls ask nothing, and what they write goes where it always does.
-    divert(response, { collect: false }).takeOver();
-    asking = edge.desk.ask(asked, eventsOn(response), resumes);
+    (diverted ?? divert(response, { collect: false })).takeOver();
+    const before = notes?.take();
+    asking = edge.desk.ask({ ...asked, ...(before && { before }) }, eventsOn(response), resumes);
     asking.catch(() => response.destroy());
   };
-  const ingress = { ...plan.ingress, suspend };
+  const ingress = { ...plan.ingress, suspend, sent: sent as Ingress['sent'] };
   await runWithIngress(ingress, () => inner(request, response, plan.body));
   // What goes along with promises stays in memory with them, and some of Node's live long.
-  if (response.writableEnded) ingress.suspend = over;
+  if (response.writableEnded) {
+    ingress.suspend = over;
+    ingress.sent = undefined;
+  }
   await asking;
 }
 
@@ -135,15 +148,15 @@ async function outcomeOf(
   inner: NodeFunction,
 ): Promise<Asking | { readonly type: string; readonly body: string }> {
   const { whole, takeOver } = divert(response, { collect: true });
+  const notes = new Notes();
   return new Promise((resolve, reject) => {
     whole.then(resolve, reject);
     const suspend = (asked: Asking): void => {
       takeOver();
-      resolve(asked);
+      resolve({ ...asked, before: notes.take() });
     };
-    Promise.resolve(
-      runWithIngress({ ...plan.ingress, suspend }, () => inner(request, response, plan.body)),
-    ).catch(reject);
+    const ingress = { ...plan.ingress, suspend, sent: (message: Message) => notes.add(message) };
+    Promise.resolve(runWithIngress(ingress, () => inner(request, response, plan.body))).catch(reject);
   });
 }
 
