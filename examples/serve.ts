@@ -88,6 +88,8 @@ export async function serve(example: Example, args: readonly string[]): Promise<
   await toldToStop(Boolean(stdio));
   await stop();
   await built.valise.close();
+  // Whoever sent a signal may leave the input open, which would keep the process.
+  if (stdio) process.stdin.destroy();
 }
 
 /** Serves the example where its file is the program that runs; for the last line of an example. */

@@ -56,8 +56,9 @@ export function connectWith(
   valise: ClientValise,
   client: Parameters<ClientValise['connect']>[0],
   target: CliTarget,
-  options: ConnectOptions,
+  options: ConnectOptions & { readonly sessions?: boolean },
 ): Promise<void> {
+  const { sessions = true } = options;
   let waitedFor = `${nameOfTarget(target)} to answer`;
   const redirect = (page: URL): void => {
     waitedFor = 'you to sign in with the browser';
@@ -70,11 +71,10 @@ export function connectWith(
   return whileWaiting(
     () => waitedFor,
     () =>
-      valise.connect(
-        client,
-        wayTo(valise, target, options, redirect),
-        target.kind === 'http' ? { session: 'kept' } : {},
-      ),
+      valise.connect(client, wayTo(valise, target, options, redirect), {
+        sessions,
+        ...(target.kind === 'http' && { session: 'kept' }),
+      }),
   );
 }
 

@@ -70,7 +70,8 @@ export function connectOptions(command: Command): Command {
     .option(
       '-H, --header <name: value>',
       'add an HTTP header; may be given several times',
-      reading<Readonly<Record<string, string>>>((text, before) => ({ ...before, ...parseHeader(text) })),
+      // Not by `reading`: where that refuses something, what was given is shown, and it may be a secret.
+      (text: string, before: Readonly<Record<string, string>>) => ({ ...before, ...parseHeader(text) }),
       {},
     );
 }
@@ -79,17 +80,17 @@ function parseHeader(text: string): Record<string, string> {
   const colon = text.indexOf(':');
   const name = text.slice(0, colon).trim();
   if (colon < 1 || !/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)) {
-    throw new ValiseError('bad-header', `"${text}" is not a header.`, {
+    throw new ValiseError('bad-header', 'What was given with --header is not a header.', {
       next: "Write for example 'X-Tenant: acme'.",
     });
   }
   const value = text.slice(colon + 1).trim();
   try {
     new Headers([[name, value]]);
-  } catch (cause) {
+  } catch {
+    // What is thrown here repeats the value.
     throw new ValiseError('bad-header', `The value of ${name} has characters that no header can carry.`, {
       next: 'Write it in ASCII.',
-      cause,
     });
   }
   return { [name]: value };

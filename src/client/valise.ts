@@ -3,7 +3,7 @@ import type { Events } from '../events.ts';
 import { isObject } from '../json.ts';
 import { StdioClientTransport, type StdioCommand } from '../link/stdio-client.ts';
 import type { TransportLike } from '../link/transport.ts';
-import { checkOptions, type TakenBy, TEXT } from '../options.ts';
+import { checkOptions, FLAG, type TakenBy, TEXT } from '../options.ts';
 import type { Keyring } from '../seal/index.ts';
 import type { Store } from '../store/types.ts';
 import type { Carrier, Result } from '../wire/index.ts';
@@ -72,6 +72,11 @@ export interface ConnectOptions {
    * told; `'kept'`: until it is cleared, so that programs that run for one call at a time have one session together.
    */
   readonly session?: 'kept' | undefined;
+  /**
+   * False for a client that makes no use of data-layer sessions. It does not announce them then, and where a server wants
+   * one, the transport's session stands in for it, as for clients without Valise.
+   */
+  readonly sessions?: boolean | undefined;
 }
 
 /** What {@link openValise} opens. */
@@ -144,6 +149,8 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
     const rounds = new RoundsPart(desk, options.carriers);
     // The jar comes last; see there. Rounds come first, so that the others have seen what a round brings.
     const parts: ClientPart[] = [rounds, sessions.part, jar];
+    const { announce: _, ...unannounced } = sessions.part;
+    const withoutSessions: ClientPart[] = [rounds, unannounced, jar];
     return {
       jar: new ClientJar(shelf, events),
       sessions: Object.assign((client: object) => {
@@ -167,11 +174,12 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
       async connect(client, to, settings = {}) {
         checkOpen();
         checkClient(client);
-        checkOptions('connect', settings, { session: ["'kept'", (value) => value === 'kept'] });
+        checkOptions('connect', settings, CONNECT);
+        const own = { owner, principal, parts: settings.sessions === false ? withoutSessions : parts };
         const connection =
           to instanceof HttpTarget
-            ? await connectHttp(client, to, { owner, principal, store, secrets, events, jar, parts, waiting })
-            : await connectOver(client, to, { owner, principal, parts, target: targetOf(to) });
+            ? await connectHttp(client, to, { ...own, store, secrets, events, jar, waiting })
+            : await connectOver(client, to, { ...own, target: targetOf(to) });
         if (settings.session === 'kept') await followTarget(jar, connection);
         connection.speakFor(client);
         sessions.connected(client, connection);
@@ -196,6 +204,11 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
     throw error;
   }
 }
+
+const CONNECT: TakenBy<ConnectOptions> = {
+  session: ["'kept'", (value) => value === 'kept'],
+  sessions: FLAG,
+};
 
 const STDIO: TakenBy<StdioCommand> = {
   command: TEXT,

@@ -31,3 +31,19 @@ describe.each(['v1', 'v2', 'v2 auto'] as const)('valise connect --session new fo
     expect(await valiseJson(['sessions', ...store])).toEqual({ sessions: [] });
   });
 });
+
+describe.each(['v1', 'v2'] as const)('valise connect without --session for a %s host', (kind) => {
+  it("has the transport's session stand in where the server wants one, as without the bridge", async () => {
+    const { url } = await serveExample(['notebook'], { VALISE_KEYS: generateKey() });
+    for (const target of [url, `stdio:${process.execPath} ${VALISE} example notebook --stdio`]) {
+      const store = ['--store', `sqlite:${join(await folder(), 'state.db')}`];
+      const { client } = await sdkHost(kind, [process.execPath, VALISE, 'connect', target, ...store]);
+      for (const text of ['one', 'two'])
+        await client.callTool({ name: 'notebook_append', arguments: { text } });
+      expect(await client.callTool({ name: 'notebook_read', arguments: {} })).toMatchObject({
+        content: [{ text: 'one\ntwo' }],
+      });
+      await client.close();
+    }
+  });
+});

@@ -1,5 +1,7 @@
-import { describe, expect, it } from 'vitest';
-import { valise } from './valise.ts';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { VALISE, valise } from './valise.ts';
 
 describe('valise example vault --token-ttl', () => {
   it.each(['abc', '-1', '0', '1.5', ''])('refuses what is no number of seconds: "%s"', async (ttl) => {
@@ -12,5 +14,17 @@ describe('valise example vault --token-ttl', () => {
     const ran = await valise(['example', 'vault', '--stdio', '--token-ttl', '60']);
     expect(ran).toMatchObject({ code: 0, stderr: expect.stringContaining('of no use without --with-auth') });
     expect((await valise(['example', 'vault', '--stdio'])).stderr).not.toContain('of no use');
+  });
+});
+
+describe.each(['v1', 'v2'])('valise example --stdio --sdk %s', (sdk) => {
+  it.each(['SIGTERM', 'SIGINT'] as const)('leaves on %s, also where its input stays open', async (signal) => {
+    const child = spawn(process.execPath, [VALISE, 'example', 'shop', '--stdio', '--sdk', sdk]);
+    onTestFinished(() => void child.kill('SIGKILL'));
+    // It serves once it has answered.
+    child.stdin.write('{"jsonrpc":"2.0","id":1,"method":"ping"}\n');
+    await once(child.stdout, 'data');
+    child.kill(signal);
+    expect(await once(child, 'exit')).toEqual([0, null]);
   });
 });

@@ -183,6 +183,21 @@ describe('what the command says where it fails', { timeout: 60_000 }, () => {
     expect(error.message).toContain('names no kind of store');
   });
 
+  it.each(['Authorization: s3cr3t é€', 'Authorization s3cr3t', 'Authorization: s3cr3t\n x'])(
+    'shows nothing of a header that it refuses: %j',
+    async (header) => {
+      for (const command of [
+        ['call', 'http://x.example.com', 't'],
+        ['connect', 'http://x.example.com'],
+      ]) {
+        const { code, stdout, stderr } = await valise([...command, '-H', header]);
+        expect(code).toBe(2);
+        expect(stderr).toMatch(/^valise: .*header.*\n$/);
+        expect(stdout + stderr).not.toContain('s3cr3t');
+      }
+    },
+  );
+
   it('names VALISE_KEYS where it is bad, and a port that is taken', async () => {
     const keys = await valise(['jar', ...memory], { VALISE_KEYS: 'abc' });
     expect(keys).toMatchObject({

@@ -109,7 +109,8 @@ async function bridge(text: string, options: BridgeOptions): Promise<number> {
     standing: relay.standing,
   });
   try {
-    await connectWith(valise, relay, target, options);
+    // A host that knows nothing of sessions is told nothing of them: servers that want one take the transport's.
+    await connectWith(valise, relay, target, { ...options, sessions: options.session !== 'none' });
     const over = Promise.race([
       forward(host, between),
       dismissed(),
