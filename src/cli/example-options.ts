@@ -65,7 +65,7 @@ export const OWN_OPTIONS: Readonly<Record<string, () => Option[]>> = {
     new Option('--token-ttl <seconds>', 'how long a token of that server lives (default: 3600)').argParser(
       secondsOf,
     ),
-    new Option('--forget-sessions', 'keep sessions in memory only: a restart ends them'),
+    new Option('--forget-sessions', 'keep sessions in memory only, also with --store: a restart ends them'),
   ],
 };
 

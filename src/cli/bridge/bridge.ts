@@ -10,7 +10,7 @@ import {
 } from '../../wire/index.ts';
 import { begin, discover } from './first-words.ts';
 import { envelopeOf, goesOn, introductionOf } from './newer-shapes.ts';
-import { OlderHost } from './older-host.ts';
+import { type AskingCall, OlderHost } from './older-host.ts';
 import { type Between, Passage } from './passage.ts';
 import { isGone, isRefusal } from './refusal.ts';
 import { SameEra } from './same-era.ts';
@@ -33,6 +33,8 @@ export interface BridgeOptions {
   readonly newer?: 'never' | 'insisting' | 'always' | undefined;
   /** What an older server keeps for its host; a newer one in its place is asked for it as well. */
   readonly standing?: Pick<Standing, 'wishes' | 'news'> | undefined;
+  /** Forgets the round of a call that the host has cancelled while it was asked. */
+  readonly takenBack?: ((asking: AskingCall) => void) | undefined;
 }
 
 /**
@@ -59,7 +61,7 @@ export class Bridge {
   /** What comes in while the bridge asks the server something itself. */
   #held: (() => void)[] | undefined;
 
-  constructor({ toHost, toServer, newer = 'insisting', standing }: BridgeOptions) {
+  constructor({ toHost, toServer, newer = 'insisting', standing, takenBack = () => {} }: BridgeOptions) {
     this.#toHost = (message) => {
       this.#waiting.heard(message);
       toHost(message);
@@ -67,7 +69,7 @@ export class Bridge {
     this.#standing = standing;
     this.#toServer = toServer;
     this.#own = new ServerRequests('valise-bridge', toServer);
-    this.#passage = new Passage({ toHost: this.#toHost, toServer, own: this.#own });
+    this.#passage = new Passage({ toHost: this.#toHost, toServer, own: this.#own, takenBack });
     this.#isNever = newer === 'never';
     this.#met = this.#isNever;
     this.#insists = newer === 'always';

@@ -3,9 +3,11 @@ import type { Pending, PendingRound } from '../../client/index.ts';
 import { isObject } from '../../json.ts';
 import type { Era } from '../../wire/index.ts';
 import { answersTo, patternOf, wordsOf } from '../ask/question.ts';
+import { explain } from '../exit.ts';
 import type { ConnectOptions } from '../options.ts';
-import { clean } from '../output.ts';
+import { clean, remark } from '../output.ts';
 import { goOn } from '../pending.ts';
+import type { AskingCall } from './older-host.ts';
 import type { LeftOpen } from './open-questions.ts';
 
 /** The round that a call of the host waits in: the one that its error names, or the latest of this call. */
@@ -21,6 +23,22 @@ export async function roundOf(
   return rounds.findLast(
     (round) => isDeepStrictEqual(round.call, call) && isDeepStrictEqual(round.questions, questions),
   );
+}
+
+/** Forgets the round of a call that the host has cancelled: nobody waits for what would come of an answer. */
+export async function forget({ call, inputRequests }: AskingCall, pending: Pending): Promise<void> {
+  const request = {
+    jsonrpc: '2.0',
+    id: 0,
+    method: call.method,
+    ...(call.params && { params: call.params }),
+  } as const;
+  try {
+    const round = await roundOf({ request, era: 'modern', inputRequests }, pending);
+    if (round) await pending.drop(round.id);
+  } catch (error) {
+    remark(`valise connect: a cancelled call is still among those that wait: ${explain(error)}`);
+  }
 }
 
 /** What a host hears: what is asked, and the command that answers it and goes on with the call. */

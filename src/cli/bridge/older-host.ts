@@ -25,6 +25,12 @@ interface Asked {
   readonly params: Params | undefined;
 }
 
+/** A call that asks, and its questions. */
+export interface AskingCall {
+  readonly call: { readonly method: string; readonly params: Params | undefined };
+  readonly inputRequests: Readonly<Record<string, unknown>>;
+}
+
 /**
  * Between a host that knows `initialize` and a server that does not: `initialize` becomes `server/discover`, each
  * request gets the metadata that the newer era wants, and what the newer era has dropped is answered here.
@@ -35,10 +41,11 @@ export class OlderHost {
   readonly #toHost: Send;
   readonly #toServer: Send;
   readonly #questions: HostQuestions;
+  readonly #takenBack: (asking: AskingCall) => void;
   /** By what the server calls them: those that it asked something in are sent once more, with another id. */
   readonly #asked = new Map<Id, Asked>();
   /** Those in which it is the host's turn, by what the host calls them. */
-  readonly #asking = new Map<Id, Asked>();
+  readonly #asking = new Map<Id, AskingCall & { readonly call: Asked }>();
   #isLeft = false;
   #initialize: Params = {};
   #logLevel: unknown;
@@ -46,10 +53,16 @@ export class OlderHost {
   #listening: Id | undefined;
   #capabilities: Record<string, unknown> = {};
 
-  constructor(toHost: Send, toServer: Send, questions: HostQuestions) {
+  constructor(
+    toHost: Send,
+    toServer: Send,
+    questions: HostQuestions,
+    takenBack: (asking: AskingCall) => void,
+  ) {
     this.#toHost = toHost;
     this.#toServer = toServer;
     this.#questions = questions;
+    this.#takenBack = takenBack;
   }
 
   /** Goes on with a host that has begun at an older server, which is a newer one by now. */
@@ -124,7 +137,8 @@ export class OlderHost {
     if (asking) {
       // The server is done with it until it is sent once more.
       this.#asking.delete(requestId);
-      this.#questions.withdraw(asking);
+      this.#questions.withdraw(asking.call);
+      this.#takenBack(asking);
       return;
     }
     const [serverId] = [...this.#asked].find(([, { id }]) => id === requestId) ?? [];
@@ -159,8 +173,8 @@ export class OlderHost {
 
   /** The newer era asks with a result; the host is asked as it knows it, and the call is sent once more with the answers. */
   async #round(asked: Asked, { inputRequests, requestState }: Result): Promise<void> {
-    this.#asking.set(asked.id, asked);
     const questions = isObject(inputRequests) ? inputRequests : {};
+    this.#asking.set(asked.id, { call: asked, inputRequests: questions });
     const inputResponses = this.#isLeft ? undefined : await askRound(this.#questions, asked, questions);
     // The host may have taken the call back.
     if (!this.#asking.delete(asked.id)) return;

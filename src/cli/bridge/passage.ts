@@ -1,7 +1,7 @@
 import type { Message, Meta, Result } from '../../wire/index.ts';
 import { HostQuestions } from './host-questions.ts';
 import { NewerHost } from './newer-host.ts';
-import { OlderHost } from './older-host.ts';
+import { type AskingCall, OlderHost } from './older-host.ts';
 import { SameEra } from './same-era.ts';
 import { Senders, type Sent } from './senders.ts';
 import type { ServerRequests } from './server-requests.ts';
@@ -14,6 +14,8 @@ interface PassageOptions {
   toHost(message: Message): void;
   toServer(message: Message): Promise<void>;
   readonly own: ServerRequests;
+  /** The host has cancelled a call in which it was asked: nobody is to answer it any more. */
+  takenBack(asking: AskingCall): void;
 }
 
 /**
@@ -56,9 +58,9 @@ export class Passage {
 
   /** From here on, the host is older than the server. */
   older(): OlderHost {
-    const { toHost } = this.#options;
+    const { toHost, takenBack } = this.#options;
     const send = (message: Message): void => void this.#send(message, older);
-    const older: OlderHost = new OlderHost(toHost, send, this.#questions);
+    const older: OlderHost = new OlderHost(toHost, send, this.#questions, takenBack);
     this.#become(older);
     return older;
   }

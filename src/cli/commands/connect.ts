@@ -14,7 +14,7 @@ import {
   storeFromAnywhere,
 } from '../bridge/host-config.ts';
 import { HostSession } from '../bridge/host-session.ts';
-import { roundOf, waitingWords } from '../bridge/left-open.ts';
+import { forget, roundOf, waitingWords } from '../bridge/left-open.ts';
 import { OpenQuestions } from '../bridge/open-questions.ts';
 import { OLDER_ONLY, Relay } from '../bridge/relay.ts';
 import { connectWith, openFor } from '../connect.ts';
@@ -107,6 +107,7 @@ async function bridge(text: string, options: BridgeOptions): Promise<number> {
     toServer: (message) => (questions ? questions.fromHost(message) : toServer(message)),
     newer: NEWER[options.era],
     standing: relay.standing,
+    takenBack: (asking) => void forget(asking, valise.pending),
   });
   try {
     // A host that knows nothing of sessions is told nothing of them: servers that want one take the transport's.
