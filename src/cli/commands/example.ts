@@ -24,7 +24,10 @@ const EXAMPLES: Readonly<
     'a tool that asks in the middle, and goes on on any instance',
     () => import('../../../examples/work-items.ts'),
   ],
-  vault: ['sessions that survive a crash of the server, with --store', () => import('../../../examples/vault.ts')],
+  vault: [
+    'sessions that survive a crash of the server, with --store',
+    () => import('../../../examples/vault.ts'),
+  ],
 };
 
 /** The names of the examples. */
