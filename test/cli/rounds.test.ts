@@ -192,7 +192,7 @@ describe('valise call where the server asks', () => {
     );
   });
 
-  it('leaves the round pending where the answer cannot be delivered, and says so', async () => {
+  it('leaves the round pending where the connection breaks over the answer, and says so', async () => {
     const schema = '{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}';
     const question = `{"method":"elicitation/create","params":{"message":"Name?","requestedSchema":${schema}}}`;
     const server = await rawServer(({ message }) => {
@@ -204,7 +204,7 @@ describe('valise call where the server asks', () => {
     const store = ['--store', `sqlite:${join(await folder(), 'state.db')}`];
     const call = ['call', server.url.href, 'any', '--answer', 'name=Ada', '--era', 'legacy', ...store];
     const { code, stderr } = await valise(call);
-    expect(stderr).toMatch(/could not be delivered.*\nThe server asks: Name\?\n {2}name=TEXT\n/);
+    expect(stderr).toMatch(/broke off before the call.*\nThe server asks: Name\?\n {2}name=TEXT\n/);
     expect(stderr).toMatch(/valise pending answer [0-9a-f]+ --store/);
     expect(code).toBe(3);
   });
