@@ -1,4 +1,5 @@
 import { isObject, type JsonObject } from '../json.ts';
+import { withMeta, withParams } from '../wire/copy.ts';
 import {
   announceClient,
   CORE,
@@ -77,14 +78,11 @@ export class Announcer {
       this.#envelope ??= Object.fromEntries(
         ENVELOPE.filter((key) => key in meta).map((key) => [key, meta[key]]),
       );
-      return {
-        ...request,
-        params: { ...params, _meta: { ...meta, [CORE.clientCapabilities]: capabilities } },
-      };
+      return withParams(request, withMeta(params, { ...meta, [CORE.clientCapabilities]: capabilities }));
     }
     if (!this.#introduction || remembered) return request;
     const introduced = meta ? { ...meta, ...this.#introduction } : this.#introduction;
-    return { ...request, params: { ...params, _meta: introduced } };
+    return withParams(request, withMeta(params, introduced));
   }
 
   /** The SDK names the same capabilities with every request. */
@@ -109,7 +107,7 @@ export class Announcer {
     this.#introduction = undefined;
     if (!isKnown || !isOlder) return;
     const capabilities = mergeCapabilities(this.#own, this.#repeated);
-    this.#introduction = { [NAMES.legacy.introduction]: { protocolVersion, capabilities } };
+    this.#introduction = { [NAMES.legacy.introduction]: JSON.stringify({ protocolVersion, capabilities }) };
   }
 }
 

@@ -1,6 +1,8 @@
 import type { Place } from '../link/course.ts';
 import type { Errand } from '../link/edge-fetch.ts';
+import { type Answered, type Step, walk } from '../link/steps.ts';
 import { raise, type Top } from '../link/top.ts';
+import { withMeta, withParams } from '../wire/copy.ts';
 import {
   type Era,
   eraOf,
@@ -13,12 +15,6 @@ import {
 } from '../wire/index.ts';
 import type { Connection } from './connection.ts';
 import type { ClientPart } from './part.ts';
-
-/** Sees the response of a call; returns it, another one, or `undefined` to keep it (and act on it later). */
-export type Answered = (
-  response: Response,
-  top: Top | undefined,
-) => Response | undefined | Promise<Response | undefined>;
 
 /** What goes out of a call besides its request, or in its place. */
 export interface CallForm {
@@ -66,7 +62,7 @@ export class Call {
   #meta: Record<string, unknown> | undefined;
   #errand: Errand | undefined;
   #known: Result | undefined;
-  readonly #answered: Answered[] = [];
+  #lastStep: Step | undefined;
 
   constructor(connection: Connection, request: Request, place: Place | undefined, form: CallForm = PLAIN) {
     this.connection = connection;
@@ -127,7 +123,7 @@ export class Call {
 
   /** Has the response shown to `answered`; the one registered last sees it first. */
   whenAnswered(answered: Answered): void {
-    this.#answered.push(answered);
+    this.#lastStep = { answered, before: this.#lastStep };
   }
 
   /** The request as it goes out, with everything that parts added. */
@@ -141,29 +137,15 @@ export class Call {
   #withMeta(): Request {
     const { request } = this;
     if (!this.#meta) return this.wireId === request.id ? request : { ...request, id: this.wireId };
-    const params = { ...request.params, _meta: { ...request.params?._meta, ...this.#meta } };
-    return { ...request, id: this.wireId, params };
+    const own = request.params?._meta;
+    const params = withMeta(request.params, own ? { ...own, ...this.#meta } : this.#meta);
+    return { ...withParams(request, params), id: this.wireId };
   }
 
   /** Runs the response through the steps, with the id that the sender of the request knows. */
   answer(response: Response, top: Top | undefined): Response | undefined | Promise<Response | undefined> {
     const own =
       response.id === this.request.id ? response : ({ ...response, id: this.request.id } as ResultResponse);
-    return this.#step(own, top, this.#answered.length - 1);
-  }
-
-  #step(
-    response: Response,
-    top: Top | undefined,
-    from: number,
-  ): Response | undefined | Promise<Response | undefined> {
-    let current: Response = response;
-    for (let at = from; at >= 0; at--) {
-      const next = (this.#answered[at] as Answered)(current, top);
-      if (next instanceof Promise) return next.then((late) => late && this.#step(late, top, at - 1));
-      if (next === undefined) return undefined;
-      current = next;
-    }
-    return current;
+    return walk(this.#lastStep, own, top);
   }
 }

@@ -1,3 +1,4 @@
+import { UnderWay } from '../link/under-way.ts';
 import type { Id, Response } from '../wire/index.ts';
 import type { Call } from './call.ts';
 
@@ -6,7 +7,7 @@ const MAX_CANCELLED = 32;
 
 /** The calls that wait for their response, by their id on the wire. */
 export class CallsUnderWay {
-  readonly #calls = new Map<Id, Call>();
+  readonly #calls = new UnderWay<Call>();
   #cancelled: Call[] | undefined;
   /** Those that have not been sent yet, or are to be sent once more. */
   #preparing: Set<Call> | undefined;
@@ -17,7 +18,7 @@ export class CallsUnderWay {
 
   /** All of them. */
   get all(): Call[] {
-    return [...this.#calls.values()];
+    return this.#calls.values();
   }
 
   get(wireId: Id): Call | undefined {
@@ -31,14 +32,12 @@ export class CallsUnderWay {
   /** Takes out the call that a response is for. */
   take({ id }: Response): Call | undefined {
     if (id === undefined || id === null) return undefined;
-    const call = this.#calls.get(id);
-    if (call) this.#calls.delete(id);
-    return call;
+    return this.#calls.take(id);
   }
 
   /** Waits no longer for a call's response. */
   drop(call: Call): void {
-    if (this.#calls.get(call.wireId) === call) this.#calls.delete(call.wireId);
+    if (this.#calls.get(call.wireId) === call) this.#calls.take(call.wireId);
   }
 
   /** A call is being made ready: until {@link prepared} it can be cancelled, and is not sent then. */

@@ -4,6 +4,7 @@ import { currentErrand, outsideErrand, withErrand } from '../link/edge-fetch.ts'
 import { type Dispatch, type Hooks, instrument, type Link, type Passage } from '../link/instrument.ts';
 import { type Top, takeTop } from '../link/top.ts';
 import type { TransportLike } from '../link/transport.ts';
+import { steady } from '../wire/copy.ts';
 import {
   type Era,
   type Families,
@@ -135,7 +136,8 @@ export class Connection implements Hooks {
     return this.#departures.again(call, params, mark, top);
   }
 
-  outbound(message: Message, options?: unknown): Dispatch | Promise<Dispatch> {
+  outbound(given: Message, options?: unknown): Dispatch | Promise<Dispatch> {
+    const message = steady(given);
     if (isRequest(message)) return this.#requesting(message, options);
     if (isNotification(message)) {
       return this.#parts.some((part) => part.notifying?.(message, this))

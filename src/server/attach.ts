@@ -3,6 +3,7 @@ import type { JsonObject } from '../json.ts';
 import { type Dispatch, type Hooks, instrument, type Link, type Passage } from '../link/instrument.ts';
 import { type Top, takeTop } from '../link/top.ts';
 import type { TransportLike } from '../link/transport.ts';
+import { UnderWay } from '../link/under-way.ts';
 import {
   announceServer,
   type Families,
@@ -57,7 +58,7 @@ class ServerLink implements Hooks, Stage {
   readonly #server: ServerLike;
   readonly #transport: TransportLike;
   readonly #attachment: Attachment;
-  readonly #exchanges = new Map<Id, Exchange>();
+  readonly #exchanges = new UnderWay<Exchange>();
   #asked: Map<Id, Id> | undefined;
   readonly #number = ++links;
   #name: string | undefined;
@@ -95,7 +96,7 @@ class ServerLink implements Hooks, Stage {
     for (const part of this.#attachment.parts) part.notified?.(message, this.link);
     // The SDKs do not answer what is cancelled.
     if (message.method === 'notifications/cancelled')
-      this.#exchanges.delete(message.params?.['requestId'] as Id);
+      this.#exchanges.take(message.params?.['requestId'] as Id);
     return message;
   }
 
@@ -205,9 +206,8 @@ class ServerLink implements Hooks, Stage {
 
   #sent(response: Response): Dispatch | Promise<Dispatch> {
     const exchange =
-      response.id === undefined || response.id === null ? undefined : this.#exchanges.get(response.id);
+      response.id === undefined || response.id === null ? undefined : this.#exchanges.take(response.id);
     if (!exchange) return response;
-    this.#exchanges.delete(exchange.request.id);
     let out: ReturnType<Exchange['answer']>;
     try {
       out = exchange.answer(this.#introducing(exchange, response));

@@ -1,13 +1,12 @@
 import { Course } from '../link/course.ts';
 import type { Link } from '../link/instrument.ts';
+import { type Answered, type Step, walk } from '../link/steps.ts';
 import type { Top } from '../link/top.ts';
-import { type Era, eraOf, type Meta, type Request, type Response, type Result } from '../wire/index.ts';
+import { withMeta } from '../wire/copy.ts';
+import { type Era, eraOf, type Meta, type Request, type Response } from '../wire/index.ts';
 import type { Ingress } from './ingress.ts';
 import type { Peer } from './peer.ts';
 import type { Principal } from './principal.ts';
-
-/** Sees the handler's response; returns it, another one, or `undefined` to keep it (and act on it later). */
-export type Answered = (response: Response) => Response | undefined | Promise<Response | undefined>;
 
 /** What all exchanges on one link share. */
 export interface Stage {
@@ -57,7 +56,7 @@ export class Exchange {
   #isAnswered = false;
   #run = 1;
   #meta: Readonly<Record<string, unknown>> | undefined;
-  #answered: Answered[] = [];
+  #lastStep: Step | undefined;
   #sent: ((response: Response) => void)[] | undefined;
 
   constructor(stage: Stage, facts: ExchangeFacts) {
@@ -112,7 +111,7 @@ export class Exchange {
 
   /** Has the handler's response shown to `answered`; the one registered last sees it first. */
   whenAnswered(answered: Answered): void {
-    this.#answered.push(answered);
+    this.#lastStep = { answered, before: this.#lastStep };
   }
 
   /** Calls `sent` once the response has been handed to the transport, or could not be. */
@@ -139,7 +138,7 @@ export class Exchange {
   rerun(): void {
     this.#run++;
     this.#meta = undefined;
-    this.#answered = [];
+    this.#lastStep = undefined;
     this.#isAnswered = false;
     this.#stage.again(this);
   }
@@ -147,28 +146,14 @@ export class Exchange {
   /** Runs the response through the steps and adds what they had to add. */
   answer(response: Response): Response | undefined | Promise<Response | undefined> {
     this.#isAnswered = true;
-    return this.#step(response, this.#answered, this.#answered.length - 1);
+    const out = walk(this.#lastStep, response);
+    return out instanceof Promise ? out.then((late) => this.#finish(late)) : this.#finish(out);
   }
 
-  #step(
-    response: Response,
-    steps: readonly Answered[],
-    from: number,
-  ): Response | undefined | Promise<Response | undefined> {
-    let current: Response = response;
-    for (let at = from; at >= 0; at--) {
-      const next = (steps[at] as Answered)(current);
-      if (next instanceof Promise) return next.then((late) => late && this.#step(late, steps, at - 1));
-      if (next === undefined) return undefined;
-      current = next;
-    }
-    return this.#finish(current);
-  }
-
-  #finish(response: Response): Response {
-    if (!this.#meta || !('result' in response)) return response;
-    const result: Result = { ...response.result, _meta: { ...response.result._meta, ...this.#meta } };
-    return { ...response, result };
+  #finish(response: Response | undefined): Response | undefined {
+    if (!this.#meta || !response || !('result' in response)) return response;
+    const own = response.result._meta;
+    return { ...response, result: withMeta(response.result, own ? { ...own, ...this.#meta } : this.#meta) };
   }
 }
 

@@ -1,5 +1,6 @@
 import { isObject } from '../json.ts';
 import { type Announced, CORE, NAMES, type Params, type Request, readAnnounced } from '../wire/index.ts';
+import { Recent } from './recent.ts';
 
 /** What is known about the client of a request. */
 export interface Peer {
@@ -25,7 +26,33 @@ export function peerOf(request: Request, known: Peer): Peer {
   if (isObject(meta[CORE.clientCapabilities]))
     return introduced(meta[CORE.clientCapabilities], meta[CORE.protocolVersion]);
   const hint = meta[NAMES.legacy.introduction];
-  return isObject(hint) ? introduced(hint['capabilities'], hint['protocolVersion']) : known;
+  return (typeof hint === 'string' ? introducedBy(hint) : readHint(hint)) ?? known;
+}
+
+/** Most of those who call again and again say the same with each request. */
+const lately = new Recent<Peer>(64);
+
+/** Longer ones, which hardly any client has, are read each time. */
+const MAX_REMEMBERED = 4096;
+
+function introducedBy(text: string): Peer | undefined {
+  const known = lately.get(text);
+  if (known) return known;
+  const peer = readHint(parsed(text));
+  if (peer && text.length <= MAX_REMEMBERED) lately.set(text, peer);
+  return peer;
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function readHint(hint: unknown): Peer | undefined {
+  return isObject(hint) ? introduced(hint['capabilities'], hint['protocolVersion']) : undefined;
 }
 
 /** The request without the introduction that our own client adds towards stateless servers: handlers need not see it. */

@@ -78,8 +78,8 @@ export function readAnnounced(capabilities: unknown): Announced {
       isObject(capabilities[capability.sessions]) ||
       isObject(experimental[capability.sessions]) ||
       isObject(named(extension.sessions)),
-    ...(revocation && { revocation }),
     rounds: carriersOf(named(extension.rounds)),
+    ...(revocation && { revocation }),
   };
 }
 

@@ -30,8 +30,8 @@ export interface Names {
   /** `_meta` key of what a listener asks for and where it stands. */
   readonly listen: string;
   /**
-   * `_meta` key of `{ protocolVersion, capabilities }`, by which a client introduces itself to a server instance that
-   * has not seen its `initialize`. Modern requests do so by themselves, under the core's keys.
+   * `_meta` key of `{ protocolVersion, capabilities }` as JSON text, by which a client introduces itself to a server
+   * instance that has not seen its `initialize`. Modern requests do so by themselves, under the core's keys.
    */
   readonly introduction: string;
   readonly method: {

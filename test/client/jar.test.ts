@@ -609,11 +609,10 @@ describe('the jar', () => {
     hosts.capabilities = { tools: {}, extensions: { 'dev.valise/rounds': { carriers: ['state'] } } };
     const client = await connect(valise, hosts, SHOP);
     await client.callTool({ name: 'two' });
-    expect(hosts.last().meta).toEqual({
-      'dev.valise/client': {
-        protocolVersion: '2025-11-25',
-        capabilities: { extensions: { 'dev.valise/state': {}, 'dev.valise/sessions': {} } },
-      },
+    expect(Object.keys(hosts.last().meta)).toEqual(['dev.valise/client']);
+    expect(JSON.parse(String(hosts.last().meta['dev.valise/client']))).toEqual({
+      protocolVersion: '2025-11-25',
+      capabilities: { extensions: { 'dev.valise/state': {}, 'dev.valise/sessions': {} } },
     });
     await client.close();
     hosts.sessionId = 'kept';
@@ -628,7 +627,7 @@ describe('the jar', () => {
     const client = new Client({ name: 'test', version: '1.0.0' });
     await valise.connect(client, valise.http(SHOP, { fetch: hosts.fetch }));
     await client.callTool({ name: 'one' });
-    const { capabilities } = hosts.last().meta['dev.valise/client'] as { capabilities: object };
+    const { capabilities } = JSON.parse(String(hosts.last().meta['dev.valise/client']));
     expect(capabilities).toEqual({
       extensions: {
         'dev.valise/state': {},

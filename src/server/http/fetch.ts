@@ -112,7 +112,7 @@ function start(
     suspend = resolve;
   });
   const sent = (message: Message): void => notes.add(message);
-  const ingress = { ...plan.ingress, suspend, sent };
+  const ingress = { suspend, sent, ...plan.ingress };
   const answered = Promise.resolve(into(inner, request, options, plan.body, ingress));
   return { asked, answered, notes };
 }

@@ -117,7 +117,7 @@ async function call(
     asking = edge.desk.ask({ ...asked, ...(before && { before }) }, eventsOn(response), resumes);
     asking.catch(() => response.destroy());
   };
-  const ingress = { ...plan.ingress, suspend, sent: sent as Ingress['sent'] };
+  const ingress = { suspend, sent: sent as Ingress['sent'], ...plan.ingress };
   await runWithIngress(ingress, () => inner(request, response, plan.body));
   // What goes along with promises stays in memory with them, and some of Node's live long.
   if (response.writableEnded) {
@@ -155,7 +155,7 @@ async function outcomeOf(
       takeOver();
       resolve({ ...asked, before: notes.take() });
     };
-    const ingress = { ...plan.ingress, suspend, sent: (message: Message) => notes.add(message) };
+    const ingress = { suspend, sent: (message: Message) => notes.add(message), ...plan.ingress };
     Promise.resolve(runWithIngress(ingress, () => inner(request, response, plan.body))).catch(reject);
   });
 }
