@@ -84,11 +84,6 @@ function withMeta(holder: unknown, top: Top): Record<string, unknown> {
   return { ...own, _meta: { ...meta, [CARRIER]: top } };
 }
 
-// One by one, since this runs for every name of every message: no hash is needed where the strings are the same object.
-function isTopName(name: string): boolean {
-  return name === STATE || name === REQUESTS || name === RESPONSES;
-}
-
 /** Takes the top-level members out of an SDK-safe message: the message as it would be without them, and them. */
 export function takeTop(message: Message): { readonly message: Message; readonly top?: Top } {
   const wire = message as unknown as Record<string, unknown>;
@@ -96,15 +91,15 @@ export function takeTop(message: Message): { readonly message: Message; readonly
   if (typeof wire['toJSON'] === 'function') {
     return takeTop(lowerObject((wire['toJSON'] as () => unknown)()) as Message);
   }
-  // One look at the names there are costs less than one for each name that might be: this runs on every message.
-  let place: 'params' | 'result' | undefined;
-  for (const name in wire) {
-    if (name === 'params' || name === 'result') place = name;
-    else if (isTopName(name)) return takeTop(lowerObject(wire) as Message);
+  // Without a loop or a call, since this runs for every message.
+  if (STATE in wire || REQUESTS in wire || RESPONSES in wire) {
+    const lowered = lowerObject(wire);
+    if (lowered !== wire) return takeTop(lowered as Message);
   }
-  const holder = place && wire[place];
+  const place = wire['params'] === undefined ? 'result' : 'params';
+  const holder = wire[place];
   const meta = isObject(holder) ? holder['_meta'] : undefined;
-  if (place && isObject(holder) && isObject(meta) && Object.hasOwn(meta, CARRIER)) {
+  if (isObject(holder) && isObject(meta) && Object.hasOwn(meta, CARRIER)) {
     const { [CARRIER]: top, ...others } = meta;
     const { _meta: _, ...own } = holder;
     const kept = isEmpty(others) ? own : { ...own, _meta: others };
@@ -114,7 +109,7 @@ export function takeTop(message: Message): { readonly message: Message; readonly
     }
     return { message: { ...wire, [place]: kept } as unknown as Message, top: top as Top };
   }
-  if (place) return { message };
+  if (holder !== undefined) return { message };
   const error = wire['error'];
   const data = isObject(error) ? error['data'] : undefined;
   if (isObject(error) && isObject(data) && Object.hasOwn(data, CARRIER)) {

@@ -1,4 +1,6 @@
 import { isObject } from '../json.ts';
+import { withMeta } from '../wire/copy.ts';
+import { isEmpty } from '../wire/dict.ts';
 import { type Announced, CORE, NAMES, type Params, type Request, readAnnounced } from '../wire/index.ts';
 import { Recent } from './recent.ts';
 
@@ -58,8 +60,9 @@ function readHint(hint: unknown): Peer | undefined {
 /** The request without the introduction that our own client adds towards stateless servers: handlers need not see it. */
 export function withoutIntroduction(params: Params | undefined): Params | undefined {
   if (!isObject(params?._meta) || !(NAMES.legacy.introduction in params._meta)) return params;
-  const { [NAMES.legacy.introduction]: _, ...meta } = params._meta;
-  return { ...params, _meta: meta };
+  const { [NAMES.legacy.introduction]: _, ...others } = params._meta;
+  const { _meta, ...own } = params;
+  return isEmpty(others) ? own : withMeta(own, others);
 }
 
 function introduced(capabilities: unknown, version: unknown): Peer {
