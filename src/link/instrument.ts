@@ -47,20 +47,25 @@ export function instrument(transport: TransportLike, owner: object, hooks: Hooks
   return new Instrument(transport, depth, hooks);
 }
 
+/** On the message itself: weak sets of what lives for one call keep the collector busy. Nobody prints symbols. */
+const SENT = Symbol('valise.sent');
+
+type Sent = Message & { [SENT]?: Instrument[] };
+
 class Instrument implements Link, TapEnd {
   readonly transport: TransportLike;
   readonly #hooks: Hooks;
   readonly #tap: Tap;
   readonly #send: TransportLike['send'];
   /** Transports of SDK v1 call their own `send` again after signing in: what they send then has passed the hooks already. */
-  readonly #sent: WeakSet<Message> | undefined;
+  readonly #sendsAgain: boolean;
   #waiting: Set<Promise<void>> | undefined;
 
   constructor(transport: TransportLike, depth: number, hooks: Hooks) {
     this.transport = transport;
     this.#hooks = hooks;
     this.#send = transport.send;
-    this.#sent = 'finishAuth' in transport && !('_send' in transport) ? new WeakSet() : undefined;
+    this.#sendsAgain = 'finishAuth' in transport && !('_send' in transport);
     this.#tap = hooks.setOnce ? new StartTap(transport, this) : new AlwaysTap(transport, depth, this);
     transport.send = (message: Message, options?: unknown) => this.#dispatch(message, options);
   }
@@ -126,7 +131,7 @@ class Instrument implements Link, TapEnd {
   }
 
   #dispatch(message: Message, options: unknown): Promise<void> {
-    if (this.#sent?.has(message)) return this.send(message, options);
+    if (this.#sendsAgain && (message as Sent)[SENT]?.includes(this)) return this.send(message, options);
     const out = this.#hooks.outbound ? this.#hooks.outbound(message, options, this) : message;
     return out instanceof Promise
       ? out.then((late) => this.#release(late, options))
@@ -140,7 +145,7 @@ class Instrument implements Link, TapEnd {
   }
 
   #go(message: Message, options: unknown): Promise<void> {
-    this.#sent?.add(message);
+    if (this.#sendsAgain) ((message as Sent)[SENT] ??= []).push(this);
     return this.send(message, options);
   }
 }
