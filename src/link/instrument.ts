@@ -50,7 +50,8 @@ export function instrument(transport: TransportLike, owner: object, hooks: Hooks
 /** On the message itself: weak sets of what lives for one call keep the collector busy. Nobody prints symbols. */
 const SENT = Symbol('valise.sent');
 
-type Sent = Message & { [SENT]?: Instrument[] };
+/** Who has sent a message. It names the message, since copies of it have it too. */
+type Sent = Message & { [SENT]?: { readonly of: Message; readonly by: readonly Instrument[] } };
 
 class Instrument implements Link, TapEnd {
   readonly transport: TransportLike;
@@ -131,7 +132,7 @@ class Instrument implements Link, TapEnd {
   }
 
   #dispatch(message: Message, options: unknown): Promise<void> {
-    if (this.#sendsAgain && (message as Sent)[SENT]?.includes(this)) return this.send(message, options);
+    if (this.#sendsAgain && isSentBy(message, this)) return this.send(message, options);
     const out = this.#hooks.outbound ? this.#hooks.outbound(message, options, this) : message;
     return out instanceof Promise
       ? out.then((late) => this.#release(late, options))
@@ -145,7 +146,17 @@ class Instrument implements Link, TapEnd {
   }
 
   #go(message: Message, options: unknown): Promise<void> {
-    if (this.#sendsAgain) ((message as Sent)[SENT] ??= []).push(this);
+    if (this.#sendsAgain) mark(message, this);
     return this.send(message, options);
   }
+}
+
+function isSentBy(message: Sent, sender: Instrument): boolean {
+  const mark = message[SENT];
+  return mark?.of === message && mark.by.includes(sender);
+}
+
+/** What a hook has put in the place of a message is what the owners around it have sent too. */
+function mark(message: Sent, sender: Instrument): void {
+  message[SENT] = { of: message, by: [...(message[SENT]?.by ?? []), sender] };
 }

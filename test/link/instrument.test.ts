@@ -229,11 +229,9 @@ describe('instrument', () => {
     expect(steps).toEqual(['enter', 'handler', 'leave']);
   });
 
-  it.each([
-    ['v1', HttpV1],
-    ['v2', HttpV2],
-  ])('shows a message once that a transport of %s sends again after signing in', async (_, Http) => {
-    const posted: unknown[] = [];
+  /** A transport that has to sign in for the first message, and what it posts. */
+  const signingIn = (Http: typeof HttpV1 | typeof HttpV2) => {
+    const posted: { id: unknown }[] = [];
     const fetch = async (url: string | URL, init?: RequestInit): Promise<Response> => {
       const { pathname } = new URL(url);
       if (pathname === '/token') return Response.json({ access_token: 'fresh', token_type: 'bearer' });
@@ -243,11 +241,45 @@ describe('instrument', () => {
     };
     const url = new URL('http://127.0.0.1/mcp');
     const transport = new Http(url, { fetch, authProvider: signedIn }) as unknown as TransportLike;
-    let count = 0;
-    instrument(transport, {}, { outbound: (message) => ({ ...message, id: `mark-${++count}` }) as Message });
-    await transport.send(ping(1));
-    await transport.send(ping(2));
-    expect(posted).toMatchObject([{ id: 'mark-1' }, { id: 'mark-1' }, { id: 'mark-2' }]);
+    return { posted, transport };
+  };
+
+  describe.each([
+    ['v1', HttpV1],
+    ['v2', HttpV2],
+  ])('on a transport of %s that sends a message again after signing in', (_, Http) => {
+    it('shows it once', async () => {
+      const { posted, transport } = signingIn(Http);
+      let count = 0;
+      instrument(
+        transport,
+        {},
+        { outbound: (message) => ({ ...message, id: `mark-${++count}` }) as Message },
+      );
+      await transport.send(ping(1));
+      await transport.send(ping(2));
+      expect(posted).toMatchObject([{ id: 'mark-1' }, { id: 'mark-1' }, { id: 'mark-2' }]);
+    });
+
+    it('shows it once to each of two owners', async () => {
+      const { posted, transport } = signingIn(Http);
+      const notes: string[] = [];
+      instrument(transport, {}, { outbound: (message) => ({ ...noting(notes, 'inner')(message) }) });
+      instrument(transport, {}, { outbound: noting(notes, 'outer') });
+      await transport.send(ping(1));
+      expect(posted).toEqual([ping(1), ping(1)]);
+      expect(notes).toEqual(['outer', 'inner']);
+    });
+
+    it('shows a copy of a message that was sent', async () => {
+      const { transport } = signingIn(Http);
+      const notes: string[] = [];
+      instrument(transport, {}, { outbound: noting(notes, 'seen') });
+      const message = ping(1);
+      await transport.send(message);
+      await transport.send({ ...message });
+      expect(notes).toEqual(['seen', 'seen']);
+    });
   });
 
   it('sends another message in the place of the one that a hook wanted to send', async () => {
