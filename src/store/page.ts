@@ -1,5 +1,5 @@
 import { toLimit } from './check.ts';
-import type { KeyPage, Store } from './types.ts';
+import type { Entry, KeyPage, Store } from './types.ts';
 
 /** A page out of all keys in order; the cursor is the last key of the page before. */
 export function pageOf(
@@ -39,10 +39,28 @@ function firstAfter(sorted: readonly string[], bound: string, strictly: boolean)
 
 /** Every key of a store with this prefix, page after page. */
 export async function* keysOf(store: Store, prefix = ''): AsyncGenerator<string> {
+  for await (const keys of keyPages(store, prefix)) yield* keys;
+}
+
+/** Every entry with this prefix that is there when its page is read, page after page. */
+export async function* entryPages(
+  store: Store,
+  prefix: string,
+): AsyncGenerator<readonly (readonly [key: string, entry: Entry])[]> {
+  for await (const keys of keyPages(store, prefix)) {
+    const entries = await Promise.all(keys.map((key) => store.get(key)));
+    yield keys.flatMap((key, at) => {
+      const entry = entries[at];
+      return entry ? [[key, entry] as const] : [];
+    });
+  }
+}
+
+async function* keyPages(store: Store, prefix: string): AsyncGenerator<readonly string[]> {
   let cursor: string | undefined;
   do {
     const page = await store.list(prefix, cursor === undefined ? {} : { cursor });
-    yield* page.keys;
+    yield page.keys;
     cursor = page.cursor;
   } while (cursor !== undefined);
 }

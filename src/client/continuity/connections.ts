@@ -1,6 +1,6 @@
 import { isObject } from '../../json.ts';
 import type { FetchLike } from '../../link/edge-fetch.ts';
-import { keysOf } from '../../store/page.ts';
+import { entryPages } from '../../store/page.ts';
 import type { Store } from '../../store/types.ts';
 import type { Era } from '../../wire/index.ts';
 import { webAddress } from '../http.ts';
@@ -101,11 +101,11 @@ export function openConnections(parts: ConnectionsParts): Connections {
         if ((more.savedAt ?? 0) < (before.savedAt ?? 0) && more.era) return;
         infos.set(key, { ...before, ...more });
       };
-      for await (const value of valuesOf(store, prefixOf('connection', principal)))
-        add(value, connectionOf(value));
+      for await (const page of entryPages(store, prefixOf('connection', principal)))
+        for (const [, { value }] of page) add(value, connectionOf(value));
       for (const place of (await secrets()).stores)
-        for await (const value of valuesOf(place, prefixOf('credentials', principal)))
-          add(value, credentialsOf(value));
+        for await (const page of entryPages(place, prefixOf('credentials', principal)))
+          for (const [, { value }] of page) add(value, credentialsOf(value));
       const wanted = target === undefined ? undefined : whoseOf(target).target;
       return [...infos.values()]
         .filter((info) => wanted === undefined || info.target === wanted)
@@ -124,10 +124,6 @@ export function openConnections(parts: ConnectionsParts): Connections {
       return isGone;
     },
   };
-}
-
-async function* valuesOf(store: Store, prefix: string): AsyncGenerator<unknown> {
-  for await (const key of keysOf(store, prefix)) yield (await store.get(key))?.value;
 }
 
 function connectionOf(value: unknown): Partial<ConnectionInfo> {

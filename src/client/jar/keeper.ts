@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { messageOf, ValiseError } from '../../errors.ts';
+import { entryPages } from '../../store/page.ts';
 import type { Store } from '../../store/types.ts';
 import type { Scope } from '../../wire/index.ts';
 import type { ClientEventSource } from '../events.ts';
@@ -40,17 +41,13 @@ export class Keeper {
   /** Everything that is stored for the principal. */
   async load(put: (stored: StoredBag, version: string) => void): Promise<void> {
     this.#unreadable.clear();
-    let cursor: string | undefined;
-    do {
-      const page = await this.#store.list(this.#prefix, cursor === undefined ? {} : { cursor });
-      const entries = await Promise.all(page.keys.map((key) => this.#store.get(key)));
-      for (const [at, entry] of entries.entries()) {
-        const stored = entry && readBag(entry.value);
-        if (stored) put(stored, entry.version);
-        else if (entry?.value === null) this.#unreadable.set(page.keys[at] as string, entry.version);
+    for await (const page of entryPages(this.#store, this.#prefix)) {
+      for (const [key, { value, version }] of page) {
+        const stored = readBag(value);
+        if (stored) put(stored, version);
+        else if (value === null) this.#unreadable.set(key, version);
       }
-      cursor = page.cursor;
-    } while (cursor !== undefined);
+    }
   }
 
   /** Deletes what {@link load} has found and could not look into: all of it, or that of one server or scope. How many there were. */

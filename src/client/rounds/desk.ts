@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { messageOf } from '../../errors.ts';
 import { isObject, type Json, type JsonObject } from '../../json.ts';
 import { sha256 } from '../../seal/sha256.ts';
+import { entryPages } from '../../store/page.ts';
 import type { Entry, Store } from '../../store/types.ts';
 import type { Era, Params } from '../../wire/index.ts';
 import type { Call } from '../call.ts';
@@ -134,15 +135,13 @@ export class RoundDesk {
 
   async all(): Promise<Kept[]> {
     const kept: Kept[] = [];
-    for (let cursor: string | undefined; ; ) {
-      const page = await this.#store.list(this.#prefix, cursor === undefined ? {} : { cursor });
-      for (const key of page.keys) {
-        const found = await this.find(key.slice(this.#prefix.length));
+    for await (const page of entryPages(this.#store, this.#prefix)) {
+      for (const [key, entry] of page) {
+        const found = read(key.slice(this.#prefix.length), entry);
         if (found) kept.push(found);
       }
-      cursor = page.cursor;
-      if (cursor === undefined) return kept.sort((a, b) => a.since - b.since);
     }
+    return kept.sort((a, b) => a.since - b.since);
   }
 
   /** Drops a round; with a version, only where it is still that one. */

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { isObject, type Json } from '../../json.ts';
+import { entryPages } from '../../store/page.ts';
 import type { Store } from '../../store/types.ts';
 import { isSessionId } from '../../wire/index.ts';
 
@@ -39,15 +40,12 @@ export class KeptSessions {
   async list(target?: string): Promise<readonly Kept[]> {
     const found: Kept[] = [];
     const prefix = target === undefined ? this.#prefix : this.#folder(target);
-    for (let cursor: string | undefined; found.length < MAX_SESSIONS; ) {
-      const page = await this.#store.list(prefix, cursor === undefined ? {} : { cursor });
-      const entries = await Promise.all(page.keys.map((key) => this.#store.get(key)));
-      for (const entry of entries) {
-        const kept = readKept(entry?.value, target);
+    for await (const page of entryPages(this.#store, prefix)) {
+      for (const [, { value }] of page) {
+        const kept = readKept(value, target);
         if (kept) found.push(kept);
       }
-      cursor = page.cursor;
-      if (cursor === undefined) break;
+      if (found.length >= MAX_SESSIONS) break;
     }
     return found.sort((a, b) => b.usedAt - a.usedAt);
   }
