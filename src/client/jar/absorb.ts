@@ -128,11 +128,21 @@ class Absorption {
     const only = given.serverScope === undefined ? undefined : `.${normalScope(given.serverScope)}`;
     for (const bag of own) {
       if (only !== undefined && bag.server !== only && bag.server.startsWith('.')) continue;
-      if (!bag.items.has(name) || !this.#isOpen(bag, scope, name)) continue;
+      if (!bag.items.has(name)) {
+        this.#removeUnseen(bag, name);
+        continue;
+      }
+      if (!this.#isOpen(bag, scope, name)) continue;
       bag.remove(name);
       this.#unsaved.add(bag);
       this.#emit('deleted', scope, name, { by: 'server' });
     }
+  }
+
+  /** Another process may have set it since this one has looked. */
+  #removeUnseen(bag: Bag, name: string): void {
+    if (bag.over || bag.wasClearedAfter(this.#origin.epoch, name)) return;
+    if (bag.removeUnseen(name)) this.#unsaved.add(bag);
   }
 
   /** The attributes with the scope in its usual spelling; undefined where the server may not ask for it. */

@@ -23,7 +23,11 @@ export interface Change {
   readonly item?: Item;
   /** A removal that gives way to an item set after this time: an eviction must not take what another process has just set. */
   readonly unlessSetAfter?: number;
+  /** A removal of what is not known here: only the store can tell whether another process has set it. */
+  readonly isUnseen?: true;
 }
+
+const UNSEEN: Change = { isUnseen: true };
 
 /** Whoever has prepared something from what a bag holds. */
 export interface Viewer {
@@ -148,6 +152,24 @@ export class Bag {
     this.#note(name, yielding ? { unlessSetAfter: item.setAt } : {});
   }
 
+  /** Removes what another process may have set, where it is not known here; false where nobody else can have. */
+  removeUnseen(name: string): boolean {
+    if (!this.kept) return false;
+    this.#note(name, UNSEEN);
+    return true;
+  }
+
+  /** True where the store is to be asked before it is written to. */
+  get removesUnseen(): boolean {
+    for (const { isUnseen } of this.#changes?.values() ?? []) if (isUnseen) return true;
+    return false;
+  }
+
+  /** The store has been asked, and holds no more than is known here. */
+  foundNothing(): void {
+    for (const [name, { isUnseen }] of this.#changes ?? []) if (isUnseen) this.#changes?.delete(name);
+  }
+
   /** Answers to requests of an earlier epoch change nothing here from now on, or nothing under that name. */
   markCleared(epoch: number, name?: string): void {
     if (name === undefined) this.#clearedEpoch = epoch;
@@ -193,11 +215,15 @@ export class Bag {
     const before = this.#items.size;
     let grown = false;
     this.#items = stored;
-    for (const [name, { item, unlessSetAfter }] of this.#changes ?? []) {
+    for (const [name, { item, unlessSetAfter, isUnseen }] of this.#changes ?? []) {
       const other = stored.get(name);
       if (unlessSetAfter !== undefined && other && other.setAt > unlessSetAfter) {
         this.#changes?.delete(name);
         continue;
+      }
+      if (isUnseen) {
+        if (other) this.#changes?.set(name, {});
+        else this.#changes?.delete(name);
       }
       stored.delete(name);
       if (!item) continue;

@@ -138,13 +138,20 @@ export class Keeper {
 
   async #read(bag: Bag, key: string): Promise<void> {
     const entry = await this.#store.get(key);
-    if (entry?.version === bag.version) return;
+    if (entry?.version === bag.version) {
+      bag.foundNothing();
+      return;
+    }
     const found = entry && readBag(entry.value);
     const stored = found?.server === bag.server && found.session === bag.session ? found : undefined;
     if (bag.rebase(stored?.items ?? new Map(), entry?.version, stored?.usedAt ?? 0)) this.#grown(bag);
   }
 
   async #write(bag: Bag, key: string): Promise<void> {
+    if (bag.removesUnseen) {
+      await this.#read(bag, key);
+      if (!bag.hasChanges) return;
+    }
     for (;;) {
       const changes = bag.takeChanges();
       const { usedAt } = bag;
