@@ -227,7 +227,7 @@ export class Connection implements Hooks {
   #settle(call: Call, response: Response | undefined): Message | undefined {
     if (!response) return undefined;
     if (INTRODUCTIONS.has(call.method) && 'result' in response) {
-      this.server.introduce(response.result);
+      this.server.introduce(response.result, call.known === undefined);
       this.#announcer.hear(call.method, response.result);
     }
     return this.#own.settle(call.request.id, response) ? undefined : response;

@@ -242,8 +242,8 @@ async function connectOver(
   const connection = new Connection(transport, settings);
   await connection.open();
   await client.connect(transport);
-  // A v2 client may have asked `server/discover` on a channel of its own.
+  // A v2 client may have asked `server/discover` on a channel of its own, and its getter leaves some of the answer out.
   if (!connection.server.introduction)
-    connection.server.introduce({ capabilities: client.getServerCapabilities() } as Result);
+    connection.server.introduce({ capabilities: client.getServerCapabilities() } as Result, false);
   return connection;
 }

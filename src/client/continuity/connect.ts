@@ -176,7 +176,7 @@ class Attempt {
     await connection.open();
     await this.#client.connect(transport, priorOf(this.#client, kept));
     this.#auth?.connected();
-    if (kept?.era === 'modern') connection.server.introduce(kept.introduction);
+    if (kept?.era === 'modern') connection.server.introduce(kept.introduction, false);
     await followTransport(jar, connection, await continuity.keptSession());
     return connection;
   }

@@ -46,17 +46,17 @@ export class SessionCalls {
   }
 
   async create(label: string | undefined): Promise<SessionMeta> {
-    return sessionIn('create', await this.#request('create', createParams({ label })).catch(explain));
+    return this.#sessionIn('create', await this.#request('create', createParams({ label })).catch(explain));
   }
 
   async fork(parent: SessionMeta, label: string | undefined): Promise<SessionMeta> {
     const params = targetParams(this.era, parent, { label });
-    return sessionIn('fork', await this.#request('fork', params).catch(explain));
+    return this.#sessionIn('fork', await this.#request('fork', params).catch(explain));
   }
 
   async resume({ sessionId, state }: SessionMeta): Promise<SessionMeta> {
     const sent = state === undefined ? { sessionId } : { sessionId, state };
-    const resumed = sessionIn('resume', await this.#request('resume', targetParams(this.era, sent)));
+    const resumed = this.#sessionIn('resume', await this.#request('resume', targetParams(this.era, sent)));
     if (resumed.sessionId !== sessionId) throw badResult('resume');
     return resumed;
   }
@@ -87,6 +87,13 @@ export class SessionCalls {
     return this.#request('listen', params, timeout);
   }
 
+  #sessionIn(verb: SessionVerb, result: Result): SessionMeta {
+    const session = readSessionResult(result);
+    if (!isSession(session)) throw badResult(verb);
+    this.connection.server.showSessions();
+    return session;
+  }
+
   /** Sends a request about sessions, by the name that it has in the connection's era. */
   #request(verb: SessionVerb, params: Params = {}, timeout = 60): Promise<Result> {
     const { era } = this;
@@ -105,12 +112,6 @@ export class SessionCalls {
       [CORE.clientCapabilities]: {},
     };
   }
-}
-
-function sessionIn(verb: SessionVerb, result: Result): SessionMeta {
-  const session = readSessionResult(result);
-  if (isSession(session)) return session;
-  throw badResult(verb);
 }
 
 function unlessUnknown(error: unknown): undefined {

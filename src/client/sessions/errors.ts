@@ -52,6 +52,16 @@ export class SessionConflictError extends ValiseError {
   }
 }
 
+/** The server was replaced by one that would run the call in no session. It may have sessions again later. */
+export function sessionsLacking(label: string | undefined): ValiseError {
+  const which = label === undefined ? '' : ` ${JSON.stringify(label)}`;
+  return new ValiseError(
+    'no-sessions',
+    `The server announces no sessions, so that a call in the session${which} would run in none; it was not sent.`,
+    { next: 'Call it outside of session.run(), or ask its operator whether it was replaced by mistake.' },
+  );
+}
+
 /** What a server's error says about a session, however an SDK or Valise wraps it. */
 export function sessionErrorIn(error: unknown): SessionErrorReading | undefined {
   if (!isObject(error)) return undefined;

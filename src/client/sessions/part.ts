@@ -20,6 +20,7 @@ import type { Call } from '../call.ts';
 import type { Connection } from '../connection.ts';
 import type { ClientPart } from '../part.ts';
 import { targetKey } from '../target.ts';
+import { sessionsLacking } from './errors.ts';
 import { Home, type HomeOptions, timesOf } from './home.ts';
 import { type Returning, returningTo } from './returning.ts';
 import { currentRun, type HeldSession, type Running } from './session.ts';
@@ -225,6 +226,7 @@ export function createSessions(options: HomeOptions): SessionsFamily {
         if (!homesAt(call.connection).includes(session.home)) return undefined;
         const send = (): void => {
           session.home.check(session, call.hasBegun);
+          if (call.connection.server.lacksSessions) throw sessionsLacking(session.label);
           attach(call, run);
         };
         if (!session.queue) return settled(send);

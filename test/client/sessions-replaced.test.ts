@@ -1,0 +1,152 @@
+import { randomUUID } from 'node:crypto';
+import { Client } from '@modelcontextprotocol/client';
+import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
+import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
+import { openValise } from 'mcp-valise/client';
+import { createValise } from 'mcp-valise/server';
+import { memoryStore } from 'mcp-valise/store';
+import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
+import { endServers, listen } from '../server/http-stage.ts';
+import { KINDS } from './hosts.ts';
+import { openSessionHost, sessionOf } from './sessions-host.ts';
+
+const NOTES = 'https://notes.example.com/mcp';
+const tool = { name: 'work', arguments: {} };
+
+/** A server of the older era that can be replaced by one without sessions while a client is connected. */
+async function openReplaceable() {
+  const sessionful = createValise({ name: 'test', sessions: {} });
+  const ran: string[] = [];
+  const transports = new Map<string, StreamableHTTPServerTransport>();
+  let isReplaced = false;
+  const build = () => {
+    const plain = new McpServer({ name: 'test', version: '1.0.0' });
+    const mcp = isReplaced ? plain : sessionful.install(plain);
+    const version = isReplaced ? 'later' : 'first';
+    mcp.registerTool('work', {}, async () => {
+      ran.push(version);
+      return { content: [] };
+    });
+    return mcp;
+  };
+  const url = await listen(async (request, response) => {
+    const id = request.headers['mcp-session-id'];
+    const known = typeof id === 'string' ? transports.get(id) : undefined;
+    if (id !== undefined && !known) return void response.writeHead(404).end('Session not found');
+    const transport =
+      known ??
+      new StreamableHTTPServerTransport({
+        sessionIdGenerator: () => randomUUID(),
+        onsessioninitialized: (made) => void transports.set(made, transport),
+      });
+    if (!known) await build().connect(transport as never);
+    await transport.handleRequest(request, response);
+  });
+  const replace = (): void => {
+    isReplaced = true;
+    transports.clear();
+  };
+  return { url, ran, replace };
+}
+
+afterEach(endServers);
+
+describe('a session whose server was replaced by one without sessions', () => {
+  it.each([{ onGone: 'throw' }, { onGone: 'recreate' }, { ordering: 'serial' }] as const)(
+    'fails its calls where the client notices in the middle of one (%o)',
+    async (behaviour) => {
+      const { url, ran, replace } = await openReplaceable();
+      const valise = await openValise({ store: memoryStore(), allowLocal: true });
+      const client = new Client({ name: 'me', version: '1.0.0' }, { versionNegotiation: { mode: 'legacy' } });
+      await valise.connect(client, valise.http(url));
+      onTestFinished(async () => {
+        await client.close();
+        await valise.close();
+      });
+      const session = await valise.sessions(client).create(behaviour);
+      await session.run(() => client.callTool(tool));
+      replace();
+      for (let times = 0; times < 2; times++)
+        await expect(session.run(() => client.callTool(tool))).rejects.toMatchObject({ code: 'no-sessions' });
+      expect(ran).toEqual(['first']);
+      expect(session.isGone).toBe(false);
+      await client.callTool(tool);
+      expect(ran).toEqual(['first', 'later']);
+    },
+  );
+
+  it.each(KINDS)('fails its calls where a client of kind $kind connects again', async (kind) => {
+    const host = await openSessionHost(kind);
+    const valise = await openValise({ store: memoryStore() });
+    onTestFinished(async () => {
+      await valise.close();
+      await host.close();
+    });
+    const named = async () => {
+      const client = await host.connect(valise, NOTES);
+      const session = await valise.sessions(client).named('a');
+      return { client, call: () => session.run(() => client.callTool(tool)) };
+    };
+    const first = await named();
+    await first.call();
+    await first.client.close();
+    const { sessions: _, ...others } = host.capabilities as Record<string, object>;
+    host.capabilities = others;
+    const later = await named();
+    host.seen.length = 0;
+    await expect(later.call()).rejects.toMatchObject({ code: 'no-sessions' });
+    expect(host.seen).toEqual([]);
+    await later.client.close();
+    // Where the server has sessions again, it may say so in the place for experiments alone.
+    host.capabilities = { ...others, experimental: { sessions: {} } };
+    await (await named()).call();
+    expect(sessionOf(host.last('tools/call').meta)).toMatchObject({ sessionId: 'sess-1' });
+  });
+
+  it.each(KINDS)('goes on where the server made it without announcing sessions ($kind)', async (kind) => {
+    const host = await openSessionHost(kind);
+    const valise = await openValise({ store: memoryStore() });
+    onTestFinished(async () => {
+      await valise.close();
+      await host.close();
+    });
+    host.capabilities = { tools: {} };
+    const client = await host.connect(valise, NOTES);
+    const session = await valise.sessions(client).create();
+    await session.run(() => client.callTool(tool));
+    expect(sessionOf(host.last('tools/call').meta)).toMatchObject({ sessionId: 'sess-1' });
+  });
+
+  it.each(['legacy', { pin: '2026-07-28' }] as const)(
+    'goes on where only what was kept of the server says that it has none (%o)',
+    async (mode) => {
+      const host = await openSessionHost(KINDS[mode === 'legacy' ? 1 : 2]);
+      const store = memoryStore();
+      host.sessionId = 'transport-1';
+      const started = async () => {
+        const valise = await openValise({ store });
+        const client = new Client({ name: 'me', version: '1.0.0' }, { versionNegotiation: { mode } });
+        await valise.connect(client, valise.http(NOTES, { fetch: host.fetch }));
+        const close = async () => {
+          await client.close();
+          await valise.close();
+        };
+        return { client, sessions: valise.sessions(client), close };
+      };
+      onTestFinished(() => host.close());
+      const { capabilities } = host;
+      host.capabilities = { tools: {} };
+      await (await started()).close();
+      host.capabilities = capabilities;
+      host.seen.length = 0;
+      for (let times = 0; times < 2; times++) {
+        const { client, sessions, close } = await started();
+        const session = await sessions.named('a');
+        await session.run(() => client.callTool(tool));
+        expect(sessionOf(host.last('tools/call').meta)).toMatchObject({ sessionId: 'sess-1' });
+        await close();
+      }
+      expect(host.seen.map(({ method }) => method).join()).not.toMatch(/initialize|discover/);
+    },
+  );
+});
