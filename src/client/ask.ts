@@ -11,6 +11,8 @@ export class Ask {
   readonly top: Top | undefined;
   /** What is wanted of the HTTP request that will carry the answer. */
   errand: Errand | undefined;
+  /** Puts right why the answer could not be delivered, if it can; true where it is to be sent once more. */
+  rescue: ((error: unknown) => Promise<boolean>) | undefined;
   /** Hears that the answer could not be delivered. */
   undelivered: ((error: unknown) => void) | undefined;
   readonly #answered: ((response: Response) => Response | undefined)[] = [];

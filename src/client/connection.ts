@@ -131,6 +131,11 @@ export class Connection implements Hooks {
     call.undelivered?.();
   }
 
+  /** Has the parts put right why what belongs to a call could not be delivered; see {@link Departures.putRight}. */
+  putRight(call: Call, error: unknown): Promise<boolean> {
+    return this.#departures.putRight(call, error);
+  }
+
   /** Sends a call once more; see {@link Departures.again}. */
   again(call: Call, params: Params | undefined, mark: string, top?: Top): Promise<void> {
     return this.#departures.again(call, params, mark, top);
@@ -155,9 +160,12 @@ export class Connection implements Hooks {
     };
   }
 
-  async #answering({ undelivered }: Ask, send: Send): Promise<void> {
+  async #answering({ rescue, undelivered }: Ask, send: Send): Promise<void> {
     try {
-      await send();
+      await send().catch(async (error: unknown) => {
+        if (!(await rescue?.(error))) throw error;
+        await send();
+      });
     } catch (error) {
       undelivered?.(error);
       throw error;

@@ -40,6 +40,12 @@ export class Departures {
     await this.#go(next, (message) => link.send(message));
   }
 
+  /** True where a part has put right why the answer to a question of a call under way could not be delivered. */
+  async putRight(call: Call, error: unknown): Promise<boolean> {
+    for (const part of this.#rescuers) if (await part.undelivered?.(call, error)) return true;
+    return false;
+  }
+
   /** Shows a call to the parts that have not seen it yet. Until it goes it may be cancelled, and is not sent then. */
   async #prepare(call: Call, step?: Promise<void>, from = 0): Promise<void> {
     const { calls } = this.#connection;

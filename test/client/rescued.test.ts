@@ -1,9 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import type { IncomingMessage, RequestListener } from 'node:http';
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { Client } from '@modelcontextprotocol/client';
+import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
+import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
 import { openValise } from 'mcp-valise/client';
+import { generateKey } from 'mcp-valise/seal';
 import { createValise } from 'mcp-valise/server';
 import { memoryStore } from 'mcp-valise/store';
 import type { Carrier } from 'mcp-valise/wire';
@@ -18,15 +21,18 @@ const ASKED = {
 
 /** A server of the older era that can forget its transports' sessions, and a client before it. */
 async function make({
+  major = 'v2',
   carrier = 'state',
   asked,
   passing,
 }: {
+  major?: 'v1' | 'v2';
   carrier?: Carrier;
-  asked?: (lose: () => void) => void;
+  asked?: (lose: () => void, replace: () => void) => void;
   passing?: (method: string) => Promise<void> | undefined;
 }) {
-  const server = createValise({ name: 'test', store: memoryStore(), sessions: { mode: 'stored' } });
+  const own = { name: 'test', keys: generateKey(), store: memoryStore() };
+  let server = createValise({ ...own, sessions: { mode: 'stored' } });
   const ran: string[] = [];
   const build = () => {
     const mcp = server.install(new McpServer({ name: 'test', version: '1.0.0' }));
@@ -44,33 +50,41 @@ async function make({
     return mcp;
   };
   const transports = new Map<string, StreamableHTTPServerTransport>();
+  const serve = async (request: IncomingMessage, response: ServerResponse, body?: unknown) => {
+    const id = request.headers['mcp-session-id'];
+    const known = typeof id === 'string' ? transports.get(id) : undefined;
+    if (id !== undefined && !known) return void response.writeHead(404).end('Session not found');
+    const transport =
+      known ??
+      new StreamableHTTPServerTransport({
+        sessionIdGenerator: () => randomUUID(),
+        onsessioninitialized: (made) => void transports.set(made, transport),
+      });
+    if (!known) await build().connect(transport as never);
+    await transport.handleRequest(request, response, body);
+  };
+  let edge = server.http(serve) as RequestListener;
   const lose = () => transports.clear();
-  const url = await listen(
-    server.http(async (request: IncomingMessage, response, body) => {
-      const id = request.headers['mcp-session-id'];
-      const known = typeof id === 'string' ? transports.get(id) : undefined;
-      if (id !== undefined && !known) return void response.writeHead(404).end('Session not found');
-      const transport =
-        known ??
-        new StreamableHTTPServerTransport({
-          sessionIdGenerator: () => randomUUID(),
-          onsessioninitialized: (made) => void transports.set(made, transport),
-        });
-      if (!known) await build().connect(transport as never);
-      await transport.handleRequest(request, response, body);
-    }) as RequestListener,
-  );
+  const replace = () => {
+    lose();
+    server = createValise(own);
+    edge = server.http(serve) as RequestListener;
+  };
+  const url = await listen((request, response) => edge(request, response));
   const valise = await openValise({ store: memoryStore(), allowLocal: true, carriers: [carrier] });
-  const client = new Client(
-    { name: 'me', version: '1.0.0' },
-    { capabilities: { elicitation: { form: {} } }, versionNegotiation: { mode: 'legacy' } },
-  );
+  const info = { name: 'me', version: '1.0.0' };
+  const capabilities = { elicitation: { form: {} } };
+  const answer = async () => {
+    asked?.(lose, replace);
+    return { action: 'accept' as const, content: { name: 'Ada' } };
+  };
+  const older = new ClientV1(info, { capabilities });
+  older.setRequestHandler(ElicitRequestSchema, answer);
+  const newer = new Client(info, { capabilities, versionNegotiation: { mode: 'legacy' } });
+  newer.setRequestHandler('elicitation/create', answer);
+  const client = major === 'v1' ? (older as unknown as Client) : newer;
   client.onerror = () => {};
-  client.setRequestHandler('elicitation/create', async () => {
-    asked?.(lose);
-    return { action: 'accept', content: { name: 'Ada' } };
-  });
-  /** The tools that were called, on the wire. */
+  /** The tools that were called, and the answers, on the wire. */
   const sent: string[] = [];
   await valise.connect(
     client,
@@ -78,6 +92,7 @@ async function make({
       fetch: async (to, init) => {
         const { method, params } = init?.method === 'POST' ? JSON.parse(String(init.body)) : {};
         if (method === 'tools/call') sent.push(params.name);
+        else if (init?.method === 'POST' && method === undefined) sent.push('answer');
         await passing?.(method);
         return fetch(to, init);
       },
@@ -89,6 +104,27 @@ async function make({
   });
   const call = (name: string, options?: object) => client.callTool({ name, arguments: {} }, options);
   return { valise, client, call, ran, sent, lose };
+}
+
+/** Holds up the `initialize` of a client that has lost its transport's session. */
+function holdRenewal() {
+  let isHeld = (): void => {};
+  let goOn = (): void => {};
+  const held = new Promise<void>((resolve) => (isHeld = resolve));
+  const goes = new Promise<void>((resolve) => (goOn = resolve));
+  let isLost = false;
+  return {
+    held,
+    goOn: () => goOn(),
+    lost: () => {
+      isLost = true;
+    },
+    passing: (method: string) => {
+      if (!isLost || method !== 'initialize') return undefined;
+      isHeld();
+      return goes;
+    },
+  };
 }
 
 afterEach(endServers);
@@ -104,6 +140,43 @@ describe('a call that is sent once more, since the session of its transport was 
     },
   );
 
+  it.each(['v1', 'v2'] as const)(
+    'goes on where only the answer to its question is sent once more (%s)',
+    async (major) => {
+      const { valise, call, ran, sent } = await make({ major, asked: (lose) => lose() });
+      expect(await call('greet')).toMatchObject(text('hello Ada'));
+      expect([ran, sent]).toEqual([['Ada'], ['greet', 'answer', 'answer']]);
+      expect(await valise.pending.list()).toEqual([]);
+    },
+  );
+
+  it('does not go on in a session that the server knows nothing of by then', async () => {
+    const { valise, client, call, ran, sent } = await make({ asked: (_, replace) => replace() });
+    const session = await valise.sessions(client).create();
+    await expect(session.run(() => call('greet'))).rejects.toThrow('The server announces no sessions');
+    expect([ran, sent]).toEqual([[], ['greet', 'answer']]);
+    expect(await valise.pending.list()).toHaveLength(1);
+  });
+
+  it('does not go on where its caller has left before the answer is sent once more', async () => {
+    const { lost, held, goOn, passing } = holdRenewal();
+    const { call, ran, sent } = await make({
+      asked: (lose) => {
+        lose();
+        lost();
+      },
+      passing,
+    });
+    const stop = new AbortController();
+    const greeted = call('greet', { signal: stop.signal });
+    await held;
+    stop.abort();
+    await expect(greeted).rejects.toThrow();
+    goOn();
+    await call('one');
+    expect([ran, sent]).toEqual([['one'], ['greet', 'answer', 'one']]);
+  });
+
   it('keeps its place in a serial session', async () => {
     const { valise, client, call, ran, sent, lose } = await make({});
     const session = await valise.sessions(client).create({ ordering: 'serial' });
@@ -114,21 +187,13 @@ describe('a call that is sent once more, since the session of its transport was 
   });
 
   it('gives up its place in a serial session with its caller', async () => {
-    let isHeld = (): void => {};
-    let goOn = (): void => {};
-    const held = new Promise<void>((resolve) => (isHeld = resolve));
-    const goes = new Promise<void>((resolve) => (goOn = resolve));
-    let isLost = false;
+    const { lost, held, goOn, passing } = holdRenewal();
     const { valise, client, call, ran, lose } = await make({
-      passing: (method) => {
-        if (!isLost || method !== 'initialize') return undefined;
-        isHeld();
-        return goes;
-      },
+      passing,
     });
     const session = await valise.sessions(client).create({ ordering: 'serial' });
     lose();
-    isLost = true;
+    lost();
     await session.run(async () => {
       const stop = new AbortController();
       const one = call('one', { signal: stop.signal });

@@ -6,6 +6,7 @@ import { readQuestionId } from '../../wire/question-id.ts';
 import type { Ask } from '../ask.ts';
 import { Call } from '../call.ts';
 import type { Connection } from '../connection.ts';
+import { sessionsLacking } from '../sessions/errors.ts';
 import type { RoundDesk } from './desk.ts';
 import type { Drives } from './drives.ts';
 import { LEFT_OPEN, leftOpen } from './left-open.ts';
@@ -61,6 +62,7 @@ export class Echo {
       void this.#fail(open, -32_000, () => `The answer could not be delivered: ${reason}`);
     };
     if (connection.target.kind === 'http') {
+      if (call) ask.rescue = (error) => this.#rescue(call, error);
       ask.errand = {
         onReply: (reply) => void this.#reply(open, reply),
         onResponse: ({ ok }) => {
@@ -119,6 +121,14 @@ export class Echo {
     }
     if (open.isAlone && open.ask.connection.target.kind !== 'http') this.#forget(open);
     return raise(response, { state });
+  }
+
+  /** Its state takes an answer to any instance, so it can also go in a session of the transport that has begun since. */
+  async #rescue(call: Call, error: unknown): Promise<boolean> {
+    const { connection, session } = call;
+    if (!(await connection.putRight(call, error))) return false;
+    if (session !== undefined && connection.server.lacksSessions) throw sessionsLacking(undefined);
+    return !call.isGivenUp;
   }
 
   /** What the server answered to the answer. */
