@@ -88,7 +88,8 @@ export interface ServerValise<Declared extends StateDeclarations = StateDeclarat
    */
   state(): RequestState<Declared>;
   /**
-   * Declares a key in the place where it is used, for both scopes; what it returns can stand for the name, with types.
+   * Declares a key in the place where it is used, for both scopes; what it returns can stand for the name, with types. A name
+   * that is declared again must have the same settings.
    *
    * @example
    * ```ts

@@ -105,6 +105,36 @@ describe('typed keys', () => {
     });
   });
 
+  it.each([
+    ['what the client may read', { plain: true }],
+    ['how long it is kept', { maxAge: '2h' }],
+    ['where it is sent', { methodScope: 'tools/call' }],
+    ['whom it is for', { serverScope: 'example.com' }],
+    ['whether there is a schema', { schema: z.string() }],
+  ])('are not declared twice with another word on %s', (_, settings) => {
+    const common = { maxAge: '1h', methodScope: 'tools' } as const;
+    const other = { ...common, ...settings };
+    const refused = expect.objectContaining({
+      code: 'same-key',
+      message: expect.stringMatching(/^State "cart" is declared twice, with other settings\./),
+    });
+    const valise = createValise({ name: 'test' });
+    valise.key('cart', common);
+    expect(() => valise.key('cart', other)).toThrow(refused);
+    // Servers are often built once per request, and their schemas with them.
+    valise.key('cart', { ...common, maxAge: 3600 });
+    for (const scope of ['session', 'server']) {
+      const declared = createValise({ name: 'test', state: { [scope]: { cart: common } } });
+      expect(() => declared.key('cart', other)).toThrow(refused);
+      declared.key('cart', common);
+    }
+  });
+
+  it('may be declared again with a schema that was made again', () => {
+    const valise = createValise({ name: 'test' });
+    for (let times = 0; times < 2; times++) valise.key('cart', { schema: z.string() });
+  });
+
   it('must be validated at once', async () => {
     const schema = z.string().refine(async () => true);
     const client = await tool(major, ({ session }) => session.set('a', 'x'), {

@@ -1,4 +1,5 @@
 import { type Duration, seconds } from '../../duration.ts';
+import { ValiseError } from '../../errors.ts';
 import type { Json } from '../../json.ts';
 import { ANYTHING, checkOptions, FLAG } from '../../options.ts';
 import { type Attributes, MAX_AGE, type Scope, writeAttributes } from '../../wire/index.ts';
@@ -72,14 +73,42 @@ export class Keys {
       this.#declared.server.set(name, read(name, settings));
   }
 
-  /** Declares a name for both scopes. The same name again replaces it: servers are often built once per request. */
+  /**
+   * Declares a name for both scopes. The same name may come again with the same settings, since servers are often built
+   * once per request; then it takes the place of the one before. Schemas cannot be compared: the last one counts.
+   */
   declare(name: string, settings: KeySettings): void {
-    this.#anywhere.set(name, read(name, settings));
+    const key = read(name, settings);
+    const { session, server } = this.#declared;
+    for (const other of [session.get(name), server.get(name), this.#anywhere.get(name)])
+      if (other && !isSame(key, other)) throw declaredOtherwise(name);
+    this.#anywhere.set(name, key);
   }
 
   of(scope: Scope, name: string): Key {
     return this.#declared[scope].get(name) ?? this.#anywhere.get(name) ?? UNDECLARED;
   }
+}
+
+function isSame(one: Key, other: Key): boolean {
+  const { maxAge, methodScope, serverScope } = one.attributes;
+  return (
+    one.plain === other.plain &&
+    (one.schema === undefined) === (other.schema === undefined) &&
+    maxAge === other.attributes.maxAge &&
+    methodScope === other.attributes.methodScope &&
+    serverScope === other.attributes.serverScope
+  );
+}
+
+function declaredOtherwise(name: string): ValiseError {
+  return new ValiseError(
+    'same-key',
+    `State ${JSON.stringify(name)} is declared twice, with other settings.`,
+    {
+      next: 'Declare it once, or each time with the same settings; give another state another name.',
+    },
+  );
 }
 
 function read(name: string, settings: KeySettings): Key {
