@@ -13,6 +13,7 @@ import { currentExchange, type Exchange, runIn } from '../exchange.ts';
 import type { Reply } from '../part.ts';
 import { requireCapability } from './capability.ts';
 import { carry } from './carry.ts';
+import { checkRequest } from './checks.ts';
 import { FlowError, SUSPENDED } from './errors.ts';
 import { keepToAuthor, suspend } from './flow.ts';
 import { newFlowId } from './flow-id.ts';
@@ -97,7 +98,9 @@ export function createBare(rounds: Rounds): Bare {
   };
 
   return {
-    async request(method, params, { state, key = method, ttl = TTL } = {}) {
+    async request(method, params, options = {}) {
+      checkRequest(options);
+      const { state, key = method, ttl = TTL } = options;
       const exchange = currentExchange(rounds.context);
       if (!exchange) throw outside(method);
       const ways = waysOf(exchange, exchange.ingress?.suspend !== undefined);

@@ -18,9 +18,9 @@ export interface Question {
 export function elicitation(flow: string, key: string, question: FormQuestion | PageQuestion): Question {
   const { message } = question;
   const params: Params =
-    'url' in question
+    'url' in question && question.url !== undefined
       ? { mode: 'url', message, url: question.url, elicitationId: `${flow}.${key}` }
-      : { message, requestedSchema: formSchema(key, question.schema) };
+      : { message, requestedSchema: formSchema(key, 'schema' in question ? question.schema : undefined) };
   return {
     key,
     method: 'elicitation/create',

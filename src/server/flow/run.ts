@@ -1,6 +1,7 @@
 import { seconds } from '../../duration.ts';
 import type { Json } from '../../json.ts';
 import type { Answer } from '../../wire/index.ts';
+import { checkOnce, checkQuestion, checkSample, checkUntil } from './checks.ts';
 import { FlowError } from './errors.ts';
 import type { Ending, Journal, StepKind } from './journal.ts';
 import type { Once } from './once.ts';
@@ -90,16 +91,21 @@ export class FlowRun implements Flow {
   }
 
   async ask(key: string, question: FormQuestion | PageQuestion): Promise<never> {
+    this.#requireKey(key);
+    checkQuestion(key, question);
     const asked = elicitation(this.id, key, question);
     return reactionOf(key, question, await this.#question('ask', asked)) as never;
   }
 
   async sample(key: string, params: { readonly [name: string]: unknown }): Promise<Sample> {
+    this.#requireKey(key);
+    checkSample(key, params);
     const asked: Question = { key, method: 'sampling/createMessage', params };
     return gained(key, await this.#question('sample', asked)) as unknown as Sample;
   }
 
   async roots(key = 'roots'): Promise<readonly Root[]> {
+    this.#requireKey(key);
     return gained(
       key,
       await this.#question('roots', { key, method: 'roots/list' }),
@@ -109,8 +115,10 @@ export class FlowRun implements Flow {
   async once<Value>(
     key: string,
     effect: (effect: Effect) => Value | Promise<Value>,
-    options: OnceOptions = {},
+    options?: OnceOptions,
   ): Promise<Value> {
+    this.#requireKey(key);
+    checkOnce(key, effect, options);
     const known = this.#take(key, 'o', '');
     if (known) return gained(key, known) as Value;
     this.#effects++;
@@ -118,7 +126,7 @@ export class FlowRun implements Flow {
       const value = await this.#setup.once(
         key,
         effect as (effect: Effect) => Promise<Json | undefined>,
-        options,
+        options ?? {},
       );
       this.#setup.journal.add(key, 'o', '', { value });
       return value as Value;
@@ -131,8 +139,11 @@ export class FlowRun implements Flow {
   async until<Value>(
     key: string,
     look: () => Value | undefined | Promise<Value | undefined>,
-    { every = 2, hold = 20 }: UntilOptions = {},
+    options?: UntilOptions,
   ): Promise<Value> {
+    this.#requireKey(key);
+    checkUntil(key, look, options);
+    const { every = 2, hold = 20 } = options ?? {};
     const known = this.#take(key, 'u', '');
     if (known) return gained(key, known) as Value;
     const pause = seconds(every) * 1000;
@@ -177,13 +188,16 @@ export class FlowRun implements Flow {
     return never();
   }
 
+  #requireKey(key: string): void {
+    if (typeof key === 'string' && key !== '') return;
+    throw this.#wrong(
+      new FlowError('same-key', 'A step of a flow has no key.', {
+        next: 'Give each step a text of its own.',
+      }),
+    );
+  }
+
   #take(key: string, kind: StepKind, print: string): Ending | undefined {
-    if (typeof key !== 'string' || key === '')
-      throw this.#wrong(
-        new FlowError('same-key', 'A step of a flow has no key.', {
-          next: 'Give each step a text of its own.',
-        }),
-      );
     if (this.#taken.has(key)) throw this.#wrong(sameKey(key));
     this.#taken.add(key);
     try {

@@ -23,7 +23,10 @@ export function reactionOf(key: string, question: FormQuestion | PageQuestion, e
   };
   const byValue = question.refusal === 'value';
   if (action === 'accept') {
-    const accepted = 'schema' in question ? checked(key, question.schema, content ?? {}) : undefined;
+    const accepted =
+      'schema' in question && question.schema !== undefined
+        ? checked(key, question.schema, content ?? {})
+        : undefined;
     return byValue ? { action, content: accepted } : accepted;
   }
   if (byValue) return { action };

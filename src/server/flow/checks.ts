@@ -1,0 +1,83 @@
+import { ValiseError } from '../../errors.ts';
+import { isObject } from '../../json.ts';
+import {
+  ANYTHING,
+  checkArgument,
+  checkOptions,
+  FUNCTION,
+  type Taken,
+  type TakenBy,
+  TEXT,
+} from '../../options.ts';
+import type { RequestOptions } from './bare.ts';
+import type { FormQuestion, OnceOptions, PageQuestion, UntilOptions } from './types.ts';
+
+const QUESTION: TakenBy<FormQuestion & PageQuestion> = {
+  message: TEXT,
+  // It is checked where the form is made.
+  schema: ANYTHING,
+  url: TEXT,
+  refusal: ["'throw' or 'value'", (value) => value === 'throw' || value === 'value'],
+  ttl: ANYTHING,
+};
+
+const ASKED = '{ message, schema }, or { message, url }';
+
+/** Either a form or a page: of both, nobody could say which was answered. */
+const ONE: Taken = [
+  ASKED,
+  (value) => isObject(value) && (value['schema'] === undefined || value['url'] === undefined),
+];
+
+/** What is required is looked at, and no more: later revisions may know other params. */
+const SAMPLE: Taken = [
+  'the params of sampling/createMessage, with a list of messages and a number of maxTokens',
+  (value) => isObject(value) && Array.isArray(value['messages']) && typeof value['maxTokens'] === 'number',
+];
+
+const ONCE: TakenBy<OnceOptions> = {
+  cutOff: ["'fail' or 'retry'", (value) => value === 'fail' || value === 'retry'],
+};
+
+const UNTIL: TakenBy<UntilOptions> = { every: ANYTHING, hold: ANYTHING };
+
+const REQUEST: TakenBy<RequestOptions> = { state: ANYTHING, key: TEXT, ttl: ANYTHING };
+
+/** Throws where nobody could be asked what was given to `flow.ask`. */
+export function checkQuestion(key: string, question: FormQuestion | PageQuestion): void {
+  const name = step('ask', key);
+  checkArgument(name, question, ONE);
+  checkOptions(name, question as FormQuestion & PageQuestion, QUESTION);
+  if (question.message === undefined)
+    throw new ValiseError('bad-argument', `The question "${key}" has no message.`, {
+      next: `Give ${ASKED}.`,
+    });
+}
+
+/** Throws where no client could make anything of what was given to `flow.sample`. */
+export function checkSample(key: string, params: object): void {
+  checkArgument(step('sample', key), params, SAMPLE);
+}
+
+/** Throws where nothing could be done once, or not in this way. */
+export function checkOnce(key: string, effect: unknown, options: OnceOptions | undefined): void {
+  const name = step('once', key);
+  checkArgument(name, effect, FUNCTION);
+  if (options) checkOptions(name, options, ONCE);
+}
+
+/** Throws where nothing could be looked for, or not in this way. */
+export function checkUntil(key: string, look: unknown, options: UntilOptions | undefined): void {
+  const name = step('until', key);
+  checkArgument(name, look, FUNCTION);
+  if (options) checkOptions(name, options, UNTIL);
+}
+
+/** Throws where a request has an option that there is not. */
+export function checkRequest(options: RequestOptions): void {
+  checkOptions('valise.request', options, REQUEST);
+}
+
+function step(name: string, key: string): string {
+  return `flow.${name}(${JSON.stringify(key)})`;
+}
