@@ -1,5 +1,6 @@
 import { messageOf } from '../../errors.ts';
 import type { ServerContext } from '../context.ts';
+import { atMost } from './at-most.ts';
 import type { EndedSession, EndReason } from './hooks.ts';
 import { type Note, noteJson, noteKey, readNote, timeOf } from './note.ts';
 import { digest, type Found, LINGER, type Registry } from './registry.ts';
@@ -21,11 +22,15 @@ export interface EndingsOptions {
 const SWEEP = 30;
 const TRIES = 100;
 const MAX_GRAVES = 100_000;
+/** How long the next preparation waits for the end of the one before, in seconds: by then its client has given up. */
+const PATIENCE = 60;
 
 /** Ends sessions, everywhere at once where they share a store, and tells the author of each end once. */
 export class Endings {
   readonly #options: EndingsOptions;
   readonly #graves = new Map<string, number>();
+  /** What a sweep of this process is looking at, or has left behind while a hook does not return. */
+  readonly #underWay = new Set<string>();
   #timer: NodeJS.Timeout | undefined;
   #next = Number.POSITIVE_INFINITY;
   #closed = false;
@@ -77,11 +82,14 @@ export class Endings {
     const isUntold = before !== undefined && (before.ended === null || isBeginning(before));
     const told =
       isUntold && this.#options.onEnd
-        ? this.#tell({ ...before, ended: before.ended ?? 'expired' }).catch(() => undefined)
+        ? this.#tell({ ...before, ended: before.ended ?? 'expired' }).then(
+            () => undefined,
+            () => undefined,
+          )
         : undefined;
     await this.watch(row);
     // What is freed now must not be what is prepared next under the same id.
-    if (row.beginning) await told;
+    if (row.beginning && told) await atMost(PATIENCE, told, () => this.#warnOfStandIn());
     return claimed;
   }
 
@@ -137,12 +145,27 @@ export class Endings {
           return;
         }
         const note = readNote((await store.get(key))?.value);
-        if (note !== undefined && !(await this.#due(note))) continue;
+        if (note !== undefined && !(await this.#look(note))) continue;
         await store.delete(key);
       }
       cursor = page.cursor;
       if (cursor === undefined) return;
     }
+  }
+
+  /** As {@link #due}, and goes on without it where a hook does not return: others are to be told of their ends too. */
+  #look(note: Note): Promise<boolean> {
+    const whose = noteKey(note, 0);
+    if (this.#underWay.has(whose)) return Promise.resolve(false);
+    this.#underWay.add(whose);
+    const looked = this.#due(note).finally(() => this.#underWay.delete(whose));
+    return atMost(HOOK_TIME, looked, () => {
+      this.#options.warnOnce('session-end-stuck', {
+        what: 'onEnd has not returned for a session in five minutes.',
+        next: 'Let it fail where it waits in vain: then it is called again. Other sessions are not kept waiting.',
+      });
+      return false;
+    });
   }
 
   /** Looks at a session whose time may be over; true where there is no reason to look again at this time. */
@@ -186,6 +209,13 @@ export class Endings {
     } finally {
       await lease.release();
     }
+  }
+
+  #warnOfStandIn(): void {
+    this.#options.warnOnce('stand-in-end-stuck', {
+      what: 'onEnd has not returned in a minute for a session that stood in for a transport session, and the next one is prepared.',
+      next: 'Let it fail where it waits in vain: then it is called again.',
+    });
   }
 
   /** Has the end of a session told again, should this time fail. */
