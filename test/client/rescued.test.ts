@@ -5,7 +5,7 @@ import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
 import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
-import { openValise } from 'mcp-valise/client';
+import { LeaveOpen, openValise, type PendingRound } from 'mcp-valise/client';
 import { generateKey } from 'mcp-valise/seal';
 import { createValise } from 'mcp-valise/server';
 import { memoryStore } from 'mcp-valise/store';
@@ -149,6 +149,22 @@ describe('a call that is sent once more, since the session of its transport was 
       expect(await valise.pending.list()).toEqual([]);
     },
   );
+
+  it('goes on where its round is answered by hand, later', async () => {
+    const { valise, call, ran, sent, lose } = await make({
+      asked: () => {
+        throw new LeaveOpen();
+      },
+    });
+    await expect(call('greet')).rejects.toThrow();
+    const [round] = await valise.pending.list();
+    lose();
+    const { id, questions } = round as PendingRound;
+    const answers = { [questions[0]?.key as string]: { action: 'accept', content: { name: 'Ada' } } };
+    const answered = await valise.pending.answer(id, answers);
+    expect(answered).toMatchObject({ done: true, result: text('hello Ada') });
+    expect([ran, sent]).toEqual([['Ada'], ['greet', 'answer', 'answer']]);
+  });
 
   it('does not go on in a session that the server knows nothing of by then', async () => {
     const { valise, client, call, ran, sent } = await make({ asked: (_, replace) => replace() });
