@@ -326,6 +326,7 @@ describe.each(KINDS)('sessions of a client of kind $kind', (kind) => {
     for (const verb of ['create', 'list', 'resume', 'fork']) host.without.add(verb);
     const client = await open();
     await expect(valise.sessions(client).create()).rejects.toMatchObject({ code: 'no-sessions' });
+    await expect(valise.sessions(client).resume('sess-1')).rejects.toMatchObject({ code: 'no-sessions' });
     expect(await valise.sessions(client).list()).toEqual([]);
   });
 

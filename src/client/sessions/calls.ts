@@ -119,7 +119,8 @@ function unlessUnknown(error: unknown): undefined {
   return undefined;
 }
 
-function explain(error: unknown): never {
+/** An error of the server, in words of ours where it has no sessions. */
+export function explain(error: unknown): never {
   if (!isUnknownMethod(error)) throw error;
   throw new ValiseError('no-sessions', 'The server does not know what it was asked about sessions.', {
     next: 'Call it without a session, or ask its author for data-layer sessions.',

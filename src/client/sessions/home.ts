@@ -3,7 +3,7 @@ import type { Connection } from '../connection.ts';
 import type { ClientEventSource } from '../events.ts';
 import type { JarPart } from '../jar/part.ts';
 import { targetKey } from '../target.ts';
-import { SessionCalls } from './calls.ts';
+import { explain, SessionCalls } from './calls.ts';
 import { isUnknownMethod, SessionGoneError, sessionErrorIn } from './errors.ts';
 import { checkBehaviour, checkCreation, checkNamed } from './given.ts';
 import type { Kept, KeptSessions } from './kept.ts';
@@ -106,7 +106,7 @@ export class Home {
       return await this.#begin(await this.#calls.resume(meta), options);
     } catch (error) {
       if (kept && isUnknownMethod(error)) return this.#enter(meta, options);
-      if (sessionErrorIn(error)?.kind !== 'not-found') throw error;
+      if (sessionErrorIn(error)?.kind !== 'not-found') return explain(error);
       await this.#bury(id);
       throw new SessionGoneError(id, kept?.label, error);
     }
