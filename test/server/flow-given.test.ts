@@ -1,4 +1,4 @@
-import type { Flow } from 'mcp-valise/server';
+import { createValise, type Flow } from 'mcp-valise/server';
 import { describe, expect, it } from 'vitest';
 import { flowPeer, modernCall, name, text } from './flow-peer.ts';
 import { MAJORS } from './majors.ts';
@@ -102,6 +102,16 @@ describe.each(MAJORS)('a flow on an SDK $major server refuses by name', (major) 
       content: [{ text: 'valise.request has no option tll. Give one of state, key, ttl.' }],
     });
     await peer.close();
+  });
+
+  it.each([
+    ['a key', [undefined, () => ({})], 'Give text.'],
+    ['a function', ['a', undefined], 'Give a function.'],
+  ])('a continuation without %s', (_, given, next) => {
+    const { onResponse } = createValise({ name: 'test' });
+    expect(() => onResponse(...(given as [never, never]))).toThrow(
+      expect.objectContaining({ code: 'bad-argument', next }),
+    );
   });
 
   it('nothing, where an option is undefined', async () => {

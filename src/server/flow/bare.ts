@@ -1,6 +1,7 @@
 import { type Duration, seconds } from '../../duration.ts';
 import { messageOf, ValiseError } from '../../errors.ts';
 import type { Json } from '../../json.ts';
+import { checkArgument, FUNCTION, TEXT } from '../../options.ts';
 import {
   type Answer,
   INTERNAL_ERROR,
@@ -152,6 +153,8 @@ export function createBare(rounds: Rounds): Bare {
     },
 
     onResponse(key, go) {
+      checkArgument('valise.onResponse()', key, TEXT);
+      checkArgument('valise.onResponse()', go, FUNCTION);
       if (continuations.has(key)) {
         throw new ValiseError('same-key', `There are two continuations for "${key}".`, {
           next: 'Give each its own key.',
