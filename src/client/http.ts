@@ -1,4 +1,3 @@
-import { ValiseError } from '../errors.ts';
 import { isObject } from '../json.ts';
 import { type AnswerWatch, edgeFetch, type FetchLike, withHeaders } from '../link/edge-fetch.ts';
 import type { TransportLike } from '../link/transport.ts';
@@ -8,6 +7,7 @@ import type { Store } from '../store/types.ts';
 import { type AuthOptions, checkAuth } from './continuity/auth-options.ts';
 import { type ClientStateStore, isClientStateStore } from './continuity/state-store.ts';
 import { loadSdk, type Major } from './major.ts';
+import { webAddress } from './web-address.ts';
 
 /** Settings of a connection over HTTP. */
 export interface HttpOptions {
@@ -47,14 +47,6 @@ export class HttpTarget {
   get options(): HttpOptions {
     return this.#options;
   }
-}
-
-/** Reads the address of a server. It may hold a secret, so that no error repeats it. */
-export function webAddress(url: string | URL): URL {
-  if (URL.canParse(String(url)) && /^https?:/i.test(String(url))) return new URL(url);
-  throw new ValiseError('bad-url', 'What was given as the address of a server is no http: or https: URL.', {
-    next: 'Give it in full, such as https://example.com/mcp.',
-  });
 }
 
 /** What both majors' Streamable HTTP client transports have beyond any transport. */

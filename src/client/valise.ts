@@ -32,7 +32,7 @@ import type { Pending } from './rounds/types.ts';
 import { KeptSessions } from './sessions/kept.ts';
 import { createSessions } from './sessions/part.ts';
 import type { SessionsAccess } from './sessions/types.ts';
-import { targetOf } from './target.ts';
+import { type NamedServer, targetOf } from './target.ts';
 
 /** A client of either SDK major. */
 export interface ClientLike {
@@ -77,6 +77,16 @@ export interface ConnectOptions {
    * one, the transport's session stands in for it, as for clients without Valise.
    */
   readonly sessions?: boolean | undefined;
+  /**
+   * What server is at the other end: its URL, or the command that it was started with. For transports of your own, such as
+   * one around another, where nothing else tells; without it they get no state.
+   *
+   * @example
+   * ```ts
+   * await valise.connect(client, logging(new StreamableHTTPClientTransport(url)), { server: url });
+   * ```
+   */
+  readonly server?: NamedServer | undefined;
 }
 
 /** What {@link openValise} opens. */
@@ -175,11 +185,12 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
         checkOpen();
         checkClient(client);
         checkOptions('connect', settings, CONNECT);
+        if (settings.server !== undefined && to instanceof HttpTarget) throw namedTwice();
         const own = { owner, principal, parts: settings.sessions === false ? withoutSessions : parts };
         const connection =
           to instanceof HttpTarget
             ? await connectHttp(client, to, { ...own, store, secrets, events, jar, waiting })
-            : await connectOver(client, to, { ...own, target: targetOf(to) });
+            : await connectOver(client, to, { ...own, target: targetOf(to, settings.server) });
         if (settings.session === 'kept') await followTarget(jar, connection);
         connection.speakFor(client);
         sessions.connected(client, connection);
@@ -208,6 +219,12 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
 const CONNECT: TakenBy<ConnectOptions> = {
   session: ["'kept'", (value) => value === 'kept'],
   sessions: FLAG,
+  server: [
+    'the URL of a server, or { command, args }',
+    (value) =>
+      typeof value === 'string' ||
+      (isObject(value) && ('href' in value || typeof value['command'] === 'string')),
+  ],
 };
 
 const STDIO: TakenBy<StdioCommand> = {
@@ -223,6 +240,12 @@ function checkClient(client: ClientLike): void {
   if (typeof client?.connect === 'function') return;
   throw new ValiseError('no-client', 'valise.connect() was called without a client.', {
     next: 'Call valise.connect(client, transport) with a client of either SDK.',
+  });
+}
+
+function namedTwice(): ValiseError {
+  return new ValiseError('bad-option', 'The option server of connect was given for valise.http().', {
+    next: 'Leave it out: valise.http() knows its server.',
   });
 }
 

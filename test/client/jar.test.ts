@@ -470,6 +470,8 @@ describe('the jar', () => {
     ['a server that is no text', { server: 5 }, 'server'],
     ['the name of a server in place of a filter', 'shop.example.com', 'object'],
     ['null', null, 'object'],
+    ['a URL in place of a filter', new URL('https://shop.example.com'), 'plain object'],
+    ['a map', new Map([['server', 'shop.example.com']]), 'plain object'],
   ])('[J-12] clears, lists and exports nothing for %s', async (_, filter, named) => {
     const client = await connect(valise, hosts, 'https://shop.example.com');
     sets({ server: { x: 1 } });

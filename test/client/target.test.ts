@@ -1,12 +1,94 @@
-import { Client } from '@modelcontextprotocol/client';
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { openValise } from 'mcp-valise/client';
-import { expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type Hosts, openHosts, setting, stateOf } from './hosts.ts';
 
-it('says what is missing where a client is to be connected to nothing', async () => {
+const SHOP = 'https://shop.example.com/mcp';
+
+it.each([
+  ['nothing', undefined],
+  ['an object that is no transport', {}],
+  ['a URL', new URL(SHOP)],
+])('says what is missing where a client is to be connected to %s', async (_, to) => {
   const valise = await openValise({ store: 'memory:' });
   const client = new Client({ name: 'test', version: '1.0.0' });
-  await expect(valise.connect(client, undefined as never)).rejects.toThrow(
+  await expect(valise.connect(client, to as never)).rejects.toThrow(
     /without a transport.*valise\.connect\(client, transport\)/,
   );
   await valise.close();
+});
+
+/** A transport around another, as people write them for logs. */
+class Around {
+  readonly #inner: StreamableHTTPClientTransport;
+  onmessage: ((message: unknown) => void) | undefined;
+  onclose: (() => void) | undefined;
+  onerror: ((error: Error) => void) | undefined;
+
+  constructor(inner: StreamableHTTPClientTransport) {
+    this.#inner = inner;
+  }
+
+  start(): Promise<void> {
+    this.#inner.onmessage = (message) => this.onmessage?.(message);
+    this.#inner.onclose = () => this.onclose?.();
+    this.#inner.onerror = (error) => this.onerror?.(error);
+    return this.#inner.start();
+  }
+
+  send(message: never): Promise<void> {
+    return this.#inner.send(message);
+  }
+
+  close(): Promise<void> {
+    return this.#inner.close();
+  }
+}
+
+describe('a transport around another', () => {
+  let hosts: Hosts;
+  beforeEach(async () => {
+    hosts = await openHosts();
+    hosts.respond = () => setting('legacy', { server: { a: 1 } });
+  });
+  afterEach(() => hosts.close());
+
+  /** The name that the state of two calls over such a transport is kept under, and what the second one carried. */
+  async function called(server: unknown): Promise<readonly unknown[]> {
+    const valise = await openValise({ store: 'memory:' });
+    const client = new Client({ name: 'test', version: '1.0.0' });
+    const inner = new StreamableHTTPClientTransport(new URL(SHOP), { fetch: hosts.fetch });
+    await valise.connect(client, new Around(inner), server === undefined ? {} : { server: server as string });
+    await client.callTool({ name: 'one' });
+    await client.callTool({ name: 'two' });
+    const names = valise.jar.list().map((entry) => entry.server);
+    await client.close();
+    await valise.close();
+    return [names, stateOf(hosts.last('tools/call').meta).server];
+  }
+
+  it('[J-14] gets the state of the server that the application names', async () => {
+    expect(await called(SHOP)).toEqual([['shop.example.com'], { a: 1 }]);
+    expect(await called(new URL(SHOP))).toEqual([['shop.example.com'], { a: 1 }]);
+    expect(await called({ command: process.execPath, args: ['-e', '1'] })).toEqual([
+      [expect.stringContaining('node')],
+      { a: 1 },
+    ]);
+  });
+
+  it('gets none where nobody names it', async () => {
+    expect(await called(undefined)).toEqual([[], undefined]);
+  });
+
+  it('refuses what names no server, and to name one twice', async () => {
+    await expect(called({})).rejects.toMatchObject({ code: 'bad-option' });
+    await expect(called('shop')).rejects.toMatchObject({ code: 'bad-url' });
+    const valise = await openValise({ store: 'memory:' });
+    const client = new Client({ name: 'test', version: '1.0.0' });
+    await expect(valise.connect(client, valise.http(SHOP), { server: SHOP })).rejects.toMatchObject({
+      code: 'bad-option',
+      message: expect.stringContaining('valise.http()'),
+    });
+    await valise.close();
+  });
 });

@@ -49,6 +49,9 @@ function isText(value: unknown): boolean {
 /** What is misspelt or undefined would not narrow anything: it must not come to mean everything. */
 function checkFilter(filter: unknown, more: string | undefined): void {
   if (!isObject(filter)) throw badFilter('is no object');
+  const prototype: unknown = Object.getPrototypeOf(filter);
+  // Of a URL or a map, no name would be seen.
+  if (prototype !== Object.prototype && prototype !== null) throw badFilter('is no plain object');
   for (const name of Object.keys(filter)) {
     if (name === more) continue;
     if (!Object.hasOwn(WANTED, name)) throw badFilter(`has an unknown name: ${JSON.stringify(name)}`);
