@@ -133,8 +133,11 @@ class ServerLink implements Hooks, Stage {
 
   #received(message: Request, top: Top | undefined, extra: unknown): Passage | Promise<Passage> {
     const ingress = takeIngress({ owner: this.owner, link: this.#number, extra, id: message.id });
+    const isFirst = message.method === 'initialize';
+    const lost = ingress?.stray?.judge(isFirst || this.#transport.sessionId !== undefined);
+    if (lost) return this.#reply({ jsonrpc: '2.0', id: message.id, error: lost });
     const peer = peerOf(message, ingress?.peer ?? this.#known);
-    if (message.method === 'initialize') this.#known = peer;
+    if (isFirst) this.#known = peer;
     const params = withoutIntroduction(message.params);
     let principal: Principal | undefined;
     try {

@@ -1,6 +1,7 @@
 import { Course } from '../link/course.ts';
 import type { Id, Message } from '../wire/index.ts';
 import type { Answered, RoundContext } from './flow/context.ts';
+import type { Stray } from './http/stray.ts';
 import { isHttp } from './over-http.ts';
 import type { Peer } from './peer.ts';
 
@@ -10,6 +11,8 @@ export interface Ingress {
   readonly owner: object;
   /** A transport session that is proved by its seal, where the SDK's transport keeps none. */
   readonly transportSession?: string;
+  /** A session id that only the SDK's transport can know. */
+  readonly stray?: Stray;
   /** The client as that session's `initialize` introduced it. */
   readonly peer?: Peer;
   /** The answer of a round that came without its call; the edge has put the call in its place. */

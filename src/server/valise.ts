@@ -103,8 +103,8 @@ export interface ServerValise<Declared extends StateDeclarations = StateDeclarat
   ): StateKey<Given<Settings>, Held<Settings>>;
   /**
    * Wraps an HTTP handler of either SDK major, web-standard or Node's, so that any instance can go on with what another
-   * one began: it knows each client from its session id, and takes answers to questions that others asked. Everything
-   * else passes untouched.
+   * one began: it knows each client from its session id, and takes answers to questions that others asked. An id
+   * of a session that neither it nor the SDK's transport has made is answered with 404. Everything else passes untouched.
    *
    * @example
    * ```ts

@@ -7,6 +7,7 @@ import type { Edge } from './edge.ts';
 import { Notes } from './notes.ts';
 import { errorBody, type Inbound, type Plan, planFor } from './plan.ts';
 import { BEAT, type EventStream, eventText, SSE_HEADERS } from './sse.ts';
+import { NOT_FOUND, type Stray } from './stray.ts';
 
 /** What the SDKs' web-standard handlers take besides the request. */
 export interface FetchOptions {
@@ -48,7 +49,7 @@ async function serve(
       return bring ? streaming(request.signal, bring) : new Response(null, { status: 405 });
     }
     case 'serve':
-      return plainly(plan, request, options, inner);
+      return plainly(edge, plan, request, options, inner);
     case 'call':
       return call(edge, plan, request, options, inner);
     case 'mail': {
@@ -76,15 +77,16 @@ async function inboundOf(edge: Edge, request: Request, options: FetchOptions): P
 }
 
 async function plainly(
+  { ids }: Edge,
   { body, ingress, mint }: Plan & { readonly do: 'serve' },
   request: Request,
   options: FetchOptions,
   inner: FetchFunction,
 ): Promise<Response> {
   const response = await into(inner, request, options, body, ingress);
-  if (mint !== undefined && response.status === 200 && !response.headers.has('mcp-session-id')) {
-    response.headers.set('mcp-session-id', mint);
-  }
+  if (mint === undefined) return response;
+  if (response.headers.has('mcp-session-id')) ids.othersGiven = true;
+  else if (response.status === 200) response.headers.set('mcp-session-id', mint);
   return response;
 }
 
@@ -96,7 +98,16 @@ function into(
   ingress: Ingress | undefined,
 ) {
   const given = body === undefined ? options : { ...options, parsedBody: body };
-  return runWithIngress(ingress, () => inner(request, given));
+  const answered = runWithIngress(ingress, () => inner(request, given));
+  return ingress?.stray ? unlessLost(ingress.stray, answered) : answered;
+}
+
+/** The SDK's answer, or ours where nobody knows the session that the request names. */
+async function unlessLost(stray: Stray, answered: Response | Promise<Response>): Promise<Response> {
+  const response = await answered;
+  if (!stray.isRefused) return response;
+  await response.body?.cancel();
+  return replyWith(404, NOT_FOUND);
 }
 
 /** Runs a call: with its answer, or with the question that takes the answer's place. */

@@ -9,6 +9,7 @@ import type { Edge } from './edge.ts';
 import { Notes } from './notes.ts';
 import { errorBody, type Inbound, type Plan, planFor } from './plan.ts';
 import { BEAT, type EventStream, eventText, SSE_HEADERS } from './sse.ts';
+import { NOT_FOUND, type Stray } from './stray.ts';
 
 /** A Node handler: `toNodeHandler(…)` of v2, or one that gives `body` to `transport.handleRequest` of either major. */
 export type NodeFunction = (
@@ -57,9 +58,11 @@ function serve(
       return bring ? bring(eventsOn(response)) : reply(response, 405, undefined);
     }
     case 'serve':
-      if (plan.mint !== undefined) offerSession(response, plan.mint);
+      if (plan.mint !== undefined) offerSession(edge, response, plan.mint);
+      if (plan.ingress?.stray) heed(plan.ingress.stray, response);
       return runWithIngress(plan.ingress, () => inner(request, response, plan.body));
     case 'call':
+      if (plan.ingress.stray) heed(plan.ingress.stray, response);
       return call(edge, plan, request, response, inner);
     case 'mail':
       return mail(edge, plan, request, response, inner);
@@ -160,14 +163,25 @@ async function outcomeOf(
   });
 }
 
+/** Answers a request by itself where nobody knows the session that it names. */
+function heed(stray: Stray, response: ServerResponse): void {
+  stray.whenRefused(() => {
+    // Where the SDK has begun an answer, the error in it must do.
+    if (response.headersSent) return;
+    divert(response, { collect: false }).takeOver();
+    reply(response, 404, NOT_FOUND);
+  });
+}
+
 /** Puts the session id on the answer to `initialize`, unless the SDK has one of its own or has refused. */
-function offerSession(response: ServerResponse, id: string): void {
+function offerSession({ ids }: Edge, response: ServerResponse, id: string): void {
   const { writeHead } = response;
   response.writeHead = ((status: number, ...rest: unknown[]) => {
     response.writeHead = writeHead;
     const headers = rest.at(-1);
     const given = response.hasHeader('mcp-session-id') || (isObject(headers) && 'mcp-session-id' in headers);
-    if (status === 200 && !given) response.setHeader('mcp-session-id', id);
+    if (given) ids.othersGiven = true;
+    else if (status === 200) response.setHeader('mcp-session-id', id);
     return (writeHead as (...args: unknown[]) => ServerResponse).call(response, status, ...rest);
   }) as ServerResponse['writeHead'];
 }

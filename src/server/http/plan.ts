@@ -8,6 +8,7 @@ import {
   isResponse,
   type Message,
   type Request,
+  readTargetParams,
 } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
 import { type Answered, isOf, peerIn, requestIn } from '../flow/context.ts';
@@ -18,6 +19,7 @@ import type { Principal } from '../principal.ts';
 import type { Desk } from './desk.ts';
 import type { Edge } from './edge.ts';
 import { mintSessionId } from './session-id.ts';
+import { NOT_FOUND, Stray } from './stray.ts';
 
 /** An HTTP request as both forms of the edge see it. */
 export interface Inbound {
@@ -48,7 +50,6 @@ export type Plan =
 
 const SESSION_HEADER = 'mcp-session-id';
 
-const NOT_FOUND = { code: -32001, message: 'Session not found' };
 const ONE_ANSWER = {
   code: -32600,
   message: 'Invalid Request: one answer per POST, and nothing else with it',
@@ -95,12 +96,22 @@ function planIn(session: Ingress, inbound: Inbound, edge: Edge): Plan | Promise<
     if (body.length > 1 && body.some((each) => isAnswerIn(each, rounds))) return reply(400, ONE_ANSWER);
     if (body.length === 1) [body] = body as unknown[];
   }
+  if (session.stray && names(body, session.stray.id)) session.stray.judge(true);
   if (isRequest(body)) return planRequest(body, session, inbound, rounds);
   if (isResponse(body)) return planAnswer(body, session, inbound, edge);
   const plan: Plan = { do: 'serve', body, ingress: session };
   return session.transportSession === undefined
     ? plan
     : takeBack(body, session.transportSession, edge.desk).then(() => plan);
+}
+
+/** True where a message names this data-layer session: its id may stand in the header of the transport's too. */
+function names(body: unknown, id: string): boolean {
+  return (Array.isArray(body) ? body : [body]).some((each) => {
+    if (!isRequest(each)) return false;
+    const target = readTargetParams(each.params);
+    return 'session' in target && target.session.sessionId === id;
+  });
 }
 
 function isAnswerIn(body: unknown, rounds: Rounds): boolean {
@@ -137,7 +148,7 @@ async function planAnswer(
   const { message, top } = takeTop(body);
   if (!isResponse(message)) return { do: 'serve', body, ingress: session };
   // Where there is no session at all, it is not the one of any question.
-  const at = session.transportSession ?? inbound.header(SESSION_HEADER) ?? '';
+  const at = session.transportSession ?? session.stray?.id ?? '';
   const opening = rounds.openAnswer(message, top, at);
   if (!opening) return { do: 'serve', body, ingress: session };
   try {
@@ -151,6 +162,8 @@ async function planAnswer(
       throw new SealError('wrong-subject');
     }
     if (byId && (await desk.isCancelled(answered.context))) throw new SealError('replayed');
+    // It proves by itself what it is about.
+    session.stray?.judge(true);
     const peer = session.peer ?? peerIn(answered.context);
     const ingress: Ingress = { ...session, ...(peer && { peer }), answered };
     return byId ? { do: 'mail', body: request, ingress, answered } : { do: 'call', body: request, ingress };
@@ -168,10 +181,15 @@ function warnOfNobody({ warnOnce }: ServerContext): void {
   });
 }
 
-/** What the session id proves; nothing where it is not one of ours, `gone` where it is not genuine any more. */
+/** What the session id proves; nothing yet where it is not one of ours, `gone` where it is not genuine any more. */
 function sessionOf(inbound: Inbound, { rounds: { context: owner }, ids }: Edge): Ingress | 'gone' {
   const id = inbound.header(SESSION_HEADER);
-  if (id === undefined || !isSealed(id)) return { owner };
+  if (id === undefined) return { owner };
+  if (!isSealed(id)) {
+    const stray = new Stray(id, owner.events);
+    if (ids.othersGiven) stray.judge(true);
+    return { owner, stray };
+  }
   try {
     return { owner, ...ids.open(id, inbound.principal) };
   } catch {

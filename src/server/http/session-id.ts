@@ -68,6 +68,8 @@ interface Opened {
 export class SessionIds {
   readonly #sealer: Sealer;
   readonly #opened = new Recent<Opened>(MOST);
+  /** True once something behind the edge has given an id of its own: it knows by itself which there are. */
+  othersGiven = false;
 
   constructor(sealer: Sealer) {
     this.#sealer = sealer;
