@@ -109,15 +109,32 @@ const SCHEMES = new Set([
 
 /** Throws where a URL names no store, for those who open it later. */
 export function checkStoreUrl(url: string): void {
-  const { scheme } = split(url);
+  const { scheme, rest } = split(url);
   if (!SCHEMES.has(scheme)) throw unknownError(scheme);
+  if (scheme === 'memory') checkNameless(rest);
   fileOf(url);
+}
+
+/** Buses of one name are one; whoever gave a store a name would expect that of it too. */
+function checkNameless(rest: string): void {
+  if (rest !== '' && rest !== '//')
+    throw badUrlError(
+      'memory: takes no name: each store in memory is one of its own.',
+      'Write memory: alone; what is to share a store gets the same one, made with memoryStore().',
+    );
 }
 
 /** The file that a URL names, where its store is in one. */
 export function fileOf(url: string): string | undefined {
   const { scheme, rest } = split(url);
   return scheme === 'file' || scheme === 'sqlite' ? fullPath(toPath(scheme, rest)) : undefined;
+}
+
+const BUSES = new Set(['memory', 'redis', 'rediss', 'postgres', 'postgresql']);
+
+/** True for a URL that {@link openBus} takes, for those who open it later. */
+export function isBusUrl(url: unknown): boolean {
+  return typeof url === 'string' && BUSES.has(url.slice(0, Math.max(0, url.indexOf(':'))).toLowerCase());
 }
 
 /**
@@ -157,6 +174,7 @@ async function openPlain(
 ): Promise<Store> {
   switch (scheme) {
     case 'memory':
+      checkNameless(rest);
       return memoryStore();
     case 'file':
       return plainFileStore(toPath(scheme, rest));

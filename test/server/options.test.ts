@@ -30,6 +30,9 @@ describe('options of createValise', () => {
     ['sessions', { onEnd: {} }, 'a function'],
     ['sessions', { mayListen: true }, 'a function'],
     ['sessions', { bus: {} }, 'URL of a bus'],
+    ['sessions', { bus: 'foo://' }, 'URL of a bus'],
+    ['sessions', { bus: 'sqlite:./x' }, 'URL of a bus'],
+    ['sessions', { bus: 'redis' }, 'URL of a bus'],
     ['rounds', null, 'settings'],
     ['rounds', { singleUse: 'no' }, 'true or false'],
     ['rounds', { codec: {} }, 'seal, open and recognises'],
@@ -93,6 +96,16 @@ describe('what is given to a Valise', () => {
 
   it('as a flow is refused by name', () => {
     expect(() => valise.flow('x' as never)).toThrow(refused('bad-argument', /valise\.flow\(\).*function/));
+  });
+
+  it.each([
+    ['who', undefined, 'function'],
+    ['who', { state: 1 }, 'function'],
+    [undefined, () => ({}), 'text'],
+  ])('to go on with after an answer is refused by name: %j, %j', (key, go, words) => {
+    expect(() => valise.onResponse(key as never, go as never)).toThrow(
+      refused('bad-argument', new RegExp(`valise\\.onResponse\\(\\).*${words}`)),
+    );
   });
 
   it.each([5, undefined, {}, { tol: 'x' }, { tool: 5 }])(

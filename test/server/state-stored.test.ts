@@ -271,6 +271,7 @@ describe('a store that fails', () => {
 describe('a store that is given as a URL', () => {
   it('fails at once where the URL names no kind of store', () => {
     expect(() => createValise({ name: 'shop', keys, store: 'bogus:x' })).toThrow('names no kind of store');
+    expect(() => createValise({ name: 'shop', keys, store: 'memory:shop' })).toThrow('takes no name');
     expect(() => createValise({ name: 'shop', keys, store: 'nothing' })).toThrow('not the URL of a store');
   });
 });

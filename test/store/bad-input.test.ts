@@ -71,6 +71,15 @@ describe('an unknown URL', () => {
     expect(existsSync(':memory:')).toBe(false);
   });
 
+  it('of a store in memory takes no name, since each is one of its own', async () => {
+    for (const url of ['memory:shop', 'memory://shop'])
+      expect(await errorOf(openStore(url))).toMatchObject({
+        code: 'store-bad-url',
+        next: expect.stringContaining('memoryStore()'),
+      });
+    for (const url of ['memory:', 'memory://']) await (await openStore(url)).close();
+  });
+
   it('is refused for a bus too', async () => {
     expect((await errorOf(openBus('sqlite:x'))).code).toBe('store-bad-url');
     expect((await errorOf(openBus(7 as unknown as string))).code).toBe('store-bad-url');

@@ -2,6 +2,7 @@ import { type Duration, seconds } from '../../duration.ts';
 import { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
 import { ANYTHING, checkOptions, FLAG, FUNCTION, type TakenBy } from '../../options.ts';
+import { isBusUrl } from '../../store/open.ts';
 import type { Bus } from '../../store/types.ts';
 import type { EndedSession, NewListener, NewSession } from './hooks.ts';
 import { hook } from './reply.ts';
@@ -96,8 +97,8 @@ const TAKEN: TakenBy<SessionsOptions> = {
   onEnd: FUNCTION,
   mayListen: FUNCTION,
   bus: [
-    'the URL of a bus, such as redis://127.0.0.1:6379, or a bus',
-    (value) => typeof value === 'string' || (isObject(value) && typeof value['publish'] === 'function'),
+    'the URL of a bus, on memory:, redis:// or postgres://, or a bus',
+    (value) => isBusUrl(value) || (isObject(value) && typeof value['publish'] === 'function'),
   ],
 };
 
