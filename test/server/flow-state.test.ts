@@ -65,6 +65,26 @@ describe.each(MAJORS)('what a flow does to other state on an SDK $major server',
     await peer.close();
   });
 
+  it('does not travel with the question where it was not set', async () => {
+    const state: StateDeclarations = { session: { cart: { plain: true } } };
+    const valise: ServerValise = createValise({ name: 'test', state });
+    const adding = async (_: unknown, flow: { ask: (key: string, question: object) => unknown }) => {
+      const cart = valise.state().session.get('cart') as string[];
+      cart.push('milk');
+      await flow.ask('a', name);
+      return text(cart.join());
+    };
+    const peer = await flowPeer(major, adding as never, {
+      valise,
+      capabilities: { ...ours('state'), state: {} },
+    });
+    const _meta = { [SESSION]: { cart: ['tea'] } };
+    const asked = await peer.say(call({}, { params: { name: 'work', arguments: {}, _meta } }));
+    const done = await peer.say(echo(asked, accept({})));
+    expect(done.result).toMatchObject(text('tea,milk'));
+    await peer.close();
+  });
+
   it('counts in its last run only, where it is in the store', async () => {
     const peer = await stage(ours('state'), memoryStore());
     const play = async (): Promise<Wire> => peer.say(echo(await peer.say(call()), accept({})));

@@ -55,6 +55,22 @@ describe.each(MAJORS)('a client that carries no state, on an SDK $major server',
 });
 
 describe('state in the store', () => {
+  it('is what was set, whatever a handler does to what it got', async () => {
+    const client = await stock(
+      ({ session }) => {
+        const cart = session.get('cart') as string[] | undefined;
+        if (!cart) return session.set('cart', ['tea']);
+        cart.push('milk');
+        // The other name is written, and all of one owner's state is one entry.
+        session.set('seen', true);
+        return cart;
+      },
+      { store: memoryStore() },
+    );
+    await client.call('work');
+    for (const _ of [1, 2]) expect(textOf(await client.call('work'))).toBe('["tea","milk"]');
+  });
+
   it('ends with the connection, where that is the session; a principal keeps what is theirs', async () => {
     const store = memoryStore();
     const client = await stock(counting, { store, principal: () => ({ subject: 'ann' }) });

@@ -17,7 +17,7 @@ import { isHttp } from '../over-http.ts';
 import { principalKey } from '../principal.ts';
 import type { Key, Keys } from './key.ts';
 import type { Changes, Report, Source } from './source.ts';
-import { SAFE_BYTES, sizeOf } from './value.ts';
+import { copyOf, SAFE_BYTES, sizeOf } from './value.ts';
 
 const PLACES = [
   NAMES.legacy.state.session,
@@ -61,7 +61,7 @@ export function carriedSources(
         const value = values[name];
         if (value === undefined || value === null) return value;
         // A key may have been sealed before it was declared plain.
-        if (key.plain && !isSealed(value)) return value;
+        if (key.plain && !isSealed(value)) return copyOf(value);
         if (typeof value !== 'string') {
           report(scope)(name, 'is not sealed');
           return undefined;

@@ -4,7 +4,7 @@ import type { Scope } from '../../wire/index.ts';
 import type { Key, Keys, StateKey } from './key.ts';
 import { issuesText, type SchemaResult, type StandardSchema, validate } from './schema.ts';
 import type { Change, Changes, Report, Source } from './source.ts';
-import { snapshot } from './value.ts';
+import { copyOf, snapshot } from './value.ts';
 
 type Named = string | StateKey<unknown>;
 
@@ -104,8 +104,7 @@ function attempt(schema: StandardSchema, name: string, json: Json): SchemaResult
 
 /** What `get` will give from now on; an error where the author's own value would not come back. */
 function accepted(name: string, json: Json, { schema }: Key): unknown {
-  // A copy of its own: what the author does to it is not sent by accident.
-  const own = typeof json === 'object' ? structuredClone(json) : json;
+  const own = copyOf(json);
   if (!schema) return own;
   const result = validate(schema, name, own);
   if (!result.issues) return result.value;

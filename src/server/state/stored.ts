@@ -6,6 +6,7 @@ import { MAX_AGE, methodPath, type Scope, scopeCovers } from '../../wire/index.t
 import type { Exchange } from '../exchange.ts';
 import type { Key, Keys } from './key.ts';
 import type { Changes, Source } from './source.ts';
+import { copyOf } from './value.ts';
 
 /** One piece of state in the store: name, value, and when it ends (milliseconds since 1970), or null. */
 type Row = readonly [name: string, value: Json, until: number | null];
@@ -45,7 +46,11 @@ export function storedSource({ rows }: Shelf, { request }: Exchange): Source {
     names: () => rows.keys(),
     checkWritable: () => undefined,
     read(name, { attributes: { methodScope } }: Key) {
-      return methodScope === undefined || scopeCovers(methodScope, path) ? rows.get(name)?.[1] : undefined;
+      const row = rows.get(name);
+      // All rows are written back where one has changed.
+      return row && (methodScope === undefined || scopeCovers(methodScope, path))
+        ? copyOf(row[1])
+        : undefined;
     },
   };
 }

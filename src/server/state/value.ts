@@ -25,6 +25,11 @@ export function snapshot(name: string, value: unknown, reader: boolean): Json {
   return JSON.parse(text) as Json;
 }
 
+/** A copy of its own: what the author does to it must neither be kept nor be sent by accident. */
+export function copyOf(value: Json): Json {
+  return typeof value === 'object' ? structuredClone(value) : value;
+}
+
 /** Bytes of a name and a value's text. */
 export function sizeOf(name: string, text: string): number {
   return Buffer.byteLength(name) + Buffer.byteLength(text);
