@@ -145,6 +145,16 @@ describe.each([
     await victimIsUntouched();
   });
 
+  it('[J-25] numbers that no number can hold', async () => {
+    servers.attack = () => everywhere('{"huge":1e400,"small":-1e400,"fine":1e300}');
+    await visit(EVIL, 2);
+    expect(await evilHas()).toMatchObject([{ key: 'fine', value: 1e300 }]);
+    expect([...refused.keys()]).toEqual(['bad-value']);
+    const sent = servers.received.get('evil.example.net') ?? [];
+    expect(sent.at(-1)).not.toContain('null');
+    await victimIsUntouched();
+  });
+
   it('[J-25] wrong types, everywhere', async () => {
     const wrong = ['null', '7', '"text"', 'true', '[]', '[{"a":1}]', '{}', '{"a":null}'];
     for (const one of wrong) {

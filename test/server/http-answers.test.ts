@@ -155,3 +155,15 @@ describe.each(Object.entries(FORMS))('answers over HTTP (%s)', (_, form) => {
     });
   });
 });
+
+it('gets a session id also where the answer comes straight from fetch, whose headers cannot be changed', async () => {
+  const valise = createValise({ name: 'test' });
+  const edge = valise.http(async (_: Request) => fetch('data:application/json,{}'));
+  const body = JSON.stringify(initialize({}));
+  const response = await edge(
+    new Request('http://localhost/mcp', { method: 'POST', headers: HEADERS, body }),
+  );
+  expect(response.status).toBe(200);
+  expect(response.headers.get('mcp-session-id')).toMatch(/^v1\./);
+  expect(await response.text()).toBe('{}');
+});

@@ -38,6 +38,30 @@ describe('the types of state', () => {
     expectTypeOf(session.get(name)).toEqualTypeOf<Json | undefined>();
   });
 
+  it('let interfaces be set, which are no index signature, as far as they are JSON', () => {
+    interface Order {
+      readonly id: number;
+      readonly lines: readonly { readonly item: string; readonly note?: string }[];
+    }
+    interface Dated {
+      readonly at: Date;
+    }
+    const order = {} as Order;
+    const { session } = valise.state();
+    session.set('anything', order);
+    session.set('note', [order]);
+    session.set(String('name'), order);
+    createValise({ name: 'shop' }).state().server.set('order', order);
+    // @ts-expect-error: there is a date in it
+    session.set('anything', {} as Dated);
+    // @ts-expect-error: a schema says what a cart is
+    session.set('cart', order);
+    // @ts-expect-error: a function is not JSON
+    session.set('anything', () => order);
+    // @ts-expect-error: what is undefined is nothing
+    session.set('anything', undefined);
+  });
+
   it('come with a key that is declared where it is used', () => {
     const cart = valise.key('cart', { schema: Cart });
     const { session, server } = valise.state();

@@ -84,6 +84,11 @@ class Absorption {
     if (!attributes) return;
     const bag = this.#bagFor(scope, attributes);
     if (!this.#isOpen(bag, scope, name)) return;
+    // `1e400` is JSON, and too large for a number.
+    if (typeof value === 'number' && !Number.isFinite(value)) {
+      this.#refuse('bad-value', 'It is a number that cannot be sent back.', scope, name);
+      return;
+    }
     const text = JSON.stringify(value);
     const size = Buffer.byteLength(name) + Buffer.byteLength(text);
     const { bytesPerKey } = this.#jar.quotas;

@@ -55,7 +55,7 @@ export type JarRefusal =
   | 'too-deep'
   /** Not a dictionary, or an attribute of the wrong type. */
   | 'wrong-type'
-  /** An attribute outside what is allowed. */
+  /** An attribute outside what is allowed, or a number that cannot be sent back. */
   | 'bad-value'
   /** A `server-scope` that does not cover the server, that is too wide, or that came from a stdio server. */
   | 'server-scope'

@@ -86,8 +86,15 @@ async function plainly(
   const response = await into(inner, request, options, body, ingress);
   if (mint === undefined) return response;
   if (response.headers.has('mcp-session-id')) ids.othersGiven = true;
-  else if (response.status === 200) response.headers.set('mcp-session-id', mint);
+  else if (response.status === 200) return withSession(response, mint);
   return response;
+}
+
+/** Another response: the headers of one that comes straight from `fetch` cannot be changed. */
+function withSession(response: Response, id: string): Response {
+  const headers = new Headers(response.headers);
+  headers.set('mcp-session-id', id);
+  return new Response(response.body, { status: response.status, headers });
 }
 
 function into(

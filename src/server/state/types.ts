@@ -1,5 +1,6 @@
 import type { Json } from '../../json.ts';
 import type { Given, Held, KeyDeclarations, StateDeclarations, StateKey } from './key.ts';
+import type { StandardSchema } from './schema.ts';
 
 /**
  * The state of one scope, inside a handler. Nothing here waits: what a request came with is at hand, and what is set
@@ -12,7 +13,12 @@ export interface StateScope<Keys extends KeyDeclarations = KeyDeclarations> {
   get<Name extends string>(name: Name): (Name extends keyof Keys ? Held<Keys[Name]> : Json) | undefined;
   /** Replaces the whole value. `null` deletes. */
   set<Input, Output>(key: StateKey<Input, Output>, value: NoInfer<Input>): void;
-  set<Name extends string>(name: Name, value: Name extends keyof Keys ? Given<Keys[Name]> : Json): void;
+  set<Name extends string, Value>(
+    name: Name,
+    value: Name extends keyof WithSchema<Keys>
+      ? Given<Keys[Name]>
+      : Value & Exclude<Printable<Value>, undefined>,
+  ): void;
   /** Removes the value, also one that cannot be read. */
   delete(key: string | StateKey<unknown>): void;
   /** True where `get` would give a value. */
@@ -28,5 +34,19 @@ export interface RequestState<Declared extends StateDeclarations = StateDeclarat
   /** Lives until the server removes it, across sessions; a client may still forget it. */
   readonly server: StateScope<KeysOf<Declared['server']>>;
 }
+
+/** The names whose schema says what may be set. */
+type WithSchema<Keys extends KeyDeclarations> = {
+  readonly [Name in keyof Keys as Keys[Name] extends { readonly schema: StandardSchema } ? Name : never]: 1;
+};
+
+/** What JSON can write, also where its type is an interface, which is no {@link Json} to the compiler. */
+export type Printable<Value> = Value extends (...args: never[]) => unknown
+  ? never
+  : Value extends Json | undefined
+    ? Value
+    : Value extends object
+      ? { readonly [Name in keyof Value]: Printable<Value[Name]> }
+      : never;
 
 type KeysOf<Declared> = Declared extends KeyDeclarations ? Declared : KeyDeclarations;
