@@ -99,8 +99,8 @@ describe('valise connect and what is open while the server becomes one of the ot
       const all = between('older');
       await all.ask(0, 'initialize', INTRODUCTION);
       await all.call(1, 'asks');
-      all.bridge.fromServer({ jsonrpc: '2.0', id: 0, ...QUESTION });
-      expect(all.host.at(-1)).toEqual({ jsonrpc: '2.0', id: 0, ...QUESTION });
+      all.bridge.fromServer({ jsonrpc: '2.0', id: 7, ...QUESTION });
+      expect(all.host.at(-1)).toEqual({ jsonrpc: '2.0', id: 7, ...QUESTION });
       return all;
     };
     const change = async ({ become, call, refuse, answer }: ReturnType<typeof between>) => {
@@ -113,9 +113,9 @@ describe('valise connect and what is open while the server becomes one of the ot
     it('is taken back, and an answer that comes too late swallowed', async () => {
       const all = await asked();
       await change(all);
-      expect(all.host).toContainEqual(cancelled(0));
+      expect(all.host).toContainEqual(cancelled(7));
       all.sent.length = 0;
-      await all.reply(0);
+      await all.reply(7);
       expect(all.sent).toEqual([]);
     });
 
@@ -125,22 +125,22 @@ describe('valise connect and what is open while the server becomes one of the ot
       all.become('older');
       await all.call(3, 'again');
       await all.refuse('again');
-      all.bridge.fromServer({ jsonrpc: '2.0', id: 0, ...QUESTION });
+      all.bridge.fromServer({ jsonrpc: '2.0', id: 7, ...QUESTION });
       const another = all.host.at(-1) as Request;
       expect(another).toMatchObject(QUESTION);
       all.sent.length = 0;
-      await all.reply(0);
+      await all.reply(7);
       expect(all.sent).toEqual([]);
       await all.reply(another.id);
-      expect(all.sent).toEqual([{ jsonrpc: '2.0', id: 0, result: ACCEPTED }]);
+      expect(all.sent).toEqual([{ jsonrpc: '2.0', id: 7, result: ACCEPTED }]);
     });
 
     it('is not taken back twice where the server has done so', async () => {
       const all = await asked();
-      all.bridge.fromServer({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 0 } });
+      all.bridge.fromServer({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 7 } });
       await change(all);
       expect(all.host.filter((message) => methodsOf([message])[0] === 'notifications/cancelled')).toEqual([
-        cancelled(0),
+        cancelled(7),
       ]);
     });
   });

@@ -1,4 +1,5 @@
 import { expect } from 'vitest';
+import type { AskingCall } from '../../src/cli/bridge/asked-calls.ts';
 import { Bridge, type BridgeOptions } from '../../src/cli/bridge/bridge.ts';
 import { VERSION_GONE } from '../../src/client/continuity/lost.ts';
 import { ValiseError } from '../../src/errors.ts';
@@ -23,8 +24,10 @@ export function between(first: 'older' | 'newer', newer: BridgeOptions['newer'] 
   const host: Message[] = [];
   const open: Request[] = [];
   const sent: Message[] = [];
+  const takenBack: AskingCall[] = [];
   const bridge = new Bridge({
     newer,
+    takenBack: (asking) => void takenBack.push(asking),
     toHost: (message) => void host.push(message),
     async toServer(message) {
       sent.push(message);
@@ -52,6 +55,8 @@ export function between(first: 'older' | 'newer', newer: BridgeOptions['newer'] 
   return {
     host,
     sent,
+    /** Calls that the host has cancelled while it was asked. */
+    takenBack,
     bridge,
     ask,
     call: (id: number, name: string, more: Params = {}) => ask(id, 'tools/call', { name, ...more }),

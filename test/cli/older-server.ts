@@ -134,6 +134,19 @@ export function olderServer(): McpServer {
   });
   server.registerTool('was_cancelled', {}, async () => text(await cancellation));
 
+  // As those of the SDK's users do: nothing hands the signal of the call on to the question.
+  let refused: (why: string) => void = () => {};
+  const refusal = new Promise<string>((resolve) => (refused = resolve));
+  server.registerTool('confide', {}, async ({ signal, sendRequest }) => {
+    const why = await sendRequest(elicit('secret'), ElicitResultSchema).then(
+      String,
+      (error: Error) => error.message,
+    );
+    refused(`${signal.aborted ? 'cancelled' : 'under way'}: ${why}`);
+    return text(why);
+  });
+  server.registerTool('confided', {}, async () => text(await refusal));
+
   server.registerTool('asked', {}, () => text(asked));
 
   server.registerPrompt('hello', { argsSchema: { who: z.string() } }, ({ who }) => ({

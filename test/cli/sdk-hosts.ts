@@ -14,7 +14,7 @@ export interface HostOptions {
   readonly capabilities?: ClientOptions['capabilities'];
   readonly env?: Readonly<Record<string, string>>;
   /** What it answers to requests of the server, by method. */
-  readonly answers?: Readonly<Record<string, (params: unknown) => unknown>>;
+  readonly answers?: Readonly<Record<string, (params: unknown, signal: AbortSignal) => unknown>>;
   /** Whom it tells of notifications. */
   readonly onNotification?: (method: string, params: unknown) => void;
 }
@@ -26,6 +26,9 @@ export interface SdkHost {
   /** Sends any request, also one that the SDK does not know; the raw result. */
   ask(method: string, params?: object, options?: object): Promise<unknown>;
 }
+
+/** What handlers get besides their request, with v2 and with v1. */
+type Extra = { readonly mcpReq: { readonly signal: AbortSignal } } | { readonly signal: AbortSignal };
 
 const INFO = { name: 'host', version: '1.0.0' };
 const SCHEMAS = {
@@ -51,7 +54,8 @@ export async function sdkHost(
   for (const [method, answer] of Object.entries(answers))
     client.setRequestHandler(
       (kind === 'v1' ? SCHEMAS[method as keyof typeof SCHEMAS] : method) as never,
-      (async ({ params }: { params: unknown }) => answer(params)) as never,
+      (async ({ params }: { params: unknown }, extra: Extra) =>
+        answer(params, 'mcpReq' in extra ? extra.mcpReq.signal : extra.signal)) as never,
     );
   client.fallbackNotificationHandler = async ({ method, params }) => onNotification?.(method, params);
   await client.connect(transport as StdioV2);

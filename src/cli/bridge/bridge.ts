@@ -8,9 +8,10 @@ import {
   type Response,
   type Result,
 } from '../../wire/index.ts';
+import type { TakenBack } from './asked-calls.ts';
 import { begin, discover } from './first-words.ts';
 import { envelopeOf, goesOn, introductionOf } from './newer-shapes.ts';
-import { type AskingCall, OlderHost } from './older-host.ts';
+import { OlderHost } from './older-host.ts';
 import { type Between, Passage } from './passage.ts';
 import { isGone, isRefusal } from './refusal.ts';
 import { SameEra } from './same-era.ts';
@@ -34,7 +35,7 @@ export interface BridgeOptions {
   /** What an older server keeps for its host; a newer one in its place is asked for it as well. */
   readonly standing?: Pick<Standing, 'wishes' | 'news'> | undefined;
   /** Forgets the round of a call that the host has cancelled while it was asked. */
-  readonly takenBack?: ((asking: AskingCall) => void) | undefined;
+  readonly takenBack?: TakenBack | undefined;
 }
 
 /**
@@ -111,7 +112,7 @@ export class Bridge {
     if (sent && isGone(failure)) this.#refusedBy(sent, message as Response);
     else if (this.#initialize && sent?.request === this.#initialize)
       this.#initialized(this.#initialize, message);
-    else (sent?.by ?? this.#passage.now).fromServer(message);
+    else (sent?.by ?? this.#passage.now).fromServer(message, sent?.request);
   }
 
   #initialized(initialize: Request, message: Message): void {

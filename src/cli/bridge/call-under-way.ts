@@ -11,6 +11,7 @@ import {
   type Result,
   type RpcError,
 } from '../../wire/index.ts';
+import { CALL_CANCELLED } from './host-questions.ts';
 import { LOG_LEVEL, newerError, newerResult } from './newer-shapes.ts';
 
 /** Where the messages of a call go. */
@@ -32,6 +33,8 @@ export class CallUnderWay {
   readonly wantsLog: boolean;
   readonly #ways: Ways;
   #hostId: Id | undefined;
+  /** The host's latest request, be it answered or not. */
+  #latestId: Id;
   #hostToken: unknown;
   /** Questions that the host has not seen, and those that it is about to answer, by their key. */
   #waiting: Request[] = [];
@@ -44,7 +47,7 @@ export class CallUnderWay {
     // its first request 0, and its progress too, which some servers take for none.
     this.serverId = id || 'valise-call:0';
     this.method = method;
-    this.#hostId = id;
+    this.#hostId = this.#latestId = id;
     this.#hostToken = params?._meta?.['progressToken'];
     this.serverToken = this.#hostToken === 0 ? this.serverId : this.#hostToken;
     this.wantsLog = params?._meta?.[LOG_LEVEL] !== undefined;
@@ -54,6 +57,11 @@ export class CallUnderWay {
   /** The request that waits for an answer; none while the host is busy with questions. */
   get hostId(): Id | undefined {
     return this.#hostId;
+  }
+
+  /** By this, the host takes the call back, also while it is busy with questions. */
+  get latestId(): Id {
+    return this.#latestId;
   }
 
   /** What progress is called in the request that waits; none while none does. */
@@ -85,7 +93,7 @@ export class CallUnderWay {
 
   /** The host has sent the call again, with answers. A question that it left out is put once more. */
   again({ id, params }: Request): void {
-    this.#hostId = id;
+    this.#hostId = this.#latestId = id;
     this.#hostToken = params?._meta?.['progressToken'];
     const answers = isObject(params?.['inputResponses']) ? params['inputResponses'] : {};
     for (const [key, question] of this.#asked) {
@@ -119,11 +127,7 @@ export class CallUnderWay {
   /** The host has taken the call back: nobody will answer what the server asked. */
   drop(): void {
     for (const { id } of [...this.#waiting.splice(0), ...this.#asked.values()])
-      void this.#ways.toServer({
-        jsonrpc: '2.0',
-        id,
-        error: { code: -32000, message: 'The host cancelled the call that this was asked in.' },
-      });
+      void this.#ways.toServer({ jsonrpc: '2.0', id, error: CALL_CANCELLED });
     this.#asked.clear();
   }
 

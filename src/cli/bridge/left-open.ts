@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Pending, PendingRound } from '../../client/index.ts';
+import { saysTimeout } from '../../client/rounds/open-calls.ts';
 import { isObject } from '../../json.ts';
 import type { Era } from '../../wire/index.ts';
 import { answersTo, patternOf, wordsOf } from '../ask/question.ts';
@@ -7,7 +8,7 @@ import { explain } from '../exit.ts';
 import type { ConnectOptions } from '../options.ts';
 import { clean, remark } from '../output.ts';
 import { goOn } from '../pending.ts';
-import type { AskingCall } from './older-host.ts';
+import { type AskingCall, argumentsOf } from './asked-calls.ts';
 import type { LeftOpen } from './open-questions.ts';
 
 /** The round that a call of the host waits in: the one that its error names, or the latest of this call. */
@@ -17,16 +18,27 @@ export async function roundOf(
 ): Promise<PendingRound | undefined> {
   const rounds = await pending.list();
   if (!inputRequests) return rounds.find(({ id }) => isObject(data) && data['pending'] === id);
-  const { _meta, ...params } = request.params ?? {};
-  const call = { method: request.method, params };
+  const { method, params } = request;
+  const call = { method, params: argumentsOf(params) };
   const questions = Object.entries(inputRequests).map(([key, asked]) => ({ key, ...(asked as object) }));
   return rounds.findLast(
-    (round) => isDeepStrictEqual(round.call, call) && isDeepStrictEqual(round.questions, questions),
+    (round) =>
+      // A call that has been asked before waits with its answers.
+      isDeepStrictEqual(round.call && { ...round.call, params: argumentsOf(round.call.params) }, call) &&
+      isDeepStrictEqual(round.questions, questions),
   );
 }
 
-/** Forgets the round of a call that the host has cancelled: nobody waits for what would come of an answer. */
-export async function forget({ call, inputRequests }: AskingCall, pending: Pending): Promise<void> {
+/**
+ * Forgets the round of a call that the host has cancelled: nobody waits for what would come of an answer. Where the host only
+ * could not wait any longer, its user can still answer.
+ */
+export async function forget(
+  { call, inputRequests }: AskingCall,
+  reason: unknown,
+  pending: Pending,
+): Promise<void> {
+  if (saysTimeout(reason)) return;
   const request = {
     jsonrpc: '2.0',
     id: 0,

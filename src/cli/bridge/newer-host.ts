@@ -153,12 +153,14 @@ export class NewerHost {
     }
     const requestId = message.params?.['requestId'] as Id;
     if (this.#subscriptions.close(requestId)) return;
-    const call = [...this.#calls.values()].find(({ hostId }) => hostId === requestId);
+    const call = [...this.#calls.values()].find(({ latestId }) => latestId === requestId);
     if (!call) return;
     this.#calls.delete(call.serverId);
-    call.drop();
+    if (call.isLeft) return;
     const params = { ...olderParams(message.params), requestId: call.serverId };
+    // Before it hears that nobody answers: it is not to go on for that.
     void this.#ways.toServer({ jsonrpc: '2.0', method: message.method, params });
+    call.drop();
   }
 
   fromServer(message: Message): void {

@@ -11,8 +11,11 @@ import {
   type Params,
   type Result,
 } from '../../wire/index.ts';
+import type { AskingCall, TakenBack } from './asked-calls.ts';
 import type { HostQuestions } from './host-questions.ts';
 import { askRound } from './host-rounds.ts';
+import { LOG_LEVEL } from './newer-shapes.ts';
+import { introduced, olderNotification, olderResult, wantedOf } from './older-shapes.ts';
 import { SERVER_CHANGED } from './server-changed.ts';
 import { type Wish, wishesOf } from './standing.ts';
 
@@ -23,12 +26,8 @@ interface Asked {
   readonly id: Id;
   readonly method: string;
   readonly params: Params | undefined;
-}
-
-/** A call that asks, and its questions. */
-export interface AskingCall {
-  readonly call: { readonly method: string; readonly params: Params | undefined };
-  readonly inputRequests: Readonly<Record<string, unknown>>;
+  /** What was asked, where the server has got the answers. */
+  readonly answering?: AskingCall;
 }
 
 /**
@@ -41,7 +40,7 @@ export class OlderHost {
   readonly #toHost: Send;
   readonly #toServer: Send;
   readonly #questions: HostQuestions;
-  readonly #takenBack: (asking: AskingCall) => void;
+  readonly #takenBack: TakenBack;
   /** By what the server calls them: those that it asked something in are sent once more, with another id. */
   readonly #asked = new Map<Id, Asked>();
   /** Those in which it is the host's turn, by what the host calls them. */
@@ -53,12 +52,7 @@ export class OlderHost {
   #listening: Id | undefined;
   #capabilities: Record<string, unknown> = {};
 
-  constructor(
-    toHost: Send,
-    toServer: Send,
-    questions: HostQuestions,
-    takenBack: (asking: AskingCall) => void,
-  ) {
+  constructor(toHost: Send, toServer: Send, questions: HostQuestions, takenBack: TakenBack) {
     this.#toHost = toHost;
     this.#toServer = toServer;
     this.#questions = questions;
@@ -132,19 +126,20 @@ export class OlderHost {
   }
 
   #cancelled(message: Notification): void {
-    const requestId = message.params?.['requestId'] as Id;
-    const asking = this.#asking.get(requestId);
+    const { requestId, reason } = message.params ?? {};
+    const asking = this.#asking.get(requestId as Id);
     if (asking) {
       // The server is done with it until it is sent once more.
-      this.#asking.delete(requestId);
+      this.#asking.delete(asking.call.id);
       this.#questions.withdraw(asking.call);
-      this.#takenBack(asking);
+      this.#takenBack(asking, reason);
       return;
     }
-    const [serverId] = [...this.#asked].find(([, { id }]) => id === requestId) ?? [];
+    const [serverId, asked] = [...this.#asked].find(([, { id }]) => id === requestId) ?? [];
     if (serverId === undefined) return;
     this.#asked.delete(serverId);
     this.#toServer({ ...message, params: { ...message.params, requestId: serverId } });
+    if (asked?.answering) this.#takenBack(asked.answering, reason);
   }
 
   fromServer(message: Message): void {
@@ -154,7 +149,7 @@ export class OlderHost {
     }
     if (isNotification(message)) {
       if (message.method !== 'notifications/subscriptions/acknowledged')
-        this.#toHost(withoutSubscription(message));
+        this.#toHost(olderNotification(message));
       return;
     }
     if (message.id === undefined || message.id === null) {
@@ -168,14 +163,16 @@ export class OlderHost {
     if (!('result' in message)) this.#toHost({ ...message, id: asked.id });
     else if (asked.method === 'initialize') this.#answer(asked.id, this.#introduce(message.result));
     else if (message.result['resultType'] === 'input_required') void this.#round(asked, message.result);
-    else this.#answer(asked.id, older(message.result));
+    else this.#answer(asked.id, olderResult(message.result));
   }
 
   /** The newer era asks with a result; the host is asked as it knows it, and the call is sent once more with the answers. */
   async #round(asked: Asked, { inputRequests, requestState }: Result): Promise<void> {
-    const questions = isObject(inputRequests) ? inputRequests : {};
-    this.#asking.set(asked.id, { call: asked, inputRequests: questions });
-    const inputResponses = this.#isLeft ? undefined : await askRound(this.#questions, asked, questions);
+    const answering = { call: asked, inputRequests: isObject(inputRequests) ? inputRequests : {} };
+    this.#asking.set(asked.id, answering);
+    const inputResponses = this.#isLeft
+      ? undefined
+      : await askRound(this.#questions, asked, answering.inputRequests);
     // The host may have taken the call back.
     if (!this.#asking.delete(asked.id)) return;
     if (!inputResponses || this.#isLeft) {
@@ -183,35 +180,19 @@ export class OlderHost {
       return;
     }
     const id = `valise-retry:${++OlderHost.#sent}`;
-    this.#asked.set(id, asked);
+    this.#asked.set(id, { ...asked, answering });
     const context = requestState === undefined ? {} : { requestState };
     this.#send(id, asked.method, { ...asked.params, inputResponses, ...context });
   }
 
   #introduce(result: Result): Result {
     this.#capabilities = isObject(result['capabilities']) ? result['capabilities'] : {};
-    const { instructions } = result;
-    return {
-      protocolVersion: this.#initialize['protocolVersion'],
-      capabilities: this.#capabilities,
-      serverInfo: result._meta?.[CORE.serverInfo] ?? { name: 'server', version: '0' },
-      ...(instructions !== undefined && { instructions }),
-      ...(result._meta && { _meta: result._meta }),
-    };
+    return introduced(result, this.#initialize);
   }
 
   /** One listener for all that the server may tell; a new one where what the host wants to hear has changed. */
   #listen(): void {
-    const changes = (kind: string): boolean => {
-      const capability = this.#capabilities[kind];
-      return isObject(capability) && capability['listChanged'] === true;
-    };
-    const notifications = {
-      ...(changes('tools') && { toolsListChanged: true }),
-      ...(changes('prompts') && { promptsListChanged: true }),
-      ...(changes('resources') && { resourcesListChanged: true }),
-      ...(this.#subscribed.size > 0 && { resourceSubscriptions: [...this.#subscribed] }),
-    };
+    const notifications = wantedOf(this.#capabilities, this.#subscribed);
     if (this.#listening !== undefined)
       this.#toServer({
         jsonrpc: '2.0',
@@ -231,7 +212,7 @@ export class OlderHost {
       ...(this.#initialize['clientInfo'] !== undefined && {
         [CORE.clientInfo]: this.#initialize['clientInfo'],
       }),
-      ...(this.#logLevel !== undefined && { 'io.modelcontextprotocol/logLevel': this.#logLevel }),
+      ...(this.#logLevel !== undefined && { [LOG_LEVEL]: this.#logLevel }),
     };
     this.#toServer({
       jsonrpc: '2.0',
@@ -245,19 +226,4 @@ export class OlderHost {
     this.#asked.delete(id);
     this.#toHost({ jsonrpc: '2.0', id, result });
   }
-}
-
-/** A result as the older era has it. */
-function older({ resultType: _, ...result }: Result): Result {
-  return result;
-}
-
-function withoutSubscription(message: Message & { readonly params?: Params | undefined }): Message {
-  const { 'io.modelcontextprotocol/subscriptionId': _, ...meta } = message.params?._meta ?? {};
-  if (!message.params?._meta) return message;
-  const { _meta: _old, ...params } = message.params;
-  return {
-    ...message,
-    params: Object.keys(meta).length > 0 ? { ...params, _meta: meta } : params,
-  } as Message;
 }

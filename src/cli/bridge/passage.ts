@@ -1,7 +1,8 @@
 import type { Message, Meta, Result } from '../../wire/index.ts';
+import { AskedCalls, type TakenBack } from './asked-calls.ts';
 import { HostQuestions } from './host-questions.ts';
 import { NewerHost } from './newer-host.ts';
-import { type AskingCall, OlderHost } from './older-host.ts';
+import { OlderHost } from './older-host.ts';
 import { SameEra } from './same-era.ts';
 import { Senders, type Sent } from './senders.ts';
 import type { ServerRequests } from './server-requests.ts';
@@ -15,7 +16,7 @@ interface PassageOptions {
   toServer(message: Message): Promise<void>;
   readonly own: ServerRequests;
   /** The host has cancelled a call in which it was asked: nobody is to answer it any more. */
-  takenBack(asking: AskingCall): void;
+  readonly takenBack: TakenBack;
 }
 
 /**
@@ -25,6 +26,7 @@ interface PassageOptions {
 export class Passage {
   readonly #options: PassageOptions;
   readonly #questions: HostQuestions;
+  readonly #asked: AskedCalls;
   readonly #senders = new Senders<Between>();
   /** Those that have asked a newer host something which it may still answer. */
   readonly #left: NewerHost[] = [];
@@ -33,6 +35,7 @@ export class Passage {
   constructor(options: PassageOptions) {
     this.#options = options;
     this.#questions = new HostQuestions(options.toHost);
+    this.#asked = new AskedCalls(options.takenBack);
     this.#now = this.#makeSame();
   }
 
@@ -75,7 +78,12 @@ export class Passage {
   }
 
   #makeSame(): SameEra {
-    const same: SameEra = new SameEra(this.#questions, (message) => void this.#send(message, same));
+    const same: SameEra = new SameEra({
+      questions: this.#questions,
+      asked: this.#asked,
+      toServer: (message) => void this.#send(message, same),
+      calls: () => this.#senders.callsBy(same),
+    });
     return same;
   }
 

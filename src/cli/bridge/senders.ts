@@ -1,4 +1,4 @@
-import { isNotification, isRequest, type Message, type Request } from '../../wire/index.ts';
+import { INPUT_METHODS, isNotification, isRequest, type Message, type Request } from '../../wire/index.ts';
 
 /** A request that went to the server, and through what. */
 export interface Sent<T> {
@@ -15,6 +15,14 @@ export class Senders<T> {
     if (isRequest(message)) this.#sent.set(message.id, { request: message, by });
     else if (isNotification(message) && message.method === 'notifications/cancelled')
       this.#sent.delete(message.params?.['requestId']);
+  }
+
+  /** The calls under way through one of them in whose course a server may ask. */
+  callsBy(by: T): Request[] {
+    const calls: Request[] = [];
+    for (const { request, by: sender } of this.#sent.values())
+      if (sender === by && INPUT_METHODS.includes(request.method)) calls.push(request);
+    return calls;
   }
 
   /** What a message of the server answers, if anything; it is answered then. */

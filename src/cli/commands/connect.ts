@@ -107,7 +107,7 @@ async function bridge(text: string, options: BridgeOptions): Promise<number> {
     toServer: (message) => (questions ? questions.fromHost(message) : toServer(message)),
     newer: NEWER[options.era],
     standing: relay.standing,
-    takenBack: (asking) => void forget(asking, valise.pending),
+    takenBack: (asking, reason) => void forget(asking, reason, valise.pending),
   });
   try {
     // A host that knows nothing of sessions is told nothing of them: servers that want one take the transport's.
