@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { isRunning } from './is-running.ts';
 import { VALISE, valise } from './valise.ts';
 
 /** The tour starts a dozen processes. */
@@ -108,14 +108,3 @@ describe('valise tour', () => {
     await vi.waitFor(() => expect(pids.filter(isRunning)).toEqual([]), { timeout: 10_000 });
   });
 });
-
-/** A process that has ended may still be listed until somebody asks how it ended. */
-function isRunning(pid: number): boolean {
-  const status = `/proc/${pid}/status`;
-  try {
-    process.kill(pid, 0);
-    return !existsSync(status) || !/^State:\s+Z/m.test(readFileSync(status, 'utf8'));
-  } catch {
-    return false;
-  }
-}

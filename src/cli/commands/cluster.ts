@@ -1,5 +1,3 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Argument, type Command, InvalidArgumentError } from 'commander';
 import { isObject } from '../../json.ts';
@@ -15,6 +13,7 @@ import {
 } from '../example-options.ts';
 import { startFront } from '../front.ts';
 import { print, remark } from '../output.ts';
+import { ownFolder } from '../own-folder.ts';
 import { killAskers, rotate } from '../rotation.ts';
 import { type Instance, Processes } from '../tour/processes.ts';
 import { EXAMPLE_NAMES } from './example.ts';
@@ -90,10 +89,10 @@ async function sharedStore({
   store: given,
 }: ExampleOptions): Promise<{ readonly args: readonly string[]; remove(): Promise<void> }> {
   if (mode !== 'stored' || given !== undefined) return { args: [], remove: async () => {} };
-  const folder = await mkdtemp(join(tmpdir(), 'valise-cluster-'));
-  const store = `sqlite:${join(folder, 'state.db')}`;
+  const folder = await ownFolder('cluster');
+  const store = `sqlite:${join(folder.path, 'state.db')}`;
   print(`store for all instances, until they end: ${store}`);
-  return { args: ['--store', store], remove: () => rm(folder, { recursive: true, force: true }) };
+  return { args: ['--store', store], remove: () => folder.remove() };
 }
 
 /** In any of the ways in which a server asks. */

@@ -38,6 +38,8 @@ Examples:
       if (asClient) await beClient();
       else {
         needPackages('The tour', packagesFor(options));
+        // Also where nobody reads along to its end: who wants to know whether all claims held has not heard it.
+        process.exitCode = EXIT.failed;
         exit((await tellTour(options)) ? EXIT.ok : EXIT.failed);
       }
     });

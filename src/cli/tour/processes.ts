@@ -32,7 +32,8 @@ export class Processes {
   };
 
   constructor() {
-    process.once('exit', this.#killAll);
+    // Before the folder that they write to is removed.
+    process.prependOnceListener('exit', this.#killAll);
   }
 
   /** Starts `valise …`. */

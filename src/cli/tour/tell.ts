@@ -1,9 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import { rmSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { explain } from '../exit.ts';
+import { ownFolder } from '../own-folder.ts';
 import { bug } from './bug.ts';
 import { cart } from './cart.ts';
 import { notebook } from './notebook.ts';
@@ -26,12 +24,9 @@ export interface TourOptions {
 /** Tells the stories; true where every claim held. */
 export async function tellTour(options: TourOptions): Promise<boolean> {
   const started = performance.now();
-  const folder = await mkdtemp(join(tmpdir(), 'valise-tour-'));
-  const interrupt = (signal: NodeJS.Signals): void => {
-    rmSync(folder, { recursive: true, force: true });
-    // The processes of the tour end with this one.
-    process.exit(signal === 'SIGINT' ? 130 : 143);
-  };
+  const folder = await ownFolder('tour');
+  // The processes of the tour and its folder go with this process.
+  const interrupt = (signal: NodeJS.Signals): void => process.exit(signal === 'SIGINT' ? 130 : 143);
   process.once('SIGINT', interrupt).once('SIGTERM', interrupt);
   const show = (options.json ? jsonShow : textShow)(options.slow === true);
   const stories = STORIES.filter(({ name }) => options.story.length === 0 || options.story.includes(name));
@@ -39,7 +34,7 @@ export async function tellTour(options: TourOptions): Promise<boolean> {
   let failed = 0;
   try {
     for (const story of stories) {
-      const ownStore = (name: string): string => `sqlite:${join(folder, `${story.name}-${name}.db`)}`;
+      const ownStore = (name: string): string => `sqlite:${join(folder.path, `${story.name}-${name}.db`)}`;
       const stage = new Stage({
         show,
         interactive: !options.json && process.stdin.isTTY === true && process.stdout.isTTY === true,
@@ -54,7 +49,7 @@ export async function tellTour(options: TourOptions): Promise<boolean> {
     }
   } finally {
     process.off('SIGINT', interrupt).off('SIGTERM', interrupt);
-    await rm(folder, { recursive: true, force: true });
+    await folder.remove();
   }
   const seconds = Math.round((performance.now() - started) / 100) / 10;
   const held = failed === 0 && claims > 0;
