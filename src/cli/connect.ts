@@ -8,6 +8,7 @@ import { ELICITATION, setAnswerer } from './ask/handler.ts';
 import { openBrowser } from './browser.ts';
 import { unlessInterrupted } from './interrupted.ts';
 import { type KeyOptions, keysIfAny } from './key-source.ts';
+import { newerOnly } from './newer-only.ts';
 import { type ConnectOptions, storeUrl } from './options.ts';
 import { clean, remark } from './output.ts';
 import { whileWaiting } from './patience.ts';
@@ -47,7 +48,7 @@ export async function connectTo(text: string, options: ConnectOptions): Promise<
     return { client, valise, close };
   } catch (error) {
     await close().catch((late: unknown) => remark(String(late)));
-    throw error;
+    throw newerOnly(error, options) ?? error;
   }
 }
 

@@ -12,7 +12,7 @@ export type Sdk = 'v1' | 'v2';
 export type EraChoice = 'auto' | 'legacy' | 'modern';
 
 /** How to come to speak the newer era, where v1 does not. */
-const USE_V2 = isInstalled(v2) ? 'Use --sdk v2.' : `Run beside mcp-valise: npm install ${v2}`;
+export const USE_V2 = isInstalled(v2) ? 'Use --sdk v2.' : `Run beside mcp-valise: npm install ${v2}`;
 
 /** Settings of a client that a command makes. */
 export interface ClientSettings {

@@ -84,7 +84,7 @@ function statusTrouble(status: number, chain: readonly unknown[]): string {
 }
 
 /** v1 has the body only in its message; v2 has there what it makes of a redirect. */
-function bodyOf(error: unknown): string {
+export function bodyOf(error: unknown): string {
   const { text } = (error as { readonly data?: { readonly text?: unknown } }).data ?? {};
   if (typeof text === 'string' && text !== '') return text;
   return /Error POSTing to endpoint: (.*)$/s.exec(messageOf(error))?.[1] ?? '';

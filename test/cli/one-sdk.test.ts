@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { toNodeHandler } from '@modelcontextprotocol/node';
 import { createMcpHandler, McpServer } from '@modelcontextprotocol/server';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -15,6 +16,7 @@ const V2 = [
   '@modelcontextprotocol/node',
   'zod',
 ];
+const NEWER_STDIO = join(import.meta.dirname, 'newer-server.mjs');
 const memory = { VALISE_STORE: 'memory:' };
 
 describe('with only one major of the SDK installed', { timeout: 60_000 }, () => {
@@ -77,6 +79,35 @@ describe('with only one major of the SDK installed', { timeout: 60_000 }, () => 
       code: 2,
       stderr: expect.stringContaining('npm install @modelcontextprotocol/client'),
     });
+  });
+
+  it('says so also where the server speaks only that', async () => {
+    const launcher = await launcherBeside(...V1);
+    const url = await serveNewer();
+    const way = 'npm install @modelcontextprotocol/client';
+    const said = 'The server speaks only 2026-07-28, and the v1 SDK speaks the protocol up to 2025-11-25.';
+    const missing = await valise(['list', url], memory, launcher);
+    expect(missing).toMatchObject({
+      code: 1,
+      stderr: `valise: ${said} Run beside mcp-valise: ${way}\n`,
+    });
+    const report = await valiseJson<Report>(['doctor', url], memory, launcher);
+    expect(of(report, 'target')).toMatchObject({
+      what: expect.stringContaining(said),
+      fix: expect.stringContaining(way),
+    });
+  });
+
+  it.each([
+    ['HTTP', async () => serveNewer()],
+    ['stdio', async () => `stdio:${process.execPath} ${NEWER_STDIO}`],
+  ])('names --sdk v2 where that is there, for a server over %s', async (_, target) => {
+    const at = await target();
+    const older = await valise(['list', at, '--sdk', 'v1'], memory);
+    expect(older).toMatchObject({ code: 1, stderr: expect.stringMatching(/^valise: .* Use --sdk v2\.\n$/) });
+    const legacy = await valise(['list', at, '--era', 'legacy'], memory);
+    expect(legacy).toMatchObject({ code: 1, stderr: expect.stringMatching(/ Leave out --era legacy\.\n$/) });
+    expect(await valise(['list', at], memory)).toMatchObject({ code: 0 });
   });
 
   it.each(['v1', 'v2 auto'] as const)(
@@ -145,7 +176,11 @@ const like = (part: object) => expect.objectContaining(part);
 
 /** A server that speaks only 2026-07-28; its URL. */
 async function serveNewer(): Promise<string> {
-  const make = () => new McpServer({ name: 'newer', version: '1.0.0' });
+  const make = () => {
+    const newer = new McpServer({ name: 'newer', version: '1.0.0' });
+    newer.registerTool('hello', {}, () => ({ content: [{ type: 'text', text: 'hello' }] }));
+    return newer;
+  };
   const server = createServer(toNodeHandler(createMcpHandler(make, { legacy: 'reject' })) as RequestListener);
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');

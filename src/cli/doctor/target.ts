@@ -1,6 +1,7 @@
 import type { ClientValise } from '../../client/index.ts';
 import { hasAuthorization, openFor } from '../connect.ts';
 import type { KeyOptions } from '../key-source.ts';
+import { newerOnly } from '../newer-only.ts';
 import type { ConnectOptions } from '../options.ts';
 import { type CliTarget, nameOfTarget } from '../target.ts';
 import { type Finding, fail, ok, warn, whatAndFix } from './check.ts';
@@ -15,7 +16,7 @@ export async function checkTarget(
   options: ConnectOptions & KeyOptions,
 ): Promise<Finding[]> {
   const bare = await lookAround(target, options, undefined);
-  if (!bare.errors.some(wantsSignIn)) return report(target, bare);
+  if (!bare.errors.some(wantsSignIn)) return report(target, options, bare);
   if (hasAuthorization(options.header)) {
     return [
       fail(
@@ -50,7 +51,7 @@ async function withKept(target: CliTarget, options: ConnectOptions & KeyOptions)
     if (around.errors.some(wantsSignIn)) return [needed];
     return [
       ok('sign-in', `Signed in${kept.issuer === undefined ? '' : ` at ${kept.issuer}`}.`),
-      ...report(target, around),
+      ...report(target, options, around),
     ];
   } finally {
     await valise.close();
@@ -80,10 +81,10 @@ async function lookAround(
   return { seen, failed, errors: Object.values(failed) };
 }
 
-function report(target: CliTarget, { seen, failed }: Around): Finding[] {
+function report(target: CliTarget, { sdk }: ConnectOptions, { seen, failed }: Around): Finding[] {
   const best = seen.modern ?? seen.legacy;
   // Every server can be asked in the older era, so that is the failure to tell.
-  if (!best) return [unreachable(target, failed.legacy)];
+  if (!best) return [unreachable(target, newerOnly(failed.legacy, { sdk, era: 'auto' }) ?? failed.legacy)];
   const eras = ERAS.map((era) => {
     const found = seen[era];
     if (found) return ok(`era ${era}`, `The server speaks ${found.version}.`);

@@ -1,0 +1,48 @@
+import { messageOf, ValiseError } from '../errors.ts';
+import { isObject } from '../json.ts';
+import { isModernVersion, METHOD_NOT_FOUND } from '../wire/index.ts';
+import type { ConnectOptions } from './options.ts';
+import { USE_V2 } from './sdk.ts';
+import { bodyOf, causesOf } from './trouble.ts';
+
+const UNSUPPORTED_VERSION = -32022;
+
+/** What is to be said in place of an error by which a server shows that it knows only 2026-07-28; undefined for others. */
+export function newerOnly(
+  error: unknown,
+  { sdk, era }: Pick<ConnectOptions, 'sdk' | 'era'>,
+): ValiseError | undefined {
+  const isOlder = sdk === 'v1' || era === 'legacy';
+  if (!isOlder || !causesOf(error).some(refusesOlder)) return undefined;
+  const why = sdk === 'v1' ? 'the v1 SDK speaks' : 'with --era legacy it is spoken to in';
+  return new ValiseError(
+    'newer-only',
+    `The server speaks only 2026-07-28, and ${why} the protocol up to 2025-11-25.`,
+    { next: sdk === 'v1' ? USE_V2 : 'Leave out --era legacy.' },
+  );
+}
+
+/** True where a server does not know `initialize`, or no version that it could begin with. */
+function refusesOlder(error: unknown): boolean {
+  if (isRefusal(error) || isRefusal(errorIn(bodyOf(error)))) return true;
+  // What v1 says of an answer that names another version than it knows.
+  const answered = /protocol version is not supported: (\S+)/.exec(messageOf(error))?.[1];
+  return answered !== undefined && isModernVersion(answered);
+}
+
+function isRefusal(error: unknown): boolean {
+  if (!isObject(error)) return false;
+  const { code, data } = error;
+  if (code === METHOD_NOT_FOUND) return true;
+  const supported = isObject(data) && Array.isArray(data['supported']) ? data['supported'] : [];
+  return code === UNSUPPORTED_VERSION && supported.some(isModernVersion);
+}
+
+/** The error in a body of JSON-RPC. */
+function errorIn(body: string): unknown {
+  try {
+    return (JSON.parse(body) as { readonly error?: unknown } | null)?.error;
+  } catch {
+    return undefined;
+  }
+}
