@@ -40,16 +40,20 @@ export function makeProgram(exit: SetExit): Command {
   const program = new Command('valise')
     .description('The state layer for the Model Context Protocol: carry it, seal it, resume it.')
     .version(pkg.version)
-    .showHelpAfterError('(run with --help for the options and examples)')
     .addHelpText(
       'after',
       `${FIRST_STEPS}\n\nExit codes: 0 done, 1 failed, 2 the command line was not understood, 3 the server waits for an answer (valise pending).`,
-    )
-    .exitOverride();
+    );
   for (const command of COMMANDS) command(program, exit);
-  for (const command of program.commands) command.exitOverride().showHelpAfterError(true);
+  nameHelp(program, 'valise');
   addExamples(program);
   return program;
+}
+
+/** Where a command line is not understood, a whole page of help would hide what is wrong with it. */
+function nameHelp(command: Command, path: string): void {
+  command.exitOverride().showHelpAfterError(`For its options and examples: ${path} --help`);
+  for (const part of command.commands) nameHelp(part, `${path} ${part.name()}`);
 }
 
 /** As with other programs, a variable that is empty is one that is not set. */

@@ -42,6 +42,24 @@ describe('help', () => {
   );
 });
 
+describe('a command line that is not understood', () => {
+  it.each([
+    { words: [], path: 'valise' },
+    { words: ['call'], path: 'valise call' },
+    { words: ['jar'], path: 'valise jar list' },
+    { words: ['jar', 'show'], path: 'valise jar show' },
+    { words: ['keys', 'seal'], path: 'valise keys seal' },
+    { words: ['example', 'shop'], path: 'valise example shop' },
+  ])('is answered by what is wrong with it, and where help is: $path', async ({ words, path }) => {
+    const ran = await valise([...words, '--nonsense']);
+    expect(ran).toEqual({
+      code: 2,
+      stdout: '',
+      stderr: `error: unknown option '--nonsense'\nFor its options and examples: ${path} --help\n`,
+    });
+  });
+});
+
 describe('completions', () => {
   let script: string;
   beforeAll(async () => {
