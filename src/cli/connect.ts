@@ -30,26 +30,38 @@ export async function connectTo(text: string, options: ConnectOptions): Promise<
   const answers = answersOf(options);
   const valise = await openFor(options);
   let client: Connected['client'] | undefined;
+  let unasked = (): readonly string[] => [];
   const close = async (): Promise<void> => {
     try {
       await client?.close();
       await valise.close();
+      for (const name of unasked())
+        remark(`valise: --answer ${clean(name)} was not used: the server did not ask for it.`);
     } finally {
       // It may be why the server was not found.
       tellUnused(options.resolve);
+      tellNoHeaders(target, options);
     }
   };
   try {
     client = await makeClient({ sdk: options.sdk, era: options.era, capabilities: ELICITATION });
-    await setAnswerer(client, options.sdk, answers);
+    const notAsked = await setAnswerer(client, options.sdk, answers);
     const connecting = connectWith(valise, client, target, options);
     await unlessInterrupted(connecting, () => valise.close());
     tellUnkept(target, options, client.getServerCapabilities());
+    unasked = notAsked;
     return { client, valise, close };
   } catch (error) {
     await close().catch((late: unknown) => remark(String(late)));
     throw newerOnly(error, options) ?? error;
   }
+}
+
+/** Says that headers go to servers over HTTP only; without their values, which may be secrets. */
+function tellNoHeaders(target: CliTarget, { header }: ConnectOptions): void {
+  if (target.kind === 'http') return;
+  for (const name of Object.keys(header))
+    remark(`valise: --header ${name} was not used: a server that is a command is sent no headers.`);
 }
 
 /** Runs of a command over HTTP are one session together, as runs of curl with one cookie jar are. */

@@ -59,7 +59,7 @@ export async function answerElicitation(
     for (const field of open) if (field.initial !== undefined) content[field.name] = field.initial;
     return { action: 'accept', content };
   }
-  tellUnasked([...given.keys()].filter((name) => !asked.has(name)));
+  tellUnasked(given, asked);
   if (!interactive) throw new LeaveOpen();
   const { askPerson } = await import('./terminal.ts');
   return askPerson(String(message ?? ''), open, content);
@@ -72,6 +72,9 @@ function taken(field: Field, text: string): unknown {
   throw new ValiseError('answer-unfit', `${value} does not fit ${field.name}.`, { next: read.problem });
 }
 
-function tellUnasked(names: readonly string[]): void {
+/** Says it once of each name: they count as asked from then on. */
+function tellUnasked(given: ReadonlyMap<string, string>, asked: Set<string>): void {
+  const names = [...given.keys()].filter((name) => !asked.has(name));
   if (names.length > 0) remark(`valise: ${names.join(', ')} of --answer is not asked here.`);
+  for (const name of names) asked.add(name);
 }

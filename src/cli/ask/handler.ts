@@ -37,13 +37,17 @@ function inLine<Value>(ask: () => Promise<Value>): Promise<Value> {
   return asked;
 }
 
-/** Lets a client answer what servers ask. The majors differ in how a handler is set, not in what it does. */
+/**
+ * Lets a client answer what servers ask; resolves to what tells which given answers nobody has asked for. The majors differ in
+ * how a handler is set, not in what it does.
+ */
 export async function setAnswerer(
   client: Awaited<ReturnType<typeof makeClient>>,
   sdk: Sdk,
   source: AnswerSource,
-): Promise<void> {
+): Promise<() => readonly string[]> {
   const asked = new Set<string>();
+  const unasked = (): readonly string[] => [...source.given.keys()].filter((name) => !asked.has(name));
   const answer = async (params: unknown): Promise<Elicited> => {
     asking.set(client, (asking.get(client) ?? 0) + 1);
     try {
@@ -62,7 +66,7 @@ export async function setAnswerer(
       AS_SENT,
       async (params) => (await answer(params)) as never,
     );
-    return;
+    return unasked;
   }
   const { ElicitRequestSchema } = await loadSdk(
     '@modelcontextprotocol/sdk',
@@ -73,4 +77,5 @@ export async function setAnswerer(
   };
   const asSent = ElicitRequestSchema.pick({ method: true }).loose();
   v1.setRequestHandler(asSent, ({ params }) => answer(params));
+  return unasked;
 }
