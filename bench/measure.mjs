@@ -109,10 +109,16 @@ function print(row, first) {
   console.log(cells.join('').trimEnd());
 }
 
+/** The SDK alone adds listeners to one signal call after call, and the lines that Node warns with hide the table. Others are shown. */
+const QUIET = '--disable-warning=MaxListenersExceededWarning';
+
+/** Node before 20.11 does not know the option, and would not start with it. */
+const quiet = process.allowedNodeEnvironmentFlags.has('--disable-warning') ? [QUIET] : [];
+
 /** The rows of one case, measured in a process of its own. */
 async function rowsApart(name) {
   const argv = process.argv.slice(2).filter((word) => word !== '--strict');
-  const args = [...process.execArgv, process.argv[1], ...argv, '--json', '--case', name];
+  const args = [...process.execArgv, ...quiet, process.argv[1], ...argv, '--json', '--case', name];
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
   const ended = new Promise((resolve) => child.once('close', resolve));
   const rows = [];
