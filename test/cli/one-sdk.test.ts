@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { toNodeHandler } from '@modelcontextprotocol/node';
 import { createMcpHandler, McpServer } from '@modelcontextprotocol/server';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -16,7 +16,7 @@ const V2 = [
   '@modelcontextprotocol/node',
   'zod',
 ];
-const NEWER_STDIO = join(import.meta.dirname, 'newer-server.mjs');
+const NEWER_STDIO = fileURLToPath(new URL('./newer-server.mjs', import.meta.url));
 const memory = { VALISE_STORE: 'memory:' };
 
 describe('with only one major of the SDK installed', { timeout: 60_000 }, () => {
