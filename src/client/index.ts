@@ -60,6 +60,7 @@ export type {
   SessionListing,
   SessionsAccess,
 } from './sessions/types.ts';
+export type { NamedServer } from './target.ts';
 export {
   type ClientLike,
   type ClientValise,
