@@ -64,12 +64,20 @@ function tellNoHeaders(target: CliTarget, { header }: ConnectOptions): void {
     remark(`valise: --header ${name} was not used: a server that is a command is sent no headers.`);
 }
 
+/** How a command connects, beyond what its user says. */
+interface ConnectWith extends ConnectOptions {
+  /** False where it makes no use of data-layer sessions. */
+  readonly sessions?: boolean;
+  /** True where a session of the transport is for this process alone, as a host's is. */
+  readonly alone?: boolean;
+}
+
 /** Runs of a command over HTTP are one session together, as runs of curl with one cookie jar are. */
 export function connectWith(
   valise: ClientValise,
   client: Parameters<ClientValise['connect']>[0],
   target: CliTarget,
-  options: ConnectOptions & { readonly sessions?: boolean },
+  options: ConnectWith,
 ): Promise<void> {
   const { sessions = true } = options;
   let waitedFor = `${nameOfTarget(target)} to answer`;
@@ -94,13 +102,14 @@ export function connectWith(
 function wayTo(
   valise: ClientValise,
   target: CliTarget,
-  options: ConnectOptions,
+  options: ConnectWith,
   redirect: (page: URL) => void,
 ): TransportLike | HttpTarget {
   if (target.kind === 'stdio') return valise.stdio(target.command);
   return valise.http(target.url, {
     headers: options.header,
     fetch: resolvingFetch(options.resolve),
+    resume: options.alone || 'shared',
     // A header of the user's own is how to be signed in then.
     ...(!hasAuthorization(options.header) && { auth: { redirect } }),
   });

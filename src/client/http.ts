@@ -1,7 +1,7 @@
 import { isObject } from '../json.ts';
 import { type AnswerWatch, edgeFetch, type FetchLike, withHeaders } from '../link/edge-fetch.ts';
 import type { TransportLike } from '../link/transport.ts';
-import { checkOptions, FLAG, SETTINGS, type TakenBy } from '../options.ts';
+import { checkOptions, SETTINGS, type TakenBy } from '../options.ts';
 import { isStore } from '../store/is-store.ts';
 import type { Store } from '../store/types.ts';
 import { type AuthOptions, checkAuth } from './continuity/auth-options.ts';
@@ -17,8 +17,11 @@ export interface HttpOptions {
   readonly fetch?: FetchLike | undefined;
   /** How to sign in, where the server asks for it. */
   readonly auth?: AuthOptions | undefined;
-  /** False begins anew each time, and keeps nothing for the next one. */
-  readonly resume?: boolean | undefined;
+  /**
+   * False begins anew each time, and keeps nothing for the next one. `'shared'` goes on in the session that is kept also
+   * while another process is in it, as programs do that run for one call at a time; else a session is begun beside it.
+   */
+  readonly resume?: boolean | 'shared' | undefined;
   /** Where session, metadata and credentials of this connection are kept, in place of Valise's own store. */
   readonly store?: Store | ClientStateStore | undefined;
 }
@@ -27,7 +30,7 @@ const TAKEN: TakenBy<HttpOptions> = {
   headers: ['an object with headers', isObject],
   fetch: ['a function like fetch', (value) => typeof value === 'function'],
   auth: SETTINGS,
-  resume: FLAG,
+  resume: ["true, false or 'shared'", (value) => typeof value === 'boolean' || value === 'shared'],
   store: ['a store', (value) => isStore(value) || isClientStateStore(value)],
 };
 

@@ -111,7 +111,8 @@ async function bridge(text: string, options: BridgeOptions): Promise<number> {
   });
   try {
     // A host that knows nothing of sessions is told nothing of them: servers that want one take the transport's.
-    await connectWith(valise, relay, target, { ...options, sessions: options.session !== 'none' });
+    const sessions = options.session !== 'none';
+    await connectWith(valise, relay, target, { ...options, sessions, alone: true });
     const over = Promise.race([
       forward(host, between),
       dismissed(),

@@ -11,6 +11,8 @@ import { Authorization } from './authorization.ts';
 import { CredentialKeeper } from './credentials.ts';
 import { CutAnswers } from './cut-answers.ts';
 import { fromClientStateStore } from './from-state-store.ts';
+import { holdKey, SessionHold } from './hold.ts';
+import { Keeping, type KeepingParts } from './keeping.ts';
 import { followTransport, leaveTransport } from './kept-session.ts';
 import { inTurn, underLease } from './lease.ts';
 import { Continuity } from './resume.ts';
@@ -49,10 +51,10 @@ export async function connectHttp(
   const store = own ?? surroundings.store;
   const whose: Whose = { target: targetKey({ kind: 'http', url: target.url }), principal };
   const keeper = target.options.resume === false ? undefined : new SnapshotKeeper(store, whose);
-  const warn = (what: string, error: unknown): void =>
+  const warn: KeepingParts['warn'] = (what, error, next) =>
     events.emit('warning', {
       what: `${what} (${whose.target}): ${messageOf(error)}`,
-      next: 'Check the store and the server. The connection goes on.',
+      next: next ?? 'Check the store and the server. The connection goes on.',
     });
   const auth = authorize(client, target, { ...surroundings, own }, whose);
   const attempt = new Attempt(client, target, { ...surroundings, store }, { whose, keeper, auth, warn });
@@ -76,13 +78,15 @@ export async function connectHttp(
       return attempt.make(undefined);
     }
   };
-  const goOnOrBegin = async (): Promise<Connection> => {
-    const kept = await latest();
-    return kept ? goOn(kept) : attempt.make(undefined);
+  // Of several processes that connect for the first time, one begins the session that is kept.
+  const begin = async (): Promise<Connection> => {
+    if (!keeper) return attempt.make(undefined);
+    const begun = await inTurn(store, `${keyOf('connection', whose)}/first`, async () => {
+      const kept = await latest();
+      return kept ? { kept } : { connection: await attempt.make(undefined) };
+    });
+    return begun.connection ?? goOn(begun.kept);
   };
-  // Of several processes that connect for the first time, one begins the session, and the others go on in it.
-  const begin = (): Promise<Connection> =>
-    keeper ? inTurn(store, `${keyOf('connection', whose)}/first`, goOnOrBegin) : attempt.make(undefined);
   try {
     const kept = await latest();
     return await (kept ? goOn(kept) : begin());
@@ -131,7 +135,7 @@ class Attempt {
   readonly #whose: Whose;
   readonly #keeper: SnapshotKeeper | undefined;
   readonly #auth: Authorization | undefined;
-  readonly #warn: (what: string, error: unknown) => void;
+  readonly #warn: KeepingParts['warn'];
   #latest: Continuity | undefined;
 
   constructor(
@@ -142,7 +146,7 @@ class Attempt {
       readonly whose: Whose;
       readonly keeper: SnapshotKeeper | undefined;
       readonly auth: Authorization | undefined;
-      readonly warn: (what: string, error: unknown) => void;
+      readonly warn: KeepingParts['warn'];
     },
   ) {
     this.#client = client;
@@ -184,13 +188,18 @@ class Attempt {
   #continuity(kept: Snapshot | undefined): Continuity {
     const { store, events, jar } = this.#surroundings;
     const { target } = this.#whose;
-    const key = `${keyOf('connection', this.#whose)}/renewal`;
+    const key = keyOf('connection', this.#whose);
+    const warn = this.#warn;
+    const keeper = this.#keeper;
+    const isAlone = keeper && this.#target.options.resume !== 'shared';
+    const hold = isAlone ? new SessionHold(store, holdKey(key)) : undefined;
+    if (kept?.sessionId !== undefined) hold?.look();
     return new Continuity({
       client: this.#client,
-      keeper: this.#keeper,
+      keeping: new Keeping({ keeper, hold, warn }),
       kept,
-      warn: this.#warn,
-      alone: (work) => (this.#keeper ? underLease(store, key, work, async () => undefined) : work()),
+      warn,
+      alone: (work) => (keeper ? underLease(store, `${key}/renewal`, work, async () => undefined) : work()),
       begun: (connection, sessionId) => followTransport(jar, connection, sessionId),
       left: (connection, sessionId) => leaveTransport(jar, connection, sessionId),
       renewed: (reason) => events.emit('renewed', { target, reason }),

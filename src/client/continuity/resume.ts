@@ -9,7 +9,7 @@ import { Epoch } from './epoch.ts';
 import { discovered, initialized, introduceAnew, isAskedRight, isToldOf } from './introduce.ts';
 import { isOtherVersion, type LostReason, statusOf, versionGoneError, whyLost } from './lost.ts';
 import type { SessionSeat } from './session-fetch.ts';
-import { isSame, NOT_KEPT, type Snapshot } from './snapshot.ts';
+import { isSame, type Snapshot } from './snapshot.ts';
 import { StandaloneStream } from './stream.ts';
 
 /** The core's code for a version that the server does not speak, on 2026-07-28 peers. */
@@ -19,12 +19,16 @@ const UNSUPPORTED_VERSION = -32022;
 export class Continuity implements ClientPart, SessionSeat {
   readonly #options: ContinuityOptions;
   readonly #epoch = new Epoch();
-  readonly #stream = new StandaloneStream((lastEventId) => this.#update({ lastEventId }));
+  readonly #stream = new StandaloneStream(async (lastEventId) => {
+    if (this.#snapshot) await this.#options.keeping.update(this.#snapshot, { lastEventId });
+  });
   #transport: HttpTransport | undefined;
   /** Set from the start until the client believes that it has initialised. */
   #resuming: Snapshot | undefined;
-  /** What was kept by a client of which other things can be asked, until this one begins once more. */
+  /** What is kept of a session that is not ours to replace, until this client begins once more. */
   #spared: Snapshot | undefined;
+  /** Whether that is because another process is in it. */
+  #isBeside = false;
   #anew = false;
   #marked = false;
   /** What a modern connection started from, until the server has answered. */
@@ -53,6 +57,8 @@ export class Continuity implements ClientPart, SessionSeat {
     this.#stream.lastEventId = kept.lastEventId;
     this.#isKept = true;
     this.#marked = kept.era === 'legacy';
+    this.#spared = undefined;
+    this.#isBeside = false;
   }
 
   /** Whether the connection goes on where an earlier process was. */
@@ -104,20 +110,25 @@ export class Continuity implements ClientPart, SessionSeat {
     return wait ? wait.then(leave, leave) : leave();
   }
 
-  #initializing(call: Call): void {
+  async #initializing(call: Call): Promise<void> {
     this.#initialize = call.request.params ?? {};
-    const kept = this.#resuming ?? this.#spared;
-    this.#spared = undefined;
-    if (kept && isToldOf(kept, this.#initialize)) {
+    const { keeping, left } = this.#options;
+    // What is begun in place of a session that was lost goes on in none.
+    const kept = this.#renewal ? undefined : (this.#resuming ?? this.#spared);
+    const isTold = kept !== undefined && isToldOf(kept, this.#initialize);
+    const seen = isTold ? kept : keeping.seen;
+    const isAsked = !seen || isAskedRight(seen, this.#initialize);
+    // Who has begun beside another process stays there: that one may be started again, and goes on then.
+    const stays = this.#renewal !== undefined && this.#isBeside;
+    this.#isBeside = seen !== undefined && isAsked && (stays || !(await keeping.isFree(seen)));
+    if (isTold && !this.#isBeside) {
       this.#take(kept);
       this.#resuming = kept;
       this.#anew = false;
       call.answerWith(kept.introduction);
       return;
     }
-    const { keeper, left } = this.#options;
-    const seen = keeper?.seen('legacy');
-    if (seen && !isAskedRight(seen, this.#initialize)) this.#spared = seen;
+    this.#spared = isAsked && !this.#isBeside ? undefined : seen;
     const before = this.#spared ? undefined : seen?.sessionId;
     this.#anew = true;
     this.#isKept = false;
@@ -147,14 +158,9 @@ export class Continuity implements ClientPart, SessionSeat {
   /** The first answer says whether the server is still what it said it was; if not, the next connection asks it. */
   async #proved(response: Response): Promise<Response> {
     const isRefused = 'error' in response && response.error.code === UNSUPPORTED_VERSION;
-    if (isRefused) await this.#forget(this.#unproved);
+    if (isRefused) await this.#options.keeping.forget(this.#unproved);
     this.#unproved = undefined;
     return response;
-  }
-
-  async #forget(gone: Snapshot | undefined): Promise<void> {
-    const { keeper, warn } = this.#options;
-    if (gone) await keeper?.clear(gone).catch((error: unknown) => warn('It could not be forgotten', error));
   }
 
   /** The server has had its `initialized` from the earlier process; what it does not have any more is our stream. */
@@ -198,18 +204,20 @@ export class Continuity implements ClientPart, SessionSeat {
     const isGone = whyLost(error, undefined) !== undefined;
     // Where another call has noticed first, what is known of the server is of the older era by now, and holds.
     const isNoticed = lost.era === 'legacy';
-    if (statusOf(error) === 400) await this.#forget(isGone && !isNoticed ? lost : this.#unproved);
+    if (statusOf(error) === 400)
+      await this.#options.keeping.forget(isGone && !isNoticed ? lost : this.#unproved);
     if (isGone) throw versionGoneError(String(request.params?._meta?.[CORE.protocolVersion]), error);
     return false;
   }
 
   async #renew(connection: Connection, lost: Snapshot, reason: LostReason): Promise<boolean> {
-    const { alone, keeper, begun, renewed, warn } = this.#options;
+    const { alone, keeping, begun, renewed, warn } = this.#options;
     try {
       await alone(async () => {
-        const other = await keeper?.load('legacy');
+        const other = await keeping.load();
         const isNewer = other && !isSame(other, lost) && other.savedAt > lost.savedAt;
-        if (isNewer && isToldOf(other, this.#initialize)) this.#follow(other);
+        const serves = isNewer && !this.#isBeside && isToldOf(other, this.#initialize);
+        if (serves && (await keeping.isFree(other))) this.#follow(other);
         else await this.#begin(connection, lost);
       });
       if (this.#snapshot) introduceAnew(this.#options.client, connection, this.#snapshot);
@@ -233,7 +241,7 @@ export class Continuity implements ClientPart, SessionSeat {
   }
 
   async #begin(connection: Connection, lost: Snapshot): Promise<void> {
-    await this.#options.keeper?.clear(lost);
+    await this.#options.keeping.forget(lost);
     // The version is to be agreed on anew; without a text here, the transport sends none.
     this.#transport?.setProtocolVersion('');
     let version = lost.protocolVersion;
@@ -248,8 +256,9 @@ export class Continuity implements ClientPart, SessionSeat {
   }
 
   ended(): void {
-    const { left, warn } = this.#options;
-    void this.#forget(this.#snapshot);
+    const { keeping, left, warn } = this.#options;
+    keeping.leave();
+    void keeping.forget(this.#snapshot);
     if (this.#isKept && this.#connection)
       left(this.#connection, this.#sessionId).catch((error: unknown) => warn('Its state stays', error));
     this.#resuming = undefined;
@@ -267,31 +276,19 @@ export class Continuity implements ClientPart, SessionSeat {
 
   closed(): void {
     this.#stream.close();
+    this.#options.keeping.leave();
   }
 
   #save(snapshot: Snapshot): Promise<void> {
-    const { keeper, warn } = this.#options;
-    if (!keeper) return Promise.resolve();
-    const saving = keeper
-      .save(snapshot)
-      .then((kept) => {
-        this.#isKept = kept;
-        if (!kept && snapshot.sessionId !== undefined)
-          warn('Its session ends with this connection', NOT_KEPT);
-      })
-      .catch((error: unknown) => warn('What the server said of itself could not be kept', error))
+    const { keeping } = this.#options;
+    if (snapshot.era === 'legacy' && this.#isBeside) return Promise.resolve();
+    const saving = keeping
+      .save(snapshot, this.#spared !== undefined)
+      .then((kept) => void (this.#isKept = kept))
       .finally(() => {
         if (this.#saving === saving) this.#saving = undefined;
       });
     this.#saving = saving;
     return saving;
-  }
-
-  async #update(change: Partial<Snapshot>): Promise<void> {
-    const { keeper, warn } = this.#options;
-    if (!this.#snapshot) return;
-    await keeper
-      ?.update(this.#snapshot, change)
-      .catch((error: unknown) => warn('Where the stream stands could not be kept', error));
   }
 }

@@ -1,6 +1,7 @@
 import { isObject, type Json } from '../../json.ts';
 import type { Store } from '../../store/types.ts';
 import { type Era, isSessionId, type Result } from '../../wire/index.ts';
+import { holdKey } from './hold.ts';
 import { keyOf, type Whose } from './whose.ts';
 
 /** What a client keeps of a connection, so that its next process can go on where this one was. */
@@ -104,6 +105,8 @@ export class SnapshotKeeper {
     const gone = await Promise.all(
       (['legacy', 'modern'] as const).map((era) => this.#store.delete(this.#at(era))),
     );
+    // Who is still in the session that was kept does not stand in the way of the next one.
+    await this.#store.delete(holdKey(this.#key));
     return gone.includes(true);
   }
 
