@@ -54,6 +54,20 @@ describe('valise status and logout', { timeout: 120_000 }, () => {
     });
   });
 
+  it('says that it does not see sign-ins that are in a keychain which cannot be opened, where there may be some', async () => {
+    const env = { DBUS_SESSION_BUS_ADDRESS: 'unix:path=/nonexistent' };
+    const store = ['--store', `sqlite:${join(await folder(), 'state.db')}`];
+    const { url } = await serveExample(['vault']);
+    await valise(['call', url, 'increment', ...store], env);
+    const said = /^valise: The system's keychain cannot be used: .* Sign-ins that are in it are not seen\./;
+    for (const target of [[], [url], ['https://other.example.com/mcp']]) {
+      const { code, stderr } = await valise(['status', ...target, ...store], env);
+      expect({ code, stderr }).toEqual({ code: 0, stderr: expect.stringMatching(said) });
+    }
+    // Nobody looks into one that is not to be used.
+    expect((await valise(['status', '--store', 'memory:'], env)).stderr).toBe('');
+  });
+
   it('shows what is kept, whatever times are in it', async () => {
     const url = `file:${join(await folder(), 'state.json')}`;
     const kept = await openStore(url);

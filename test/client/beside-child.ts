@@ -8,7 +8,15 @@ import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { openValise } from 'mcp-valise/client';
 import { count } from './sessionful.ts';
 
-const [, , kind = '', store = '', url = '', resume = ''] = process.argv;
+/** What a child is told, as JSON in its first argument. */
+export interface Orders {
+  readonly kind: string;
+  readonly store: string;
+  readonly url: string;
+  readonly resume: true | 'shared';
+}
+
+const { kind, store, url, resume } = JSON.parse(process.argv[2] ?? '') as Orders;
 const say = (line: string): void => void process.stdout.write(`${line}\n`);
 const info = { name: 'beside', version: '1.0.0' };
 const onChanged = (): void => say('tools changed');
@@ -22,7 +30,7 @@ const valise = await openValise({ store });
 valise.events.on('warning', ({ what, next }) => say(`warning ${what} ${next}`));
 valise.events.on('resumed', () => say('resumed'));
 valise.events.on('renewed', () => say('renewed'));
-await valise.connect(client, valise.http(url, resume === '' ? {} : { resume: 'shared' }));
+await valise.connect(client, valise.http(url, { resume }));
 say(`session ${client.transport?.sessionId}`);
 for await (const _ of createInterface({ input: process.stdin })) say(`count ${await count(client)}`);
 await client.close();

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { tsx } from '../store/places.ts';
+import type { Orders } from './beside-child.ts';
 import { openSessionful, type Sessionful } from './sessionful.ts';
 
 /** A host in a process of its own. */
@@ -34,10 +35,10 @@ afterEach(async () => {
   rmSync(folder, { recursive: true });
 });
 
-function start(kind: string, resume = ''): Host {
+function start(kind: string, resume: Orders['resume'] = true): Host {
   const script = join(import.meta.dirname, 'beside-child.ts');
-  const store = `sqlite:${join(folder, 'state.db')}`;
-  const child = spawn(process.execPath, [...tsx, script, kind, store, server.url, resume], {
+  const orders: Orders = { kind, store: `sqlite:${join(folder, 'state.db')}`, url: server.url, resume };
+  const child = spawn(process.execPath, [...tsx, script, JSON.stringify(orders)], {
     stdio: ['pipe', 'pipe', 'inherit'],
   });
   child.stdin.on('error', () => {});

@@ -1,3 +1,4 @@
+import type { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
 import type { FetchLike } from '../../link/edge-fetch.ts';
 import { entryPages } from '../../store/page.ts';
@@ -90,6 +91,14 @@ export function openConnections(parts: ConnectionsParts): Connections {
     return { isGone: isForgotten || credentials.length > 0, credentials };
   };
 
+  let isTold = false;
+  /** Tells, once, that a sign-in that is not seen may be in the keychain all the same. */
+  const tellUnseen = ({ what }: ValiseError): void => {
+    if (!isTold)
+      parts.warn(`${what} Sign-ins that are in it are not seen.`, 'Look again where it can be used.');
+    isTold = true;
+  };
+
   return {
     async list(target) {
       const infos = new Map<string, ConnectionInfo>();
@@ -103,13 +112,15 @@ export function openConnections(parts: ConnectionsParts): Connections {
       };
       for await (const page of entryPages(store, prefixOf('connection', principal)))
         for (const [, { value }] of page) add(value, connectionOf(value));
-      for (const place of (await secrets()).stores)
+      const { stores, problem } = await secrets();
+      for (const place of stores)
         for await (const page of entryPages(place, prefixOf('credentials', principal)))
           for (const [, { value }] of page) add(value, credentialsOf(value));
       const wanted = target === undefined ? undefined : whoseOf(target).target;
-      return [...infos.values()]
-        .filter((info) => wanted === undefined || info.target === wanted)
-        .sort((one, other) => (one.target < other.target ? -1 : 1));
+      const found = [...infos.values()].filter(({ target: of }) => wanted === undefined || of === wanted);
+      const isUnseen = found.length === 0 ? wanted !== undefined : found.some(({ signedIn }) => !signedIn);
+      if (problem && isUnseen) tellUnseen(problem);
+      return found.sort((one, other) => (one.target < other.target ? -1 : 1));
     },
 
     async forget(target) {
