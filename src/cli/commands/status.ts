@@ -78,6 +78,8 @@ const LEFT: Readonly<Record<Revoked, string>> = {
     'forgotten here. The authorization server could not be reached: the tokens are good until they expire, so sign out there too.',
   refused:
     'forgotten here. The authorization server did not revoke the tokens: they are good until they expire, so sign out there too.',
+  'needs-secret':
+    'forgotten here. The tokens were not revoked: that takes the secret of the client that got them, which is not kept. They are good until they expire, so sign out at the authorization server too.',
 };
 
 async function logout(valise: ClientValise, target: string, { json }: KeptOptions): Promise<number> {

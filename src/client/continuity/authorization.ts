@@ -79,9 +79,10 @@ export class Authorization implements ClientPart {
     this.#parts = parts;
     this.#wallet = new Wallet(parts.keeper);
     this.#signIn = new SignIn(parts.options);
-    this.#others = tokenFetch(registerOnce(parts.fetch), this.#wallet, (tokens) =>
-      this.#tell('refreshed', tokens),
-    );
+    this.#others = tokenFetch(registerOnce(parts.fetch), this.#wallet, {
+      refreshed: (tokens) => this.#tell('refreshed', tokens),
+      own: parts.options.client,
+    });
     this.provider = new Provider({
       options: parts.options,
       wallet: this.#wallet,

@@ -7,7 +7,7 @@ import type { Era } from '../../wire/index.ts';
 import { targetKey } from '../target.ts';
 import { webAddress } from '../web-address.ts';
 import { CredentialKeeper, type Credentials, readCredentials } from './credentials.ts';
-import { type Revoked, revoke, worstOf } from './revoke.ts';
+import { type OwnClient, type Revoked, revoke, worstOf } from './revoke.ts';
 import type { SecretPlaces } from './secrets.ts';
 import { readSnapshot, SnapshotKeeper } from './snapshot.ts';
 import { fingerprint, prefixOf, type Whose } from './whose.ts';
@@ -49,6 +49,11 @@ export interface Connections {
 export interface LogoutOptions {
   /** Used in place of the global `fetch`. */
   readonly fetch?: FetchLike | undefined;
+  /**
+   * The registration that the user signed in with, where it was made beforehand (`auth.client`) and has a secret, which is
+   * not kept: without it, the tokens are not revoked (`'needs-secret'`).
+   */
+  readonly client?: OwnClient | undefined;
   /** Hears what became of the tokens; whatever it was, they are forgotten here. */
   readonly onRevoked?: ((how: Revoked) => void) | undefined;
 }
@@ -127,10 +132,10 @@ export function openConnections(parts: ConnectionsParts): Connections {
       return (await remove(target)).isGone;
     },
 
-    async logout(target, { fetch: base = fetch, onRevoked } = {}) {
+    async logout(target, { fetch: base = fetch, client, onRevoked } = {}) {
       // In this order: what a refresh writes in between is among them, and what it brings later finds nothing.
       const { isGone, credentials } = await remove(target);
-      const each = await Promise.all(credentials.map((one) => revoke(one, base)));
+      const each = await Promise.all(credentials.map((one) => revoke(one, base, client)));
       onRevoked?.(worstOf(each));
       return isGone;
     },

@@ -21,11 +21,19 @@ export interface Tokens {
 /** A registration as the SDKs have it. */
 export type Registration = JsonObject & { readonly client_id: string; readonly issuer?: string };
 
+/** A registration that was made beforehand. Its secret is the host's, and is not kept. */
+export interface Given {
+  readonly id: string;
+  readonly hasSecret: boolean;
+}
+
 /** Everything that a client needs to be let in again. All of it is of one authorization server. */
 export interface Credentials {
   readonly issuer?: string | undefined;
   readonly tokens?: Tokens | undefined;
   readonly client?: Registration | undefined;
+  /** The registration that the tokens were given to, where it was made beforehand. */
+  readonly given?: Given | undefined;
   /** The SDKs' `OAuthDiscoveryState`. */
   readonly discovery?: JsonObject | undefined;
   /** The PKCE verifier of a sign-in under way. */
@@ -74,11 +82,15 @@ export class CredentialKeeper {
 /** Credentials as they come from a store; what does not look as it should is left out, which costs one sign-in. */
 export function readCredentials(value: unknown): Credentials {
   if (!isObject(value)) return {};
-  const { issuer, tokens, client, discovery, verifier } = value;
+  const { issuer, tokens, client, given, discovery, verifier } = value;
   return {
     ...(typeof issuer === 'string' && { issuer }),
     ...(isTokens(tokens) && { tokens: isDate(tokens.expiresAt) ? tokens : endless(tokens) }),
     ...(isObject(client) && typeof client['client_id'] === 'string' && { client: client as Registration }),
+    ...(isObject(given) &&
+      typeof given['id'] === 'string' && {
+        given: { id: given['id'], hasSecret: given['hasSecret'] === true },
+      }),
     ...(isObject(discovery) && { discovery: discovery as JsonObject }),
     ...(typeof verifier === 'string' && { verifier }),
   };

@@ -135,15 +135,16 @@ export class Provider {
   }
 
   async saveTokens(tokens: Tokens, at?: Issued): Promise<void> {
-    const { wallet, signIn } = this.#parts;
+    const { options, wallet, signIn } = this.#parts;
     const issuer = at?.issuer ?? tokens.issuer;
     const client = this.#asking();
+    const { id, secret } = options.client ?? {};
     // Who does not say what was granted has granted what was asked for.
     const asked = this.#page?.searchParams.get('scope');
     await wallet.change((now) => {
       // What a refresh brings is kept by then, unless the user has signed out since.
       if (!this.#page || now.tokens?.access_token === tokens.access_token) return undefined;
-      const { verifier: _, ...rest } = client ? this.#adopt(now, client) : now;
+      const { verifier: _, given: __, ...rest } = client ? this.#adopt(now, client) : now;
       const fresh = stamped({
         ...(asked && { scope: asked }),
         ...tokens,
@@ -153,6 +154,7 @@ export class Provider {
         ...rest,
         ...(issuer !== undefined && { issuer }),
         ...(this.#discovery && { discovery: this.#discovery }),
+        ...(id !== undefined && { given: { id, hasSecret: secret !== undefined } }),
         tokens: fresh,
       };
     });

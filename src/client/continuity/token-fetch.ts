@@ -3,14 +3,18 @@ import { isObject } from '../../json.ts';
 import type { FetchLike } from '../../link/edge-fetch.ts';
 import { isEnding, stamped, type Tokens } from './credentials.ts';
 import { underLease } from './lease.ts';
-import { revoke } from './revoke.ts';
+import { type OwnClient, revoke } from './revoke.ts';
 import type { Wallet } from './wallet.ts';
 
 /**
  * A `fetch` for signing in, through which every refresh of both SDKs goes. One process at a time refreshes, and keeps the
  * result before it lets the next one look: refresh tokens are often good for one use, and the second use revokes them all.
  */
-export function tokenFetch(base: FetchLike, wallet: Wallet, refreshed: (tokens: Tokens) => void): FetchLike {
+export function tokenFetch(
+  base: FetchLike,
+  wallet: Wallet,
+  { refreshed, own }: { refreshed(tokens: Tokens): void; readonly own: OwnClient | undefined },
+): FetchLike {
   return async (url, init = {}) => {
     const form = refreshForm(init);
     if (!form) return base(url, init);
@@ -18,7 +22,7 @@ export function tokenFetch(base: FetchLike, wallet: Wallet, refreshed: (tokens: 
     return underLease(
       keeper.store,
       `${keeper.key}/refresh`,
-      async () => (await byAnother(wallet)) ?? refresh(base, wallet, { url, init, form, refreshed }),
+      async () => (await byAnother(wallet)) ?? refresh(base, wallet, { url, init, form, refreshed, own }),
       () => byAnother(wallet),
     );
   };
@@ -43,13 +47,15 @@ interface Refresh {
   readonly url: string | URL;
   readonly init: RequestInit;
   readonly form: URLSearchParams;
+  /** A registration that was made beforehand. */
+  readonly own: OwnClient | undefined;
   refreshed(tokens: Tokens): void;
 }
 
 async function refresh(
   base: FetchLike,
   wallet: Wallet,
-  { url, init, form, refreshed }: Refresh,
+  { url, init, form, refreshed, own }: Refresh,
 ): Promise<Response> {
   const sent = form.get('refresh_token') ?? '';
   const before = await wallet.current();
@@ -73,7 +79,7 @@ async function refresh(
     );
     if (now.tokens?.access_token !== fresh.access_token) {
       // The user has signed out in the meantime, which these have escaped.
-      if (!now.tokens) await revoke({ ...before, tokens: fresh }, base);
+      if (!now.tokens) await revoke({ ...before, tokens: fresh }, base, own);
       return (await byAnother(wallet)) ?? notTaken();
     }
     wallet.given(fresh.access_token);

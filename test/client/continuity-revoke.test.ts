@@ -1,0 +1,174 @@
+import type { Client } from '@modelcontextprotocol/client';
+import { type ClientValise, openValise, type Revoked, type Store } from 'mcp-valise/client';
+import { memoryStore } from 'mcp-valise/store';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { revoke } from '../../src/client/continuity/revoke.ts';
+import { ask, MAJORS, openVault, signIn, type Vault } from './vault.ts';
+
+/** Nothing listens there: the host catches the answer itself. */
+const BACK = 'http://127.0.0.1:9/callback';
+
+let vault: Vault;
+let store: Store;
+const opened: { valise: ClientValise; client: Client }[] = [];
+beforeEach(async () => {
+  vi.spyOn(console, 'warn').mockImplementation(() => {});
+  vault = await openVault({ ttl: 100 });
+  store = memoryStore();
+});
+afterEach(async () => {
+  vi.restoreAllMocks();
+  for (const { client, valise } of opened.splice(0)) {
+    await client.close();
+    await valise.close();
+  }
+  await vault.close();
+});
+
+/** Registers a client as its operator does, before anybody uses it. */
+async function register(method: 'none' | 'client_secret_basic' | 'client_secret_post') {
+  const response = await fetch(new URL('/reg', vault.url), {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({
+      redirect_uris: [BACK],
+      grant_types: ['authorization_code', 'refresh_token'],
+      token_endpoint_auth_method: method,
+      scope: 'vault',
+    }),
+  });
+  const registered = (await response.json()) as { client_id: string; client_secret?: string };
+  const { client_id: id, client_secret: secret } = registered;
+  const issuer = new URL(vault.url).origin;
+  return { registered, client: { id, issuer, ...(secret !== undefined && { secret }) } };
+}
+
+type OwnClient = Awaited<ReturnType<typeof register>>['client'];
+
+/** What the authorization server still knows of tokens. */
+const left = async () => (await vault.store.list('vault/auth/RefreshToken/')).keys.length;
+
+describe.each(MAJORS)(
+  'signing out of what a $major client got for a registration made beforehand',
+  ({ make }) => {
+    async function start(own: OwnClient): Promise<ClientValise> {
+      const valise = await openValise({ store });
+      const client = make();
+      opened.push({ valise, client });
+      const redirect = (page: URL) => signIn(page, { until: BACK });
+      const auth = { redirect, client: own, redirectUrl: BACK };
+      await valise.connect(client, valise.http(vault.url, { fetch: vault.fetch, auth }));
+      await ask(client, 'increment');
+      return valise;
+    }
+
+    const logout = async (valise: ClientValise, client?: OwnClient): Promise<Revoked[]> => {
+      const heard: Revoked[] = [];
+      const onRevoked = (how: Revoked) => heard.push(how);
+      expect(await valise.connections.logout(vault.url, { fetch: vault.fetch, client, onRevoked })).toBe(
+        true,
+      );
+      return heard;
+    };
+
+    const texts = async () => {
+      const { keys } = await store.list('');
+      return JSON.stringify(await Promise.all(keys.map((key) => store.get(key))));
+    };
+
+    it('has them revoked where it has no secret', async () => {
+      const { client } = await register('none');
+      const valise = await start(client);
+      expect(await left()).toBe(1);
+      expect(await logout(valise)).toEqual(['revoked']);
+      expect(await left()).toBe(0);
+    });
+
+    it('keeps no secret, asks nobody without it, and has them revoked with it', async () => {
+      const { client } = await register('client_secret_basic');
+      const valise = await start(client);
+      expect(await texts()).not.toContain(client.secret);
+      const elsewhere = { ...client, issuer: 'https://auth.example.com' };
+      for (const own of [undefined, elsewhere, { ...client, id: 'another' }]) {
+        const keys = (await store.list('credentials/')).keys;
+        const before = await store.get(keys[0] ?? '');
+        vault.sent.length = 0;
+        expect(await logout(valise, own)).toEqual(['needs-secret']);
+        expect(vault.sent).toEqual([]);
+        await store.put(keys[0] ?? '', before?.value ?? null);
+      }
+      expect(await left()).toBe(1);
+      expect(await logout(valise, client)).toEqual(['revoked']);
+      expect(await left()).toBe(0);
+    });
+
+    it('takes it for that of the tokens, also where the client had registered itself before', async () => {
+      const itself = make();
+      const first = await openValise({ store });
+      opened.push({ valise: first, client: itself });
+      const auth = { redirect: async (page: URL) => void (await signIn(page)) };
+      await first.connect(itself, first.http(vault.url, { fetch: vault.fetch, auth }));
+      await itself.close();
+      const [key = ''] = (await store.list('credentials/')).keys;
+      const { tokens: _, ...rest } = (await store.get(key))!.value as { tokens?: object };
+      await store.put(key, rest as never);
+      await vault.revoke('AccessToken');
+      await vault.revoke('RefreshToken');
+      const { client } = await register('none');
+      const valise = await start(client);
+      const by: unknown[] = [];
+      vault.intercept = (_url, { body }) => {
+        if (body instanceof URLSearchParams && body.has('token')) by.push(body.get('client_id'));
+        return undefined;
+      };
+      expect(await logout(valise)).toEqual(['revoked']);
+      expect(by).toEqual([client.id, client.id]);
+    });
+  },
+);
+
+describe('the secret of a registration', () => {
+  const tokens = { access_token: 'a', token_type: 'Bearer' };
+  const issuer = 'https://auth.example.com';
+
+  /** What is sent where the authorization server takes secrets in these ways. */
+  async function sent(client: object, methods?: readonly string[]) {
+    const metadata = {
+      revocation_endpoint: `${issuer}/revoke`,
+      ...(methods && { revocation_endpoint_auth_methods_supported: methods }),
+    };
+    const discovery = { authorizationServerMetadata: metadata } as never;
+    let init: RequestInit = {};
+    const base = async (_url: string | URL, given: RequestInit = {}) => {
+      init = given;
+      return new Response();
+    };
+    const registration = { client_id: 'me', ...client };
+    expect(await revoke({ issuer, tokens, client: registration, discovery }, base)).toBe('revoked');
+    const basic = new Headers(init.headers).get('authorization');
+    const form = new URLSearchParams(init.body as URLSearchParams).get('client_secret');
+    return { basic: basic !== null, form };
+  }
+
+  const POST = 'client_secret_post';
+  const BASIC = 'client_secret_basic';
+
+  it.each([
+    ['in the header, unless told', {}, undefined, true],
+    ['in the form, where it is registered so', { token_endpoint_auth_method: POST }, [BASIC, POST], false],
+    ['in the header, where it is registered so', { token_endpoint_auth_method: BASIC }, [POST], true],
+    ['in the form, where nothing else is taken', {}, [POST], false],
+    ['in the header, where both are', {}, [POST, BASIC], true],
+  ])('goes %s', async (_, client, methods, basic) => {
+    expect(await sent({ ...client, client_secret: 'x' }, methods)).toEqual({
+      basic,
+      form: basic ? null : 'x',
+    });
+  });
+
+  it('is not sent by a client that has none, or that needs none', async () => {
+    expect(await sent({})).toEqual({ basic: false, form: null });
+    const none = { client_secret: 'x', token_endpoint_auth_method: 'none' };
+    expect(await sent(none)).toEqual({ basic: false, form: null });
+  });
+});
