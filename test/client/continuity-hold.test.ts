@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { memoryStore, type Store } from 'mcp-valise/store';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
@@ -54,16 +55,24 @@ describe('the mark of a process', () => {
   });
 
   it.runIf(process.platform === 'linux')('is of none that is dead and not buried', async () => {
-    // Whoever takes the place of the shell knows nothing of its child, which nobody takes note of then.
-    const parent = spawn('sh', ['-c', 'sleep 0 & echo $!; exec sleep 1000'], {
+    // Whoever takes the place of the shell knows nothing of its child, and takes no note of its end.
+    const parent = spawn('sh', ['-c', 'sleep 1000 & echo $!; exec sleep 1000'], {
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     onTestFinished(() => void parent.kill('SIGKILL'));
     const [line] = (await once(createInterface({ input: parent.stdout }), 'line')) as [string];
-    const mark = { ...ownMark(), pid: Number(line), started: undefined };
-    const { started: _, ...me } = ownMark();
-    await vi.waitFor(() => expect(isLivingElsewhere(mark)).toBe(false));
+    const pid = Number(line);
+    const stat = () => readFileSync(`/proc/${pid}/stat`, 'utf8').split(' ');
+    const mark = { ...ownMark(), pid, started: stat()[21] };
+    expect(isLivingElsewhere(mark)).toBe(true);
+    const own = () => readFileSync(`/proc/${parent.pid}/comm`, 'utf8').trim();
+    await vi.waitFor(() => expect(own()).toBe('sleep'));
+    process.kill(pid, 'SIGKILL');
+    await vi.waitFor(() => expect(stat()[2]).toBe('Z'));
+    expect(isLivingElsewhere(mark)).toBe(false);
+    expect(isLivingElsewhere({ ...mark, started: undefined })).toBe(false);
     // It has its id still.
+    const { started: _, ...me } = ownMark();
     expect(isLivingElsewhere(mark, me)).toBe(true);
   });
 });

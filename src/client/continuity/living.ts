@@ -31,7 +31,8 @@ export function isLivingElsewhere(mark: unknown, me = ownMark()): boolean {
   const { machine, pid, started } = mark;
   if (machine !== me.machine || typeof pid !== 'number' || !Number.isInteger(pid) || pid <= 0) return false;
   if (pid === me.pid) return false;
-  return me.started === undefined ? isThere(pid) : startOf(pid) === started;
+  if (me.started === undefined) return isThere(pid);
+  return typeof started === 'string' && startOf(pid) === started;
 }
 
 /** Containers have names and process ids of their own, and one that is started again has the same ones. */
