@@ -109,7 +109,7 @@ function wayTo(
   return valise.http(target.url, {
     headers: options.header,
     fetch: resolvingFetch(options.resolve),
-    resume: options.alone || 'shared',
+    resume: options.alone ? 'alone' : true,
     // A header of the user's own is how to be signed in then.
     ...(!hasAuthorization(options.header) && { auth: { redirect } }),
   });

@@ -18,10 +18,10 @@ export interface HttpOptions {
   /** How to sign in, where the server asks for it. */
   readonly auth?: AuthOptions | undefined;
   /**
-   * False begins anew each time, and keeps nothing for the next one. `'shared'` goes on in the session that is kept also
-   * while another process is in it, as programs do that run for one call at a time; else a session is begun beside it.
+   * False begins anew each time, and keeps nothing for the next one. `'alone'` goes on in the session that is kept unless
+   * another process is in it, and begins one beside it then: for hosts, of which several may run on one store.
    */
-  readonly resume?: boolean | 'shared' | undefined;
+  readonly resume?: boolean | 'alone' | undefined;
   /** Where session, metadata and credentials of this connection are kept, in place of Valise's own store. */
   readonly store?: Store | ClientStateStore | undefined;
 }
@@ -30,7 +30,7 @@ const TAKEN: TakenBy<HttpOptions> = {
   headers: ['an object with headers', isObject],
   fetch: ['a function like fetch', (value) => typeof value === 'function'],
   auth: SETTINGS,
-  resume: ["true, false or 'shared'", (value) => typeof value === 'boolean' || value === 'shared'],
+  resume: ["true, false or 'alone'", (value) => typeof value === 'boolean' || value === 'alone'],
   store: ['a store', (value) => isStore(value) || isClientStateStore(value)],
 };
 

@@ -13,7 +13,7 @@ export interface Orders {
   readonly kind: string;
   readonly store: string;
   readonly url: string;
-  readonly resume: true | 'shared';
+  readonly resume: true | 'alone';
 }
 
 const { kind, store, url, resume } = JSON.parse(process.argv[2] ?? '') as Orders;

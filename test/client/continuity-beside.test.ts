@@ -35,7 +35,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true });
 });
 
-function start(kind: string, resume: Orders['resume'] = true): Host {
+function start(kind: string, resume: Orders['resume'] = 'alone'): Host {
   const script = join(import.meta.dirname, 'beside-child.ts');
   const orders: Orders = { kind, store: `sqlite:${join(folder, 'state.db')}`, url: server.url, resume };
   const child = spawn(process.execPath, [...tsx, script, JSON.stringify(orders)], {
@@ -150,11 +150,11 @@ describe.each(['v1', 'v2'])(
       expect(warnings()).toEqual([]);
     });
 
-    it('are in one session together where they say so, and beside a host', async () => {
+    it('are in one session together with a host where they do not ask to be alone', async () => {
       const host = start(kind);
       const first = await host.session();
       expect(await host.count()).toBe(1);
-      const shared = [start(kind, 'shared'), start(kind, 'shared')];
+      const shared = [start(kind, true), start(kind, true)];
       expect(await Promise.all(shared.map((one) => one.session()))).toEqual([first, first]);
       expect((await Promise.all(shared.map((one) => one.count()))).sort()).toEqual([2, 3]);
       await host.kill();

@@ -19,11 +19,9 @@ export interface Orders {
   /** Seals the store; without them secrets go to the keychain. */
   readonly keys?: string | undefined;
   readonly calls: number;
-  /** In one session with others that run at the same time. */
-  readonly shared?: boolean | undefined;
 }
 
-const { sdk, url, store: at, prefix, keys, calls, shared } = JSON.parse(process.argv[2] ?? '') as Orders;
+const { sdk, url, store: at, prefix, keys, calls } = JSON.parse(process.argv[2] ?? '') as Orders;
 const say = (line: string): void => void process.stdout.write(`${line}\n`);
 const info = { name: 'child', version: '1.0.0' };
 const client = sdk === 'v2' ? new ClientV2(info) : (new ClientV1(info) as unknown as ClientV2);
@@ -40,7 +38,7 @@ const redirect = async (page: URL): Promise<void> => {
   say('page');
   await signIn(page);
 };
-await valise.connect(client, valise.http(url, { auth: { redirect }, resume: shared ? 'shared' : true }));
+await valise.connect(client, valise.http(url, { auth: { redirect } }));
 for (let call = 0; call < calls; call++) say(`count ${await ask(client, 'increment')}`);
 await client.close();
 await valise.close();

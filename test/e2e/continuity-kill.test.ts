@@ -106,7 +106,7 @@ describe.each(SHARED)('ten processes that share one store (%s) while the token e
     '[C-09] refresh it once, on %s, and nobody signs in again',
     async (sdk) => {
       const url = `${vault.url}?${uniqueName()}`;
-      const orders: Orders = { sdk, url, calls: 3, shared: true, ...(place as Place)() };
+      const orders: Orders = { sdk, url, calls: 3, ...(place as Place)() };
       const first = startHost({ ...orders, calls: 1 });
       await first.ready();
       first.begin();

@@ -191,7 +191,7 @@ class Attempt {
     const key = keyOf('connection', this.#whose);
     const warn = this.#warn;
     const keeper = this.#keeper;
-    const isAlone = keeper && this.#target.options.resume !== 'shared';
+    const isAlone = keeper && this.#target.options.resume === 'alone';
     const hold = isAlone ? new SessionHold(store, holdKey(key)) : undefined;
     if (kept?.sessionId !== undefined) hold?.look();
     return new Continuity({

@@ -1,6 +1,6 @@
 /** What continuity tells; nothing in it is secret. */
 export interface ContinuityEvents {
-  /** A connection goes on where an earlier process was. Not where that one still lives: then it begins a session beside it. */
+  /** A connection goes on where an earlier process was. */
   resumed: { readonly target: string };
   /** The server did not know the session, or the protocol version, any more: a new session has begun. */
   renewed: { readonly target: string; readonly reason: 'session-lost' | 'version' };
