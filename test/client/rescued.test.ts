@@ -1,9 +1,7 @@
-import { randomUUID } from 'node:crypto';
-import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import type { RequestListener } from 'node:http';
 import { Client } from '@modelcontextprotocol/client';
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
-import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
 import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
 import { LeaveOpen, openValise, type PendingRound } from 'mcp-valise/client';
 import { generateKey } from 'mcp-valise/seal';
@@ -12,6 +10,7 @@ import { memoryStore } from 'mcp-valise/store';
 import type { Carrier } from 'mcp-valise/wire';
 import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
 import { endServers, listen } from '../server/http-stage.ts';
+import { transportSessions } from './transport-sessions.ts';
 
 const text = (value: unknown) => ({ content: [{ type: 'text' as const, text: String(value) }] });
 const ASKED = {
@@ -49,22 +48,8 @@ async function make({
     mcp.registerTool('greet', {}, greet as never);
     return mcp;
   };
-  const transports = new Map<string, StreamableHTTPServerTransport>();
-  const serve = async (request: IncomingMessage, response: ServerResponse, body?: unknown) => {
-    const id = request.headers['mcp-session-id'];
-    const known = typeof id === 'string' ? transports.get(id) : undefined;
-    if (id !== undefined && !known) return void response.writeHead(404).end('Session not found');
-    const transport =
-      known ??
-      new StreamableHTTPServerTransport({
-        sessionIdGenerator: () => randomUUID(),
-        onsessioninitialized: (made) => void transports.set(made, transport),
-      });
-    if (!known) await build().connect(transport as never);
-    await transport.handleRequest(request, response, body);
-  };
+  const { serve, lose } = transportSessions(build);
   let edge = server.http(serve) as RequestListener;
-  const lose = () => transports.clear();
   const replace = () => {
     lose();
     server = createValise(own);

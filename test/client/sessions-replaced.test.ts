@@ -1,7 +1,5 @@
-import { randomUUID } from 'node:crypto';
 import { Client } from '@modelcontextprotocol/client';
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
-import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
 import { openValise } from 'mcp-valise/client';
 import { createValise } from 'mcp-valise/server';
 import { memoryStore } from 'mcp-valise/store';
@@ -9,6 +7,7 @@ import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
 import { endServers, listen } from '../server/http-stage.ts';
 import { KINDS } from './hosts.ts';
 import { openSessionHost, sessionOf } from './sessions-host.ts';
+import { transportSessions } from './transport-sessions.ts';
 
 const NOTES = 'https://notes.example.com/mcp';
 const tool = { name: 'work', arguments: {} };
@@ -17,7 +16,6 @@ const tool = { name: 'work', arguments: {} };
 async function openReplaceable() {
   const sessionful = createValise({ name: 'test', sessions: {} });
   const ran: string[] = [];
-  const transports = new Map<string, StreamableHTTPServerTransport>();
   let isReplaced = false;
   const build = () => {
     const plain = new McpServer({ name: 'test', version: '1.0.0' });
@@ -29,22 +27,11 @@ async function openReplaceable() {
     });
     return mcp;
   };
-  const url = await listen(async (request, response) => {
-    const id = request.headers['mcp-session-id'];
-    const known = typeof id === 'string' ? transports.get(id) : undefined;
-    if (id !== undefined && !known) return void response.writeHead(404).end('Session not found');
-    const transport =
-      known ??
-      new StreamableHTTPServerTransport({
-        sessionIdGenerator: () => randomUUID(),
-        onsessioninitialized: (made) => void transports.set(made, transport),
-      });
-    if (!known) await build().connect(transport as never);
-    await transport.handleRequest(request, response);
-  });
+  const { serve, lose } = transportSessions(build);
+  const url = await listen(serve);
   const replace = (): void => {
     isReplaced = true;
-    transports.clear();
+    lose();
   };
   return { url, ran, replace };
 }
