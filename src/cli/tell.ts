@@ -9,24 +9,33 @@ import type { CliTarget } from './target.ts';
 export function tellEvents({ events }: Pick<ClientValise, 'events'>): void {
   events.on('warning', ({ what, next }) => remark(`valise: ${clean(`${what} ${next}`)}`));
   events.on('refused', ({ server, key, reason, detail }) => {
-    // For such a server nothing is taken at all, and that is said once: see tellUnkept.
-    if (reason === 'server') return;
+    if (reason === 'server') {
+      sayUnkept({ name: server, refused: detail });
+      return;
+    }
     const name = key === undefined ? 'state' : `state ${JSON.stringify(key)}`;
     remark(`valise: ${clean(`${name} of ${server} was not kept: ${detail}`)}`);
   });
 }
 
-/** Says, once, that nothing is kept for a server that sets state, and how to change that. */
+/** Says that nothing is kept for a server that announces state, before it sets any, and how to change that. */
 export function tellUnkept(
   target: CliTarget,
   { allowLocal }: { readonly allowLocal?: boolean | undefined },
   capabilities: unknown,
 ): void {
   const who = whoIs(target, allowLocal);
-  if (isIdentity(who) || !readAnnounced(capabilities).state) return;
-  remark(
-    `valise: no state is kept for ${who.name}: ${who.refused} For development, use --allow-local to keep it all the same.`,
-  );
+  if (!isIdentity(who) && readAnnounced(capabilities).state) sayUnkept(who);
+}
+
+const unkept = new Set<string>();
+
+/** For such a server nothing is taken at all: that is said once, and not of every key. */
+function sayUnkept({ name, refused }: NoIdentity): void {
+  if (unkept.has(name)) return;
+  unkept.add(name);
+  const next = 'For development, use --allow-local to keep it all the same.';
+  remark(`valise: ${clean(`no state is kept for ${name}: ${refused} ${next}`)}`);
 }
 
 /** Who the server behind a target of the command line is. */
