@@ -27,7 +27,7 @@ export interface Kit {
   /** The class of the SDK major asked for. What the examples use of it is the same in both. */
   readonly McpServer: typeof McpServer;
   /** What the command line says about Valise; to be spread into the options of `createValise`. */
-  readonly options: Pick<ServerValiseOptions, 'store' | 'principal' | 'events'>;
+  readonly options: Pick<ServerValiseOptions, 'store' | 'keys' | 'principal' | 'events'>;
   /** The example's own options of the command line. */
   readonly flags: Readonly<Record<string, unknown>>;
 }
@@ -39,6 +39,13 @@ export interface Built {
   server(): McpServer;
   /** Serves `/mcp`, and every other path, in place of the common way, for an example that needs its own. */
   readonly http?: Endpoint;
+}
+
+/** What an example may get besides the words of the command line. */
+export interface Given {
+  readonly keys?: ServerValiseOptions['keys'];
+  /** Puts what a warning says to do next into other words. */
+  readonly inOtherWords?: (next: string) => string;
 }
 
 const COMMON = {
@@ -57,9 +64,10 @@ const COMMON = {
  *     --store URL             where state of clients that carry none is kept
  *     --stateless             over HTTP, without sessions for clients of the older era
  *
- * Keys come from the environment variable VALISE_KEYS.
+ * Keys come from the environment variable VALISE_KEYS, unless they are given.
  */
-export async function serve(example: Example, args: readonly string[]): Promise<void> {
+export async function serve(example: Example, args: readonly string[], given: Given = {}): Promise<void> {
+  const { keys, inOtherWords = (next) => next } = given;
   const { values } = parseArgs({ args: [...args], options: { ...example.options, ...COMMON } });
   const { stdio, http, sdk, store, stateless } = values as { [Name in keyof typeof COMMON]?: never };
   if (sdk !== 'v1' && sdk !== 'v2') throw new Error(`--sdk takes v1 or v2, not ${String(sdk)}.`);
@@ -73,10 +81,11 @@ export async function serve(example: Example, args: readonly string[]): Promise<
     McpServer: await loadMcpServer(sdk),
     options: {
       store,
+      keys,
       // Over stdio there is one user, who started the server; over HTTP the SDK's authInfo says who asks.
       principal: stdio ? () => ({ subject: `local:${process.getuid?.() ?? 'user'}` }) : undefined,
       events: {
-        warning: ({ what, next }) => console.error(`${example.name}: ${what} ${next}`),
+        warning: ({ what, next }) => console.error(`${example.name}: ${what} ${inOtherWords(next)}`),
         rejected: ({ what, reason }) => console.error(`${example.name}: ${what} was not taken: ${reason}`),
       },
     },

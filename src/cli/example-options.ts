@@ -2,11 +2,12 @@ import { InvalidArgumentError, Option } from 'commander';
 import { seconds } from '../duration.ts';
 import { ValiseError } from '../errors.ts';
 import { installedSdk, needPackages, SDK_PACKAGES } from './installed.ts';
+import type { KeyOptions } from './key-source.ts';
 import { reading } from './options.ts';
 import type { Sdk } from './sdk.ts';
 
 /** What the command line says about an example. */
-export interface ExampleOptions {
+export interface ExampleOptions extends KeyOptions {
   readonly stdio?: boolean;
   readonly http?: number;
   readonly sdk: Sdk;

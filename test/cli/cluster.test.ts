@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { folder, VALISE, valise } from './valise.ts';
+import { folder, serveExample, VALISE, valise } from './valise.ts';
 
 const bug = JSON.stringify({ workItemId: 4522, fields: { 'System.State': 'Resolved' } });
 
@@ -70,6 +70,17 @@ describe('valise cluster', () => {
     const ran = await valise(['cluster', ...args, '--http', '0']);
     expect(ran).toMatchObject({ code: 2, stdout: '' });
     expect(ran.stderr).toContain(`The example ${args[0]} has no option ${args[1]}.`);
+  });
+
+  it('seals with the keys of --key-file, which others open', async () => {
+    const keys = ['--key-file', join(await folder(), 'shop.env')];
+    await valise(['keys', 'generate', '--out', keys[1] as string]);
+    const { url, store } = await cluster('shop', '--instances', '2', ...keys);
+    const call = (at: string, ...words: string[]) =>
+      valise(['call', at, ...words, '--allow-local', ...store]);
+    expect(await call(url, 'remember', '{"name":"size","value":"L"}')).toMatchObject({ code: 0 });
+    const other = await serveExample(['shop', ...keys]);
+    expect((await call(other.url, 'recall', '{"name":"size"}')).stdout).toBe('L\n');
   });
 
   it('passes on what its instances say', async () => {

@@ -1,7 +1,9 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { chmod } from 'node:fs/promises';
+import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { VALISE, valise } from './valise.ts';
+import { folder, VALISE, valise } from './valise.ts';
 
 describe('valise example vault --token-ttl', () => {
   it.each(['abc', '-1', '0', '1.5', ''])('refuses what is no number of seconds: "%s"', async (ttl) => {
@@ -14,6 +16,41 @@ describe('valise example vault --token-ttl', () => {
     const ran = await valise(['example', 'vault', '--stdio', '--token-ttl', '60']);
     expect(ran).toMatchObject({ code: 0, stderr: expect.stringContaining('of no use without --with-auth') });
     expect((await valise(['example', 'vault', '--stdio'])).stderr).not.toContain('of no use');
+  });
+});
+
+describe('valise example --key-file', { timeout: 60_000 }, () => {
+  it.each(['v1', 'v2'])('opens in one process on stdio what another has sealed (%s)', async (sdk) => {
+    const path = await folder();
+    const file = join(path, 'shop.env');
+    await valise(['keys', 'generate', '--out', file]);
+    const call = (tool: string, args: string, ...more: string[]) => {
+      const words = [process.execPath, VALISE, 'example', 'shop', '--stdio', '--sdk', sdk, ...more];
+      const store = ['--store', `sqlite:${join(path, 'state.db')}`];
+      return valise(['call', `stdio:${words.join(' ')}`, tool, args, ...store]);
+    };
+    const keys = ['--key-file', file];
+    const remembered = await call('remember', '{"name":"size","value":"L"}', ...keys);
+    expect(remembered).toEqual({ code: 0, stdout: 'Remembered size.\n', stderr: '' });
+    expect(await call('recall', '{"name":"size"}', ...keys)).toEqual({ code: 0, stdout: 'L\n', stderr: '' });
+    const without = await call('recall', '{"name":"size"}');
+    expect(without.stdout).toBe('Nothing is remembered as size.\n');
+    expect(without.stderr).toContain('Give it --key-file PATH (made by: valise keys generate --out PATH)');
+  });
+
+  it('takes no file that others can read', async () => {
+    const file = join(await folder(), 'shop.env');
+    await valise(['keys', 'generate', '--out', file]);
+    await chmod(file, 0o644);
+    for (const command of [
+      ['example', 'shop', '--stdio'],
+      ['cluster', 'shop'],
+    ])
+      expect(await valise([...command, '--key-file', file])).toMatchObject({
+        code: 1,
+        stdout: '',
+        stderr: expect.stringContaining(`chmod 600 ${file}`),
+      });
   });
 });
 

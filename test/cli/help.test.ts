@@ -36,7 +36,15 @@ describe('help', () => {
     'lists every option that an example has of its own: $name',
     ({ name, options }) => {
       const help = helpOf(all.find(([path]) => path === `valise example ${name}`)?.[1] as Command);
-      for (const option of ['stdio', 'http', 'sdk', 'store', 'stateless', ...Object.keys(options ?? {})])
+      for (const option of [
+        'stdio',
+        'http',
+        'sdk',
+        'store',
+        'stateless',
+        'key-file',
+        ...Object.keys(options ?? {}),
+      ])
         expect(help).toContain(`--${option} `);
     },
   );

@@ -12,6 +12,7 @@ import {
   wordsFor,
 } from '../example-options.ts';
 import { startFront } from '../front.ts';
+import { keyOptions, keysIfAny, keysText } from '../key-source.ts';
 import { print, remark } from '../output.ts';
 import { ownFolder } from '../own-folder.ts';
 import { killAskers, rotate } from '../rotation.ts';
@@ -37,7 +38,7 @@ export function clusterCommand(program: Command): void {
     .addHelpText(
       'after',
       `
-The options of the example go to each instance. The instances share VALISE_KEYS and, with --store URL or
+The options of the example go to each instance. The instances share their keys and, with --store URL or
 --mode stored, a store. For trying things out; in production use a real balancer.
 
 Example:
@@ -48,13 +49,14 @@ Example:
       return run(example, wordsFor(handedOn, { ...options, stateless: true }), options);
     });
   for (const option of handedOn) command.addOption(option);
+  keyOptions(command);
 }
 
 async function run(example: string, args: readonly string[], options: ClusterOptions): Promise<void> {
+  const env = { VALISE_KEYS: keysIfAny(options) ? keysText(options) : generateKey() };
   needForExample(options);
   const processes = new Processes();
   const shared = await sharedStore(options);
-  const env = { VALISE_KEYS: process.env['VALISE_KEYS'] || generateKey() };
   const extra = [...args, ...shared.args];
   const start = async (at: number): Promise<Instance> => {
     const name = `instance ${at + 1}`;

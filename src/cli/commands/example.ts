@@ -9,6 +9,7 @@ import {
   waysToServe,
   wordsFor,
 } from '../example-options.ts';
+import { keyOptions, keysIfAny } from '../key-source.ts';
 import { remark } from '../output.ts';
 
 /** What each shows, and how to load it when asked for: each brings the SDK along. */
@@ -46,26 +47,37 @@ Options of an example: valise example vault --help
 Examples:
   valise example shop --http 3000
   valise example notebook --http 3000 --mode stored --store redis://127.0.0.1:6379
-  valise call 'stdio:valise example shop --stdio' view_cart`,
+  valise call 'stdio:valise example shop --stdio' view_cart
+  valise call 'stdio:valise example shop --stdio --key-file shop.env' recall '{"name":"size"}'`,
     );
   for (const [name, [about, load]] of Object.entries(EXAMPLES)) {
     const command = examples.command(name).description(about);
     for (const option of [...waysToServe(), ...commonOptions(), ...(OWN_OPTIONS[name]?.() ?? [])])
       command.addOption(option);
-    command
+    keyOptions(command)
       .addHelpText(
         'after',
         `\nExamples:\n  valise example ${name} --http 3000\n  valise example ${name} --stdio`,
       )
       .action(async (options: ExampleOptions) => {
         checkWay(options);
+        const keys = keysIfAny(options);
         needForExample(options);
         if (options.tokenTtl !== undefined && !options.withAuth)
           remark('valise: --token-ttl is of no use without --with-auth.');
         const [{ example }, { serve }] = await Promise.all([load(), import('../../../examples/serve.ts')]);
-        await serve(example, wordsFor(command.options, { ...options }));
+        const words = wordsFor(command.options, { ...options, keyFile: undefined });
+        await serve(example, words, { keys, inOtherWords });
       });
   }
+}
+
+/** The library speaks to those who write a server. A server on stdio does not inherit the variable. */
+function inOtherWords(next: string): string {
+  return next.replace(
+    'Set VALISE_KEYS, or give createValise the option keys.',
+    'Give it --key-file PATH (made by: valise keys generate --out PATH), or set VALISE_KEYS where it runs.',
+  );
 }
 
 function checkWay({ stdio, http }: ExampleOptions): void {
