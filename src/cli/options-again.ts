@@ -1,5 +1,6 @@
 import { withoutPasswords } from './exit.ts';
 import type { ConnectOptions } from './options.ts';
+import { resolutionText } from './resolve.ts';
 
 /**
  * The options of a command, as another command that is to go on from it needs them. Secrets are left out: what is printed
@@ -18,10 +19,7 @@ export function optionsAgain({
   return [
     ...(store === undefined ? [] : ['--store', withoutPasswords(store)]),
     ...(principal === undefined ? [] : ['--principal', principal]),
-    ...resolve.flatMap(({ host, port, address, toPort }) => [
-      '--resolve',
-      `${host}:${port}:${address.includes(':') ? `[${address}]` : address}:${toPort}`,
-    ]),
+    ...resolve.flatMap((one) => ['--resolve', resolutionText(one)]),
     ...(allowLocal ? ['--allow-local'] : []),
     ...(era === 'auto' ? [] : ['--era', era]),
     ...(sdk === 'v2' ? [] : ['--sdk', sdk]),

@@ -52,7 +52,7 @@ export function connectOptions(command: Command): Command {
   return keptOptions(command)
     .option(
       '--resolve <host:port:address[:port]>',
-      'go to ADDRESS for HOST:PORT (HOST * is any), as curl does; may be given several times',
+      'go to ADDRESS (or several, parted by commas) for HOST:PORT (HOST * is any), as curl does; may be given several times',
       reading<readonly Resolution[]>((text, before) => [...before, parseResolution(text)]),
       [],
     )

@@ -1,37 +1,56 @@
 import http from 'node:http';
 import https from 'node:https';
-import { isIP } from 'node:net';
+import { isIP, isIPv6, type LookupFunction } from 'node:net';
 import { Readable } from 'node:stream';
 import { domainToASCII } from 'node:url';
 import { ValiseError } from '../errors.ts';
 import type { FetchLike } from '../link/edge-fetch.ts';
 import { remark } from './output.ts';
 
-/** One `--resolve HOST:PORT:ADDRESS[:PORT]`, as curl's; the host `*` is any. */
+/** One `--resolve HOST:PORT:ADDRESS[,ADDRESS][:PORT]`, as curl's; the host `*` is any. */
 export interface Resolution {
   readonly host: string;
   readonly port: number;
-  readonly address: string;
+  /** Tried in turn. */
+  readonly addresses: readonly string[];
   readonly toPort: number;
 }
 
-/** Reads one `--resolve` value; an IPv6 address stands in brackets. */
+/** Reads one `--resolve` value. With a plus before it curl may forget it after a while, which no run here is long enough for. */
 export function parseResolution(text: string): Resolution {
-  const match = /^([^:]+):(\d{1,5}):(\[[0-9a-fA-F:.]+\]|[^:[\]]+)(?::(\d{1,5}))?$/.exec(text);
-  const address = match?.[3]?.replace(/^\[|\]$/g, '') ?? '';
-  if (!match || isIP(address) === 0) {
-    throw new ValiseError('bad-resolve', `"${text}" is not HOST:PORT:ADDRESS[:PORT].`, {
+  const [, name = '', from = '', rest = ''] = /^\+?(\[[^\]]+\]|[^:[\]+]+):(\d{1,5}):(.+)$/.exec(text) ?? [];
+  const [, list = rest, to = from] = isAddress(rest.split(',').at(-1) ?? '')
+    ? []
+    : (/^(.+):(\d{1,5})$/.exec(rest) ?? []);
+  const host = withoutDot(domainToASCII(name) || name.toLowerCase());
+  const addresses = list.split(',');
+  if (host === '' || !addresses.every(isAddress)) {
+    throw new ValiseError('bad-resolve', `"${text}" is not HOST:PORT:ADDRESS[,ADDRESS][:PORT].`, {
       next: 'Write for example shop.example.com:443:127.0.0.1:8080.',
     });
   }
-  const port = portOf(match[2] as string, text);
   return {
-    // As a URL spells it.
-    host: domainToASCII(match[1] as string) || (match[1] as string).toLowerCase(),
-    port,
-    address,
-    toPort: match[4] ? portOf(match[4], text) : port,
+    host,
+    port: portOf(from, text),
+    addresses: addresses.map((address) => address.replace(/^\[|\]$/g, '')),
+    toPort: portOf(to, text),
   };
+}
+
+/** As {@link parseResolution} reads it. */
+export function resolutionText({ host, port, addresses, toPort }: Resolution): string {
+  const list = addresses.map((address) => (address.includes(':') ? `[${address}]` : address));
+  return `${host}:${port}:${list.join(',')}:${toPort}`;
+}
+
+/** IPv6 may stand in brackets. */
+function isAddress(text: string): boolean {
+  return isIP(text) !== 0 || (/^\[.*\]$/.test(text) && isIPv6(text.slice(1, -1)));
+}
+
+/** With its final dot a name is the same name. */
+function withoutDot(host: string): string {
+  return host.replace(/\.$/, '');
 }
 
 function portOf(digits: string, text: string): number {
@@ -59,7 +78,7 @@ export function resolvingFetch(resolutions: readonly Resolution[]): FetchLike {
     const at = (host: string): Resolution | undefined =>
       resolutions.find((each) => each.host === host && each.port === port);
     // As curl has it: any host, but only where none is named.
-    const found = at(url.hostname) ?? at('*');
+    const found = at(withoutDot(url.hostname)) ?? at('*');
     if (!found) return fetch(input, init);
     used.add(found);
     return fetchAt(url, init, found);
@@ -67,7 +86,7 @@ export function resolvingFetch(resolutions: readonly Resolution[]): FetchLike {
 }
 
 /** A request to `url`, with its own Host header and server name, over a connection to another address. */
-function fetchAt(url: URL, init: RequestInit, { address, toPort }: Resolution): Promise<Response> {
+function fetchAt(url: URL, init: RequestInit, { addresses, toPort }: Resolution): Promise<Response> {
   const { request } = url.protocol === 'https:' ? https : http;
   const headers: Record<string, string> = { host: url.host };
   new Headers(init.headers).forEach((value, name) => {
@@ -76,9 +95,11 @@ function fetchAt(url: URL, init: RequestInit, { address, toPort }: Resolution): 
   return new Promise((resolve, reject) => {
     const outgoing = request(
       {
-        host: address,
+        // Connections that are kept open are told apart by it. It is looked up only where it is more than one address.
+        host: addresses.join(),
+        lookup: givenAddresses(addresses),
         port: toPort,
-        servername: url.hostname,
+        servername: withoutDot(url.hostname),
         method: init.method ?? 'GET',
         path: `${url.pathname}${url.search}`,
         headers,
@@ -101,4 +122,13 @@ function fetchAt(url: URL, init: RequestInit, { address, toPort }: Resolution): 
       outgoing.end(String(init.body));
     else outgoing.end();
   });
+}
+
+/** Looks nothing up. Node tries them in turn where it may have them all. */
+function givenAddresses(addresses: readonly string[]): LookupFunction {
+  const found = addresses.map((address) => ({ address, family: isIP(address) }));
+  return (_host, { all }, callback) => {
+    if (all) callback(null, found);
+    else callback(null, found[0]?.address ?? '', found[0]?.family);
+  };
 }
