@@ -10,6 +10,10 @@ export function fullPath(path: string): string {
     throw new ValiseError('store-bad-url', '":memory:" would be a file of that name.', {
       next: 'For a store in memory use the URL memory:, or memoryStore().',
     });
+  if (path === '~')
+    throw new ValiseError('store-bad-url', '"~" is your home folder, and no file.', {
+      next: 'Name a file in it, such as ~/.valise/state.db.',
+    });
   // An empty HOME must not lead into the current folder.
   return resolve(path.startsWith('~/') ? join(homedir() || userInfo().homedir, path.slice(2)) : path);
 }

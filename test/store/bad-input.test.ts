@@ -80,6 +80,18 @@ describe('an unknown URL', () => {
     for (const url of ['memory:', 'memory://']) await (await openStore(url)).close();
   });
 
+  it.each(kinds)(
+    'of $scheme that names the home folder is refused, and makes no file',
+    async ({ scheme }) => {
+      expect(await errorOf(openStore(`${scheme}:~`))).toMatchObject({
+        code: 'store-bad-url',
+        message: expect.stringContaining('home folder'),
+        next: expect.stringContaining('~/'),
+      });
+      expect(existsSync('~')).toBe(false);
+    },
+  );
+
   it('is refused for a bus too', async () => {
     expect((await errorOf(openBus('sqlite:x'))).code).toBe('store-bad-url');
     expect((await errorOf(openBus(7 as unknown as string))).code).toBe('store-bad-url');
