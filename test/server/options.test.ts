@@ -1,5 +1,6 @@
 import { createValise } from 'mcp-valise/server';
 import { describe, expect, it } from 'vitest';
+import { z } from 'zod';
 import { MAJORS } from './majors.ts';
 
 describe('createValise', () => {
@@ -12,6 +13,16 @@ describe('createValise', () => {
     expect(() => createValise(options as never)).toThrow(/schema of state "cart" is no Standard Schema/);
     expect(() => createValise({ name: 'test' }).key('cart', { schema } as never)).toThrow(/"cart"/);
   });
+
+  it.each([z.string(), Object.assign(() => {}, { '~standard': z.string()['~standard'] })])(
+    'says where a schema goes that stands in place of the settings: %#',
+    (schema) => {
+      const state = { session: { cart: schema } };
+      const words = /"cart" was given a schema in place of its settings.*\{ schema: … \}/;
+      expect(() => createValise({ name: 'test', state } as never)).toThrow(words);
+      expect(() => createValise({ name: 'test' }).key('cart', schema as never)).toThrow(words);
+    },
+  );
 });
 
 describe('options of createValise', () => {

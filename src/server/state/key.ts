@@ -112,6 +112,12 @@ function declaredOtherwise(name: string): ValiseError {
 }
 
 function read(name: string, settings: KeySettings): Key {
+  if ((settings as { readonly '~standard'?: unknown } | null)?.['~standard'] !== undefined)
+    throw new ValiseError(
+      'bad-option',
+      `state ${JSON.stringify(name)} was given a schema in place of its settings.`,
+      { next: 'Give { schema: … } with it.' },
+    );
   checkOptions(`state ${JSON.stringify(name)}`, settings, {
     schema: ANYTHING,
     plain: FLAG,
