@@ -399,6 +399,21 @@ describe('the jar', () => {
     await client.close();
   });
 
+  it('[J-12] lists by server, scope and key', async () => {
+    for (const url of ['https://b.example.com/mcp', 'https://a.example.com/mcp']) {
+      const client = await connect(valise, hosts, url);
+      sets({ session: { y: 1, x: 1 }, server: { z: 1, w: 1 } });
+      await client.callTool({ name: 'one' });
+    }
+    const names = valise.jar.list().map(({ server, scope, key }) => `${server} ${scope} ${key}`);
+    expect(names).toEqual(
+      ['a', 'b'].flatMap((host) =>
+        ['server w', 'server z', 'session x', 'session y'].map((name) => `${host}.example.com ${name}`),
+      ),
+    );
+    expect(valise.jar.export().entries.map(({ key }) => key)).toEqual([...'wzxywzxy']);
+  });
+
   it('[J-12] lists what it holds, and shows values only where asked', async () => {
     const client = await connect(valise, hosts, SHOP);
     sets(

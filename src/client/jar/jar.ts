@@ -68,7 +68,7 @@ export class ClientJar implements Jar {
         });
       }
     }
-    return entries;
+    return entries.sort(byName);
   }
 
   #clearKnown(filter: JarFilter, matches: Matcher, epoch: number): number {
@@ -86,4 +86,11 @@ export class ClientJar implements Jar {
     }
     return count;
   }
+}
+
+/** By server, then scope, then key. */
+function byName(one: JarEntry, other: JarEntry): number {
+  for (const part of ['server', 'scope', 'key'] as const)
+    if (one[part] !== other[part]) return one[part] < other[part] ? -1 : 1;
+  return 0;
 }

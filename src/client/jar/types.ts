@@ -86,7 +86,7 @@ export interface JarEvents {
 /** The state that servers have set and this client carries. */
 export interface Jar {
   /**
-   * What the jar holds, as this process knows it; values only where asked for.
+   * What the jar holds, as this process knows it, by server, scope and key; values only where asked for.
    *
    * @example
    * ```ts
