@@ -1,6 +1,6 @@
 import { type Identity, identify, isIdentity, type NoIdentity } from '../client/identity.ts';
 import type { ClientValise } from '../client/index.ts';
-import { targetOf } from '../client/target.ts';
+import { targetNamed } from '../client/target.ts';
 import { readAnnounced } from '../wire/index.ts';
 import { clean, remark } from './output.ts';
 import type { CliTarget } from './target.ts';
@@ -40,6 +40,5 @@ function sayUnkept({ name, refused }: NoIdentity): void {
 
 /** Who the server behind a target of the command line is. */
 export function whoIs(target: CliTarget, allowLocal?: boolean): Identity | NoIdentity {
-  const at = target.kind === 'http' ? target : targetOf({ _serverParams: target.command } as never);
-  return identify(at, { allowLocal });
+  return identify(targetNamed(target.kind === 'http' ? target.url : target.command), { allowLocal });
 }

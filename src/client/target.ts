@@ -26,20 +26,21 @@ export function targetOf(transport: TransportLike, server?: NamedServer): Target
       next: 'Call valise.connect(client, transport), or valise.connect(client, valise.http(url)).',
     });
   }
-  if (typeof server === 'string' || server instanceof URL) return { kind: 'http', url: webAddress(server) };
+  if (server !== undefined) return targetNamed(server);
   const known = transport as TransportLike & {
     readonly _url?: unknown;
-    readonly _serverParams?: {
-      readonly command?: unknown;
-      readonly args?: readonly string[];
-      readonly cwd?: string;
-    };
+    readonly _serverParams?: StdioCommand;
   };
-  if (!server && known._url instanceof URL) return { kind: 'http', url: known._url };
-  const { command, args = [], cwd } = server ?? known._serverParams ?? {};
-  if (typeof command === 'string')
-    return { kind: 'stdio', command, args: [...args], cwd: resolved(cwd ?? process.cwd()) };
-  return { kind: 'unknown' };
+  if (known._url instanceof URL) return { kind: 'http', url: known._url };
+  const { _serverParams: command } = known;
+  return typeof command?.command === 'string' ? targetNamed(command) : { kind: 'unknown' };
+}
+
+/** Where a server is that somebody names. */
+export function targetNamed(server: NamedServer): Target {
+  if (typeof server === 'string' || server instanceof URL) return { kind: 'http', url: webAddress(server) };
+  const { command, args = [], cwd } = server;
+  return { kind: 'stdio', command, args: [...args], cwd: resolved(cwd ?? process.cwd()) };
 }
 
 /** The stable name of a target, for keys in a store: the full URL, or the command as it would be run. */
