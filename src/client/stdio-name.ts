@@ -2,10 +2,13 @@ import { createHash } from 'node:crypto';
 import { accessSync, constants, existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { basename, delimiter, dirname, extname, isAbsolute, join, resolve, sep } from 'node:path';
 import { isObject } from '../json.ts';
+import { registryEnv, searchPath } from './deciding-env.ts';
 import { asksRegistry, type Interpreter, interpreterOf, isLauncher, runsOthers } from './interpreters.ts';
 import type { Target } from './target.ts';
 
 type StdioTarget = Extract<Target, { readonly kind: 'stdio' }>;
+/** Where a program is looked for. */
+type Place = Pick<StdioTarget, 'cwd' | 'env'>;
 
 /** The file that is the server, as far as can be told, and what it is given. */
 interface Served {
@@ -20,27 +23,29 @@ const SCRIPT = /^\.[cm]?[jt]sx?$/;
  * A stdio server's name: the path of the server's file, absolute and through links, of an interpreter the script's;
  * after a `#` the package it belongs to and, on demand, its digest. Where the file may run another program that the
  * arguments choose, a digest of these follows, and where no file can be told, the whole command is the name, arguments
- * as a digest since they may be secret: two programs never share a name.
+ * as a digest since they may be secret: two programs never share a name. In that digest are the variables too that may
+ * decide what is run. They are not in the name of a file that can be told, also where `NODE_OPTIONS` loads something
+ * before it: that is the same server with another tracer, or more memory.
  */
 export function stdioName(target: StdioTarget, digest: boolean | undefined): string {
-  const { args, cwd } = target;
   const served = servedBy(target);
   if (served === undefined) return commandName(target);
   const file = realpathSync(served.path);
   const owner = packageOf(file);
   const marks = [owner, ...(digest ? [digestOf(file)] : [])].filter((mark) => mark !== undefined);
-  const doubt = mayRunAnother(served, file, owner, cwd) ? ` +${argumentsDigest(target)}` : '';
+  const doubt = mayRunAnother(served, file, owner, target) ? ` +${argumentsDigest(target)}` : '';
   const path = file.replace(/[%#]/g, encodeURIComponent);
   // A bridge is another server for each address that it leads to.
-  const at = addresses(args).map((address) => ` ${address}`);
+  const at = addresses(target.args).map((address) => ` ${address}`);
   return [path, ...marks.map((mark) => `#${mark}`), ...at, doubt].join('');
 }
 
-function servedBy({ command, args, cwd }: StdioTarget): Served | undefined {
+function servedBy(target: StdioTarget): Served | undefined {
+  const { command, args, cwd } = target;
   const program = programName(command);
   const given = interpreterOf(program);
   if (given) return scriptOf(given, args, cwd);
-  const path = isLauncher(program) ? undefined : findProgram(command, cwd);
+  const path = isLauncher(program) ? undefined : findProgram(command, target);
   if (path === undefined) return undefined;
   const linked = interpreterOf(programName(realpathSync(path)));
   return linked ? scriptOf(linked, args, cwd) : { path, rest: args };
@@ -79,11 +84,11 @@ function isFile(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isFile() === true;
 }
 
-function findProgram(command: string, cwd: string): string | undefined {
+function findProgram(command: string, place: Place): string | undefined {
   if (isAbsolute(command) || command.includes('/') || command.includes(sep))
-    return existing(resolve(cwd, command));
+    return existing(resolve(place.cwd, command));
   const endings = process.platform === 'win32' ? ['.exe', '.cmd', '.bat', ''] : [''];
-  for (const folder of searched()) {
+  for (const folder of searched(place)) {
     for (const ending of endings) {
       const path = join(folder, command + ending);
       if (isExecutable(path)) return path;
@@ -92,8 +97,10 @@ function findProgram(command: string, cwd: string): string | undefined {
   return undefined;
 }
 
-function searched(): string[] {
-  return (process.env['PATH'] ?? '').split(delimiter).map((folder) => folder || '.');
+function searched({ cwd, env }: Place): string[] {
+  return searchPath(env)
+    .split(delimiter)
+    .map((folder) => (isAbsolute(folder) ? folder : resolve(cwd, folder)));
 }
 
 function isExecutable(path: string): boolean {
@@ -110,18 +117,18 @@ function mayRunAnother(
   { path, rest }: Served,
   file: string,
   owner: string | undefined,
-  cwd: string,
+  place: Place,
 ): boolean {
   const script = programName(file).replace(extname(file), '');
   if (runsOthers(script) || runsOthers(owner?.replace(/@[^@/]*$/, '') ?? '')) return true;
-  if (isTool(path) && rest.some((arg) => !arg.startsWith('-'))) return true;
-  return rest.some((arg) => wordsOf(arg).some((word) => mayBeProgram(word, cwd)));
+  if (isTool(path, place) && rest.some((arg) => !arg.startsWith('-'))) return true;
+  return rest.some((arg) => wordsOf(arg).some((word) => mayBeProgram(word, place)));
 }
 
 /** A program for everybody's use, as wrappers are, and not one that stands with its project. */
-function isTool(path: string): boolean {
+function isTool(path: string, place: Place): boolean {
   const folder = dirname(path);
-  if (searched().includes(folder)) return true;
+  if (searched(place).includes(folder)) return true;
   return /^(s?bin|\.bin|scripts)$/i.test(basename(folder)) && !SCRIPT.test(extname(path));
 }
 
@@ -129,10 +136,10 @@ function wordsOf(arg: string): string[] {
   return [arg, ...arg.split(/[\s=]+/)].filter((word) => word !== '' && !word.startsWith('-'));
 }
 
-function mayBeProgram(word: string, cwd: string): boolean {
-  if (runsOthers(programName(word)) || isNear(word, cwd)) return true;
+function mayBeProgram(word: string, place: Place): boolean {
+  if (runsOthers(programName(word)) || isNear(word, place.cwd)) return true;
   if (isAbsolute(word) && existsSync(word)) return true;
-  return !word.includes('/') && findProgram(word, cwd) !== undefined;
+  return !word.includes('/') && findProgram(word, place) !== undefined;
 }
 
 /** Something else in another folder. */
@@ -180,12 +187,19 @@ function commandName(target: StdioTarget): string {
   return `${programName(target.command)}${shown === undefined ? '' : ` ${shown}`} +${argumentsDigest(target)}`;
 }
 
-function argumentsDigest({ command, args, cwd }: StdioTarget): string {
+function argumentsDigest({ command, args, cwd, env }: StdioTarget): string {
   const anywhere =
     asksRegistry(programName(command)) && !args.some((arg) => wordsOf(arg).some((word) => isNear(word, cwd)));
   // An interpreter that is named by its path may be one with modules of its own, as in a virtual environment.
   const where = anywhere ? [] : [cwd, ...(basename(command) === command ? [] : [command])];
-  return sha256(JSON.stringify([...args, ...where])).slice(0, 16);
+  // What comes from a registry is found by no PATH, and by no variable, unless a shell reads the command.
+  const chosen = Object.entries(env && anywhere && !args.some(isForShell) ? registryEnv(env) : (env ?? {}));
+  const by = chosen.length > 0 ? [chosen] : [];
+  return sha256(JSON.stringify([...args, ...where, ...by])).slice(0, 16);
+}
+
+function isForShell(arg: string): boolean {
+  return /^(-[a-z]*c|--call(=.*)?)$/.test(arg);
 }
 
 function sha256(data: string | Buffer): string {

@@ -3,6 +3,8 @@ import { resolve } from 'node:path';
 import { ValiseError } from '../errors.ts';
 import type { StdioCommand } from '../link/stdio-client.ts';
 import type { TransportLike } from '../link/transport.ts';
+import { decidingEnv, type Env } from './deciding-env.ts';
+import { stdioName } from './stdio-name.ts';
 import { webAddress } from './web-address.ts';
 
 /** Where a connection leads: what sessions and credentials are tied to. */
@@ -13,6 +15,8 @@ export type Target =
       readonly command: string;
       readonly args: readonly string[];
       readonly cwd: string;
+      /** Of the variables that it is given, those that may decide which program it is. */
+      readonly env?: Env | undefined;
     }
   | { readonly kind: 'unknown' };
 
@@ -39,8 +43,8 @@ export function targetOf(transport: TransportLike, server?: NamedServer): Target
 /** Where a server is that somebody names. */
 export function targetNamed(server: NamedServer): Target {
   if (typeof server === 'string' || server instanceof URL) return { kind: 'http', url: webAddress(server) };
-  const { command, args = [], cwd } = server;
-  return { kind: 'stdio', command, args: [...args], cwd: resolved(cwd ?? process.cwd()) };
+  const { command, args = [], cwd = process.cwd(), env } = server;
+  return { kind: 'stdio', command, args: [...args], cwd: resolved(cwd), env: decidingEnv(env, args) };
 }
 
 /** The stable name of a target, for keys in a store: the full URL, or the command as it would be run. */
@@ -51,10 +55,17 @@ export function targetKey(target: Target): string {
       return `${origin}${pathname}${search}`;
     }
     case 'stdio':
-      return `stdio:${JSON.stringify([target.command, ...target.args, target.cwd])}`;
+      return `stdio:${JSON.stringify([target.command, ...target.args, placeOf(target)])}`;
     case 'unknown':
       return 'unknown:';
   }
+}
+
+/** The folder; where variables make it another program than the command is without them, that one's name too. */
+function placeOf(target: Extract<Target, { readonly kind: 'stdio' }>): string | readonly string[] {
+  if (target.env === undefined) return target.cwd;
+  const name = stdioName(target, false);
+  return name === stdioName({ ...target, env: undefined }, false) ? target.cwd : [target.cwd, name];
 }
 
 function resolved(path: string): string {
