@@ -71,7 +71,7 @@ export function wayTrouble(error: unknown): string | undefined {
   const odd = notMcp(chain);
   if (odd !== undefined) return odd;
   if (/Connection closed$/.test(messageOf(error)))
-    return `${messageOf(error)}: the server has ended. Does its command run by itself?`;
+    return `${messageOf(error)}: the server has ended, or closed its output. Does its command run by itself?`;
   return undefined;
 }
 

@@ -45,6 +45,7 @@ export class StdioClientTransport implements TransportLike {
   sessionId?: string | undefined;
   readonly #command: StdioCommand;
   #child: ChildProcess | undefined;
+  #ending: Promise<void> | undefined;
   /** The id of the probe, as long as the server has heard nothing else and said nothing. */
   #probe: Id | undefined;
   #spoken = false;
@@ -106,6 +107,7 @@ export class StdioClientTransport implements TransportLike {
       });
       child.once('close', () => {
         this.#child = undefined;
+        this.#ending = undefined;
         this.#forget();
         const probe = this.#probe;
         this.#probe = undefined;
@@ -114,6 +116,8 @@ export class StdioClientTransport implements TransportLike {
       });
       child.stdin?.on('error', (error) => this.onerror?.(error));
       child.stdout?.on('data', (chunk: Buffer) => this.#read(chunk));
+      // No answer can come any more. Most servers are about to leave; calls must not wait for one that lives on.
+      child.stdout?.once('end', () => void this.#end(child));
       if (this.#stderr) child.stderr?.pipe(this.#stderr, { end: false });
     });
   }
@@ -151,18 +155,31 @@ export class StdioClientTransport implements TransportLike {
   }
 
   async close(): Promise<void> {
-    const child = this.#child;
     this.#leaving = true;
-    if (!child) return;
-    const gone = new Promise<void>((resolve) => child.once('close', () => resolve()));
-    const grace = (this.#command.grace ?? 2) * 1000;
-    const timers = [
-      setTimeout(() => child.kill('SIGTERM'), grace),
-      setTimeout(() => child.kill('SIGKILL'), 2 * grace),
-    ];
-    child.stdin?.end();
-    await gone;
-    for (const timer of timers) clearTimeout(timer);
+    if (this.#child) await this.#end(this.#child);
+  }
+
+  #end(child: ChildProcess): Promise<void> {
+    this.#ending ??= new Promise((resolve) => {
+      const grace = (this.#command.grace ?? 2) * 1000;
+      const timers = [
+        setTimeout(() => this.#dismiss(child), grace),
+        setTimeout(() => child.kill('SIGKILL'), 2 * grace),
+      ];
+      child.once('close', () => {
+        for (const timer of timers) clearTimeout(timer);
+        resolve();
+      });
+      child.stdin?.end();
+    });
+    return this.#ending;
+  }
+
+  #dismiss(child: ChildProcess): void {
+    child.kill('SIGTERM');
+    if (this.#leaving) return;
+    const what = `The server "${this.#command.command}" has closed its output, so no answer can come; it is being ended.`;
+    this.onerror?.(new ValiseError('stdio-output-ended', what, { next: 'Connect again.' }));
   }
 
   #read(chunk: Buffer): void {

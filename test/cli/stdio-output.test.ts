@@ -1,0 +1,37 @@
+import { Client as ClientV2 } from '@modelcontextprotocol/client';
+import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
+import { openValise } from 'mcp-valise/client';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import type { StdioClientTransport } from '../../src/link/stdio-client.ts';
+import { isGone, LINGERING, lingering } from './lingering.ts';
+import { valise } from './valise.ts';
+
+describe('a stdio server that closes its output and lives on', { timeout: 20_000 }, () => {
+  it.each([
+    { kind: 'v1', Client: ClientV1 },
+    { kind: 'v2', Client: ClientV2 },
+  ])('is ended, and so are the calls that wait for it ($kind)', async ({ Client }) => {
+    const own = await openValise({ store: 'memory:' });
+    onTestFinished(() => own.close());
+    const args = [LINGERING, 'deaf'];
+    const transport = own.stdio({ command: process.execPath, args, grace: 0.2 }) as StdioClientTransport;
+    onTestFinished(() => transport.close());
+    const client = new Client({ name: 'host', version: '1.0.0' }) as ClientV2;
+    const errors: unknown[] = [];
+    client.onerror = (error) => void errors.push(error);
+    await own.connect(client, transport);
+    const pid = transport.pid as number;
+    const call = () => client.callTool({ name: 'close', arguments: {} });
+    await expect(call()).rejects.toThrow('Connection closed');
+    expect(isGone(pid)).toBe(true);
+    expect(errors).toMatchObject([{ code: 'stdio-output-ended' }]);
+    await expect(call()).rejects.toThrow(/not connected/i);
+  });
+
+  it.each(['v1', 'v2'])('ends valise call with an error that says so (%s)', async (sdk) => {
+    const args = ['call', lingering(), 'close', '--store', 'memory:', '--sdk', sdk];
+    const { code, stderr } = await valise(args);
+    expect(code).toBe(1);
+    expect(stderr).toContain('closed its output');
+  });
+});
