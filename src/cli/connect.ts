@@ -6,7 +6,7 @@ import { fileOf } from '../store/open.ts';
 import { type AnswerSource, parseAnswers } from './ask/answerer.ts';
 import { ELICITATION, setAnswerer } from './ask/handler.ts';
 import { openBrowser } from './browser.ts';
-import { unlessInterrupted } from './interrupted.ts';
+import { beforeSignals, unlessInterrupted } from './interrupted.ts';
 import { type KeyOptions, keysIfAny } from './key-source.ts';
 import { newerOnly } from './newer-only.ts';
 import { type ConnectOptions, storeUrl } from './options.ts';
@@ -31,23 +31,29 @@ export async function connectTo(text: string, options: ConnectOptions): Promise<
   const valise = await openFor(options);
   let client: Connected['client'] | undefined;
   let unasked = (): readonly string[] => [];
-  const close = async (): Promise<void> => {
+  let closing: Promise<void> | undefined;
+  let ignore: (() => void) | undefined;
+  const leave = async (): Promise<void> => {
     try {
       await client?.close();
       await valise.close();
       for (const name of unasked())
         remark(`valise: --answer ${clean(name)} was not used: the server did not ask for it.`);
     } finally {
+      ignore?.();
       // It may be why the server was not found.
       tellUnused(options.resolve);
       tellNoHeaders(target, options);
     }
   };
+  // Whoever closes while a signal does waits for the same end.
+  const close = (): Promise<void> => (closing ??= leave());
   try {
     client = await makeClient({ sdk: options.sdk, era: options.era, capabilities: ELICITATION });
     const notAsked = await setAnswerer(client, options.sdk, answers);
-    const connecting = connectWith(valise, client, target, options);
-    await unlessInterrupted(connecting, () => valise.close());
+    await connectWith(valise, client, target, options);
+    // A server that does not see its input end would be left behind.
+    if (target.kind === 'stdio') ignore = beforeSignals(close);
     tellUnkept(target, options, client.getServerCapabilities());
     unasked = notAsked;
     return { client, valise, close };
@@ -89,13 +95,16 @@ export function connectWith(
     waitedFor = 'you to sign in where another process asks for it';
     remark('valise: another process has opened a page to sign in; waiting for what comes of it.');
   });
+  const way = wayTo(valise, target, options, redirect);
+  const release = async (): Promise<void> => {
+    // Not the client: as long as it probes for the era, it has no transport.
+    if ('close' in way) await way.close();
+    await valise.close();
+  };
+  const kept = target.kind === 'http' ? ({ session: 'kept' } as const) : {};
   return whileWaiting(
     () => waitedFor,
-    () =>
-      valise.connect(client, wayTo(valise, target, options, redirect), {
-        sessions,
-        ...(target.kind === 'http' && { session: 'kept' }),
-      }),
+    () => unlessInterrupted(valise.connect(client, way, { sessions, ...kept }), release),
   );
 }
 

@@ -1,10 +1,9 @@
-const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+/** What ends a command from outside. */
+export const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
-/** Waits for something that holds what others wait for, too: where a signal ends the process, `release` comes first. */
-export async function unlessInterrupted<T>(work: Promise<T>, release: () => Promise<void>): Promise<T> {
-  let isInterrupted = false;
+/** Where a signal ends the process, `release` comes first, until the function that is returned is called. */
+export function beforeSignals(release: () => Promise<void>): () => void {
   const interrupt = (signal: NodeJS.Signals): void => {
-    isInterrupted = true;
     ignore();
     // Now that nobody listens, the signal does what it does to any other program.
     const die = (): void => void process.kill(process.pid, signal);
@@ -14,6 +13,16 @@ export async function unlessInterrupted<T>(work: Promise<T>, release: () => Prom
     for (const signal of SIGNALS) process.off(signal, interrupt);
   };
   for (const signal of SIGNALS) process.on(signal, interrupt);
+  return ignore;
+}
+
+/** Waits for something that holds what others wait for, too: where a signal ends the process, `release` comes first. */
+export async function unlessInterrupted<T>(work: Promise<T>, release: () => Promise<void>): Promise<T> {
+  let isInterrupted = false;
+  const ignore = beforeSignals(() => {
+    isInterrupted = true;
+    return release();
+  });
   try {
     return await work;
   } catch (error) {

@@ -20,6 +20,7 @@ import { OLDER_ONLY, Relay } from '../bridge/relay.ts';
 import { connectWith, openFor } from '../connect.ts';
 import { EXIT, explain, type SetExit } from '../exit.ts';
 import { installedSdk } from '../installed.ts';
+import { SIGNALS } from '../interrupted.ts';
 import { type ConnectOptions, connectOptions, storeUrl } from '../options.ts';
 import { print, remark } from '../output.ts';
 import { tellUnused } from '../resolve.ts';
@@ -146,7 +147,7 @@ function answering({ store: given, era: _era, ...options }: BridgeOptions): Part
 /** A host that has waited for our end sends a signal. Whoever dies of it leaves a server behind that does not see its input end. */
 function dismissed(): Promise<'host'> {
   return new Promise((resolve) => {
-    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => resolve('host'));
+    for (const signal of SIGNALS) process.on(signal, () => resolve('host'));
   });
 }
 
