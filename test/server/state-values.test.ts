@@ -25,6 +25,19 @@ describe('values', () => {
     expect(metaOf(result)).toBeUndefined();
   });
 
+  it.each([
+    ['a text', 'x'.repeat(70_000)],
+    ['a list', Array(40_000).fill(1)],
+  ])('that a client brings, plain and larger than any that is set, count as absent: %s', async (_, large) => {
+    const client = await tool(major, ({ session }) => session.keys(), {
+      state: { session: { a: { plain: true }, b: { plain: true } } },
+    });
+    expect(textOf(await client.call('work', {}, { [SESSION]: { a: large, b: 1 } }))).toBe('["b"]');
+    expect(client.rejected).toMatchObject([
+      { what: 'session state "a"', reason: 'is larger than can be set' },
+    ]);
+  });
+
   class Cart {
     readonly items = ['tea'];
   }

@@ -17,7 +17,7 @@ import { isHttp } from '../over-http.ts';
 import { principalKey } from '../principal.ts';
 import type { Key, Keys } from './key.ts';
 import type { Changes, Report, Source } from './source.ts';
-import { copyOf, SAFE_BYTES, sizeOf } from './value.ts';
+import { brought, SAFE_BYTES, sizeOf } from './value.ts';
 
 const PLACES = [
   NAMES.legacy.state.session,
@@ -61,7 +61,11 @@ export function carriedSources(
         const value = values[name];
         if (value === undefined || value === null) return value;
         // A key may have been sealed before it was declared plain.
-        if (key.plain && !isSealed(value)) return copyOf(value);
+        if (key.plain && !isSealed(value)) {
+          const own = brought(name, value);
+          if (own === undefined) report(scope)(name, 'is larger than can be set');
+          return own;
+        }
         if (typeof value !== 'string') {
           report(scope)(name, 'is not sealed');
           return undefined;

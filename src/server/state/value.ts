@@ -30,6 +30,13 @@ export function copyOf(value: Json): Json {
   return typeof value === 'object' ? structuredClone(value) : value;
 }
 
+/** What a client brings that nobody has sealed, as a copy; undefined where it is more than can have been set. */
+export function brought(name: string, value: Json): Json | undefined {
+  const text = JSON.stringify(value);
+  if (sizeOf(name, text) > MAX_BYTES) return undefined;
+  return typeof value === 'object' ? (JSON.parse(text) as Json) : value;
+}
+
 /** Bytes of a name and a value's text. */
 export function sizeOf(name: string, text: string): number {
   return Buffer.byteLength(name) + Buffer.byteLength(text);
