@@ -17,7 +17,7 @@ import { StdioClientTransport as StdioV1 } from '@modelcontextprotocol/sdk/clien
 import { openValise } from 'mcp-valise/client';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { identify } from '../../src/client/identity.ts';
-import { targetKey, targetOf } from '../../src/client/target.ts';
+import { targetKey, targetNamed } from '../../src/client/target.ts';
 import { StdioClientTransport as StdioOwn } from '../../src/link/stdio-client.ts';
 import type { TransportLike } from '../../src/link/transport.ts';
 
@@ -43,8 +43,7 @@ const pathOf = (...names: string[]) =>
 type Env = Readonly<Record<string, string>>;
 
 function target(command: string, args: readonly string[], env?: Env) {
-  const transport: unknown = { _serverParams: { command, args, cwd: folder, ...(env && { env }) } };
-  return targetOf(transport as TransportLike);
+  return targetNamed({ command, args, cwd: folder, ...(env && { env }) });
 }
 
 const name = (command: string, args: readonly string[] = [], env?: Env) =>
