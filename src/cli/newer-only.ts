@@ -1,11 +1,11 @@
 import { messageOf, ValiseError } from '../errors.ts';
 import { isObject } from '../json.ts';
 import { isModernVersion, METHOD_NOT_FOUND } from '../wire/index.ts';
+import { UNSUPPORTED_VERSION } from '../wire/message.ts';
+import { supportsModern } from './bridge/refusal.ts';
 import type { ConnectOptions } from './options.ts';
 import { USE_V2 } from './sdk.ts';
 import { bodyOf, causesOf } from './trouble.ts';
-
-const UNSUPPORTED_VERSION = -32022;
 
 /** What is to be said in place of an error by which a server shows that it knows only 2026-07-28; undefined for others. */
 export function newerOnly(
@@ -34,8 +34,7 @@ function isRefusal(error: unknown): boolean {
   if (!isObject(error)) return false;
   const { code, data } = error;
   if (code === METHOD_NOT_FOUND) return true;
-  const supported = isObject(data) && Array.isArray(data['supported']) ? data['supported'] : [];
-  return code === UNSUPPORTED_VERSION && supported.some(isModernVersion);
+  return code === UNSUPPORTED_VERSION && supportsModern(data);
 }
 
 /** The error in a body of JSON-RPC. */

@@ -59,6 +59,9 @@ export const INVALID_PARAMS = -32602;
 export const INTERNAL_ERROR = -32603;
 export const METHOD_NOT_FOUND = -32601;
 
+/** The core's code for a version that the server does not speak, on 2026-07-28 peers. */
+export const UNSUPPORTED_VERSION = -32022;
+
 /** True for a message with a method and an id. */
 export function isRequest(message: unknown): message is Request {
   return isObject(message) && typeof message.method === 'string' && isId(message.id);

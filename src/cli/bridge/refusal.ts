@@ -2,12 +2,12 @@ import { statusOf, VERSION_GONE } from '../../client/continuity/lost.ts';
 import { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
 import { isModernVersion } from '../../wire/index.ts';
+import { UNSUPPORTED_VERSION } from '../../wire/message.ts';
 import type { Answered } from './server-requests.ts';
 
 /** Codes that only a server of the newer era uses: it did not like the request, but it knows the era. */
 const HEADER_MISMATCH = -32020;
 const MISSING_CAPABILITY = -32021;
-const UNSUPPORTED_VERSION = -32022;
 
 /** Statuses that say nothing about the era: who asks, how often, and how fast. */
 const NO_EVIDENCE = new Set([401, 403, 407, 408, 429]);
@@ -24,9 +24,13 @@ export function isRefusal({ response, failure }: Answered): boolean {
   }
   const { code, data } = response.error;
   if (code === HEADER_MISMATCH || code === MISSING_CAPABILITY) return false;
-  if (code !== UNSUPPORTED_VERSION) return true;
+  return code !== UNSUPPORTED_VERSION || !supportsModern(data);
+}
+
+/** True where the data of an unsupported version names one of the newer era that the server speaks. */
+export function supportsModern(data: unknown): boolean {
   const supported = isObject(data) && Array.isArray(data['supported']) ? data['supported'] : [];
-  return !supported.some(isModernVersion);
+  return supported.some(isModernVersion);
 }
 
 /** True where a call was not delivered since the server speaks another era by now. */

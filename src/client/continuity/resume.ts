@@ -1,4 +1,5 @@
 import { CORE, INTRODUCTIONS, type Notification, type Params, type Response } from '../../wire/index.ts';
+import { UNSUPPORTED_VERSION } from '../../wire/message.ts';
 import { isSessionId } from '../../wire/session.ts';
 import type { Call } from '../call.ts';
 import type { Connection } from '../connection.ts';
@@ -11,9 +12,6 @@ import { isOtherVersion, type LostReason, statusOf, versionGoneError, whyLost } 
 import type { SessionSeat } from './session-fetch.ts';
 import { isSame, type Snapshot } from './snapshot.ts';
 import { StandaloneStream } from './stream.ts';
-
-/** The core's code for a version that the server does not speak, on 2026-07-28 peers. */
-const UNSUPPORTED_VERSION = -32022;
 
 /** How one HTTP connection goes on where an earlier process was, and what it leaves for the next one. */
 export class Continuity implements ClientPart, SessionSeat {
