@@ -40,11 +40,15 @@ function untilRefused(store: Store, events: ClientEventSource): Omit<OwnStore, '
   let refused = false;
   const orNothing = nothingForPlain(events);
   const refusal = () => Promise.reject(closedError());
+  const entries = store.entries?.bind(store);
   const own: Store = {
     get: (key) => (refused ? refusal() : store.get(key).catch((error) => orNothing(key, error))),
     put: (key, value, options) => (refused ? refusal() : store.put(key, value, options)),
     delete: (key, options) => (refused ? refusal() : store.delete(key, options)),
     list: (prefix, options) => (refused ? refusal() : store.list(prefix, options)),
+    ...(entries && {
+      entries: (prefix, options) => (refused ? refusal() : entries(prefix, options)),
+    }),
     lease: (key, ttl) => (refused ? refusal() : store.lease(key, ttl)),
     close: () => store.close(),
   };

@@ -115,6 +115,36 @@ export const listCases: readonly Case[] = [
     },
   },
   {
+    title: 'gives the entries of a page as `get` does, where it has `entries`',
+    async run({ open }) {
+      const store = await open();
+      if (!store.entries) return;
+      for (let n = 0; n < 10; n++) await store.put(`entry/${n}`, { n }, n % 2 === 0 ? {} : { ttl: 1000 });
+      await store.put('entrz', 1);
+      const found: (readonly [string, unknown])[] = [];
+      const sizes: number[] = [];
+      let cursor: string | undefined;
+      do {
+        const page = await store.entries('entry/', { limit: 4, ...(cursor !== undefined && { cursor }) });
+        sizes.push(page.entries.length);
+        found.push(...page.entries);
+        cursor = page.cursor;
+      } while (cursor !== undefined && sizes.length < 10);
+      assert.deepEqual(sizes.slice(0, 3), [4, 4, 2]);
+      const { keys } = await store.list('entry/');
+      const got = await Promise.all(keys.map(async (key) => [key, await store.get(key)] as const));
+      assert.deepEqual(found, got);
+      assert.deepEqual(await store.entries('nothing'), { entries: [] });
+      await store.put('entry/0', 'soon over', { ttl: 0.001 });
+      while (await store.get('entry/0'));
+      const { entries } = await store.entries('entry/', { limit: 1 });
+      assert.deepEqual(
+        entries.map(([key]) => key),
+        ['entry/1'],
+      );
+    },
+  },
+  {
     title: (count) => `lists each of ${count(10_000, 40)} keys exactly once while others write`,
     async run(bench) {
       const total = bench.count(10_000, 40);

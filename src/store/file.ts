@@ -10,7 +10,7 @@ import { pageOf } from './page.ts';
 import { privateFile } from './private-file.ts';
 import { sealedStore, toKeyring } from './sealed.ts';
 import { sealedError } from './sealed-error.ts';
-import type { Entry, KeyPage, Lease, PutOptions, Store } from './types.ts';
+import type { Entry, KeyPage, Lease, ListOptions, PutOptions, Store } from './types.ts';
 import { SEAL_MARK, untilSealed } from './unsealed.ts';
 import { nextVersion } from './version.ts';
 
@@ -123,10 +123,7 @@ class FileStore implements Store {
     return deleted;
   }
 
-  async list(
-    prefix: string,
-    options: { readonly cursor?: string; readonly limit?: number } = {},
-  ): Promise<KeyPage> {
+  async list(prefix: string, options: ListOptions = {}): Promise<KeyPage> {
     if (this.#closed) throw closedError();
     const now = Date.now();
     const { entries } = this.#view.read();

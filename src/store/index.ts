@@ -14,4 +14,4 @@ export { namespaced } from './namespace.ts';
 export { type OpenBusOptions, type OpenStoreOptions, openBus, openStore, sealInPlace } from './open.ts';
 export { dropPlain } from './plain-entries.ts';
 export { reseal, sealedStore } from './sealed.ts';
-export type { Bus, Entry, KeyPage, Lease, PutOptions, Store } from './types.ts';
+export type { Bus, Entry, EntryPage, KeyPage, Lease, ListOptions, PutOptions, Store } from './types.ts';

@@ -11,7 +11,7 @@ import { pageOf } from './page.ts';
 import { privateFile } from './private-file.ts';
 import { openSealed, toKeyring } from './sealed.ts';
 import { declareSecrecy } from './secrecy.ts';
-import type { Entry, KeyPage, Lease, PutOptions, Store } from './types.ts';
+import type { Entry, KeyPage, Lease, ListOptions, PutOptions, Store } from './types.ts';
 import { nextVersion } from './version.ts';
 import { Work } from './work.ts';
 
@@ -155,10 +155,7 @@ class KeychainStore implements Store {
     });
   }
 
-  list(
-    prefix: string,
-    options: { readonly cursor?: string; readonly limit?: number } = {},
-  ): Promise<KeyPage> {
+  list(prefix: string, options: ListOptions = {}): Promise<KeyPage> {
     return this.#work.run(async () =>
       pageOf(await this.#index.living(Date.now()), prefix, options, () => true),
     );

@@ -2,7 +2,7 @@ import type { Json } from '../json.ts';
 import { checkKey, closedError, toMilliseconds, toText } from './check.ts';
 import { pageOf } from './page.ts';
 import { declareSecrecy } from './secrecy.ts';
-import type { Entry, KeyPage, Lease, PutOptions, Store } from './types.ts';
+import type { Entry, KeyPage, Lease, ListOptions, PutOptions, Store } from './types.ts';
 import { nextVersion } from './version.ts';
 
 interface Slot {
@@ -75,10 +75,7 @@ class MemoryStore implements Store {
     return true;
   }
 
-  async list(
-    prefix: string,
-    options: { readonly cursor?: string; readonly limit?: number } = {},
-  ): Promise<KeyPage> {
+  async list(prefix: string, options: ListOptions = {}): Promise<KeyPage> {
     if (this.#closed) throw closedError();
     this.#sorted ??= [...this.#slots.keys()].sort();
     return pageOf(this.#sorted, prefix, options, (key) => this.#living(key) !== undefined);

@@ -1,11 +1,11 @@
 import { toLimit } from './check.ts';
-import type { Entry, KeyPage, Store } from './types.ts';
+import type { EntryPage, KeyPage, ListOptions, Store } from './types.ts';
 
 /** A page out of all keys in order; the cursor is the last key of the page before. */
 export function pageOf(
   sorted: readonly string[],
   prefix: string,
-  { cursor, limit }: { readonly cursor?: string; readonly limit?: number },
+  { cursor, limit }: ListOptions,
   lives: (key: string) => boolean,
 ): KeyPage {
   const size = toLimit(limit);
@@ -39,28 +39,32 @@ function firstAfter(sorted: readonly string[], bound: string, strictly: boolean)
 
 /** Every key of a store with this prefix, page after page. */
 export async function* keysOf(store: Store, prefix = ''): AsyncGenerator<string> {
-  for await (const keys of keyPages(store, prefix)) yield* keys;
+  for await (const { keys } of pages((options) => store.list(prefix, options))) yield* keys;
 }
 
 /** Every entry with this prefix that is there when its page is read, page after page. */
-export async function* entryPages(
-  store: Store,
-  prefix: string,
-): AsyncGenerator<readonly (readonly [key: string, entry: Entry])[]> {
-  for await (const keys of keyPages(store, prefix)) {
-    const entries = await Promise.all(keys.map((key) => store.get(key)));
-    yield keys.flatMap((key, at) => {
-      const entry = entries[at];
-      return entry ? [[key, entry] as const] : [];
-    });
-  }
+export async function* entryPages(store: Store, prefix: string): AsyncGenerator<EntryPage['entries']> {
+  for await (const { entries } of pages((options) => entryPage(store, prefix, options))) yield entries;
 }
 
-async function* keyPages(store: Store, prefix: string): AsyncGenerator<readonly string[]> {
+async function entryPage(store: Store, prefix: string, options: ListOptions): Promise<EntryPage> {
+  if (store.entries) return store.entries(prefix, options);
+  const { keys, ...rest } = await store.list(prefix, options);
+  const found = await Promise.all(keys.map((key) => store.get(key)));
+  const entries = keys.flatMap((key, at) => {
+    const entry = found[at];
+    return entry ? [[key, entry] as const] : [];
+  });
+  return { entries, ...rest };
+}
+
+async function* pages<Page extends { readonly cursor?: string }>(
+  read: (options: ListOptions) => Promise<Page>,
+): AsyncGenerator<Page> {
   let cursor: string | undefined;
   do {
-    const page = await store.list(prefix, cursor === undefined ? {} : { cursor });
-    yield page.keys;
+    const page = await read(cursor === undefined ? {} : { cursor });
+    yield page;
     cursor = page.cursor;
   } while (cursor !== undefined);
 }

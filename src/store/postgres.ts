@@ -5,7 +5,7 @@ import { parseEntry } from './entry-text.ts';
 import { PostgresConnection, type PostgresPool, type Rows } from './postgres-connection.ts';
 import { createTable, type Statements, statementsFor } from './postgres-sql.ts';
 import { endOfPrefix, isVersion } from './remote.ts';
-import type { Entry, KeyPage, Lease, PutOptions, Store } from './types.ts';
+import type { Entry, KeyPage, Lease, ListOptions, PutOptions, Store } from './types.ts';
 import { nextVersion } from './version.ts';
 import { Work } from './work.ts';
 
@@ -111,10 +111,7 @@ class PostgresStore implements Store {
     });
   }
 
-  list(
-    prefix: string,
-    options: { readonly cursor?: string; readonly limit?: number } = {},
-  ): Promise<KeyPage> {
+  list(prefix: string, options: ListOptions = {}): Promise<KeyPage> {
     return this.#work.run(async () => {
       const limit = toLimit(options.limit);
       // No key holds NUL, and PostgreSQL takes none: whatever follows it makes no difference.

@@ -7,7 +7,7 @@ import type { RedisClient } from './redis-client.ts';
 import { RedisConnection } from './redis-connection.ts';
 import { DELETE, LEASE, LIST, PUT, PUT_FOR, RELEASE, RENEW } from './redis-scripts.ts';
 import { endOfPrefix, isVersion } from './remote.ts';
-import type { Entry, KeyPage, Lease, PutOptions, Store } from './types.ts';
+import type { Entry, KeyPage, Lease, ListOptions, PutOptions, Store } from './types.ts';
 import { nextVersion } from './version.ts';
 import { Work } from './work.ts';
 
@@ -114,10 +114,7 @@ class RedisStore implements Store {
     });
   }
 
-  list(
-    prefix: string,
-    options: { readonly cursor?: string; readonly limit?: number } = {},
-  ): Promise<KeyPage> {
+  list(prefix: string, options: ListOptions = {}): Promise<KeyPage> {
     return this.#work.run(async () => {
       const limit = toLimit(options.limit);
       const end = endOfPrefix(prefix);

@@ -11,7 +11,7 @@ import { checkKey } from './check.ts';
 import { keysOf } from './page.ts';
 import { PlainEntryError, partError, plainError, plainMarkError, wrongKeyError } from './sealed-error.ts';
 import { declareSecrecy } from './secrecy.ts';
-import type { Entry, Lease, PutOptions, Store } from './types.ts';
+import type { Entry, Lease, ListOptions, PutOptions, Store } from './types.ts';
 import { SEAL_MARK, unguarded } from './unsealed.ts';
 
 // What is kept has the lifetime of its entry and no other; also a clock that was wrong for a while must not make it unreadable.
@@ -93,7 +93,7 @@ class SealedStore implements Store {
     return this.#inner.delete(key, options);
   }
 
-  async list(prefix: string, options?: { readonly cursor?: string; readonly limit?: number }) {
+  async list(prefix: string, options?: ListOptions) {
     await this.check();
     const page = await this.#inner.list(prefix, options);
     return SEAL_MARK.startsWith(prefix)

@@ -7,7 +7,7 @@ import { sealedStore, toKeyring } from './sealed.ts';
 import { sealedError } from './sealed-error.ts';
 import { movedError, openSqliteFile, sqliteError } from './sqlite-file.ts';
 import { type Database, loadSqlite, type Statement, troubleOf } from './sqlite-library.ts';
-import type { Entry, KeyPage, Lease, PutOptions, Store } from './types.ts';
+import type { Entry, EntryPage, KeyPage, Lease, ListOptions, PutOptions, Store } from './types.ts';
 import { SEAL_MARK, untilSealed } from './unsealed.ts';
 import { nextVersion } from './version.ts';
 
@@ -48,6 +48,10 @@ export function plainSqliteStore(path: string): Store {
   return new SqliteStore(path);
 }
 
+interface KeyRow {
+  readonly key: string;
+}
+
 interface Row {
   readonly value: string;
   readonly version: string;
@@ -85,12 +89,9 @@ class SqliteStore implements Store {
   async get(key: string): Promise<Entry | undefined> {
     this.#check(key);
     const row = (await this.#do(() => this.#statements.get.get(key))) as Row | undefined;
-    if (row === undefined) return undefined;
-    const { value, version, expires } = row;
-    if (expires === null) return { value: JSON.parse(value) as Json, version };
-    return expires > Date.now()
-      ? { value: JSON.parse(value) as Json, version, expiresAt: expires }
-      : undefined;
+    return row === undefined || (row.expires ?? Number.POSITIVE_INFINITY) <= Date.now()
+      ? undefined
+      : toEntry(row);
   }
 
   async put(key: string, value: Json, options?: PutOptions): Promise<string | undefined> {
@@ -126,25 +127,16 @@ class SqliteStore implements Store {
     return Number(changes) > 0;
   }
 
-  async list(
-    prefix: string,
-    { cursor, limit }: { readonly cursor?: string; readonly limit?: number } = {},
-  ): Promise<KeyPage> {
-    if (this.#closed) throw closedError();
-    const size = toLimit(limit);
+  async list(prefix: string, options: ListOptions = {}): Promise<KeyPage> {
     const { listFrom, listAfter } = this.#statements;
-    const rows = (await this.#do(() =>
-      cursor === undefined
-        ? listFrom.all(prefix, Date.now(), size + 1)
-        : listAfter.all(cursor, Date.now(), size + 1),
-    )) as { readonly key: string }[];
-    const keys: string[] = [];
-    for (const { key } of rows) {
-      if (!key.startsWith(prefix)) return { keys };
-      if (keys.length === size) return { keys, cursor: keys[size - 1] as string };
-      keys.push(key);
-    }
-    return { keys };
+    const { rows, ...rest } = await this.#page<KeyRow>(listFrom, listAfter, prefix, options);
+    return { keys: rows.map(({ key }) => key), ...rest };
+  }
+
+  async entries(prefix: string, options: ListOptions = {}): Promise<EntryPage> {
+    const { entriesFrom, entriesAfter } = this.#statements;
+    const { rows, ...rest } = await this.#page<KeyRow & Row>(entriesFrom, entriesAfter, prefix, options);
+    return { entries: rows.map((row) => [row.key, toEntry(row)] as const), ...rest };
   }
 
   async lease(key: string, ttl: number): Promise<Lease | undefined> {
@@ -181,6 +173,25 @@ class SqliteStore implements Store {
     } catch (error) {
       throw sqliteError(error, this.#file);
     }
+  }
+
+  async #page<Found extends KeyRow>(
+    from: Statement,
+    after: Statement,
+    prefix: string,
+    { cursor, limit }: ListOptions,
+  ): Promise<{ readonly rows: readonly Found[]; readonly cursor?: string }> {
+    if (this.#closed) throw closedError();
+    const size = toLimit(limit);
+    // One more than asked for says whether there is another page.
+    const rows = (await this.#do(() =>
+      cursor === undefined ? from.all(prefix, Date.now(), size + 1) : after.all(cursor, Date.now(), size + 1),
+    )) as Found[];
+    const end = rows.findIndex(({ key }) => !key.startsWith(prefix));
+    if (end !== -1) return { rows: rows.slice(0, end) };
+    return rows.length > size
+      ? { rows: rows.slice(0, size), cursor: (rows[size - 1] as Found).key }
+      : { rows };
   }
 
   #check(key: string): void {
@@ -248,6 +259,11 @@ class SqliteStore implements Store {
   }
 }
 
+function toEntry({ value, version, expires }: Row): Entry {
+  const parsed = JSON.parse(value) as Json;
+  return expires === null ? { value: parsed, version } : { value: parsed, version, expiresAt: expires };
+}
+
 type Statements = ReturnType<typeof prepareStatements>;
 
 function prepareStatements(database: Database) {
@@ -255,6 +271,8 @@ function prepareStatements(database: Database) {
   const upsert = `INSERT INTO entry (key, value, version, expires) VALUES (?, ?, ?, ?)
     ON CONFLICT (key) DO UPDATE SET value = excluded.value, version = excluded.version, expires = excluded.expires`;
   const lives = '(expires IS NULL OR expires > ?)';
+  const page = (columns: string, comparison: string) =>
+    sql(`SELECT ${columns} FROM entry WHERE key ${comparison} ? AND ${lives} ORDER BY key LIMIT ?`);
   return {
     get: sql('SELECT value, version, expires FROM entry WHERE key = ?'),
     put: sql(upsert),
@@ -264,8 +282,10 @@ function prepareStatements(database: Database) {
     ),
     delete: sql(`DELETE FROM entry WHERE key = ? AND ${lives}`),
     deleteIfVersion: sql(`DELETE FROM entry WHERE key = ? AND version = ? AND ${lives}`),
-    listFrom: sql(`SELECT key FROM entry WHERE key >= ? AND ${lives} ORDER BY key LIMIT ?`),
-    listAfter: sql(`SELECT key FROM entry WHERE key > ? AND ${lives} ORDER BY key LIMIT ?`),
+    listFrom: page('key', '>='),
+    listAfter: page('key', '>'),
+    entriesFrom: page('key, value, version, expires', '>='),
+    entriesAfter: page('key, value, version, expires', '>'),
     // What is replaced is the lease of one whose time is over; AUTOINCREMENT makes the fence rise also after it is gone.
     lease: sql(`INSERT OR REPLACE INTO lease (key, until) SELECT ?, ?
       WHERE NOT EXISTS (SELECT 1 FROM lease WHERE key = ? AND until > ?) RETURNING fence`),

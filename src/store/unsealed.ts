@@ -2,7 +2,7 @@ import type { Json } from '../json.ts';
 import { toText } from './check.ts';
 import { sealedError } from './sealed-error.ts';
 import { declareSecrecy, secrecyOf } from './secrecy.ts';
-import type { Store } from './types.ts';
+import type { Entry, Store } from './types.ts';
 
 /** What tells a sealed store from a plain one, and the right keys from wrong ones, before anything is overwritten. */
 export const SEAL_MARK = 'valise:sealed';
@@ -24,6 +24,10 @@ export async function refuseSealed(store: Store, name: string): Promise<Store> {
     throw sealedError(name);
   }
   return untilSealed(store, name);
+}
+
+function looksSealed({ value }: Entry): boolean {
+  return typeof value === 'string' && value.startsWith('v1.');
 }
 
 /**
@@ -50,11 +54,12 @@ export function untilSealed(store: Store, name: string): Store {
   };
   const beforeWrite = (): Promise<void> | undefined =>
     looking ?? (performance.now() - lookedAt < LOOK_EVERY ? undefined : look());
+  const entries = store.entries?.bind(store);
   const guarded: Store = {
     async get(key) {
       if (looking) await looking;
       const entry = await store.get(key);
-      if (typeof entry?.value === 'string' && entry.value.startsWith('v1.')) await look();
+      if (entry && looksSealed(entry)) await look();
       return entry;
     },
     async put(key, value, options) {
@@ -73,6 +78,14 @@ export function untilSealed(store: Store, name: string): Store {
       if (looking) await looking;
       return store.list(prefix, options);
     },
+    ...(entries && {
+      async entries(prefix, options) {
+        if (looking) await looking;
+        const page = await entries(prefix, options);
+        if (page.entries.some(([, entry]) => looksSealed(entry))) await look();
+        return page;
+      },
+    }),
     async lease(key, ttl) {
       if (looking) await looking;
       return store.lease(key, ttl);

@@ -71,6 +71,17 @@ describe('a store opened without keys', () => {
     await plain.close();
   });
 
+  it('gives out nothing sealed where entries are read page by page', async () => {
+    const url = `sqlite:${folder}/state`;
+    const plain = await openStore(url);
+    await plain.put('a', { n: 1 });
+    expect((await plain.entries?.(''))?.entries).toMatchObject([['a', { value: { n: 1 } }]]);
+    await sealInPlace(url, { keys });
+    await expect(plain.entries?.('')).rejects.toMatchObject(sealed);
+    await expect(plain.entries?.('')).rejects.toMatchObject(sealed);
+    await plain.close();
+  });
+
   it('keeps the order of what it is told, and the values of that moment, while it looks', async () => {
     const plain = await openStore(`file:${folder}/state`);
     later();
