@@ -159,6 +159,26 @@ describe('several jars on one store', () => {
     await expect.poll(() => other.sent()).toEqual({ server: { a: 1 } });
   });
 
+  it('[J-12] what one has cleared, another does not send after a pause', async () => {
+    vi.useFakeTimers({ toFake: ['Date'] });
+    const [valise, other] = [await openValise({ store }), await openValise({ store })];
+    hosts.respond = ({ params }) => (params['name'] === 'set' ? setting('legacy', { server: { a: 1 } }) : {});
+    const client = await connect(valise, hosts, SHOP);
+    await client.callTool({ name: 'set' });
+    await other.jar.refresh();
+    expect(await other.jar.clear()).toBe(1);
+    vi.setSystemTime(Date.now() + 61_000);
+    await Promise.all([client.callTool({ name: 'one' }), client.callTool({ name: 'two' })]);
+    const sent = hosts.seen.slice(-2).map(({ meta, params }) => [params['name'], stateOf(meta)]);
+    vi.useRealTimers();
+    expect(sent).toEqual([
+      ['one', {}],
+      ['two', {}],
+    ]);
+    await client.close();
+    await Promise.all([valise.close(), other.close()]);
+  });
+
   it('[J-12] what one has cleared, another does not write back', async () => {
     const [one, two] = await Promise.all([openDirect({ store }), openDirect({ store })]);
     await one.at(SHOP).set({ server: { a: 1 } });
@@ -293,6 +313,31 @@ describe('a store that fails', () => {
       'The state of shop.example.com could not be stored: the store has not answered within 5 s.',
     ]);
     vi.useRealTimers();
+  });
+
+  it('holds a request up for a second at the most, once it is stale', async () => {
+    vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout'] });
+    const store = memoryStore();
+    const { at, events, shelf } = await openDirect({ store });
+    const warnings: string[] = [];
+    events.on('warning', ({ what }) => warnings.push(what));
+    const { set, seat } = at(SHOP);
+    await shelf.open(seat);
+    await set({ server: { a: 1 } });
+    expect(shelf.ready(seat, seat.session)).toBeUndefined();
+    store.get = () => new Promise(() => {});
+    vi.setSystemTime(Date.now() + 61_000);
+    const ready = shelf.ready(seat, seat.session);
+    expect(shelf.ready(seat, seat.session)).toBeDefined();
+    await vi.advanceTimersByTimeAsync(999);
+    expect(warnings).toEqual([]);
+    await vi.advanceTimersByTimeAsync(1);
+    await ready;
+    expect(shelf.ready(seat, seat.session)).toBeUndefined();
+    vi.useRealTimers();
+    expect(warnings).toContain(
+      'The state of shop.example.com could not be read: the store has not answered within 1 s.',
+    );
   });
 
   it("and holds something else under the jar's keys: that is passed over, and written over", async () => {

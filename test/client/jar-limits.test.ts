@@ -13,6 +13,35 @@ const keys = (count: number, start = 0) =>
   Object.fromEntries(Array.from({ length: count }, (_, at) => [`k${at + start}`, at]));
 const later = (seconds: number) => vi.setSystemTime(Date.now() + seconds * 1000);
 
+it('tells of a name of any length, and not all of it', async () => {
+  const { at, events } = await openDirect();
+  const told: string[] = [];
+  events.on('refused', ({ key = '' }) => told.push(key));
+  await at('https://shop.example.com/mcp').set({ server: { ['x'.repeat(1_000_000)]: 1 } });
+  expect(told).toEqual([`${'x'.repeat(1024)}…`]);
+});
+
+it('[J-20] events name the server that has set state of a whole domain, also where another one changes it', async () => {
+  const { at, events, jar } = await openDirect();
+  const told: string[] = [];
+  for (const name of ['set', 'deleted'] as const)
+    events.on(name, ({ server, key }) => told.push(`${name} ${server} ${key}`));
+  const [a, b] = [at('https://a.example.com/mcp'), at('https://b.example.com/mcp')];
+  const wide = { server: { k: { 'server-scope': 'example.com' } } };
+  await a.set({ server: { k: 1 } }, wide);
+  await b.set({ server: { k: null } });
+  await a.set({ server: { k: 1 } }, wide);
+  await b.set({ server: { k: 1 } }, wide);
+  expect(told).toEqual([
+    'set a.example.com k',
+    'deleted a.example.com k',
+    'set a.example.com k',
+    'deleted a.example.com k',
+    'set b.example.com k',
+  ]);
+  expect(jar.list().map(({ server }) => server)).toEqual(['b.example.com']);
+});
+
 describe('quotas', () => {
   it('[J-18] have floors', async () => {
     for (const quotas of [{ bytesPerKey: 4095 }, { keysPerServer: 19 }, { keys: 299 }, { keys: 300.5 }]) {

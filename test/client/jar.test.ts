@@ -584,6 +584,23 @@ describe('the jar', () => {
     await client.close();
   });
 
+  it.each(KINDS.filter(({ era }) => era === 'legacy'))(
+    '[J-10] shows no state of a session that was terminated ($kind)',
+    async (kind) => {
+      hosts.sessionId = 'first';
+      sets({ session: { cart: 1 } });
+      const deleted: string[] = [];
+      valise.events.on('deleted', ({ key, by }) => deleted.push(`${key} ${by}`));
+      const client = await connect(valise, hosts, SHOP, kind);
+      await client.callTool({ name: 'one' });
+      expect(valise.jar.list()).toHaveLength(1);
+      await (client.transport as unknown as { terminateSession(): Promise<void> }).terminateSession();
+      expect(valise.jar.list()).toEqual([]);
+      expect(deleted).toEqual(['cart session-end']);
+      await client.close();
+    },
+  );
+
   it('takes state in the order in which answers arrive', async () => {
     const client = await connect(valise, hosts, SHOP);
     const gates = new Map<string, () => void>();

@@ -13,7 +13,7 @@ import type { ClientEventSource } from '../events.ts';
 import { normalScope } from '../identity.ts';
 import type { Bag, Item } from './bag.ts';
 import { enforce } from './enforce.ts';
-import { detailOf } from './problem-detail.ts';
+import { detailOf, told } from './problem-detail.ts';
 import type { Quotas } from './quotas.ts';
 import type { Seat } from './seat.ts';
 import { NONE } from './stored.ts';
@@ -107,6 +107,7 @@ class Absorption {
     };
     if (scope === 'server') this.#leaveOthers(bag, name);
     const held = bag.items.get(name);
+    if (held && held.from !== item.from) this.#tellGone(scope, name, held);
     if (held && isSame(held, item, text)) {
       bag.renew(name, { ...item, storedUntil: held.storedUntil ?? held.expiresAt });
     } else {
@@ -114,7 +115,7 @@ class Absorption {
       this.#unsaved.add(bag);
       this.#grown.add(bag);
     }
-    this.#emit('set', scope, name, { size });
+    this.#jar.events.emit('set', { server: item.from, scope, key: name, size });
   }
 
   /** Overwriting replaces the attributes too: state that was valid for another domain of this server is so no longer. */
@@ -138,9 +139,9 @@ class Absorption {
         continue;
       }
       if (!this.#isOpen(bag, scope, name)) continue;
+      this.#tellGone(scope, name, bag.items.get(name));
       bag.remove(name);
       this.#unsaved.add(bag);
-      this.#emit('deleted', scope, name, { by: 'server' });
     }
   }
 
@@ -178,15 +179,9 @@ class Absorption {
     return false;
   }
 
-  #emit<Name extends 'set' | 'deleted'>(
-    event: Name,
-    scope: Scope,
-    key: string,
-    rest: Name extends 'set' ? { readonly size: number } : { readonly by: 'server' },
-  ): void {
-    const { events } = this.#jar;
-    if (!events.has(event)) return;
-    events.emit(event, { server: this.#origin.seat.identity.name, scope, key, ...rest } as never);
+  /** By the name of the server that had set it, which may be another one of the same domain. */
+  #tellGone(scope: Scope, key: string, item: Item | undefined): void {
+    if (item) this.#jar.events.emit('deleted', { server: item.from, scope, key, by: 'server' });
   }
 
   #refuseProblem(problem: StateProblem): void {
@@ -198,7 +193,7 @@ class Absorption {
     this.#jar.events.emit('refused', {
       server: this.#origin.seat.identity.name,
       ...(scope !== undefined && { scope }),
-      ...(key !== undefined && { key }),
+      ...(key !== undefined && { key: told(key) }),
       reason,
       detail,
     });
@@ -230,7 +225,7 @@ function place(scope: Scope | undefined, name: string | undefined): string {
 
 /** The same again, and not yet so old that the store should hear of its new time. */
 function isSame(held: Item, item: Item, text: string): boolean {
-  if (held.size !== item.size) return false;
+  if (held.size !== item.size || held.from !== item.from) return false;
   const { maxAge, serverScope, methodScope } = held.attributes;
   return (
     maxAge === item.attributes.maxAge &&

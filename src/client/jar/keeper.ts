@@ -9,7 +9,11 @@ import { readBag, type StoredBag, writeBag } from './stored.ts';
 
 /** How long a call's result waits for a store that does not answer. */
 const PATIENCE_MS = 5000;
+/** How long a request waits for a store that does not answer, where what it would send is stale. */
+const READ_PATIENCE_MS = 1000;
 /** How old a bag may get before its next use asks the store, on the side, what others have changed. */
+const AGING_MS = 30_000;
+/** How old a bag may get before its next use waits for the store: others may have cleared it since. */
 const STALE_MS = 60_000;
 /** Smaller differences of `usedAt` are not worth a write. */
 const USE_MS = 1000;
@@ -27,6 +31,8 @@ export class Keeper {
   readonly #unreadable = new Map<string, string>();
   /** One piece of work at a time under each key, also where a session that has ended and its successor share it. */
   readonly #lanes = new Map<string, Promise<void>>();
+  /** Bags that are being read before they are sent. */
+  readonly #stale = new Map<Bag, Promise<void>>();
   /** Saves that have not begun yet and will cover what changes until then. */
   readonly #waiting = new Map<Bag, Promise<void>>();
 
@@ -77,10 +83,23 @@ export class Keeper {
   }
 
   /** As {@link refreshOrWarn}, on the side, where the last time is a while ago. When to ask again comes back. */
-  refreshIfStale(bag: Bag, now: number): number {
+  refreshIfAging(bag: Bag, now: number): number {
     if (!bag.kept) return Number.POSITIVE_INFINITY;
-    if (now - bag.syncedAt >= STALE_MS) void this.refreshOrWarn(bag);
-    return bag.syncedAt + STALE_MS;
+    if (now - bag.syncedAt >= AGING_MS) void this.refreshOrWarn(bag);
+    return bag.syncedAt + AGING_MS;
+  }
+
+  /** A promise where a bag should be read before what it holds is sent: for all who would send it meanwhile. */
+  refreshIfStale(bag: Bag, now: number): Promise<void> | undefined {
+    if (!bag.kept) return undefined;
+    if (now - bag.syncedAt < STALE_MS) return this.#stale.size === 0 ? undefined : this.#stale.get(bag);
+    const isKnown = bag.syncedAt > 0;
+    const reading = this.refresh(bag);
+    const read = (isKnown ? inTime(reading, READ_PATIENCE_MS) : reading)
+      .catch((error: unknown) => this.#warn('read', bag, error))
+      .finally(() => this.#stale.delete(bag));
+    this.#stale.set(bag, read);
+    return read;
   }
 
   /** Stores what has changed. Calls that come while one is waiting share it. */
@@ -104,7 +123,7 @@ export class Keeper {
   async saveBehind(bags: Iterable<Bag>): Promise<void> {
     await Promise.all(
       Array.from(bags, (bag) =>
-        inTime(this.save(bag)).catch((error: unknown) => this.#warn('stored', bag, error)),
+        inTime(this.save(bag), PATIENCE_MS).catch((error: unknown) => this.#warn('stored', bag, error)),
       ),
     );
   }
@@ -203,11 +222,11 @@ export class Keeper {
 }
 
 /** What the work comes to, or an error where that takes too long; the work itself goes on. */
-async function inTime(work: Promise<void>): Promise<void> {
+async function inTime(work: Promise<void>, ms: number): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
-    const error = new Error(`the store has not answered within ${PATIENCE_MS / 1000} s.`);
-    timer = setTimeout(() => reject(error), PATIENCE_MS);
+    const error = new Error(`the store has not answered within ${ms / 1000} s.`);
+    timer = setTimeout(() => reject(error), ms);
   });
   await Promise.race([work, late]).finally(() => clearTimeout(timer));
 }

@@ -102,10 +102,11 @@ export function jarPart(
         });
         return undefined;
       }
-      if (call.method !== 'initialize') follow(shelf, seat, call.connection);
+      seat.transport = call.connection.link.transport;
+      if (call.method !== 'initialize') shelf.follow(seat);
       const session = call.session === undefined ? seat.session : shelf.keptSession(seat, call.session);
-      const loading = shelf.load(session);
-      if (loading) return loading.then(() => send(call, seat, session));
+      const reading = shelf.ready(seat, session);
+      if (reading) return reading.then(() => send(call, seat, session));
       return send(call, seat, session);
     },
 
@@ -117,7 +118,8 @@ export function jarPart(
     async bindSession(connection, key) {
       const seat = seatOf(connection);
       if ('refused' in seat) return;
-      follow(shelf, seat, connection);
+      seat.transport = connection.link.transport;
+      shelf.follow(seat);
       await shelf.bindSession(seat, key);
     },
 
@@ -141,14 +143,6 @@ export async function endKept(
   const seat = shelf.seat(identity);
   await shelf.endSession(seat, key);
   shelf.leave(seat);
-}
-
-/** The transport's session ends also without a word: the id is gone, or is another one. */
-function follow(shelf: Shelf, seat: Seat, { link }: Connection): void {
-  const { sessionId } = link.transport;
-  if (sessionId === seat.transportSession) return;
-  if (seat.transportSession !== undefined) shelf.beginSession(seat);
-  seat.transportSession = sessionId;
 }
 
 /** A peer in this process gets values of its own. */

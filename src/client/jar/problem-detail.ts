@@ -11,8 +11,16 @@ export function detailOf(problem: StateProblem, meta: unknown): string {
   const attribute = where.slice(where.lastIndexOf('.') + 1);
   const rule = ATTRIBUTE_RULES[attribute];
   return rule === undefined
-    ? `${where} must be an object; ${described(came)} came.`
+    ? `${attribute === 'attributes' ? 'Its attributes' : where} must be an object; ${described(came)} came.`
     : `Its ${attribute} must be ${rule}; ${described(came)} came.`;
+}
+
+/** The longest name that is told as it is; those that are kept are shorter than a key's quota. */
+const MAX_TOLD = 1024;
+
+/** A name for people who read about it: a server may send one of any length. */
+export function told(name: string): string {
+  return name.length > MAX_TOLD ? `${name.slice(0, MAX_TOLD)}…` : name;
 }
 
 /** What stands at the place of a problem: a key of `_meta`, the scope in it, and an attribute of a name in that. */

@@ -23,6 +23,8 @@ export class Seat implements Viewer {
   readonly bags: readonly Bag[];
   /** Session scope, where the request belongs to no session of its own. */
   session: Bag;
+  /** Where the id of the transport's session stands, once there is a connection. */
+  transport: { readonly sessionId?: string | undefined } | undefined;
   /** The id of the transport's session that {@link session} belongs to. */
   transportSession: string | undefined;
   usedAt = 0;

@@ -7,6 +7,7 @@ import { type Absorber, absorb, type Origin } from './absorb.ts';
 import { Bag } from './bag.ts';
 import { enforce } from './enforce.ts';
 import { Keeper } from './keeper.ts';
+import { told } from './problem-detail.ts';
 import { readQuotas } from './quotas.ts';
 import { Seat } from './seat.ts';
 import type { StoredBag } from './stored.ts';
@@ -21,7 +22,7 @@ export interface ShelfOptions {
   readonly quotas?: JarQuotas | undefined;
 }
 
-/** The bags of one principal. All are in memory: what goes with a request never waits for the store. */
+/** The bags of one principal. All are in memory: what goes with a request waits for the store only after a pause. */
 export class Shelf {
   readonly #bags = new Map<string, Bag>();
   readonly #seats = new Set<Seat>();
@@ -48,6 +49,7 @@ export class Shelf {
   /** Every bag, also those of sessions that are not kept. */
   all(): Bag[] {
     this.#checkOpen();
+    for (const seat of this.#seats) if (!seat.session.kept) this.follow(seat);
     const own = [...this.#seats].map((seat) => seat.session).filter((bag) => !bag.kept);
     return [...this.#bags.values(), ...own];
   }
@@ -98,7 +100,7 @@ export class Shelf {
     const bags = names.map((server) => this.#bag(server, identity));
     const seat = new Seat(identity, bags, this.#newSession(identity), (bag, now) => {
       this.expire(bag, now);
-      return Math.min(this.#keeper.refreshIfStale(bag, now), bag.endsAt);
+      return Math.min(this.#keeper.refreshIfAging(bag, now), bag.endsAt);
     });
     this.#seats.add(seat);
     return seat;
@@ -122,8 +124,16 @@ export class Shelf {
       ['server', server],
     ] as const) {
       for (const key in update)
-        events.emit('refused', { server: name, scope, key, reason: 'server', detail: refused });
+        events.emit('refused', { server: name, scope, key: told(key), reason: 'server', detail: refused });
     }
+  }
+
+  /** The transport's session ends also without a word: the id is gone, or is another one. */
+  follow(seat: Seat): void {
+    const now = seat.transport?.sessionId;
+    if (now === seat.transportSession) return;
+    if (seat.transportSession !== undefined) this.beginSession(seat);
+    seat.transportSession = now;
   }
 
   /** A session has begun with the server: what belonged to the one before is gone. */
@@ -152,21 +162,27 @@ export class Shelf {
     if (bag.kept && bag.hasChanges) await this.#keeper.save(bag);
   }
 
-  /** The bag of a session that is kept. Where it has never been read, {@link load} it before it is used. */
+  /** The bag of a session that is kept. Have it {@link ready} before it is used. */
   keptSession({ identity }: Seat, key: string): Bag {
     return this.#bag(identity.name, identity, key);
   }
 
-  /** Reads a bag that this process has not seen before. */
-  load(bag: Bag): Promise<void> | undefined {
-    return bag.kept && bag.syncedAt === 0 ? this.#keeper.refreshOrWarn(bag) : undefined;
+  /** A promise where what a request would send was never read from the store, or too long ago: others may have cleared it. */
+  ready({ bags }: Seat, session: Bag): Promise<unknown> | undefined {
+    const now = Date.now();
+    let readings: Promise<void>[] | undefined;
+    for (const bag of session.kept ? [session, ...bags] : bags) {
+      const reading = this.#keeper.refreshIfStale(bag, now);
+      if (reading) (readings ??= []).push(reading);
+    }
+    return readings && Promise.all(readings);
   }
 
   /** A session is over: its state is gone, here and in the store. Without a key, the connection's own. */
   async endSession(seat: Seat, key?: string): Promise<void> {
     const bag = key === undefined ? seat.session : this.keptSession(seat, key);
     if (bag === seat.session) seat.session = this.#newSession(seat.identity);
-    await this.load(bag);
+    if (bag.kept && bag.syncedAt === 0) await this.#keeper.refreshOrWarn(bag);
     this.#end(bag);
     await this.#keeper.save(bag);
   }

@@ -76,6 +76,7 @@ export interface JarEvents {
   refused: {
     readonly server: string;
     readonly scope?: Scope;
+    /** Cut after 1,024 characters. */
     readonly key?: string;
     readonly reason: JarRefusal;
     /** A sentence for people. */
