@@ -35,6 +35,7 @@ describe.skipIf(noServices).each([
     const later = [await timed('ping'), await timed('ping')];
     for (const { message } of [first, ...later]) expect(message.result).toEqual({});
     for (const { ms } of later) expect(ms).toBeLessThan(first.ms / 3);
+    expect((await post(url, call('plain'), session)).message.result.content[0].text).toBe('plain');
     expect(await count()).toBe(-32603);
 
     await service.start();

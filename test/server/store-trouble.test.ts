@@ -1,7 +1,6 @@
 import { createValise, type Flow } from 'mcp-valise/server';
-import { memoryStore, type Store } from 'mcp-valise/store';
 import { describe, expect, it } from 'vitest';
-import { ValiseError } from '../../src/errors.ts';
+import { cuttable, HIDDEN, PLACE } from './cuttable-store.ts';
 import {
   accept,
   call,
@@ -15,28 +14,7 @@ import {
 } from './flow-peer.ts';
 import { MAJORS } from './majors.ts';
 
-const PLACE = 'Redis at 10.0.0.7:6379';
-const HIDDEN = {
-  code: -32603,
-  message: 'Internal error: the server cannot reach its store at the moment. Try again later.',
-};
 const ASKABLE = { elicitation: {}, extensions: { 'dev.valise/sessions': {} } };
-
-/** A store that can be cut off, and says where it is when it is. */
-function cuttable() {
-  const store = memoryStore();
-  const cut = { off: false, only: /./, writes: false };
-  const trouble = () =>
-    Promise.reject(new ValiseError('store-unavailable', `${PLACE} failed: connect ECONNREFUSED.`));
-  const get = (_: Store, method: keyof Store) => {
-    const own = (store[method] as (...args: unknown[]) => unknown).bind(store);
-    return (...args: unknown[]) =>
-      cut.off && cut.only.test(String(args[0])) && !(cut.writes && method === 'get')
-        ? trouble()
-        : own(...args);
-  };
-  return { store: new Proxy(store, { get } as ProxyHandler<Store>), cut };
-}
 
 describe.each(MAJORS)(
   'a store that fails under an SDK $major server is told to the author alone',

@@ -1,3 +1,4 @@
+import { messageOf } from '../../errors.ts';
 import { lowerObject, parseLowered, takeTop } from '../../link/top.ts';
 import { SealError } from '../../seal/index.ts';
 import {
@@ -16,7 +17,6 @@ import { isFault, REFUSED } from '../flow/opening.ts';
 import type { Rounds } from '../flow/rounds.ts';
 import type { Ingress } from '../ingress.ts';
 import type { Principal } from '../principal.ts';
-import type { Desk } from './desk.ts';
 import type { Edge } from './edge.ts';
 import { mintSessionId } from './session-id.ts';
 import { NOT_FOUND, Stray } from './stray.ts';
@@ -102,7 +102,7 @@ function planIn(session: Ingress, inbound: Inbound, edge: Edge): Plan | Promise<
   const plan: Plan = { do: 'serve', body, ingress: session };
   return session.transportSession === undefined
     ? plan
-    : takeBack(body, session.transportSession, edge.desk).then(() => plan);
+    : takeBack(body, session.transportSession, edge).then(() => plan);
 }
 
 /** True where a message names this data-layer session: its id may stand in the header of the transport's too. */
@@ -121,10 +121,18 @@ function isAnswerIn(body: unknown, rounds: Rounds): boolean {
 }
 
 /** The SDK hears of cancelled calls too, but of none that another instance or an earlier request has worked on. */
-async function takeBack(body: unknown, transportSession: string, desk: Desk): Promise<void> {
-  for (const each of Array.isArray(body) ? body : [body])
-    if (isNotification(each) && each.method === 'notifications/cancelled')
-      await desk.cancel(transportSession, each.params?.['requestId']);
+async function takeBack(body: unknown, transportSession: string, { desk, rounds }: Edge): Promise<void> {
+  try {
+    for (const each of Array.isArray(body) ? body : [body])
+      if (isNotification(each) && each.method === 'notifications/cancelled')
+        await desk.cancel(transportSession, each.params?.['requestId']);
+  } catch (error) {
+    // Nobody waits for an answer to a notification, and what else came with it goes on.
+    rounds.context.warnOnce('not-taken-back', {
+      what: `The question of a call that was cancelled could not be taken back: ${messageOf(error)}`,
+      next: 'Check the store; until it answers, such questions stay open.',
+    });
+  }
 }
 
 function planRequest(body: Request, ingress: Ingress, inbound: Inbound, rounds: Rounds): Plan {

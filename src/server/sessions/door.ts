@@ -24,7 +24,7 @@ import type { Switchboard } from './listen/switchboard.ts';
 import type { sessionMethods } from './methods.ts';
 import type { SessionsSettings } from './options.ts';
 import { type Failed, invalid, toldTo } from './reply.ts';
-import { type Work, works } from './work.ts';
+import { unfound, type Work, works } from './work.ts';
 
 /** What the door needs. */
 export interface DoorOptions {
@@ -129,7 +129,10 @@ export function createDoor(options: DoorOptions): Door {
     if (!mayStandIn(exchange)) return required ? { error: sessionRequired(exchange.era) } : undefined;
     const stands = implicit.open(exchange, askerOf(exchange), { required });
     if (!(stands instanceof Promise)) return enterImplicit(exchange, stands, required);
-    return stands.then((late) => enterImplicit(exchange, late, required), broken);
+    return stands.then(
+      (late) => enterImplicit(exchange, late, required),
+      (error: unknown) => (required ? broken(error) : void unfound.set(exchange, { error })),
+    );
   };
 
   const within = (exchange: Exchange, session: SessionMeta): Answer | Promise<Answer> => {
@@ -161,6 +164,7 @@ export function createDoor(options: DoorOptions): Door {
     receive(exchange) {
       // The handler may be running again, on what is true now.
       works.set(exchange, undefined);
+      unfound.set(exchange, undefined);
       const method = sessionMethod(exchange.method);
       if (method?.verb === 'listen') return listeners.receive(exchange, askerOf(exchange));
       if (method)

@@ -7,7 +7,8 @@ import type { SessionsFamily } from './sessions.ts';
 /** What a server's Valise offers for data-layer sessions. */
 export interface SessionsApi {
   /**
-   * The session of the request whose handler is running, at any depth of calls; undefined where it belongs to none.
+   * The session of the request whose handler is running, at any depth of calls; undefined where it belongs to none. Throws
+   * where the transport's session may stand in, and the store that would know is away.
    *
    * @example
    * ```ts

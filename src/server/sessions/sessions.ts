@@ -3,7 +3,7 @@ import { memoryStore } from '../../store/memory.ts';
 import type { Params, Revocation } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
 import { currentExchange } from '../exchange.ts';
-import { faultOn } from '../fault.ts';
+import { faultOn, keepToAuthor } from '../fault.ts';
 import type { ServerPart } from '../part.ts';
 import { type Principal, principalKey } from '../principal.ts';
 import { createDoor } from './door.ts';
@@ -24,7 +24,7 @@ import { Registry } from './registry.ts';
 import { failedWith } from './reply.ts';
 import { isLiving } from './row.ts';
 import type { Session } from './session.ts';
-import { createFinish, works } from './work.ts';
+import { createFinish, unfound, works } from './work.ts';
 
 /** Family S on the server's side. */
 export interface SessionsFamily {
@@ -123,6 +123,11 @@ export function createSessions(
       if (!exchange) throw outsideRequest();
       const work = works.get(exchange);
       if (work) return work.handle;
+      const missing = unfound.get(exchange);
+      if (missing) {
+        keepToAuthor(exchange, missing.error, failed);
+        throw missing.error;
+      }
       const begun = door.standIn(exchange);
       if (begun) exchange.whenAnswered((response) => finish(exchange, begun, response));
       return begun?.handle;

@@ -29,6 +29,9 @@ export interface Work {
 /** What each request is at work on. */
 export const works = new Slot<Work>();
 
+/** Why it is not known whether a session stands in for a request. Only a handler that asks for one need suffer. */
+export const unfound = new Slot<{ readonly error: unknown }>();
+
 const reruns = new Slot<number>();
 
 const MAX_RERUNS = 100;

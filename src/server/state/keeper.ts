@@ -1,9 +1,8 @@
-import { messageOf } from '../../errors.ts';
 import type { Link } from '../../link/instrument.ts';
-import { type Era, MAX_AGE, type Response, type Scope } from '../../wire/index.ts';
+import { type Era, MAX_AGE, type Scope } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
 import type { Exchange } from '../exchange.ts';
-import type { Fault } from '../fault.ts';
+import { type Fault, keepToAuthor } from '../fault.ts';
 import { Slot } from '../slot.ts';
 import type { Keys } from './key.ts';
 import { isNamed, noCarrier, ownersOf } from './owner.ts';
@@ -61,14 +60,6 @@ export function createKeeper(
     else ofLink.set(exchange.link, new Set([key]));
   };
 
-  /** What a store says may name its place. A handler may do without it; where it ends with it, that is for the author alone. */
-  const keepToAuthor = (exchange: Exchange, failed: unknown): void =>
-    exchange.whenAnswered((response) =>
-      repeats(response, failed)
-        ? { jsonrpc: '2.0', id: exchange.request.id, error: fault(failed) }
-        : response,
-    );
-
   return {
     load(exchange) {
       if (!store) return undefined;
@@ -84,7 +75,7 @@ export function createKeeper(
       const loaded = loads.get(exchange);
       if (!loaded) return nowhere(store !== undefined, exchange.era);
       if ('failed' in loaded) {
-        keepToAuthor(exchange, loaded.failed);
+        keepToAuthor(exchange, loaded.failed, fault);
         throw loaded.failed;
       }
       const shelf = loaded.shelves[scope];
@@ -110,11 +101,6 @@ export function createKeeper(
       for (const key of ofLink.get(link) ?? []) store?.delete(key).catch(() => undefined);
     },
   };
-}
-
-/** True where a response has the words of an error in it, wherever the SDK or the handler has put them. */
-function repeats(response: Response, error: unknown): boolean {
-  return JSON.stringify(response).includes(JSON.stringify(messageOf(error)).slice(1, -1));
 }
 
 /** No place at all: reading finds nothing, and setting says what to configure. */
