@@ -92,6 +92,7 @@ class ServerLink implements Hooks, Stage {
   inbound(arrived: Message, extra: unknown): Passage | Promise<Passage> {
     const { message, top } = takeTop(arrived);
     if (isRequest(message)) return this.#received(message, top, extra);
+    if (this.#isLost(extra)) return undefined;
     if (!isNotification(message)) return this.#answered(message, top, extra);
     for (const part of this.#attachment.parts) part.notified?.(message, this.link);
     // The SDKs do not answer what is cancelled.
@@ -129,6 +130,12 @@ class ServerLink implements Hooks, Stage {
   get #nonce(): string {
     this.#name ??= `${PROCESS}${this.#number.toString(36)}`;
     return this.#name;
+  }
+
+  /** True where a message without an answer names a session of the transport that nobody knows: the edge says so. */
+  #isLost(extra: unknown): boolean {
+    const ingress = takeIngress({ owner: this.owner, link: this.#number, extra });
+    return ingress?.stray?.judge(this.#transport.sessionId !== undefined) !== undefined;
   }
 
   #received(message: Request, top: Top | undefined, extra: unknown): Passage | Promise<Passage> {

@@ -27,12 +27,13 @@ export interface Ingress {
   isSpent?: true;
 }
 
-/** A request that comes in, and where. */
+/** A message that comes in, and where. */
 export interface Arrival {
   readonly owner: object;
   readonly link: number;
   readonly extra: unknown;
-  readonly id: Id;
+  /** The id of a request. */
+  readonly id?: Id;
 }
 
 /** A question on its way to the client, in place of its call's answer. */
@@ -54,13 +55,13 @@ function presentIngress(owner: object): Ingress | undefined {
 }
 
 /**
- * What the edge knows about a request. It is about the first link of its Valise that takes up an HTTP request there, and
+ * What the edge knows about a message. It is about the first link of its Valise that takes up an HTTP request there, and
  * not about servers in this process that a handler calls in turn; an answer is for the one call that it names.
  */
 export function takeIngress({ owner, link, extra, id }: Arrival): Ingress | undefined {
   const known = presentIngress(owner);
   if (!known) return undefined;
-  if (known.answered && !known.isSpent && known.answered.context.o?.i === id) {
+  if (id !== undefined && known.answered && !known.isSpent && known.answered.context.o?.i === id) {
     known.link = link;
     known.isSpent = true;
     return known;

@@ -14,6 +14,7 @@ afterEach(endServers);
 
 const STRAY = { 'mcp-session-id': 'c0ffee00-0000-4000-8000-000000000000' };
 const OWN = 'of-the-handler';
+const NOTE = { jsonrpc: '2.0', method: 'notifications/roots/list_changed' };
 const LOST = { jsonrpc: '2.0', id: null, error: { code: -32001, message: 'Session not found' } };
 
 /** Handlers with session ids of their own, around transports without sessions. */
@@ -50,11 +51,14 @@ async function stage(form: (valise: ServerValise) => RequestListener, sessions =
 
 describe.each(Object.entries(FORMS))('a session id that nobody here has made (%s)', (_, form) => {
   it.each([
-    ['a call', call('plain')],
-    ['a call that would ask', call('ask')],
-    ['another request', { jsonrpc: '2.0', id: 1, method: 'tools/list' }],
-    ['a batch', [call('plain'), { jsonrpc: '2.0', id: 8, method: 'ping' }]],
-  ])('is refused with %s, so that its client begins anew', async (_, message) => {
+    ['a call', call('plain'), 200],
+    ['a call that would ask', call('ask'), 200],
+    ['another request', { jsonrpc: '2.0', id: 1, method: 'tools/list' }, 200],
+    ['a batch', [call('plain'), { jsonrpc: '2.0', id: 8, method: 'ping' }], 200],
+    ['a notification', NOTE, 202],
+    ['notifications', [NOTE, NOTE], 202],
+    ['an answer that nobody waits for', { jsonrpc: '2.0', id: 9, result: {} }, 202],
+  ])('is refused with %s, so that its client begins anew', async (_, message, taken) => {
     const { url, rejected } = await stage(form);
     const refused = await post(url, message, STRAY);
     expect(refused.status).toBe(404);
@@ -64,7 +68,7 @@ describe.each(Object.entries(FORMS))('a session id that nobody here has made (%s
     const begun = await post(url, initialize({ elicitation: {}, extensions: CARRIERS }), STRAY);
     expect(begun.status).toBe(200);
     const session = { 'mcp-session-id': begun.headers.get('mcp-session-id') as string };
-    expect((await post(url, message, session)).status).toBe(200);
+    expect((await post(url, message, session)).status).toBe(taken);
     expect(rejected).toHaveLength(1);
   });
 
@@ -80,6 +84,8 @@ describe.each(Object.entries(FORMS))('a session id that nobody here has made (%s
     // Servers of SDK v1 do not know that era.
     if (status !== 400) expect([status, body]).toEqual([200, expect.stringContaining('plain')]);
     else expect(body).toContain('version');
+    const noted = { ...headers, 'mcp-method': NOTE.method };
+    expect((await post(url, NOTE, noted)).status).toBe(status === 200 ? 202 : 400);
   });
 
   it('passes where it is the one of the session that the message names', async () => {
@@ -93,6 +99,8 @@ describe.each(Object.entries(FORMS))('a session id that nobody here has made (%s
     };
     const mirrored = { 'mcp-session-id': session.sessionId as string };
     expect((await post(url, within, mirrored)).message.result.content[0].text).toBe('1');
+    const note = { ...NOTE, params: within.params };
+    expect((await post(url, note, mirrored)).status).toBe(202);
     expect(rejected).toEqual([]);
     expect((await post(url, within, STRAY)).status).toBe(404);
   });
@@ -127,6 +135,7 @@ describe('session ids that are made behind the edge', () => {
     expect(session['mcp-session-id']).toMatch(/^[\da-f-]{36}$/);
     for (const message of [call('plain'), [call('plain'), { jsonrpc: '2.0', id: 8, method: 'ping' }]])
       expect((await post(url, message, session)).status).toBe(200);
+    expect((await post(url, NOTE, session)).status).toBe(202);
     expect(rejected).toEqual([]);
   });
 
@@ -136,6 +145,7 @@ describe('session ids that are made behind the edge', () => {
       const { url, rejected } = await stage(form);
       expect((await post(url, initialize({}))).headers.get('mcp-session-id')).toBe(OWN);
       expect((await post(url, call('plain'), { 'mcp-session-id': OWN })).status).toBe(200);
+      expect((await post(url, NOTE, { 'mcp-session-id': OWN })).status).toBe(202);
       expect(rejected).toEqual([]);
     },
   );

@@ -4,6 +4,7 @@ import { SealError } from '../../seal/index.ts';
 import {
   eraOf,
   INPUT_METHODS,
+  isModernVersion,
   isNotification,
   isRequest,
   isResponse,
@@ -96,7 +97,8 @@ function planIn(session: Ingress, inbound: Inbound, edge: Edge): Plan | Promise<
     if (body.length > 1 && body.some((each) => isAnswerIn(each, rounds))) return reply(400, ONE_ANSWER);
     if (body.length === 1) [body] = body as unknown[];
   }
-  if (session.stray && names(body, session.stray.id)) session.stray.judge(true);
+  if (session.stray && (names(body, session.stray.id) || isModernNote(body, inbound)))
+    session.stray.judge(true);
   if (isRequest(body)) return planRequest(body, session, inbound, rounds);
   if (isResponse(body)) return planAnswer(body, session, inbound, edge);
   const plan: Plan = { do: 'serve', body, ingress: session };
@@ -105,10 +107,17 @@ function planIn(session: Ingress, inbound: Inbound, edge: Edge): Plan | Promise<
     : takeBack(body, session.transportSession, edge).then(() => plan);
 }
 
+/** True for a notification of the newer era, in which session ids mean nothing; unlike requests it need not say so itself. */
+function isModernNote(body: unknown, { header }: Inbound): boolean {
+  return (
+    isNotification(body) && (eraOf(body) === 'modern' || isModernVersion(header('mcp-protocol-version')))
+  );
+}
+
 /** True where a message names this data-layer session: its id may stand in the header of the transport's too. */
 function names(body: unknown, id: string): boolean {
   return (Array.isArray(body) ? body : [body]).some((each) => {
-    if (!isRequest(each)) return false;
+    if (!isRequest(each) && !isNotification(each)) return false;
     const target = readTargetParams(each.params);
     return 'session' in target && target.session.sessionId === id;
   });
