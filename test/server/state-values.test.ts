@@ -1,3 +1,4 @@
+import { generateKey } from 'mcp-valise/seal';
 import { createValise, ValiseError } from 'mcp-valise/server';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
@@ -148,6 +149,50 @@ describe('values', () => {
       expect(sessionOf(await client.call('work'))).toEqual({ list: ['kept'] });
     },
   );
+
+  it.each([
+    ['any', {}],
+    ['sealed', { plain: false }],
+    ['read by a schema', { schema: z.object({ items: z.array(z.coerce.date()) }) }],
+  ])('are given anew by each `get`, whatever was done to the one before: %s', async (_, settings) => {
+    const client = await tool(
+      major,
+      ({ session }) => {
+        const seen: number[] = [];
+        const look = (): void => {
+          const visits = session.get('visits') as unknown as { items: unknown[] } | undefined;
+          seen.push(session.has('visits') ? (visits?.items.length ?? -1) : 0);
+          visits?.items.push(visits.items[0]);
+        };
+        look();
+        look();
+        session.set('visits', { items: ['1970-01-02T00:00:00.000Z'] } as never);
+        look();
+        look();
+        session.delete('visits');
+        look();
+        session.set('visits', { items: ['1970-01-02T00:00:00.000Z'] } as never);
+        return seen;
+      },
+      { keys: generateKey(), state: { session: { visits: { plain: true, ...settings } } } },
+    );
+    const first = await client.call('work');
+    expect(JSON.parse(textOf(first))).toEqual([0, 0, 1, 1, 0]);
+    const again = await client.call('work', {}, { [SESSION]: sessionOf(first) });
+    expect(JSON.parse(textOf(again))).toEqual([1, 1, 1, 1, 0]);
+    expect(client.rejected).toEqual([]);
+  });
+
+  it('that do not fit are told of once, however often they are asked for', async () => {
+    const client = await tool(
+      major,
+      ({ session }) => [session.get('n'), session.has('n'), session.get('n'), session.keys()],
+      { state: { session: { n: { plain: true, schema: z.object({}) } } } },
+    );
+    const result = await client.call('work', {}, { [SESSION]: { n: 'text' } });
+    expect(JSON.parse(textOf(result))).toEqual([null, false, null, []]);
+    expect(client.rejected).toHaveLength(1);
+  });
 
   it('over 64 KiB are an error; over 4,096 bytes a warning, once', async () => {
     const warnings: string[] = [];

@@ -21,6 +21,7 @@ export interface ScopeFacts {
 export class ScopedState {
   readonly #scope: Scope;
   readonly #facts: ScopeFacts;
+  /** What was read or set, and nobody has got yet who could change it. */
   readonly #read = new Map<string, unknown>();
   readonly #changes = new Map<string, Change>();
 
@@ -32,10 +33,9 @@ export class ScopedState {
   // The types of each key are the public interface's affair; here a value is what its source or its schema gave.
   get(named: Named): unknown {
     const name = nameOf(named);
-    const change = this.#changes.get(name);
-    if (change !== undefined) return change?.value;
-    if (!this.#read.has(name)) this.#read.set(name, this.#fitting(name));
-    return this.#read.get(name);
+    const value = this.#look(name);
+    if (typeof value === 'object') this.#read.delete(name);
+    return value;
   }
 
   set(named: Named, value: unknown): void {
@@ -49,17 +49,19 @@ export class ScopedState {
     source.checkWritable();
     const key = keys.of(this.#scope, name);
     const json = snapshot(name, value, key.schema !== undefined);
-    this.#changes.set(name, { json, value: accepted(name, json, key) });
+    this.#read.set(name, accepted(name, json, key));
+    this.#changes.set(name, { json });
   }
 
   delete(named: Named): void {
     const name = nameOf(named);
     this.#checkOpen(name);
+    this.#read.delete(name);
     this.#changes.set(name, null);
   }
 
   has(named: Named): boolean {
-    return this.get(named) !== undefined;
+    return this.#look(nameOf(named)) !== undefined;
   }
 
   keys(): string[] {
@@ -72,10 +74,16 @@ export class ScopedState {
     return this.#changes;
   }
 
+  #look(name: string): unknown {
+    if (!this.#read.has(name)) this.#read.set(name, this.#fitting(name));
+    return this.#read.get(name);
+  }
+
   #fitting(name: string): unknown {
     const { source, keys, report } = this.#facts;
     const key = keys.of(this.#scope, name);
-    const json = source.read(name, key);
+    const change = this.#changes.get(name);
+    const json = change === undefined ? source.read(name, key) : change && copyOf(change.json);
     if (json === undefined || json === null || !key.schema) return json ?? undefined;
     const result = attempt(key.schema, name, json);
     if (!result.issues) return result.value;

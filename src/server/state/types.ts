@@ -8,7 +8,10 @@ import type { StandardSchema } from './schema.ts';
  * `McpServer` throws, the SDK answers with a result that says `isError`: that is a result, and carries what was set.
  */
 export interface StateScope<Keys extends KeyDeclarations = KeyDeclarations> {
-  /** The value; undefined where there is none, or none that this server made or that fits the key's schema. */
+  /**
+   * The value; undefined where there is none, or none that this server made or that fits the key's schema. What is returned
+   * is a copy, another one each time: set it to keep changes in it.
+   */
   get<Input, Output>(key: StateKey<Input, Output>): Output | undefined;
   get<Name extends string>(name: Name): (Name extends keyof Keys ? Held<Keys[Name]> : Json) | undefined;
   /** Replaces the whole value. `null` deletes. */
