@@ -11,6 +11,11 @@ export function isOfStore(error: unknown): error is ValiseError {
   return error instanceof ValiseError && error.code.startsWith('store-');
 }
 
+/** True where the store may be back in a while. */
+export function isAway(error: unknown): boolean {
+  return isOfStore(error) && error.code === 'store-unavailable';
+}
+
 const BROKEN = 'Internal error: the server could not work on the request.';
 const AWAY = 'Internal error: the server cannot reach its store at the moment. Try again later.';
 
@@ -22,8 +27,7 @@ export function faultOn(events: ServerEventSource): Fault {
       what: `A request could not be served: ${what}`,
       next: next ?? 'Check the store and what is behind valise.http(); the client may try again.',
     });
-    const away = isOfStore(error) && error.code === 'store-unavailable';
-    return undone({ code: INTERNAL_ERROR, message: away ? AWAY : BROKEN });
+    return undone({ code: INTERNAL_ERROR, message: isAway(error) ? AWAY : BROKEN });
   };
 }
 

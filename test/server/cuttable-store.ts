@@ -13,14 +13,16 @@ export const HIDDEN = {
 /** A store that can be cut off, and says where it is when it is. */
 export function cuttable() {
   const store = memoryStore();
-  const cut = { off: false, only: /./, writes: false };
-  const trouble = () =>
-    Promise.reject(new ValiseError('store-unavailable', `${PLACE} failed: connect ECONNREFUSED.`));
+  const cut = { off: false, only: /./, writes: false, refused: [] as string[] };
+  const trouble = (key: string) => {
+    cut.refused.push(key);
+    return Promise.reject(new ValiseError('store-unavailable', `${PLACE} failed: connect ECONNREFUSED.`));
+  };
   const get = (_: Store, method: keyof Store) => {
     const own = (store[method] as (...args: unknown[]) => unknown).bind(store);
     return (...args: unknown[]) =>
       cut.off && cut.only.test(String(args[0])) && !(cut.writes && method === 'get')
-        ? trouble()
+        ? trouble(String(args[0]))
         : own(...args);
   };
   return { store: new Proxy(store, { get } as ProxyHandler<Store>), cut };

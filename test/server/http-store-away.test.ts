@@ -1,7 +1,8 @@
 import { createValise, type SessionsOptions } from 'mcp-valise/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import { cuttable, HIDDEN, PLACE } from './cuttable-store.ts';
-import { call, endServers, FORMS, initialize, listen, post } from './http-stage.ts';
+import { accept } from './flow-peer.ts';
+import { call, endServers, FORMS, HEADERS, initialize, listen, post } from './http-stage.ts';
 
 afterEach(endServers);
 
@@ -20,7 +21,22 @@ describe.each(Object.entries(FORMS))('while the store is away, over HTTP (%s)', 
     const url = await listen(form(valise));
     const { headers } = await post(url, initialize({ elicitation: {} }));
     const session = { 'mcp-session-id': headers.get('mcp-session-id') as string };
-    return { valise, cut, warnings, say: (message: object) => post(url, message, session) };
+    const say = (message: object) => post(url, message, session);
+    /** Makes a call that asks; what comes on its stream, piece by piece. */
+    const ask = async () => {
+      const body = JSON.stringify(call('ask'));
+      const { body: stream } = await fetch(url, {
+        method: 'POST',
+        headers: { ...HEADERS, ...session },
+        body,
+      });
+      const reader = stream!.pipeThrough(new TextDecoderStream()).getReader();
+      return async () => (await reader.read()).value ?? '';
+    };
+    /** Resolves once the store was asked in vain for what came of an answer. */
+    const looked = () =>
+      expect.poll(() => cut.refused.some((key) => key.startsWith('rounds/mail/'))).toBe(true);
+    return { valise, cut, warnings, looked, say, ask };
   };
 
   it.each(['sealed', 'stored'] as const)(
@@ -45,6 +61,26 @@ describe.each(Object.entries(FORMS))('while the store is away, over HTTP (%s)', 
     valise.requireSession('plain');
     cut.off = true;
     expect((await say(call('plain'))).message.error).toMatchObject(HIDDEN);
+  });
+
+  it('a call that asks hears why it fails', async () => {
+    const { cut, warnings, say } = await stage();
+    cut.off = true;
+    const { message, body } = await say(call('ask'));
+    expect(message).toMatchObject({ id: 7, error: HIDDEN });
+    expect(body).not.toContain('10.0.0.7');
+    expect(warnings).toContainEqual(expect.stringContaining(`${PLACE} failed: connect ECONNREFUSED.`));
+  });
+
+  it('a call that has asked goes on waiting, and is answered once the store is back', async () => {
+    const { cut, looked, say, ask } = await stage();
+    const next = await ask();
+    const { id } = JSON.parse(/^data: (.+)$/m.exec(await next())?.[1] as string) as { id: string };
+    cut.off = true;
+    await looked();
+    cut.off = false;
+    expect((await say({ jsonrpc: '2.0', id, result: accept({ name: 'Ada' }) })).status).toBe(202);
+    expect(await next()).toContain('hello Ada');
   });
 
   it('notifications are taken, also of a call that is cancelled', async () => {

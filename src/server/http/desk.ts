@@ -51,7 +51,15 @@ export class Desk {
       return;
     }
     if (!this.#rounds.context.store) this.#warn();
-    await this.#note(context, message);
+    try {
+      await this.#note(context, message);
+    } catch (error) {
+      // What would come of an answer could not be brought either.
+      const failed = { jsonrpc: '2.0', id: context.o?.i, error: this.#rounds.fault(error) };
+      stream.event(JSON.stringify(failed));
+      stream.end();
+      return;
+    }
     stream.event(text, this.#eventId(context, context.n));
     await this.#hold(context, context.n, stream, resumes);
   }

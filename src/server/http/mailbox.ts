@@ -1,4 +1,5 @@
 import { isObject, type Json } from '../../json.ts';
+import { isAway } from '../fault.ts';
 import type { Drawer } from './drawer.ts';
 
 /** What an answer came to: messages for the client, and the round that they ask, if they ask one. */
@@ -44,7 +45,7 @@ export class Mailbox {
     const name = nameOf(flow, round);
     const end = performance.now() + ms;
     for (let pause = 50; !signal.aborted; pause = Math.min(pause * 1.5, 1000)) {
-      const found = await this.find(flow, round);
+      const found = await this.find(flow, round).catch(unlessAway);
       if (found) return found;
       const left = end - performance.now();
       if (left <= 0) return undefined;
@@ -70,6 +71,11 @@ export class Mailbox {
       waiters.add(wake);
     });
   }
+}
+
+/** A store that is away for a moment must not end the wait: older clients come for their mail only once. */
+function unlessAway(error: unknown): undefined {
+  if (!isAway(error)) throw error;
 }
 
 function nameOf(flow: string, round: number): string {
