@@ -1,6 +1,7 @@
 import type { EndedSession, NewSession, SessionsOptions } from 'mcp-valise/server';
 import { memoryStore, type Store } from 'mcp-valise/store';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { cuttable } from './cuttable-store.ts';
 import { resultOf } from './raw-client.ts';
 import { connect, count, errorOf, makeServer, STAGES, type Stage, type Wire } from './sessions-tool.ts';
 
@@ -51,6 +52,25 @@ describe.each(MATRIX)('the life of $mode sessions, on $stage', ({ at, mode }) =>
     pass(HOUR / 4);
     const later = resultOf(await client.request('tools/list', { _meta: sent(session) }));
     expect(Date.parse(sessionIn(later)?.expiresAt as string)).toBe(Date.now() + 4 * HOUR);
+  });
+
+  it('slides later where the store takes no writes: a call that changes nothing needs none', async () => {
+    const { store, cut } = cuttable();
+    const warnings: string[] = [];
+    const { valise, client } = await open(at, { mode, ttl: '4h' }, store);
+    valise.events.on('warning', ({ what }) => warnings.push(what));
+    const session = await client.create();
+    const expiry = async () => {
+      const used = resultOf(await client.request('tools/list', { _meta: sent(session) }));
+      return Date.parse(sessionIn(used)?.expiresAt as string) - Date.now();
+    };
+    pass(HOUR);
+    Object.assign(cut, { off: true, writes: true });
+    expect(await expiry()).toBe(3 * HOUR);
+    expect(await expiry()).toBe(3 * HOUR);
+    expect(warnings).toEqual([expect.stringContaining('The end of a session could not be put off')]);
+    cut.off = false;
+    expect(await expiry()).toBe(4 * HOUR);
   });
 
   it('is fixed where the author says so', async () => {

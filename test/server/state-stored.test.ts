@@ -3,6 +3,7 @@ import { memoryStore, type Store } from 'mcp-valise/store';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
 import type { Meta } from '../../src/wire/index.ts';
+import { cuttable } from './cuttable-store.ts';
 import { MAJORS } from './majors.ts';
 import { rawClient, resultOf, textOf } from './raw-client.ts';
 import { counting, metaOf, tool } from './state-tool.ts';
@@ -55,6 +56,30 @@ describe.each(MAJORS)('a client that carries no state, on an SDK $major server',
 });
 
 describe('state in the store', () => {
+  it('is read also while the store takes no writes, and its end is put off later', async () => {
+    vi.useFakeTimers({ toFake: ['Date'] });
+    const { store, cut } = cuttable();
+    const warnings: string[] = [];
+    const client = await stock(
+      ({ session }) => {
+        if (!session.has('n')) session.set('n', 1);
+        return session.get('n');
+      },
+      { store, state: { ttl: '10s' }, events: { warning: ({ what }) => warnings.push(what) } },
+    );
+    const later = async (): Promise<string> => {
+      vi.setSystemTime(Date.now() + 6000);
+      return textOf(await client.call('work'));
+    };
+    expect(await later()).toBe('1');
+    Object.assign(cut, { off: true, writes: true });
+    expect(await later()).toBe('1');
+    expect(warnings).toEqual([expect.stringContaining('The end of state could not be put off')]);
+    cut.off = false;
+    expect(textOf(await client.call('work'))).toBe('1');
+    expect(await later()).toBe('1');
+  });
+
   it('is what was set, whatever a handler does to what it got', async () => {
     const client = await stock(
       ({ session }) => {

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { messageOf } from '../../errors.ts';
 import {
   type Response,
   type RpcError,
@@ -99,15 +100,20 @@ export function createFinish(
     if (response.result['resultType'] === 'input_required')
       return settle(exchange, work, response, metaOf(held.id, held.expires, held.seq));
     if (mode === 'sealed' && held.data.isChanged && isBehind(exchange)) warnOnce('session-behind', BEHIND);
+    const unkept = (error: unknown): Response | undefined | Promise<Response | undefined> => {
+      if (held.data.isChanged) return failure(response, failed(error));
+      warnOnce('session-not-put-off', {
+        what: `The end of a session could not be put off: ${messageOf(error)}`,
+        next: 'Check the store. Calls that change nothing are served, and try again.',
+      });
+      return settle(exchange, work, response, metaOf(held.id, held.expires, held.seq));
+    };
     try {
       const committed = work.commit();
       if (!(committed instanceof Promise)) return settle(exchange, work, response, committed);
-      return committed.then(
-        (late) => settle(exchange, work, response, late),
-        (error: unknown) => failure(response, failed(error)),
-      );
+      return committed.then((late) => settle(exchange, work, response, late), unkept);
     } catch (error) {
-      return failure(response, failed(error));
+      return unkept(error);
     }
   };
 }

@@ -1,3 +1,4 @@
+import { messageOf } from '../../errors.ts';
 import type { Link } from '../../link/instrument.ts';
 import { type Era, MAX_AGE, type Scope } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
@@ -60,6 +61,12 @@ export function createKeeper(
     else ofLink.set(exchange.link, new Set([key]));
   };
 
+  const notPutOff = (error: unknown): void =>
+    warnOnce('state-not-put-off', {
+      what: `The end of state could not be put off: ${messageOf(error)}`,
+      next: 'Check the store. Calls that change nothing are served, and try again.',
+    });
+
   return {
     load(exchange) {
       if (!store) return undefined;
@@ -91,7 +98,8 @@ export function createKeeper(
           const nothing = changes[scope].size === 0;
           if (!shelf || (nothing && !(scope === 'session' && isHalfOver(shelf, sessionTtl)))) return;
           if (!nothing) note(exchange, scope, shelf.key);
-          await saveShelf(store, shelf, changes[scope], { scope, keys, ttl: ttls[scope] });
+          const saving = saveShelf(store, shelf, changes[scope], { scope, keys, ttl: ttls[scope] });
+          await (nothing ? saving.catch(notPutOff) : saving);
         }),
       );
     },
