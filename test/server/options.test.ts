@@ -1,3 +1,4 @@
+import { generateKey } from 'mcp-valise/seal';
 import { createValise } from 'mcp-valise/server';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
@@ -23,6 +24,31 @@ describe('createValise', () => {
       expect(() => createValise({ name: 'test' }).key('cart', schema as never)).toThrow(words);
     },
   );
+
+  it('warns of domains that no client takes, since many owners have names below them', async () => {
+    const warnings: string[] = [];
+    const scoped = (scopes: readonly string[]) =>
+      Object.fromEntries(scopes.map((serverScope) => [`of ${serverScope}`, { serverScope }]));
+    const valise = createValise({
+      name: 'test',
+      keys: generateKey(),
+      events: { warning: ({ what }) => warnings.push(what) },
+      state: {
+        session: scoped(['example.com', 'localhost', 'intranet', '.example.co.uk', 'com']),
+        server: scoped(['shop.vercel.app', '.co.uk']),
+      },
+    });
+    for (let times = 0; times < 2; times++) valise.key('mine', { serverScope: 'vercel.app' });
+    const of = (warning: string) =>
+      /"(.+)": its serverScope (\S+) is a public suffix/.exec(warning)?.slice(1);
+    await expect
+      .poll(() => warnings.map(of), { timeout: 10_000 })
+      .toEqual([
+        ['of com', 'com'],
+        ['of .co.uk', '.co.uk'],
+        ['mine', 'vercel.app'],
+      ]);
+  });
 });
 
 describe('options of createValise', () => {

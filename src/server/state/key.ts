@@ -15,7 +15,7 @@ export interface KeySettings {
   readonly maxAge?: Duration;
   /** The methods it is sent with: a prefix that ends at a slash, such as `tools` or `tools/call/view_cart`. */
   readonly methodScope?: string;
-  /** The domain it is valid for, as a cookie's Domain. Over HTTP only; never sent elsewhere. */
+  /** The domain it is valid for, as a cookie's Domain; a `warning` tells of one that no client takes. Over HTTP only; never sent elsewhere. */
   readonly serverScope?: string;
 }
 

@@ -10,6 +10,7 @@ import { Slot } from '../slot.ts';
 import { carriedSources, carries, writeCarried } from './carried.ts';
 import { createKeeper } from './keeper.ts';
 import { type KeySettings, Keys, type StateDeclarations } from './key.ts';
+import { suffixWarning } from './public-suffix.ts';
 import { ScopedState } from './scope.ts';
 import type { Changes, Report } from './source.ts';
 
@@ -45,6 +46,9 @@ export function createState(
   checkOptions('createValise, under state,', options, TAKEN);
   const { ttl = SESSION_TTL, ...declared } = options;
   const keys = new Keys(declared);
+  const warnOfSuffix = suffixWarning(context.warnOnce);
+  for (const named of Object.values(declared))
+    for (const [name, settings] of Object.entries(named ?? {})) warnOfSuffix(name, settings);
   const fault = faultOn(context.events);
   const keeper = createKeeper(context, { keys, sessionTtl: seconds(ttl), withSessions, fault });
 
@@ -108,7 +112,10 @@ export function createState(
       return states.get(exchange) ?? begin(exchange);
     },
 
-    key: (name, settings) => keys.declare(name, settings),
+    key(name, settings) {
+      keys.declare(name, settings);
+      warnOfSuffix(name, settings);
+    },
   };
 }
 
