@@ -178,6 +178,22 @@ describe.each(STAGES)('listening on $stage', (at) => {
     expect((await waiting).notifications).toHaveLength(1);
   });
 
+  it('ends also where the bus cannot be left', async () => {
+    const left = vi.fn().mockRejectedValue(new Error('the bus is away'));
+    const bus = { ...memoryBus(), subscribe: async () => left };
+    const { client, valise } = await open({ sessions: { bus } });
+    const session = await client.create();
+    const { answer } = await listen(client, session);
+    const polled = client.request(method.listen, {
+      _meta: { ...sent(session), [LISTEN]: { poll: true, wait: 60 } },
+    });
+    await client.notify('notifications/cancelled', { requestId: client.lastId() });
+    expect(await polled).toMatchObject({ result: { notifications: [] } });
+    await valise.close();
+    expect(await answer).toMatchObject({ result: {} });
+    expect(left).toHaveBeenCalledTimes(2);
+  });
+
   it('[S-28] a listener that dropped gets what it missed, and no more', async () => {
     const { client, valise } = await open({}, OURS);
     const session = await client.create();

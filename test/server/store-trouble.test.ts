@@ -102,6 +102,15 @@ describe.each(MAJORS)(
       await peer.close();
     });
 
+    it('when a session listens and what it missed cannot be read, once', async () => {
+      const { peer, cut, warnings, within } = await stage();
+      Object.assign(cut, { off: true, only: /\/log\// });
+      await hears(peer, within({ ...modernCall({}, {}, ASKABLE), method: 'dev.valise/listen' }), warnings);
+      const { id } = await peer.say({ ...modernCall(), id: 'next', method: 'dev.valise/sessions/list' });
+      expect(id).toBe('next');
+      await peer.close();
+    });
+
     it('when a session is made', async () => {
       const { peer, cut, warnings, create } = await stage();
       cut.off = true;

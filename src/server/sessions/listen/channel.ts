@@ -37,11 +37,15 @@ export class Channel {
     await (await this.#bus()).publish(this.#topic(scope), signal as unknown as Json);
   }
 
-  /** Resolves once signals will arrive; the function returned ends it. */
+  /** Resolves once signals will arrive; the function returned ends it, as far as the bus can be told so. */
   async subscribe(scope: string, listener: (signal: Signal) => void): Promise<() => Promise<void>> {
-    return (await this.#bus()).subscribe(this.#topic(scope), (message) => {
+    const off = await (await this.#bus()).subscribe(this.#topic(scope), (message) => {
       if (isObject(message)) listener(message as unknown as Signal);
     });
+    return async () => {
+      // What still comes finds nobody.
+      await off().catch(() => undefined);
+    };
   }
 
   async close(): Promise<void> {

@@ -159,6 +159,8 @@ export class Listeners {
     const positions = era === 'modern' || knowsUs(peer.capabilities);
     const timers: NodeJS.Timeout[] = [];
     let off: (() => Promise<void>) | undefined;
+    let isOpen = false;
+    let isOver = false;
     const listener = new Listener({
       scope,
       era,
@@ -171,7 +173,9 @@ export class Listeners {
         for (const timer of timers) clearInterval(timer);
         this.#open.delete(open);
         void off?.();
-        this.#answer(exchange, emptyResult(era));
+        isOver = true;
+        // Where it cannot be opened, the error is the answer.
+        if (isOpen) this.#answer(exchange, emptyResult(era));
       },
     });
     const open: Open = { link, id: request.id, scope, end: () => listener.end('lost') };
@@ -180,13 +184,13 @@ export class Listeners {
     for (const other of this.#open) if (other.link === link && other.scope === scope) other.end();
     // Subscribed before the log is read, so that nothing falls in between.
     const waiting: Signal[] = [];
-    let isOpen = false;
     off = await channel.subscribe(scope, (signal) =>
       isOpen ? listener.signal(signal) : waiting.push(signal),
     );
     this.#open.add(open);
     await listener.open(asked.after);
     isOpen = true;
+    if (isOver) return this.#answer(exchange, emptyResult(era));
     for (const signal of waiting) listener.signal(signal);
     const check = async (): Promise<void> => {
       if (scope !== '' && !(await lives(scope))) listener.end('over');
