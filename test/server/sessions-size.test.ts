@@ -1,7 +1,7 @@
 import { memoryStore } from 'mcp-valise/store';
 import { describe, expect, it } from 'vitest';
 import { resultOf, textOf } from './raw-client.ts';
-import { connect, type Does, errorOf, makeServer, STAGES } from './sessions-tool.ts';
+import { behindEdge, connect, type Does, errorOf, makeServer, STAGES } from './sessions-tool.ts';
 
 const fill: Does = (session, { size, key, letter = 'x' }) => {
   if (size !== undefined) session?.set((key as string) ?? 'text', (letter as string).repeat(size as number));
@@ -58,6 +58,36 @@ describe.each(STAGES)('large state of sealed sessions, on $stage', (at) => {
   });
 });
 
+describe.each(STAGES)('the size of what stands in for a session, on $stage', (at) => {
+  const TOO_LARGE = { code: -32603, data: { code: 'state-too-large' } };
+  const filled = (args: object) => ({ name: 'work', arguments: args });
+
+  it('has the same end where it is in this process', async () => {
+    const { valise } = makeServer(fill, { sessions: { maxState: 10_000 } });
+    const client = await connect(valise, at, {});
+    const use = (args: object) => client.request('tools/call', filled(args));
+    expect(textOf(resultOf(await use({ size: 6000 })))).toBe('6000');
+    expect(errorOf(await use({ size: 6000, key: 'more' }))).toMatchObject(TOO_LARGE);
+    expect(textOf(resultOf(await use({})))).toBe('6000');
+  });
+
+  it('has the same end where it is in the store, from the first call on', async () => {
+    const twice: Does = (session, { size }) => {
+      if (size !== undefined)
+        for (const key of ['text', 'more']) session?.set(key, 'x'.repeat(size as number));
+      return session?.get<string>('text')?.length ?? 0;
+    };
+    const { valise } = makeServer(twice, { store: memoryStore(), sessions: { maxState: 10_000 } });
+    const client = await connect(valise, at, {}, { http: true });
+    const use = (args: object) =>
+      behindEdge(valise, `size ${at.stage}`, () => client.request('tools/call', filled(args)));
+    expect(errorOf(await use({ size: 6000 }))).toMatchObject(TOO_LARGE);
+    expect(textOf(resultOf(await use({ size: 4000 })))).toBe('4000');
+    expect(errorOf(await use({ size: 6000 }))).toMatchObject(TOO_LARGE);
+    expect(textOf(resultOf(await use({})))).toBe('4000');
+  });
+});
+
 const MATRIX = STAGES.flatMap((at) =>
   (['sealed', 'stored'] as const).map((mode) => ({ at, stage: at.stage, mode })),
 );
@@ -77,6 +107,28 @@ describe.each(MATRIX)('the size of $mode state, on $stage', ({ at, mode }) => {
     });
     used = (await client.use(used)).session;
     expect((await client.use(used)).value).toBe(6000);
+  });
+
+  it('has the same end where the author fills it as it begins, and what was allocated is freed', async () => {
+    const ends: string[] = [];
+    const { valise } = makeServer(fill, {
+      store: memoryStore(),
+      sessions: {
+        mode,
+        maxState: 10_000,
+        onCreate(session) {
+          for (const key of ['text', 'more']) session.set(key, 'x'.repeat(6000));
+        },
+        onEnd: ({ reason }) => void ends.push(reason),
+      },
+    });
+    const client = await connect(valise, at);
+    expect(errorOf(await client.request(at.method.create, {}))).toMatchObject({
+      code: -32603,
+      data: { code: 'state-too-large' },
+    });
+    expect(ends).toEqual(['revoked']);
+    await valise.close();
   });
 
   it('is counted in bytes, whatever the letters are', async () => {

@@ -65,6 +65,13 @@ export class SessionData {
     return all;
   }
 
+  /** The same, to be kept; throws where a change makes it larger than the server allows. */
+  kept(): Data {
+    const all = this.merged();
+    if (this.#changes.size > 0) checkSize(JSON.stringify(all), this.#maxBytes);
+    return all;
+  }
+
   /**
    * Puts fresh state under the changes. False where the handler read something that is no longer so: then what it
    * wrote rests on what is no longer true, and it must run again.
@@ -116,7 +123,7 @@ export class SessionData {
 }
 
 /** Refuses state that is larger than the server allows, as JSON. */
-export function checkSize(text: string, most: number): void {
+function checkSize(text: string, most: number): void {
   const bytes = Buffer.byteLength(text);
   if (bytes <= most) return;
   throw new ValiseError(

@@ -156,7 +156,7 @@ export class ImplicitSessions {
       commit: () => {
         if (!held.data.isChanged) return metaOf(held.id, held.expires, local.seq);
         if (local.seq !== held.seq && !held.data.rebase(local.data)) return 'conflict';
-        local.data = held.data.merged();
+        local.data = held.data.kept();
         local.seq++;
         return metaOf(held.id, held.expires, local.seq);
       },
@@ -221,7 +221,7 @@ export class ImplicitSessions {
       commit: async () => {
         const meta = metaOf(held.id, held.expires, held.seq);
         if (!held.data.isChanged) return meta;
-        const row = rowOf(held, held.data.merged());
+        const row = rowOf(held, held.data.kept());
         return (await endings.claim(row)) ? meta : 'conflict';
       },
       end: async () => void (await endings.end(held.id, 'revoked')),

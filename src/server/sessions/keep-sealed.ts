@@ -2,7 +2,7 @@ import type { Json } from '../../json.ts';
 import { SealError } from '../../seal/index.ts';
 import type { SessionMeta } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
-import { checkSize, readData, SessionData } from './data.ts';
+import { readData, SessionData } from './data.ts';
 import type { Endings } from './endings.ts';
 import {
   type Asker,
@@ -30,9 +30,8 @@ export function sealedKeeping(
   const purpose = 'session';
 
   const seal = (held: Held, asker: Asker, expires: number, seq: number): string | Promise<string> => {
-    const data = held.data.merged();
+    const data = held.data.kept();
     const payload: Payload = [seq, expires, held.until, held.label ?? 0, data];
-    checkSize(JSON.stringify(data), settings.maxState);
     const ttl = Math.max(1, (expires - Date.now()) / 1000);
     const options = { purpose, subject: asker.subject, bind: held.id, ttl };
     return store

@@ -1,7 +1,7 @@
 import { SealError } from '../../seal/index.ts';
 import type { SessionMeta } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
-import { checkSize, type Data, SessionData } from './data.ts';
+import { SessionData } from './data.ts';
 import type { Endings } from './endings.ts';
 import { GivenSeals } from './given-seals.ts';
 import {
@@ -74,7 +74,7 @@ export function storedKeeping(
       const { isChanged } = held.data;
       const seq = isChanged ? row.seq + 1 : row.seq;
       const expires = nextExpiry(row, settings, Date.now());
-      const data = isChanged ? sized(held.data.merged(), settings.maxState) : row.data;
+      const data = isChanged ? held.data.kept() : row.data;
       if ((await registry.save({ ...row, data, seq, expires }, found)) !== undefined)
         return metaOf(held.id, expires, seq, sealOf(held.id, asker, seq, expires));
       found = await registry.find(held.id);
@@ -98,7 +98,7 @@ export function storedKeeping(
       const state = sealOf(held.id, asker, held.seq, held.expires);
       return {
         meta: metaOf(held.id, held.expires, held.seq, state),
-        row: rowOf(held, held.data.merged()),
+        row: rowOf(held, held.data.kept()),
       };
     },
 
@@ -108,11 +108,6 @@ export function storedKeeping(
       return save(held, asker);
     },
   };
-}
-
-function sized(data: Data, most: number): Data {
-  checkSize(JSON.stringify(data), most);
-  return data;
 }
 
 function dataOf({ data }: Row, { maxState }: SessionsSettings): SessionData {
