@@ -4,6 +4,7 @@ import { NotificationLog, since } from '../../src/server/sessions/listen/log.ts'
 import { Subscriptions } from '../../src/server/sessions/listen/subscriptions.ts';
 import type { Notification } from '../../src/wire/index.ts';
 import { kits } from '../conformance/kit.ts';
+import { cuttable } from './cuttable-store.ts';
 import { resultOf } from './raw-client.ts';
 import {
   connect,
@@ -259,6 +260,21 @@ describe.each(STAGES)('listening on $stage', (at) => {
     await valise.notify(CHANGED);
     await vi.waitFor(() => expect(methods(client.heard)).toContain(CHANGED));
     expect(updates()).toHaveLength(2);
+  });
+
+  it('a resource that cannot be told of since the store is away is told to the author', async () => {
+    const { store, cut } = cuttable();
+    const warnings: string[] = [];
+    const { client } = await open({ store, events: { warning: ({ what }) => warnings.push(what) } });
+    const session = await client.create();
+    await client.request('resources/subscribe', { uri: 'notes://a', _meta: sent(session) });
+    cut.off = true;
+    await (
+      client.server.server as unknown as { sendResourceUpdated(p: object): Promise<void> }
+    ).sendResourceUpdated({ uri: 'notes://a' });
+    await vi.waitFor(() =>
+      expect(warnings).toEqual([expect.stringContaining('could not be told that a resource has changed')]),
+    );
   });
 
   it('[S-30] a resource named when the listener opens is told on that session', async () => {

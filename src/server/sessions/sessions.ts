@@ -62,7 +62,7 @@ export function createSessions(
     return settings.mode === 'sealed' && !endings.isOver(id) && Date.now() - at < ttl * 1000;
   };
   const subscriptions = new Subscriptions({ store: registry.store, ttl: longest, lives });
-  const switchboard = new Switchboard({ log, channel, subscriptions });
+  const switchboard = new Switchboard({ log, channel, subscriptions, warnOnce });
   const onOver = (id: string): void => void switchboard.over(id).catch(() => undefined);
   const endings = new Endings({ registry, local: !store, ttl, onEnd, onOver, warnOnce });
   const stored = storedKeeping(context, settings, { registry, endings });

@@ -1,6 +1,7 @@
-import { ValiseError } from '../../../errors.ts';
+import { messageOf, ValiseError } from '../../../errors.ts';
 import type { Link } from '../../../link/instrument.ts';
 import { isShallow, type Notification, type Params } from '../../../wire/index.ts';
+import type { ServerContext } from '../../context.ts';
 import type { Exchange } from '../../exchange.ts';
 import { askerOf } from '../asker.ts';
 import { resourceOf, UPDATED } from './audience.ts';
@@ -13,6 +14,7 @@ export interface SwitchboardOptions {
   readonly log: NotificationLog;
   readonly channel: Channel;
   readonly subscriptions: Subscriptions;
+  readonly warnOnce: ServerContext['warnOnce'];
 }
 
 /** Brings notifications to those whom they concern, on whatever instance they listen. */
@@ -76,9 +78,17 @@ export class Switchboard {
     const scopes = this.#onLink.get(link)?.get(uri);
     if (!scopes || scopes.size === 0) return notification;
     for (const scope of scopes) {
-      if (scope !== '') this.tell(scope, UPDATED, notification.params).catch(() => undefined);
+      if (scope !== '') this.tell(scope, UPDATED, notification.params).catch((error) => this.#untold(error));
     }
     return scopes.has('') ? notification : undefined;
+  }
+
+  /** The SDK's way of telling waits for nobody, so there is nobody to throw at. */
+  #untold(error: unknown): void {
+    this.#options.warnOnce('update-untold', {
+      what: `A session could not be told that a resource has changed: ${messageOf(error)}`,
+      next: 'Check the store and the bus; sessions hear of what changes once they answer.',
+    });
   }
 
   #scopesOn(link: Link, uri: string): Set<string> {
