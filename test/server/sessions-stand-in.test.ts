@@ -1,4 +1,4 @@
-import type { ServerValise, SessionsOptions } from 'mcp-valise/server';
+import type { ServerValise, ServerValiseOptions, SessionsOptions } from 'mcp-valise/server';
 import { memoryStore, type Store } from 'mcp-valise/store';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { isObject } from '../../src/json.ts';
@@ -29,6 +29,32 @@ function watched(store: Store, row: (key: string, value: unknown) => void): Stor
 }
 
 describe('a session that stands in for a transport session', () => {
+  const asking = async (options: Partial<ServerValiseOptions>, http: boolean) => {
+    const warnings: string[] = [];
+    const { valise } = makeServer((session) => session?.id ?? 'none', {
+      ...options,
+      events: { warning: ({ what, next }) => warnings.push(`${what} ${next}`) },
+    });
+    const client = await connect(valise, at, {}, { http });
+    const call = () => client.call('work');
+    for (let times = 0; times < 2; times++)
+      expect(textOf(await (http ? behindEdge(valise, `asking ${++calls}`, call) : call()))).toBe('"none"');
+    await valise.close();
+    return warnings;
+  };
+  let calls = 0;
+
+  it('is missing where nothing says that it is needed and the author prepares sessions, who is told so', async () => {
+    const sessions = { onCreate: () => undefined };
+    const told = [expect.stringMatching(/onCreate.*requireSession/)];
+    expect(await asking({ sessions }, false)).toEqual(told);
+    expect(await asking({ sessions, store: memoryStore() }, true)).toEqual(told);
+  });
+
+  it('is missing where only the edge proves that session and there is no store, and the author is told so', async () => {
+    expect(await asking({}, true)).toEqual([expect.stringMatching(/no store.*Give createValise a store/)]);
+  });
+
   it('is refused in a moment where its row is of a version that nobody here knows', async () => {
     const store = memoryStore();
     let [puts, last] = [0, ''];

@@ -9,6 +9,7 @@ import {
   tagNotification,
   writeSession,
 } from '../../wire/index.ts';
+import type { ServerContext } from '../context.ts';
 import type { Exchange } from '../exchange.ts';
 import type { Later, Reply, ServerPart } from '../part.ts';
 import { askerOf } from './asker.ts';
@@ -42,6 +43,7 @@ export interface DoorOptions {
   /** Tells why a session was not taken. */
   readonly refuse: (id: string, reason: string) => void;
   readonly failed: Failed;
+  readonly warnOnce: ServerContext['warnOnce'];
 }
 
 /** Where requests come in. */
@@ -202,7 +204,12 @@ export function createDoor(options: DoorOptions): Door {
 
     standIn(exchange) {
       if (!mayStandIn(exchange) || exchange.isAnswered) return undefined;
-      enterImplicit(exchange, implicit.openNow(exchange, askerOf(exchange)), false);
+      const stands = implicit.openNow(exchange, askerOf(exchange));
+      if (!stands) {
+        const { what, next } = implicit.missing(exchange);
+        options.warnOnce(`no-stand-in ${next}`, { what, next });
+      }
+      enterImplicit(exchange, stands, false);
       return works.get(exchange);
     },
   };

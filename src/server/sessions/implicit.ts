@@ -84,6 +84,20 @@ export class ImplicitSessions {
     return this.#local(exchange, asker, this.#begin(exchange, asker));
   }
 
+  /** What keeps a session from standing in for a request that needs none; handlers would go on without it, and lose what they set. */
+  missing(exchange: Exchange): { readonly what: string; readonly next: string } {
+    const asked = 'A handler has asked for the session of a client that knows none, and got undefined:';
+    return isElsewhere(exchange) && !this.#options.shared
+      ? {
+          what: `${asked} there is no store in which one could stand in for the session of the transport.`,
+          next: 'Give createValise a store that all instances share.',
+        }
+      : {
+          what: `${asked} where there is an onCreate, one is prepared only for operations that need it.`,
+          next: 'Name the operation in valise.requireSession().',
+        };
+  }
+
   /** Ends what stands in for a session that only our HTTP edge proves: its client has ended it. */
   async over(transportSession: string, subject: string | undefined): Promise<void> {
     await this.#options.shared?.endings.end(implicitId(transportSession, { subject }), 'closed');

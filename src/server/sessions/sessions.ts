@@ -105,6 +105,7 @@ export function createSessions(
     revocation: reach(settings.mode, store !== undefined && !storeUrl?.startsWith('memory:')),
     refuse,
     failed,
+    warnOnce,
   });
 
   return {
