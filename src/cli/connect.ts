@@ -6,6 +6,7 @@ import { fileOf } from '../store/open.ts';
 import { type AnswerSource, parseAnswers } from './ask/answerer.ts';
 import { ELICITATION, setAnswerer } from './ask/handler.ts';
 import { openBrowser } from './browser.ts';
+import { tellNoEnv, withEnv } from './handed-env.ts';
 import { beforeSignals, unlessInterrupted } from './interrupted.ts';
 import { type KeyOptions, keysIfAny } from './key-source.ts';
 import { newerOnly } from './newer-only.ts';
@@ -25,8 +26,8 @@ export interface Connected {
 }
 
 /** Connects to TARGET as the options say, with everything that Valise keeps for it. */
-export async function connectTo(text: string, options: ConnectOptions): Promise<Connected> {
-  const target = parseTarget(text);
+export async function connectTo(to: string | CliTarget, options: ConnectOptions): Promise<Connected> {
+  const target = withEnv(typeof to === 'string' ? parseTarget(to) : to, options.env);
   const answers = answersOf(options);
   const valise = await openFor(options);
   let client: Connected['client'] | undefined;
@@ -44,6 +45,7 @@ export async function connectTo(text: string, options: ConnectOptions): Promise<
       // It may be why the server was not found.
       tellUnused(options.resolve);
       tellNoHeaders(target, options);
+      tellNoEnv(target, options.env);
     }
   };
   // Whoever closes while a signal does waits for the same end.

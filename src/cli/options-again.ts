@@ -14,6 +14,7 @@ export function optionsAgain({
   era = 'auto',
   sdk = 'v2',
   header = {},
+  env = [],
   insecurePlaintext,
 }: Partial<ConnectOptions>): string[] {
   return [
@@ -24,6 +25,7 @@ export function optionsAgain({
     ...(era === 'auto' ? [] : ['--era', era]),
     ...(sdk === 'v2' ? [] : ['--sdk', sdk]),
     ...Object.keys(header).flatMap((name) => ['-H', `${name}: …`]),
+    ...env.flatMap((name) => ['--env', name]),
     ...(insecurePlaintext ? ['--insecure-plaintext'] : []),
   ];
 }

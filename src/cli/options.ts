@@ -1,6 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { ValiseError } from '../errors.ts';
 import { parseAnswers } from './ask/answerer.ts';
+import { parseEnvName } from './handed-env.ts';
 import { installedSdk } from './installed.ts';
 import { parseResolution, type Resolution } from './resolve.ts';
 import type { EraChoice, Sdk } from './sdk.ts';
@@ -14,6 +15,8 @@ export interface ConnectOptions {
   readonly era: EraChoice;
   readonly sdk: Sdk;
   readonly header: Readonly<Record<string, string>>;
+  /** Names of variables. */
+  readonly env: readonly string[];
   readonly json?: boolean;
   readonly answer?: readonly string[];
   readonly insecurePlaintext?: boolean;
@@ -73,6 +76,12 @@ export function connectOptions(command: Command): Command {
       // Not by `reading`: where that refuses something, what was given is shown, and it may be a secret.
       (text: string, before: Readonly<Record<string, string>>) => ({ ...before, ...parseHeader(text) }),
       {},
+    )
+    .option(
+      '--env <name>',
+      'hand this variable on to a server that is a command; may be given several times',
+      (text: string, before: readonly string[]) => [...before, parseEnvName(text)],
+      [],
     );
 }
 

@@ -53,6 +53,21 @@ export function parseTarget(text: string): CliTarget {
   return { kind: 'http', url };
 }
 
+/** Reads a target as a store names it: a URL, or a command with the folder that it was started in. */
+export function parseKept(name: string): CliTarget {
+  if (!name.startsWith('stdio:')) return parseTarget(name);
+  const words = JSON.parse(name.slice('stdio:'.length)) as [string, ...string[]];
+  const [command, ...args] = words.slice(0, -1) as [string, ...string[]];
+  const [cwd] = [words.at(-1)].flat() as [string];
+  return { kind: 'stdio', command: { command, args, cwd } };
+}
+
+/** A target that a store names, for people. */
+export function nameOfKept(name: string): string {
+  const target = name.startsWith('stdio:') ? parseKept(name) : undefined;
+  return target?.kind === 'stdio' ? `${nameOfTarget(target)} (in ${target.command.cwd})` : name;
+}
+
 /** Splits a command as a shell would: blanks part words, quotes and backslashes keep them together. No expansion. */
 function splitWords(text: string): string[] {
   const words: string[] = [];

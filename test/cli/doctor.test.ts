@@ -190,7 +190,7 @@ describe('valise doctor', { timeout: 60_000 }, () => {
         server.close();
       });
       const target = parseTarget(`http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`);
-      const findings = await checkTarget(target, { sdk, era: 'auto', resolve: [], header: {} });
+      const findings = await checkTarget(target, { sdk, era: 'auto', resolve: [], header: {}, env: [] });
       expect(heard).toEqual(methods);
       expect(of({ findings }, 'target')).toMatchObject({
         status: 'fail',

@@ -24,8 +24,9 @@ export async function valise(
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
   launcher = VALISE,
+  cwd?: string,
 ): Promise<Ran> {
-  const child = start(args, env, launcher);
+  const child = start(args, env, launcher, cwd);
   let stdout = '';
   let stderr = '';
   child.stdout?.on('data', (chunk) => (stdout += chunk));
@@ -99,9 +100,11 @@ function start(
   args: readonly string[],
   env: Readonly<Record<string, string>>,
   launcher: string,
+  cwd?: string,
 ): ChildProcess {
   const { VALISE_KEYS: _keys, VALISE_STORE: _store, ...inherited } = process.env;
   return spawn(process.execPath, [launcher, ...args], {
+    cwd,
     env: { ...inherited, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });

@@ -72,15 +72,22 @@ export function storeFromAnywhere(url: string): string {
 }
 
 /** What whoever pastes the configuration should know, one sentence each. */
-export function configRemarks({ store, header }: BridgeOptions, env: NodeJS.ProcessEnv): string[] {
+export function configRemarks(
+  { store, header, env: handedOn }: BridgeOptions,
+  env: NodeJS.ProcessEnv,
+): string[] {
   const missing = ['VALISE_KEYS', ...(store === undefined ? ['VALISE_STORE'] : [])].filter(
-    (name) => env[name] !== undefined,
+    (name) => env[name] !== undefined && !handedOn.includes(name),
   );
   const secrets = Object.keys(header).filter((name) => /auth|cookie|key|secret|token/i.test(name));
   return [
     ...missing.map(
       (name) =>
         `valise: ${name} is set here, and the host may not hand it on: add "env": { "${name}": "…" } to the entry.`,
+    ),
+    ...handedOn.map(
+      (name) =>
+        `valise: the server is handed ${name}, which the host must have: add "env": { "${name}": "…" } to the entry.`,
     ),
     ...secrets.map(
       (name) =>

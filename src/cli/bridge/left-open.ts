@@ -61,13 +61,15 @@ export function waitingWords(
 ): string {
   // Only who speaks the era that the server asked in can answer.
   const command = goOn(id, { ...options, ...(era === 'legacy' && { era }) });
-  const sealed = process.env['VALISE_KEYS'] === undefined ? '' : ' that has VALISE_KEYS as this host has it';
+  const { env = [] } = options;
+  const needed = [...new Set([...(process.env['VALISE_KEYS'] === undefined ? [] : ['VALISE_KEYS']), ...env])];
+  const terminal = `a terminal${needed.length === 0 ? '' : ` that has ${needed.join(' and ')} as this host has it`}`;
   const fields = questions.flatMap(answersTo);
   return [
     'This call waits for an answer of the user, whom this host cannot ask.',
     ...questions.map((question) => `The server asks: ${clean(wordsOf(question), 'lines')}`),
     ...fields.map((field) => `  ${clean([patternOf(field), field.description].filter(Boolean).join('   '))}`),
-    `Answer it in a terminal${sealed}, at any time. The command goes on with the call, and prints its result:`,
+    `Answer it in ${terminal}, at any time. The command goes on with the call, and prints its result:`,
     `  ${command}${fields.length > 0 ? ' --answer FIELD=VALUE' : ''}`,
     'The same call once more would ask once more.',
   ].join('\n');

@@ -19,6 +19,7 @@ import { OpenQuestions } from '../bridge/open-questions.ts';
 import { OLDER_ONLY, Relay } from '../bridge/relay.ts';
 import { connectWith, openFor } from '../connect.ts';
 import { EXIT, explain, type SetExit } from '../exit.ts';
+import { tellNoEnv, withEnv } from '../handed-env.ts';
 import { installedSdk } from '../installed.ts';
 import { SIGNALS } from '../interrupted.ts';
 import { type ConnectOptions, connectOptions, storeUrl } from '../options.ts';
@@ -81,7 +82,7 @@ function printConfig(host: HostName, text: string, options: BridgeOptions): void
 const NEWER = { legacy: 'never', auto: 'insisting', modern: 'always' } as const;
 
 async function bridge(text: string, options: BridgeOptions): Promise<number> {
-  const target = parseTarget(text);
+  const target = withEnv(parseTarget(text), options.env);
   const host = new Host(process.stdin, process.stdout);
   const sdk = installedSdk('client');
   if (target.kind === 'http' && sdk === 'v1') remark(`valise connect: ${OLDER_ONLY}`);
@@ -129,6 +130,7 @@ async function bridge(text: string, options: BridgeOptions): Promise<number> {
     await relay.close();
     await valise.close();
     tellUnused(options.resolve);
+    tellNoEnv(target, options.env);
     process.stdin.destroy();
   }
 }

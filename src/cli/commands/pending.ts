@@ -1,13 +1,14 @@
+import { existsSync } from 'node:fs';
 import type { Command } from 'commander';
 import type { Continued, PendingRound } from '../../client/index.ts';
 import { ValiseError } from '../../errors.ts';
 import { answersTo, patternOf, wordsOf } from '../ask/question.ts';
 import { type Connected, connectTo, openKept } from '../connect.ts';
-import { EXIT, explain, type SetExit } from '../exit.ts';
+import { EXIT, exitCodeOf, explain, type SetExit, whatOnly } from '../exit.ts';
 import { answerOption, type ConnectOptions, connectOptions, storeOption } from '../options.ts';
 import { print, printJson, printTable, when } from '../output.ts';
 import { eraFor, findPending, goOn, tellPending } from '../pending.ts';
-import { shellWord } from '../shell-word.ts';
+import { type CliTarget, nameOfKept, parseKept, parseTarget } from '../target.ts';
 import { printResult } from './call.ts';
 
 type StoreOptions = Pick<ConnectOptions, 'store' | 'principal' | 'json'>;
@@ -57,7 +58,7 @@ async function list(options: StoreOptions): Promise<void> {
       rounds.map((round) => [
         round.id,
         when(round.since.getTime()),
-        round.server,
+        nameOfKept(round.server),
         callName(round),
         round.questions.map(wordsOf).join(' / '),
         round.questions.flatMap(answersTo).map(patternOf).join(' ') || '-',
@@ -86,7 +87,7 @@ async function answer(id: string, given: string | undefined, options: ConnectOpt
     throw new ValiseError('not-pending', `Nothing waits under the id ${id}.`, {
       next: 'See what does: valise pending',
     });
-  const connected = await connectTo(given ?? targetOf(round), { ...options, era: eraFor(round, options) });
+  const connected = await connectFor(round, given, options);
   const { pending } = connected.valise;
   try {
     const { client } = connected;
@@ -110,6 +111,23 @@ async function answer(id: string, given: string | undefined, options: ConnectOpt
   }
 }
 
+async function connectFor(
+  round: PendingRound,
+  given: string | undefined,
+  options: ConnectOptions,
+): Promise<Connected> {
+  const target = given === undefined ? targetOf(round) : parseTarget(given);
+  try {
+    return await connectTo(target, { ...options, era: eraFor(round, options) });
+  } catch (error) {
+    const mayLack = target.kind === 'stdio' && options.env.length === 0;
+    if (!mayLack || exitCodeOf(error) === EXIT.usage) throw error;
+    throw new ValiseError('not-answered', whatOnly(error), {
+      next: `The call still waits. Any variables that it was given when it asked are not kept; to hand on yours: ${goOn(round.id, options, given)} --env NAME`,
+    });
+  }
+}
+
 /** A session that was made for this call alone has no name, and ends with it. */
 async function endNameless({ session }: PendingRound, { valise, client }: Connected): Promise<void> {
   if (session && session.label === undefined)
@@ -126,11 +144,16 @@ function isOurs(error: unknown): boolean {
   return OURS.has((error as { readonly code?: unknown } | undefined)?.code);
 }
 
-/** The target as a command line names it. */
-function targetOf({ server }: PendingRound): string {
-  if (!server.startsWith('stdio:')) return server;
-  const words = JSON.parse(server.slice('stdio:'.length)) as string[];
-  return `stdio:${words.slice(0, -1).map(shellWord).join(' ')}`;
+/** Where the call was made. */
+function targetOf({ id, server }: PendingRound): CliTarget {
+  const next = `Say where the server is now: valise pending answer ${id} TARGET`;
+  if (server === 'unknown:')
+    throw new ValiseError('no-target', 'It is not known where the server is that asked this.', { next });
+  const target = parseKept(server);
+  const folder = target.kind === 'stdio' ? target.command.cwd : undefined;
+  if (folder === undefined || existsSync(folder)) return target;
+  const what = `The folder ${folder}, in which the server was started, is not there any more.`;
+  throw new ValiseError('no-target', what, { next });
 }
 
 async function drop(id: string, options: StoreOptions): Promise<number> {

@@ -4,6 +4,7 @@ import { ValiseError } from '../../errors.ts';
 import { connectTo, openKept } from '../connect.ts';
 import { type ConnectOptions, connectOptions } from '../options.ts';
 import { clean, print, printJson, printTable, when } from '../output.ts';
+import { nameOfKept } from '../target.ts';
 
 /** `valise sessions [list|show|delete] [TARGET]`: data-layer sessions that are kept here, and that a server knows. */
 export function sessionsCommand(program: Command): void {
@@ -54,7 +55,7 @@ async function listKept(options: ConnectOptions): Promise<void> {
       sessions.map((each) => [
         short(each.id),
         each.label ?? '-',
-        each.target,
+        nameOfKept(each.target),
         when(each.usedAt.getTime()),
         expiry(each),
       ]),
@@ -93,7 +94,7 @@ function show(session: KeptSession, options: ConnectOptions): void {
   }
   print(`session  ${clean(session.id)}`);
   print(`label    ${clean(session.label ?? '-')}`);
-  print(`server   ${session.target}`);
+  print(`server   ${clean(nameOfKept(session.target))}`);
   print(`used     ${when(session.usedAt.getTime())}`);
   print(`expires  ${expiry(session)}`);
 }
