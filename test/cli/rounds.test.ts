@@ -62,6 +62,10 @@ describe('valise call where the server asks', () => {
       const answer = (text: string) =>
         valise(['pending', 'answer', id, '--answer', text, ...extra, ...store], env);
       expect(await answer('resolution=Duplicate')).toMatchObject({ code: 3 });
+      // Neither what was answered before, nor what the server has its clients carry.
+      const params = { name: 'update_work_item', arguments: JSON.parse(bug) };
+      const asked = await valiseJson<{ pending: { call: unknown }[] }>(['pending', ...store], env);
+      expect(asked.pending[0]?.call).toEqual({ method: 'tools/call', params });
       expect(await answer('duplicateOfId=4301')).toMatchObject({ code: 0, stdout: done });
       expect((await valise(['pending', ...store], env)).stdout).toBe('Nothing waits for an answer.\n');
     },

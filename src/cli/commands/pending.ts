@@ -3,6 +3,7 @@ import type { Command } from 'commander';
 import type { Continued, PendingRound } from '../../client/index.ts';
 import { ValiseError } from '../../errors.ts';
 import { answersTo, patternOf, wordsOf } from '../ask/question.ts';
+import { argumentsOf } from '../bridge/asked-calls.ts';
 import { type Connected, connectTo, openKept } from '../connect.ts';
 import { EXIT, exitCodeOf, explain, type SetExit, whatOnly } from '../exit.ts';
 import { answerOption, type ConnectOptions, connectOptions, storeOption } from '../options.ts';
@@ -51,7 +52,7 @@ function ofStore(command: Command): Command {
 
 async function list(options: StoreOptions): Promise<void> {
   const rounds = await rest(options);
-  if (options.json) printJson({ pending: rounds });
+  if (options.json) printJson({ pending: rounds.map(asAsked) });
   else {
     printTable(
       ['ID', 'SINCE', 'SERVER', 'CALL', 'QUESTION', 'ANSWER'],
@@ -75,6 +76,11 @@ async function rest(options: StoreOptions): Promise<readonly PendingRound[]> {
   } finally {
     await valise.close();
   }
+}
+
+/** A call that was asked before waits with what was answered, and with what its server has clients carry: nobody's to read. */
+function asAsked({ call, ...round }: PendingRound): PendingRound {
+  return { ...round, call: call && { ...call, params: argumentsOf(call.params) } };
 }
 
 function callName({ call }: PendingRound): string {
