@@ -3,7 +3,7 @@ import { ValiseError } from '../errors.ts';
 import { parseAnswers } from './ask/answerer.ts';
 import { parseEnvName } from './handed-env.ts';
 import { installedSdk } from './installed.ts';
-import { parseResolution, type Resolution } from './resolve.ts';
+import { parseResolution, type Resolution, withResolution } from './resolve.ts';
 import type { EraChoice, Sdk } from './sdk.ts';
 
 /** Options of every command that connects to a server. */
@@ -56,7 +56,7 @@ export function connectOptions(command: Command): Command {
     .option(
       '--resolve <host:port:address[:port]>',
       'go to ADDRESS (or several, parted by commas) for HOST:PORT (HOST * is any), as curl does; may be given several times',
-      reading<readonly Resolution[]>((text, before) => [...before, parseResolution(text)]),
+      reading<readonly Resolution[]>((text, before) => withResolution(before, parseResolution(text))),
       [],
     )
     .option('--allow-local', 'keep state also for localhost and addresses (for development)')

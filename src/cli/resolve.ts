@@ -37,6 +37,11 @@ export function parseResolution(text: string): Resolution {
   };
 }
 
+/** Adds one to those before it. As curl has it, the last one for a host and port counts. */
+export function withResolution(before: readonly Resolution[], last: Resolution): Resolution[] {
+  return [...before.filter(({ host, port }) => host !== last.host || port !== last.port), last];
+}
+
 /** As {@link parseResolution} reads it. */
 export function resolutionText({ host, port, addresses, toPort }: Resolution): string {
   const list = addresses.map((address) => (address.includes(':') ? `[${address}]` : address));

@@ -36,6 +36,15 @@ describe('valise call', () => {
     expect(await tools('b.example.com', ...any, ...named)).toContain('increment');
   });
 
+  it('goes by the last --resolve for a host and port, as curl does', async () => {
+    const { port } = await serveExample(['shop']);
+    const at = (address: string): string[] => ['--resolve', `a.example.com:${port}:${address}`];
+    const list = ['list', `http://a.example.com:${port}/mcp`, '--store', 'memory:'];
+    const ran = await valise([...list, ...at('127.0.0.1:1'), ...at('127.0.0.1')]);
+    expect(ran).toMatchObject({ code: 0, stdout: expect.stringContaining('view_cart') });
+    expect(ran.stderr).not.toContain('was not used');
+  });
+
   it('[J-13] sends no server what another has set, and no principal what is another one’s', async () => {
     const { port } = await serveExample(['shop']);
     const store = storeIn(await folder());
