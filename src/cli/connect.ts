@@ -9,8 +9,8 @@ import { openBrowser } from './browser.ts';
 import { tellNoEnv, withEnv } from './handed-env.ts';
 import { beforeSignals, unlessInterrupted } from './interrupted.ts';
 import { type KeyOptions, keysIfAny } from './key-source.ts';
-import { newerOnly } from './newer-only.ts';
 import { type ConnectOptions, storeUrl } from './options.ts';
+import { otherEra } from './other-era.ts';
 import { clean, remark } from './output.ts';
 import { whileWaiting } from './patience.ts';
 import { resolvingFetch, tellUnused } from './resolve.ts';
@@ -61,7 +61,7 @@ export async function connectTo(to: string | CliTarget, options: ConnectOptions)
     return { client, valise, close };
   } catch (error) {
     await close().catch((late: unknown) => remark(String(late)));
-    throw newerOnly(error, options) ?? error;
+    throw otherEra(error, options) ?? error;
   }
 }
 

@@ -117,15 +117,45 @@ function notMcp(chain: readonly unknown[]): string | undefined {
   const innermost = chain.at(-1);
   if (innermost instanceof SyntaxError && /JSON/.test(innermost.message))
     return `The server answered with JSON that cannot be read (${innermost.message}). ${PATH}`;
-  if (!isZodError(innermost)) return undefined;
-  const [issue] = innermost.issues;
-  if (issue === undefined || issue.path.length === 0)
+  if (!isZodError(innermost)) return badResult(innermost);
+  if (!innermost.issues[0]?.path.length)
     return `The server answered with JSON that is no message of MCP. ${PATH}`;
-  return `The server's answer is not as MCP has it (${issue.path.join('.')}: ${issue.message}). ${ITS_OWNER}`;
+  const { path, message } = firstOf(innermost.issues);
+  return `The server's answer is not as MCP has it (${path.join('.')}: ${message}). ${ITS_OWNER}`;
+}
+
+/** v2 has what Zod found in its message, printed. */
+function badResult(error: unknown): string | undefined {
+  const [, method, found = ''] = /^Invalid result for (\S+): (.*)$/s.exec(messageOf(error)) ?? [];
+  if (method === undefined) return undefined;
+  let why = found.split(/ — |\n/, 1)[0];
+  try {
+    const { path, message } = firstOf(JSON.parse(found) as Issue[]);
+    why = `${path.join('.')}: ${message}`;
+  } catch {
+    // A sentence of the SDK's own.
+  }
+  return `The server's answer to ${method} is not as MCP has it (${why}). ${ITS_OWNER}`;
+}
+
+interface Issue {
+  readonly path: readonly PropertyKey[];
+  readonly message: string;
+  /** Of each kind that it could have been, what is not so. */
+  readonly errors?: readonly (readonly Issue[])[];
 }
 
 interface ZodError {
-  readonly issues: readonly { readonly path: readonly PropertyKey[]; readonly message: string }[];
+  readonly issues: readonly Issue[];
+}
+
+/** The first of them; where it could have been of several kinds, of the one that it is closest to. */
+function firstOf([issue]: readonly Issue[]): Issue {
+  if (issue === undefined) return { path: [], message: '' };
+  const [closest] = [...(issue.errors ?? [])].sort((one, other) => one.length - other.length);
+  if (closest === undefined) return issue;
+  const { path, message } = firstOf(closest);
+  return { path: [...issue.path, ...path], message };
 }
 
 /** Of whichever Zod the SDK brings along. */

@@ -4,7 +4,7 @@ import { writeFile } from 'node:fs/promises';
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { text } from 'node:stream/consumers';
+import { json, text } from 'node:stream/consumers';
 import { generateKey } from 'mcp-valise/seal';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { explain, whatOnly } from '../../src/cli/exit.ts';
@@ -110,6 +110,48 @@ describe('what the command says where it fails', { timeout: 60_000 }, () => {
       expect(ran).toMatchObject({ code: 1, stderr: expect.stringContaining(told) });
       expect(ran.stderr.trim().split('\n')).toHaveLength(1);
     }
+  });
+
+  it('tells a server of the older era from others, and names the way out', async () => {
+    const odd = `stdio:${process.execPath} ${join(import.meta.dirname, 'odd-server.mjs')}`;
+    const refused = 'The server does not speak 2026-07-28';
+    const ran = await valise(['call', odd, 'first', '--era', 'modern', ...memory]);
+    expect(ran).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(new RegExp(`^valise: ${refused}.*\\. Leave out --era modern\\.\n$`)),
+    });
+    const { findings } = await valiseJson<{ findings: { check: string; what: string }[] }>([
+      ...['doctor', odd],
+      ...memory,
+    ]);
+    expect(findings.find(({ check }) => check === 'era modern')?.what).toContain(refused);
+  });
+
+  it.each([
+    [{ content: [] }, 'missing required resultType'],
+    [{ resultType: 'complete', content: [{ type: 'text' }] }, 'content.0.text: '],
+    [{ resultType: 'complete', content: [{ type: 'smell' }, { type: 'text' }] }, 'content.0.type: '],
+    [{ resultType: 'complete', content: 1 }, 'content: '],
+  ])('tells in one line what is wrong with the result %j of 2026-07-28', async (result, told) => {
+    const discovered = {
+      resultType: 'complete',
+      supportedVersions: ['2026-07-28'],
+      capabilities: { tools: {} },
+      serverInfo: { name: 'newer', version: '1.0.0' },
+      ttlMs: 0,
+      cacheScope: 'private',
+    };
+    const url = await serve(async (request, response) => {
+      const { id, method } = (await json(request)) as { id: number; method: string };
+      const answer = { jsonrpc: '2.0', id, result: method === 'tools/call' ? result : discovered };
+      response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answer));
+    });
+    const ran = await valise(['call', url, 'x', ...memory]);
+    expect(ran).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining(`answer to tools/call is not as MCP has it (${told}`),
+    });
+    expect(ran.stderr.trim().split('\n')).toHaveLength(1);
   });
 
   it('tells what happened, then why, and the next step last', async () => {

@@ -1,8 +1,8 @@
 import type { ClientValise } from '../../client/index.ts';
 import { hasAuthorization, openFor } from '../connect.ts';
 import type { KeyOptions } from '../key-source.ts';
-import { newerOnly } from '../newer-only.ts';
 import type { ConnectOptions } from '../options.ts';
+import { newerOnly, OLDER_ONLY, refusesNewer } from '../other-era.ts';
 import { type CliTarget, nameOfTarget } from '../target.ts';
 import { type Finding, fail, ok, warn, whatAndFix } from './check.ts';
 import { checkFamilies, type SeenByEra } from './families.ts';
@@ -89,7 +89,9 @@ function report(target: CliTarget, { sdk }: ConnectOptions, { seen, failed }: Ar
     const found = seen[era];
     if (found) return ok(`era ${era}`, `The server speaks ${found.version}.`);
     const other = era === 'modern' ? 'legacy' : 'modern';
-    return warn(`era ${era}`, ...whatAndFix(failed[era], `Use --era ${other} with this server, or auto.`));
+    const use = `Use --era ${other} with this server, or auto.`;
+    if (refusesNewer(failed[era])) return warn(`era ${era}`, OLDER_ONLY, use);
+    return warn(`era ${era}`, ...whatAndFix(failed[era], use));
   });
   return [...eras, ...checkFamilies(seen), ...transport(seen), ...clock(best)];
 }

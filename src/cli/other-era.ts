@@ -5,7 +5,30 @@ import { UNSUPPORTED_VERSION } from '../wire/message.ts';
 import { supportsModern } from './bridge/refusal.ts';
 import type { ConnectOptions } from './options.ts';
 import { USE_V2 } from './sdk.ts';
-import { bodyOf, causesOf } from './trouble.ts';
+import { bodyOf, causesOf, wayTrouble } from './trouble.ts';
+
+/** What is to be said in place of an error by which a server shows that it knows another era only; undefined for others. */
+export function otherEra(
+  error: unknown,
+  options: Pick<ConnectOptions, 'sdk' | 'era'>,
+): ValiseError | undefined {
+  return newerOnly(error, options) ?? olderOnly(error, options);
+}
+
+function olderOnly(error: unknown, { era }: Pick<ConnectOptions, 'era'>): ValiseError | undefined {
+  if (era !== 'modern' || !refusesNewer(error)) return undefined;
+  return new ValiseError('older-only', OLDER_ONLY, { next: 'Leave out --era modern.' });
+}
+
+/** Said of a server that knows only the older era. */
+export const OLDER_ONLY =
+  'The server does not speak 2026-07-28, but may speak the protocol up to 2025-11-25.';
+
+/** True where a client that speaks only 2026-07-28 was refused, and not for another reason, which would be its cause. */
+export function refusesNewer(error: unknown): boolean {
+  const { code } = (error ?? {}) as { readonly code?: unknown };
+  return code === 'ERA_NEGOTIATION_FAILED' && causesOf(error).length === 1 && wayTrouble(error) === undefined;
+}
 
 /** What is to be said in place of an error by which a server shows that it knows only 2026-07-28; undefined for others. */
 export function newerOnly(
