@@ -25,11 +25,9 @@ export async function unlessInterrupted<T>(work: Promise<T>, release: () => Prom
   });
   try {
     return await work;
-  } catch (error) {
-    // That everything was closed is no news to whoever ended it.
-    if (isInterrupted) return await new Promise<never>(() => {});
-    throw error;
   } finally {
+    // Nothing begins any more, and that everything was closed is no news to whoever ended it.
+    if (isInterrupted) await new Promise<never>(() => {});
     ignore();
   }
 }

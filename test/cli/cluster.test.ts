@@ -1,6 +1,8 @@
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { folder, serveExample, VALISE, valise } from './valise.ts';
 
@@ -61,6 +63,27 @@ describe('valise cluster', () => {
     const read = await valise(['call', url, 'notebook_read', '--session', 'diary', ...store]);
     expect(read.stdout).toBe('one\ntwo\nthree\n');
   });
+
+  it.each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)(
+    'leaves nothing behind where %s comes while it starts',
+    async (signal) => {
+      const place = await folder();
+      const child = spawn(
+        process.execPath,
+        [VALISE, 'cluster', 'notebook', '--instances', '4', '--mode', 'stored'],
+        { env: { ...process.env, TMPDIR: place } },
+      );
+      let said = '';
+      for await (const line of createInterface({ input: child.stdout })) {
+        said += line;
+        if (line.startsWith('store for all instances')) child.kill(signal);
+      }
+      expect(said).not.toContain('listening');
+      // Each instance names the store in that folder.
+      expect(execFileSync('ps', ['-eo', 'args'], { encoding: 'utf8' })).not.toContain(place);
+      expect(await readdir(place)).toEqual([]);
+    },
+  );
 
   it.each([
     ['shop', '--mode', 'stored'],

@@ -1,9 +1,11 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { createReadStream } from 'node:fs';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { isGone, lingering } from './lingering.ts';
-import { VALISE } from './valise.ts';
+import { isGone, LINGERING, lingering } from './lingering.ts';
+import { folder, VALISE } from './valise.ts';
 
 /** A command whose server waits; its pid, and what the command says after that. */
 async function waiting(
@@ -39,6 +41,23 @@ describe('a stdio server that does not see its input end', { timeout: 20_000 }, 
     expect(await once(child, 'exit')).toEqual([null, signal]);
     expect(isGone(pid)).toBe(true);
     expect(said.filter((line) => !line.includes('still waiting'))).toEqual([]);
+  });
+
+  it.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)('ends with valise doctor by %s', async (signal) => {
+    // What it says on stderr is not shown by the doctor.
+    const pipe = join(await folder(), 'pipe');
+    execFileSync('/usr/bin/mkfifo', [pipe]);
+    const server = `stdio:sh -c 'exec ${process.execPath} ${LINGERING} deaf mute first 2> ${pipe}'`;
+    const child = spawn(process.execPath, [VALISE, 'doctor', server, '--store', 'memory:']);
+    const [line] = (await once(createInterface({ input: createReadStream(pipe) }), 'line')) as [string];
+    const pid = Number(line);
+    onTestFinished(() => {
+      child.kill('SIGKILL');
+      if (!isGone(pid)) process.kill(pid, 'SIGKILL');
+    });
+    child.kill(signal);
+    expect(await once(child, 'exit')).toEqual([null, signal]);
+    expect(isGone(pid)).toBe(true);
   });
 
   it.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)('ends with valise connect by %s', async (signal) => {

@@ -12,6 +12,7 @@ import {
   wordsFor,
 } from '../example-options.ts';
 import { startFront } from '../front.ts';
+import { SIGNALS } from '../interrupted.ts';
 import { keyOptions, keysIfAny, keysText } from '../key-source.ts';
 import { print, remark } from '../output.ts';
 import { ownFolder } from '../own-folder.ts';
@@ -53,6 +54,7 @@ Example:
 }
 
 async function run(example: string, args: readonly string[], options: ClusterOptions): Promise<void> {
+  const stop = interrupted();
   const env = { VALISE_KEYS: keysIfAny(options) ? keysText(options) : generateKey() };
   needForExample(options);
   const processes = new Processes();
@@ -68,7 +70,9 @@ async function run(example: string, args: readonly string[], options: ClusterOpt
     return instance;
   };
   try {
-    const instances = await Promise.all(Array.from({ length: options.instances }, (_, at) => start(at)));
+    const starting = Array.from({ length: options.instances }, (_, at) => start(at));
+    const instances = await Promise.race([Promise.all(starting), stop]);
+    if (instances === undefined) return;
     const rotation = rotate(instances, start, ({ name, pid }) => print(`${name}: killed, pid ${pid}`));
     const failed = ({ message }: Error): void => remark(`An instance could not be replaced: ${message}`);
     const front = await startFront({
@@ -77,7 +81,7 @@ async function run(example: string, args: readonly string[], options: ClusterOpt
       ...(options.killBetweenRounds && { observe: killAskers(isQuestion, rotation, failed) }),
     });
     print(`listening on http://127.0.0.1:${front.port}/mcp`);
-    await stopped();
+    await stop;
     await front.close();
   } finally {
     await processes.close();
@@ -105,10 +109,10 @@ function isQuestion(message: unknown): boolean {
   return 'dependent_requests' in message || (isObject(result) && result['resultType'] === 'input_required');
 }
 
-function stopped(): Promise<void> {
+/** From here on a signal ends the command, and what it has begun with it. */
+function interrupted(): Promise<undefined> {
   return new Promise((resolve) => {
-    process.once('SIGINT', () => resolve());
-    process.once('SIGTERM', () => resolve());
+    for (const signal of SIGNALS) process.once(signal, () => resolve(undefined));
   });
 }
 

@@ -6,7 +6,9 @@ import { ValiseError } from '../../errors.ts';
 import type { FetchLike } from '../../link/edge-fetch.ts';
 import { instrument } from '../../link/instrument.ts';
 import { StdioClientTransport } from '../../link/stdio-client.ts';
+import type { TransportLike } from '../../link/transport.ts';
 import { type Announced, isResponse, type Result, readAnnounced } from '../../wire/index.ts';
+import { unlessInterrupted } from '../interrupted.ts';
 import type { ConnectOptions } from '../options.ts';
 import { whileWaiting } from '../patience.ts';
 import { resolvingFetch } from '../resolve.ts';
@@ -38,18 +40,23 @@ export async function look(
   era: keyof typeof FIRST,
   signedIn: ClientValise | undefined,
 ): Promise<Seen> {
+  const client = await makeClient({ sdk: options.sdk, era });
   let introduction: Result | undefined;
   let skew: number | undefined;
-  const { sdk } = options;
-  const client = await makeClient({ sdk, era });
   const fetch = watched(options, (response) => {
     const date = Date.parse(response.headers.get('date') ?? '');
     if (!Number.isNaN(date)) skew = Math.round((date - Date.now()) / 1000);
   });
-  try {
+  const transport = await bareTransport(options.sdk, target, fetch, (result) => (introduction = result));
+  const leave = async (): Promise<void> => {
+    await client.close();
+    // As long as the client probes for the era, it has no transport.
+    await transport.close();
+  };
+  const seen = async (): Promise<Seen> => {
     await withinReason(target, FIRST[era], async () => {
       if (target.kind === 'http' && signedIn) await connectSignedIn(client, target.url, fetch, signedIn);
-      else await connectBare(client, sdk, target, fetch, (result) => (introduction = result));
+      else await client.connect(transport as never);
     });
     return {
       version: versionOf(client) ?? String(introduction?.['protocolVersion'] ?? 'no version'),
@@ -57,9 +64,8 @@ export async function look(
       session: client.transport?.sessionId !== undefined,
       skew,
     };
-  } finally {
-    await client.close();
-  }
+  };
+  return unlessInterrupted(seen().finally(leave), leave);
 }
 
 /** Waits for the answer to `method`, and says so, but not for ever. */
@@ -85,13 +91,12 @@ function versionOf(client: Client): string | undefined {
 }
 
 /** Without Valise on it: what is looked at is the server as it is. */
-async function connectBare(
-  client: Client,
+async function bareTransport(
   sdk: Sdk,
   target: CliTarget,
   fetch: FetchLike,
   introduced: (result: Result) => void,
-): Promise<void> {
+): Promise<TransportLike> {
   const transport =
     target.kind === 'stdio'
       ? new StdioClientTransport({ ...target.command, stderr: 'ignore' })
@@ -107,7 +112,7 @@ async function connectBare(
       },
     },
   );
-  await client.connect(transport as never);
+  return transport;
 }
 
 /** With the tokens that are kept. Nobody is shown a page: a doctor looks, and changes nothing. */

@@ -1,6 +1,8 @@
 import { randomBytes } from 'node:crypto';
+import { constants } from 'node:os';
 import { join } from 'node:path';
 import { explain } from '../exit.ts';
+import { SIGNALS } from '../interrupted.ts';
 import { ownFolder } from '../own-folder.ts';
 import { bug } from './bug.ts';
 import { cart } from './cart.ts';
@@ -24,10 +26,10 @@ export interface TourOptions {
 /** Tells the stories; true where every claim held. */
 export async function tellTour(options: TourOptions): Promise<boolean> {
   const started = performance.now();
-  const folder = await ownFolder('tour');
   // The processes of the tour and its folder go with this process.
-  const interrupt = (signal: NodeJS.Signals): void => process.exit(signal === 'SIGINT' ? 130 : 143);
-  process.once('SIGINT', interrupt).once('SIGTERM', interrupt);
+  const interrupt = (signal: NodeJS.Signals): void => process.exit(128 + constants.signals[signal]);
+  for (const signal of SIGNALS) process.once(signal, interrupt);
+  const folder = await ownFolder('tour');
   const show = (options.json ? jsonShow : textShow)(options.slow === true);
   const stories = STORIES.filter(({ name }) => options.story.length === 0 || options.story.includes(name));
   let claims = 0;
@@ -48,7 +50,7 @@ export async function tellTour(options: TourOptions): Promise<boolean> {
       failed += stage.claims.failed;
     }
   } finally {
-    process.off('SIGINT', interrupt).off('SIGTERM', interrupt);
+    for (const signal of SIGNALS) process.off(signal, interrupt);
     await folder.remove();
   }
   const seconds = Math.round((performance.now() - started) / 100) / 10;
