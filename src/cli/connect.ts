@@ -3,6 +3,7 @@ import type { HttpTarget } from '../client/http.ts';
 import { type ClientValise, openValise } from '../client/index.ts';
 import type { TransportLike } from '../link/transport.ts';
 import { fileOf } from '../store/open.ts';
+import { acceptedOnly } from './accepted-only.ts';
 import { type AnswerSource, parseAnswers } from './ask/answerer.ts';
 import { ELICITATION, setAnswerer } from './ask/handler.ts';
 import { openBrowser } from './browser.ts';
@@ -119,7 +120,7 @@ function wayTo(
   if (target.kind === 'stdio') return valise.stdio(target.command);
   return valise.http(target.url, {
     headers: options.header,
-    fetch: resolvingFetch(options.resolve),
+    fetch: acceptedOnly(resolvingFetch(options.resolve)),
     resume: options.alone ? 'alone' : true,
     // A header of the user's own is how to be signed in then.
     ...(!hasAuthorization(options.header) && { auth: { redirect } }),

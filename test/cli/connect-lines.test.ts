@@ -3,7 +3,8 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { VALISE } from './valise.ts';
+import { rawServer } from '../client/rounds-server.ts';
+import { VALISE, valise } from './valise.ts';
 
 const EVERYTHING = join(
   import.meta.dirname,
@@ -107,5 +108,22 @@ describe('valise connect, line by line', { timeout: 30_000 }, () => {
     const { error } = await until(({ id }) => id === 2);
     expect(error?.message).toBe('valise connect: The host closed its side.');
     expect(await closed).toEqual([0, null]);
+  });
+
+  it('answers a call that the server takes as if it needed no answer', async () => {
+    const server = await rawServer(() => undefined);
+    onTestFinished(() => server.close());
+    const { write, until } = start(server.url.href);
+    write(INITIALIZE);
+    await until(({ id }) => id === 1);
+    write(INITIALIZED);
+    write({ jsonrpc: '2.0', id: 2, method: 'tools/call', params: { name: 'x', arguments: {} } });
+    const { error } = await until(({ id }) => id === 2);
+    expect(error?.message).toContain('before the call was answered');
+    const called = await valise(['call', server.url.href, 'x', '--store', 'memory:']);
+    expect(called).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('before the call was answered'),
+    });
   });
 });
