@@ -1,6 +1,7 @@
 import { statSync } from 'node:fs';
 import type { HttpTarget } from '../client/http.ts';
 import { type ClientValise, openValise } from '../client/index.ts';
+import { ValiseError } from '../errors.ts';
 import type { TransportLike } from '../link/transport.ts';
 import { fileOf } from '../store/open.ts';
 import { acceptedOnly } from './accepted-only.ts';
@@ -164,6 +165,10 @@ function isThere(file: string): boolean {
 /** What the options say about where and whose state is kept. */
 export async function openFor(options: KeptOptions): Promise<ClientValise> {
   const { principal, allowLocal, insecurePlaintext, secrets } = options;
+  if (principal === '')
+    throw new ValiseError('bad-option', '--principal has an empty name.', {
+      next: 'Say whose state it is, or leave the option out.',
+    });
   const keys = keysIfAny(options);
   const valise = await openValise({
     store: storeUrl(options.store),

@@ -43,7 +43,10 @@ export function keysText({ keyFile }: KeyOptions): string {
       'no-keys',
       keyFile === undefined ? 'VALISE_KEYS is not set.' : `${keyFile} holds no keys.`,
       {
-        next: 'Set it, or give --key-file PATH. A first key is made by: valise keys generate',
+        next:
+          keyFile === undefined
+            ? 'Set it, or give --key-file PATH. A first key is made by: valise keys generate'
+            : 'Give another file. One with a first key is made by: valise keys generate --out PATH',
       },
     );
   }

@@ -53,7 +53,18 @@ export function makeProgram(exit: SetExit): Command {
 /** Where a command line is not understood, a whole page of help would hide what is wrong with it. */
 function nameHelp(command: Command, path: string): void {
   command.exitOverride().showHelpAfterError(`For its options and examples: ${path} --help`);
-  for (const part of command.commands) nameHelp(part, `${path} ${part.name()}`);
+  const names = command.commands.map((part) => part.name());
+  for (const part of command.commands) {
+    nameHelp(part, `${path} ${part.name()}`);
+    // It also runs where none is named, and so for one that is misspelt.
+    if (part.name() === 'list' && command.parent) nameOthers(part, `${path} has: ${names.join(', ')}.`);
+  }
+}
+
+function nameOthers(command: Command, others: string): void {
+  command.configureOutput({
+    outputError: (text, write) => write(`${text}${/too many arguments/.test(text) ? `${others}\n` : ''}`),
+  });
 }
 
 /** As with other programs, a variable that is empty is one that is not set. */

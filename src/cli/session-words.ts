@@ -1,9 +1,11 @@
 import { SessionConflictError, SessionGoneError } from '../client/index.ts';
 import { sessionErrorIn } from '../client/sessions/errors.ts';
-import { ValiseError } from '../errors.ts';
+import { messageOf, ValiseError } from '../errors.ts';
+import { INVALID_PARAMS } from '../wire/index.ts';
+import { shellWord } from './shell-word.ts';
 
-/** An error about a session, with what can be done about it on the command line; any other as it is. */
-export function inCommandWords(error: unknown): unknown {
+/** An error about a session, or a call that is refused, with what can be done about it on the command line; others as they are. */
+export function inCommandWords(error: unknown, target: string): unknown {
   if (error instanceof SessionGoneError) {
     const { label, hasBegun } = error;
     return new ValiseError(
@@ -23,7 +25,13 @@ export function inCommandWords(error: unknown): unknown {
       cause: error,
     });
   }
-  if (sessionErrorIn(error)?.kind !== 'required') return error;
+  const { kind } = sessionErrorIn(error) ?? {};
+  if (kind === undefined && (error as { readonly code?: unknown }).code === INVALID_PARAMS)
+    return new ValiseError('call-refused', `${messageOf(error).replace(/\.$/, '')}.`, {
+      next: `What there is to call: valise list ${shellWord(target)}`,
+      cause: error,
+    });
+  if (kind !== 'required') return error;
   return new ValiseError('session-required', 'The server wants a session for this: Session required.', {
     next: 'Add --session NAME.',
     cause: error,

@@ -1,6 +1,7 @@
 import { ValiseError } from '../errors.ts';
 import type { StdioCommand } from '../link/stdio-client.ts';
 import { withoutPasswords } from './exit.ts';
+import { shellWord } from './shell-word.ts';
 
 /** What a command line names as TARGET: a URL, or `stdio:COMMAND`. */
 export type CliTarget =
@@ -42,7 +43,7 @@ export function parseTarget(text: string): CliTarget {
   }
   if (url.protocol !== 'http:' && url.protocol !== 'https:') {
     throw new ValiseError('bad-target', `"${withoutPasswords(text)}" is not a target.`, {
-      next: "Give an http(s) URL, or 'stdio:COMMAND ARGS'.",
+      next: `Give an http(s) URL, or 'stdio:COMMAND ARGS'.${likely(text)}`,
     });
   }
   if (url.username !== '' || url.password !== '') {
@@ -51,6 +52,14 @@ export function parseTarget(text: string): CliTarget {
     });
   }
   return { kind: 'http', url };
+}
+
+/** What was meant, where only the beginning is missing. */
+function likely(text: string): string {
+  if (/^[\w./-]+ [^:]*$/.test(text)) return ` Is it ${shellWord(`stdio:${text}`)}?`;
+  const [, host] = /^([\w-]+(?:\.[\w-]+)*)(?::\d{1,5})?(?:\/\S*)?$/.exec(text) ?? [];
+  if (host === undefined || !/[.:]|^localhost/.test(text)) return '';
+  return ` Is it ${/^(localhost|[\d.]+)$/.test(host) ? 'http' : 'https'}://${text}?`;
 }
 
 /** Reads a target as a store names it: a URL, or a command with the folder that it was started in. */

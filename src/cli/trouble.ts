@@ -17,6 +17,9 @@ const NEXT: readonly (readonly [RegExp, string])[] = [
   [/^HPE_/, 'Does it speak plain http: at that port, or https:?'],
 ];
 
+/** What `fetch` says of a port that it goes to for nobody, such as 6000. */
+const NO_PORT = 'bad port';
+
 const BROKEN_OFF = /^(ECONNRESET|UND_ERR_SOCKET)$/;
 
 const LISTENING: readonly (readonly [RegExp, string])[] = [
@@ -58,11 +61,13 @@ export function wayTrouble(error: unknown): string | undefined {
   const chain = causesOf(error);
   const innermost = chain.at(-1);
   const code = String((innermost as { readonly code?: unknown } | undefined)?.code ?? '');
-  const said = messageOf(innermost);
+  const said = saidBy(innermost);
   const taken = nextOf(LISTENING, code);
   if (taken !== undefined) return `${said}. ${taken}`;
   if (BROKEN_OFF.test(code))
     return `The connection broke off before an answer came: ${said}. The server may have carried out what it was asked: look before trying again. If it is always so, does it speak http: or https: at that port?`;
+  if (said === NO_PORT)
+    return 'That port belongs to another protocol, and no browser or client goes there. Have the server listen at another one.';
   const next = nextOf(NEXT, code);
   if (next !== undefined || chain.some((one) => messageOf(one) === 'fetch failed'))
     return `The server cannot be reached: ${said}. ${next ?? NEXT[0]?.[1]}`;
@@ -73,6 +78,12 @@ export function wayTrouble(error: unknown): string | undefined {
   if (/Connection closed$/.test(messageOf(error)))
     return `${messageOf(error)}: the server has ended, or closed its output. Does its command run by itself?`;
   return undefined;
+}
+
+/** Of OpenSSL, only the reason: the rest is for its authors. */
+function saidBy(error: unknown): string {
+  const { reason } = (error ?? {}) as { readonly reason?: unknown };
+  return /:SSL routines:/.test(messageOf(error)) && typeof reason === 'string' ? reason : messageOf(error);
 }
 
 function statusTrouble(status: number, chain: readonly unknown[]): string {

@@ -68,6 +68,15 @@ describe('a command line that is not understood', () => {
   });
 });
 
+describe('a command that is misspelt', () => {
+  it.each([
+    { words: ['pending', 'anwser', 'Xb3'], has: 'valise pending has: list, answer, drop.' },
+    { words: ['sessions', 'shw', 'diary'], has: 'valise sessions has: list, show, delete.' },
+  ])('is answered by those that there are: $words', async ({ words, has }) => {
+    expect(await valise(words)).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining(has) });
+  });
+});
+
 describe('completions', () => {
   let script: string;
   beforeAll(async () => {

@@ -62,7 +62,40 @@ describe('what the command says where it fails', { timeout: 60_000 }, () => {
     expect(unknown.stderr).toContain('Is the name of the host right');
     const plain = await serve((_request, response) => response.end());
     const tls = await valise(['list', plain.replace('http:', 'https:'), ...memory]);
-    expect(tls.stderr).toContain('Does it speak https: at that port?');
+    expect(tls.stderr).toMatch(/reached: wrong version number\. Does it speak https: at that port\?.*\n$/);
+    const blocked = await valise(['list', 'http://127.0.0.1:6000/mcp', ...memory]);
+    expect(blocked.stderr).toContain('That port belongs to another protocol');
+  });
+
+  it.each([
+    ['localhost:3000/mcp', ' Is it http://localhost:3000/mcp?'],
+    ['127.0.0.1:3000/mcp', ' Is it http://127.0.0.1:3000/mcp?'],
+    ['shop.example.com/mcp', ' Is it https://shop.example.com/mcp?'],
+    ['node server.js', " Is it 'stdio:node server.js'?"],
+    ['shop', ''],
+    ['ftp://shop.example.com/', ''],
+  ])('asks whether the beginning is missing of the target %s', async (target, likely) => {
+    const { code, stderr } = await valise(['list', target, ...memory]);
+    expect(code).toBe(2);
+    expect(stderr).toBe(
+      `valise: "${target}" is not a target. Give an http(s) URL, or 'stdio:COMMAND ARGS'.${likely}\n`,
+    );
+  });
+
+  it.each(['v1', 'v2'])('names what there is to call where a call is refused (%s)', async (sdk) => {
+    const { url } = await serveExample(['shop']);
+    const ran = await valise(['call', url, 'veiw_cart', '--sdk', sdk, ...memory]);
+    expect(ran.code).toBe(1);
+    expect(ran.stderr).toMatch(/veiw_cart not found\. What there is to call: valise list http:\S+\n$/);
+  });
+
+  it('names the option that is empty, and asks for another file of keys', async () => {
+    const { code, stderr } = await valise(['jar', '--principal', '', ...memory]);
+    expect(code).toBe(2);
+    expect(stderr).toContain('--principal has an empty name.');
+    const keys = join(await folder(), 'empty.env');
+    await writeFile(keys, '', { mode: 0o600 });
+    expect((await valise(['keys', 'list', '--key-file', keys])).stderr).toContain('Give another file.');
   });
 
   it('tells the status that a server answered with, and what it may mean', async () => {

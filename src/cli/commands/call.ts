@@ -70,7 +70,7 @@ async function call(target: string, name: string, args: string, options: CallOpt
     // The call goes on in its session later.
     if (round) return tellPending(round, options, { why: error });
     await endIfNew(session);
-    throw options.json ? error : inCommandWords(error);
+    throw options.json ? error : inCommandWords(error, target);
   } finally {
     await connected.close();
   }
