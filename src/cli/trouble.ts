@@ -75,8 +75,9 @@ export function wayTrouble(error: unknown): string | undefined {
   if (status !== undefined) return statusTrouble(status, chain);
   const odd = notMcp(chain);
   if (odd !== undefined) return odd;
-  if (/Connection closed$/.test(messageOf(error)))
-    return `${messageOf(error)}: the server has ended, or closed its output. Does its command run by itself?`;
+  // The second is what v2 says where the server ends over its first question.
+  if (/Connection closed$|the connection closed during/.test(messageOf(error)))
+    return 'Connection closed: the server has ended, or closed its output. Does its command run by itself?';
   return undefined;
 }
 

@@ -145,6 +145,16 @@ describe('what the command says where it fails', { timeout: 60_000 }, () => {
     }
   });
 
+  it.each(['v1', 'v2'])(
+    'asks whether a command runs by itself that ends with other words (%s)',
+    async (sdk) => {
+      expect(await valise(['list', 'stdio:echo hello', '--sdk', sdk, ...memory])).toMatchObject({
+        code: 1,
+        stderr: expect.stringMatching(/Connection closed: .* Does its command run by itself\?\n$/),
+      });
+    },
+  );
+
   it('tells a server of the older era from others, and names the way out', async () => {
     const odd = `stdio:${process.execPath} ${join(import.meta.dirname, 'odd-server.mjs')}`;
     const refused = 'The server does not speak 2026-07-28';
