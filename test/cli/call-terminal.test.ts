@@ -30,6 +30,20 @@ describe.skipIf(!hasTmux)('a person at a terminal', { timeout: 180_000 }, () => 
     expect(await terminal.screen()).toContain('Bug #4522 resolved as Duplicate of Bug #4301.');
   });
 
+  it.each([
+    {
+      words: ['connect', 'http://127.0.0.1:3000/mcp', '--store', 'memory:'],
+      next: 'valise connect --print-config',
+    },
+    { words: ['example', 'shop', '--stdio'], next: 'valise list' },
+  ])('is told that $words waits for a program', async ({ words, next }) => {
+    const terminal = await onTerminal([process.execPath, VALISE, ...words]);
+    await terminal.shows(/waiting for a program that speaks MCP/);
+    expect((await terminal.screen()).replaceAll('\n', '')).toContain(next);
+    await terminal.type('C-d');
+    await terminal.shows(/exit code 0/);
+  });
+
   it.each(['v1', 'v2'])('types what is secret unseen (%s)', async (sdk) => {
     const server = await startHttp('greeter', ['--stateless']);
     onTestFinished(async () => void (await server.stop('SIGTERM')));

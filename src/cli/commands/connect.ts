@@ -25,7 +25,9 @@ import { SIGNALS } from '../interrupted.ts';
 import { type ConnectOptions, connectOptions, storeUrl } from '../options.ts';
 import { print, remark } from '../output.ts';
 import { tellUnused } from '../resolve.ts';
+import { shellWord } from '../shell-word.ts';
 import { parseTarget } from '../target.ts';
+import { tellPerson } from '../tell-person.ts';
 
 /** `valise connect TARGET`: a stdio server for any host that bridges to another one, with everything the host lacks. */
 export function connectCommand(program: Command, exit: SetExit): void {
@@ -83,6 +85,7 @@ const NEWER = { legacy: 'never', auto: 'insisting', modern: 'always' } as const;
 
 async function bridge(text: string, options: BridgeOptions): Promise<number> {
   const target = withEnv(parseTarget(text), options.env);
+  tellPerson(`To have a host start it: valise connect --print-config claude ${shellWord(text)}`);
   const host = new Host(process.stdin, process.stdout);
   const sdk = installedSdk('client');
   if (target.kind === 'http' && sdk === 'v1') remark(`valise connect: ${OLDER_ONLY}`);

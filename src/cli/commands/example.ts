@@ -11,6 +11,7 @@ import {
 } from '../example-options.ts';
 import { keyOptions, keysIfAny } from '../key-source.ts';
 import { remark } from '../output.ts';
+import { tellPerson } from '../tell-person.ts';
 
 /** What each shows, and how to load it when asked for: each brings the SDK along. */
 const EXAMPLES: Readonly<
@@ -65,6 +66,8 @@ Examples:
         needForExample(options);
         if (options.tokenTtl !== undefined && !options.withAuth)
           remark('valise: --token-ttl is of no use without --with-auth.');
+        if (options.stdio)
+          tellPerson(`To list its tools: valise list 'stdio:valise example ${name} --stdio'`);
         const [{ example }, { serve }] = await Promise.all([load(), import('../../../examples/serve.ts')]);
         const words = wordsFor(command.options, { ...options, keyFile: undefined });
         await serve(example, words, { keys, inOtherWords });
