@@ -9,6 +9,8 @@ export class Ask {
   readonly request: Request;
   /** Top-level members that came with it, as text. */
   readonly top: Top | undefined;
+  /** What was known of the transport's session when the answer left. */
+  leftIn: object | undefined;
   /** What is wanted of the HTTP request that will carry the answer. */
   errand: Errand | undefined;
   /** Puts right why the answer could not be delivered, if it can; true where it is to be sent once more. */

@@ -27,7 +27,7 @@ async function make({
 }: {
   major?: 'v1' | 'v2';
   carrier?: Carrier;
-  asked?: (lose: () => void, replace: () => void) => void;
+  asked?: (lose: () => void, replace: () => void) => void | Promise<void>;
   passing?: (method: string) => Promise<void> | undefined;
 }) {
   const own = { name: 'test', keys: generateKey(), store: memoryStore() };
@@ -46,6 +46,13 @@ async function make({
       return text(`hello ${name}`);
     });
     mcp.registerTool('greet', {}, greet as never);
+    const introduce = server.flow(async (flow) => {
+      const { name } = await flow.ask('name', ASKED);
+      const { name: other } = await flow.ask('other', ASKED);
+      ran.push(`${name} and ${other}`);
+      return text(`hello ${name} and ${other}`);
+    });
+    mcp.registerTool('introduce', {}, introduce as never);
     return mcp;
   };
   const { serve, lose } = transportSessions(build);
@@ -60,7 +67,7 @@ async function make({
   const info = { name: 'me', version: '1.0.0' };
   const capabilities = { elicitation: { form: {} } };
   const answer = async () => {
-    asked?.(lose, replace);
+    await asked?.(lose, replace);
     return { action: 'accept' as const, content: { name: 'Ada' } };
   };
   const older = new ClientV1(info, { capabilities });
@@ -131,6 +138,35 @@ describe('a call that is sent once more, since the session of its transport was 
       const { valise, call, ran, sent } = await make({ major, asked: (lose) => lose() });
       expect(await call('greet')).toMatchObject(text('hello Ada'));
       expect([ran, sent]).toEqual([['Ada'], ['greet', 'answer', 'answer']]);
+      expect(await valise.pending.list()).toEqual([]);
+    },
+  );
+
+  it.each(['v1', 'v2'] as const)(
+    'goes on where the session is lost again before its next question is answered (%s)',
+    async (major) => {
+      const { valise, call, ran, sent } = await make({ major, asked: (lose) => lose() });
+      expect(await call('introduce')).toMatchObject(text('hello Ada and Ada'));
+      expect([ran, sent]).toEqual([['Ada and Ada'], ['introduce', 'answer', 'answer', 'answer', 'answer']]);
+      expect(await valise.pending.list()).toEqual([]);
+    },
+  );
+
+  it.each(['state', 'dependent-shared'] as const)(
+    'goes on where another call has noticed the first loss, and the new session is lost too (%s)',
+    async (carrier) => {
+      let between = async (): Promise<void> => {};
+      const { valise, call, ran } = await make({
+        carrier,
+        asked: async (lose) => {
+          lose();
+          await between();
+          lose();
+        },
+      });
+      between = async () => void (await call('one'));
+      expect(await call('greet')).toMatchObject(text('hello Ada'));
+      expect(ran).toEqual(['one', 'Ada']);
       expect(await valise.pending.list()).toEqual([]);
     },
   );

@@ -1,6 +1,7 @@
 import { CORE, INTRODUCTIONS, type Notification, type Params, type Response } from '../../wire/index.ts';
 import { UNSUPPORTED_VERSION } from '../../wire/message.ts';
 import { isSessionId } from '../../wire/session.ts';
+import type { Ask } from '../ask.ts';
 import type { Call } from '../call.ts';
 import type { Connection } from '../connection.ts';
 import type { HttpTransport } from '../http.ts';
@@ -106,6 +107,14 @@ export class Continuity implements ClientPart, SessionSeat {
     const leave = (): void => void (call.leftIn = this.#snapshot);
     const wait = this.#renewal ?? this.#saving;
     return wait ? wait.then(leave, leave) : leave();
+  }
+
+  /** The answer may leave in another session than the call that it belongs to. */
+  asked(ask: Ask): undefined {
+    ask.whenAnswered((response) => {
+      ask.leftIn = this.#snapshot;
+      return response;
+    });
   }
 
   async #initializing(call: Call): Promise<void> {
@@ -244,8 +253,7 @@ export class Continuity implements ClientPart, SessionSeat {
     this.#transport?.setProtocolVersion('');
     let version = lost.protocolVersion;
     try {
-      const result = await connection.request('initialize', this.#initialize);
-      version = String(result['protocolVersion']);
+      version = String((await connection.request('initialize', this.#initialize))['protocolVersion']);
     } finally {
       this.#transport?.setProtocolVersion(version);
     }

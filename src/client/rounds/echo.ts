@@ -62,7 +62,7 @@ export class Echo {
       void this.#fail(open, -32_000, () => `The answer could not be delivered: ${reason}`);
     };
     if (connection.target.kind === 'http') {
-      if (call) ask.rescue = (error) => this.#rescue(call, error);
+      if (call) ask.rescue = (error) => this.#rescue(ask, call, error);
       ask.errand = {
         onReply: (reply) => void this.#reply(open, reply),
         onResponse: ({ ok }) => {
@@ -124,8 +124,9 @@ export class Echo {
   }
 
   /** Its state takes an answer to any instance, so it can also go in a session of the transport that has begun since. */
-  async #rescue(call: Call, error: unknown): Promise<boolean> {
+  async #rescue({ leftIn }: Ask, call: Call, error: unknown): Promise<boolean> {
     const { connection, session } = call;
+    call.leftIn = leftIn;
     if (!(await connection.putRight(call, error))) return false;
     if (session !== undefined && connection.server.lacksSessions) throw sessionsLacking(undefined);
     return !call.isGivenUp;
