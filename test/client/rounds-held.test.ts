@@ -62,6 +62,7 @@ async function make(
     },
   );
   client.onerror = () => {};
+  let url: URL | undefined;
   client.setRequestHandler('elicitation/create', handler as never);
   if (over === 'memory') {
     const [near, far] = InMemoryTransport.createLinkedPair();
@@ -69,15 +70,15 @@ async function make(
     await mine.connect(client, near);
   } else {
     const handle = toNodeHandler(createMcpHandler(build)) as RequestListener;
-    const url = await listen(server.http(handle as never) as RequestListener);
+    url = await listen(server.http(handle as never) as RequestListener);
     await mine.connect(client, mine.http(url));
   }
   onTestFinished(async () => {
     await client.close();
     if (!valise) await mine.close();
   });
-  const call = (tool: string) => client.callTool({ name: tool, arguments: {} });
-  return { valise: mine, client, call, ran };
+  const call = (tool: string, options?: object) => client.callTool({ name: tool, arguments: {} }, options);
+  return { valise: mine, client, call, ran, url };
 }
 
 interface Given {
@@ -131,6 +132,38 @@ describe.each(WAYS)('a pending round ($over, $era, $carrier)', (way) => {
     expect(ran).toEqual(['Handler']);
   });
 
+  it('is taken back where its caller gives up, whatever the handler does', async () => {
+    let answer = (_: object): void => {};
+    const asked = vi.fn(() => new Promise<object>((resolve) => (answer = resolve)));
+    const { valise, call, ran } = await make(way, asked);
+    const stop = new AbortController();
+    const greeted = call('greet', { signal: stop.signal });
+    greeted.catch(() => {});
+    await vi.waitFor(() => expect(asked).toHaveBeenCalled());
+    await onlyRound(valise);
+    stop.abort('enough');
+    await vi.waitFor(async () => expect(await valise.pending.list()).toEqual([]));
+    answer(named('Late'));
+    await expect(greeted).rejects.toThrow(/enough/);
+    // What is sent after it has come after it.
+    await call('slow');
+    expect(ran).toEqual([]);
+  });
+
+  it('stays where its caller could not wait any longer', async () => {
+    let answer = (_: object): void => {};
+    const asked = vi.fn(() => new Promise<object>((resolve) => (answer = resolve)));
+    const { valise, call } = await make(way, asked);
+    const stop = new AbortController();
+    const greeted = call('greet', { signal: stop.signal });
+    greeted.catch(() => {});
+    await vi.waitFor(() => expect(asked).toHaveBeenCalled());
+    stop.abort(new Error('timed out'));
+    await call('slow');
+    expect(await valise.pending.list()).toHaveLength(1);
+    answer(named('Late'));
+  });
+
   it('is answered by hand once it is left open', async () => {
     const { valise, call } = await make(way, leave);
     await expect(call('greet')).rejects.toThrow(/waits for an answer/);
@@ -164,5 +197,41 @@ describe.each(WAYS.slice(0, 2))('of two servers in this process, a round ($carri
     expect(await slow).toMatchObject(text('A'));
     expect(await valise.pending.answer(await leftOpen(), named('Ada'))).toMatchObject(done);
     expect(rounds).toHaveLength(2);
+  });
+});
+
+describe('a round whose handler fails after it has called a server of the older era', () => {
+  const older: Way = { over: 'memory', era: 'legacy', carrier: 'state' };
+  const newer: Way = { over: 'HTTP', era: 'modern', carrier: 'state' };
+
+  it('is over, and its call fails with what the handler said', async () => {
+    const other = await make(older, leave);
+    const { valise } = other;
+    const { call } = await make(
+      newer,
+      async () => {
+        await other.call('slow');
+        throw new Error('not today');
+      },
+      { valise },
+    );
+    await expect(call('greet')).rejects.toThrow(/^not today$/);
+    expect(await valise.pending.list()).toEqual([]);
+  });
+});
+
+describe('a client that goes on with another Valise', () => {
+  it('has the rounds taken back that this one keeps', async () => {
+    const way: Way = { over: 'HTTP', era: 'modern', carrier: 'state' };
+    const { client, url } = await make(way, async () => {
+      throw new Error('not today');
+    });
+    await client.close();
+    const other = await openValise({ store: memoryStore(), allowLocal: true });
+    await other.connect(client, other.http(url as URL));
+    await expect(client.callTool({ name: 'greet', arguments: {} })).rejects.toThrow(/^not today$/);
+    expect(await other.pending.list()).toEqual([]);
+    await client.close();
+    await other.close();
   });
 });

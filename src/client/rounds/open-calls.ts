@@ -6,23 +6,28 @@ import { LEFT_OPEN, leftOpen } from './left-open.ts';
 
 /** A call whose rounds the SDK answers by itself, as it does on 2026-07-28. */
 export interface OpenCall {
+  /** Whose it is: what a handler sends to another server is not its next step. */
+  readonly client: object;
+  /** By which its caller gives it up. */
+  readonly signal: AbortSignal | undefined;
   /** The id of the round that it waits in. */
   pending: string | undefined;
+  /** Forgets that round. */
+  drop: ((id: string) => Promise<void>) | undefined;
   /** True while the client's handlers are at work; false while the server is. */
   isAsking: boolean;
   /** True where it was made to answer a round that is older than itself. */
   isResumed: boolean;
-  /** True once its caller does not want the answer any more. */
-  isGivenUp: boolean;
   /** Settles with it. */
   going: Promise<unknown> | undefined;
 }
 
 const open = new Course<OpenCall>();
 
-/** The call in whose course the present code runs, be it the SDK's or a handler's. */
-export function currentCall(): OpenCall | undefined {
-  return open.current;
+/** The call of a client in whose course the present code runs, be it the SDK's or a handler's. */
+export function currentCall(client: object | undefined): OpenCall | undefined {
+  const call = open.current;
+  return call?.client === client ? call : undefined;
 }
 
 /** The answer of a round got lost on its way, or what came of it did. The round is still kept. */
@@ -47,7 +52,7 @@ interface Requesting {
 const followed = new WeakSet<object>();
 
 /** Follows the calls of a client: on 2026-07-28 nothing on the wire tells how the asking of its handlers went. */
-export function followCalls(client: object, drop: (id: string) => Promise<unknown>): void {
+export function followCalls(client: object): void {
   const requesting = client as Requesting;
   if (followed.has(client) || !requesting.getProtocolEra) return;
   followed.add(client);
@@ -55,29 +60,58 @@ export function followCalls(client: object, drop: (id: string) => Promise<unknow
   requesting.request = (asked, ...rest) => {
     if (!INPUT_METHODS.includes(asked.method) || requesting.getProtocolEra?.() !== 'modern')
       return request(asked, ...rest);
+    const signal = rest.map(signalOf).find((found) => found !== undefined);
     const call: OpenCall = {
+      client,
+      signal,
       pending: undefined,
+      drop: undefined,
       isAsking: false,
       isResumed: false,
-      isGivenUp: false,
       going: undefined,
     };
-    const failed = async (error: unknown): Promise<never> => {
-      // Its question may be on the way to the store only now.
-      call.isGivenUp = rest.some(isAborted) && !isTimeout(error);
-      throw await ended(call, error, drop);
+    // While the client's handlers are at work, the SDK tells nobody but them.
+    const left = (): void => {
+      if (isGivenUp(call) && call.isAsking) void takeBack(call);
     };
-    call.going = open.run(call, () => request(asked, ...rest).catch(failed));
+    signal?.addEventListener('abort', left, { once: true });
+    const failed = async (error: unknown): Promise<never> => {
+      throw await ended(call, error);
+    };
+    call.going = open.run(call, () =>
+      request(asked, ...rest)
+        .catch(failed)
+        .finally(() => signal?.removeEventListener('abort', left)),
+    );
     return call.going;
   };
 }
 
+/** True where its caller does not want the answer any more; one that could not wait may want it later. */
+export function isGivenUp({ signal }: OpenCall): boolean {
+  return signal?.aborted === true && !saysTimeout(signal.reason);
+}
+
+/** What the SDK hears that goes on with the answers of a call that was given up. */
+export function givenUpError({ signal }: OpenCall): ValiseError {
+  return new ValiseError(
+    'given-up',
+    `The call was given up while its question was open (${messageOf(signal?.reason)}), and no answer was sent.`,
+    { next: 'Make the call again, if it is still wanted.', cause: signal?.reason },
+  );
+}
+
+/** Drops the round of a call, unless it is older than the call: then it is not the call's to end. */
+async function takeBack(call: OpenCall): Promise<void> {
+  const { pending, isResumed, drop } = call;
+  if (isResumed || pending === undefined) return;
+  call.pending = undefined;
+  await drop?.(pending);
+}
+
 /** What the caller hears of a call that has failed; a round that nobody will answer is dropped. */
-async function ended(
-  { pending, isAsking, isResumed }: OpenCall,
-  error: unknown,
-  drop: (id: string) => Promise<unknown>,
-): Promise<unknown> {
+async function ended(call: OpenCall, error: unknown): Promise<unknown> {
+  const { pending, isAsking, drop } = call;
   const { code } = (error ?? {}) as { readonly code?: unknown };
   if (pending === undefined || isTimeout(error)) return error;
   // The handler does not know which round it leaves open.
@@ -85,10 +119,10 @@ async function ended(
   // The server has had the answer, and says itself what came of it; the round is still kept.
   if (isUndone(error ?? {})) return error;
   // Where the session is gone, so is the round.
-  const isOver = error instanceof SessionGoneError;
-  if (!isAsking && !isOver) return new NotDeliveredError(pending, error);
-  // The handler has failed, or the caller does not want the answer any more. An older round is not ours to end.
-  if (isOver || !isResumed) await drop(pending);
+  if (error instanceof SessionGoneError) await drop?.(pending);
+  else if (!isAsking) return new NotDeliveredError(pending, error);
+  // The handler has failed, or the caller does not want the answer any more.
+  else await takeBack(call);
   return error;
 }
 
@@ -101,6 +135,6 @@ export function saysTimeout(reason: unknown): boolean {
   return /timed? ?out/i.test(String(reason));
 }
 
-function isAborted(options: unknown): boolean {
-  return (options as { readonly signal?: AbortSignal } | undefined)?.signal?.aborted === true;
+function signalOf(options: unknown): AbortSignal | undefined {
+  return (options as { readonly signal?: AbortSignal } | undefined)?.signal;
 }

@@ -22,7 +22,14 @@ import type { RoundDesk } from './desk.ts';
 import { RoundFailure } from './driver.ts';
 import { Drives } from './drives.ts';
 import { Echo } from './echo.ts';
-import { currentCall, followCalls, type OpenCall, saysTimeout } from './open-calls.ts';
+import {
+  currentCall,
+  followCalls,
+  givenUpError,
+  isGivenUp,
+  type OpenCall,
+  saysTimeout,
+} from './open-calls.ts';
 import { handOver, isOwn } from './own-call.ts';
 import { takeResumed } from './resumed.ts';
 import { type BadRound, type Round, readRound } from './round.ts';
@@ -38,6 +45,7 @@ export class RoundsPart implements ClientPart {
   /** The calls whose rounds the SDK answers by itself, from their first round on. */
   readonly #asked = new Set<OpenCall>();
   readonly #clients = new Map<Connection, object>();
+  readonly #drop = (id: string): Promise<void> => this.#desk.tryDrop(id);
 
   constructor(desk: RoundDesk, carriers: readonly Carrier[] = CARRIERS) {
     this.#desk = desk;
@@ -53,7 +61,7 @@ export class RoundsPart implements ClientPart {
   /** Notes whose connection it is. */
   connected(client: object, connection: Connection): void {
     this.#clients.set(connection, client);
-    if (mayAsk(connection)) followCalls(client, (id) => this.#desk.tryDrop(id));
+    if (mayAsk(connection)) followCalls(client);
   }
 
   /** The open connections, each with its client. */
@@ -78,16 +86,18 @@ export class RoundsPart implements ClientPart {
     this.#drives.closed(connection);
   }
 
-  outbound(call: Call): void {
-    if (!INPUT_METHODS.includes(call.method)) return;
+  outbound(call: Call): void | Promise<void> {
+    if (!INPUT_METHODS.includes(call.method)) return undefined;
     const resumed = takeResumed();
-    const open = currentCall();
+    const open = isOwn(call) ? undefined : currentCall(this.#clients.get(call.connection));
+    // The SDK goes on with the answers: the server must not.
+    if (open && isGivenUp(open)) return Promise.reject(givenUpError(open));
     if (open) open.isAsking = resumed !== undefined;
     if (resumed) {
-      if (open) Object.assign(open, { pending: resumed.id, isResumed: true });
+      if (open) Object.assign(open, { pending: resumed.id, drop: this.#drop, isResumed: true });
       call.answerWith(resumed.result);
       if (resumed.requestState !== undefined) this.#observed.add(resumed.requestState, resumed.id);
-      return;
+      return undefined;
     }
     if (call.form.answer) call.addErrand(followed(call));
     if (mayAskInCourse(call)) call.addErrand({ origin: call });
@@ -152,7 +162,7 @@ export class RoundsPart implements ClientPart {
   }
 
   #asking(open: OpenCall, pending: string | undefined): void {
-    Object.assign(open, { pending, isAsking: true });
+    Object.assign(open, { pending, drop: this.#drop, isAsking: true });
     if (this.#asked.has(open)) return;
     this.#asked.add(open);
     const over = (): boolean => this.#asked.delete(open);
@@ -182,7 +192,7 @@ export class RoundsPart implements ClientPart {
     return this.#desk.tryKeep(connection, this.#desk.waiting(call), input, kept).then((id) => {
       if (open) this.#asking(open, id);
       if (id === undefined) return response;
-      if (open?.isGivenUp && !open.isResumed) return this.#desk.tryDrop(id).then(() => response);
+      if (open && isGivenUp(open) && !open.isResumed) return this.#desk.tryDrop(id).then(() => response);
       this.#observed.add(contextOf(call, input), id);
       return response;
     });
