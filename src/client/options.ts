@@ -2,11 +2,12 @@ import { ANYTHING, checkOptions, FLAG, SETTINGS } from '../options.ts';
 import { isStore } from '../store/is-store.ts';
 import { CARRIERS } from '../wire/index.ts';
 import { isClientStateStore } from './continuity/state-store.ts';
+import { readQuotas } from './jar/quotas.ts';
 import type { ClientValiseOptions } from './valise.ts';
 
 const WAYS: readonly unknown[] = CARRIERS;
 
-/** Throws where an option of `openValise` is something else than it takes; `keys` and quotas are checked where they are read. */
+/** Throws where an option of `openValise` is something else than it takes; `keys` are checked where they are read. */
 export function checkClientOptions(options: ClientValiseOptions): void {
   checkOptions('openValise', options, {
     store: [
@@ -29,4 +30,6 @@ export function checkClientOptions(options: ClientValiseOptions): void {
       (value) => Array.isArray(value) && value.every((one) => WAYS.includes(one)),
     ],
   });
+  // Before there is a store.
+  readQuotas(options.quotas);
 }

@@ -130,6 +130,25 @@ describe.each(MAJORS)('what is kept of the connections of a $major client', ({ m
     expect(await get(key)).toBeUndefined();
   });
 
+  it('stays as it is where logout is given something else than it takes', async () => {
+    const { valise } = await start();
+    const kept = await valise.connections.list();
+    vault.sent.length = 0;
+    for (const options of [
+      { onRevoked: 'no function' },
+      { fetch: 'no function' },
+      { client: 'id' },
+      { client: { id: 'mine' } },
+      { onRevokd() {} },
+      null,
+    ])
+      await expect(valise.connections.logout(vault.url, options as never)).rejects.toMatchObject({
+        code: 'bad-option',
+      });
+    expect(vault.sent).toEqual([]);
+    expect(await valise.connections.list()).toEqual(kept);
+  });
+
   it('is forgotten by logout also where the authorization server cannot be reached', async () => {
     const { valise } = await start();
     const gone = async () => {

@@ -1,6 +1,9 @@
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { openValise } from 'mcp-valise/client';
 import { memoryStore } from 'mcp-valise/store';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
 import { connect, KINDS, openHosts } from './hosts.ts';
 import { openSessionHost } from './sessions-host.ts';
 
@@ -76,6 +79,10 @@ describe('what is asked of a Valise', () => {
     expect(() => valise.http('https://a.example.com', { auth: { redirct: () => {} } } as never)).toThrow(
       refused('bad-option', 'no option redirct', 'redirect'),
     );
+    const auth = { redirect: () => {}, client: { id: 'mine' } };
+    expect(() => valise.http('https://a.example.com', { auth } as never)).toThrow(
+      refused('bad-option', 'option client of http', 'issuer'),
+    );
     await expect(openValise({ store, quotas: { bytesPrKey: 9000 } } as never)).rejects.toEqual(
       refused('bad-option', 'no option bytesPrKey', 'bytesPerKey'),
     );
@@ -99,6 +106,29 @@ describe('what is asked of a Valise', () => {
       expect(() => on('set')).toThrow(refused('bad-listener', '"set" is no function'));
     }
     await valise.close();
+  });
+});
+
+describe('a Valise that cannot be opened', () => {
+  it('makes no store where its quotas are wrong', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'valise-'));
+    onTestFinished(() => rm(folder, { recursive: true }));
+    const opened = openValise({ store: `sqlite:${folder}/state.db`, quotas: { keys: 1 } });
+    await expect(opened).rejects.toEqual(refused('bad-quota', 'keys'));
+    expect(await readdir(folder)).toEqual([]);
+  });
+});
+
+describe('what is asked of pending rounds', () => {
+  it('is refused by name where it is not what it should be', async () => {
+    const { pending, close } = await openValise({ store: memoryStore() });
+    for (const options of [{ clint: {} }, { client: 'mine' }, null] as never[])
+      await expect(pending.answer('any', {}, options)).rejects.toEqual(
+        refused('bad-option', 'pending.answer'),
+      );
+    for (const answers of ['Ada', 5, []] as never[])
+      await expect(pending.answer('any', answers)).rejects.toEqual(refused('bad-argument', 'pending.answer'));
+    await close();
   });
 });
 

@@ -1,10 +1,11 @@
 import type { Duration } from '../../duration.ts';
+import { isObject } from '../../json.ts';
 import {
   ANYTHING,
   checkArgument,
   checkOptions,
   FUNCTION,
-  SETTINGS,
+  type Taken,
   type TakenBy,
   TEXT,
 } from '../../options.ts';
@@ -39,11 +40,19 @@ export interface AuthOptions {
   readonly timeout?: Duration | undefined;
 }
 
+/** A registration made beforehand. */
+export const OWN_CLIENT: Taken = [
+  'an object with id, issuer and, where there is one, secret',
+  (value) =>
+    isObject(value) &&
+    [value['id'], value['issuer'], value['secret'] ?? ''].every((one) => typeof one === 'string'),
+];
+
 const TAKEN: TakenBy<AuthOptions> = {
   redirect: FUNCTION,
   clientName: TEXT,
   scope: TEXT,
-  client: SETTINGS,
+  client: OWN_CLIENT,
   clientMetadataUrl: TEXT,
   port: ['a port number', (value) => Number.isInteger(value)],
   redirectUrl: ['a URL', (value) => value instanceof URL || typeof value === 'string'],

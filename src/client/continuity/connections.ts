@@ -1,11 +1,13 @@
 import type { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
 import type { FetchLike } from '../../link/edge-fetch.ts';
+import { checkOptions, FUNCTION, type TakenBy } from '../../options.ts';
 import { entryPages } from '../../store/page.ts';
 import type { Store } from '../../store/types.ts';
 import type { Era } from '../../wire/index.ts';
 import { targetKey } from '../target.ts';
 import { webAddress } from '../web-address.ts';
+import { OWN_CLIENT } from './auth-options.ts';
 import { CredentialKeeper, type Credentials, readCredentials } from './credentials.ts';
 import { type OwnClient, type Revoked, revoke, worstOf } from './revoke.ts';
 import type { SecretPlaces } from './secrets.ts';
@@ -57,6 +59,8 @@ export interface LogoutOptions {
   /** Hears what became of the tokens; whatever it was, they are forgotten here. */
   readonly onRevoked?: ((how: Revoked) => void) | undefined;
 }
+
+const LOGOUT: TakenBy<LogoutOptions> = { fetch: FUNCTION, client: OWN_CLIENT, onRevoked: FUNCTION };
 
 /** What they are looked up with. */
 export interface ConnectionsParts {
@@ -132,7 +136,9 @@ export function openConnections(parts: ConnectionsParts): Connections {
       return (await remove(target)).isGone;
     },
 
-    async logout(target, { fetch: base = fetch, client, onRevoked } = {}) {
+    async logout(target, options = {}) {
+      checkOptions('connections.logout', options, LOGOUT);
+      const { fetch: base = fetch, client, onRevoked } = options;
       // In this order: what a refresh writes in between is among them, and what it brings later finds nothing.
       const { isGone, credentials } = await remove(target);
       const each = await Promise.all(credentials.map((one) => revoke(one, base, client)));

@@ -1,5 +1,6 @@
 import { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
+import { checkArgument, checkOptions, type Taken, type TakenBy } from '../../options.ts';
 import { type Answer, type Era, isUndone, type Result } from '../../wire/index.ts';
 import type { Connection } from '../connection.ts';
 import { holding } from '../continuity/lease.ts';
@@ -12,7 +13,10 @@ import { answerIn } from './driver.ts';
 import { LEFT_OPEN } from './left-open.ts';
 import type { RoundsPart } from './part.ts';
 import { resume } from './resumed.ts';
-import type { Answers, Continued, Pending } from './types.ts';
+import type { AnswerOptions, Answers, Continued, Pending } from './types.ts';
+
+const ANSWERS: Taken = ['an object with the answer to each question, by its key', isObject];
+const ANSWER: TakenBy<AnswerOptions> = { client: ['a connected client', isObject] };
 
 /** Goes on with calls that wait for answers. */
 export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients' | 'holds'>): Pending {
@@ -85,11 +89,14 @@ export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients
   return {
     list: async () => (await desk.all()).map(shown),
     drop: (id) => desk.drop(id),
-    async answer(id, answers, { client } = {}) {
+    async answer(id, answers, options = {}) {
+      if (answers !== undefined) checkArgument('pending.answer()', answers, ANSWERS);
+      checkOptions('pending.answer', options, ANSWER);
+      const { client } = options;
       const lease = await desk.lease(id);
       if (!lease) throw beingAnswered(id);
       return holding(lease, async () => {
-        if (!answers) return answerAll(id, client);
+        if (answers === undefined) return answerAll(id, client);
         const kept = await desk.find(id);
         if (!kept) throw notThere(id);
         const [connection] = await clientOf(kept, client);
