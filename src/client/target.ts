@@ -25,10 +25,19 @@ export type NamedServer = string | URL | StdioCommand;
 
 /** Reads where a transport leads, unless the application says so. Both SDK majors keep it under the same names. */
 export function targetOf(transport: TransportLike, server?: NamedServer): Target {
-  if (typeof transport?.send !== 'function' || typeof transport.start !== 'function') {
+  if (![transport?.start, transport?.send, transport?.close].every((one) => typeof one === 'function')) {
     throw new ValiseError('no-transport', 'valise.connect() was called without a transport.', {
       next: 'Call valise.connect(client, transport), or valise.connect(client, valise.http(url)).',
     });
+  }
+  if (!Object.isExtensible(transport)) {
+    throw new ValiseError(
+      'no-transport',
+      'The transport is frozen, so that its messages cannot be reached.',
+      {
+        next: 'Do not freeze or seal it: a client sets its own handlers on it too.',
+      },
+    );
   }
   if (server !== undefined) return targetNamed(server);
   const known = transport as TransportLike & {

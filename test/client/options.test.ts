@@ -61,6 +61,10 @@ describe('what is asked of a Valise', () => {
     await expect(valise.connect(client, 'https://a.example.com' as never)).rejects.toEqual(
       refused('no-transport', 'valise\\.http'),
     );
+    for (const fixed of [Object.freeze({ ...transport }), Object.seal({ ...transport })])
+      await expect(valise.connect(client, fixed)).rejects.toEqual(
+        refused('no-transport', 'is frozen', 'Do not freeze'),
+      );
     const session = { session: 'keep' } as never;
     await expect(valise.connect(client, transport, session)).rejects.toEqual(refused('bad-option', 'kept'));
     for (const url of ['nonsense', undefined, 'ftp://a.example.com', 'https://me:secret@'] as never[]) {
