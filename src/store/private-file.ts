@@ -14,6 +14,11 @@ export function fullPath(path: string): string {
     throw new ValiseError('store-bad-url', '"~" is your home folder, and no file.', {
       next: 'Name a file in it, such as ~/.valise/state.db.',
     });
+  const [other] = /^~[^/\\]+/.exec(path) ?? [];
+  if (other !== undefined)
+    throw new ValiseError('store-bad-url', `"${other}" would be a name like any other, and nobody's home.`, {
+      next: `Give the full path, or ./${path} where that is meant.`,
+    });
   // An empty HOME must not lead into the current folder.
   return resolve(path.startsWith('~/') ? join(homedir() || userInfo().homedir, path.slice(2)) : path);
 }

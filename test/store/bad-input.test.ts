@@ -92,6 +92,16 @@ describe('an unknown URL', () => {
     },
   );
 
+  it.each(kinds)("of $scheme in somebody else's home is refused, and makes no folder", async ({ scheme }) => {
+    expect(await errorOf(openStore(`${scheme}:~bob/state`))).toMatchObject({
+      code: 'store-bad-url',
+      message: expect.stringContaining('"~bob"'),
+      next: expect.stringMatching(/full path.*\.\/~bob\/state/),
+    });
+    expect(existsSync('~bob')).toBe(false);
+    await (await openStore(`${scheme}:${folder}/~bob`)).close();
+  });
+
   it('is refused for a bus too', async () => {
     expect((await errorOf(openBus('sqlite:x'))).code).toBe('store-bad-url');
     expect((await errorOf(openBus(7 as unknown as string))).code).toBe('store-bad-url');
