@@ -1,3 +1,5 @@
+import { HANDED_ON } from '../link/stdio-client.ts';
+
 /** Variables by their name and value. */
 export type Env = Readonly<Record<string, string>>;
 
@@ -17,8 +19,6 @@ const LOOKUPS = new RegExp(
 /** Which registry, or machine, launchers ask. */
 const REGISTRIES =
   /^(npm_config_(.*:)?registry|UV_(INDEX|INDEX_URL|DEFAULT_INDEX|EXTRA_INDEX_URL|FIND_LINKS)|PIP_(INDEX_URL|EXTRA_INDEX_URL|FIND_LINKS)|(DOCKER|CONTAINER)_(HOST|CONTEXT|CONNECTION))$/i;
-/** What the SDKs hand on by themselves: given with the same value, it changes nothing. */
-const INHERITED = /^(PATH|HOME|LOGNAME|SHELL|TERM|USER|USERPROFILE|APPDATA|SYSTEMROOT|TEMP)$/i;
 
 /**
  * Of the variables that a server is given, those that may decide which program it is; undefined where there are none.
@@ -31,13 +31,18 @@ export function decidingEnv(given: unknown, args: readonly string[]): Env | unde
   const spoken = new Set(args.flatMap((arg) => arg.split(/\W+/).filter((word) => word !== arg)));
   const deciding = Object.entries(given)
     .filter(([name, value]) => {
-      if (value === undefined || (INHERITED.test(name) && value === process.env[name])) return false;
+      if (value === undefined || (isHandedOn(name) && value === process.env[name])) return false;
       return LOOKUPS.test(name) || REGISTRIES.test(name) || spoken.has(name);
     })
     .sort(([one], [other]) => (one < other ? -1 : 1))
     // Addresses of registries may say who asks.
     .map(([name, value]) => [name, String(value).replace(/\/\/[^/@\s]*@/g, '//')]);
   return deciding.length > 0 ? Object.fromEntries(deciding) : undefined;
+}
+
+/** Given with the value that it has here, such a variable changes nothing. */
+function isHandedOn(name: string): boolean {
+  return HANDED_ON.includes(name.toUpperCase());
 }
 
 /** Of deciding variables those that say which registry is asked. */

@@ -17,21 +17,20 @@ export interface StdioCommand {
   readonly grace?: number;
 }
 
-const INHERITED = [
+/** What both SDKs hand on to a stdio server by themselves. */
+export const HANDED_ON: readonly string[] = [
   'HOME',
-  'LANG',
-  'LC_ALL',
   'LOGNAME',
   'PATH',
   'SHELL',
   'TERM',
-  'TMPDIR',
   'USER',
   'APPDATA',
   'SYSTEMROOT',
   'TEMP',
   'USERPROFILE',
 ];
+const INHERITED = [...HANDED_ON, 'LANG', 'LC_ALL', 'TMPDIR'];
 const MAX_LINE = 64 * 1024 * 1024;
 
 /**
