@@ -1,45 +1,32 @@
 import { inspect } from 'node:util';
 import type { Client } from '@modelcontextprotocol/client';
-import { type ClientValise, openValise, type Store } from 'mcp-valise/client';
-import { memoryStore } from 'mcp-valise/store';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { type ClientValise, openValise } from 'mcp-valise/client';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Hosts, KINDS, openHosts } from './hosts.ts';
-import { ask, MAJORS, openVault, signIn, type Vault } from './vault.ts';
+import { ask, MAJORS, signIn, vaultStage } from './vault.ts';
 
-let vault: Vault;
-let store: Store;
-const opened: { valise: ClientValise; client: Client }[] = [];
-beforeEach(async () => {
-  vi.spyOn(console, 'warn').mockImplementation(() => {});
-  vault = await openVault({ ttl: 100 });
-  store = memoryStore();
-});
-afterEach(async () => {
-  vi.restoreAllMocks();
-  for (const { client, valise } of opened.splice(0)) {
-    await client.close();
-    await valise.close();
-  }
-  await vault.close();
-});
+const stage = vaultStage();
 
 async function keptTokens(): Promise<Record<string, string>> {
-  const [key = ''] = (await store.list('credentials/')).keys;
-  const entry = await store.get(key);
+  const [key = ''] = (await stage.store.list('credentials/')).keys;
+  const entry = await stage.store.get(key);
   return (entry?.value as { tokens?: Record<string, string> } | undefined)?.tokens ?? {};
 }
 
 describe.each(MAJORS)('what is kept of the connections of a $major client', ({ make }) => {
   let pages = 0;
   async function start(principal?: string): Promise<{ valise: ClientValise; client: Client }> {
-    const valise = await openValise({ store, principal, allowLocal: true });
+    const valise = await openValise({ store: stage.store, principal, allowLocal: true });
     const client = make();
-    opened.push({ valise, client });
+    stage.opened.push({ valise, client });
     const redirect = async (page: URL) => {
       pages++;
       await signIn(page);
     };
-    await valise.connect(client, valise.http(vault.url, { fetch: vault.fetch, auth: { redirect } }));
+    await valise.connect(
+      client,
+      valise.http(stage.vault.url, { fetch: stage.vault.fetch, auth: { redirect } }),
+    );
     return { valise, client };
   }
 
@@ -49,7 +36,7 @@ describe.each(MAJORS)('what is kept of the connections of a $major client', ({ m
     const list = await valise.connections.list();
     expect(list).toEqual([
       {
-        target: vault.url,
+        target: stage.vault.url,
         principal: '',
         era: 'legacy',
         protocolVersion: '2025-11-25',
@@ -58,7 +45,7 @@ describe.each(MAJORS)('what is kept of the connections of a $major client', ({ m
         savedAt: expect.any(Date),
         signedIn: true,
         renewable: true,
-        issuer: new URL(vault.url).origin,
+        issuer: new URL(stage.vault.url).origin,
         tokenExpiresAt: expect.any(Date),
       },
     ]);
@@ -66,7 +53,7 @@ describe.each(MAJORS)('what is kept of the connections of a $major client', ({ m
     const tokens = await keptTokens();
     for (const secret of [tokens['access_token'], tokens['refresh_token'], client.transport?.sessionId])
       expect(shown).not.toContain(secret);
-    expect(await valise.connections.list(vault.url)).toEqual(list);
+    expect(await valise.connections.list(stage.vault.url)).toEqual(list);
     expect(await valise.connections.list('https://other.example.com/mcp')).toEqual([]);
   });
 
@@ -74,29 +61,29 @@ describe.each(MAJORS)('what is kept of the connections of a $major client', ({ m
     await start('alice');
     const bob = await start('bob');
     expect((await bob.valise.connections.list()).map(({ principal }) => principal)).toEqual(['bob']);
-    await bob.valise.connections.forget(vault.url);
+    await bob.valise.connections.forget(stage.vault.url);
     expect(await bob.valise.connections.list()).toEqual([]);
-    expect(await opened[0]?.valise.connections.list()).toHaveLength(1);
+    expect(await stage.opened[0]?.valise.connections.list()).toHaveLength(1);
   });
 
   it('is forgotten here by forget, and no more', async () => {
     const { valise, client } = await start();
     await ask(client, 'increment');
-    vault.sent.length = 0;
-    expect(await valise.connections.forget(vault.url)).toBe(true);
-    expect(vault.sent).toEqual([]);
-    expect((await store.list('')).keys.filter((key) => !key.startsWith('jar/'))).toEqual([]);
-    expect(await valise.connections.forget(vault.url)).toBe(false);
+    stage.vault.sent.length = 0;
+    expect(await valise.connections.forget(stage.vault.url)).toBe(true);
+    expect(stage.vault.sent).toEqual([]);
+    expect((await stage.store.list('')).keys.filter((key) => !key.startsWith('jar/'))).toEqual([]);
+    expect(await valise.connections.forget(stage.vault.url)).toBe(false);
   });
 
   it('is revoked and forgotten by logout: the next one signs in and begins anew', async () => {
     const { valise, client } = await start();
     await ask(client, 'increment');
     const tokens = await keptTokens();
-    expect(await valise.connections.logout(vault.url)).toBe(true);
+    expect(await valise.connections.logout(stage.vault.url)).toBe(true);
     expect(await valise.connections.list()).toEqual([]);
     for (const kind of ['access_token', 'refresh_token']) {
-      const { status } = await fetch(vault.url, {
+      const { status } = await fetch(stage.vault.url, {
         method: 'POST',
         headers: { authorization: `Bearer ${tokens[kind]}` },
       });
@@ -110,22 +97,22 @@ describe.each(MAJORS)('what is kept of the connections of a $major client', ({ m
 
   it('is revoked by logout as it is when it is forgotten: also what a refresh has brought in between', async () => {
     const { valise } = await start();
-    const [key = ''] = (await store.list('credentials/')).keys;
-    const get = store.get.bind(store);
-    store.get = async (wanted) => {
+    const [key = ''] = (await stage.store.list('credentials/')).keys;
+    const get = stage.store.get.bind(stage.store);
+    stage.store.get = async (wanted) => {
       const entry = await get(wanted);
       if (wanted !== key || !entry) return entry;
-      store.get = get;
+      stage.store.get = get;
       const tokens = { access_token: 'fresh', refresh_token: 'fresher', token_type: 'Bearer' };
-      await store.put(key, { ...(entry.value as object), tokens });
+      await stage.store.put(key, { ...(entry.value as object), tokens });
       return entry;
     };
     const revoked: unknown[] = [];
-    vault.intercept = (_, { body }) => {
+    stage.vault.intercept = (_, { body }) => {
       if (body instanceof URLSearchParams && body.has('token')) revoked.push(body.get('token'));
       return undefined;
     };
-    expect(await valise.connections.logout(vault.url, { fetch: vault.fetch })).toBe(true);
+    expect(await valise.connections.logout(stage.vault.url, { fetch: stage.vault.fetch })).toBe(true);
     expect(revoked).toEqual(['fresher', 'fresh']);
     expect(await get(key)).toBeUndefined();
   });
@@ -133,7 +120,7 @@ describe.each(MAJORS)('what is kept of the connections of a $major client', ({ m
   it('stays as it is where logout is given something else than it takes', async () => {
     const { valise } = await start();
     const kept = await valise.connections.list();
-    vault.sent.length = 0;
+    stage.vault.sent.length = 0;
     for (const options of [
       { onRevoked: 'no function' },
       { fetch: 'no function' },
@@ -142,10 +129,10 @@ describe.each(MAJORS)('what is kept of the connections of a $major client', ({ m
       { onRevokd() {} },
       null,
     ])
-      await expect(valise.connections.logout(vault.url, options as never)).rejects.toMatchObject({
+      await expect(valise.connections.logout(stage.vault.url, options as never)).rejects.toMatchObject({
         code: 'bad-option',
       });
-    expect(vault.sent).toEqual([]);
+    expect(stage.vault.sent).toEqual([]);
     expect(await valise.connections.list()).toEqual(kept);
   });
 
@@ -154,7 +141,7 @@ describe.each(MAJORS)('what is kept of the connections of a $major client', ({ m
     const gone = async () => {
       throw new TypeError('fetch failed');
     };
-    expect(await valise.connections.logout(vault.url, { fetch: gone })).toBe(true);
+    expect(await valise.connections.logout(stage.vault.url, { fetch: gone })).toBe(true);
     expect(await valise.connections.list()).toEqual([]);
   });
 });
@@ -169,12 +156,12 @@ describe('what is kept of modern connections', () => {
   it('is listed, too', async () => {
     const [, , modern] = KINDS;
     const { Client } = await import('@modelcontextprotocol/client');
-    const valise = await openValise({ store });
+    const valise = await openValise({ store: stage.store });
     const client = new Client(
       { name: 'x', version: '1' },
       { versionNegotiation: { mode: { pin: '2026-07-28' } } },
     );
-    opened.push({ valise, client });
+    stage.opened.push({ valise, client });
     await valise.connect(client, valise.http('https://shop.example.com/mcp', { fetch: hosts.fetch }));
     expect(await valise.connections.list()).toMatchObject([
       {

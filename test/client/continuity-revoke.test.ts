@@ -1,33 +1,16 @@
-import type { Client } from '@modelcontextprotocol/client';
-import { type ClientValise, openValise, type Revoked, type Store } from 'mcp-valise/client';
-import { memoryStore } from 'mcp-valise/store';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { type ClientValise, openValise, type Revoked } from 'mcp-valise/client';
+import { describe, expect, it } from 'vitest';
 import { revoke } from '../../src/client/continuity/revoke.ts';
-import { ask, MAJORS, openVault, signIn, type Vault } from './vault.ts';
+import { ask, MAJORS, signIn, vaultStage } from './vault.ts';
 
 /** Nothing listens there: the host catches the answer itself. */
 const BACK = 'http://127.0.0.1:9/callback';
 
-let vault: Vault;
-let store: Store;
-const opened: { valise: ClientValise; client: Client }[] = [];
-beforeEach(async () => {
-  vi.spyOn(console, 'warn').mockImplementation(() => {});
-  vault = await openVault({ ttl: 100 });
-  store = memoryStore();
-});
-afterEach(async () => {
-  vi.restoreAllMocks();
-  for (const { client, valise } of opened.splice(0)) {
-    await client.close();
-    await valise.close();
-  }
-  await vault.close();
-});
+const stage = vaultStage();
 
 /** Registers a client as its operator does, before anybody uses it. */
 async function register(method: 'none' | 'client_secret_basic' | 'client_secret_post') {
-  const response = await fetch(new URL('/reg', vault.url), {
+  const response = await fetch(new URL('/reg', stage.vault.url), {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({
@@ -39,25 +22,25 @@ async function register(method: 'none' | 'client_secret_basic' | 'client_secret_
   });
   const registered = (await response.json()) as { client_id: string; client_secret?: string };
   const { client_id: id, client_secret: secret } = registered;
-  const issuer = new URL(vault.url).origin;
+  const issuer = new URL(stage.vault.url).origin;
   return { registered, client: { id, issuer, ...(secret !== undefined && { secret }) } };
 }
 
 type OwnClient = Awaited<ReturnType<typeof register>>['client'];
 
 /** What the authorization server still knows of tokens. */
-const left = async () => (await vault.store.list('vault/auth/RefreshToken/')).keys.length;
+const left = async () => (await stage.vault.store.list('vault/auth/RefreshToken/')).keys.length;
 
 describe.each(MAJORS)(
   'signing out of what a $major client got for a registration made beforehand',
   ({ make }) => {
     async function start(own: OwnClient): Promise<ClientValise> {
-      const valise = await openValise({ store });
+      const valise = await openValise({ store: stage.store });
       const client = make();
-      opened.push({ valise, client });
+      stage.opened.push({ valise, client });
       const redirect = (page: URL) => signIn(page, { until: BACK });
       const auth = { redirect, client: own, redirectUrl: BACK };
-      await valise.connect(client, valise.http(vault.url, { fetch: vault.fetch, auth }));
+      await valise.connect(client, valise.http(stage.vault.url, { fetch: stage.vault.fetch, auth }));
       await ask(client, 'increment');
       return valise;
     }
@@ -65,15 +48,15 @@ describe.each(MAJORS)(
     const logout = async (valise: ClientValise, client?: OwnClient): Promise<Revoked[]> => {
       const heard: Revoked[] = [];
       const onRevoked = (how: Revoked) => heard.push(how);
-      expect(await valise.connections.logout(vault.url, { fetch: vault.fetch, client, onRevoked })).toBe(
-        true,
-      );
+      expect(
+        await valise.connections.logout(stage.vault.url, { fetch: stage.vault.fetch, client, onRevoked }),
+      ).toBe(true);
       return heard;
     };
 
     const texts = async () => {
-      const { keys } = await store.list('');
-      return JSON.stringify(await Promise.all(keys.map((key) => store.get(key))));
+      const { keys } = await stage.store.list('');
+      return JSON.stringify(await Promise.all(keys.map((key) => stage.store.get(key))));
     };
 
     it('has them revoked where it has no secret', async () => {
@@ -90,12 +73,12 @@ describe.each(MAJORS)(
       expect(await texts()).not.toContain(client.secret);
       const elsewhere = { ...client, issuer: 'https://auth.example.com' };
       for (const own of [undefined, elsewhere, { ...client, id: 'another' }]) {
-        const keys = (await store.list('credentials/')).keys;
-        const before = await store.get(keys[0] ?? '');
-        vault.sent.length = 0;
+        const keys = (await stage.store.list('credentials/')).keys;
+        const before = await stage.store.get(keys[0] ?? '');
+        stage.vault.sent.length = 0;
         expect(await logout(valise, own)).toEqual(['needs-secret']);
-        expect(vault.sent).toEqual([]);
-        await store.put(keys[0] ?? '', before?.value ?? null);
+        expect(stage.vault.sent).toEqual([]);
+        await stage.store.put(keys[0] ?? '', before?.value ?? null);
       }
       expect(await left()).toBe(1);
       expect(await logout(valise, client)).toEqual(['revoked']);
@@ -104,20 +87,20 @@ describe.each(MAJORS)(
 
     it('takes it for that of the tokens, also where the client had registered itself before', async () => {
       const itself = make();
-      const first = await openValise({ store });
-      opened.push({ valise: first, client: itself });
+      const first = await openValise({ store: stage.store });
+      stage.opened.push({ valise: first, client: itself });
       const auth = { redirect: async (page: URL) => void (await signIn(page)) };
-      await first.connect(itself, first.http(vault.url, { fetch: vault.fetch, auth }));
+      await first.connect(itself, first.http(stage.vault.url, { fetch: stage.vault.fetch, auth }));
       await itself.close();
-      const [key = ''] = (await store.list('credentials/')).keys;
-      const { tokens: _, ...rest } = (await store.get(key))!.value as { tokens?: object };
-      await store.put(key, rest as never);
-      await vault.revoke('AccessToken');
-      await vault.revoke('RefreshToken');
+      const [key = ''] = (await stage.store.list('credentials/')).keys;
+      const { tokens: _, ...rest } = (await stage.store.get(key))!.value as { tokens?: object };
+      await stage.store.put(key, rest as never);
+      await stage.vault.revoke('AccessToken');
+      await stage.vault.revoke('RefreshToken');
       const { client } = await register('none');
       const valise = await start(client);
       const by: unknown[] = [];
-      vault.intercept = (_url, { body }) => {
+      stage.vault.intercept = (_url, { body }) => {
         if (body instanceof URLSearchParams && body.has('token')) by.push(body.get('client_id'));
         return undefined;
       };

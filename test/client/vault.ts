@@ -4,8 +4,10 @@ import type { AddressInfo } from 'node:net';
 import { Client as ClientV2 } from '@modelcontextprotocol/client';
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { McpServer } from '@modelcontextprotocol/server';
+import type { ClientValise } from 'mcp-valise/client';
 import { generateKey } from 'mcp-valise/seal';
 import { memoryStore, type Store } from 'mcp-valise/store';
+import { afterEach, beforeEach, vi } from 'vitest';
 import { example } from '../../examples/vault.ts';
 
 /** What a client has sent, and where to. */
@@ -129,4 +131,32 @@ export const MAJORS = [
 export async function ask(client: ClientV2, name: 'increment' | 'whoami'): Promise<string> {
   const { content } = await client.callTool({ name, arguments: {} });
   return (content as { text: string }[]).map(({ text }) => text).join();
+}
+
+/** What each test of a file has for itself, from a `beforeEach` to an `afterEach`. */
+export interface Stage {
+  vault: Vault;
+  /** Of the clients. */
+  store: Store;
+  /** What is closed in the end. */
+  readonly opened: { valise: ClientValise; client: ClientV2 }[];
+}
+
+/** A vault whose tokens end soon, and a store for its clients, anew for each test of the file that calls this. */
+export function vaultStage(): Stage {
+  const stage = { opened: [] } as Partial<Stage> as Stage;
+  beforeEach(async () => {
+    vi.spyOn(console, 'warn').mockImplementation(() => {});
+    stage.vault = await openVault({ ttl: 100 });
+    stage.store = memoryStore();
+  });
+  afterEach(async () => {
+    vi.restoreAllMocks();
+    for (const { client, valise } of stage.opened.splice(0)) {
+      await client.close();
+      await valise.close();
+    }
+    await stage.vault.close();
+  });
+  return stage;
 }
