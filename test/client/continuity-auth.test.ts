@@ -673,6 +673,36 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     expect(pages).toHaveLength(3);
   });
 
+  it('takes a no for all that waited for the answer, and asks again for those that come later', async () => {
+    const waiting = new EventEmitter();
+    const redirect = async (page: URL) => {
+      pages.push(page);
+      if (pages.length > 1) return void (await signIn(page, { name: 'alice' }));
+      const isWaiting = once(waiting, 'elsewhere');
+      others.push(refused(), refused());
+      await isWaiting;
+      const back = new URL(page.searchParams.get('redirect_uri') ?? '');
+      back.searchParams.set('state', page.searchParams.get('state') ?? '');
+      back.searchParams.set('error', 'access_denied');
+      return back;
+    };
+    const others: Promise<void>[] = [];
+    let waits = 0;
+    const refused = async () => {
+      const valise = await openValise({ store });
+      const client = make();
+      opened.push({ valise, client });
+      valise.events.on('sign-in-elsewhere', () => ++waits === 2 && waiting.emit('elsewhere'));
+      const to = valise.http(vault.url, { fetch: vault.fetch, auth: { redirect } });
+      await expect(valise.connect(client, to)).rejects.toMatchObject({ code: 'sign-in-refused' });
+    };
+    await refused();
+    await Promise.all(others);
+    expect(pages).toHaveLength(1);
+    expect(await ask(await start({ auth: { redirect } }), 'whoami')).toBe('alice');
+    expect(pages).toHaveLength(2);
+  });
+
   it('turns strangers away from the listener, and waits on', async () => {
     const statuses: number[] = [];
     const redirect = async (page: URL) => {

@@ -17,7 +17,7 @@ import { statusOf } from './lost.ts';
 import { Provider } from './provider.ts';
 import { registerOnce } from './register-once.ts';
 import { loadAuth } from './sdk-auth.ts';
-import { inVainError, leftError, SignIn, strangerError } from './sign-in.ts';
+import { inVainError, isRefusal, leftError, SignIn, strangerError } from './sign-in.ts';
 import { signInOnce } from './sign-in-once.ts';
 import { isStepUp, wantedIn, withGranted } from './step-up.ts';
 import { isDue, tokenFetch, unavailableError } from './token-fetch.ts';
@@ -204,11 +204,17 @@ export class Authorization implements ClientPart {
     this.#finishing = signInOnce(this.#wallet, () => this.#finish(page), {
       signal: this.#end.signal,
       elsewhere: () => events.emit('sign-in-elsewhere', { target }),
-    }).finally(() => {
-      waiting.delete(this);
-      this.#finishing = undefined;
-      this.provider.ended();
-    });
+    })
+      .catch((error: unknown) => {
+        this.#failure = error;
+        if (isRefusal(error)) this.#refusedUntil = Date.now() + REFUSED_FOR;
+        throw error;
+      })
+      .finally(() => {
+        waiting.delete(this);
+        this.#finishing = undefined;
+        this.provider.ended();
+      });
     // Whoever waits for it hears of its failure; where nobody does, the next call asks again.
     this.#finishing.catch(() => {});
   }
@@ -225,10 +231,8 @@ export class Authorization implements ClientPart {
       this.#untried = tokens?.access_token;
       if (tokens) this.#tell('signed-in', tokens);
     } catch (error) {
-      this.#failure = error;
-      const { code } = error as { readonly code?: unknown };
-      if (code === 'sign-in-refused') this.#refusedUntil = Date.now() + REFUSED_FOR;
       // The page may have been an error that only the user saw: the registration may be unknown by now.
+      const { code } = error as { readonly code?: unknown };
       if (code === 'sign-in-timeout') await this.provider.invalidateCredentials('client').catch(() => {});
       throw error;
     }

@@ -122,10 +122,25 @@ export function leftError(): ValiseError {
   });
 }
 
+const REFUSED = 'sign-in-refused';
+const AFTER_REFUSAL = 'Try again, or ask whoever runs the server for access.';
+
 function refusedError(error: string): ValiseError {
   const reason = /^[\w.-]{1,64}$/.test(error) ? error : 'an unknown reason';
-  return new ValiseError('sign-in-refused', `The authorization server did not sign you in: ${reason}.`, {
-    next: 'Try again, or ask whoever runs the server for access.',
+  return new ValiseError(REFUSED, `The authorization server did not sign you in: ${reason}.`, {
+    next: AFTER_REFUSAL,
+  });
+}
+
+/** True where the user, or the authorization server, has said no. */
+export function isRefusal(error: unknown): boolean {
+  return error instanceof ValiseError && error.code === REFUSED;
+}
+
+/** Another process, which this one has waited for, has asked the user in vain. */
+export function refusedElsewhereError(): ValiseError {
+  return new ValiseError(REFUSED, 'The sign-in that another process had begun was refused.', {
+    next: AFTER_REFUSAL,
   });
 }
 
