@@ -726,6 +726,18 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     expect(statuses).toEqual([400, 400, 404, 404, 404]);
   });
 
+  it('leaves nothing listening where it could not register', async () => {
+    const backs: string[] = [];
+    vault.intercept = ({ pathname }, { body }) => {
+      if (pathname !== '/reg') return undefined;
+      backs.push(...(JSON.parse(String(body)) as { redirect_uris: string[] }).redirect_uris);
+      return Response.json({ error: 'invalid_client_metadata' }, { status: 400 });
+    };
+    await expect(start()).rejects.toThrow();
+    expect(backs).not.toEqual([]);
+    for (const back of backs) await expect(fetch(back)).rejects.toThrow('fetch failed');
+  });
+
   it('gives up waiting in time, and registers anew the next time', async () => {
     await expect(start({ auth: { redirect: () => {}, timeout: 0.2 } })).rejects.toMatchObject({
       code: 'sign-in-timeout',

@@ -130,6 +130,7 @@ export class Authorization implements ClientPart {
   async end(): Promise<void> {
     this.#end.abort(leftError());
     await this.#finishing?.catch(() => {});
+    this.#signIn.close();
   }
 
   async #challenged(response: Response, token: string | undefined): Promise<Response> {
@@ -220,19 +221,18 @@ export class Authorization implements ClientPart {
   }
 
   async #finish(page: URL): Promise<void> {
-    const { major } = this.#parts;
     try {
       const answer = await this.#signIn.ask(page, this.#end.signal);
       const issuer = issuerOf(await this.provider.discoveryState());
       const named = answer.get('iss');
       if (named !== null && issuer !== undefined && !isSameIssuer(named, issuer)) throw strangerError();
-      await this.transport?.finishAuth(major === 'v2' ? answer : answer.get('code'));
+      await this.transport?.finishAuth(this.#parts.major === 'v2' ? answer : answer.get('code'));
       const { tokens } = await this.#wallet.current();
       this.#untried = tokens?.access_token;
       if (tokens) this.#tell('signed-in', tokens);
     } catch (error) {
-      // The page may have been an error that only the user saw: the registration may be unknown by now.
       const { code } = error as { readonly code?: unknown };
+      // The page may have been an error that only the user saw: the registration may be unknown by now.
       if (code === 'sign-in-timeout') await this.provider.invalidateCredentials('client').catch(() => {});
       throw error;
     }

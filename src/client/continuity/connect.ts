@@ -89,11 +89,14 @@ export async function connectHttp(
   };
   try {
     const kept = await latest();
-    return await (kept ? goOn(kept) : begin());
+    return await (kept ? goOn(kept) : begin()).catch(async (error: unknown) => {
+      if (!(await auth?.recover(error))) throw error;
+      return begin();
+    });
   } catch (error) {
-    if (!(await auth?.recover(error))) throw error;
+    await auth?.end();
+    throw error;
   }
-  return begin();
 }
 
 const adapted = new WeakMap<ClientStateStore, Store>();
