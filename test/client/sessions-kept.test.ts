@@ -43,6 +43,17 @@ describe('kept sessions', () => {
     expect(sessionOf(host.last().meta)).toEqual({ sessionId: 'sess-1', state: 'later' });
   });
 
+  it('come back also where the store does not take back that they are being made', async () => {
+    const lease = store.lease.bind(store);
+    store.lease = async (key, ttl) => {
+      const taken = await lease(key, ttl);
+      return taken && { ...taken, renew: taken.renew, release: () => Promise.reject(new Error('no store')) };
+    };
+    const valise = await process();
+    const sessions = valise.sessions(await host.connect(valise, NOTES));
+    expect(await sessions.named('refactor')).toMatchObject({ id: 'sess-1', label: 'refactor' });
+  });
+
   it('are those with a label, unless told', async () => {
     const valise = await process();
     const sessions = valise.sessions(await host.connect(valise, NOTES));

@@ -3,6 +3,7 @@ import { isObject, type Json } from '../../json.ts';
 import { entryPages } from '../../store/page.ts';
 import type { Store } from '../../store/types.ts';
 import { isSessionId } from '../../wire/index.ts';
+import { underLease } from '../continuity/lease.ts';
 
 /** A session as the store holds it. */
 export interface Kept {
@@ -20,7 +21,6 @@ const FORMAT = 1;
 /** A session that nobody used for this long is forgotten, in seconds. */
 const TTL = 90 * 86_400;
 const MAX_SESSIONS = 10_000;
-const CREATING = 60;
 
 /** The sessions of one principal in the store, apart for each server: a session goes to no other. */
 export class KeptSessions {
@@ -71,19 +71,9 @@ export class KeptSessions {
   }
 
   /** Runs `work` while no other process does so for the same label. */
-  async alone<Value>(target: string, label: string, work: () => Promise<Value>): Promise<Value> {
+  alone<Value>(target: string, label: string, work: () => Promise<Value>): Promise<Value> {
     const key = `lock/${this.#folder(target)}${digest(label)}`;
-    for (let wait = 10; ; wait = Math.min(wait * 2, 500)) {
-      const lease = await this.#store.lease(key, CREATING);
-      if (lease) {
-        try {
-          return await work();
-        } finally {
-          await lease.release();
-        }
-      }
-      await new Promise((resolve) => setTimeout(resolve, wait));
-    }
+    return underLease(this.#store, key, work, async () => undefined);
   }
 
   #folder(target: string): string {
