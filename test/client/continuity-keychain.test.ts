@@ -3,8 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Client } from '@modelcontextprotocol/client';
 import { type ClientValise, openValise } from 'mcp-valise/client';
-import { openStore } from 'mcp-valise/store';
+import { memoryStore, openStore } from 'mcp-valise/store';
 import { afterAll, describe, expect, it, vi } from 'vitest';
+import { Secrets } from '../../src/client/continuity/secrets.ts';
 import { startSecretService } from '../store/secret-service.ts';
 import { ask, MAJORS, openVault, signIn } from './vault.ts';
 
@@ -74,5 +75,15 @@ describe.skipIf(!service).each(MAJORS)('with a keychain, secrets of a $major cli
     expect((await fetch(vault.url, { method: 'POST', headers: { authorization } })).status).toBe(401);
     await second.close();
     rmSync(folder, { recursive: true, force: true });
+  });
+});
+
+describe.skipIf(!service)('the keychain', () => {
+  it('is opened once, however many connections with stores of their own look into it', async () => {
+    const secrets = new Secrets(memoryStore(), { secrets: 'keychain' });
+    const [one, other] = [memoryStore(), memoryStore()];
+    const places = [secrets.within(one), secrets.within(one), secrets.within(other), secrets.place()];
+    expect(new Set(await Promise.all(places)).size).toBe(1);
+    await secrets.close();
   });
 });

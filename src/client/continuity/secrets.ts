@@ -21,17 +21,18 @@ export interface SecretPlaces {
 export class Secrets {
   readonly #store: Store;
   readonly #options: SecretsOptions;
+  readonly #keychain: Keychain;
   #place: Promise<Store> | undefined;
-  #keychain: Store | undefined;
 
-  constructor(store: Store, options: SecretsOptions) {
+  constructor(store: Store, options: SecretsOptions, keychain = new Keychain()) {
     this.#store = store;
     this.#options = options;
+    this.#keychain = keychain;
   }
 
   /** The place for secrets of a connection that has a store of its own. */
   within(store: Store | undefined): Promise<Store> {
-    return store ? new Secrets(store, this.#options).place() : this.place();
+    return store ? new Secrets(store, this.#options, this.#keychain).place() : this.place();
   }
 
   /** Keychain, where there is one; else the store, where it is sealed; else an error that says how to choose. */
@@ -50,7 +51,7 @@ export class Secrets {
     const secrecy = secrecyOf(this.#store);
     const isOutOfUse = secrets ? secrets !== 'keychain' : secrecy && secrecy !== 'sealed';
     if (isOutOfUse) return { stores };
-    const keychain = await this.#openKeychain();
+    const keychain = await this.#keychain.open();
     return keychain instanceof ValiseError
       ? { stores, problem: keychain }
       : { stores: [...stores, keychain] };
@@ -66,7 +67,7 @@ export class Secrets {
     }
     let problem = 'it is not to be used';
     if (secrets !== 'store') {
-      const keychain = await this.#openKeychain();
+      const keychain = await this.#keychain.open();
       if (!(keychain instanceof ValiseError)) return keychain;
       problem = keychain.message;
     }
@@ -80,12 +81,25 @@ export class Secrets {
     );
   }
 
+  close(): Promise<void> {
+    return this.#keychain.close();
+  }
+}
+
+/** The system's keychain. To open it is work, and is done once. */
+class Keychain {
+  #opening: Promise<Store> | undefined;
+
   /** The keychain, or why it cannot be used. */
-  async #openKeychain(): Promise<Store | ValiseError> {
+  async open(): Promise<Store | ValiseError> {
+    this.#opening ??= import('../../store/keychain.ts')
+      .then(({ keychainStore }) => keychainStore('mcp-valise'))
+      .catch((error: unknown) => {
+        this.#opening = undefined;
+        throw error;
+      });
     try {
-      const { keychainStore } = await import('../../store/keychain.ts');
-      this.#keychain ??= await keychainStore('mcp-valise');
-      return this.#keychain;
+      return await this.#opening;
     } catch (error) {
       if (error instanceof ValiseError) return error;
       throw error;
@@ -93,6 +107,7 @@ export class Secrets {
   }
 
   async close(): Promise<void> {
-    await this.#keychain?.close();
+    const keychain = await this.#opening?.catch(() => undefined);
+    await keychain?.close();
   }
 }
