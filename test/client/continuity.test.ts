@@ -246,6 +246,23 @@ describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ mak
     expect(await count(client)).toBe(1);
   });
 
+  it('[C-05] begins one with a later call where that did not work before, also on servers that answer without a session', async () => {
+    const client = await start();
+    await count(client);
+    server.lose();
+    let isAway = true;
+    server.intercept = ({ method, session, id }) => {
+      if (method === 'initialize' && isAway) return { status: 503, body: 'not yet' };
+      if (method !== 'tools/call' || session !== undefined) return undefined;
+      const error = { code: -32_602, message: 'Received request before initialization was complete' };
+      return { status: 200, body: JSON.stringify({ jsonrpc: '2.0', id, error }) };
+    };
+    await expect(count(client)).rejects.toThrow(/Session not found/);
+    isAway = false;
+    expect(await count(client)).toBe(1);
+    expect(server.sessions()).toEqual([client.transport?.sessionId]);
+  });
+
   it('[C-08] agrees on a version anew where the server has dropped the one that was kept', async () => {
     await crash(await start());
     server.intercept = ({ method, version }) =>

@@ -105,7 +105,10 @@ export async function openSessionful(): Promise<Sessionful> {
     const heard = listen(request, body);
     sessionful.heard.push(heard);
     const answer = await sessionful.intercept(heard);
-    if (answer) return void response.writeHead(answer.status).end(answer.body);
+    if (answer) {
+      const type = answer.status === 200 ? 'application/json' : 'text/plain';
+      return void response.writeHead(answer.status, { 'content-type': type }).end(answer.body);
+    }
     if (heard.session !== undefined && !sessions.has(heard.session))
       return void response.writeHead(404).end('Session not found');
     const { transport } = (heard.session && sessions.get(heard.session)) || { transport: await begin() };

@@ -200,9 +200,8 @@ export class Continuity implements ClientPart, SessionSeat {
       throw versionGoneError(((call.leftIn ?? lost) as Snapshot).protocolVersion, error);
     // A refusal of the session before, which another call has noticed first: this one goes with the new session.
     if (call.leftIn !== lost && !this.#renewal) return true;
-    this.#renewal ??= this.#renew(call.connection, lost, reason).finally(() => {
-      this.#renewal = undefined;
-    });
+    const over = (): void => void (this.#renewal = undefined);
+    this.#renewal ??= this.#renew(call.connection, lost, reason).finally(over);
     return this.#renewal;
   }
 
@@ -210,9 +209,8 @@ export class Continuity implements ClientPart, SessionSeat {
   async #refused({ request }: Call, lost: Snapshot, error: unknown): Promise<false> {
     const isGone = whyLost(error, undefined) !== undefined;
     // Where another call has noticed first, what is known of the server is of the older era by now, and holds.
-    const isNoticed = lost.era === 'legacy';
-    if (statusOf(error) === 400)
-      await this.#options.keeping.forget(isGone && !isNoticed ? lost : this.#unproved);
+    const known = isGone && lost.era === 'modern' ? lost : this.#unproved;
+    if (statusOf(error) === 400) await this.#options.keeping.forget(known);
     if (isGone) throw versionGoneError(String(request.params?._meta?.[CORE.protocolVersion]), error);
     return false;
   }
@@ -235,6 +233,8 @@ export class Continuity implements ClientPart, SessionSeat {
       // The newer era may have begun meanwhile, where another call has noticed first.
       if (isOtherVersion(error) || this.#snapshot?.era === 'modern')
         throw versionGoneError(lost.protocolVersion, error);
+      // With the old one, the next call finds out again.
+      if (this.#snapshot === lost) this.#sessionId = lost.sessionId;
       warn('A new session could not be begun', error);
       return false;
     }
