@@ -106,6 +106,26 @@ describe.each(['v1', 'v2'] as const)('a %s client', (client) => {
     await server.close();
   });
 
+  it('keeps no question that the server has taken back', async () => {
+    const cancelled = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"q"}}';
+    const { server, host, valise } = await stage(
+      ({ message }) => {
+        if (message.method === 'ping')
+          return [
+            question('1', 'q'),
+            cancelled,
+            `{"jsonrpc":"2.0","id":${JSON.stringify(message.id)},"result":{}}`,
+          ];
+        return undefined;
+      },
+      new Promise(() => {}),
+    );
+    await host.ping();
+    await expect.poll(() => valise.pending.list()).toEqual([]);
+    await host.close();
+    await server.close();
+  });
+
   it('announces what it can carry, and only over what it can', async () => {
     const { server, host } = await stage(() => undefined);
     expect(server.said[0]?.message.params.capabilities.extensions['dev.valise/rounds']).toEqual({

@@ -84,6 +84,15 @@ export class Echo {
     }
   }
 
+  /** The server has taken a question back. What belongs to a call is over with the call. */
+  withdrawn(connection: Connection, requestId: unknown): void {
+    for (const open of this.#open) {
+      if (open.ask.connection !== connection || open.ask.request.id !== requestId) continue;
+      this.#open.delete(open);
+      if (open.isAlone) this.#forget(open);
+    }
+  }
+
   /** True where the client of the connection is asked what is kept under this id. */
   async holds(connection: Connection, id: string): Promise<boolean> {
     for (const { ask, kept } of this.#open)

@@ -124,6 +124,11 @@ export class RoundsPart implements ClientPart {
     return this.#echo.asked(ask);
   }
 
+  notified({ method, params }: Notification, connection: Connection): boolean {
+    if (method === 'notifications/cancelled') this.#echo.withdrawn(connection, params?.['requestId']);
+    return false;
+  }
+
   /** A cancelled call asks nobody any more; one that the SDK gave up waiting for stays open for later. */
   notifying({ method, params }: Notification, connection: Connection): boolean {
     if (method !== 'notifications/cancelled') return false;
