@@ -126,6 +126,29 @@ describe.each(['v1', 'v2'] as const)('a %s client', (client) => {
     await server.close();
   });
 
+  it('keeps no question of a call that is answered without it', async () => {
+    let call: unknown;
+    let asked = 0;
+    const server = await rawServer(({ message }) => {
+      if (message.method === 'tools/call') {
+        call = message.id;
+        return [question('1', 'q'), question('2', 'r')];
+      }
+      return message.id === 'q' ? result(call, 'done') : undefined;
+    });
+    const valise = await openValise({ store: memoryStore() });
+    const host = askable(client, 'legacy', async () => {
+      if (++asked === 2) return new Promise(() => {});
+      await expect.poll(() => asked).toBe(2);
+      return { action: 'decline' };
+    });
+    await valise.connect(host, valise.http(server.url, { resume: false }));
+    expect(await callText(host, 'any')).toBe('done');
+    await expect.poll(() => valise.pending.list()).toEqual([]);
+    await host.close();
+    await server.close();
+  });
+
   it('announces what it can carry, and only over what it can', async () => {
     const { server, host } = await stage(() => undefined);
     expect(server.said[0]?.message.params.capabilities.extensions['dev.valise/rounds']).toEqual({

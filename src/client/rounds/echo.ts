@@ -93,6 +93,13 @@ export class Echo {
     }
   }
 
+  /** The server has answered a call: what else it asked in its course need not be answered later. */
+  ended({ connection, request }: Call): void {
+    for (const open of this.#open)
+      if (open.isAlone && open.ask.connection === connection && open.call?.request.id === request.id)
+        this.#forget(open);
+  }
+
   /** True where the client of the connection is asked what is kept under this id. */
   async holds(connection: Connection, id: string): Promise<boolean> {
     for (const { ask, kept } of this.#open)

@@ -163,6 +163,7 @@ export class RoundsPart implements ClientPart {
     const drive = this.#drives.take(call.connection, call.request.id);
     if (!drive) return response;
     if (isStillOpen(response)) return naming(response, drive.kept);
+    this.#echo.ended(call);
     return drive.end().then(() => response);
   }
 
