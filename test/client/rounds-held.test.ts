@@ -150,6 +150,21 @@ describe.each(WAYS)('a pending round ($over, $era, $carrier)', (way) => {
     expect(ran).toEqual([]);
   });
 
+  it('is taken back where its caller gives up while the server works on the answer', async () => {
+    let goOn = (): void => {};
+    const working = vi.fn(() => new Promise<void>((resolve) => (goOn = resolve)));
+    const { valise, call } = await make(way, async () => named('Handler'), { working });
+    const stop = new AbortController();
+    const greeted = call('greet', { signal: stop.signal });
+    greeted.catch(() => {});
+    await vi.waitFor(() => expect(working).toHaveBeenCalled());
+    await onlyRound(valise);
+    stop.abort('enough');
+    await expect(greeted).rejects.toThrow(/enough$/);
+    await vi.waitFor(async () => expect(await valise.pending.list()).toEqual([]));
+    goOn();
+  });
+
   it('stays where its caller could not wait any longer', async () => {
     let answer = (_: object): void => {};
     const asked = vi.fn(() => new Promise<object>((resolve) => (answer = resolve)));

@@ -92,15 +92,6 @@ export function isGivenUp({ signal }: OpenCall): boolean {
   return signal?.aborted === true && !saysTimeout(signal.reason);
 }
 
-/** What the SDK hears that goes on with the answers of a call that was given up. */
-export function givenUpError({ signal }: OpenCall): ValiseError {
-  return new ValiseError(
-    'given-up',
-    `The call was given up while its question was open (${messageOf(signal?.reason)}), and no answer was sent.`,
-    { next: 'Make the call again, if it is still wanted.', cause: signal?.reason },
-  );
-}
-
 /** Drops the round of a call, unless it is older than the call: then it is not the call's to end. */
 async function takeBack(call: OpenCall): Promise<void> {
   const { pending, isResumed, drop } = call;
@@ -120,7 +111,7 @@ async function ended(call: OpenCall, error: unknown): Promise<unknown> {
   if (isUndone(error ?? {})) return error;
   // Where the session is gone, so is the round.
   if (error instanceof SessionGoneError) await drop?.(pending);
-  else if (!isAsking) return new NotDeliveredError(pending, error);
+  else if (!isAsking && !isGivenUp(call)) return new NotDeliveredError(pending, error);
   // The handler has failed, or the caller does not want the answer any more.
   else await takeBack(call);
   return error;

@@ -22,14 +22,7 @@ import type { RoundDesk } from './desk.ts';
 import { RoundFailure } from './driver.ts';
 import { Drives } from './drives.ts';
 import { Echo } from './echo.ts';
-import {
-  currentCall,
-  followCalls,
-  givenUpError,
-  isGivenUp,
-  type OpenCall,
-  saysTimeout,
-} from './open-calls.ts';
+import { currentCall, followCalls, isGivenUp, type OpenCall, saysTimeout } from './open-calls.ts';
 import { handOver, isOwn } from './own-call.ts';
 import { takeResumed } from './resumed.ts';
 import { type BadRound, type Round, readRound } from './round.ts';
@@ -86,18 +79,16 @@ export class RoundsPart implements ClientPart {
     this.#drives.closed(connection);
   }
 
-  outbound(call: Call): void | Promise<void> {
-    if (!INPUT_METHODS.includes(call.method)) return undefined;
+  outbound(call: Call): void {
+    if (!INPUT_METHODS.includes(call.method)) return;
     const resumed = takeResumed();
     const open = isOwn(call) ? undefined : currentCall(this.#clients.get(call.connection));
-    // The SDK goes on with the answers: the server must not.
-    if (open && isGivenUp(open)) return Promise.reject(givenUpError(open));
     if (open) open.isAsking = resumed !== undefined;
     if (resumed) {
       if (open) Object.assign(open, { pending: resumed.id, drop: this.#drop, isResumed: true });
       call.answerWith(resumed.result);
       if (resumed.requestState !== undefined) this.#observed.add(resumed.requestState, resumed.id);
-      return undefined;
+      return;
     }
     if (call.form.answer) call.addErrand(followed(call));
     if (mayAskInCourse(call)) call.addErrand({ origin: call });
