@@ -7,7 +7,7 @@ import {
 } from 'mcp-valise/client';
 import { memoryStore } from 'mcp-valise/store';
 import { NAMES } from 'mcp-valise/wire';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { KINDS } from './hosts.ts';
 import { openSessionHost, type SessionHost, saying, sessionOf } from './sessions-host.ts';
 
@@ -356,6 +356,30 @@ describe.each(KINDS)('sessions of a client of kind $kind', (kind) => {
     expect([...host.known]).toEqual([cheap.id]);
     expect(host.last().method).toBe(NAMES[era].method.delete);
     expect(await valise.sessions.kept()).toEqual([]);
+  });
+
+  it('that hold something expensive do not keep a client from going whose server is silent', async () => {
+    const client = await open();
+    const annotations = { resourceAllocation: true };
+    const costly = { name: 'open_browser', inputSchema: { type: 'object' }, annotations };
+    host.answer = ({ method }) => (method === 'tools/list' ? { tools: [costly] } : {});
+    const session = await valise.sessions(client).create();
+    await client.listTools();
+    await session.run(() => client.callTool(tool('open_browser')));
+    const { respond } = host;
+    let isAsked = (): void => {};
+    const asked = new Promise<void>((resolve) => (isAsked = resolve));
+    host.respond = (request) => {
+      if (request.method !== NAMES[era].method.delete) return respond(request);
+      isAsked();
+      return new Promise(() => {});
+    };
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    const closing = client.close();
+    await asked;
+    await vi.advanceTimersByTimeAsync(10_000);
+    vi.useRealTimers();
+    await closing;
   });
 
   it('are asked for over their own client, where several are connected to the same server', async () => {

@@ -61,8 +61,8 @@ export class SessionCalls {
     return resumed;
   }
 
-  async delete(session: SessionMeta): Promise<void> {
-    await this.#request('delete', targetParams(this.era, session)).catch(explain);
+  async delete(session: SessionMeta, timeout?: number): Promise<void> {
+    await this.#request('delete', targetParams(this.era, session), timeout).catch(explain);
   }
 
   /** All pages of the list; undefined where the server has none. */

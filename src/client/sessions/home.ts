@@ -19,6 +19,8 @@ export interface HomeOptions {
 }
 
 const MAX_GONE = 10_000;
+/** How long a client that goes waits for its server, in seconds. */
+const PARTING = 5;
 
 /** The sessions with one server, over one client's connection: they are sent to no other server and for nobody else. */
 export class Home {
@@ -160,11 +162,11 @@ export class Home {
     return isKnown;
   }
 
-  async delete(session: HeldSession): Promise<void> {
+  async delete(session: HeldSession, timeout?: number): Promise<void> {
     if (session.isGone) return;
     const { id } = session;
     try {
-      await this.#calls.delete(session.sent());
+      await this.#calls.delete(session.sent(), timeout);
     } catch (error) {
       if (sessionErrorIn(error)?.kind !== 'not-found') throw error;
     }
@@ -218,7 +220,7 @@ export class Home {
     const costly = [...this.#live].filter(
       ({ allocates, isGone, waiting }) => allocates && !isGone && waiting.size === 0,
     );
-    await Promise.allSettled(costly.map((session) => this.delete(session)));
+    await Promise.allSettled(costly.map((session) => this.delete(session, PARTING)));
   }
 
   /** The connection has closed: what session-scope state there is of sessions that nobody keeps ends with it. */
