@@ -31,5 +31,10 @@ export type { Session, SessionNamespace, SessionValues } from './sessions/sessio
 export type { KeyDeclarations, KeySettings, StateDeclarations, StateKey } from './state/key.ts';
 export type { StandardSchema } from './state/schema.ts';
 export type { StateOptions } from './state/state.ts';
-export type { Printable, RequestState, StateScope } from './state/types.ts';
-export { createValise, type ServerValise, type ServerValiseOptions } from './valise.ts';
+export type { Printable, RequestState, StateScope, TypedScope, TypedState } from './state/types.ts';
+export {
+  createValise,
+  type ServerValise,
+  type ServerValiseOptions,
+  type TypedServerValise,
+} from './valise.ts';

@@ -25,7 +25,7 @@ import { type SessionsApi, sessionsApi } from './sessions/public.ts';
 import { createSessions } from './sessions/sessions.ts';
 import type { Given, Held, KeySettings, StateDeclarations, StateKey } from './state/key.ts';
 import { createState, type StateOptions } from './state/state.ts';
-import type { RequestState } from './state/types.ts';
+import type { RequestState, TypedState } from './state/types.ts';
 
 /** Settings of {@link createValise}. */
 export interface ServerValiseOptions<Declared extends StateDeclarations = StateDeclarations> {
@@ -70,10 +70,15 @@ export interface ServerValiseOptions<Declared extends StateDeclarations = StateD
   readonly rounds?: RoundsOptions | undefined;
 }
 
-/** What {@link createValise} makes. */
-export interface ServerValise<Declared extends StateDeclarations = StateDeclarations>
-  extends RoundsApi,
-    SessionsApi {
+/**
+ * The server's side of Valise, whatever the server has declared: for functions that are handed one.
+ *
+ * @example
+ * ```ts
+ * export function addCoupons(server: McpServer, valise: ServerValise): void;
+ * ```
+ */
+export interface ServerValise extends RoundsApi, SessionsApi {
   /** Installs Valise on a server, before it connects; no server takes two. The same Valise serves any number of servers and connections. */
   install<S extends ServerLike>(server: S): S;
   /**
@@ -86,7 +91,7 @@ export interface ServerValise<Declared extends StateDeclarations = StateDeclarat
    * session.set('Coupon Code', 'XYZZY');
    * ```
    */
-  state(): RequestState<Declared>;
+  state(): RequestState;
   /**
    * Declares a key in the place where it is used, for both scopes; what it returns can stand for the name, with types. A name
    * that is declared again must have the same settings.
@@ -133,6 +138,11 @@ export interface ServerValise<Declared extends StateDeclarations = StateDeclarat
   close(): Promise<void>;
 }
 
+/** What {@link createValise} makes: a {@link ServerValise} that knows the types of the keys that were declared. */
+export interface TypedServerValise<Declared extends StateDeclarations> extends ServerValise {
+  state(): TypedState<Declared>;
+}
+
 const TAKEN: TakenBy<ServerValiseOptions> = {
   name: ANYTHING,
   keys: ANYTHING,
@@ -156,9 +166,9 @@ const TAKEN: TakenBy<ServerValiseOptions> = {
  * const server = valise.install(new McpServer({ name: 'shop', version: '1.0.0' }));
  * ```
  */
-export function createValise<const Declared extends StateDeclarations = StateDeclarations>(
+export function createValise<const Declared extends StateDeclarations = Record<never, never>>(
   options: ServerValiseOptions<Declared>,
-): ServerValise<Declared> {
+): TypedServerValise<Declared> {
   if (typeof options?.name !== 'string' || options.name === '') throw noName();
   checkOptions('createValise', options, TAKEN);
   const events = serverEvents(options.events);
@@ -217,7 +227,7 @@ export function createValise<const Declared extends StateDeclarations = StateDec
       };
       return server;
     },
-    state: state.state as () => RequestState<Declared>,
+    state: state.state as () => TypedState<Declared>,
     key(name, settings) {
       state.key(name, settings ?? {});
       return { name };

@@ -80,4 +80,35 @@ describe('the types of state', () => {
     expectTypeOf(undeclared.state().session.get('cart')).toEqualTypeOf<Json | undefined>();
     undeclared.state().server.set('cart', { items: ['tomato'] });
   });
+
+  it('let any Valise be handed to a function, which knows nothing of its schemas', () => {
+    const handed: ServerValise = valise;
+    const { session } = handed.state();
+    expectTypeOf(session.get('cart')).toEqualTypeOf<unknown>();
+    session.set('order', { items: ['tomato'] });
+    session.set('order', {} as { readonly id: number });
+    const cart = handed.key('cart', { schema: Cart });
+    expectTypeOf(session.get(cart)).toEqualTypeOf<Cart | undefined>();
+    // @ts-expect-error: a date is not JSON
+    session.set('order', new Date());
+    // @ts-expect-error: what is undefined is nothing
+    session.set('order', undefined);
+  });
+
+  it('take whatever JSON a function is given', () => {
+    const put = <Value extends Json>(name: string, value: Value) => valise.state().session.set(name, value);
+    expectTypeOf(put).returns.toEqualTypeOf<void>();
+  });
+
+  it('refuse what is undefined in a list, and where a schema has a default for it', () => {
+    const given = createValise({
+      name: 'shop',
+      state: { server: { colour: { schema: z.string().default('red') } } },
+    }).state().server;
+    given.set('colour', 'blue');
+    // @ts-expect-error: what is undefined is nothing
+    given.set('colour', undefined);
+    // @ts-expect-error: nor is it in a list
+    given.set('list', [undefined]);
+  });
 });
