@@ -4,7 +4,6 @@ import { type ClientValise, openValise } from '../client/index.ts';
 import { ValiseError } from '../errors.ts';
 import type { TransportLike } from '../link/transport.ts';
 import { fileOf } from '../store/open.ts';
-import { acceptedOnly } from './accepted-only.ts';
 import { type AnswerSource, parseAnswers } from './ask/answerer.ts';
 import { ELICITATION, setAnswerer } from './ask/handler.ts';
 import { openBrowser } from './browser.ts';
@@ -18,7 +17,7 @@ import { whileWaiting } from './patience.ts';
 import { resolvingFetch, tellUnused } from './resolve.ts';
 import { makeClient } from './sdk.ts';
 import { type CliTarget, nameOfTarget, parseTarget } from './target.ts';
-import { tellEvents, tellUnkept } from './tell.ts';
+import { tellEvents, tellOverlong, tellUnkept } from './tell.ts';
 
 /** A client of a command, connected. */
 export interface Connected {
@@ -118,10 +117,14 @@ function wayTo(
   options: ConnectWith,
   redirect: (page: URL) => void,
 ): TransportLike | HttpTarget {
-  if (target.kind === 'stdio') return valise.stdio(target.command);
+  if (target.kind === 'stdio') {
+    const transport = valise.stdio(target.command);
+    transport.onerror = tellOverlong;
+    return transport;
+  }
   return valise.http(target.url, {
     headers: options.header,
-    fetch: acceptedOnly(resolvingFetch(options.resolve)),
+    fetch: resolvingFetch(options.resolve),
     resume: options.alone ? 'alone' : true,
     // A header of the user's own is how to be signed in then.
     ...(!hasAuthorization(options.header) && { auth: { redirect } }),

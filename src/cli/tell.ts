@@ -1,20 +1,33 @@
 import { type Identity, identify, isIdentity, type NoIdentity } from '../client/identity.ts';
 import type { ClientValise } from '../client/index.ts';
 import { targetNamed } from '../client/target.ts';
+import { ValiseError } from '../errors.ts';
 import { readAnnounced } from '../wire/index.ts';
 import { clean, remark } from './output.ts';
 import type { CliTarget } from './target.ts';
 
-/** Says on stderr what Valise tells as events: that something could be better, and that state was not taken. */
+/** How many pieces of state that were not kept are told one by one: a server may send any number. */
+const TOLD = 10;
+
+/** Says on stderr what Valise tells as events: that something could be better, and that state was not kept. */
 export function tellEvents({ events }: Pick<ClientValise, 'events'>): void {
+  let count = 0;
+  const say = (key: string | undefined, server: string, what: string): void => {
+    count += 1;
+    const name = key === undefined ? 'state' : `state ${JSON.stringify(key)}`;
+    if (count <= TOLD) remark(`valise: ${clean(`${name} of ${server} ${what}`)}`);
+    else if (count === TOLD + 1) remark(`valise: more state of ${clean(server)} was not kept.`);
+  };
+  events.on('evicted', ({ server, key, quota }) =>
+    say(key, server, `had to go: the jar is full (${quota}).`),
+  );
   events.on('warning', ({ what, next }) => remark(`valise: ${clean(`${what} ${next}`)}`));
   events.on('refused', ({ server, key, reason, detail }) => {
     if (reason === 'server') {
       sayUnkept({ name: server, refused: detail });
       return;
     }
-    const name = key === undefined ? 'state' : `state ${JSON.stringify(key)}`;
-    remark(`valise: ${clean(`${name} of ${server} was not kept: ${detail}`)}`);
+    say(key, server, `was not kept: ${detail}`);
   });
 }
 
@@ -26,6 +39,11 @@ export function tellUnkept(
 ): void {
   const who = whoIs(target, allowLocal);
   if (!isIdentity(who) && readAnnounced(capabilities).state) sayUnkept(who);
+}
+
+/** Says why a server that is a command is being ended; that it has, the call that waits hears by itself. */
+export function tellOverlong(error: Error): void {
+  if (error instanceof ValiseError && error.code === 'line-too-long') remark(`valise: ${clean(error.what)}`);
 }
 
 const unkept = new Set<string>();

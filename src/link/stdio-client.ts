@@ -202,9 +202,11 @@ export class StdioClientTransport implements TransportLike {
     this.#parts.push(part);
     if (this.#held <= MAX_LINE) return;
     this.#forget();
-    this.onerror?.(
-      new ValiseError('line-too-long', `The server sent a line of over ${MAX_LINE} bytes; it was dropped.`),
-    );
+    const what = `The server "${this.#command.command}" sent a line of over ${MAX_LINE} bytes; it is being ended.`;
+    this.onerror?.(new ValiseError('line-too-long', what, { next: 'Connect again.' }));
+    // Whose answer that was to be cannot be told, so that no call must wait any more.
+    this.#child?.stdout?.destroy();
+    void this.close();
   }
 
   #forget(): void {

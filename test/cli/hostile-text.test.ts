@@ -43,6 +43,15 @@ describe('text of servers on a terminal', { timeout: 60_000 }, () => {
     expect(stderr).toMatch(/^valise: state "large" of \S+ was not kept: .+\n$/m);
   });
 
+  it('says of ten pieces of state that they had to go, and then that there are more', async () => {
+    const { code, stderr } = await valise(['call', odd, 'many', '--store', 'memory:']);
+    const lines = stderr.trim().split('\n');
+    expect(code).toBe(0);
+    expect(lines).toHaveLength(11);
+    expect(lines[0]).toMatch(/^valise: state "k0" of \S+ had to go: the jar is full \(keysPerServer\)\.$/);
+    expect(lines[10]).toMatch(/^valise: more state of \S+ was not kept\.$/);
+  });
+
   it('says once that nothing is kept for a server on this machine, and how to have it kept', async () => {
     const { url } = await serveExample(['shop']);
     const args = ['call', url, 'remember', '{"name":"x","value":"1"}', '--store', 'memory:'];

@@ -9,6 +9,13 @@ const tool = (name) => ({
   inputSchema: { type: 'object' },
 });
 
+/** What the tools set, by name; `first` is for any other. */
+const STATES = {
+  first: () => ({ [forged]: 1, large: 'x'.repeat(10_000) }),
+  many: () => Object.fromEntries(Array.from({ length: 200 }, (_, at) => [`k${at}`, 1])),
+  overlong: () => ({ huge: 'x'.repeat(70_000_000) }),
+};
+
 for await (const line of createInterface({ input: process.stdin })) {
   const { id, method, params = {} } = JSON.parse(line);
   if (id === undefined) continue;
@@ -23,7 +30,7 @@ for await (const line of createInterface({ input: process.stdin })) {
       : { tools: [tool('first')], nextCursor: 'more' },
     'tools/call': {
       content: [{ type: 'text', text: 'one\n\ttwo\u001b[2J\u009b1m' }],
-      _meta: { [STATE]: { [forged]: 1, large: 'x'.repeat(10_000) } },
+      _meta: { [STATE]: (STATES[params.name] ?? STATES.first)() },
     },
   };
   const known = results[method];

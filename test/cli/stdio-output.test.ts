@@ -1,3 +1,4 @@
+import { fileURLToPath } from 'node:url';
 import { Client as ClientV2 } from '@modelcontextprotocol/client';
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { openValise } from 'mcp-valise/client';
@@ -5,6 +6,33 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import type { StdioClientTransport } from '../../src/link/stdio-client.ts';
 import { isGone, LINGERING, lingering } from './lingering.ts';
 import { valise } from './valise.ts';
+
+const ODD = fileURLToPath(new URL('odd-server.mjs', import.meta.url));
+
+describe('a stdio server that sends a line longer than any that is taken', { timeout: 60_000 }, () => {
+  it.each([
+    { kind: 'v1', Client: ClientV1 },
+    { kind: 'v2', Client: ClientV2 },
+  ])('is ended, and so is the call whose answer it may have been ($kind)', async ({ Client }) => {
+    const own = await openValise({ store: 'memory:' });
+    onTestFinished(() => own.close());
+    const transport = own.stdio({ command: process.execPath, args: [ODD], stderr: 'ignore' });
+    const client = new Client({ name: 'host', version: '1.0.0' }) as ClientV2;
+    const errors: unknown[] = [];
+    client.onerror = (error) => void errors.push(error);
+    await own.connect(client, transport);
+    const { pid } = transport as StdioClientTransport;
+    await expect(client.callTool({ name: 'overlong', arguments: {} })).rejects.toThrow('Connection closed');
+    expect(isGone(pid as number)).toBe(true);
+    expect(errors).toMatchObject([{ code: 'line-too-long' }]);
+  });
+
+  it('ends valise call with an error that says so', async () => {
+    const { code, stderr } = await valise(['call', `stdio:node ${ODD}`, 'overlong', '--store', 'memory:']);
+    expect(code).toBe(1);
+    expect(stderr).toContain('sent a line of over 67108864 bytes');
+  });
+});
 
 describe('a stdio server that closes its output and lives on', { timeout: 20_000 }, () => {
   it.each([

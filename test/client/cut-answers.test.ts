@@ -119,6 +119,17 @@ describe.each(KINDS)('a $kind client whose answer is cut off', (kind) => {
     });
   });
 
+  it('is told where the call is taken as if it needed no answer', async () => {
+    const client = await connect(
+      kind,
+      await serve({ call: (response) => void response.writeHead(202).end() }),
+    );
+    await expect(client.callTool({ name: 'a' })).rejects.toMatchObject({
+      code: -32_000,
+      message: expect.stringContaining('may have carried it out'),
+    });
+  });
+
   it('is told where JSON breaks off', async () => {
     const call = (response: ServerResponse, { id }: Request): void => {
       response.writeHead(200, { 'content-type': 'application/json', 'content-length': '1000' });

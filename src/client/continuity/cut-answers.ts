@@ -72,15 +72,24 @@ export class CutAnswers implements ClientPart {
     };
   }
 
-  /** Around all requests: those whose connection breaks before there is an answer, and those that take streams up again. */
+  /** Around all requests: those that get no answer, also since their connection breaks, and those that take streams up again. */
   fetch(base: FetchLike): FetchLike {
     return (url, init = {}) => {
       if (init.method === 'POST')
-        return base(url, init).catch((error: unknown) => this.#unanswered(error, init));
+        return base(url, init).then(
+          (response) => (response.status === 202 ? this.#accepted(response, init) : response),
+          (error: unknown) => this.#unanswered(error, init),
+        );
       const from = resumedFrom(init);
       const resumed = from === undefined ? undefined : this.#resumed.get(from);
       return from !== undefined && resumed ? this.#resume(base(url, init), from, resumed) : base(url, init);
     };
+  }
+
+  /** By 202 a server says that it took what needs no answer. For a call none can come then, unless on another stream. */
+  #accepted(response: Response, init: RequestInit): Response {
+    setImmediate(() => this.#ended(() => requestIn(init), undefined, init));
+    return response;
   }
 
   /** A call that had been sent when the connection broke has ended as one whose answer breaks off. */
