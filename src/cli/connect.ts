@@ -35,6 +35,7 @@ export async function connectTo(to: string | CliTarget, options: ConnectOptions)
   let unasked = (): readonly string[] => [];
   let closing: Promise<void> | undefined;
   let ignore: (() => void) | undefined;
+  let isTried = false;
   const leave = async (): Promise<void> => {
     try {
       await client?.close();
@@ -43,10 +44,7 @@ export async function connectTo(to: string | CliTarget, options: ConnectOptions)
         remark(`valise: --answer ${clean(name)} was not used: the server did not ask for it.`);
     } finally {
       ignore?.();
-      // It may be why the server was not found.
-      tellUnused(options.resolve);
-      tellNoHeaders(target, options);
-      tellNoEnv(target, options.env);
+      if (isTried) tellNoUse(target, options);
     }
   };
   // Whoever closes while a signal does waits for the same end.
@@ -54,6 +52,7 @@ export async function connectTo(to: string | CliTarget, options: ConnectOptions)
   try {
     client = await makeClient({ sdk: options.sdk, era: options.era, capabilities: ELICITATION });
     const notAsked = await setAnswerer(client, options.sdk, answers);
+    isTried = true;
     await connectWith(valise, client, target, options);
     // A server that does not see its input end would be left behind.
     if (target.kind === 'stdio') ignore = beforeSignals(close);
@@ -64,6 +63,13 @@ export async function connectTo(to: string | CliTarget, options: ConnectOptions)
     await close().catch((late: unknown) => remark(String(late)));
     throw otherEra(error, options) ?? error;
   }
+}
+
+/** Says which options were of no use: it may be why the server was not found. */
+function tellNoUse(target: CliTarget, options: ConnectOptions): void {
+  tellUnused(options.resolve);
+  tellNoHeaders(target, options);
+  tellNoEnv(target, options.env);
 }
 
 /** Says that headers go to servers over HTTP only; without their values, which may be secrets. */

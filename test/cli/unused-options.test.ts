@@ -32,4 +32,11 @@ describe('options of valise call that were of no use', () => {
     expect(stderr).toContain('valise: --header Authorization was not used: a server that is a command');
     expect(stderr).not.toContain('s3cret');
   });
+
+  it('says nothing of them where nothing was tried', async () => {
+    const refused = ['--sdk', 'v1', '--era', 'modern', '--resolve', 'x:1:127.0.0.1'];
+    const { code, stderr } = await valise(['call', 'http://127.0.0.1:9/mcp', 'x', ...memory, ...refused]);
+    expect(code).toBe(2);
+    expect(stderr.trim().split('\n')).toEqual([expect.stringContaining('Use --sdk v2.')]);
+  });
 });

@@ -78,11 +78,8 @@ export function followCalls(client: object): void {
     const failed = async (error: unknown): Promise<never> => {
       throw await ended(call, error);
     };
-    call.going = open.run(call, () =>
-      request(asked, ...rest)
-        .catch(failed)
-        .finally(() => signal?.removeEventListener('abort', left)),
-    );
+    const going = open.run(call, () => request(asked, ...rest).catch(failed));
+    call.going = signal ? going.finally(() => signal.removeEventListener('abort', left)) : going;
     return call.going;
   };
 }
