@@ -199,7 +199,7 @@ describe('valise connect', () => {
 
   it('answers a host with the reason when the server cannot be reached', async () => {
     await expect(
-      host('v1', process.execPath, [VALISE, 'connect', 'http://127.0.0.1:9/mcp', '--store', 'memory:']),
+      host('v1', process.execPath, [VALISE, 'connect', 'http://127.0.0.1:2/mcp', '--store', 'memory:']),
     ).rejects.toThrow(/valise connect: The server cannot be reached/);
   });
 });
