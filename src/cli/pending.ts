@@ -2,7 +2,7 @@ import { LEFT_OPEN, type Pending, type PendingQuestion, type PendingRound } from
 import { isObject } from '../json.ts';
 import { answersTo, patternOf, wordsOf } from './ask/question.ts';
 import { EXIT, whatOnly } from './exit.ts';
-import type { ConnectOptions } from './options.ts';
+import { type ConnectOptions, storeUrl } from './options.ts';
 import { optionsAgain } from './options-again.ts';
 import { clean, printJson, remark } from './output.ts';
 import { shellWord } from './shell-word.ts';
@@ -42,12 +42,18 @@ export function tellPending(
   { why, target }: { readonly why?: unknown; readonly target?: string | undefined } = {},
 ): number {
   if (why !== undefined && !isLeftOpen(why)) remark(`valise: ${whatOnly(why)}`);
+  const isForgotten = storeUrl(options.store).startsWith('memory:');
   if (options.json) {
-    printJson({ pending: id, questions });
+    printJson(isForgotten ? { questions } : { pending: id, questions });
     return EXIT.pending;
   }
   for (const question of questions) tellQuestion(question);
   const fields = questions.flatMap(answersTo);
+  if (isForgotten) {
+    const again = fields.map(answerOption).join(' ') || '--answer FIELD=VALUE';
+    remark(`With --store memory: nothing waits for the answer. Call again with ${again}`);
+    return EXIT.pending;
+  }
   remark(`The call waits for the answer. Go on with it at any time:`);
   remark(`  ${goOn(id, options, target)}`);
   if (fields.length > 0)

@@ -1,7 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { PassThrough, type Readable } from 'node:stream';
 import { ValiseError } from '../errors.ts';
-import { type Id, isRequest, METHOD_NOT_FOUND, type Message } from '../wire/message.ts';
+import { isObject } from '../json.ts';
+import { type Id, INTERNAL_ERROR, isId, isRequest, METHOD_NOT_FOUND, type Message } from '../wire/message.ts';
 import { parseLowered, restoreRaw } from './top.ts';
 import type { TransportLike } from './transport.ts';
 
@@ -31,6 +32,12 @@ export const HANDED_ON: readonly string[] = [
   'USERPROFILE',
 ];
 const INHERITED = [...HANDED_ON, 'LANG', 'LC_ALL', 'TMPDIR'];
+/** What ends a call whose answer the SDKs would pass over, and wait on. */
+const BAD_ANSWER = {
+  code: INTERNAL_ERROR,
+  message: 'The server answered with JSON that is no message of MCP.',
+};
+
 const MAX_LINE = 64 * 1024 * 1024;
 
 /**
@@ -218,11 +225,22 @@ export class StdioClientTransport implements TransportLike {
     this.#spoken = true;
     this.#probe = undefined;
     try {
-      this.onmessage?.(parseLowered(line));
+      const message = parseLowered(line);
+      this.onmessage?.(
+        isBadAnswer(message) ? { jsonrpc: '2.0', id: message.id, error: BAD_ANSWER } : message,
+      );
     } catch (error) {
       this.onerror?.(error instanceof Error ? error : new Error(String(error)));
     }
   }
+}
+
+/** True for what answers a request and is neither a result nor an error. */
+function isBadAnswer(message: unknown): message is { readonly id: Id } {
+  if (!isObject(message) || message['method'] !== undefined || !isId(message['id'])) return false;
+  const { jsonrpc, result, error } = message;
+  const isError = isObject(error) && Number.isInteger(error['code']) && typeof error['message'] === 'string';
+  return jsonrpc !== '2.0' || !(isObject(result) || isError);
 }
 
 function inheritedEnv(): Record<string, string> {

@@ -87,6 +87,7 @@ export function isErrorResponse(message: unknown): message is ErrorResponse {
   return isObject(message) && message.method === undefined && isObject(message.error);
 }
 
-function isId(id: unknown): id is Id {
+/** True for what a request may be known by. */
+export function isId(id: unknown): id is Id {
   return typeof id === 'string' || typeof id === 'number';
 }

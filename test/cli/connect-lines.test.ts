@@ -119,11 +119,11 @@ describe('valise connect, line by line', { timeout: 30_000 }, () => {
     write(INITIALIZED);
     write({ jsonrpc: '2.0', id: 2, method: 'tools/call', params: { name: 'x', arguments: {} } });
     const { error } = await until(({ id }) => id === 2);
-    expect(error?.message).toContain('before the call was answered');
+    expect(error?.message).toContain('without answering it (202)');
     const called = await valise(['call', server.url.href, 'x', '--store', 'memory:']);
     expect(called).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining('before the call was answered'),
+      stderr: expect.stringContaining('without answering it (202)'),
     });
   });
 });

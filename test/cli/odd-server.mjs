@@ -34,6 +34,12 @@ for await (const line of createInterface({ input: process.stdin })) {
     },
   };
   const known = results[method];
-  const answer = known ? { result: known } : { error: { code: -32601, message: 'Method not found' } };
+  // What stands behind `raw`, to the letter.
+  const raw = /^raw (.*)$/.exec(params.name ?? '');
+  const answer = raw
+    ? JSON.parse(raw[1])
+    : known
+      ? { result: known }
+      : { error: { code: -32601, message: 'Method not found' } };
   process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', id, ...answer })}\n`);
 }

@@ -34,6 +34,29 @@ describe('a stdio server that sends a line longer than any that is taken', { tim
   });
 });
 
+describe('a stdio server that answers with what is no message of MCP', { timeout: 60_000 }, () => {
+  it.each([
+    '{"result":null}',
+    '{"result":"x"}',
+    '{"result":[]}',
+    '{}',
+    '{"error":"boom"}',
+    '{"error":{"message":"no code"}}',
+    '{"jsonrpc":"1.0","result":{}}',
+  ])('ends the call that it answers, and no other: %s', async (answer) => {
+    const own = await openValise({ store: 'memory:' });
+    onTestFinished(() => own.close());
+    const client = new ClientV2({ name: 'host', version: '1.0.0' });
+    await own.connect(client, own.stdio({ command: process.execPath, args: [ODD] }));
+    onTestFinished(() => client.close());
+    await expect(client.callTool({ name: `raw ${answer}`, arguments: {} })).rejects.toMatchObject({
+      code: -32_603,
+      message: expect.stringContaining('no message of MCP'),
+    });
+    expect(await client.callTool({ name: 'first', arguments: {} })).toMatchObject({ content: [{}] });
+  });
+});
+
 describe('a stdio server that closes its output and lives on', { timeout: 20_000 }, () => {
   it.each([
     { kind: 'v1', Client: ClientV1 },

@@ -22,6 +22,8 @@ describe('options of valise call that were of no use', () => {
     const { code, stderr } = await valise(call);
     expect(code).toBe(3);
     expect(stderr.match(/colour/g)).toHaveLength(1);
+    expect(stderr).toContain('With --store memory: nothing waits for the answer. Call again with --answer');
+    expect(stderr).not.toContain('valise pending');
   });
 
   it('says which header went nowhere, and not what was in it', async () => {

@@ -91,17 +91,20 @@ describe.each(HOSTS)('a round that is open with a $client client, $era', ({ clie
     await server.close();
   });
 
-  it('is not left behind by a handler that fails', async () => {
-    const { server, valise, host } = await open(memoryStore(), () => {
-      throw new Error('out of order');
-    });
-    // Before 2026-07-28 the server hears of it, and answers the call.
-    const failed = callText(host, 'update_work_item', RESOLVE).catch((error: Error) => error.message);
-    expect(await failed).toContain('out of order');
-    await vi.waitFor(async () => expect(await valise.pending.list()).toEqual([]));
-    await host.close();
-    await server.close();
-  });
+  it.each(['out of order', 'the user timed out'])(
+    'is not left behind by a handler that fails: %s',
+    async (why) => {
+      const { server, valise, host } = await open(memoryStore(), () => {
+        throw new Error(why);
+      });
+      // Before 2026-07-28 the server hears of it, and answers the call.
+      const failed = callText(host, 'update_work_item', RESOLVE).catch((error: Error) => error.message);
+      expect(await failed).toContain(why);
+      await vi.waitFor(async () => expect(await valise.pending.list()).toEqual([]));
+      await host.close();
+      await server.close();
+    },
+  );
 
   it('stays open where a handler that is to answer it later fails', async () => {
     const { server, host, store } = await open();
@@ -133,6 +136,23 @@ describe.each(HOSTS)('a round that is open with a $client client, $era', ({ clie
     await host.close();
     await server.close();
   });
+
+  if (era === 'modern')
+    it('goes to no server that would take it for a new call', async () => {
+      const { server, valise, host } = await open();
+      await expect(callText(host, 'update_work_item', RESOLVE)).rejects.toThrow();
+      await host.close();
+      const older = askable('v2', 'legacy', leave);
+      await valise.connect(older, valise.http(server.urls[0] as URL, { resume: false }));
+      const { id } = await first(valise.pending.list());
+      for (const answers of [accept({ resolution: 'Fixed' }), undefined]) {
+        const answered = valise.pending.answer(id, answers, { client: older });
+        await expect(answered).rejects.toMatchObject({ code: 'other-era' });
+      }
+      expect(await valise.pending.list()).toHaveLength(1);
+      await older.close();
+      await server.close();
+    });
 
   it('is offered again in the next process, round after round, until the call completes', async () => {
     const { server, host, store } = await open();

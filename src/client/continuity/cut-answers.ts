@@ -18,6 +18,13 @@ export const CUT = {
     'The connection broke off before the call was answered. The server may have carried it out: look before calling again.',
 } as const;
 
+/** What ends a call that its server took as if it needed no answer. */
+const ACCEPTED = {
+  code: CUT.code,
+  message:
+    'The server took this without answering it (202), and no answer can come. It may have carried it out: look before calling again.',
+} as const;
+
 /** A call whose stream is taken up again. */
 interface Resumed {
   readonly id: Id;
@@ -88,7 +95,7 @@ export class CutAnswers implements ClientPart {
 
   /** By 202 a server says that it took what needs no answer. For a call none can come then, unless on another stream. */
   #accepted(response: Response, init: RequestInit): Response {
-    setImmediate(() => this.#ended(() => requestIn(init), undefined, init));
+    setImmediate(() => this.#ended(() => requestIn(init), undefined, init, ACCEPTED));
     return response;
   }
 
@@ -131,6 +138,7 @@ export class CutAnswers implements ClientPart {
     idOf: () => Id | undefined,
     lastEventId: string | undefined,
     { signal }: RequestInit = {},
+    error: typeof CUT | typeof ACCEPTED = CUT,
     grace = this.#standing > 0 ? GRACE : 0,
   ): void {
     const connection = this.#connection;
@@ -143,8 +151,9 @@ export class CutAnswers implements ClientPart {
     // Given up by hanging up, as 2026-07-28 has it.
     if (signal?.aborted) connection.leave(call);
     else if (lastEventId !== undefined) this.#resumed.set(lastEventId, { id: call.wireId, failures: 0 });
-    else if (grace > 0) setTimeout(() => this.#ended(() => call.wireId, undefined, {}, 0), grace).unref();
-    else void connection.arrive({ jsonrpc: '2.0', id: call.wireId, error: CUT });
+    else if (grace > 0)
+      setTimeout(() => this.#ended(() => call.wireId, undefined, {}, error, 0), grace).unref();
+    else void connection.arrive({ jsonrpc: '2.0', id: call.wireId, error });
   }
 }
 

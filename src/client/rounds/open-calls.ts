@@ -114,8 +114,10 @@ async function ended(call: OpenCall, error: unknown): Promise<unknown> {
   return error;
 }
 
+/** True where the SDK, or a signal, could not wait any longer; what a server or a handler says of time is another matter. */
 function isTimeout(error: unknown): boolean {
-  return saysTimeout((error as { readonly message?: unknown } | undefined)?.message);
+  const { code, name, message } = (error ?? {}) as Readonly<Record<string, unknown>>;
+  return (code === 'REQUEST_TIMEOUT' || name === 'TimeoutError') && saysTimeout(message);
 }
 
 /** True where the SDKs say that somebody could not wait any longer; they have no code for it. */

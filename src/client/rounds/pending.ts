@@ -28,7 +28,10 @@ export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients
     if (asker && asking) return [asker, asking];
     for (const entry of rounds.clients) {
       const [connection, client] = entry;
-      if (given ? client === given : targetKey(connection.target) === kept.server) return entry;
+      if (given ? client !== given : targetKey(connection.target) !== kept.server) continue;
+      // It would not know what comes with the call, and carry it out as if it were the first time.
+      if (kept.era === 'modern' && eraOf(client, connection) === 'legacy') throw otherEra(kept);
+      return entry;
     }
     throw new ValiseError(
       'not-connected',
@@ -110,6 +113,13 @@ export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients
 function isOver(error: unknown): boolean {
   if (error instanceof SessionGoneError) return true;
   return error instanceof RequestError && error.rpcCode !== CONNECTION_CLOSED.code && !isUndone(error);
+}
+
+function otherEra({ id }: Kept): ValiseError {
+  const what = `The pending round "${id}" was asked on 2026-07-28, and this server, or its connection, speaks an older version.`;
+  return new ValiseError('other-era', what, {
+    next: 'Connect to the server that asked; the round still waits.',
+  });
 }
 
 function beingAnswered(id: string): ValiseError {
