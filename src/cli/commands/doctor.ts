@@ -10,7 +10,7 @@ import {
 } from '../doctor/here.ts';
 import { checkTarget } from '../doctor/target.ts';
 import { EXIT, type SetExit } from '../exit.ts';
-import { withEnv } from '../handed-env.ts';
+import { tellNoEnv, withEnv } from '../handed-env.ts';
 import { type KeyOptions, keyOptions } from '../key-source.ts';
 import { type ConnectOptions, connectOptions, storeUrl } from '../options.ts';
 import { clean, colour, print, printJson } from '../output.ts';
@@ -39,6 +39,7 @@ export function doctorCommand(program: Command, exit: SetExit): void {
 
 async function examine(target: string | undefined, options: ConnectOptions & KeyOptions): Promise<Finding[]> {
   const found = target === undefined ? undefined : withEnv(parseTarget(target), options.env);
+  if (found) tellNoEnv(found, options.env);
   const url = storeUrl(options.store);
   return [
     checkNode(),

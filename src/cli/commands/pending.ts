@@ -7,8 +7,10 @@ import { argumentsOf } from '../bridge/asked-calls.ts';
 import { type Connected, connectTo, openKept } from '../connect.ts';
 import { EXIT, exitCodeOf, explain, type SetExit, whatOnly } from '../exit.ts';
 import { answerOption, type ConnectOptions, connectOptions, storeOption } from '../options.ts';
+import { optionsAgain } from '../options-again.ts';
 import { print, printJson, printTable, when } from '../output.ts';
 import { eraFor, findPending, goOn, tellPending } from '../pending.ts';
+import { shellWord } from '../shell-word.ts';
 import { type CliTarget, nameOfKept, parseKept, parseTarget } from '../target.ts';
 import { printResult } from './call.ts';
 
@@ -89,10 +91,14 @@ function callName({ call }: PendingRound): string {
 
 async function answer(id: string, given: string | undefined, options: ConnectOptions): Promise<number> {
   const round = (await rest(options)).find((each) => each.id === id);
-  if (!round)
+  if (!round) {
+    const { store, principal } = options;
+    const again = optionsAgain({ ...(store && { store }), ...(principal && { principal }) });
+    const words = ['valise', 'pending', ...again];
     throw new ValiseError('not-pending', `Nothing waits under the id ${id}.`, {
-      next: 'See what does: valise pending',
+      next: `See what does: ${words.map(shellWord).join(' ')}`,
     });
+  }
   const connected = await connectFor(round, given, options);
   const { pending } = connected.valise;
   try {
@@ -107,7 +113,7 @@ async function answer(id: string, given: string | undefined, options: ConnectOpt
   } catch (error) {
     const left = await findPending(id, pending);
     if (left && !isOurs(error)) return tellPending(left, options, { why: error, target: given });
-    throw new ValiseError('not-answered', explain(error), {
+    throw new ValiseError('not-answered', explain(error).replace(/\.?$/, '.'), {
       next: left
         ? `The call still waits: ${goOn(id, options, given)}`
         : 'The call is over, and nothing waits any more. Make it again.',
