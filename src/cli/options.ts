@@ -118,6 +118,11 @@ export function answerOption(command: Command): Command {
   );
 }
 
+/** True where what is kept in a store is there for other processes, and after this one. */
+export function isLasting(store: string | undefined): boolean {
+  return !storeUrl(store).startsWith('memory:');
+}
+
 /** Where state is kept, as told on the command line or in the environment. */
 export function storeUrl(store: string | undefined): string {
   return store ?? process.env['VALISE_STORE'] ?? 'sqlite:~/.valise/state.db';

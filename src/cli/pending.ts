@@ -2,7 +2,7 @@ import { LEFT_OPEN, type Pending, type PendingQuestion, type PendingRound } from
 import { isObject } from '../json.ts';
 import { answersTo, patternOf, wordsOf } from './ask/question.ts';
 import { EXIT, whatOnly } from './exit.ts';
-import { type ConnectOptions, storeUrl } from './options.ts';
+import { type ConnectOptions, isLasting } from './options.ts';
 import { optionsAgain } from './options-again.ts';
 import { clean, printJson, remark } from './output.ts';
 import { shellWord } from './shell-word.ts';
@@ -42,18 +42,17 @@ export function tellPending(
   { why, target }: { readonly why?: unknown; readonly target?: string | undefined } = {},
 ): number {
   if (why !== undefined && !isLeftOpen(why)) remark(`valise: ${whatOnly(why)}`);
-  const isForgotten = storeUrl(options.store).startsWith('memory:');
+  const isForgotten = !isLasting(options.store);
   if (options.json) {
     printJson(isForgotten ? { questions } : { pending: id, questions });
     return EXIT.pending;
   }
   for (const question of questions) tellQuestion(question);
-  const fields = questions.flatMap(answersTo);
   if (isForgotten) {
-    const again = fields.map(answerOption).join(' ') || '--answer FIELD=VALUE';
-    remark(`With --store memory: nothing waits for the answer. Call again with ${again}`);
+    remark(`With --store memory: nothing waits for the answer. ${callAgain(questions)}`);
     return EXIT.pending;
   }
+  const fields = questions.flatMap(answersTo);
   remark(`The call waits for the answer. Go on with it at any time:`);
   remark(`  ${goOn(id, options, target)}`);
   if (fields.length > 0)
@@ -65,8 +64,12 @@ export function tellPending(
 export function tellUnanswered(question: PendingQuestion | undefined): void {
   if (!question) return;
   tellQuestion(question);
-  const answers = answersTo(question).map(answerOption).join(' ');
-  remark(`This server cannot wait for the answer. Call again with ${answers || '--answer FIELD=VALUE'}`);
+  remark(`This server cannot wait for the answer. ${callAgain([question])}`);
+}
+
+function callAgain(questions: readonly PendingQuestion[]): string {
+  const answers = questions.flatMap(answersTo).map(answerOption).join(' ');
+  return `Call again with ${answers || '--answer FIELD=VALUE'}`;
 }
 
 function tellQuestion(question: PendingQuestion): void {

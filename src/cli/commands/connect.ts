@@ -22,7 +22,7 @@ import { EXIT, explain, type SetExit } from '../exit.ts';
 import { tellNoEnv, withEnv } from '../handed-env.ts';
 import { installedSdk } from '../installed.ts';
 import { SIGNALS } from '../interrupted.ts';
-import { type ConnectOptions, connectOptions, storeUrl } from '../options.ts';
+import { type ConnectOptions, connectOptions, isLasting, storeUrl } from '../options.ts';
 import { print, remark } from '../output.ts';
 import { tellUnused } from '../resolve.ts';
 import { shellWord } from '../shell-word.ts';
@@ -98,7 +98,7 @@ async function bridge(text: string, options: BridgeOptions): Promise<number> {
   valise.events.on('renewed', () => relay.renewed());
   const session = new HostSession(options.session, valise, relay);
   const toServer = (message: Message): Promise<void> => session.run(message, () => relay.send(message));
-  const questions = isShared(options)
+  const questions = isLasting(options.store)
     ? new OpenQuestions({
         toHost: (message, failure) => between.fromServer(message, failure),
         toServer,
@@ -136,11 +136,6 @@ async function bridge(text: string, options: BridgeOptions): Promise<number> {
     tellNoEnv(target, options.env);
     process.stdin.destroy();
   }
-}
-
-/** True where another process can answer what is left open here. */
-function isShared({ store }: BridgeOptions): boolean {
-  return !storeUrl(store).startsWith('memory:');
 }
 
 /** What `valise pending answer` needs to find what this bridge has kept. */

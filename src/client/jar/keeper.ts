@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { messageOf, ValiseError } from '../../errors.ts';
 import { entryPages } from '../../store/page.ts';
+import { within } from '../../store/remote.ts';
 import type { Store } from '../../store/types.ts';
 import type { Scope } from '../../wire/index.ts';
 import type { ClientEventSource } from '../events.ts';
@@ -221,14 +222,9 @@ export class Keeper {
   }
 }
 
-/** What the work comes to, or an error where that takes too long; the work itself goes on. */
-async function inTime(work: Promise<void>, ms: number): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    const error = new Error(`the store has not answered within ${ms / 1000} s.`);
-    timer = setTimeout(() => reject(error), ms);
-  });
-  await Promise.race([work, late]).finally(() => clearTimeout(timer));
+/** Settles like `work`, or says that the store has not answered; the work itself goes on. */
+function inTime(work: Promise<void>, ms: number): Promise<void> {
+  return within(work, ms, () => new Error(`the store has not answered within ${ms / 1000} s.`));
 }
 
 function digest(text: string): string {
