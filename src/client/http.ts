@@ -6,6 +6,7 @@ import { isStore } from '../store/is-store.ts';
 import type { Store } from '../store/types.ts';
 import { type AuthOptions, checkAuth } from './continuity/auth-options.ts';
 import { type ClientStateStore, isClientStateStore } from './continuity/state-store.ts';
+import { isMcp, noteHttpEdge } from './http-edge.ts';
 import { loadSdk, type Major } from './major.ts';
 import { webAddress } from './web-address.ts';
 
@@ -83,13 +84,6 @@ export function transportFetch({ base, target, session, watch, auth }: FetchPart
   return (url, init = {}) => (isMcp(init) ? mcp(url, init) : others(url, init));
 }
 
-/** What MCP itself sends accepts a stream, or ends a session. */
-function isMcp({ method, headers }: RequestInit): boolean {
-  if (method === 'DELETE') return true;
-  const accept = headers instanceof Headers ? headers.get('accept') : new Headers(headers).get('accept');
-  return accept?.includes('text/event-stream') ?? false;
-}
-
 function adding(base: FetchLike, { origin }: URL, added: Readonly<Record<string, string>>): FetchLike {
   return (url, init = {}) => {
     if (new URL(url).origin !== origin) return base(url, init);
@@ -120,13 +114,6 @@ export async function makeHttpTransport(
     ...(authProvider && { authProvider: authProvider as never }),
     ...(sessionId !== undefined && { sessionId }),
   }) as unknown as HttpTransport;
-  edged.add(transport);
+  noteHttpEdge(transport);
   return transport;
-}
-
-const edged = new WeakSet<TransportLike>();
-
-/** True for a transport that was made with our byte edge. */
-export function hasHttpEdge(transport: TransportLike): boolean {
-  return edged.has(transport);
 }

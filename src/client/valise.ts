@@ -17,6 +17,7 @@ import { Secrets, type SecretsOptions } from './continuity/secrets.ts';
 import type { ClientStateStore } from './continuity/state-store.ts';
 import { type ClientEvents, clientEvents } from './events.ts';
 import { type HttpOptions, HttpTarget } from './http.ts';
+import { addHttpEdge } from './http-edge.ts';
 import type { IdentityOptions } from './identity.ts';
 import { ClientJar } from './jar/jar.ts';
 import { jarPart } from './jar/part.ts';
@@ -262,6 +263,7 @@ async function connectOver(
   transport: TransportLike,
   settings: ConnectionOptions,
 ): Promise<Connection> {
+  addHttpEdge(transport);
   const connection = new Connection(transport, settings);
   await connection.open();
   await client.connect(transport);

@@ -112,6 +112,9 @@ function usual({ method, params }: Seen, { capabilities }: Hosts): Result {
   }
 }
 
+/** Also where a test puts another in its place. */
+const network = fetch;
+
 function fetchAt(server: Server): Hosts['fetch'] {
   return async (url, init = {}) => {
     const meant = new URL(url);
@@ -119,12 +122,12 @@ function fetchAt(server: Server): Hosts['fetch'] {
     const headers = new Headers(init.headers);
     headers.set('x-host', meant.hostname);
     const at = (place: URL): string => `http://127.0.0.1:${port}${place.pathname}`;
-    const response = await fetch(at(meant), { ...init, headers, redirect: 'manual' });
+    const response = await network(at(meant), { ...init, headers, redirect: 'manual' });
     const next = response.headers.get('location');
     // As `fetch` itself would go on, were these hosts real.
     if (next === null || init.redirect === 'manual') return response;
     headers.set('x-host', new URL(next).hostname);
-    return fetch(at(new URL(next)), { ...init, headers });
+    return network(at(new URL(next)), { ...init, headers });
   };
 }
 

@@ -646,7 +646,13 @@ describe('the jar', () => {
     expect(Object.keys(hosts.last().meta)).toEqual(['dev.valise/client']);
     expect(JSON.parse(String(hosts.last().meta['dev.valise/client']))).toEqual({
       protocolVersion: '2025-11-25',
-      capabilities: { extensions: { 'dev.valise/state': {}, 'dev.valise/sessions': {} } },
+      capabilities: {
+        extensions: {
+          'dev.valise/state': {},
+          'dev.valise/sessions': {},
+          'dev.valise/rounds': expect.anything(),
+        },
+      },
     });
     await client.close();
     hosts.sessionId = 'kept';

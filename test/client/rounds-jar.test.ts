@@ -8,6 +8,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Example } from '../../examples/serve.ts';
 import { callText, HOSTS } from '../e2e/hosts.ts';
 import { askable, stage } from '../e2e/rounds-stage.ts';
+import { Around } from './around.ts';
 
 /** A server that has its client carry as much as the test says, and asks one thing. */
 function keeping(keys: number, size: number): Example {
@@ -37,29 +38,33 @@ function keeping(keys: number, size: number): Example {
   };
 }
 
+type Over = 'valise.http' | "the SDK's own transport" | 'one around that';
+
 describe.each(HOSTS)('a question to a $client client that carries much state, $era', ({ client, era }) => {
-  const open = async (keys: number, size: number, own: boolean) => {
+  const open = async (keys: number, size: number, over: Over) => {
     const server = await stage({ sdk: 'v2', instances: 1, example: keeping(keys, size) });
     onTestFinished(() => server.close());
     const valise = await openValise({ store: memoryStore(), allowLocal: true });
     const host = askable(client, era, () => ({ action: 'accept', content: { name: 'Ada' } }));
     const url = server.urls[0] as URL;
-    const stock = client === 'v1' ? new HttpV1(url) : new HttpV2(url);
-    await valise.connect(host, own ? valise.http(url) : (stock as never));
+    const stock = (client === 'v1' ? new HttpV1(url) : new HttpV2(url)) as HttpV2;
+    if (over === 'one around that') await valise.connect(host, new Around(stock), { server: url });
+    else await valise.connect(host, over === 'valise.http' ? valise.http(url) : stock);
     onTestFinished(() => host.close());
     await callText(host, 'fill', {});
     return host;
   };
 
   it.each([
-    ["Valise's own transport", true, 10],
-    ["the SDK's own transport", false, 1],
-  ])('is asked and answered over %s', async (_, own, keys) => {
-    expect(await callText(await open(keys, 5000, own), 'ask', {})).toBe('Hello Ada, 5000.');
+    ['valise.http', 10],
+    ["the SDK's own transport", 10],
+    ['one around that', 1],
+  ] as const)('is asked and answered over %s', async (over, keys) => {
+    expect(await callText(await open(keys, 5000, over), 'ask', {})).toBe('Hello Ada, 5000.');
   });
 
   it.skipIf(era === 'modern')('that finds no room says how much of it is the call', async () => {
-    const host = await open(10, 5000, false);
+    const host = await open(10, 5000, 'one around that');
     const said = await callText(host, 'ask', {});
     expect(said).toMatch(
       /^What this flow has to remember is \d{5} bytes long, about \d{5} of them the call itself with the state that its client carries, and no more than 49152 may travel\. .* keep less in the state of the client, .*store/,

@@ -1,6 +1,7 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { openValise } from 'mcp-valise/client';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Around } from './around.ts';
 import { type Hosts, openHosts, setting, stateOf } from './hosts.ts';
 
 const SHOP = 'https://shop.example.com/mcp';
@@ -17,33 +18,6 @@ it.each([
   );
   await valise.close();
 });
-
-/** A transport around another, as people write them for logs. */
-class Around {
-  readonly #inner: StreamableHTTPClientTransport;
-  onmessage: ((message: unknown) => void) | undefined;
-  onclose: (() => void) | undefined;
-  onerror: ((error: Error) => void) | undefined;
-
-  constructor(inner: StreamableHTTPClientTransport) {
-    this.#inner = inner;
-  }
-
-  start(): Promise<void> {
-    this.#inner.onmessage = (message) => this.onmessage?.(message);
-    this.#inner.onclose = () => this.onclose?.();
-    this.#inner.onerror = (error) => this.onerror?.(error);
-    return this.#inner.start();
-  }
-
-  send(message: never): Promise<void> {
-    return this.#inner.send(message);
-  }
-
-  close(): Promise<void> {
-    return this.#inner.close();
-  }
-}
 
 describe('a transport around another', () => {
   let hosts: Hosts;

@@ -39,11 +39,13 @@ const CALL = { name: 'update_work_item', arguments: RESOLVE };
 const DONE = { content: [{ type: 'text', text: RESOLVED }] };
 
 describe.each([
-  { sdk: 'v1', client: 'v1' },
-  { sdk: 'v1', client: 'v2' },
-  { sdk: 'v2', client: 'v1' },
-  { sdk: 'v2', client: 'v2' },
-] as const)('[R-14] the example on the wire, SDK $sdk server, $client client', ({ sdk, client }) => {
+  { sdk: 'v1', client: 'v1', transport: 'valise.http' },
+  { sdk: 'v1', client: 'v2', transport: 'its own' },
+  { sdk: 'v2', client: 'v1', transport: 'its own' },
+  { sdk: 'v2', client: 'v2', transport: 'valise.http' },
+  { sdk: 'v2', client: 'v2', transport: 'its own' },
+] as const)('[R-14] the example on the wire, SDK $sdk server, $client client over $transport', (stand) => {
+  const { sdk, client, transport } = stand;
   /** Resolves the bug, each request on the next of three instances; what was said, and where. */
   const resolve = async (
     connect: (host: AnyClient, stage: Stage) => Promise<void>,
@@ -62,12 +64,18 @@ describe.each([
     for (const [at, instance] of visited.slice(1).entries()) expect(instance).not.toBe(visited[at]);
     return said.map(({ from, message }) => [from, message] as const);
   };
-  const ours =
-    (carrier: Carrier) =>
-    (host: AnyClient, { urls, fetch }: Stage) =>
-      openValise({ store: memoryStore(), carriers: [carrier] }).then((valise) =>
-        valise.connect(host, valise.http(urls[0] as URL, { fetch, resume: false })),
-      );
+  const sdkTransport = ({ urls, fetch }: Stage): HttpV2 => {
+    const options = { fetch: fetch as typeof globalThis.fetch };
+    const url = urls[0] as URL;
+    return client === 'v1' ? (new HttpV1(url, options) as unknown as HttpV2) : new HttpV2(url, options);
+  };
+  const ours = (carrier: Carrier) => async (host: AnyClient, set: Stage) => {
+    const valise = await openValise({ store: memoryStore(), carriers: [carrier] });
+    const { urls, fetch } = set;
+    const to =
+      transport === 'valise.http' ? valise.http(urls[0] as URL, { fetch, resume: false }) : sdkTransport(set);
+    await valise.connect(host, to);
+  };
 
   it('[R-01][R-02][J-24] with the top-level state', async () => {
     const said = await resolve(ours('state'));
@@ -146,13 +154,7 @@ describe.each([
   });
 
   it('[R-09] with the context in the id, for a stock client', async () => {
-    const said = await resolve(async (host, { urls, fetch }) => {
-      const options = { fetch: fetch as typeof globalThis.fetch };
-      const url = urls[0] as URL;
-      await host.connect(
-        client === 'v1' ? (new HttpV1(url, options) as unknown as HttpV2) : new HttpV2(url, options),
-      );
-    });
+    const said = await resolve((host, set) => host.connect(sdkTransport(set)));
     const ids = [1, 3].map((at) => said[at]?.[1].id);
     expect(said).toEqual([
       ['client', { jsonrpc: '2.0', id: expect.anything(), method: 'tools/call', params: CALL }],

@@ -4,7 +4,7 @@ import { raise } from '../../link/top.ts';
 import type { Answer, Id, Message, Result, Response as RpcResponse } from '../../wire/index.ts';
 import type { Call, CallForm } from '../call.ts';
 import type { Connection } from '../connection.ts';
-import { hasHttpEdge } from '../http.ts';
+import { hasHttpEdge } from '../http-edge.ts';
 import type { Returning } from '../sessions/returning.ts';
 import type { Kept } from './desk.ts';
 import { handedOver } from './own-call.ts';

@@ -15,7 +15,7 @@ import type { Ask } from '../ask.ts';
 import type { Call } from '../call.ts';
 import type { Connection } from '../connection.ts';
 import { CUT } from '../continuity/cut-answers.ts';
-import { hasHttpEdge } from '../http.ts';
+import { hasHttpEdge } from '../http-edge.ts';
 import type { ClientPart } from '../part.ts';
 import { followed } from './deliver.ts';
 import type { RoundDesk } from './desk.ts';

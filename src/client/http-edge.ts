@@ -1,0 +1,53 @@
+import { currentErrand, edgeFetch, type FetchLike } from '../link/edge-fetch.ts';
+import type { TransportLike } from '../link/transport.ts';
+import { isModernVersion } from '../wire/index.ts';
+
+/** A Streamable HTTP transport that an application has made: both SDK majors keep its `fetch` under the same name. */
+interface SdkTransport extends TransportLike {
+  _fetch: FetchLike | undefined;
+  /** SDK v1 tells redirects that are left to `fetch` by the function itself, which is then not to be replaced. */
+  readonly _followRedirects?: boolean;
+}
+
+const edged = new WeakSet<TransportLike>();
+
+/** True for a transport with our byte edge. */
+export function hasHttpEdge(transport: TransportLike): boolean {
+  return edged.has(transport);
+}
+
+/** Notes that a transport was made with our byte edge. */
+export function noteHttpEdge(transport: TransportLike): void {
+  edged.add(transport);
+}
+
+/** Puts our byte edge into a Streamable HTTP transport, in place, as if it had been made with it. Others stay as they are. */
+export function addHttpEdge(transport: TransportLike): void {
+  if (edged.has(transport) || !takesEdge(transport)) return;
+  const { _fetch: own } = transport;
+  // As the SDKs have it, the global one is whatever stands there at the time.
+  const base: FetchLike = own ?? ((url, init) => fetch(url, init));
+  const edge = edgeFetch(base);
+  transport._fetch = (url, init = {}) => (isMcp(init) && needsEdge(init) ? edge : base)(url, init);
+  edged.add(transport);
+}
+
+function takesEdge(transport: TransportLike): transport is SdkTransport {
+  const { _fetch, _followRedirects } = transport as Partial<SdkTransport>;
+  const isKnown = Object.hasOwn(transport, '_fetch') && 'resumeStream' in transport;
+  return isKnown && !_followRedirects && (_fetch === undefined || typeof _fetch === 'function');
+}
+
+/** True for what MCP itself sends: it accepts a stream, or ends a session. What signs in does neither. */
+export function isMcp({ method, headers }: RequestInit): boolean {
+  return method === 'DELETE' || (headerOf(headers, 'accept')?.includes('text/event-stream') ?? false);
+}
+
+/** On 2026-07-28 nothing stands beside the members of a message that the SDKs know, and each request has a signal of its own. */
+function needsEdge({ headers }: RequestInit): boolean {
+  return currentErrand() !== undefined || !isModernVersion(headerOf(headers, 'mcp-protocol-version'));
+}
+
+function headerOf(headers: RequestInit['headers'], name: string): string | null {
+  return (headers instanceof Headers ? headers : new Headers(headers)).get(name);
+}
