@@ -66,7 +66,7 @@ function cpuOf(pid) {
 }
 
 // A call over HTTP takes thousands of rounds to be compiled as well as it will be.
-const bench = openBench('link', { slotMs: 200, warmUpMs: 8000, rounds: 15, inFlight: 8, processes: 5 });
+const bench = openBench('link', { slotMs: 200, warmUpMs: 8000, rounds: 50, inFlight: 8, processes: 5 });
 const compare = (name, way, goal, major, options) =>
   bench.compare(name, async () => {
     const ours = await way(major, true, options);

@@ -53,22 +53,26 @@ async function slot(subject, count, inFlight) {
   return { cpu: (user + system + elsewhere) / count, wall: wallUs / count };
 }
 
-/** Runs until the compiler has settled, and finds how many calls fill one slot. */
-async function warmUp(subject, { inFlight, slotMs, warmUpMs }) {
+/** Finds how many calls fill one slot. */
+async function size(subject, { inFlight, slotMs }) {
   const first = subject.run(0);
   subject.asynchronous = isPromise(first);
   await first;
-  const end = performance.now() + warmUpMs;
-  let count = 1;
-  let perCall = 0;
-  do {
+  for (let count = 1; ; count *= 2) {
     const start = performance.now();
     await repeat(subject.run, count, inFlight, subject.asynchronous);
     const took = performance.now() - start;
-    perCall = took / count;
-    if (took < slotMs / 2) count *= 2;
+    subject.count = Math.max(1, Math.round((slotMs * count) / Math.max(took, 1e-2)));
+    if (took >= slotMs / 2) return;
+  }
+}
+
+/** Runs all in turns, as they are measured, until the compiler has settled. */
+async function warmUp(subjects, settings) {
+  const end = performance.now() + settings.warmUpMs * subjects.length;
+  do {
+    for (const subject of shuffled(subjects)) await size(subject, settings);
   } while (performance.now() < end);
-  subject.count = Math.max(1, Math.round(slotMs / Math.max(perCall, 1e-5)));
 }
 
 let seed = process.pid;
@@ -171,10 +175,8 @@ export function openBench(bench, defaults = {}) {
     for (const [peer, given] of Object.entries(peers)) subjects.push({ name: peer, ...subjectOf(given) });
     // Once, not before every slot: after a forced collection the young heap is small again, and all run at half their speed.
     globalThis.gc?.();
-    for (const subject of shuffled(subjects)) {
-      subject.times = [];
-      await warmUp(subject, settings);
-    }
+    for (const subject of subjects) subject.times = [];
+    await warmUp(subjects, settings);
     for (let round = 0; round < rounds; round++) {
       for (const subject of shuffled(subjects)) {
         subject.times.push(await slot(subject, subject.count, settings.inFlight));
