@@ -54,7 +54,8 @@ export class RoundsPart implements ClientPart {
   /** Notes whose connection it is. */
   connected(client: object, connection: Connection): void {
     this.#clients.set(connection, client);
-    if (mayAsk(connection)) followCalls(client);
+    // Where nobody can be asked, no call comes to a handler of the client's.
+    if (connection.isAskable) followCalls(client);
   }
 
   /** The open connections, each with its client. */
@@ -196,16 +197,11 @@ export class RoundsPart implements ClientPart {
   }
 }
 
-/** True where a call may come to a round: somebody can be asked, or the server says that it has some. */
-function mayAsk({ isAskable, server }: Connection): boolean {
-  return isAskable || server.families.rounds.length > 0;
-}
-
 /** True where a server may ask in the course of a call: on the answer of its HTTP request, or in this process. */
 function mayAskInCourse({ era, connection }: Call): boolean {
-  const { server, target, link } = connection;
+  const { server, target, link, isAskable } = connection;
   if (target.kind === 'unknown') return server.families.rounds.length > 0;
-  return era === 'legacy' && mayAsk(connection) && hasHttpEdge(link.transport);
+  return era === 'legacy' && isAskable && hasHttpEdge(link.transport);
 }
 
 /** True where top-level members pass in both directions: our own edges are on the bytes, or there are none. */
