@@ -28,7 +28,7 @@ export function addHttpEdge(transport: TransportLike): void {
   // As the SDKs have it, the global one is whatever stands there at the time.
   const base: FetchLike = own ?? ((url, init) => fetch(url, init));
   const edge = edgeFetch(base);
-  transport._fetch = (url, init = {}) => (isMcp(init) && needsEdge(init) ? edge : base)(url, init);
+  transport._fetch = (url, init = {}) => (needsEdge(init) && isMcp(init) ? edge : base)(url, init);
   edged.add(transport);
 }
 

@@ -22,6 +22,7 @@ export type Top = { readonly [Name in TopName]?: string };
 const secret = randomBytes(9).toString('base64url');
 const CARRIER = `dev.valise/top-${secret}`;
 const RAW = `valise-raw-${secret}:`;
+const QUOTED_RAW = `"${RAW}`;
 
 /** The SDK-safe form of one JSON-RPC message in text; the same text where there is nothing to lower. */
 export function lowerText(text: string): string {
@@ -154,7 +155,7 @@ function printable(text: string): unknown {
 /** At an outbound byte edge: puts the texts in place that printing would have changed. */
 export function restoreRaw(printed: string): string {
   let out = printed;
-  for (let at = out.indexOf(`"${RAW}`); at >= 0; at = out.indexOf(`"${RAW}`, at)) {
+  for (let at = out.indexOf(QUOTED_RAW); at >= 0; at = out.indexOf(QUOTED_RAW, at)) {
     let end = at + RAW.length;
     do end = out.indexOf('"', end) + 1;
     while (isEscaped(out, end - 1));
