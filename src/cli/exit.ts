@@ -75,9 +75,18 @@ export function withoutPasswords(text: string): string {
 
 /** The error as a program reads it: its code, and data where the server sent some. */
 export function errorBody(error: unknown): Record<string, unknown> {
-  const { code, data } = (error ?? {}) as { readonly code?: unknown; readonly data?: unknown };
+  const { data } = (error ?? {}) as { readonly data?: unknown };
+  const code = codeOf(error);
   const { cause: _cause, ...rest } = isObject(data) ? data : {};
   const kept = isObject(data) ? rest : data;
   const empty = kept === undefined || (isObject(kept) && Object.keys(kept).length === 0);
   return { ...(code !== undefined && { code }), message: explain(error), ...(!empty && { data: kept }) };
+}
+
+/** Of what went wrong on the way to a server, the code of what was behind it: an SDK's own says only what it was about to do. */
+function codeOf(error: unknown): unknown {
+  const { code } = (error ?? {}) as { readonly code?: unknown };
+  if (wayTrouble(error) === undefined) return code;
+  const { code: behind } = (causesOf(error).at(-1) ?? {}) as { readonly code?: unknown };
+  return behind ?? code;
 }

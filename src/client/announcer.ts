@@ -78,7 +78,10 @@ export class Announcer {
       this.#envelope ??= Object.fromEntries(
         ENVELOPE.filter((key) => key in meta).map((key) => [key, meta[key]]),
       );
-      return withParams(request, withMeta(params, { ...meta, [CORE.clientCapabilities]: capabilities }));
+      // Set, and not written into the literal, which would have a hidden class of its own; see copy.ts.
+      const announced: Record<string, unknown> = { ...meta };
+      announced[CORE.clientCapabilities] = capabilities;
+      return withParams(request, withMeta(params, announced));
     }
     if (!this.#introduction || remembered) return request;
     const introduced = meta ? { ...meta, ...this.#introduction } : this.#introduction;

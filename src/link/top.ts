@@ -85,40 +85,55 @@ function withMeta(holder: unknown, top: Top): Record<string, unknown> {
   return { ...own, _meta: { ...meta, [CARRIER]: top } };
 }
 
+/** A message, and the top-level members that came with it. */
+interface Taken {
+  readonly message: Message;
+  readonly top?: Top;
+}
+
 /** Takes the top-level members out of an SDK-safe message: the message as it would be without them, and them. */
-export function takeTop(message: Message): { readonly message: Message; readonly top?: Top } {
-  const wire = message as unknown as Record<string, unknown>;
+export function takeTop(message: Message): Taken {
+  const wire = message as unknown as Wire;
+  // Small, without a loop, since this runs for every message.
+  const isPlain =
+    typeof wire['toJSON'] !== 'function' &&
+    !(STATE in wire || REQUESTS in wire || RESPONSES in wire) &&
+    carriedIn(wire) === undefined;
+  return isPlain ? { message } : takeOut(wire);
+}
+
+type Wire = Readonly<Record<string, unknown>>;
+
+/** What our edge has lowered into a message. */
+function carriedIn({ params, result, error }: Wire): Top | undefined {
+  const meta = ((params ?? result) as { readonly _meta?: unknown } | undefined)?._meta;
+  const place = meta ?? (error as { readonly data?: unknown } | undefined)?.data;
+  return (place as { readonly [CARRIER]?: Top } | null | undefined)?.[CARRIER];
+}
+
+function takeOut(wire: Wire): Taken {
   // A raised message that never became text: the peer is in this process.
-  if (typeof wire['toJSON'] === 'function') {
-    return takeTop(lowerObject((wire['toJSON'] as () => unknown)()) as Message);
-  }
-  // Without a loop or a call, since this runs for every message.
-  if (STATE in wire || REQUESTS in wire || RESPONSES in wire) {
-    const lowered = lowerObject(wire);
-    if (lowered !== wire) return takeTop(lowered as Message);
-  }
+  if (typeof wire['toJSON'] === 'function') return takeTop(lowerObject(wire['toJSON']()) as Message);
+  const lowered = lowerObject(wire);
+  if (lowered !== wire) return takeTop(lowered as Message);
+  const message = wire as unknown as Message;
+  const top = carriedIn(wire);
+  if (top === undefined) return { message };
   const place = wire['params'] === undefined ? 'result' : 'params';
   const holder = wire[place];
-  const meta = isObject(holder) ? holder['_meta'] : undefined;
-  if (isObject(holder) && isObject(meta) && Object.hasOwn(meta, CARRIER)) {
-    const { [CARRIER]: top, ...others } = meta;
+  if (isObject(holder) && isObject(holder['_meta'])) {
+    const { [CARRIER]: _top, ...others } = holder['_meta'];
     const { _meta: _, ...own } = holder;
     const kept = isEmpty(others) ? own : { ...own, _meta: others };
     if (place === 'params' && isEmpty(kept)) {
       const { params: _none, ...bare } = wire;
-      return { message: bare as unknown as Message, top: top as Top };
+      return { message: bare as unknown as Message, top };
     }
-    return { message: { ...wire, [place]: kept } as unknown as Message, top: top as Top };
+    return { message: { ...wire, [place]: kept } as unknown as Message, top };
   }
-  if (holder !== undefined) return { message };
-  const error = wire['error'];
-  const data = isObject(error) ? error['data'] : undefined;
-  if (isObject(error) && isObject(data) && Object.hasOwn(data, CARRIER)) {
-    const { data: _, ...own } = error;
-    const kept = data['data'] === undefined ? own : { ...own, data: data['data'] };
-    return { message: { ...wire, error: kept } as unknown as Message, top: data[CARRIER] as Top };
-  }
-  return { message };
+  const { data, ...own } = wire['error'] as { readonly data: Readonly<Record<string, unknown>> };
+  const kept = data['data'] === undefined ? own : { ...own, data: data['data'] };
+  return { message: { ...wire, error: kept } as unknown as Message, top };
 }
 
 /**

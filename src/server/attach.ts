@@ -134,12 +134,12 @@ class ServerLink implements Hooks, Stage {
 
   /** True where a message without an answer names a session of the transport that nobody knows: the edge says so. */
   #isLost(extra: unknown): boolean {
-    const ingress = takeIngress({ owner: this.owner, link: this.#number, extra });
+    const ingress = takeIngress(this.owner, this.#number, extra);
     return ingress?.stray?.judge(this.#transport.sessionId !== undefined) !== undefined;
   }
 
   #received(message: Request, top: Top | undefined, extra: unknown): Passage | Promise<Passage> {
-    const ingress = takeIngress({ owner: this.owner, link: this.#number, extra, id: message.id });
+    const ingress = takeIngress(this.owner, this.#number, extra, message.id);
     const isFirst = message.method === 'initialize';
     const lost = ingress?.stray?.judge(isFirst || this.#transport.sessionId !== undefined);
     if (lost) return this.#reply({ jsonrpc: '2.0', id: message.id, error: lost });

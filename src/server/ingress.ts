@@ -27,15 +27,6 @@ export interface Ingress {
   isSpent?: true;
 }
 
-/** A message that comes in, and where. */
-export interface Arrival {
-  readonly owner: object;
-  readonly link: number;
-  readonly extra: unknown;
-  /** The id of a request. */
-  readonly id?: Id;
-}
-
 /** A question on its way to the client, in place of its call's answer. */
 export interface Asking {
   readonly message: Message;
@@ -56,9 +47,9 @@ function presentIngress(owner: object): Ingress | undefined {
 
 /**
  * What the edge knows about a message. It is about the first link of its Valise that takes up an HTTP request there, and
- * not about servers in this process that a handler calls in turn; an answer is for the one call that it names.
+ * not about servers in this process that a handler calls in turn; an answer is for the one call that it names by its `id`.
  */
-export function takeIngress({ owner, link, extra, id }: Arrival): Ingress | undefined {
+export function takeIngress(owner: object, link: number, extra: unknown, id?: Id): Ingress | undefined {
   const known = presentIngress(owner);
   if (!known) return undefined;
   if (id !== undefined && known.answered && !known.isSpent && known.answered.context.o?.i === id) {

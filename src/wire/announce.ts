@@ -68,19 +68,26 @@ function extensionsOf({ state, sessions, revocation, rounds }: Families): JsonOb
 /** Which families a peer has, from any of the places it may say so. Read the raw message: SDK getters drop some. */
 export function readAnnounced(capabilities: unknown): Announced {
   if (!isObject(capabilities)) return NONE;
-  const experimental = isObject(capabilities.experimental) ? capabilities.experimental : {};
-  const extensions = isObject(capabilities.extensions) ? capabilities.extensions : {};
-  const named = (id: string) => (isObject(extensions[id]) ? extensions[id] : experimental[id]);
-  const revocation = revocationOf(named(extension.sessions));
-  return {
-    state: isObject(capabilities[capability.state]) || isObject(named(extension.state)),
+  const experimental = isObject(capabilities.experimental) ? capabilities.experimental : NOTHING;
+  const extensions = isObject(capabilities.extensions) ? capabilities.extensions : NOTHING;
+  const state = named(extension.state, extensions, experimental);
+  const sessions = named(extension.sessions, extensions, experimental);
+  const announced = {
+    state: isObject(capabilities[capability.state]) || isObject(state),
     sessions:
       isObject(capabilities[capability.sessions]) ||
       isObject(experimental[capability.sessions]) ||
-      isObject(named(extension.sessions)),
-    rounds: carriersOf(named(extension.rounds)),
-    ...(revocation && { revocation }),
+      isObject(sessions),
+    rounds: carriersOf(named(extension.rounds, extensions, experimental)),
   };
+  const revocation = revocationOf(sessions);
+  return revocation ? { ...announced, revocation } : announced;
+}
+
+const NOTHING: Readonly<Record<string, unknown>> = Object.freeze({});
+
+function named(id: string, extensions: typeof NOTHING, experimental: typeof NOTHING): unknown {
+  return isObject(extensions[id]) ? extensions[id] : experimental[id];
 }
 
 /** True where a peer names an extension of ours: then it reads ours under `extensions`, and needs no other place. */
@@ -97,7 +104,7 @@ function revocationOf(settings: unknown): Revocation | undefined {
 }
 
 function carriersOf(settings: unknown): readonly Carrier[] {
-  if (!isObject(settings) || !Array.isArray(settings.carriers)) return [];
+  if (!isObject(settings) || !Array.isArray(settings.carriers)) return NONE.rounds;
   const listed: readonly unknown[] = settings.carriers.slice(0, 16);
   // Through a set, since the peer's order counts and a carrier named twice counts once.
   return [...new Set(listed.filter((c): c is Carrier => CARRIERS.includes(c as Carrier)))];

@@ -53,6 +53,7 @@ describe('what the command says where it fails', { timeout: 60_000 }, () => {
       expect(ran.stderr).toContain(`ECONNREFUSED ${new URL(url).host}. Is the server running there?`);
       const { error } = await valiseJson<Failed>(['call', url, 'x', '--sdk', sdk, ...memory]);
       expect(error.message).toContain('ECONNREFUSED');
+      expect(error.code).toBe('ECONNREFUSED');
       expect(error.data).toBeUndefined();
     },
   );
