@@ -1,5 +1,5 @@
 import { isObject, type JsonObject } from '../json.ts';
-import { withMeta, withParams } from '../wire/copy.ts';
+import { withEntry, withMeta, withParams } from '../wire/copy.ts';
 import {
   announceClient,
   CORE,
@@ -78,9 +78,7 @@ export class Announcer {
       this.#envelope ??= Object.fromEntries(
         ENVELOPE.filter((key) => key in meta).map((key) => [key, meta[key]]),
       );
-      // Set, and not written into the literal, which would have a hidden class of its own; see copy.ts.
-      const announced: Record<string, unknown> = { ...meta };
-      announced[CORE.clientCapabilities] = capabilities;
+      const announced = withEntry(meta, CORE.clientCapabilities, capabilities);
       return withParams(request, withMeta(params, announced));
     }
     if (!this.#introduction || remembered) return request;

@@ -25,3 +25,10 @@ export function withMeta<Holder extends Params | Result>(
   copy._meta = meta;
   return copy as Holder & { readonly _meta: Meta };
 }
+
+/** A `_meta` with another value under a name that it has. */
+export function withEntry(meta: Meta, name: string, value: unknown): Meta {
+  const copy: Record<string, unknown> = { ...meta };
+  copy[name] = value;
+  return copy;
+}
