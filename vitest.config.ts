@@ -8,9 +8,10 @@ export default defineConfig({
     alias: [
       { find: /^mcp-valise\/(client|server|seal|store|wire)$/, replacement: src('$1/index') },
       {
-        find: /^mcp-valise\/store\/(contract|sqlite|redis|postgres|keychain)$/,
+        find: /^mcp-valise\/store\/(contract|sqlite|keychain)$/,
         replacement: src('store/$1'),
       },
+      { find: /^mcp-valise\/store\/(redis|postgres)$/, replacement: src('store/$1/store') },
     ],
   },
   test: {

@@ -18,6 +18,18 @@ export interface Service {
 export type ServiceKind = 'redis' | 'postgres';
 
 export function startRedis(options?: { cluster?: boolean; args?: string[] }): Promise<Service>;
+/** Several Redis servers that work together. */
+export interface RedisFleet {
+  readonly url: string;
+  readonly nodes: readonly Service[];
+  stop(): Promise<void>;
+}
+export function startRedisCluster(options?: {
+  masters?: number;
+  replicas?: number;
+  args?: string[];
+}): Promise<RedisFleet>;
+export function startRedisSentinel(options?: { replicas?: number }): Promise<RedisFleet>;
 export function startPostgres(options?: { settings?: Record<string, string> }): Promise<Service>;
 export function startNginx(options: { upstreams: string[]; failover?: boolean }): Promise<Service>;
 

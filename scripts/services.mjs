@@ -10,10 +10,10 @@ import { once } from 'node:events';
 import { realpathSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { startPostgres } from './services/postgres.mjs';
-import { startRedis } from './services/redis.mjs';
+import { startRedis, startRedisCluster, startRedisSentinel } from './services/redis.mjs';
 
 export { startNginx } from './services/nginx.mjs';
-export { startPostgres, startRedis };
+export { startPostgres, startRedis, startRedisCluster, startRedisSentinel };
 
 const KINDS = {
   redis: { variable: 'VALISE_TEST_REDIS', start: startRedis },

@@ -2,6 +2,8 @@
 export interface ValiseErrorOptions {
   /** What the caller can do about it; becomes the last sentence of the message. */
   readonly next?: string;
+  /** Of a failed write to a store: whether it has certainly not happened, or may have. */
+  readonly outcome?: 'not-done' | 'unknown' | undefined;
   readonly cause?: unknown;
 }
 
@@ -22,13 +24,16 @@ export interface ValiseErrorOptions {
 export class ValiseError extends Error {
   readonly code: string;
   readonly next: string | undefined;
+  /** Of a failed write to a store: whether it has certainly not happened (repeating it is safe), or may have. */
+  readonly outcome: 'not-done' | 'unknown' | undefined;
   readonly #what: string;
 
-  constructor(code: string, message: string, { next, cause }: ValiseErrorOptions = {}) {
+  constructor(code: string, message: string, { next, outcome, cause }: ValiseErrorOptions = {}) {
     super(next === undefined ? message : `${message} ${next}`, cause === undefined ? undefined : { cause });
     this.name = new.target.name;
     this.code = code;
     this.next = next;
+    this.outcome = outcome;
     this.#what = message;
   }
 

@@ -6,9 +6,11 @@ import {
   startNginx,
   startPostgres,
   startRedis,
+  startRedisCluster,
+  startRedisSentinel,
 } from '../scripts/services.mjs';
 
-export { type Service, startNginx, startPostgres, startRedis };
+export { type Service, startNginx, startPostgres, startRedis, startRedisCluster, startRedisSentinel };
 
 /** True where the run was told to do without Redis and PostgreSQL. */
 export const noServices: boolean = process.env.VALISE_NO_SERVICES === '1';

@@ -1,4 +1,8 @@
+import { execFile } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { answers, freePort, launch, onFreePort, temporaryFolder } from './daemon.mjs';
 import { need } from './install.mjs';
 
@@ -7,6 +11,86 @@ import { need } from './install.mjs';
  * With `cluster` it is a Redis Cluster of one node that holds all slots, as strict about them as a large one.
  */
 export async function startRedis({ cluster = false, args = [] } = {}) {
+  const service = await startNode({ isClustered: cluster, args });
+  if (!cluster) return service;
+  await answers(service.port, 'CLUSTER ADDSLOTSRANGE 0 16383\r\n', /OK/);
+  while (!(await answers(service.port, 'CLUSTER INFO\r\n', /cluster_state:ok/))) await pause(20);
+  return service;
+}
+
+/** A Redis Cluster of some primaries, each with `replicas`; it notices a dead node after two seconds. */
+export async function startRedisCluster({ masters = 3, replicas = 0, args = [] } = {}) {
+  const own = ['--cluster-node-timeout', '2000', ...args];
+  const nodes = await Promise.all(
+    Array.from({ length: masters * (1 + replicas) }, () => startNode({ isClustered: true, args: own })),
+  );
+  const addresses = nodes.map(({ port }) => `127.0.0.1:${port}`);
+  const create = [
+    '--cluster',
+    'create',
+    ...addresses,
+    '--cluster-replicas',
+    String(replicas),
+    '--cluster-yes',
+  ];
+  await promisify(execFile)(need('redis-cli', 'redis-tools'), create);
+  for (const { port } of nodes)
+    while (!(await answers(port, 'CLUSTER INFO\r\n', /cluster_state:ok/))) await pause(20);
+  return {
+    url: `redis+cluster://${addresses.join(',')}`,
+    nodes,
+    stop: async () => void (await Promise.all(nodes.map((node) => node.stop()))),
+  };
+}
+
+/** A primary with replicas, and three Sentinels that replace it after a second without an answer. */
+export async function startRedisSentinel({ replicas = 1 } = {}) {
+  const primary = await startNode({});
+  const args = ['--replicaof', '127.0.0.1', String(primary.port)];
+  const nodes = [
+    primary,
+    ...(await Promise.all(Array.from({ length: replicas }, () => startNode({ args })))),
+  ];
+  const sentinels = await Promise.all(Array.from({ length: 3 }, () => startSentinel(primary.port)));
+  for (const { port } of sentinels) {
+    const known = new RegExp(`slaves=${replicas},sentinels=3`);
+    while (!(await answers(port, 'INFO sentinel\r\n', known))) await pause(50);
+  }
+  const addresses = sentinels.map(({ port }) => `127.0.0.1:${port}`);
+  return {
+    url: `redis+sentinel://${addresses.join(',')}/primary`,
+    nodes,
+    stop: async () => void (await Promise.all([...sentinels, ...nodes].map((service) => service.stop()))),
+  };
+}
+
+function startSentinel(primary) {
+  const command = need('redis-server', 'redis-server');
+  return onFreePort(async (port) => {
+    const dir = temporaryFolder('sentinel');
+    const config = join(dir, 'sentinel.conf');
+    const lines = [
+      `port ${port}`,
+      'bind 127.0.0.1',
+      `dir ${dir}`,
+      `sentinel monitor primary 127.0.0.1 ${primary} 2`,
+      'sentinel down-after-milliseconds primary 1000',
+      'sentinel failover-timeout primary 5000',
+    ];
+    writeFileSync(config, `${lines.join('\n')}\n`);
+    return launch({
+      name: 'redis-sentinel',
+      dir,
+      port,
+      url: `redis://127.0.0.1:${port}`,
+      command,
+      args: [config, '--sentinel'],
+      ready: () => answers(port, 'PING\r\n', /PONG/),
+    });
+  });
+}
+
+function startNode({ isClustered = false, args = [] }) {
   const command = need('redis-server', 'redis-server');
   return onFreePort(async (port) => {
     const dir = temporaryFolder('redis');
@@ -25,11 +109,11 @@ export async function startRedis({ cluster = false, args = [] } = {}) {
       '--repl-diskless-sync-delay',
       '0',
     ];
-    if (cluster) {
+    if (isClustered) {
       own.push('--cluster-enabled', 'yes', '--cluster-announce-ip', '127.0.0.1');
       own.push('--cluster-port', String(await freePort()));
     }
-    const service = await launch({
+    return launch({
       name: 'redis-server',
       dir,
       port,
@@ -40,10 +124,5 @@ export async function startRedis({ cluster = false, args = [] } = {}) {
       beforeHalt: () => answers(port, 'SHUTDOWN SAVE\r\n', /-ERR/),
       ready: () => answers(port, 'PING\r\n', /PONG|NOAUTH/),
     });
-    if (cluster) {
-      await answers(port, 'CLUSTER ADDSLOTSRANGE 0 16383\r\n', /OK/);
-      while (!(await answers(port, 'CLUSTER INFO\r\n', /cluster_state:ok/))) await pause(20);
-    }
-    return service;
   });
 }

@@ -6,35 +6,35 @@ import type { Bus } from './types.ts';
 import { Work } from './work.ts';
 
 /** What a server that carries messages must do for a {@link Bus}. */
-export interface Carrier {
+export interface BusTransport {
   publish(channel: string, text: string): Promise<void>;
-  /** Resolves once messages on `channel` will arrive, and goes on for as long as the carrier is open. */
+  /** Resolves once messages on `channel` will arrive, and goes on for as long as the transport is open. */
   listen(channel: string): Promise<void>;
   unlisten(channel: string): Promise<void>;
   close(): Promise<void>;
 }
 
-/** A bus on a carrier: listens once per topic, however many listeners it has. */
+/** A bus on a transport: listens once per topic, however many listeners it has. */
 export function busOver(
   channelOf: (topic: string) => string,
-  carry: (hear: (channel: string, text: string) => void) => Carrier,
+  carry: (hear: (channel: string, text: string) => void) => BusTransport,
 ): Bus {
   const hub = new Events<Record<string, string>>();
   const channels = new Map<string, { users: number; readonly listening: Promise<void> }>();
-  const carrier = carry((channel, text) => hub.emit(channel, text));
+  const transport = carry((channel, text) => hub.emit(channel, text));
   const work = new Work(closedBusError);
 
   const leave = async (channel: string): Promise<void> => {
     const known = channels.get(channel);
     if (!known || --known.users > 0) return;
     channels.delete(channel);
-    if (!work.closed) await carrier.unlisten(channel);
+    if (!work.closed) await transport.unlisten(channel);
   };
 
   const join = async (topic: string, listener: (message: Json) => void): Promise<() => Promise<void>> => {
     const channel = channelOf(topic);
     let known = channels.get(channel);
-    if (!known) channels.set(channel, (known = { users: 0, listening: carrier.listen(channel) }));
+    if (!known) channels.set(channel, (known = { users: 0, listening: transport.listen(channel) }));
     known.users++;
     const off = hub.on(channel, (text) => {
       const message = parse(text);
@@ -57,9 +57,9 @@ export function busOver(
 
   return {
     publish: (topic, message) =>
-      work.run(async () => carrier.publish(channelOf(topic), toText(topic, message))),
+      work.run(async () => transport.publish(channelOf(topic), toText(topic, message))),
     subscribe: (topic, listener) => work.run(() => join(topic, listener)),
-    close: () => work.close(() => carrier.close()),
+    close: () => work.close(() => transport.close()),
   };
 }
 

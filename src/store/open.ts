@@ -38,8 +38,8 @@ const KNOWN =
  * | `memory:` | this process's memory |
  * | `file:PATH` | one JSON file |
  * | `sqlite:PATH` | an SQLite database, the embedded default |
- * | `redis://…`, `rediss://…` | Redis or Valkey |
- * | `postgres://…`, `postgresql://…` | PostgreSQL |
+ * | `redis://…`, `rediss://…` | Redis or Valkey; `redis+cluster://a,b`, `redis+sentinel://a,b/NAME` |
+ * | `postgres://…`, `postgresql://…` | PostgreSQL, also with several hosts |
  * | `keychain:SERVICE` | the system's keychain, for secrets |
  *
  * @example
@@ -96,21 +96,15 @@ export async function sealInPlace(
   }
 }
 
-const SCHEMES = new Set([
-  'memory',
-  'file',
-  'sqlite',
-  'redis',
-  'rediss',
-  'postgres',
-  'postgresql',
-  'keychain',
-]);
+const SCHEMES = new Set(['memory', 'file', 'sqlite', 'postgres', 'postgresql', 'keychain']);
+
+/** Redis and Valkey, also over TLS, as a Cluster or behind Sentinel. */
+const REDIS = /^(redis|valkey)s?(\+(cluster|sentinel))?$/;
 
 /** Throws where a URL names no store, for those who open it later. */
 export function checkStoreUrl(url: string): void {
   const { scheme, rest } = split(url);
-  if (!SCHEMES.has(scheme)) throw unknownError(scheme);
+  if (!SCHEMES.has(scheme) && !REDIS.test(scheme)) throw unknownError(scheme);
   if (scheme === 'memory') checkNameless(rest);
   fileOf(url);
 }
@@ -130,11 +124,11 @@ export function fileOf(url: string): string | undefined {
   return scheme === 'file' || scheme === 'sqlite' ? fullPath(toPath(scheme, rest)) : undefined;
 }
 
-const BUSES = new Set(['memory', 'redis', 'rediss', 'postgres', 'postgresql']);
+const BUSES = /^(memory|postgres(ql)?|(redis|valkey)s?(\+(cluster|sentinel))?)$/;
 
 /** True for a URL that {@link openBus} takes, for those who open it later. */
 export function isBusUrl(url: unknown): boolean {
-  return typeof url === 'string' && BUSES.has(url.slice(0, Math.max(0, url.indexOf(':'))).toLowerCase());
+  return typeof url === 'string' && BUSES.test(url.slice(0, Math.max(0, url.indexOf(':'))).toLowerCase());
 }
 
 /**
@@ -148,17 +142,16 @@ export function isBusUrl(url: unknown): boolean {
  */
 export async function openBus(url: string, options: OpenBusOptions = {}): Promise<Bus> {
   const { scheme, rest } = split(url);
+  if (REDIS.test(scheme)) {
+    const { openRedisBus } = await import('./redis/bus.ts');
+    return openRedisBus(url, given(options));
+  }
   switch (scheme) {
     case 'memory':
       return memoryBus(rest === '' ? undefined : rest);
-    case 'redis':
-    case 'rediss': {
-      const { openRedisBus } = await import('./bus-redis.ts');
-      return openRedisBus(url, given(options));
-    }
     case 'postgres':
     case 'postgresql': {
-      const { openPostgresBus } = await import('./bus-postgres.ts');
+      const { openPostgresBus } = await import('./postgres/bus.ts');
       return openPostgresBus(url, given(options));
     }
     default:
@@ -172,6 +165,10 @@ async function openPlain(
   rest: string,
   options: OpenStoreOptions,
 ): Promise<Store> {
+  if (REDIS.test(scheme)) {
+    const { openRedisStore } = await import('./redis/store.ts');
+    return openRedisStore(url, given(options));
+  }
   switch (scheme) {
     case 'memory':
       checkNameless(rest);
@@ -182,14 +179,9 @@ async function openPlain(
       const { plainSqliteStore } = await import('./sqlite.ts');
       return plainSqliteStore(toPath(scheme, rest));
     }
-    case 'redis':
-    case 'rediss': {
-      const { openRedisStore } = await import('./redis.ts');
-      return openRedisStore(url, given(options));
-    }
     case 'postgres':
     case 'postgresql': {
-      const { openPostgresStore } = await import('./postgres.ts');
+      const { openPostgresStore } = await import('./postgres/store.ts');
       return openPostgresStore(url, given(options));
     }
     default:

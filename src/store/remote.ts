@@ -1,54 +1,97 @@
 import { ValiseError } from '../errors.ts';
 
-/** What went wrong between us and a server, whichever it is. */
-export interface Trouble {
+/** What a failure of a remote store means to whoever called it. */
+export interface RemoteFailure {
   readonly code: 'store-unavailable' | 'store-denied' | 'store-read-only' | 'store-full' | 'store-failed';
-  /** True where the server has certainly not done what was asked, so that asking again is safe. */
-  readonly undone: boolean;
+  /** Whether a write has certainly not happened, so that repeating it is safe, or may have happened. */
+  readonly outcome: 'not-done' | 'unknown';
+  /** What the operator can do, if that is more than the code says. */
+  readonly next?: string;
 }
 
-const NEXT: Readonly<Record<Trouble['code'], string>> = {
-  'store-unavailable':
-    'Check that the server runs and can be reached; the store goes on by itself once it can.',
-  'store-denied': 'Check the user, the password and the rights it has.',
+const NEXT: Readonly<Record<RemoteFailure['code'], string>> = {
+  'store-unavailable': 'Check that the server runs and can be reached; the store reconnects by itself.',
+  'store-denied': 'Check the user, the password and its permissions.',
   'store-read-only': 'Use a server that takes writes: the primary, not a replica.',
   'store-full': 'Give the server more room, or remove entries.',
   'store-failed': 'The cause says what the server answered.',
 };
 
-/** The typed error for trouble with the server called `server`. */
-export function remoteError(server: string, { code, undone }: Trouble, cause: unknown): ValiseError {
-  const doubt = undone ? '' : ' It is not known whether a write under way was done.';
+/** The typed error for a failure of the server called `server`. */
+export function remoteError(
+  server: string,
+  { code, outcome, next }: RemoteFailure,
+  cause: unknown,
+): ValiseError {
+  const doubt = outcome === 'unknown' ? ' A write under way may or may not have been done.' : '';
   return new ValiseError(code, `${server} failed: ${messageOf(cause)}.${doubt}`, {
-    next: NEXT[code],
+    next: next ?? NEXT[code],
+    outcome,
     cause: bare(cause),
   });
 }
 
-/** The typed error for a server that gave no answer in time. */
-export function timeoutError(server: string, ms: number, { undone }: { undone: boolean }): ValiseError {
+/** The typed error for a server that did not answer in time. */
+export function timeoutError(server: string, ms: number, outcome: RemoteFailure['outcome']): ValiseError {
   const cause = new Error(`no answer within ${ms / 1000} s`);
-  return remoteError(server, { code: 'store-unavailable', undone }, cause);
+  return remoteError(server, { code: 'store-unavailable', outcome }, cause);
 }
 
-/**
- * Where a server is, for messages: the host and the port of its URL, never the user or the password.
- * Throws where the text is no URL.
- */
-export function placeOf(kind: string, url: string): string {
+/** The parts of a URL that may name several hosts: `scheme://user:password@a:1,b:2/path?query`. */
+export interface RemoteUrl {
+  readonly scheme: string;
+  readonly username: string;
+  readonly password: string;
+  /** At least one; the port is undefined if the URL has none. */
+  readonly hosts: readonly { readonly host: string; readonly port: number | undefined }[];
+  /** Without the leading slash. */
+  readonly path: string;
+  readonly query: URLSearchParams;
+  /** What to call the servers in messages: never the user or the password. */
+  readonly shown: string;
+}
+
+const URL_PARTS = /^([a-z][a-z0-9+.-]*):\/\/(?:([^@/?#]*)@)?([^@/?#]*)(?:\/([^?#]*))?(?:\?([^#]*))?$/i;
+
+/** Reads the URL of a remote store. Throws `store-bad-url` without repeating it, because it may hold a password. */
+export function parseRemoteUrl(kind: string, url: string): RemoteUrl {
   try {
-    const { host, username, password } = new URL(url);
-    // The clients decode these too, and would quote them in full where they cannot.
-    decodeURIComponent(username + password);
-    return host === '' ? kind : `${kind} at ${host}`;
+    const [, scheme = '', credentials = '', hosts = '', path = '', query = ''] = URL_PARTS.exec(url) ?? [];
+    if (scheme === '') throw new TypeError('not a URL');
+    const [username = '', ...password] = credentials.split(':');
+    return {
+      scheme: scheme.toLowerCase(),
+      username: decodeURIComponent(username),
+      password: decodeURIComponent(password.join(':')),
+      hosts: hosts.split(',').map(parseHost),
+      path,
+      query: new URLSearchParams(query),
+      shown: hosts === '' ? kind : `${kind} at ${hosts}`,
+    };
   } catch {
-    throw new ValiseError('store-bad-url', `This is not a URL of ${kind}.`, {
-      next: 'Write it like redis://user:password@host:6379/0 or postgres://user:password@host:5432/database, odd characters as %XX.',
-    });
+    throw badUrl(kind);
   }
 }
 
-/** Settles like `work`, or rejects with what `late` makes where that takes longer than `ms`. */
+function parseHost(text: string): { host: string; port: number | undefined } {
+  // A special scheme, so that the host is checked and normalized; its default port would be left out of `port`.
+  const { hostname, port, username, pathname } = new URL(`ftp://${text === '' ? '127.0.0.1' : text}`);
+  if (username !== '' || pathname !== '/') throw new TypeError('not a host');
+  const explicit = /:(\d+)$/.exec(text)?.[1];
+  return {
+    host: hostname.replace(/^\[(.*)\]$/, '$1'),
+    port: port !== '' ? Number(port) : explicit === undefined ? undefined : Number(explicit),
+  };
+}
+
+/** The error for a URL that cannot be used; its text stays out of the message. */
+export function badUrl(kind: string, what = `This is not a URL of ${kind}.`): ValiseError {
+  return new ValiseError('store-bad-url', what, {
+    next: 'Write it like redis://user:password@host:6379/0 or postgres://user:password@host:5432/database, odd characters as %XX.',
+  });
+}
+
+/** Settles like `work`, or rejects with what `late` makes if that takes longer than `ms`. */
 export function within<T>(work: Promise<T>, ms: number, late: () => Error): Promise<T> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => reject(late()), ms);

@@ -17,6 +17,13 @@ export interface PutOptions {
   readonly ifVersion?: string;
   /** Write only if there is no living entry. */
   readonly ifAbsent?: boolean;
+  /**
+   * The entry is only ever found by its key, so `list` may leave it out; set it the same way on every write of a key. A hint that
+   * makes writes cheaper on some stores, and spreads them over a cluster.
+   */
+  readonly unlisted?: boolean;
+  /** The write must survive a failover. A hint: stores with replicas wait for one if they were opened with `durability: 'replicated'`. */
+  readonly durable?: boolean;
 }
 
 /** Which page of a listing. */

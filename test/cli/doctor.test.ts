@@ -80,6 +80,7 @@ describe('valise doctor', { timeout: 60_000 }, () => {
       await admin.config('SET', 'maxmemory', limit, 'maxmemory-policy', policy);
       return of(await valiseJson<Report>(['doctor', '--store', server.url]), 'store');
     };
+    await admin.config('SET', 'appendonly', 'yes');
     for (const policy of ['allkeys-lru', 'volatile-ttl'])
       expect(await store('50mb', policy)).toMatchObject({
         status: 'warn',
@@ -91,6 +92,25 @@ describe('valise doctor', { timeout: 60_000 }, () => {
     expect(await store('0', 'allkeys-lru')).toMatchObject({ status: 'ok' });
     await admin.call('acl', 'setuser', 'default', '-info');
     expect(await store('50mb', 'allkeys-lru')).toMatchObject({ status: 'ok' });
+  });
+
+  it.skipIf(noServices)('warns of a Redis that a restart or a failover would empty', async () => {
+    const primary = await startRedis();
+    onTestFinished(() => primary.stop());
+    const replica = await startRedis({ args: ['--replicaof', '127.0.0.1', String(primary.port)] });
+    onTestFinished(() => replica.stop());
+    const admin = new Redis(primary.url);
+    onTestFinished(() => admin.disconnect());
+    await expect.poll(() => admin.info('replication')).toContain('state=online');
+    const store = async () => of(await valiseJson<Report>(['doctor', '--store', primary.url]), 'store');
+    expect(await store()).toMatchObject({ status: 'warn', fix: expect.stringContaining('appendonly yes') });
+    await admin.config('SET', 'appendonly', 'yes');
+    expect(await store()).toMatchObject({
+      status: 'warn',
+      fix: expect.stringContaining('min-replicas-to-write'),
+    });
+    await admin.config('SET', 'min-replicas-to-write', '1');
+    expect(await store()).toMatchObject({ status: 'ok' });
   });
 
   it('finds nothing wrong with a sealed store, whether the keys are in the environment or in a file', async () => {

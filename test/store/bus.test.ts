@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { Redis } from 'ioredis';
+import { openPostgresBus } from 'mcp-valise/store/postgres';
+import { openRedisBus } from 'mcp-valise/store/redis';
 import pg from 'pg';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { Assembly, split } from '../../src/store/bus-parts.ts';
 import { busContract } from '../../src/store/contract.ts';
-import { openPostgresBus } from '../../src/store/postgres.ts';
-import { openRedisBus } from '../../src/store/redis.ts';
 import type { Bus } from '../../src/store/types.ts';
 import { service, uniqueName } from '../services.ts';
 

@@ -5,7 +5,9 @@ const room = new URL('../../src/store/', import.meta.url);
 const page = readFileSync(new URL('../../docs/stores.md', import.meta.url), 'utf8');
 
 it('every code that a store can fail with is in the manual, and no other', () => {
-  const sources = readdirSync(room).filter((file) => !file.startsWith('contract'));
+  const sources = readdirSync(room, { recursive: true, encoding: 'utf8' }).filter(
+    (file) => file.endsWith('.ts') && !file.startsWith('contract'),
+  );
   const used = sources.flatMap(
     (file) => readFileSync(new URL(file, room), 'utf8').match(/'store-[a-z-]+'/g) ?? [],
   );

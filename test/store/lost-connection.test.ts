@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises';
+import { openPostgresBus, openPostgresStore } from 'mcp-valise/store/postgres';
+import { openRedisBus, openRedisStore } from 'mcp-valise/store/redis';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { storeContract } from '../../src/store/contract.ts';
-import { openPostgresBus, openPostgresStore } from '../../src/store/postgres.ts';
-import { openRedisBus, openRedisStore } from '../../src/store/redis.ts';
 import type { Bus, Store } from '../../src/store/types.ts';
 import { noServices, type Service, startPostgres, startRedis, uniqueName } from '../services.ts';
 import { layWire } from './proxy.ts';

@@ -1,9 +1,9 @@
 import { createClient } from '@redis/client';
 import { Cluster, Redis } from 'ioredis';
 import { Redis as Redis5 } from 'ioredis-5';
+import { openRedisBus, openRedisStore, type RedisClient } from 'mcp-valise/store/redis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { busContract, storeContract } from '../../src/store/contract.ts';
-import { openRedisBus, openRedisStore, type RedisClient } from '../../src/store/redis.ts';
 import { noServices, type Service, service, startRedis, uniqueName } from '../services.ts';
 
 const url = (await service('redis')) as string;

@@ -5,12 +5,12 @@ import { openStore, type Store } from '../../store/index.ts';
 import { keychainProblem } from '../../store/keychain.ts';
 import { fileOf } from '../../store/open.ts';
 import { plainEntries } from '../../store/plain-entries.ts';
-import { evictionAt } from '../../store/redis-eviction.ts';
 import { explain, withoutPasswords } from '../exit.ts';
 import { isInstalled, SDK_PACKAGES } from '../installed.ts';
 import { type KeyOptions, keysIfAny } from '../key-source.ts';
 import { shellWord } from '../shell-word.ts';
 import { type Finding, fail, ok, warn, whatAndFix } from './check.ts';
+import { redisRisks } from './redis.ts';
 
 /** The version of Node, and what hangs on it. */
 export function checkNode(): Finding {
@@ -88,13 +88,10 @@ export async function checkStore(url: string, options: KeyOptions): Promise<Find
       await store.close();
     }
     const works = `${shown} can be written, read, compared and leased`;
-    const policy = await evictionAt(url);
-    if (policy === undefined) return ok('store', `${works}.`);
-    return warn(
-      'store',
-      `${works}, but takes entries away when its memory is full (maxmemory-policy ${policy}).`,
-      'Set maxmemory-policy noeviction: a full Redis then refuses writes, and loses nothing.',
-    );
+    const risks = await redisRisks(url);
+    if (risks.length === 0) return ok('store', `${works}.`);
+    const whats = risks.map(({ what }) => what).join('; it ');
+    return warn('store', `${works}, but it ${whats}.`, risks.map(({ fix }) => fix).join(' '));
   } catch (error) {
     return fail('store', ...whatAndFix(error, 'Choose another one with --store.'));
   }

@@ -1,0 +1,17 @@
+import { ValiseError } from '../errors.ts';
+
+/**
+ * Compares the format that a store is written in with the one that this version writes. Returns whether they are the same; false
+ * asks for an upgrade. Throws `store-newer` for a format of a later version, so that nothing of it is touched.
+ */
+export function checkLayout(place: string, found: unknown, current: number): boolean {
+  const layout = found === undefined || found === null ? 0 : Number(found);
+  if (layout <= current) return layout === current;
+  throw new ValiseError(
+    'store-newer',
+    `The ${place} was written by a later version of Valise (format ${layout}, known: ${current}).`,
+    {
+      next: 'Upgrade this process. Nothing was changed.',
+    },
+  );
+}

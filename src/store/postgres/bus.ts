@@ -1,0 +1,211 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
+import { type Duration, seconds } from '../../duration.ts';
+import { ValiseError } from '../../errors.ts';
+import { busOver } from '../bus-over.ts';
+import { Assembly, split } from '../bus-parts.ts';
+import { within } from '../remote.ts';
+import type { Bus } from '../types.ts';
+import { type PostgresClient, PostgresConnection, type PostgresPool } from './connection.ts';
+
+/** How a PostgreSQL bus behaves. */
+export interface PostgresBusOptions {
+  /** Buses hear each other within one database and namespace. @defaultValue `'valise'` */
+  readonly namespace?: string;
+  /** How long a call waits, also for a server that is away, before it fails with `store-unavailable`. @defaultValue 10 s */
+  readonly timeout?: Duration;
+  /** Options for the pool of `pg`, if Valise makes it. */
+  readonly pool?: Readonly<Record<string, unknown>>;
+}
+
+const NOTIFY = { text: 'SELECT pg_notify($1, part) FROM unnest($2::text[]) AS parts (part)' };
+
+/**
+ * Opens a bus on PostgreSQL's LISTEN and NOTIFY, by URL or on a `Pool` of `pg` of your own. Listening takes one
+ * connection, made for the first listener; a lost one is replaced, and listens to the same topics.
+ * LISTEN does not work through a pooler that swaps connections: `subscribe` then fails with `bus-not-listening`.
+ *
+ * @example
+ * ```ts
+ * const bus = await openPostgresBus('postgres://app:secret@db.example/app');
+ * await bus.subscribe('sessions', (message) => console.log(message));
+ * ```
+ */
+export async function openPostgresBus(
+  source: string | PostgresPool,
+  options: PostgresBusOptions = {},
+): Promise<Bus> {
+  const { namespace = 'valise', timeout = 10, pool } = options;
+  const connection = await PostgresConnection.open(source, {
+    timeout: seconds(timeout) * 1000,
+    connections: 3,
+    pool,
+  });
+  try {
+    await connection.run({ text: 'SELECT 1' }, [], true);
+  } catch (error) {
+    await connection.close();
+    throw error;
+  }
+  // A channel is a name of at most 63 bytes, a topic is any text.
+  const channelOf = (topic: string) =>
+    `valise_${createHash('sha256')
+      .update(JSON.stringify([namespace, topic]))
+      .digest('hex')
+      .slice(0, 40)}`;
+  return busOver(channelOf, (hear) => {
+    const assembly = new Assembly(hear);
+    const listener = openListener(connection, (channel, payload) => assembly.add(channel, payload));
+    return {
+      async publish(channel, text) {
+        // All parts in one statement: they arrive together and in order, or not at all.
+        await connection.run(NOTIFY, [channel, split(text)]);
+      },
+      listen: listener.listen,
+      unlisten: listener.unlisten,
+      async close() {
+        listener.close();
+        await connection.close();
+      },
+    };
+  });
+}
+
+function notListening(): ValiseError {
+  return new ValiseError(
+    'bus-not-listening',
+    'This connection to PostgreSQL does not deliver notifications.',
+    {
+      next: 'Connect the bus to PostgreSQL itself: LISTEN does not work through a pooler in transaction mode.',
+    },
+  );
+}
+
+/** A connection that listens, and is replaced when it is lost. */
+interface Listener {
+  listen(channel: string): Promise<void>;
+  unlisten(channel: string): Promise<void>;
+  close(): void;
+}
+
+/** Starts to listen; channels are plain names. */
+function openListener(
+  connection: PostgresConnection,
+  hear: (channel: string, payload: string) => void,
+): Listener {
+  const channels = new Set<string>();
+  let session: Promise<Session> | undefined;
+  let closed = false;
+
+  /** One statement after the other: a client of `pg` must not be given a second one while it works on the first. */
+  const inTurn = (client: PostgresClient): Session['run'] => {
+    let last: Promise<unknown> = Promise.resolve();
+    return (text) => {
+      const done = last.then(() => connection.ask(client, text));
+      last = done.catch(() => undefined);
+      return done;
+    };
+  };
+
+  /** A pooler in between takes LISTEN and never delivers anything: better to know than to wait. */
+  const hearOneself = async (client: PostgresClient, run: Session['run']): Promise<void> => {
+    const channel = `valise_${randomUUID().replaceAll('-', '')}`;
+    const heard = new Promise<void>((resolve) => {
+      client.on('notification', (message) => message.channel === channel && resolve());
+    });
+    await run(`LISTEN ${channel}`);
+    await connection.run(NOTIFY, [channel, ['']]);
+    await within(heard, connection.timeout, notListening);
+    await run(`UNLISTEN ${channel}`);
+  };
+
+  const connect = async (): Promise<Session> => {
+    const client = await connection.checkout();
+    const run = inTurn(client);
+    let live = true;
+    const lose = () => {
+      if (!live) return;
+      live = false;
+      session = undefined;
+      client.release(true);
+      if (!closed) void reconnect();
+    };
+    client.on('error', lose);
+    client.on('end', lose);
+    client.on('notification', ({ channel, payload = '' }) => {
+      if (live) hear(channel, payload);
+    });
+    try {
+      if (closed) throw new Error('closed');
+      if (await connection.isPooled(client)) throw notListening();
+      await hearOneself(client, run);
+      if (channels.size > 0) await run([...channels].map((name) => `LISTEN ${name}`).join('; '));
+    } catch (error) {
+      lose();
+      throw error;
+    }
+    return { run, lose };
+  };
+
+  const current = (): Promise<Session> => {
+    if (session) return session;
+    const next = connect();
+    next.catch(() => {
+      if (session === next) session = undefined;
+    });
+    session = next;
+    return next;
+  };
+
+  /** Until the server is back, however long it takes. */
+  const reconnect = async () => {
+    while (!closed && channels.size > 0) {
+      const back = await current().then(
+        () => true,
+        () => false,
+      );
+      if (back) return;
+      await pause(200);
+    }
+  };
+
+  // A silent connection may be a dead one: it is asked now and then, and dropped if it does not answer.
+  const pulse = setInterval(async () => {
+    const now = await session?.catch(() => undefined);
+    if (now) await now.run('SELECT 1').catch(now.lose);
+  }, 3 * connection.timeout);
+  pulse.unref();
+
+  return {
+    async listen(channel) {
+      channels.add(channel);
+      const { run, lose } = await current();
+      await run(`LISTEN ${channel}`).catch(async () => {
+        // Lost in the middle: the next session listens to all channels from its start.
+        lose();
+        await current();
+      });
+    },
+    async unlisten(channel) {
+      channels.delete(channel);
+      const now = await session?.catch(() => undefined);
+      // If this fails, the connection is lost, and the next one will not listen for it.
+      if (now && !channels.has(channel)) await now.run(`UNLISTEN ${channel}`).catch(() => {});
+    },
+    close() {
+      closed = true;
+      clearInterval(pulse);
+      void session?.then(
+        ({ lose }) => lose(),
+        () => {},
+      );
+    },
+  };
+}
+
+interface Session {
+  /** Runs a statement on its connection. */
+  run(text: string): Promise<unknown>;
+  /** Gives the connection up. */
+  lose(): void;
+}

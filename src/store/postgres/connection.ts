@@ -1,0 +1,348 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { ValiseError } from '../../errors.ts';
+import {
+  badUrl,
+  codeOf,
+  parseRemoteUrl,
+  type RemoteFailure,
+  remoteError,
+  timeoutError,
+  within,
+} from '../remote.ts';
+
+/** A statement; the server prepares a named one once for each connection. */
+export interface Statement {
+  readonly name?: string;
+  readonly text: string;
+}
+
+/** A statement with its values, as `pg` takes it. */
+export interface Query {
+  name?: string | undefined;
+  text: string;
+  values: unknown[];
+  rowMode: 'array';
+}
+
+/** What a statement returns: its rows, each as an array of columns. */
+export interface Rows {
+  readonly rows: readonly (readonly unknown[])[];
+  readonly rowCount: number | null;
+}
+
+/** A client taken out of a pool of `pg`. */
+export interface PostgresClient {
+  /** The server process that `pg` was told of when it connected. */
+  readonly processID?: number | null;
+  query(statement: Query): Promise<Rows>;
+  release(destroy?: boolean): void;
+  on(event: 'error', listener: (error: Error) => void): unknown;
+  on(event: 'end', listener: () => void): unknown;
+  on(event: 'notification', listener: (message: PostgresNotification) => void): unknown;
+}
+
+/** What arrives by LISTEN. */
+export interface PostgresNotification {
+  readonly channel: string;
+  readonly payload?: string | undefined;
+}
+
+/** A pool of `pg` of yours that Valise works through; it stays yours to end. */
+export interface PostgresPool {
+  connect(): Promise<PostgresClient>;
+  on(event: 'error', listener: (error: Error) => void): unknown;
+  off(event: 'error', listener: (error: Error) => void): unknown;
+}
+
+/** How a connection behaves. */
+export interface ConnectionSettings {
+  /** How long a call waits for an answer, in milliseconds. */
+  readonly timeout: number;
+  /** The most connections of a pool that Valise makes. */
+  readonly connections: number;
+  /** Options for the pool of `pg`, which win over those that Valise sets. */
+  readonly pool?: Readonly<Record<string, unknown>> | undefined;
+}
+
+/** A pool whose calls never wait for ever and fail with typed errors. */
+export class PostgresConnection {
+  readonly timeout: number;
+  readonly #pool: PostgresPool;
+  readonly #own: OwnPool | undefined;
+  readonly #server: string;
+  readonly #seen = new WeakSet<PostgresClient>();
+  /** Whether statements are sent with their names; a pooler that swaps connections does not keep prepared ones. */
+  #isPreparing = true;
+
+  private constructor(pool: PostgresPool, own: OwnPool | undefined, server: string, timeout: number) {
+    this.#pool = pool;
+    this.#own = own;
+    this.#server = server;
+    this.timeout = timeout;
+    // A pool reports connections that were lost while idle; without a listener the process would end.
+    pool.on('error', ignore);
+  }
+
+  /** Makes a pool for a URL, or takes one. */
+  static async open(
+    source: string | PostgresPool,
+    { timeout, connections, pool: given }: ConnectionSettings,
+  ): Promise<PostgresConnection> {
+    if (typeof source !== 'string') return new PostgresConnection(source, undefined, 'PostgreSQL', timeout);
+    const { urls, shown, isWritable, isPreparing } = parsePostgresUrl(source);
+    const { default: pg } = await import('pg').catch((cause: unknown) => {
+      throw new ValiseError('store-driver-missing', 'A PostgreSQL store needs the package pg.', {
+        next: 'Run `npm install pg`, or hand over a pool of your own.',
+        cause,
+      });
+    });
+    const create = (connectionString: string): OwnPool =>
+      new pg.Pool({
+        connectionString,
+        max: connections,
+        connectionTimeoutMillis: timeout,
+        query_timeout: timeout,
+        keepAlive: true,
+        application_name: 'valise',
+        ...given,
+      });
+    const [first = '', ...others] = urls;
+    const pool = others.length === 0 && !isWritable ? create(first) : new HostPool(urls, create, isWritable);
+    const connection = new PostgresConnection(pool, pool, shown, timeout);
+    connection.#isPreparing = isPreparing;
+    return connection;
+  }
+
+  /** Sends statements without their names from now on. */
+  prepareNothing(): void {
+    this.#isPreparing = false;
+  }
+
+  /** Runs one statement. A `repeatable` one has the same effect if it runs twice, and is run again after a lost reply. */
+  async run({ name, text }: Statement, values: unknown[], repeatable = false): Promise<Rows> {
+    const deadline = performance.now() + this.timeout;
+    for (let round = 1; ; round++) {
+      const query: Query = { name: this.#isPreparing ? name : undefined, text, values, rowMode: 'array' };
+      try {
+        return await (this.#own ? this.#own.query(query) : this.#onClient(query, deadline));
+      } catch (error) {
+        if (error instanceof ValiseError) throw error;
+        // Prepared under this name by somebody else, or not on this connection: there is a pooler in between.
+        const isUnprepared = /^(42P05|26000)$/.test(codeOf(error) ?? '') && this.#isPreparing;
+        if (isUnprepared) this.prepareNothing();
+        const failure = failureOf(error);
+        const mayRetry =
+          failure.code === 'store-unavailable' && (repeatable || failure.outcome === 'not-done');
+        const wait = isUnprepared ? 0 : Math.random() * Math.min(20 * 2 ** round, 500);
+        if (!(mayRetry || isUnprepared) || performance.now() + wait > deadline)
+          throw remoteError(this.#server, failure, error);
+        await pause(wait);
+      }
+    }
+  }
+
+  /** Runs a statement without values on a client that was taken out of the pool. */
+  async ask(client: PostgresClient, text: string): Promise<Rows> {
+    try {
+      const query: Query = { name: undefined, text, values: [], rowMode: 'array' };
+      return await this.#withinTime(client.query(query), performance.now() + this.timeout);
+    } catch (error) {
+      throw error instanceof ValiseError ? error : remoteError(this.#server, failureOf(error), error);
+    }
+  }
+
+  /** Whether a pooler that swaps connections, such as PgBouncer in transaction mode, stands before the server. */
+  async isPooled(client: PostgresClient): Promise<boolean> {
+    if (typeof client.processID !== 'number') return false;
+    const { rows } = await this.ask(client, 'SELECT pg_backend_pid()');
+    return rows[0]?.[0] !== client.processID;
+  }
+
+  /** A client out of the pool, once there is one; `release` gives it back. */
+  async checkout(deadline: number = performance.now() + this.timeout): Promise<PostgresClient> {
+    for (let round = 1; ; round++) {
+      let connecting: Promise<PostgresClient> | undefined;
+      let isLate = false;
+      try {
+        connecting = this.#pool.connect();
+        const client = await within(connecting, deadline - performance.now(), () => {
+          isLate = true;
+          return timeoutError(this.#server, this.timeout, 'not-done');
+        });
+        if (!this.#seen.has(client)) {
+          this.#seen.add(client);
+          // Its statement fails too; without a listener the process would end.
+          client.on('error', ignore);
+        }
+        return client;
+      } catch (error) {
+        if (isLate) {
+          connecting?.then((client) => client.release(), ignore);
+          throw error;
+        }
+        const failure: RemoteFailure = { ...failureOf(error), outcome: 'not-done' };
+        const wait = Math.min(20 * 2 ** round, 500);
+        if (failure.code !== 'store-unavailable' || performance.now() + wait > deadline)
+          throw remoteError(this.#server, failure, error);
+        await pause(wait);
+      }
+    }
+  }
+
+  /** On a pool of the caller's nothing may still run after we said that it failed, so it does not queue there. */
+  async #onClient(query: Query, deadline: number): Promise<Rows> {
+    const client = await this.checkout(deadline);
+    try {
+      const rows = await this.#withinTime(client.query(query), deadline);
+      client.release();
+      return rows;
+    } catch (error) {
+      // Whatever state the connection is in, nobody should get it again.
+      client.release(true);
+      throw error;
+    }
+  }
+
+  #withinTime<T>(work: Promise<T>, deadline: number): Promise<T> {
+    return within(work, deadline - performance.now(), () =>
+      timeoutError(this.#server, this.timeout, 'unknown'),
+    );
+  }
+
+  /** Ends a pool of our own. */
+  async close(): Promise<void> {
+    // It may still report connections that were lost while they were ended.
+    if (this.#own) await this.#own.end();
+    else this.#pool.off('error', ignore);
+  }
+}
+
+/** A pool that Valise made. It keeps the time itself, and drops every connection on which something failed. */
+interface OwnPool extends PostgresPool {
+  query(query: Query): Promise<Rows>;
+  end(): Promise<void>;
+}
+
+/** A pool on the first of several hosts that can be reached and, if wanted, takes writes; after a failover, on the next. */
+class HostPool implements OwnPool {
+  readonly #urls: readonly string[];
+  readonly #create: (url: string) => OwnPool;
+  readonly #isWritable: boolean;
+  #current: Promise<OwnPool> | undefined;
+  #ended = false;
+
+  constructor(urls: readonly string[], create: (url: string) => OwnPool, isWritable: boolean) {
+    this.#urls = urls;
+    this.#create = create;
+    this.#isWritable = isWritable;
+  }
+
+  query(query: Query): Promise<Rows> {
+    return this.#on((pool) => pool.query(query));
+  }
+
+  connect(): Promise<PostgresClient> {
+    return this.#on((pool) => pool.connect());
+  }
+
+  async end(): Promise<void> {
+    this.#ended = true;
+    await (await this.#current?.catch(() => undefined))?.end();
+  }
+
+  on(): void {}
+
+  off(): void {}
+
+  async #on<T>(work: (pool: OwnPool) => Promise<T>): Promise<T> {
+    const current = (this.#current ??= this.#choose());
+    try {
+      return await work(await current);
+    } catch (error) {
+      const { code } = failureOf(error);
+      if (code === 'store-unavailable' || code === 'store-read-only') this.#leave(current);
+      // A demoted primary has done nothing: the statement is for the host that is chosen next.
+      throw code === 'store-read-only' && !this.#ended
+        ? Object.assign(new Error('the host does not take writes'), { code: 'ECONNREFUSED' })
+        : error;
+    }
+  }
+
+  #leave(pool: Promise<OwnPool>): void {
+    if (this.#current === pool) this.#current = undefined;
+    pool.then((left) => left.end()).catch(ignore);
+  }
+
+  async #choose(): Promise<OwnPool> {
+    let failure: unknown = Object.assign(new Error('no host takes writes'), { code: 'ECONNREFUSED' });
+    for (const url of this.#urls) {
+      const pool = this.#create(url);
+      pool.on('error', ignore);
+      try {
+        const query: Query = { text: 'SELECT pg_is_in_recovery()', values: [], rowMode: 'array' };
+        const { rows } = await pool.query(query);
+        if (!this.#isWritable || rows[0]?.[0] === false) return pool;
+      } catch (error) {
+        failure = error;
+        if (failureOf(error).code === 'store-denied') {
+          await pool.end();
+          throw error;
+        }
+      }
+      await pool.end();
+    }
+    throw failure;
+  }
+}
+
+/** A URL for each host, since `pg` takes one host only, and the parameters of libpq that `pg` does not know. */
+function parsePostgresUrl(url: string): {
+  readonly urls: readonly string[];
+  readonly shown: string;
+  readonly isWritable: boolean;
+  readonly isPreparing: boolean;
+} {
+  const { scheme, hosts, path, query, shown, username, password } = parseRemoteUrl('PostgreSQL', url);
+  if (!/^postgres(ql)?$/.test(scheme)) throw badUrl('PostgreSQL');
+  const target = query.get('target_session_attrs') ?? (hosts.length > 1 ? 'read-write' : 'any');
+  if (!['any', 'read-write', 'primary'].includes(target))
+    throw badUrl('PostgreSQL', 'target_session_attrs is any, read-write or primary in a URL of PostgreSQL.');
+  const isPreparing = query.get('prepare') !== 'false';
+  query.delete('target_session_attrs');
+  query.delete('prepare');
+  const credentials = username === '' && password === '' ? '' : `${encode(username)}:${encode(password)}@`;
+  const rest = `/${path}${query.size > 0 ? `?${query}` : ''}`;
+  return {
+    urls: hosts.map(({ host, port = 5432 }) => {
+      const name = host.includes(':') ? `[${host}]` : host;
+      return `postgres://${credentials}${name}:${port}${rest}`;
+    }),
+    shown,
+    isWritable: target !== 'any',
+    isPreparing,
+  };
+}
+
+const encode = encodeURIComponent;
+
+function ignore(): void {}
+
+const FAILURES: readonly (readonly [RegExp, RemoteFailure])[] = [
+  [/^(28...|42501)$/, { code: 'store-denied', outcome: 'not-done' }],
+  [/^25006$/, { code: 'store-read-only', outcome: 'not-done' }],
+  [/^(53100|53200)$/, { code: 'store-full', outcome: 'not-done' }],
+  // Serialization failures, deadlocks, locks and cancelled statements; too many connections; starting up.
+  [/^(40...|55P03|57014|53300|57P03)$/, { code: 'store-unavailable', outcome: 'not-done' }],
+  [/^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN)$/, { code: 'store-unavailable', outcome: 'not-done' }],
+  [/^(08...|57P0.)$/, { code: 'store-unavailable', outcome: 'unknown' }],
+  [/^[0-9A-Z]{5}$/, { code: 'store-failed', outcome: 'not-done' }],
+];
+
+/** What an error of `pg` means: an SQLSTATE is the server's answer, the rest happened on the way. */
+function failureOf(error: unknown): RemoteFailure {
+  const code = codeOf(error) ?? '';
+  const known = FAILURES.find(([pattern]) => pattern.test(code));
+  if (known) return known[1];
+  const isConnecting = (error as { syscall?: unknown } | null)?.syscall === 'connect';
+  return { code: 'store-unavailable', outcome: isConnecting ? 'not-done' : 'unknown' };
+}

@@ -1,0 +1,127 @@
+import { type Duration, seconds } from '../../duration.ts';
+import { type BusTransport, busOver } from '../bus-over.ts';
+import type { Bus } from '../types.ts';
+import {
+  type IoredisClient,
+  isIoredis,
+  type NodeRedisClient,
+  type RedisClient,
+  RedisConnection,
+} from './connection.ts';
+
+/** How a Redis bus behaves. */
+export interface RedisBusOptions {
+  /** Buses hear each other within one namespace. Redis does not separate its databases here. @defaultValue `'valise'` */
+  readonly namespace?: string;
+  /** How long a call waits, also for a server that is away, before it fails with `store-unavailable`. @defaultValue 10 s */
+  readonly timeout?: Duration;
+  /** Options for ioredis, if Valise makes the client. */
+  readonly client?: Readonly<Record<string, unknown>>;
+}
+
+type Hear = (channel: string, text: string) => void;
+type Subscriber = Omit<BusTransport, 'publish'>;
+
+/**
+ * Opens a bus on Redis or Valkey, by URL or on a client of your own, which is used to publish; listening takes a second
+ * connection, made for the first listener; a lost one is replaced, and listens to the same topics.
+ *
+ * @example
+ * ```ts
+ * const bus = await openRedisBus('redis://127.0.0.1:6379');
+ * await bus.subscribe('sessions', (message) => console.log(message));
+ * ```
+ */
+export async function openRedisBus(
+  source: string | RedisClient,
+  options: RedisBusOptions = {},
+): Promise<Bus> {
+  const { namespace = 'valise', timeout = 10, client } = options;
+  const connection = await RedisConnection.open(source, { timeout: seconds(timeout) * 1000, client });
+  return busOver(
+    (topic) => `${namespace}:bus:${topic}`,
+    (hear) => transportOn(connection, hear),
+  );
+}
+
+function transportOn(connection: RedisConnection, hear: Hear): BusTransport {
+  let subscriber: Promise<Subscriber> | undefined;
+  const { client } = connection;
+  const openSubscriber = async () =>
+    isIoredis(client) ? ioredisSubscriber(connection, hear) : nodeRedisSubscriber(client, connection, hear);
+  return {
+    async publish(channel, text) {
+      await connection.command(['publish', channel, text], false);
+    },
+    async listen(channel) {
+      subscriber ??= openSubscriber();
+      const opening = subscriber;
+      try {
+        await (await opening).listen(channel);
+      } catch (error) {
+        await opening.catch(() => {
+          // The next listener tries again.
+          subscriber = undefined;
+        });
+        throw error;
+      }
+    },
+    async unlisten(channel) {
+      await (await subscriber)?.unlisten(channel);
+    },
+    async close() {
+      await (await subscriber?.catch(() => undefined))?.close();
+      connection.close();
+    },
+  };
+}
+
+async function ioredisSubscriber(publisher: RedisConnection, hear: Hear): Promise<Subscriber> {
+  const connection = await publisher.again();
+  const client = connection.client as IoredisClient;
+  const channels = new Set<string>();
+  client.on('message', hear);
+  // ioredis can subscribe again by itself, but forgets what it lost while doing so.
+  client.on('ready', () => {
+    for (const channel of channels) client.subscribe(channel).catch(() => {});
+  });
+  // A silent connection may be a dead one: it is asked now and then, and dropped if it does not answer.
+  const pulse = setInterval(() => connection.command(['ping'], true).catch(() => {}), 3 * connection.timeout);
+  pulse.unref();
+  return {
+    async listen(channel) {
+      channels.add(channel);
+      await connection.run(() => client.subscribe(channel), true);
+    },
+    async unlisten(channel) {
+      channels.delete(channel);
+      // If this fails, the connection is lost, and the next one will not listen for it.
+      await client.unsubscribe(channel).catch(() => {});
+    },
+    async close() {
+      clearInterval(pulse);
+      connection.close();
+    },
+  };
+}
+
+async function nodeRedisSubscriber(
+  client: NodeRedisClient,
+  connection: RedisConnection,
+  hear: Hear,
+): Promise<Subscriber> {
+  const own = client.duplicate();
+  own.on('error', () => {});
+  await connection.run(() => own.connect(), false);
+  return {
+    async listen(channel) {
+      await connection.run(() => own.subscribe(channel, (text) => hear(channel, text)), true);
+    },
+    async unlisten(channel) {
+      await own.unsubscribe(channel).catch(() => {});
+    },
+    async close() {
+      own.destroy();
+    },
+  };
+}

@@ -1,0 +1,445 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { ValiseError } from '../../errors.ts';
+import { badUrl, parseRemoteUrl, type RemoteFailure, remoteError, timeoutError, within } from '../remote.ts';
+
+/** A client as ioredis and iovalkey make them, for one server, for Sentinel or for a Cluster. */
+export interface IoredisClient {
+  readonly status: string;
+  readonly isCluster?: boolean;
+  /** On a Cluster: the nodes of each slot, the primary first, as `host:port`; and a client for each node. */
+  readonly slots?: readonly (readonly string[])[];
+  nodes?(role: 'master'): {
+    readonly options: { host?: string | undefined; port?: number | undefined };
+    call: IoredisClient['call'];
+  }[];
+  /** The socket, on a client for one server. */
+  readonly stream?: { destroy(error: Error): unknown };
+  call(command: string, ...args: string[]): Promise<unknown>;
+  connect(): Promise<unknown>;
+  disconnect(reconnect?: boolean): void;
+  duplicate(...options: unknown[]): IoredisClient;
+  subscribe(channel: string): Promise<unknown>;
+  unsubscribe(channel: string): Promise<unknown>;
+  on(event: 'message', listener: (channel: string, message: string) => void): unknown;
+  on(event: 'error', listener: (error: Error) => void): unknown;
+  on(event: 'ready' | 'end' | 'close', listener: () => void): unknown;
+  off(event: 'ready' | 'end' | 'error', listener: (error: Error) => void): unknown;
+}
+
+/** A connected client as the package `redis` (or `@redis/client`) makes them, for one server. */
+export interface NodeRedisClient {
+  sendCommand(args: string[]): Promise<unknown>;
+  connect(): Promise<unknown>;
+  destroy(): void;
+  duplicate(): NodeRedisClient;
+  subscribe(channel: string, listener: (message: string) => void): Promise<unknown>;
+  unsubscribe(channel: string): Promise<unknown>;
+  on(event: 'error', listener: (error: Error) => void): unknown;
+}
+
+/** A client of yours that Valise works through; it stays yours to close. */
+export type RedisClient = IoredisClient | NodeRedisClient;
+
+/** Whether ioredis, or a library with the same interface, made the client. */
+export function isIoredis(client: RedisClient): client is IoredisClient {
+  return 'call' in client;
+}
+
+/** A Lua script: Redis runs it as one step. */
+export interface Script {
+  readonly lua: string;
+  readonly sha: string;
+}
+
+/** How a connection behaves. */
+export interface ConnectionSettings {
+  /** How long a call waits for an answer, in milliseconds. */
+  readonly timeout: number;
+  /** Options for ioredis, which win over those that Valise sets. */
+  readonly client?: Readonly<Record<string, unknown>> | undefined;
+}
+
+/** A Redis client whose calls never wait for ever and fail with typed errors. */
+export class RedisConnection {
+  readonly client: RedisClient;
+  readonly timeout: number;
+  readonly #isOwn: boolean;
+  readonly #server: string;
+  #lastError: Error | undefined;
+  #losses = 0;
+
+  private constructor(client: RedisClient, isOwn: boolean, server: string, timeout: number) {
+    this.client = client;
+    this.timeout = timeout;
+    this.#isOwn = isOwn;
+    this.#server = server;
+    if (!isIoredis(client)) return;
+    client.on('close', () => this.#losses++);
+    if (isOwn) client.on('error', (error) => this.#failed(client, error));
+  }
+
+  /** Connects to a URL, or takes a client of the caller's. */
+  static async open(
+    source: string | RedisClient,
+    { timeout, client }: ConnectionSettings,
+  ): Promise<RedisConnection> {
+    if (typeof source !== 'string') return new RedisConnection(source, false, 'Redis', timeout);
+    const address = parseRedisUrl(source);
+    return RedisConnection.#ready(await createClient(address, timeout, client), address.shown, timeout);
+  }
+
+  /** Another connection to the same servers, for a subscriber. */
+  again(): Promise<RedisConnection> {
+    if (!isIoredis(this.client)) throw new TypeError('Only a client of ioredis can be duplicated here.');
+    const own = behavior(this.timeout);
+    const options = this.client.isCluster ? [[], clusterBehavior(own)] : [own];
+    return RedisConnection.#ready(this.client.duplicate(...options), this.#server, this.timeout);
+  }
+
+  static async #ready(client: IoredisClient, server: string, timeout: number): Promise<RedisConnection> {
+    const connection = new RedisConnection(client, true, server, timeout);
+    try {
+      await connection.ready();
+    } catch (error) {
+      connection.close();
+      throw error;
+    }
+    return connection;
+  }
+
+  /** How often the connection was lost: a client of the caller's may have sent again what was under way then. */
+  get losses(): number {
+    return this.#losses;
+  }
+
+  /** Sends one command. A `repeatable` one has the same effect if it arrives twice, and is sent again after a lost reply. */
+  command(args: readonly string[], repeatable: boolean): Promise<unknown> {
+    return this.run(() => this.#send(args), repeatable);
+  }
+
+  /** Runs a script by its digest, or by its text if the server does not know it. `args` starts with the number of keys. */
+  script({ lua, sha }: Script, args: readonly string[], repeatable: boolean): Promise<unknown> {
+    const evaluate = async (): Promise<unknown> => {
+      try {
+        return await this.#send(['evalsha', sha, ...args]);
+      } catch (error) {
+        // A Cluster wraps it: "Too many Cluster redirections. Last error: ReplyError: NOSCRIPT …".
+        if (!(error instanceof Error && /\bNOSCRIPT\b/.test(error.message))) throw error;
+        return this.#send(['eval', lua, ...args]);
+      }
+    };
+    return this.run(evaluate, repeatable);
+  }
+
+  /**
+   * Runs `attempt` once the client is ready. Tries again until the timeout if the server was certainly not reached, or if the
+   * attempt is repeatable.
+   */
+  async run<T>(attempt: () => Promise<T>, repeatable: boolean): Promise<T> {
+    const deadline = performance.now() + this.timeout;
+    for (let round = 1; ; round++) {
+      if (!isReady(this.client)) await this.ready(deadline);
+      try {
+        return await within(attempt(), deadline - performance.now(), () =>
+          timeoutError(this.#server, this.timeout, 'unknown'),
+        );
+      } catch (error) {
+        if (error instanceof ValiseError) throw error;
+        const failure = failureOf(error);
+        const mayRetry =
+          failure.code === 'store-unavailable' && (repeatable || failure.outcome === 'not-done');
+        const wait = Math.min(5 * round, 100);
+        if (!mayRetry || performance.now() + wait > deadline) throw this.#typed(failure, error);
+        await pause(wait);
+      }
+    }
+  }
+
+  /** Waits until a replica has what was last written here to a key of `slot`. */
+  async replicated(slot: number): Promise<void> {
+    const { losses } = this;
+    const copies = Number(await this.run(() => this.#wait(slot), false));
+    if (copies > 0 && losses === this.losses) return;
+    throw remoteError(
+      this.#server,
+      {
+        code: 'store-unavailable',
+        outcome: 'unknown',
+        next: "Check the replicas, or open the store without durability: 'replicated'.",
+      },
+      `no replica confirmed a write within ${this.timeout / 1000} s`,
+    );
+  }
+
+  /** `WAIT` speaks of the connection that it comes on, so in a Cluster it goes to the node that holds the slot. */
+  #wait(slot: number): Promise<unknown> {
+    const args = ['wait', '1', String(this.timeout)] as const;
+    if (!isIoredis(this.client)) return this.client.sendCommand([...args]);
+    const { slots, nodes } = this.client;
+    if (!slots || !nodes) return this.client.call(...args);
+    const owner = slots[slot]?.[0];
+    const node = nodes
+      .call(this.client, 'master')
+      .find(({ options: { host, port } }) => `${host}:${port}` === owner);
+    return node ? node.call(...args) : Promise.reject(new Error(`the cluster has no node for slot ${slot}`));
+  }
+
+  /** Resolves once the client is connected. */
+  async ready(deadline: number = performance.now() + this.timeout): Promise<void> {
+    const { client } = this;
+    if (!isIoredis(client) || isReady(client)) return;
+    try {
+      await within(this.#untilReady(client), deadline - performance.now(), () => {
+        // A connection that never gets ready may hang half open: the next attempt gets a new one.
+        if (this.#isOwn) client.disconnect(true);
+        return this.#lastError ?? new Error(`not ready within ${this.timeout / 1000} s`);
+      });
+    } catch (error) {
+      throw remoteError(this.#server, { ...failureOf(error), outcome: 'not-done' }, error);
+    }
+  }
+
+  /** Disconnects a client of our own. */
+  close(): void {
+    if (this.#isOwn && isIoredis(this.client)) this.client.disconnect();
+  }
+
+  #send(args: readonly string[]): Promise<unknown> {
+    return isIoredis(this.client)
+      ? this.client.call(...(args as [string, ...string[]]))
+      : this.client.sendCommand([...args]);
+  }
+
+  #untilReady(client: IoredisClient): Promise<void> {
+    return new Promise<void>((resolve, reject) => {
+      const settle = (act: () => void) => {
+        client.off('ready', ready);
+        client.off('end', end);
+        client.off('error', failed);
+        act();
+      };
+      const ready = () => settle(resolve);
+      const end = () => settle(() => reject(this.#lastError ?? new Error('the client has been closed')));
+      const failed = (error: Error) => {
+        this.#lastError = error;
+        if (isRefusal(error)) settle(() => reject(error));
+      };
+      client.on('ready', ready);
+      client.on('end', end);
+      client.on('error', failed);
+      if (client.status === 'wait') client.connect().catch(() => {});
+      if (client.status === 'end') end();
+    });
+  }
+
+  /** Without a listener ioredis writes errors to the console. */
+  #failed(client: IoredisClient, error: Error): void {
+    this.#lastError = error;
+    if (isWrongDatabase(error)) client.stream?.destroy(error);
+  }
+
+  /** The error of the connection says more than that a command failed because of it. */
+  #typed(failure: RemoteFailure, error: unknown): ValiseError {
+    const isLost = error instanceof Error && error.name === 'MaxRetriesPerRequestError';
+    return remoteError(
+      this.#server,
+      failure,
+      isLost ? (this.#lastError ?? new Error('the connection was lost')) : error,
+    );
+  }
+}
+
+/** Where the servers of a URL are, and how to talk to them. */
+interface RedisAddress {
+  readonly kind: 'single' | 'cluster' | 'sentinel';
+  readonly nodes: readonly { readonly host: string; readonly port: number }[];
+  /** The name of the primary, with Sentinel. */
+  readonly name: string;
+  readonly options: Readonly<Record<string, unknown>>;
+  /** What to call the servers in messages. */
+  readonly shown: string;
+}
+
+/** Schemes: `redis`, `rediss` (TLS), either with `+cluster` or `+sentinel`; `valkey` and `valkeys` mean the same. */
+const SCHEME = /^(?:redis|valkey)(s?)(?:\+(cluster|sentinel))?$/;
+
+function parseRedisUrl(url: string): RedisAddress {
+  const { scheme, username, password, hosts, path, query, shown } = parseRemoteUrl('Redis', url);
+  const [isRedis, tls, kind = 'single'] = SCHEME.exec(scheme) ?? [];
+  if (!isRedis || (kind === 'single' && hosts.length > 1)) throw badUrl('Redis');
+  const [name = '', database = ''] = kind === 'sentinel' ? path.split('/') : ['', path];
+  if (kind === 'sentinel' && name === '')
+    throw badUrl(
+      'Redis',
+      'This URL of Redis Sentinel does not name a primary, as in redis+sentinel://HOST:26379/NAME.',
+    );
+  const { db = database, ...others } = Object.fromEntries(query);
+  // Not repeated: if a password was not written as %XX, this may be a part of it. ioredis would use database 0.
+  if (!/^\d*$/.test(db) || (kind === 'sentinel' && path.split('/').length > 2) || query.get('db') === '')
+    throw badUrl('Redis', 'This URL of Redis names a database by something other than its number.');
+  return {
+    kind: kind as RedisAddress['kind'],
+    nodes: hosts.map(({ host, port }) => ({ host, port: port ?? (kind === 'sentinel' ? 26_379 : 6379) })),
+    name,
+    options: {
+      ...Object.fromEntries(Object.entries(others).map(([option, value]) => [option, optionOf(value)])),
+      ...(username !== '' && { username }),
+      ...(password !== '' && { password }),
+      ...(db !== '' && { db: Number(db) }),
+      ...(tls === 's' && { tls: {} }),
+    },
+    shown,
+  };
+}
+
+/** An option of ioredis as a URL's query writes it. */
+function optionOf(text: string): string | number | boolean {
+  if (text === 'true' || text === 'false') return text === 'true';
+  return /^\d+$/.test(text) ? Number(text) : text;
+}
+
+function isReady(client: RedisClient): boolean {
+  return !isIoredis(client) || client.status === 'ready';
+}
+
+/** Our own clients reconnect by themselves, never resend a command unasked, and give up a connection that is silent. */
+function behavior(timeout: number) {
+  return {
+    lazyConnect: true,
+    enableOfflineQueue: false,
+    autoResendUnfulfilledCommands: false,
+    autoResubscribe: false,
+    connectTimeout: timeout,
+    socketTimeout: timeout,
+    maxRetriesPerRequest: 0,
+    connectionName: 'valise',
+    retryStrategy: (times: number): number => Math.min(20 * 2 ** Math.min(times, 6), 1000),
+    // After a failover the old primary is read-only: look up where the name leads now.
+    reconnectOnError: (error: Error): boolean => error.message.startsWith('READONLY'),
+  };
+}
+
+function clusterBehavior(node: ReturnType<typeof behavior> & { readonly tls?: object }) {
+  const { lazyConnect, enableOfflineQueue, retryStrategy, ...redisOptions } = node;
+  return {
+    lazyConnect,
+    enableOfflineQueue,
+    clusterRetryStrategy: retryStrategy,
+    // Commands are sent again by us alone, which knows whether that is safe.
+    retryDelayOnFailover: 0,
+    slotsRefreshTimeout: node.connectTimeout,
+    redisOptions,
+    // Certificates name hosts, not the addresses that a cluster announces.
+    ...(node.tls !== undefined && {
+      dnsLookup: (address: string, found: (error: null, address: string) => void) => found(null, address),
+    }),
+  };
+}
+
+/** Makes a client with ioredis, which is loaded only now. */
+async function createClient(
+  { kind, nodes, name, options }: RedisAddress,
+  timeout: number,
+  given: Readonly<Record<string, unknown>> = {},
+): Promise<IoredisClient> {
+  const library = await import('ioredis').catch((cause: unknown) => {
+    throw new ValiseError('store-driver-missing', 'A Redis store needs the package ioredis.', {
+      next: 'Run `npm install ioredis`, or hand over a client of your own.',
+      cause,
+    });
+  });
+  // Bundlers that treat ioredis as CommonJS offer its exports as one default export.
+  const { Redis, Cluster } = library.Redis ? library : (library.default as unknown as typeof library);
+  const own = { ...behavior(timeout), ...options };
+  if (kind === 'cluster')
+    return new Cluster([...nodes], { ...clusterBehavior(own), ...given }) as IoredisClient;
+  const target = kind === 'sentinel' ? { sentinels: [...nodes], name } : nodes[0];
+  return new Redis({ ...own, ...target, ...given }) as IoredisClient;
+}
+
+const FAILURES: readonly (readonly [RegExp, RemoteFailure])[] = [
+  [
+    /^(NOAUTH|WRONGPASS|NOPERM)|invalid password|Authentication required/,
+    { code: 'store-denied', outcome: 'not-done' },
+  ],
+  [
+    /\bMISCONF\b/,
+    {
+      code: 'store-read-only',
+      outcome: 'not-done',
+      next: 'Redis refuses writes because it cannot save to disk (MISCONF): check its disk and its log.',
+    },
+  ],
+  [/\bREADONLY\b/, { code: 'store-read-only', outcome: 'not-done' }],
+  [/\bOOM\b/, { code: 'store-full', outcome: 'not-done' }],
+  [
+    /\b(MOVED|ASK|CROSSSLOT)\b/,
+    {
+      code: 'store-failed',
+      outcome: 'not-done',
+      next: 'This server is part of a Redis Cluster: use a URL such as redis+cluster://HOST:PORT, or a Cluster client.',
+    },
+  ],
+  [
+    /^(LOADING|BUSY|CLUSTERDOWN|TRYAGAIN|MASTERDOWN|NOREPLICAS)\b|max number of clients|Stream isn't writeable/,
+    { code: 'store-unavailable', outcome: 'not-done' },
+  ],
+];
+
+/** What an error of a client means. */
+function failureOf(error: unknown): RemoteFailure {
+  const { name, message } = error instanceof Error ? error : new Error(String(error));
+  const known = FAILURES.find(([pattern]) => pattern.test(message));
+  if (known) return known[1];
+  // ioredis and node-redis give these names to what the server itself answered; the rest happened on the way.
+  const isAnswer = /^(ReplyError|ErrorReply|SimpleError|BlobError)$/.test(name);
+  return { code: isAnswer ? 'store-failed' : 'store-unavailable', outcome: 'unknown' };
+}
+
+/** Whether the server refused the database of the URL; ioredis would continue in database 0. */
+function isWrongDatabase(error: Error & { readonly command?: { readonly name?: unknown } }): boolean {
+  return error.command?.name === 'select';
+}
+
+/** Whether the server refused us: waiting does not help. */
+function isRefusal(error: Error): boolean {
+  const { code } = failureOf(error);
+  return code === 'store-denied' || (code === 'store-failed' && isWrongDatabase(error));
+}
+
+/** How many groups the keys of a store are in. Each lies on one shard of a Cluster, so that a script may touch its index too. */
+const TAGS = 64;
+
+/** CRC16 (XMODEM), by which Redis Cluster places keys. */
+function crc16(text: string): number {
+  let crc = 0;
+  for (const byte of Buffer.from(text)) {
+    crc ^= byte << 8;
+    for (let bit = 0; bit < 8; bit++) crc = crc & 0x8000 ? (crc << 1) ^ 0x1021 : crc << 1;
+    crc &= 0xffff;
+  }
+  return crc;
+}
+
+/** The slot of a hash tag, 0 to 16,383. */
+export function slotOf(tag: string): number {
+  return crc16(tag) % 16_384;
+}
+
+let tags: readonly string[] | undefined;
+
+/** 64 hash tags whose slots are spread evenly: number n is in slots 256 n to 256 n + 255. */
+export function allTags(): readonly string[] {
+  tags ??= Array.from({ length: TAGS }, (_, group) => {
+    for (let attempt = 0; ; attempt++) {
+      const tag = `${group.toString(36)}${attempt === 0 ? '' : attempt.toString(36)}`;
+      if (slotOf(tag) >> 8 === group) return tag;
+    }
+  });
+  return tags;
+}
+
+/** The hash tag of a key. */
+export function tagOf(key: string): string {
+  return allTags()[slotOf(key) >> 8] as string;
+}

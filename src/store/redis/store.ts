@@ -1,0 +1,430 @@
+import { createHash } from 'node:crypto';
+import { type Duration, seconds } from '../../duration.ts';
+import { ValiseError } from '../../errors.ts';
+import type { Json } from '../../json.ts';
+import { checkKey, toLimit, toMilliseconds, toText } from '../check.ts';
+import { parseEntry } from '../entry-text.ts';
+import { checkLayout } from '../layout.ts';
+import { endOfPrefix, isVersion, remoteError } from '../remote.ts';
+import type { Entry, KeyPage, Lease, ListOptions, PutOptions, Store } from '../types.ts';
+import { nextVersion } from '../version.ts';
+import { Work } from '../work.ts';
+import { allTags, type RedisClient, RedisConnection, type Script, slotOf, tagOf } from './connection.ts';
+
+export { openRedisBus, type RedisBusOptions } from './bus.ts';
+export type { IoredisClient, NodeRedisClient, RedisClient } from './connection.ts';
+
+/** How a Redis store behaves. */
+export interface RedisStoreOptions {
+  /** What all its keys in Redis start with. @defaultValue `'valise'` */
+  readonly namespace?: string;
+  /** How long a call waits, also for a server that is away, before it fails with `store-unavailable`. @defaultValue 10 s */
+  readonly timeout?: Duration;
+  /**
+   * `'replicated'`: a write of a session or of an effect counts as done only when a replica has it too (`WAIT`), so that a
+   * failover does not lose it. @defaultValue `'local'`
+   */
+  readonly durability?: 'local' | 'replicated';
+  /** Options for ioredis, if Valise makes the client: `tls`, `family`, `natMap`, `sentinelPassword` and so on. */
+  readonly client?: Readonly<Record<string, unknown>>;
+}
+
+/**
+ * Opens a store on Redis or Valkey, 5 or later.
+ *
+ * @param source `redis://user:password@host:6379/0`, `rediss://…` for TLS, `redis+cluster://a:6379,b:6379`,
+ *   `redis+sentinel://a:26379,b:26379/PRIMARY/0`; or a client of your own (ioredis 5 or 6, also a Cluster; node-redis),
+ *   which stays yours to close.
+ *
+ * @example
+ * ```ts
+ * import { openRedisStore } from 'mcp-valise/store/redis';
+ *
+ * const store = await openRedisStore('redis://127.0.0.1:6379');
+ * await store.put('cart/7', { items: ['tea'] }, { ttl: 3600 });
+ * ```
+ */
+export async function openRedisStore(
+  source: string | RedisClient,
+  options: RedisStoreOptions = {},
+): Promise<Store> {
+  const { namespace = 'valise', timeout = 10, durability = 'local', client } = options;
+  if (!/^[^{}]{1,200}$/.test(namespace)) {
+    throw new ValiseError('store-bad-namespace', `${JSON.stringify(namespace)} cannot be a namespace.`, {
+      next: 'Use 1 to 200 characters without braces.',
+    });
+  }
+  const connection = await RedisConnection.open(source, { timeout: seconds(timeout) * 1000, client });
+  const store = new RedisStore(connection, namespace, durability === 'replicated');
+  // A client of the caller's need not be connected yet.
+  if (typeof source === 'string') await store.prepare();
+  return store;
+}
+
+/** The format of what is in Redis, written into the namespace. */
+const LAYOUT = 2;
+/** How many keys one script looks at: everyone else waits while it runs. */
+const BATCH = 500;
+/** Every so many listed entries, some of the index are checked for having expired. */
+const PRUNE_EVERY = 16;
+const PRUNE = '32';
+/** How long the server's clock is counted on before it is asked again, in milliseconds. */
+const CLOCK_AGE = 600_000;
+
+/*
+ * Names: `NS:{TAG}:e:KEY` is an entry, `NS:{TAG}:e` the index of listed entries, `NS:{TAG}:l:KEY` a lease and `NS:{TAG}:f`
+ * the last fence. There are 64 tags, spread evenly over the slots of a Cluster; a key belongs to the tag of its own slot.
+ * An entry is a string `version SP expiresAt-or-0 SP json` that Redis expires. Every script may arrive twice: a condition
+ * that fails because the new version is already there has succeeded.
+ */
+function script(lua: string): Script {
+  return { lua, sha: createHash('sha1').update(lua).digest('hex') };
+}
+
+/** KEYS: entry. ARGV: length of the old version, old version and a space, new text, milliseconds or ''. Returns 1 if written. */
+const COMPARE_AND_SET = script(`
+local key, text = KEYS[1], ARGV[3]
+if redis.call('GETRANGE', key, 0, ARGV[1]) == ARGV[2] then
+  if ARGV[4] == '' then redis.call('SET', key, text) else redis.call('SET', key, text, 'PX', ARGV[4]) end
+  return 1
+end
+local mine = string.find(text, ' ', 1, true)
+return redis.call('GETRANGE', key, 0, mine - 1) == string.sub(text, 1, mine) and 1 or 0`);
+
+/** KEYS: entry, index. ARGV: text, milliseconds or '', 'absent' or '', how many of the index to check or ''. Returns 1 if written. */
+const PUT_LISTED = script(`
+local key, index, text = KEYS[1], KEYS[2], ARGV[1]
+if ARGV[3] == 'absent' and redis.call('EXISTS', key) == 1 then
+  local mine = string.find(text, ' ', 1, true)
+  return redis.call('GETRANGE', key, 0, mine - 1) == string.sub(text, 1, mine) and 1 or 0
+end
+if ARGV[2] == '' then redis.call('SET', key, text) else redis.call('SET', key, text, 'PX', ARGV[2]) end
+if redis.call('ZADD', index, 0, string.sub(key, #index + 2)) == 1 and ARGV[4] ~= '' then
+  for _, other in ipairs(redis.call('ZRANDMEMBER', index, ARGV[4])) do
+    if redis.call('EXISTS', index .. ':' .. other) == 0 then redis.call('ZREM', index, other) end
+  end
+end
+return 1`);
+
+/** KEYS: entry, index. ARGV: version and a space, or ''. Returns 1 if there was one. */
+const DELETE = script(`
+local condition = ARGV[1]
+if condition ~= '' and redis.call('GETRANGE', KEYS[1], 0, #condition - 1) ~= condition then return 0 end
+redis.call('ZREM', KEYS[2], string.sub(KEYS[1], #KEYS[2] + 2))
+return redis.call('DEL', KEYS[1])`);
+
+/** KEYS: index. ARGV: from, to, count. Returns the last name looked at or '', then the names that are alive. */
+const LIST = script(`
+local found = redis.call('ZRANGEBYLEX', KEYS[1], ARGV[1], ARGV[2], 'LIMIT', 0, ARGV[3])
+local answer = {#found == tonumber(ARGV[3]) and found[#found] or ''}
+for _, key in ipairs(found) do
+  if redis.call('EXISTS', KEYS[1] .. ':' .. key) == 1 then answer[#answer + 1] = key
+  else redis.call('ZREM', KEYS[1], key) end
+end
+return answer`);
+
+/**
+ * KEYS: lease, last fence. ARGV: milliseconds, holder. Returns the fence, or 0 if somebody else holds the lease.
+ * The fence is the time in microseconds or one more than the last one, so it also rises after the server lost its data.
+ */
+const LEASE = script(`
+local held = redis.call('GET', KEYS[1])
+if held then
+  local at = string.find(held, ' ', 1, true)
+  return string.sub(held, at + 1) == ARGV[2] and string.sub(held, 1, at - 1) or '0'
+end
+local time = redis.call('TIME')
+local fence = time[1] * 1000000 + time[2]
+local last = tonumber(redis.call('GET', KEYS[2]) or '0')
+if last >= fence then fence = last + 1 end
+local text = string.format('%.0f', fence)
+redis.call('SET', KEYS[2], text)
+redis.call('SET', KEYS[1], text .. ' ' .. ARGV[2], 'PX', ARGV[1])
+return text`);
+
+/** KEYS: lease. ARGV: fence and holder, milliseconds. Returns 1 if it is still held. */
+const RENEW = script(`
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+return redis.call('PEXPIRE', KEYS[1], ARGV[2])`);
+
+/** KEYS: lease. ARGV: fence and holder. */
+const RELEASE = script(`
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+return redis.call('DEL', KEYS[1])`);
+
+class RedisStore implements Store {
+  readonly #connection: RedisConnection;
+  readonly #namespace: string;
+  readonly #isReplicated: boolean;
+  readonly #work = new Work();
+  /** The server's time less `performance.now()`, and when that was learned. */
+  #clock: Promise<{ readonly offset: number; readonly learned: number }> | undefined;
+  #prepared: Promise<void> | undefined;
+  #marked: Promise<unknown> | undefined;
+  #untilPrune = Math.ceil(Math.random() * PRUNE_EVERY);
+
+  constructor(connection: RedisConnection, namespace: string, isReplicated: boolean) {
+    this.#connection = connection;
+    this.#namespace = namespace;
+    this.#isReplicated = isReplicated;
+  }
+
+  /** Checks the format of what is there, and upgrades an older one; once, before the first command. */
+  prepare(): Promise<void> {
+    this.#prepared ??= this.#checkLayout().catch((error: unknown) => {
+      this.#prepared = undefined;
+      throw error;
+    });
+    return this.#prepared;
+  }
+
+  get(key: string): Promise<Entry | undefined> {
+    return this.#run(async () => {
+      checkKey(key);
+      const text = await this.#connection.command(['get', this.#entry(key)], true);
+      return typeof text === 'string' ? parseEntry(key, text) : undefined;
+    });
+  }
+
+  put(key: string, value: Json, options: PutOptions = {}): Promise<string | undefined> {
+    return this.#work.run(() => {
+      checkKey(key);
+      // At once: the caller may change the value while the server is waited for.
+      const json = toText(key, value);
+      const { ttl, ifVersion, ifAbsent } = options;
+      const life = ttl === undefined ? '' : String(toMilliseconds(ttl));
+      const isPossible = ifVersion === undefined || (!ifAbsent && isVersion(ifVersion));
+      return isPossible ? this.#put(key, json, life, options) : Promise.resolve(undefined);
+    });
+  }
+
+  delete(key: string, { ifVersion }: { readonly ifVersion?: string } = {}): Promise<boolean> {
+    return this.#run(async () => {
+      checkKey(key);
+      if (ifVersion !== undefined && !isVersion(ifVersion)) return false;
+      const condition = ifVersion === undefined ? '' : `${ifVersion} `;
+      const args = ['2', this.#entry(key), this.#index(tagOf(key)), condition];
+      return Number(await this.#connection.script(DELETE, args, false)) === 1;
+    });
+  }
+
+  list(prefix: string, options: ListOptions = {}): Promise<KeyPage> {
+    return this.#run(async () => {
+      const limit = toLimit(options.limit);
+      const end = endOfPrefix(prefix);
+      const to = end === undefined ? '+' : `(${end}`;
+      const from = startOf(prefix, options.cursor);
+      const cursors = allTags().map((tag): IndexCursor => ({ index: this.#index(tag), from, keys: [] }));
+      const keys: string[] = [];
+      // One more than asked for says whether there is another page.
+      while (keys.length <= limit) {
+        await this.#fill(cursors, to, Math.min(Math.ceil((limit + 1) / 48) + 2, BATCH));
+        const next = takeOrdered(cursors);
+        if (next.length === 0) return { keys };
+        keys.push(...next);
+      }
+      return { keys: keys.slice(0, limit), cursor: keys[limit - 1] as string };
+    });
+  }
+
+  lease(key: string, ttl: number): Promise<Lease | undefined> {
+    return this.#run(async () => {
+      checkKey(key);
+      const tag = tagOf(key);
+      const name = `${this.#namespace}:{${tag}}:l:${key}`;
+      const holder = nextVersion();
+      const args = ['2', name, `${this.#namespace}:{${tag}}:f`, String(toMilliseconds(ttl)), holder];
+      const fence = Number(await this.#connection.script(LEASE, args, true));
+      return fence === 0 ? undefined : this.#held(name, fence, `${fence} ${holder}`);
+    });
+  }
+
+  close(): Promise<void> {
+    return this.#work.close(() => this.#connection.close());
+  }
+
+  #run<T>(job: () => Promise<T>): Promise<T> {
+    return this.#work.run(async () => {
+      await this.prepare();
+      return job();
+    });
+  }
+
+  async #checkLayout(): Promise<void> {
+    const found = await this.#connection.command(['get', this.#layout], true);
+    if (checkLayout(`namespace ${this.#namespace} in Redis`, found, LAYOUT)) this.#marked = Promise.resolve();
+    else if (Number(await this.#connection.command(['exists', this.#oldIndex], true)) === 1)
+      await this.#upgrade();
+  }
+
+  /** Writes the format into the namespace, before the first entry. */
+  #mark(): Promise<unknown> {
+    this.#marked ??= this.#connection.command(['set', this.#layout, String(LAYOUT), 'NX'], true);
+    return this.#marked.catch((error: unknown) => {
+      this.#marked = undefined;
+      throw error;
+    });
+  }
+
+  get #layout(): string {
+    return `${this.#namespace}:{layout}`;
+  }
+
+  get #oldIndex(): string {
+    return `{${this.#namespace}}:entry`;
+  }
+
+  /** Moves entries of format 1, which had all keys of a namespace in one slot. Safe to interrupt and to run twice. */
+  async #upgrade(): Promise<void> {
+    const old = this.#oldIndex;
+    for (;;) {
+      const keys = (await this.#connection.command(
+        ['zrange', old, '0', String(BATCH - 1)],
+        true,
+      )) as string[];
+      if (keys.length === 0) break;
+      for (const key of keys) {
+        const text = await this.#connection.command(['get', `${old}:${key}`], true);
+        const life = Number(await this.#connection.command(['pttl', `${old}:${key}`], true));
+        const args = [
+          '2',
+          this.#entry(key),
+          this.#index(tagOf(key)),
+          String(text),
+          life > 0 ? String(life) : '',
+          'absent',
+          '',
+        ];
+        if (typeof text === 'string' && life !== -2) await this.#connection.script(PUT_LISTED, args, true);
+        await this.#connection.command(['del', `${old}:${key}`], true);
+        await this.#connection.command(['zrem', old, key], true);
+      }
+    }
+    await this.#connection.command(['del', `{${this.#namespace}}:ends`], true);
+  }
+
+  async #put(key: string, json: string, life: string, options: PutOptions): Promise<string | undefined> {
+    await this.prepare();
+    await this.#mark();
+    const version = nextVersion();
+    const expiresAt = life === '' ? 0 : Math.round((await this.#now()) + Number(life));
+    const { losses } = this.#connection;
+    const isWritten = await this.#write(key, `${version} ${expiresAt} ${json}`, life, options);
+    if (isWritten && this.#isReplicated && options.durable)
+      await this.#connection.replicated(slotOf(tagOf(key)));
+    // The reply may be that of a second delivery: the first may have been done, and overwritten since.
+    if (!isWritten && this.#connection.losses !== losses)
+      throw remoteError(
+        'Redis',
+        { code: 'store-unavailable', outcome: 'unknown' },
+        'the connection was lost',
+      );
+    return isWritten ? version : undefined;
+  }
+
+  async #write(key: string, text: string, life: string, options: PutOptions): Promise<boolean> {
+    const { ifVersion, ifAbsent = false, unlisted = false } = options;
+    const name = this.#entry(key);
+    if (ifVersion !== undefined) {
+      const args = ['1', name, String(ifVersion.length), `${ifVersion} `, text, life];
+      return Number(await this.#connection.script(COMPARE_AND_SET, args, true)) === 1;
+    }
+    if (!unlisted) {
+      const prune = --this.#untilPrune > 0 ? '' : PRUNE;
+      if (prune !== '') this.#untilPrune = PRUNE_EVERY;
+      const args = ['2', name, this.#index(tagOf(key)), text, life, ifAbsent ? 'absent' : '', prune];
+      return Number(await this.#connection.script(PUT_LISTED, args, true)) === 1;
+    }
+    const expiry = life === '' ? [] : ['PX', life];
+    const reply = await this.#connection.command(
+      ['set', name, text, ...(ifAbsent ? ['NX'] : []), ...expiry],
+      true,
+    );
+    if (reply !== null) return true;
+    const mine = text.slice(0, text.indexOf(' ') + 1);
+    return (await this.#connection.command(['getrange', name, '0', String(mine.length - 1)], true)) === mine;
+  }
+
+  /** Reads the next batch of every index that has none left. */
+  async #fill(cursors: readonly IndexCursor[], to: string, count: number): Promise<void> {
+    const read = async (cursor: IndexCursor): Promise<void> => {
+      while (cursor.from !== undefined && cursor.keys.length === 0) {
+        const args = ['1', cursor.index, cursor.from, to, String(count)];
+        const [last, ...keys] = (await this.#connection.script(LIST, args, true)) as [string, ...string[]];
+        cursor.keys = keys.map((key) => Buffer.from(key));
+        cursor.from = last === '' ? undefined : `(${last}`;
+      }
+    };
+    await Promise.all(cursors.map(read));
+  }
+
+  /** The server's time in milliseconds, without asking for it each time; jumps of this machine's clock do not matter. */
+  async #now(): Promise<number> {
+    let clock = await (this.#clock ??= this.#learnClock());
+    if (performance.now() - clock.learned > CLOCK_AGE) clock = await (this.#clock = this.#learnClock());
+    return performance.now() + clock.offset;
+  }
+
+  async #learnClock(): Promise<{ offset: number; learned: number }> {
+    try {
+      const [secs, micros] = (await this.#connection.command(['time'], true)) as [string, string];
+      const learned = performance.now();
+      return { offset: Number(secs) * 1000 + Number(micros) / 1000 - learned, learned };
+    } catch (error) {
+      this.#clock = undefined;
+      throw error;
+    }
+  }
+
+  #entry(key: string): string {
+    return `${this.#index(tagOf(key))}:${key}`;
+  }
+
+  #index(tag: string): string {
+    return `${this.#namespace}:{${tag}}:e`;
+  }
+
+  #held(name: string, fence: number, mine: string): Lease {
+    return {
+      fence,
+      renew: (ttl) =>
+        this.#work.run(async () => {
+          const args = ['1', name, mine, String(toMilliseconds(ttl))];
+          return Number(await this.#connection.script(RENEW, args, true)) === 1;
+        }),
+      release: async () => {
+        // A lease that cannot be given back ends by itself: no reason to fail the work done under it.
+        await this.#work.run(() => this.#connection.script(RELEASE, ['1', name, mine], true)).catch(() => {});
+      },
+    };
+  }
+}
+
+/** The keys of one index that were read and not handed on yet, in the order of their bytes. */
+interface IndexCursor {
+  readonly index: string;
+  /** Where its next batch starts; undefined at its end. */
+  from: string | undefined;
+  keys: readonly Buffer[];
+}
+
+/** Takes the keys that no batch still to come can precede, in order. */
+function takeOrdered(cursors: readonly IndexCursor[]): string[] {
+  const ends = cursors
+    .flatMap(({ from, keys }) => (from === undefined ? [] : keys.slice(-1)))
+    .sort(Buffer.compare);
+  const [bound] = ends;
+  const taken: Buffer[] = [];
+  for (const cursor of cursors) {
+    const later = bound === undefined ? -1 : cursor.keys.findIndex((key) => Buffer.compare(key, bound) > 0);
+    taken.push(...(later === -1 ? cursor.keys : cursor.keys.slice(0, later)));
+    cursor.keys = later === -1 ? [] : cursor.keys.slice(later);
+  }
+  return taken.sort(Buffer.compare).map(String);
+}
+
+function startOf(prefix: string, cursor: string | undefined): string {
+  // In the order of bytes, which is not that of JavaScript strings.
+  const isWithin = cursor !== undefined && Buffer.compare(Buffer.from(cursor), Buffer.from(prefix)) >= 0;
+  return isWithin ? `(${cursor}` : prefix === '' ? '-' : `[${prefix}`;
+}
