@@ -19,6 +19,8 @@ export interface Place {
   readonly process?: Opener;
   /** Stops what keeps the data and starts it again, as when a database is restarted under its clients. */
   restart?(): Promise<void>;
+  /** Loses the next reply on the way from what keeps the data, and the connection with it. */
+  loseReply?(): void;
   /** Called when the case is over and every handle is closed. */
   remove?(): void | Promise<void>;
 }
@@ -39,6 +41,8 @@ export interface ContractOptions {
   readonly processes?: boolean;
   /** Whether `restart` is there; false unless told. */
   readonly restarts?: boolean;
+  /** Whether `loseReply` is there. @defaultValue false */
+  readonly losesReplies?: boolean;
   /** How much of everything that costs time: 1 (10,000 keys, 1,000 increments, 12 kills) unless told; 0.05 is quick. */
   readonly scale?: number;
   /** The longest key a driver is asked to hold; 1,024 bytes unless told. */
@@ -67,6 +71,6 @@ export interface Bench {
 export interface Case {
   /** Says how much of it there is. */
   readonly title: string | ((count: (full: number, least?: number) => string) => string);
-  readonly needs?: 'reopens' | 'processes' | 'restarts';
+  readonly needs?: 'reopens' | 'processes' | 'restarts' | 'losesReplies';
   run(bench: Bench): Promise<void>;
 }

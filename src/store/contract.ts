@@ -4,6 +4,7 @@ import { entryCases } from './contract-entries.ts';
 import { leaseCases } from './contract-leases.ts';
 import { lifeCases } from './contract-life.ts';
 import { listCases } from './contract-lists.ts';
+import { lostReplyCases } from './contract-lost-replies.ts';
 import type { Case, ContractOptions, Count, Place, Runner } from './contract-types.ts';
 
 export { busContract } from './contract-bus.ts';
@@ -41,7 +42,14 @@ export function storeContract(
   { describe, it }: Runner,
   options: ContractOptions = {},
 ): void {
-  const { name = 'a store', reopens = true, processes = true, restarts = false, scale = 1 } = options;
+  const {
+    name = 'a store',
+    reopens = true,
+    processes = true,
+    restarts = false,
+    losesReplies = false,
+    scale = 1,
+  } = options;
   const count: Count = (full, least = 1) => Math.max(least, Math.round(full * scale));
   const told = (full: number, least?: number) => count(full, least).toLocaleString('en');
   const groups: readonly (readonly [string, readonly Case[]])[] = [
@@ -51,8 +59,9 @@ export function storeContract(
     ['leases', leaseCases],
     ['opening and closing', lifeCases],
     ['crashes', crashCases],
+    ['lost replies', lostReplyCases],
   ];
-  const able = { reopens, processes, restarts };
+  const able = { reopens, processes, restarts, losesReplies };
   describe(`${name} keeps the contract of a store`, () => {
     for (const [group, cases] of groups) {
       const fitting = cases.filter(({ needs }) => needs === undefined || able[needs]);

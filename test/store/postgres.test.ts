@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { inspect } from 'node:util';
 import { openPostgresStore, type PostgresClient, type PostgresPool } from 'mcp-valise/store/postgres';
 import pg from 'pg';
@@ -210,6 +211,73 @@ describe.skipIf(!url)('the PostgreSQL store, inside', () => {
       )
       .toBe(0);
     expect(await count('kind < 2')).toBe(4);
+  });
+
+  it('updates rows in place, without touching an index (HOT), though every write changes the expiry', async () => {
+    for (let n = 0; n < 20; n++) await store.put(`k${n}`, n, { ttl: 600 });
+    await pool.query(`SELECT pg_stat_reset_single_table_counters('${table}'::regclass)`);
+    for (let round = 0; round < 25; round++)
+      await Promise.all(
+        Array.from({ length: 20 }, (_, n) => store.put(`k${n}`, round, { ttl: 600 + round })),
+      );
+    const updates = async () => {
+      const query = `SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = '${table}'`;
+      const { rows } = await pool.query(query);
+      return { all: Number(rows[0].n_tup_upd), hot: Number(rows[0].n_tup_hot_upd) };
+    };
+    await expect.poll(async () => (await updates()).all, { timeout: 30_000 }).toBe(500);
+    expect((await updates()).hot / 500).toBeGreaterThan(0.9);
+  });
+
+  it('upgrades a table of format 1 in place, and keeps its entries', async () => {
+    const old = uniqueName();
+    await pool.query(`CREATE TABLE ${old} (kind smallint NOT NULL, key text COLLATE "C" NOT NULL, value text NOT NULL,
+        version text NOT NULL, expires_at timestamptz, PRIMARY KEY (kind, key));
+      CREATE INDEX ${old}_expires_at ON ${old} (expires_at) WHERE expires_at IS NOT NULL;
+      INSERT INTO ${old} VALUES (0, 'a', '{"n":1}', 'v1', NULL), (0, 'b', '2', 'v2', now() + interval '1 hour')`);
+    const stores = await Promise.all([1, 2, 3].map(() => openPostgresStore(url, { table: old })));
+    expect(await stores[0]!.get('a')).toEqual({ value: { n: 1 }, version: 'v1' });
+    expect(await stores[1]!.get('b')).toMatchObject({ value: 2, version: 'v2' });
+    expect(await stores[2]!.put('a', 2, { ifVersion: 'v1' })).toEqual(expect.any(String));
+    const { rows } = await pool.query(
+      `SELECT indexname FROM pg_indexes WHERE tablename = '${old}' ORDER BY 1`,
+    );
+    expect(rows.map(({ indexname }) => indexname)).toEqual([`${old}_pkey`, `${old}_sweep_at`]);
+    await Promise.all(stores.map((one) => one.close()));
+  });
+
+  it('refuses a table of a later version, and touches nothing', async () => {
+    await pool.query(`UPDATE ${table} SET value = '3' WHERE kind = 2`);
+    await expect(openPostgresStore(url, { table })).rejects.toMatchObject({ code: 'store-newer' });
+    expect(await count()).toBe(1);
+  });
+
+  it('names statements by their text, so that two versions behind a pooler never share one', async () => {
+    const other = await openPostgresStore(pool, { table });
+    await other.get('a');
+    const { rows } = await pool.query('SELECT name, statement FROM pg_prepared_statements');
+    const digest = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 16);
+    const ours = rows.filter(({ name }) => name.startsWith('valise_get'));
+    for (const { name, statement } of ours) expect(name).toContain(digest(statement));
+    await other.close();
+  });
+
+  it('uses the first of several hosts that takes writes', async () => {
+    const { port } = new URL(url);
+    const several = url.replace(`127.0.0.1:${port}`, `127.0.0.1:1,127.0.0.1:${port}`);
+    const other = await openPostgresStore(several, { table });
+    expect(await other.put('a', 1)).toEqual(expect.any(String));
+    expect((await store.get('a'))?.value).toBe(1);
+    await other.close();
+    await expect(openPostgresStore(`${several}?target_session_attrs=standby`)).rejects.toMatchObject({
+      code: 'store-bad-url',
+    });
+  });
+
+  it('refuses replicated durability on a server without a synchronous standby', async () => {
+    await expect(openPostgresStore(url, { table, durability: 'replicated' })).rejects.toMatchObject({
+      code: 'store-not-replicated',
+    });
   });
 
   it('counts the fence on from the last one, also where clocks went back', async () => {

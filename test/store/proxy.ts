@@ -7,6 +7,8 @@ export interface Wire {
   readonly url: string;
   /** What is connected now stays so and hears nothing any more; new connections work. */
   cut(): void;
+  /** The next data from the server is lost, and both ends of its connection are closed. */
+  loseReply(): void;
   close(): Promise<void>;
 }
 
@@ -14,6 +16,7 @@ export interface Wire {
 export async function layWire(url: string): Promise<Wire> {
   const target = new URL(url);
   const sockets = new Set<Socket>();
+  let losing = false;
   const server = createServer((near) => {
     const far = connect(Number(target.port), target.hostname);
     for (const [one, other] of [
@@ -28,6 +31,15 @@ export async function layWire(url: string): Promise<Wire> {
       });
       one.pipe(other);
     }
+    far.unpipe(near);
+    far.resume();
+    far.on('data', (data) => {
+      if (cut.has(far)) return;
+      if (!losing) return void near.write(data);
+      losing = false;
+      near.destroy();
+      far.destroy();
+    });
   }).listen(0, '127.0.0.1');
   const cut = new WeakSet<Socket>();
   await once(server, 'listening');
@@ -39,6 +51,9 @@ export async function layWire(url: string): Promise<Wire> {
         socket.unpipe();
         socket.resume();
       }
+    },
+    loseReply() {
+      losing = true;
     },
     async close() {
       for (const socket of sockets) socket.destroy();
