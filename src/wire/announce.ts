@@ -98,6 +98,37 @@ export function knowsExtensions(capabilities: unknown): boolean {
   );
 }
 
+/**
+ * Capabilities as a server keeps them: of `experimental`, only what announces a family and is not under `extensions` as
+ * well. The rest can be as long as a client likes, and no server of ours reads it.
+ */
+export function keptCapabilities({ experimental, ...own }: JsonObject): JsonObject {
+  if (!isObject(experimental)) return own;
+  const extensions = isObject(own['extensions']) ? own['extensions'] : NOTHING;
+  const kept: Record<string, JsonObject[string]> = {};
+  for (const id of Object.values(extension)) {
+    if (isObject(experimental[id]) && !isObject(extensions[id])) kept[id] = experimental[id] as JsonObject;
+  }
+  if (isObject(experimental[capability.sessions]) && !isObject(extensions[extension.sessions]))
+    kept[capability.sessions] = {};
+  return isEmpty(kept) ? own : { ...own, experimental: kept };
+}
+
+/** The part of capabilities that announces families: what is left of them where the whole is too long to travel. */
+export function announcedIn(capabilities: JsonObject): JsonObject {
+  const { state, sessions, extensions, experimental } = keptCapabilities(capabilities);
+  const ours: Record<string, JsonObject[string]> = {};
+  for (const id of Object.values(extension)) {
+    if (isObject(extensions) && isObject(extensions[id])) ours[id] = extensions[id] as JsonObject;
+  }
+  return {
+    ...(isObject(state) && { state: {} }),
+    ...(isObject(sessions) && { sessions: {} }),
+    ...(!isEmpty(ours) && { extensions: ours }),
+    ...(experimental !== undefined && { experimental }),
+  };
+}
+
 function revocationOf(settings: unknown): Revocation | undefined {
   const said = isObject(settings) ? settings.revocation : undefined;
   return said === 'everywhere' || said === 'expiry' ? said : undefined;

@@ -1,5 +1,6 @@
 import type { Json, JsonObject } from '../../json.ts';
 import { sha256 } from '../../seal/sha256.ts';
+import { keptCapabilities } from '../../wire/announce.ts';
 import {
   type Answer,
   type Id,
@@ -89,9 +90,10 @@ export function requestIn({ o }: RoundContext): Request | undefined {
 /** What must be known about the client to ask it again. */
 export function peerLine({ capabilities, protocolVersion }: Peer): NonNullable<RoundContext['c']> {
   if (!capabilities) return protocolVersion === undefined ? {} : { v: protocolVersion };
-  // Ours stand in `extensions` as well; the copy is for peers that know nothing else.
-  const { experimental, ...own } = capabilities as JsonObject;
-  return { c: own, ...(protocolVersion !== undefined && { v: protocolVersion }) };
+  return {
+    c: keptCapabilities(capabilities as JsonObject),
+    ...(protocolVersion !== undefined && { v: protocolVersion }),
+  };
 }
 
 /** The client of a context. */

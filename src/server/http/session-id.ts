@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { isObject, type Json, type JsonObject } from '../../json.ts';
 import type { Sealer } from '../../seal/index.ts';
+import { announcedIn, keptCapabilities } from '../../wire/announce.ts';
 import type { Request } from '../../wire/index.ts';
 import { principalDigest } from '../flow/context.ts';
 import { type Peer, peerOf, STRANGER } from '../peer.ts';
@@ -39,16 +40,16 @@ export function mintSessionId(
       },
       { purpose: PURPOSE, ttl: TTL },
     );
-  const { experimental, ...own } = (capabilities ?? {}) as JsonObject;
+  const own = keptCapabilities((capabilities ?? {}) as JsonObject);
   const whole = seal(own);
   if (whole.length <= LONGEST) return whole;
-  // What servers ask of clients by themselves; the rest may be as long as the client likes.
-  const { elicitation, sampling, roots, state } = own;
+  // What servers ask of clients by themselves, and our families; the rest may be as long as the client likes.
+  const { elicitation, sampling, roots } = own;
   const brief = seal({
     ...(elicitation !== undefined && { elicitation }),
     ...(sampling !== undefined && { sampling }),
     ...(roots !== undefined && { roots }),
-    ...(state !== undefined && { state }),
+    ...announcedIn(own),
   });
   return brief.length <= LONGEST ? brief : undefined;
 }
