@@ -145,6 +145,20 @@ describe.each(MAJORS)("a $major client on a host's own store", ({ make }) => {
     expect(row.version).toBe('2025-11-25');
   });
 
+  it.each(['', '{"tools":', 'tools, prompts', 'null', '[]'])(
+    '[C-03] asks the server again where the kept capabilities are no JSON object (%j)',
+    async (text) => {
+      await count(await connect(make(), server.url, row));
+      await end();
+      row.capabilities = text;
+      const client = await connect(make(), server.url, row);
+      expect(client.getServerCapabilities()).toMatchObject({ tools: { listChanged: true } });
+      expect((await client.listTools()).tools).toHaveLength(2);
+      expect(JSON.parse(row.capabilities)).toEqual(client.getServerCapabilities());
+      expect(row.session).toBe(server.sessions().at(-1));
+    },
+  );
+
   it('is taken for one target as well, and refuses to be used for two', async () => {
     const store = memoryStore();
     const client = await connect(make(), server.url, store, { store: row });

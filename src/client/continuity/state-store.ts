@@ -1,4 +1,4 @@
-import { isObject, type JsonObject } from '../../json.ts';
+import { isObject } from '../../json.ts';
 import type { Store } from '../../store/types.ts';
 import { isModernVersion, type Result } from '../../wire/index.ts';
 import { targetKey } from '../target.ts';
@@ -22,7 +22,7 @@ export interface TokenInfo {
 /** What the server said of itself when it was first spoken to. */
 export interface ServerMetadata {
   readonly protocolVersion: string;
-  /** The server's capabilities as JSON text. */
+  /** The server's capabilities as JSON text. If it cannot be read, the server is asked again. */
   readonly capabilitiesJson: string;
   /** The server's name and version as JSON text. */
   readonly serverInfoJson?: string | undefined;
@@ -176,15 +176,20 @@ export function metadataOf(value: unknown): ServerMetadata | undefined {
   };
 }
 
-/** The `initialize` or `server/discover` result that metadata stand for. */
-function introductionOf(metadata: ServerMetadata): Result {
+/**
+ * The `initialize` or `server/discover` result that metadata stand for. Undefined if a text of them cannot be read: that is
+ * not a server without capabilities, it is one that has to be asked again.
+ */
+function introductionOf(metadata: ServerMetadata): Result | undefined {
   const { protocolVersion, capabilitiesJson, serverInfoJson, instructions } = metadata;
   const info = parse(serverInfoJson);
   // A discovery has more than the seed's two fields, and all of it is needed: it is in the second text as it came.
-  if (isModernVersion(protocolVersion)) return isObject(info) ? (info as Result) : {};
+  if (isModernVersion(protocolVersion)) return isObject(info) ? (info as Result) : undefined;
+  const capabilities = parse(capabilitiesJson);
+  if (!isObject(capabilities)) return undefined;
   return {
     protocolVersion,
-    capabilities: (parse(capabilitiesJson) ?? {}) as JsonObject,
+    capabilities,
     serverInfo: isObject(info) ? info : { name: 'unknown', version: '0' },
     ...(instructions !== undefined && instructions !== null && { instructions }),
   };
