@@ -13,6 +13,7 @@ import {
   type Result,
   type ResultResponse,
 } from '../wire/index.ts';
+import { type Spelling, spellingOf } from '../wire/spelling.ts';
 import type { Connection } from './connection.ts';
 import type { ClientPart } from './part.ts';
 
@@ -38,6 +39,8 @@ export class Call {
   /** As the SDK (or Valise itself) made it. */
   readonly request: Request;
   readonly era: Era;
+  /** The names in which parts add to it: those that the request uses already, else those of its server. */
+  readonly spelling: Spelling;
   /** The id that stands on the wire; parts may change it before the request is sent. */
   wireId: Id;
   readonly form: CallForm;
@@ -70,6 +73,7 @@ export class Call {
     this.place = place;
     this.form = form;
     this.era = eraOf(request);
+    this.spelling = spellingOf(request, connection.server.spelling(this.era));
     this.wireId = form.answer?.wireId ?? request.id;
   }
 

@@ -223,6 +223,7 @@ export class Connection implements Hooks {
     }
     const call = this.calls.take(message);
     if (!call) return message;
+    if ('result' in message) this.server.hear(message.result);
     const answer = call.answer(message, top);
     return answer instanceof Promise
       ? answer.then(

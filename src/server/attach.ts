@@ -18,6 +18,7 @@ import {
   type Request,
   type Response,
 } from '../wire/index.ts';
+import { complete } from '../wire/session-methods.ts';
 import { configOf } from './config.ts';
 import { currentExchange, Exchange, outsideExchange, runIn, type Stage } from './exchange.ts';
 import type { Fault } from './fault.ts';
@@ -200,11 +201,11 @@ class ServerLink implements Hooks, Stage {
     if ('later' in reply) return undefined;
     const { era } = exchange;
     const { id } = exchange.request;
-    const response: Response =
-      'result' in reply && era === 'modern'
-        ? { jsonrpc: '2.0', id, result: { resultType: 'complete', ...reply.result } }
-        : { jsonrpc: '2.0', id, ...reply };
-    return this.#reply(response);
+    return this.#reply(
+      'result' in reply
+        ? { jsonrpc: '2.0', id, result: complete(era, reply.result) }
+        : { jsonrpc: '2.0', id, ...reply },
+    );
   }
 
   /** The same way out as a handler's answer, only without the SDK in between. */

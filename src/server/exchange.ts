@@ -4,6 +4,7 @@ import { type Answered, type Step, walk } from '../link/steps.ts';
 import type { Top } from '../link/top.ts';
 import { withMeta } from '../wire/copy.ts';
 import { type Era, eraOf, type Meta, type Request, type Response } from '../wire/index.ts';
+import { answerSpelling, type Spelling } from '../wire/spelling.ts';
 import type { Ingress } from './ingress.ts';
 import type { Peer } from './peer.ts';
 import type { Principal } from './principal.ts';
@@ -37,6 +38,8 @@ export class Exchange {
   /** As it came, without top-level members. Parts may put another one in place before the handler sees it. */
   request: Request;
   readonly era: Era;
+  /** The names in which the client is answered: those of its request, else those that it announced, else its era's. */
+  readonly spelling: Spelling;
   /** Top-level members that came with it, as text. */
   readonly top: Top | undefined;
   /** What the transport said about the request: HTTP headers, verified auth, and so on. */
@@ -64,6 +67,7 @@ export class Exchange {
     this.link = stage.link;
     this.request = facts.request;
     this.era = eraOf(facts.request);
+    this.spelling = answerSpelling(facts.request, this.era, facts.peer.capabilities);
     this.top = facts.top;
     this.extra = facts.extra;
     this.ingress = facts.ingress;

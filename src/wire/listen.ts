@@ -3,7 +3,7 @@ import { isNotification, type Meta, type Notification, type Params, type Result 
 import { type Era, NAMES } from './names.ts';
 import { isProblem, type Problem } from './problem.ts';
 import { isSession, readSession, type SessionMeta, writeSession } from './session.ts';
-import { complete, isCursor } from './session-methods.ts';
+import { isCursor } from './session-methods.ts';
 
 /** What a listener asks for. Without a session it hears what belongs to none. */
 export interface ListenRequest {
@@ -116,14 +116,14 @@ export function readNotificationTag(notification: unknown): ListenPosition {
   return isObject(meta) ? readPosition(meta) : {};
 }
 
-/** The result of a poll. */
+/** The result of a poll, without its `resultType`. */
 export function pollResult(era: Era, { notifications, sessionId, cursor, missed }: Poll): Result {
   const { params } = listening(era, {
     ...(sessionId === undefined ? {} : { sessionId }),
     ...(cursor === undefined ? {} : { cursor }),
     ...(missed ? { missed } : {}),
   });
-  return complete(era, { notifications, ...params });
+  return { notifications, ...params };
 }
 
 /** Reads the result of a poll; entries that are no notifications are passed over. */

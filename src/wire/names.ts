@@ -10,7 +10,7 @@ export type Scope = 'session' | 'server';
 /** How the sealed context of a round travels to a client that knows the drafts, in the client's order of liking. */
 export type Carrier = 'state' | 'dependent-shared' | 'dependent-each';
 
-/** Every name that the four families use on the wire, in one era. */
+/** Every name that the four families use on the wire, in one column of the table. */
 export interface Names {
   /** The jar. `key` is the one `_meta` key that holds both scopes; without it each scope is a `_meta` key itself. */
   readonly state: {
@@ -39,6 +39,7 @@ export interface Names {
     readonly delete: string;
     readonly list: string;
     readonly resume: string;
+    readonly recover: string;
     readonly fork: string;
     readonly listen: string;
   };
@@ -61,15 +62,16 @@ export interface Names {
 }
 
 /**
- * The one table: (family, era) → keys, methods, codes, headers, extension ids. Everything above it is era-blind.
+ * The one table: (family, column) → keys, methods, codes, headers, extension ids.
  *
- * The legacy column is what the drafts spell out. The modern column differs because 2026-07-28 reserves the
- * `io.modelcontextprotocol/` prefix and the codes -32020 … -32099 and allows one slash in a `_meta` name.
+ * The legacy column is what the drafts spell out. The modern column is what we write when we speak first on 2026-07-28,
+ * which reserves the `io.modelcontextprotocol/` prefix and the codes -32020 … -32099 and allows one slash in a `_meta`
+ * name. A peer that uses one of the columns is answered in that one, in either era: see `Spelling`.
  * What no draft names (attributes, sequence, listener position) is under our own prefix in both.
  *
  * @example
  * ```ts
- * NAMES[eraOf(request)].session; // 'io.modelcontextprotocol/session' or 'dev.valise/session'
+ * NAMES[spelling.sessions].session; // 'io.modelcontextprotocol/session' or 'dev.valise/session'
  * ```
  */
 export const NAMES = {
@@ -91,6 +93,7 @@ export const NAMES = {
       delete: 'sessions/delete',
       list: 'sessions/list',
       resume: 'sessions/resume',
+      recover: 'sessions/recover',
       fork: 'sessions/fork',
       listen: 'messages/listen',
     },
@@ -120,6 +123,7 @@ export const NAMES = {
       delete: 'dev.valise/sessions/delete',
       list: 'dev.valise/sessions/list',
       resume: 'dev.valise/sessions/resume',
+      recover: 'dev.valise/sessions/recover',
       fork: 'dev.valise/sessions/fork',
       listen: 'dev.valise/listen',
     },
@@ -146,6 +150,7 @@ export const DRAFTS = {
     delete: 'session/delete',
     list: 'session/list',
     resume: 'session/resume',
+    recover: 'session/recover',
   },
   /** A slip of the pen in one draft, and a code that means other things elsewhere. */
   code: { sessionNotFound: -34043, sessionRequired: -32002 },

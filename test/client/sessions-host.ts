@@ -30,14 +30,25 @@ export function saying(era: Kind['era'], session: object | null, seq?: number): 
   return { _meta: { [key]: session, ...(seq !== undefined && { [seqKey]: seq }) } };
 }
 
-export async function openSessionHost(kind: Kind = KINDS[0]): Promise<SessionHost> {
+/** Each kind of client at a server that uses and announces the names of one column of the table. */
+export const SPELLED = [
+  { ...KINDS[0], spelling: 'legacy' },
+  { ...KINDS[1], spelling: 'legacy' },
+  { ...KINDS[2], spelling: 'modern' },
+  { ...KINDS[2], kind: "v2 modern at a server of the drafts' names", spelling: 'legacy' },
+] as const;
+
+export async function openSessionHost(
+  kind: Kind | (typeof SPELLED)[number] = KINDS[0],
+): Promise<SessionHost> {
   const hosts = await openHosts();
   const { era } = kind;
+  const spelling = 'spelling' in kind ? kind.spelling : era;
   const headers: Headers[] = [];
   const known = new Set<string>();
   const without = new Set<string>();
   let made = 0;
-  const { code } = NAMES[era];
+  const { code } = NAMES[spelling];
   const unknown = (sessionId: string | undefined): Result => ({
     error: { code: code.sessionNotFound, message: 'Session not found', data: { sessionId } },
   });
@@ -68,7 +79,11 @@ export async function openSessionHost(kind: Kind = KINDS[0]): Promise<SessionHos
       return client;
     },
   });
-  hosts.capabilities = { ...hosts.capabilities, sessions: {} };
+  hosts.capabilities = {
+    ...hosts.capabilities,
+    sessions: {},
+    ...('spelling' in kind && spelling === 'modern' && { extensions: { 'dev.valise/sessions': {} } }),
+  };
   hosts.respond = (request) => {
     const sent = sessionOf(request.meta);
     const verb = sessionMethod(request.method)?.verb;
@@ -80,7 +95,8 @@ export async function openSessionHost(kind: Kind = KINDS[0]): Promise<SessionHos
       known.delete(sent?.sessionId as string);
       return {};
     }
-    if (verb === 'resume') return { session: { sessionId: sent?.sessionId, state: `${sent?.sessionId}:9` } };
+    if (verb === 'resume' || verb === 'recover')
+      return { session: { sessionId: sent?.sessionId, state: `${sent?.sessionId}:9` } };
     if (verb === 'fork') return begin();
     return host.answer(request);
   };

@@ -5,53 +5,57 @@ import { memoryStore } from 'mcp-valise/store';
 import { NAMES } from 'mcp-valise/wire';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { MAJORS } from '../server/majors.ts';
-import { KINDS } from './hosts.ts';
-import { openSessionHost, type SessionHost } from './sessions-host.ts';
+import { openSessionHost, type SessionHost, SPELLED } from './sessions-host.ts';
 
 const URL = 'https://notes.example.com/mcp';
 const UPDATED = 'notifications/resources/updated';
 
-describe.each(KINDS)('a server that cannot be listened to, with a client of kind $kind', (kind) => {
-  let host: SessionHost;
-  let valise: ClientValise;
-  const listen = NAMES[kind.era].method.listen;
-  const asked = () => host.seen.filter(({ method }) => method === listen);
-  const polled = () => asked().filter(({ meta }) => (meta['dev.valise/listen'] as { poll?: true })?.poll);
+describe.each(SPELLED.slice(0, 3))(
+  'a server that cannot be listened to, with a client of kind $kind',
+  (kind) => {
+    let host: SessionHost;
+    let valise: ClientValise;
+    const listen = NAMES[kind.era].method.listen;
+    const asked = () => host.seen.filter(({ method }) => method === listen);
+    const polled = () => asked().filter(({ meta }) => (meta['dev.valise/listen'] as { poll?: true })?.poll);
 
-  beforeEach(async () => {
-    host = await openSessionHost(kind);
-    valise = await openValise({ store: memoryStore() });
-  });
-  afterEach(async () => {
-    await valise.close();
-    await host.close();
-  });
-
-  it('is asked a few times, then to be polled, and then no more: the listener is told', async () => {
-    const client = await host.connect(valise, URL);
-    const session = await valise.sessions(client).create();
-    await expect(session.listen(() => {})).rejects.toMatchObject({
-      code: 'not-listening',
-      message: expect.stringMatching(/does not tell .* what has happened/),
+    beforeEach(async () => {
+      host = await openSessionHost(kind);
+      valise = await openValise({ store: memoryStore() });
     });
-    expect([asked().length, polled().length]).toEqual([6, 1]);
-    await client.close();
-  });
+    afterEach(async () => {
+      await valise.close();
+      await host.close();
+    });
 
-  it('is polled where it ends each stream at once, and not without a pause where it does not wait', async () => {
-    host.answer = ({ method, meta }) =>
-      method === listen && (meta['dev.valise/listen'] as { poll?: true })?.poll ? { notifications: [] } : {};
-    const client = await host.connect(valise, URL);
-    const session = await valise.sessions(client).create();
-    const listening = await session.listen(() => {});
-    const pauses = vi.spyOn(globalThis, 'setTimeout');
-    await vi.waitFor(() => expect(polled().length).toBeGreaterThan(4), { timeout: 10_000 });
-    expect(pauses.mock.calls.map(([, pause]) => pause)).toEqual(expect.arrayContaining([100, 200, 400]));
-    pauses.mockRestore();
-    await listening.close();
-    await client.close();
-  });
-});
+    it('is asked a few times, then to be polled, and then no more: the listener is told', async () => {
+      const client = await host.connect(valise, URL);
+      const session = await valise.sessions(client).create();
+      await expect(session.listen(() => {})).rejects.toMatchObject({
+        code: 'not-listening',
+        message: expect.stringMatching(/does not tell .* what has happened/),
+      });
+      expect([asked().length, polled().length]).toEqual([6, 1]);
+      await client.close();
+    });
+
+    it('is polled where it ends each stream at once, and not without a pause where it does not wait', async () => {
+      host.answer = ({ method, meta }) =>
+        method === listen && (meta['dev.valise/listen'] as { poll?: true })?.poll
+          ? { notifications: [] }
+          : {};
+      const client = await host.connect(valise, URL);
+      const session = await valise.sessions(client).create();
+      const listening = await session.listen(() => {});
+      const pauses = vi.spyOn(globalThis, 'setTimeout');
+      await vi.waitFor(() => expect(polled().length).toBeGreaterThan(4), { timeout: 10_000 });
+      expect(pauses.mock.calls.map(([, pause]) => pause)).toEqual(expect.arrayContaining([100, 200, 400]));
+      pauses.mockRestore();
+      await listening.close();
+      await client.close();
+    });
+  },
+);
 
 describe.each(MAJORS)('a resource that is refused to one listener, by an SDK $major server', (major) => {
   const open = async (listens = true) => {

@@ -8,8 +8,7 @@ import {
 import { memoryStore } from 'mcp-valise/store';
 import { NAMES } from 'mcp-valise/wire';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { KINDS } from './hosts.ts';
-import { openSessionHost, type SessionHost, saying, sessionOf } from './sessions-host.ts';
+import { openSessionHost, type SessionHost, SPELLED, saying, sessionOf } from './sessions-host.ts';
 
 const NOTES = 'https://notes.example.com/mcp';
 const tool = (name = 'work') => ({ name, arguments: {} });
@@ -22,8 +21,9 @@ afterEach(async () => {
   await host.close();
 });
 
-describe.each(KINDS)('sessions of a client of kind $kind', (kind) => {
-  const { era } = kind;
+describe.each(SPELLED)('sessions of a client of kind $kind', (kind) => {
+  const { era, spelling } = kind;
+  const names = NAMES[spelling];
   beforeEach(async () => {
     host = await openSessionHost(kind);
     store = memoryStore();
@@ -38,8 +38,9 @@ describe.each(KINDS)('sessions of a client of kind $kind', (kind) => {
       era === 'legacy'
         ? host.last('initialize').params['capabilities']
         : host.last('tools/list').meta['io.modelcontextprotocol/clientCapabilities'];
+    // On 2026-07-28 a server that knows our names is told nothing twice.
     expect(capabilities).toMatchObject({
-      experimental: { sessions: {}, 'dev.valise/sessions': {} },
+      ...(spelling === 'legacy' && { experimental: { sessions: {}, 'dev.valise/sessions': {} } }),
       extensions: { 'dev.valise/sessions': {} },
     });
   });
@@ -51,7 +52,7 @@ describe.each(KINDS)('sessions of a client of kind $kind', (kind) => {
     expect(session.expiresAt).toEqual(new Date('2099-01-01T00:00:00Z'));
     const inner = await session.run(() => valise.sessions(client).create({ label: 'inner' }));
     const { method, meta, params } = host.last();
-    expect(method).toBe(NAMES[era].method.create);
+    expect(method).toBe(names.method.create);
     expect(sessionOf(meta)).toBeUndefined();
     expect(params['hints']).toEqual({ label: 'inner' });
     expect(inner.label).toBe('inner');
@@ -79,9 +80,9 @@ describe.each(KINDS)('sessions of a client of kind $kind', (kind) => {
     const session = await valise.sessions(client).create();
     const call = () => session.run(() => client.callTool(tool()));
     const odd = ' a==é\n😀';
-    host.answer = () => saying(era, { sessionId: 'sess-1', state: odd });
+    host.answer = () => saying(spelling, { sessionId: 'sess-1', state: odd });
     await call();
-    host.answer = () => saying(era, { sessionId: 'sess-1' });
+    host.answer = () => saying(spelling, { sessionId: 'sess-1' });
     await call();
     expect(sessionOf(host.last().meta)?.state).toBe(odd);
     host.answer = () => ({});
@@ -93,7 +94,7 @@ describe.each(KINDS)('sessions of a client of kind $kind', (kind) => {
   it('[S-11] take over the hint for people, and never refuse a call because of it', async () => {
     const client = await open();
     const session = await valise.sessions(client).create();
-    host.answer = () => saying(era, { sessionId: 'sess-1', expiresAt: '2001-01-01T00:00:00Z' });
+    host.answer = () => saying(spelling, { sessionId: 'sess-1', expiresAt: '2001-01-01T00:00:00Z' });
     await session.run(() => client.callTool(tool()));
     expect([session.isStale, session.expiresAt?.getFullYear()]).toEqual([true, 2001]);
     await session.run(() => client.callTool(tool()));
@@ -105,7 +106,7 @@ describe.each(KINDS)('sessions of a client of kind $kind', (kind) => {
     const session = await valise.sessions(client).create();
     const refused: SessionEvents['sessionRefused'][] = [];
     valise.events.on('sessionRefused', (event) => refused.push(event));
-    host.answer = () => saying(era, { sessionId: 'sess-2', state: 'theirs' });
+    host.answer = () => saying(spelling, { sessionId: 'sess-2', state: 'theirs' });
     await session.run(() => client.callTool(tool()));
     await session.run(() => client.callTool(tool()));
     expect(sessionOf(host.last().meta)).toEqual({ sessionId: 'sess-1', state: 'sess-1:0' });
@@ -121,7 +122,7 @@ describe.each(KINDS)('sessions of a client of kind $kind', (kind) => {
       const { name } = params as { name: string };
       await answers.wait(name);
       const seq = Number(name);
-      return saying(era, { sessionId: 'sess-1', state: `state-${seq}` }, seq);
+      return saying(spelling, { sessionId: 'sess-1', state: `state-${seq}` }, seq);
     };
     const calls = ['3', '5', '4'].map((name) => session.run(() => client.callTool(tool(name))));
     for (const name of ['5', '3', '4']) {
@@ -140,7 +141,7 @@ describe.each(KINDS)('sessions of a client of kind $kind', (kind) => {
     host.answer = async ({ params }) => {
       const { name } = params as { name: string };
       await answers.wait(name);
-      return saying(era, { sessionId: 'sess-1', state: `state-${name}` });
+      return saying(spelling, { sessionId: 'sess-1', state: `state-${name}` });
     };
     const first = session.run(() => client.callTool(tool('a')));
     const second = session.run(() => client.callTool(tool('b')));
@@ -161,7 +162,7 @@ describe.each(KINDS)('sessions of a client of kind $kind', (kind) => {
       most = Math.max(most, ++running);
       await new Promise((resolve) => setTimeout(resolve, 5));
       running--;
-      return saying(era, { sessionId: 'sess-1', state: `state-${++n}` });
+      return saying(spelling, { sessionId: 'sess-1', state: `state-${++n}` });
     };
     await session.run(() => Promise.all([1, 2, 3, 4].map(() => client.callTool(tool()))));
     expect(most).toBe(1);
@@ -204,7 +205,7 @@ describe.each(KINDS)('sessions of a client of kind $kind', (kind) => {
     host.answer = ({ meta, params }) => {
       const { sessionId = '', state = '' } = sessionOf(meta) ?? {};
       expect((params as { name: string }).name).toBe(sessionId);
-      return saying(era, { sessionId, state: `${state}+` });
+      return saying(spelling, { sessionId, state: `${state}+` });
     };
     await Promise.all(
       sessions.map((session) =>
@@ -224,7 +225,7 @@ describe.each(KINDS)('sessions of a client of kind $kind', (kind) => {
     const client = await open();
     const session = await valise.sessions(client).create();
     await session.delete();
-    expect(host.last().method).toBe(NAMES[era].method.delete);
+    expect(host.last().method).toBe(names.method.delete);
     expect(sessionOf(host.last().meta)?.sessionId).toBe('sess-1');
     expect(session.isGone).toBe(true);
     const { length } = host.seen;
@@ -263,21 +264,21 @@ describe.each(KINDS)('sessions of a client of kind $kind', (kind) => {
     );
     expect(results[0]).toMatchObject({ content: [{ text: 'done' }] });
     expect([session.id, session.isGone, session.label]).toEqual(['sess-2', false, 'refactor']);
-    expect(host.seen.filter(({ method }) => method === NAMES[era].method.create)).toHaveLength(2);
+    expect(host.seen.filter(({ method }) => method === names.method.create)).toHaveLength(2);
     expect(sessionOf(host.last('tools/list').meta)?.sessionId).toBe('sess-2');
     expect((await valise.sessions.kept()).map(({ id }) => id)).toEqual(['sess-2']);
     // Once: a server that knows no session at all is not asked for ever.
     host.respond = (request) =>
-      request.method === NAMES[era].method.create
+      request.method === names.method.create
         ? { session: { sessionId: 'sess-x' } }
-        : { error: { code: NAMES[era].code.sessionNotFound, message: 'Session not found' } };
+        : { error: { code: names.code.sessionNotFound, message: 'Session not found' } };
     await expect(session.run(() => client.callTool(tool()))).rejects.toThrow(SessionGoneError);
   });
 
   it('[S-27] that are revoked by null are gone too', async () => {
     const client = await open();
     const session = await valise.sessions(client).create();
-    host.answer = () => saying(era, null);
+    host.answer = () => saying(spelling, null);
     expect(await session.run(() => client.callTool(tool()))).toMatchObject({ content: [{ text: 'done' }] });
     expect(session.isGone).toBe(true);
   });
@@ -354,7 +355,7 @@ describe.each(KINDS)('sessions of a client of kind $kind', (kind) => {
     await cheap.run(() => client.callTool(tool('echo')));
     await client.close();
     expect([...host.known]).toEqual([cheap.id]);
-    expect(host.last().method).toBe(NAMES[era].method.delete);
+    expect(host.last().method).toBe(names.method.delete);
     expect(await valise.sessions.kept()).toEqual([]);
   });
 
@@ -370,7 +371,7 @@ describe.each(KINDS)('sessions of a client of kind $kind', (kind) => {
     let isAsked = (): void => {};
     const asked = new Promise<void>((resolve) => (isAsked = resolve));
     host.respond = (request) => {
-      if (request.method !== NAMES[era].method.delete) return respond(request);
+      if (request.method !== names.method.delete) return respond(request);
       isAsked();
       return new Promise(() => {});
     };
@@ -414,20 +415,65 @@ describe.each(KINDS)('sessions of a client of kind $kind', (kind) => {
     expect(() => valise.sessions(one)).toThrow('not connected');
   });
 
-  it('[S-20] stand in an HTTP header too, where the transport has no session of its own', async () => {
+  it('[S-20] are named in an HTTP header too: in our own if the transport has a session itself', async () => {
     const client = await open();
     const session = await valise.sessions(client).create();
     await session.run(() => client.callTool(tool()));
-    const name = NAMES[era].header.session;
+    const name = names.header.session;
+    const others = ['mcp-session-id', 'valise-session-id'].filter((each) => each !== name.toLowerCase());
     expect(host.headers.at(-1)?.get(name)).toBe('sess-1');
+    for (const other of others) expect(host.headers.at(-1)?.has(other)).toBe(false);
     await client.callTool(tool());
     expect(host.headers.at(-1)?.has(name)).toBe(false);
     await client.close();
     host.sessionId = 'transport-7';
     const sessionful = await open();
     await session.run(() => sessionful.callTool(tool()));
-    const expected = era === 'legacy' ? 'transport-7' : 'sess-1';
-    expect(host.headers.at(-1)?.get(name)).toBe(expected);
+    const headers = host.headers.at(-1);
+    if (era === 'modern') expect(headers?.get(name)).toBe('sess-1');
+    else {
+      expect(headers?.get('Mcp-Session-Id')).toBe('transport-7');
+      expect(headers?.get('Valise-Session-Id')).toBe('sess-1');
+    }
+  });
+
+  it('[S-24] [S-26] are asked for by the names that the server announces: methods, key and header', async () => {
+    const client = await open();
+    const sessions = valise.sessions(client);
+    host.seen.length = 0;
+    const session = await sessions.create();
+    await session.run(() => client.callTool(tool()));
+    expect(Object.keys(host.last('tools/call').meta)).toContain(names.session);
+    await session.fork();
+    await sessions.list();
+    for (const id of ['sess-8', 'sess-9']) host.known.add(id);
+    await sessions.resume('sess-8');
+    await sessions.recover('sess-9');
+    await expect(session.listen(() => {}, { poll: true })).rejects.toMatchObject({ code: 'not-listening' });
+    await session.delete();
+    const { create, fork, list, resume, recover, listen, delete: remove } = names.method;
+    const asked = host.seen.map(({ method }) => method);
+    expect(asked).toEqual([create, 'tools/call', fork, list, resume, recover, listen, remove]);
+    const keys = host.seen.flatMap(({ meta }) => Object.keys(meta));
+    const other = NAMES[spelling === 'legacy' ? 'modern' : 'legacy'].session;
+    expect(keys).not.toContain(other);
+  });
+
+  it('[S-26] are recovered from what the server keeps, also one that was gone', async () => {
+    const client = await open();
+    const sessions = valise.sessions(client);
+    await sessions.create({ label: 'a' });
+    host.known.clear();
+    const gone = await sessions.named('a');
+    await expect(gone.run(() => client.callTool(tool()))).rejects.toThrow(SessionGoneError);
+    await expect(sessions.recover('sess-1')).rejects.toThrow(SessionGoneError);
+    host.known.add('sess-1');
+    await expect(sessions.resume('sess-1')).rejects.toThrow(SessionGoneError);
+    const back = await sessions.recover('sess-1');
+    expect(host.last()).toMatchObject({ method: names.method.recover });
+    await back.run(() => client.callTool(tool()));
+    expect(sessionOf(host.last('tools/call').meta)).toEqual({ sessionId: 'sess-1', state: 'sess-1:9' });
+    expect((await valise.sessions.kept()).map(({ id }) => id)).toEqual(['sess-1']);
   });
 });
 

@@ -74,7 +74,7 @@ describe.each(MATRIX)('$mode sessions with $where, on $stage', ({ mode, store, a
     user = 'bob';
     await expectUnknown(client, anns);
     await expectUnknown(client, { sessionId: anns.sessionId });
-    for (const asked of [method.delete, method.resume, method.fork, method.listen]) {
+    for (const asked of [method.delete, method.resume, method.recover, method.fork, method.listen]) {
       for (const session of [anns, { sessionId: anns.sessionId }])
         expect(errorOf(await client.request(asked, { _meta: sent(session) }))).toEqual(unknown(anns));
     }

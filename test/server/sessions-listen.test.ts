@@ -7,11 +7,11 @@ import { kits } from '../conformance/kit.ts';
 import { cuttable } from './cuttable-store.ts';
 import { resultOf } from './raw-client.ts';
 import {
+  ALL_STAGES,
   connect,
   count,
   errorOf,
   makeServer,
-  SESSIONS,
   type SessionClient,
   STAGES,
   type Stage,
@@ -50,12 +50,15 @@ const methods = (heard: readonly Notification[]) => heard.map(({ method }) => me
 const tagOf = ({ params }: Notification) =>
   params?._meta?.[LISTEN] as { cursor: string; missed?: boolean } | undefined;
 
-describe.each(STAGES)('listening on $stage', (at) => {
-  const { era, key, method, sent, unknown } = at;
+describe.each(ALL_STAGES)('listening on $stage', (at) => {
+  const { isOurs, key, method, sent, unknown } = at;
   const { listen, poll } = listening(at);
-  // In the newer era everybody who listens knows what we add: the place in the stream.
-  const place = era === 'modern' ? { [LISTEN]: { cursor: expect.any(String) } } : undefined;
-  const open = async (options: Parameters<typeof makeServer>[1] = {}, capabilities: object = SESSIONS) => {
+  // Under our names everybody who listens knows what we add: the place in the stream.
+  const place = isOurs ? { [LISTEN]: { cursor: expect.any(String) } } : undefined;
+  const open = async (
+    options: Parameters<typeof makeServer>[1] = {},
+    capabilities: object = at.announces,
+  ) => {
     const made = makeServer(
       async (session) => void (await session?.notify(UPDATED, { uri: 'notes://a' })),
       options,
@@ -291,6 +294,22 @@ describe.each(STAGES)('listening on $stage', (at) => {
     ]);
   });
 
+  it('[S-36] a listen is asked again to hear of more: it takes the place of the one before and loses nothing', async () => {
+    const { client, valise } = await open({}, { extensions: { 'dev.valise/sessions': {} } });
+    const session = await client.create();
+    const first = await listen(client, session, { resources: ['notes://a'] });
+    const updates = () => client.heard.filter(({ method }) => method === UPDATED);
+    await valise.notify(UPDATED, { uri: 'notes://a' });
+    await vi.waitFor(() => expect(updates()).toHaveLength(1));
+    const { cursor } = tagOf(updates()[0]!) as { cursor: string };
+    await valise.notify(UPDATED, { uri: 'notes://b' });
+    await listen(client, session, { resources: ['notes://a', 'notes://b'], after: cursor });
+    expect(await first.answer).toMatchObject({ result: {} });
+    for (const uri of ['notes://b', 'notes://a', 'notes://c']) await valise.notify(UPDATED, { uri });
+    await vi.waitFor(() => expect(updates()).toHaveLength(3));
+    expect(updates().map(({ params }) => params?.['uri'])).toEqual(['notes://a', 'notes://b', 'notes://a']);
+  });
+
   it.each(['resources/subscribe', 'resources/unsubscribe'])(
     '%s needs the resource that it is about',
     async (method) => {
@@ -329,8 +348,8 @@ describe.each(STAGES)('listening on $stage', (at) => {
   it('[S-30] nor is it told to others whom nothing names: what each asked for itself decides', async () => {
     const { valise } = await open();
     const [a, b] = [
-      await connect(valise, at, SESSIONS, { http: true }),
-      await connect(valise, at, SESSIONS, { http: true }),
+      await connect(valise, at, at.announces, { http: true }),
+      await connect(valise, at, at.announces, { http: true }),
     ];
     const resources = ['notes://a'];
     expect((await poll(a, undefined, { resources })).notifications).toEqual([]);
@@ -358,7 +377,7 @@ describe.each(STAGES)('listening on $stage', (at) => {
   });
 });
 
-describe.each(STAGES)('listening across instances, on $stage', (at) => {
+describe.each(ALL_STAGES)('listening across instances, on $stage', (at) => {
   const { listen, poll } = listening(at);
 
   it.each([

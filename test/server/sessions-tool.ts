@@ -13,8 +13,8 @@ export const keys = 'T0aGXc1lJg5o3VtW3bYpW2yZr9s0u1v2w3x4y5z6A7Q';
 /** What a session client announces, as the draft says. */
 export const SESSIONS = { experimental: { sessions: {} } };
 
-/** What an era calls things; written out here, since the tests are about what is on the wire. */
-const ERAS = {
+/** What a spelling calls things; written out here, since the tests are about what is on the wire. */
+const SPELLINGS = {
   legacy: {
     key: 'io.modelcontextprotocol/session',
     method: {
@@ -22,13 +22,14 @@ const ERAS = {
       delete: 'sessions/delete',
       list: 'sessions/list',
       resume: 'sessions/resume',
+      recover: 'sessions/recover',
       fork: 'sessions/fork',
       listen: 'messages/listen',
     },
     listening: 'notifications/messages/listen',
     code: { notFound: -32043, required: -32044 },
-    /** What a result has besides its content. */
-    complete: {},
+    header: 'mcp-session-id',
+    announces: SESSIONS,
   },
   modern: {
     key: 'dev.valise/session',
@@ -37,12 +38,14 @@ const ERAS = {
       delete: 'dev.valise/sessions/delete',
       list: 'dev.valise/sessions/list',
       resume: 'dev.valise/sessions/resume',
+      recover: 'dev.valise/sessions/recover',
       fork: 'dev.valise/sessions/fork',
       listen: 'dev.valise/listen',
     },
     listening: 'notifications/dev.valise/listen',
     code: { notFound: -31043, required: -31044 },
-    complete: { resultType: 'complete' },
+    header: 'valise-session-id',
+    announces: { extensions: { 'dev.valise/sessions': {} } },
   },
 } as const;
 
@@ -53,14 +56,21 @@ export const STAGES = [
   stage(MAJORS[1], 'modern'),
 ] as const;
 
+/** The same, and on 2026-07-28 also a client that uses and announces the drafts' names alone. */
+export const ALL_STAGES = [...STAGES, stage(MAJORS[1], 'modern', 'legacy')] as const;
+
 export type Stage = ReturnType<typeof stage>;
 
-function stage(major: Major, era: Era) {
-  const { key, code, ...names } = ERAS[era];
+function stage(major: Major, era: Era, spelling = era) {
+  const { key, code, ...names } = SPELLINGS[spelling];
   return {
-    stage: `an SDK ${major.major} server (${era})`,
+    stage: `an SDK ${major.major} server (${era}${spelling === era ? '' : ", in the drafts' names"})`,
     major,
     era,
+    /** Whether the client uses our names. */
+    isOurs: spelling === 'modern',
+    /** What a result has besides its content. */
+    complete: era === 'modern' ? { resultType: 'complete' } : {},
     key,
     code,
     ...names,
@@ -117,7 +127,7 @@ const made = new WeakMap<ServerValise, (args: Record<string, unknown>) => Promis
 export async function connect(
   valise: ServerValise,
   stage: Stage,
-  capabilities: object = SESSIONS,
+  capabilities: object = stage.announces,
   over: Over = {},
 ): Promise<SessionClient> {
   const { major } = stage;
@@ -149,7 +159,7 @@ export interface Over {
 export async function attach(
   build: () => McpServer,
   stage: Stage,
-  capabilities: object = SESSIONS,
+  capabilities: object = stage.announces,
   { http = false, headers = new Headers() }: Over = {},
 ): Promise<SessionClient> {
   const { major, era } = stage;

@@ -2,13 +2,12 @@ import { memoryStore } from 'mcp-valise/store';
 import { describe, expect, it } from 'vitest';
 import { resultOf, textOf } from './raw-client.ts';
 import {
+  ALL_STAGES,
   connect,
   count,
   errorOf,
   makeServer,
   SEQ,
-  SESSIONS,
-  STAGES,
   type Stage,
   type Wire,
 } from './sessions-tool.ts';
@@ -19,11 +18,11 @@ const MODES = [
   { mode: 'stored', where: 'a store', store: memoryStore },
 ] as const;
 
-const MATRIX = STAGES.flatMap((at) => MODES.map((mode) => ({ ...mode, at, stage: at.stage })));
+const MATRIX = ALL_STAGES.flatMap((at) => MODES.map((mode) => ({ ...mode, at, stage: at.stage })));
 
 describe.each(MATRIX)('$mode sessions with $where, on $stage', ({ mode, store, at }) => {
-  const { era, key, method, code, complete, sent, sessionIn, unknown, required } = at;
-  const open = async (does = count, capabilities: object = SESSIONS) => {
+  const { era, isOurs, key, method, code, complete, sent, sessionIn, unknown, required } = at;
+  const open = async (does = count, capabilities: object = at.announces) => {
     const made = makeServer(does, { store: store(), sessions: { mode } });
     return { ...made, client: await connect(made.valise, at, capabilities) };
   };
@@ -44,7 +43,7 @@ describe.each(MATRIX)('$mode sessions with $where, on $stage', ({ mode, store, a
       id: expect.any(Number),
       result: {
         ...complete,
-        ...(era === 'modern' && { _meta: { [SEQ]: 0 } }),
+        ...(isOurs && { _meta: { [SEQ]: 0 } }),
         session: {
           sessionId: expect.stringMatching(/^sess-[\w-]{24}$/),
           state: expect.any(String),
@@ -105,10 +104,10 @@ describe.each(MATRIX)('$mode sessions with $where, on $stage', ({ mode, store, a
     const session = created['session'] as { sessionId: string; state: string };
     const used = resultOf(await ours.client.in(session));
     expect(used._meta).toMatchObject({ [key]: { sessionId: session.sessionId }, [SEQ]: 1 });
-    // In the newer era the whole family is ours, so everybody who knows it knows the number too.
+    // Under our names the whole family is ours, so everybody who knows it knows the number too.
     const { client } = await open();
     const drafts = await client.create();
-    expect(resultOf(await client.in(drafts))._meta?.[SEQ]).toBe(era === 'modern' ? 1 : undefined);
+    expect(resultOf(await client.in(drafts))._meta?.[SEQ]).toBe(isOurs ? 1 : undefined);
   });
 
   it('[S-12] [S-13] are deleted, and then unknown', async () => {
@@ -266,6 +265,43 @@ describe.each(MATRIX)('$mode sessions with $where, on $stage', ({ mode, store, a
     const gone = { _meta: sent({ sessionId: 'sess-none', state: 'x' }) };
     expect(errorOf(await client.request(method.resume, gone)).code).toBe(code.notFound);
     expect(errorOf(await client.request(method.fork, gone)).code).toBe(code.notFound);
+  });
+
+  it('[S-26] are recovered from what the server keeps, without their state or with one that is refused', async () => {
+    const { client, ran } = await open();
+    const used = (await client.use(await client.create())).session;
+    const { sessionId } = used;
+    const recover = (session: Wire) => client.request(method.recover, { _meta: sent(session) });
+    const whole = resultOf(await recover(used))['session'] as Wire;
+    expect(whole).toMatchObject({ sessionId, state: expect.any(String), expiresAt: expect.any(String) });
+    expect((await client.use(whole)).value).toBe(2);
+    for (const lost of [{ sessionId }, { sessionId, state: `${used.state}A` }, { sessionId, state: 'x' }]) {
+      const response = await recover(lost);
+      // What only the client had, nobody can bring back.
+      if (mode === 'sealed') expect(errorOf(response)).toEqual(unknown(used));
+      else {
+        const back = resultOf(response)['session'] as Wire;
+        expect(back).toMatchObject({ sessionId, state: expect.any(String) });
+        const { value } = await client.use(back);
+        expect(value).toBe(ran());
+      }
+    }
+    expect(errorOf(await recover({ sessionId: 'sess-none' })).code).toBe(code.notFound);
+    await client.request(method.delete, { _meta: sent(whole) });
+    expect(errorOf(await recover(used))).toEqual(unknown(used));
+  });
+
+  it('[S-37] are named in the metadata alone: a parameter called session is the author’s own', async () => {
+    const { client, ran } = await open((session) => session?.id);
+    const session = await client.create();
+    const call = (name: string, more: object) =>
+      client.request('tools/call', { name, arguments: {}, session: { ...session }, ...more });
+    expect(errorOf(await call('gated', {}))).toMatchObject({ message: 'Session required' });
+    expect(ran()).toBe(0);
+    const other = await client.create();
+    const result = resultOf(await call('gated', { _meta: sent(other) }));
+    expect(JSON.parse(textOf(result))).toBe(other.sessionId);
+    expect(sessionIn(result)?.sessionId).toBe(other.sessionId);
   });
 
   it('forget what was set before an error', async () => {

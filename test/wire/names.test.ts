@@ -17,6 +17,7 @@ describe('the table', () => {
       'sessions/delete',
       'sessions/list',
       'sessions/resume',
+      'sessions/recover',
       'sessions/fork',
       'messages/listen',
     ]);
@@ -38,6 +39,7 @@ describe('the table', () => {
       'dev.valise/sessions/delete',
       'dev.valise/sessions/list',
       'dev.valise/sessions/resume',
+      'dev.valise/sessions/recover',
       'dev.valise/sessions/fork',
       'dev.valise/listen',
     ]);

@@ -95,7 +95,7 @@ describe('session methods', () => {
     for (const [verb, method] of Object.entries(NAMES.modern.method)) {
       expect(sessionMethod(method)).toEqual({ verb, era: 'modern' });
     }
-    for (const verb of ['create', 'delete', 'list', 'resume']) {
+    for (const verb of ['create', 'delete', 'list', 'resume', 'recover']) {
       expect(sessionMethod(`session/${verb}`)).toEqual({ verb, era: 'legacy' });
     }
     for (const method of ['tools/call', 'sessions', 'sessions/', 'constructor']) {

@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import * as wire from '../../src/wire/index.ts';
+import { answerSpelling } from '../../src/wire/spelling.ts';
 
 /** All that a vector may bring; each `do` takes its own part. */
 interface Input {
@@ -131,6 +132,7 @@ const run: Record<string, (input: Input) => unknown> = {
   'read-poll': ({ result }) => wire.readPollResult(result),
   listening: ({ era, position }) => wire.listening(era, position),
   tag: ({ era, notification, position }) => wire.tagNotification(era, notification, position),
+  spelling: ({ request, capabilities }) => answerSpelling(request, wire.eraOf(request), capabilities),
   hint: ({ tool }) => wire.allocatesResources(tool),
   // Continuity
   'server-metadata': ({ result }) => wire.readServerMetadata(result),

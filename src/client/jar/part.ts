@@ -54,8 +54,8 @@ export function jarPart(
   const send = (call: Call, seat: Seat, session: Bag): void => {
     const fragment =
       call.method === 'initialize'
-        ? seat.pickServer(call.request, call.era)
-        : seat.pick(call.request, call.era, session);
+        ? seat.pickServer(call.request, call.spelling.state)
+        : seat.pick(call.request, call.spelling.state, session);
     call.addMeta(seat.identity.passing ? copy(fragment) : fragment);
     const { epoch } = shelf;
     call.whenAnswered((response) => take(call, seat, session, epoch, response));

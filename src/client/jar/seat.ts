@@ -11,7 +11,7 @@ import {
 import type { Identity } from '../identity.ts';
 import type { Bag, Viewer } from './bag.ts';
 
-type Fragments = { [era in Era]: Meta | undefined | typeof UNKNOWN };
+type Fragments = { [spelling in Era]: Meta | undefined | typeof UNKNOWN };
 
 /** Says that a fragment is not made yet; undefined is one that is empty. */
 const UNKNOWN = null;
@@ -57,25 +57,25 @@ export class Seat implements Viewer {
    * The `_meta` fragment that goes with a request. Where nothing has a method scope it is made once and stays good until
    * something changes, whatever else the jar holds.
    */
-  pick(request: Request, era: Era, session: Bag): Meta | undefined {
+  pick(request: Request, spelling: Era, session: Bag): Meta | undefined {
     const now = Date.now();
     this.usedAt = now;
     session.usedAt = now;
     if (now >= this.#goodUntil || session !== this.#goodFor || session.revision !== this.#goodRevision)
       this.#prepare(session, now);
-    const known = this.#fragments[era];
+    const known = this.#fragments[spelling];
     if (known !== UNKNOWN) return known;
-    const fragment = this.#write(request, era, session, now);
-    if (this.#goodUntil > 0) this.#fragments[era] = fragment;
+    const fragment = this.#write(request, spelling, session, now);
+    if (this.#goodUntil > 0) this.#fragments[spelling] = fragment;
     return fragment;
   }
 
   /** What goes with `initialize`: the session has not begun. */
-  pickServer(request: Request, era: Era): Meta | undefined {
+  pickServer(request: Request, spelling: Era): Meta | undefined {
     const now = Date.now();
     this.usedAt = now;
     for (const bag of this.bags) this.#tidy(bag, now);
-    return writeState(era, { server: this.#server(methodPath(request.method, request.params), now) });
+    return writeState(spelling, { server: this.#server(methodPath(request.method, request.params), now) });
   }
 
   #prepare(session: Bag, now: number): void {
@@ -89,9 +89,9 @@ export class Seat implements Viewer {
     this.#fragments.modern = UNKNOWN;
   }
 
-  #write(request: Request, era: Era, session: Bag, now: number): Meta | undefined {
+  #write(request: Request, spelling: Era, session: Bag, now: number): Meta | undefined {
     const path = methodPath(request.method, request.params);
-    return writeState(era, { session: sent(session, path, now), server: this.#server(path, now) });
+    return writeState(spelling, { session: sent(session, path, now), server: this.#server(path, now) });
   }
 
   /** The narrower bag wins where two have a name. */

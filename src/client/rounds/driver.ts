@@ -118,7 +118,9 @@ export class Drive {
     } catch (error) {
       if (error instanceof SessionGoneError) {
         await this.end();
-        const { code, message, data } = sessionNotFound(call.era, error.sessionId, { begun: error.hasBegun });
+        const { code, message, data } = sessionNotFound(call.spelling.sessions, error.sessionId, {
+          begun: error.hasBegun,
+        });
         throw new RoundFailure(code, message, data as object);
       }
       // The round is still open, and the caller can go on with it once the server is there again.

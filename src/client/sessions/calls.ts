@@ -45,24 +45,32 @@ export class SessionCalls {
     return this.#client.getProtocolEra?.() ?? this.connection.era;
   }
 
+  /** The names of sessions at this server. */
+  get spelling(): Era {
+    return this.connection.server.spelling(this.era).sessions;
+  }
+
   async create(label: string | undefined): Promise<SessionMeta> {
     return this.#sessionIn('create', await this.#request('create', createParams({ label })).catch(explain));
   }
 
   async fork(parent: SessionMeta, label: string | undefined): Promise<SessionMeta> {
-    const params = targetParams(this.era, parent, { label });
+    const params = targetParams(this.spelling, parent, { label });
     return this.#sessionIn('fork', await this.#request('fork', params).catch(explain));
   }
 
-  async resume({ sessionId, state }: SessionMeta): Promise<SessionMeta> {
+  async resume(
+    { sessionId, state }: SessionMeta,
+    verb: 'resume' | 'recover' = 'resume',
+  ): Promise<SessionMeta> {
     const sent = state === undefined ? { sessionId } : { sessionId, state };
-    const resumed = this.#sessionIn('resume', await this.#request('resume', targetParams(this.era, sent)));
-    if (resumed.sessionId !== sessionId) throw badResult('resume');
+    const resumed = this.#sessionIn(verb, await this.#request(verb, targetParams(this.spelling, sent)));
+    if (resumed.sessionId !== sessionId) throw badResult(verb);
     return resumed;
   }
 
   async delete(session: SessionMeta, timeout?: number): Promise<void> {
-    await this.#request('delete', targetParams(this.era, session), timeout).catch(explain);
+    await this.#request('delete', targetParams(this.spelling, session), timeout).catch(explain);
   }
 
   /** All pages of the list; undefined where the server has none. */
@@ -94,12 +102,12 @@ export class SessionCalls {
     return session;
   }
 
-  /** Sends a request about sessions, by the name that it has in the connection's era. */
+  /** Sends a request about sessions, by the name that it has at this server. */
   #request(verb: SessionVerb, params: Params = {}, timeout = 60): Promise<Result> {
     const { era } = this;
     const _meta = era === 'modern' ? { ...this.#envelope(), ...params._meta } : params._meta;
     return this.connection.request(
-      NAMES[era].method[verb],
+      NAMES[this.spelling].method[verb],
       { ...params, ...(_meta && { _meta }) },
       { timeout },
     );

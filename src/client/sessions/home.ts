@@ -96,18 +96,25 @@ export class Home {
     return (await find()) ?? (this.keeps ? this.#options.kept.alone(this.target, label, make) : make());
   }
 
-  async resume(id: string, behaviour: SessionBehaviour = {}): Promise<HeldSession> {
-    checkBehaviour('sessions.resume', behaviour);
+  /** Resumes a session, or has the server bring it back from what it keeps: only then one that was gone may return. */
+  async resume(
+    id: string,
+    behaviour: SessionBehaviour = {},
+    verb: 'resume' | 'recover' = 'resume',
+  ): Promise<HeldSession> {
+    checkBehaviour(`sessions.${verb}`, behaviour);
     const live = this.find(id);
     if (live) return live;
-    if (this.#gone.has(id)) throw new SessionGoneError(id, undefined);
+    if (verb === 'resume' && this.#gone.has(id)) throw new SessionGoneError(id, undefined);
     const kept = this.keeps ? await this.#options.kept.get(this.target, id) : undefined;
     const meta: SessionMeta = kept ? metaOf(kept) : { sessionId: id };
     const options: CreateOptions = { ...behaviour, label: kept?.label, keep: true };
     try {
-      return await this.#begin(await this.#calls.resume(meta), options);
+      const resumed = await this.#calls.resume(meta, verb);
+      this.#gone.delete(id);
+      return await this.#begin(resumed, options);
     } catch (error) {
-      if (kept && isUnknownMethod(error)) return this.#enter(meta, options);
+      if (kept && verb === 'resume' && isUnknownMethod(error)) return this.#enter(meta, options);
       if (sessionErrorIn(error)?.kind !== 'not-found') return explain(error);
       await this.#bury(id);
       throw new SessionGoneError(id, kept?.label, error);

@@ -60,10 +60,9 @@ export function createSessions(options: HomeOptions): SessionsFamily {
 
   const attach = (call: Call, { session, isRetry }: Running): void => {
     const { id } = session;
-    const { era } = call;
     const order = session.nextCall();
     call.session = id;
-    call.addMeta(writeSession(era, session.sent()));
+    call.addMeta(writeSession(call.spelling.sessions, session.sent()));
     mirror(call, { sessionId: id });
     if (isCostly(call)) session.allocates = true;
     call.whenAnswered((response) => settle(call, session, { id, order, isRetry }, response));
@@ -166,6 +165,7 @@ export function createSessions(options: HomeOptions): SessionsFamily {
       create: (given) => home.create(given),
       named: (label, behaviour) => home.named(label, behaviour),
       resume: (id, behaviour) => home.resume(id, behaviour),
+      recover: (id, behaviour) => home.resume(id, behaviour, 'recover'),
       delete: (id) => home.deleteById(id),
       list: () => home.list(),
       listen: (listener, given) => home.streams.open(undefined, listener, given),
@@ -263,12 +263,12 @@ export function createSessions(options: HomeOptions): SessionsFamily {
   };
 }
 
-/** The id of the session stands in an HTTP header too; the older one belongs to the transport's own session, if it has one. */
+/** Puts the session's id into an HTTP header too (S-20): into our own if the transport has a session of that name itself. */
 function mirror(call: Call, session: SessionReading): void {
-  const { era, connection } = call;
+  const { spelling, connection } = call;
   if (!isSession(session) || connection.target.kind !== 'http') return;
-  if (era === 'legacy' && connection.link.transport.sessionId !== undefined) return;
-  call.addErrand({ headers: { [NAMES[era].header.session]: session.sessionId } });
+  const column = connection.link.transport.sessionId === undefined ? spelling.sessions : 'modern';
+  call.addErrand({ headers: { [NAMES[column].header.session]: session.sessionId } });
 }
 
 /** An error as the outcome of sending: the SDKs hand it to whoever made the call. */

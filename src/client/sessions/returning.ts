@@ -62,7 +62,8 @@ export function returningTo(homesAt: (connection: Connection) => readonly Home[]
       const session = id === undefined ? undefined : find(connection, id);
       if (!session || !('result' in answer)) return answer;
       const { result } = answer;
-      const _meta = { ...result._meta, ...writeSession('legacy', session.sent()) };
+      const { sessions } = connection.server.spelling('legacy');
+      const _meta = { ...result._meta, ...writeSession(sessions, session.sent()) };
       return { ...answer, result: { ...result, _meta } };
     },
 

@@ -236,7 +236,7 @@ export class Stream {
     this.#asked = session?.sessionId;
     this.#isDropped = false;
     const resources = this.#wishes.name();
-    const params = listenParams(calls.era, {
+    const params = listenParams(calls.spelling, {
       ...(session && { session }),
       ...(this.#cursor !== undefined && { after: this.#cursor }),
       ...(resources.size > 0 && { resources: [...resources] }),

@@ -116,6 +116,11 @@ export interface ClientSessions {
   /** Goes on in one that this client keeps, or that the server lists. */
   resume(id: string, behaviour?: SessionBehaviour): Promise<ClientSession>;
   /**
+   * Gets a session back from what the server keeps: for a client that lost the state, or whose state the server refuses. A
+   * session that was gone may return so. Throws {@link SessionGoneError} if the server does not keep it for this user.
+   */
+  recover(id: string, behaviour?: SessionBehaviour): Promise<ClientSession>;
+  /**
    * Ends one by its id, be it kept here or only known to the server; false where the server does not know it, and
    * whatever was kept of it is gone.
    */

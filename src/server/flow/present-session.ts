@@ -8,6 +8,7 @@ import {
   readSession,
   type SessionMeta,
 } from '../../wire/index.ts';
+import { spellingUsed } from '../../wire/spelling.ts';
 import type { Exchange } from '../exchange.ts';
 import { Slot } from '../slot.ts';
 import type { RoundContext } from './context.ts';
@@ -42,7 +43,9 @@ export function inPresent(
   if (present?.sessionId !== session.sessionId || present.state === undefined)
     return { context, isBehind: true };
   const { sessionId, state } = present;
-  const _meta = { ...withoutSession(o.p?._meta), [NAMES.legacy.session]: { sessionId, state } };
+  const own = o.p?._meta;
+  const spelling = spellingUsed(own).sessions ?? 'legacy';
+  const _meta = { ...withoutSession(own), [NAMES[spelling].session]: { sessionId, state } };
   return { context: { ...context, o: { ...o, p: { ...o.p, _meta } } }, isBehind: false };
 }
 

@@ -79,18 +79,21 @@ export function createDoor(options: DoorOptions): Door {
   ): Answer | Promise<Answer> => {
     if (isRefusal(held)) {
       refuse(session.sessionId, held.refused);
-      return { error: sessionNotFound(exchange.era, session.sessionId, { begun: hasBegun(exchange) }) };
+      return {
+        error: sessionNotFound(exchange.spelling.sessions, session.sessionId, { begun: hasBegun(exchange) }),
+      };
     }
     return admitted(exchange, held.id, () => entered(exchange, asker, held));
   };
 
   const entered = (exchange: Exchange, asker: Asker, held: Held): Answer | Promise<Answer> => {
-    const { era, peer, method } = exchange;
+    const { spelling, method } = exchange;
     if (!exchange.isHandled) {
       // Nobody else cares for subscriptions here, so they are ours.
       if (typeof exchange.request.params?.['uri'] !== 'string')
         return invalid({ problem: 'wrong-type', where: 'params.uri' });
-      exchange.addMeta(writeSession(era, toldTo(peer, era, metaOf(held.id, held.expires, held.seq))));
+      const meta = metaOf(held.id, held.expires, held.seq);
+      exchange.addMeta(writeSession(spelling.sessions, toldTo(exchange, meta)));
       return switchboard.subscribe(exchange, held.id).then(() => ({ result: {} }), broken);
     }
     works.set(exchange, {
@@ -115,7 +118,7 @@ export function createDoor(options: DoorOptions): Door {
   };
 
   const enterImplicit = (exchange: Exchange, stands: Implicit | undefined, required: boolean): Answer => {
-    if (!stands) return required ? { error: sessionRequired(exchange.era) } : undefined;
+    if (!stands) return required ? { error: sessionRequired(exchange.spelling.sessions) } : undefined;
     const { held, commit, end } = stands;
     works.set(exchange, { held, handle: handle(exchange, held, true), commit, end });
     return undefined;
@@ -128,7 +131,8 @@ export function createDoor(options: DoorOptions): Door {
   const without = (exchange: Exchange): Answer | Promise<Answer> => {
     if (SUBSCRIBING.has(exchange.method)) noteSubscription(exchange, '');
     const required = gates.requires(exchange);
-    if (!mayStandIn(exchange)) return required ? { error: sessionRequired(exchange.era) } : undefined;
+    if (!mayStandIn(exchange))
+      return required ? { error: sessionRequired(exchange.spelling.sessions) } : undefined;
     const stands = implicit.open(exchange, askerOf(exchange), { required });
     if (!(stands instanceof Promise)) return enterImplicit(exchange, stands, required);
     return stands.then(
@@ -193,7 +197,7 @@ export function createDoor(options: DoorOptions): Door {
     notifying(notification, exchange, link) {
       const work = exchange && works.get(exchange);
       if (work && !work.handle.implicit)
-        return tagNotification(exchange.era, notification, { sessionId: work.held.id });
+        return tagNotification(exchange.spelling.sessions, notification, { sessionId: work.held.id });
       return switchboard.updated(notification, link);
     },
 

@@ -4,14 +4,17 @@ import type { Exchange } from '../exchange.ts';
 
 /**
  * True where the HTTP header names another session than the message: a gateway may have looked at one, and we would
- * use the other. Where the transport has a session of its own, the older header is about that one.
+ * use the other. If the transport has a session of its own, `Mcp-Session-Id` is about that one; on 2026-07-28 only the
+ * drafts' spelling gives it a meaning.
  */
-export function headerDisagrees(exchange: Exchange, sessionId: string): boolean {
-  const { extra, transportSession } = exchange;
+export function headerDisagrees(
+  { extra, era, spelling, transportSession }: Exchange,
+  sessionId: string,
+): boolean {
   if (!isObject(extra)) return false;
   const own = headerOf(extra, NAMES.modern.header.session);
   if (own !== undefined && own !== sessionId) return true;
-  if (transportSession !== undefined || exchange.era === 'modern') return false;
+  if (transportSession !== undefined || (era === 'modern' && spelling.sessions === 'modern')) return false;
   const mirrored = headerOf(extra, NAMES.legacy.header.session);
   return mirrored !== undefined && mirrored !== sessionId;
 }

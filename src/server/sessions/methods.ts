@@ -34,7 +34,7 @@ export function sessionMethods(
   const { registry, endings, keeping, refuse, failed } = options;
 
   const told = (exchange: Exchange, session: SessionMeta): Reply => ({
-    result: sessionResult(exchange.era, toldTo(exchange.peer, exchange.era, session)),
+    result: sessionResult(exchange.era, toldTo(exchange, session)),
   });
 
   const create = async (exchange: Exchange, asker: Asker): Promise<Reply> => {
@@ -69,6 +69,15 @@ export function sessionMethods(
     return told(exchange, { ...kept, ...(state !== undefined && { state }) });
   };
 
+  /**
+   * As resume, for a client that has lost the state or whose state is refused: the server goes by what it keeps itself
+   * (S-26). A sealed session is kept by its client alone, so without its state it stays unknown.
+   */
+  const recover = async (exchange: Exchange, asker: Asker, { session }: Target): Promise<Reply> => {
+    const isLost = isRefusal(await keeping.open(session, asker));
+    return resume(exchange, asker, { session: isLost ? { sessionId: session.sessionId } : session });
+  };
+
   const fork = async (exchange: Exchange, asker: Asker, { session, label }: Target): Promise<Reply> => {
     const held: Held | Refusal = await keeping.open(session, asker);
     if (isRefusal(held)) return unknown(exchange, session, held);
@@ -89,9 +98,9 @@ export function sessionMethods(
     return { result: listResult(era, { sessions, ...(next !== undefined && { nextCursor: next }) }) };
   };
 
-  const unknown = ({ era }: Exchange, { sessionId }: SessionMeta, { refused }: Refusal): Reply => {
+  const unknown = ({ spelling }: Exchange, { sessionId }: SessionMeta, { refused }: Refusal): Reply => {
     refuse(sessionId, refused);
-    return { error: sessionNotFound(era, sessionId) };
+    return { error: sessionNotFound(spelling.sessions, sessionId) };
   };
 
   const answer = async (verb: Verb, exchange: Exchange, asker: Asker): Promise<Reply> => {
@@ -99,7 +108,7 @@ export function sessionMethods(
     if (verb === 'list') return list(exchange, asker);
     const target = readTargetParams(exchange.request.params);
     if (isProblem(target)) return invalid(target);
-    return { delete: remove, resume, fork }[verb](exchange, asker, target);
+    return { delete: remove, resume, recover, fork }[verb](exchange, asker, target);
   };
 
   return async (verb, exchange, asker) => {

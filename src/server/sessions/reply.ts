@@ -1,16 +1,15 @@
 import { messageOf, ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
 import {
-  type Era,
   INTERNAL_ERROR,
   INVALID_PARAMS,
   type Problem,
   type RpcError,
   type SessionMeta,
 } from '../../wire/index.ts';
+import type { Exchange } from '../exchange.ts';
 import type { Fault } from '../fault.ts';
 import type { Reply } from '../part.ts';
-import type { Peer } from '../peer.ts';
 
 const INVALID_REQUEST = -32600;
 /** What a client may hear of, by the code that goes with it: the first ones are its own to put right. */
@@ -82,16 +81,17 @@ function authored(error: unknown): RpcError {
 }
 
 /** What a peer is told of a session: the number of its state only where it knows what that is. */
-export function toldTo({ capabilities }: Peer, era: Era, session: SessionMeta): SessionMeta {
-  if (session.seq === undefined || era === 'modern' || knowsUs(capabilities)) return session;
+export function toldTo(exchange: Exchange, session: SessionMeta): SessionMeta {
+  if (session.seq === undefined || knowsUs(exchange)) return session;
   const { seq: _, ...others } = session;
   return others;
 }
 
 const PLACES = ['extensions', 'experimental'];
 
-/** True for a client of ours: it knows what no draft names. */
-export function knowsUs(capabilities: Peer['capabilities']): boolean {
+/** True for a client that uses our names or announces them: it knows what no draft names. */
+export function knowsUs({ spelling, peer: { capabilities } }: Exchange): boolean {
+  if (spelling.sessions === 'modern') return true;
   for (const place of PLACES) {
     const named = capabilities?.[place];
     if (isObject(named) && isObject(named['dev.valise/sessions'])) return true;

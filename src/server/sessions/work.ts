@@ -64,10 +64,10 @@ export function createFinish(
       return {
         jsonrpc: '2.0',
         id: response.id,
-        error: sessionNotFound(exchange.era, held.id, { begun: true }),
+        error: sessionNotFound(exchange.spelling.sessions, held.id, { begun: true }),
       };
     if (!handle.implicit)
-      exchange.addMeta(writeSession(exchange.era, toldTo(exchange.peer, exchange.era, committed)));
+      exchange.addMeta(writeSession(exchange.spelling.sessions, toldTo(exchange, committed)));
     return handle.revoked ? end().then(() => response) : response;
   };
 
@@ -78,7 +78,8 @@ export function createFinish(
     response: Response,
   ): Promise<Response | undefined> => {
     const tries = reruns.get(exchange) ?? 0;
-    if (!rerun || tries >= MAX_RERUNS) return failure(response, sessionConflict(exchange.era, id));
+    if (!rerun || tries >= MAX_RERUNS)
+      return failure(response, sessionConflict(exchange.spelling.sessions, id));
     reruns.set(exchange, tries + 1);
     // Whoever came in between has finished; a crowd is spread out a little.
     if (tries > 2) await sleep(Math.random() * Math.min(tries, 20));

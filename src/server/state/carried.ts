@@ -116,8 +116,8 @@ export function writeCarried(
       }
     }
   }
-  exchange.addMeta(writeState(exchange.era, state));
-  exchange.addMeta(writeAttributes(exchange.era, attributes));
+  exchange.addMeta(writeState(exchange.spelling.state, state));
+  exchange.addMeta(writeAttributes(exchange.spelling.state, attributes));
 }
 
 /** On stdio there are no domains, and the attribute must not be set. */

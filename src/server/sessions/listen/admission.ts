@@ -25,7 +25,7 @@ export function admission({ gates, mayListen }: AdmissionOptions): Admit {
       gates.requires(exchange, { ...exchange.request, method: 'resources/subscribe', params: { uri } });
     // The transport's own session may stand in for a subscriber's; the door looks into that.
     const isOnItsOwn = session === undefined && exchange.method !== 'resources/subscribe';
-    if (isOnItsOwn && resources.some(needsOne)) return { error: sessionRequired(exchange.era) };
+    if (isOnItsOwn && resources.some(needsOne)) return { error: sessionRequired(exchange.spelling.sessions) };
     if (mayListen && (await mayListen({ principal: exchange.principal, session, resources })) !== true)
       throw mayNot();
     return undefined;

@@ -7,7 +7,8 @@ import { cursorOf, type Entry, endOf, type NotificationLog, readCursor, since } 
 export interface ListenerOptions {
   /** The session, or '' for what belongs to none. */
   readonly scope: string;
-  readonly era: Era;
+  /** The names in which the client asked. */
+  readonly spelling: Era;
   /** True where the client knows what a position is. */
   readonly positions: boolean;
   readonly log: NotificationLog;
@@ -96,7 +97,7 @@ export class Listener {
     const cursor = cursorOf(gen, n);
     await this.#write(
       tagNotification(
-        this.#options.era,
+        this.#options.spelling,
         { jsonrpc: '2.0', method, ...(params && { params }) },
         this.#position(cursor, missed),
       ),
@@ -105,7 +106,7 @@ export class Listener {
   }
 
   #listening(missed: boolean, cursor = this.#cursor): Notification {
-    return listening(this.#options.era, this.#position(cursor, missed));
+    return listening(this.#options.spelling, this.#position(cursor, missed));
   }
 
   #position(cursor: string, missed: boolean) {

@@ -11,6 +11,7 @@ import {
   sessionNotFound,
   tagNotification,
 } from '../../../wire/index.ts';
+import { complete } from '../../../wire/session-methods.ts';
 import type { Exchange } from '../../exchange.ts';
 import type { Later, Reply } from '../../part.ts';
 import { type Asker, isRefusal, type Keeping } from '../held.ts';
@@ -69,7 +70,7 @@ export class Listeners {
       if (held && isRefusal(held)) {
         const { sessionId } = asked.session as { sessionId: string };
         this.#options.refuse(sessionId, held.refused);
-        return { error: sessionNotFound(exchange.era, sessionId) };
+        return { error: sessionNotFound(exchange.spelling.sessions, sessionId) };
       }
       if (this.#open.size >= MAX_OPEN)
         return { error: { code: INTERNAL_ERROR, message: 'Too many listeners' } };
@@ -100,7 +101,7 @@ export class Listeners {
   }
 
   async #poll(exchange: Exchange, asked: ListenRequest, audience: Audience): Promise<Reply | Later> {
-    const { era } = exchange;
+    const { sessions } = exchange.spelling;
     const { scope } = audience;
     const wanted = wantedBy(audience, this.#options.subscriptions);
     const bring = async (): Promise<{ readonly result: Result; readonly isEmpty: boolean }> => {
@@ -110,12 +111,12 @@ export class Listeners {
       const tag = scope === '' ? {} : { sessionId: scope };
       const notifications = entries.map(({ n, method, params }) =>
         tagNotification(
-          era,
+          sessions,
           { jsonrpc: '2.0', method, ...(params && { params }) },
           { ...tag, cursor: cursorOf(log?.gen ?? '', n) },
         ),
       );
-      const result = pollResult(era, { notifications, cursor, missed, ...tag });
+      const result = pollResult(sessions, { notifications, cursor, missed, ...tag });
       return { result, isEmpty: entries.length === 0 && !missed };
     };
     const first = await bring();
@@ -154,16 +155,16 @@ export class Listeners {
 
   async #stream(exchange: Exchange, asked: ListenRequest, audience: Audience): Promise<void> {
     const { channel, log, looks, lives, subscriptions } = this.#options;
-    const { link, era, peer, request } = exchange;
+    const { link, era, spelling, request } = exchange;
     const { scope } = audience;
-    const positions = era === 'modern' || knowsUs(peer.capabilities);
+    const positions = knowsUs(exchange);
     const timers: NodeJS.Timeout[] = [];
     let off: (() => Promise<void>) | undefined;
     let isOpen = false;
     let isOver = false;
     const listener = new Listener({
       scope,
-      era,
+      spelling: spelling.sessions,
       positions,
       log,
       wanted: wantedBy(audience, subscriptions),
@@ -201,7 +202,9 @@ export class Listeners {
   }
 
   /** A client that is gone gets no answer, and that is no reason to fail. */
-  #answer({ link, request }: Exchange, result: Result): void {
-    link.transport.send({ jsonrpc: '2.0', id: request.id, result }).catch(() => undefined);
+  #answer({ link, era, request }: Exchange, result: Result): void {
+    link.transport
+      .send({ jsonrpc: '2.0', id: request.id, result: complete(era, result) })
+      .catch(() => undefined);
   }
 }

@@ -1,0 +1,72 @@
+import { isObject } from '../json.ts';
+import { knowsExtensions } from './announce.ts';
+import type { Params } from './message.ts';
+import { DRAFTS, type Era, NAMES } from './names.ts';
+import { sessionMethod } from './session-methods.ts';
+
+/** Which column of {@link NAMES} a message is written in, by family: either spelling may be used in either era. */
+export interface Spelling {
+  readonly state: Era;
+  readonly sessions: Era;
+}
+
+const OURS = NAMES.modern;
+const DRAFT = NAMES.legacy;
+
+/**
+ * The spelling that a message uses; undefined for a family that it does not mention. If it uses both spellings of a
+ * family, the method decides, and otherwise our own key: readers prefer that one too.
+ */
+export function spellingUsed(
+  meta: unknown,
+  method?: string,
+): { readonly [Family in keyof Spelling]: Era | undefined } {
+  const called = method === undefined ? undefined : sessionMethod(method)?.era;
+  if (!isObject(meta)) return { state: undefined, sessions: called };
+  const isDraftState =
+    meta[DRAFT.state.session] !== undefined ||
+    meta[DRAFT.state.server] !== undefined ||
+    meta[DRAFTS.state.session] !== undefined ||
+    meta[DRAFTS.state.server] !== undefined;
+  const isDraftSession = meta[DRAFT.session] !== undefined || meta[DRAFTS.session] !== undefined;
+  return {
+    state: meta[OURS.state.key] !== undefined ? 'modern' : isDraftState ? 'legacy' : undefined,
+    sessions: called ?? (meta[OURS.session] !== undefined ? 'modern' : isDraftSession ? 'legacy' : undefined),
+  };
+}
+
+/** The spelling of a request: the one that it uses, else `otherwise`. */
+export function spellingOf(
+  { method, params }: { readonly method: string; readonly params?: Params | undefined },
+  otherwise: Spelling,
+): Spelling {
+  const { state, sessions } = spellingUsed(params?._meta, method);
+  return { state: state ?? otherwise.state, sessions: sessions ?? otherwise.sessions };
+}
+
+const SPELLED: { readonly [E in Era]: Spelling } = {
+  legacy: { state: 'legacy', sessions: 'legacy' },
+  modern: { state: 'modern', sessions: 'modern' },
+};
+
+/** The spelling in which a server answers a request: the one that it uses, else what the client announced, else the era's. */
+export function answerSpelling(
+  request: { readonly method: string; readonly params?: Params | undefined },
+  era: Era,
+  capabilities: unknown,
+): Spelling {
+  const isDrafts = era === 'modern' && announcesDraftsOnly(capabilities);
+  return spellingOf(request, SPELLED[isDrafts ? 'legacy' : era]);
+}
+
+/** Whether a client announces the jar or sessions in the places that the drafts name, and nothing under our own names. */
+function announcesDraftsOnly(capabilities: unknown): boolean {
+  if (!isObject(capabilities)) return false;
+  const { state, sessions } = OURS.capability;
+  const { experimental } = capabilities;
+  const isAnnounced =
+    isObject(capabilities[state]) ||
+    isObject(capabilities[sessions]) ||
+    (isObject(experimental) && isObject(experimental[sessions]));
+  return isAnnounced && !knowsExtensions(capabilities);
+}
