@@ -3,6 +3,8 @@ import { InMemoryTransport as MemoryV1 } from '@modelcontextprotocol/sdk/inMemor
 import { McpServer as McpServerV1 } from '@modelcontextprotocol/sdk/server/mcp.js';
 import {
   InitializeRequestSchema,
+  ListPromptsRequestSchema,
+  ListResourcesRequestSchema,
   ListToolsRequestSchema,
   PingRequestSchema,
 } from '@modelcontextprotocol/sdk/types.js';
@@ -24,6 +26,8 @@ const SCHEMAS = {
   initialize: InitializeRequestSchema,
   ping: PingRequestSchema,
   'tools/list': ListToolsRequestSchema,
+  'prompts/list': ListPromptsRequestSchema,
+  'resources/list': ListResourcesRequestSchema,
 };
 
 /** Replaces a handler of the SDK's own, which each major spells in its way. */
