@@ -1,5 +1,6 @@
 import { ValiseError } from '../errors.ts';
 import { isObject } from '../json.ts';
+import { redactUrls } from '../redact-urls.ts';
 import { clean } from './output.ts';
 import { causesOf, wayTrouble } from './trouble.ts';
 
@@ -36,9 +37,9 @@ export function exitCodeOf(error: unknown): number {
   return USAGE.has(code) ? EXIT.usage : EXIT.failed;
 }
 
-/** One line for people: what happened and the next step. Never a stack, and no password out of a URL. */
+/** One line for people: what happened and the next step. Never a stack, and no secret out of a URL. */
 export function explain(error: unknown): string {
-  return clean(withoutPasswords(wayTrouble(error) ?? withInnermost(error)), 'lines');
+  return clean(redactUrls(wayTrouble(error) ?? withInnermost(error)), 'lines');
 }
 
 /** What happened, without the next step: for whoever knows a better one. */
@@ -66,11 +67,6 @@ function whyOf(error: Error): string {
   // "Cannot find package 'x' imported from …", where the error has named it.
   const missing = /^Cannot find (?:package|module) '([^']+)'/.exec(why)?.[1];
   return error.message.includes(missing ?? why) ? '' : why.replace(/\.$/, '');
-}
-
-/** URLs in a text, each without who it says is asking. */
-export function withoutPasswords(text: string): string {
-  return text.replace(/\b([a-z][a-z0-9+.-]*:\/\/)[^\s/@"']*@/gi, '$1…@');
 }
 
 /** The error as a program reads it: its code, and data where the server sent some. */

@@ -1,4 +1,4 @@
-import { withoutPasswords } from './exit.ts';
+import { redactUrls } from '../redact-urls.ts';
 import type { ConnectOptions } from './options.ts';
 import { resolutionText } from './resolve.ts';
 
@@ -18,7 +18,7 @@ export function optionsAgain({
   insecurePlaintext,
 }: Partial<ConnectOptions>): string[] {
   return [
-    ...(store === undefined ? [] : ['--store', withoutPasswords(store)]),
+    ...(store === undefined ? [] : ['--store', redactUrls(store)]),
     ...(principal === undefined ? [] : ['--principal', principal]),
     ...resolve.flatMap((one) => ['--resolve', resolutionText(one)]),
     ...(allowLocal ? ['--allow-local'] : []),

@@ -1,5 +1,6 @@
 import { LEFT_OPEN, type Pending, type PendingQuestion, type PendingRound } from '../client/index.ts';
 import { isObject } from '../json.ts';
+import { redactUrls } from '../redact-urls.ts';
 import { answersTo, patternOf, wordsOf } from './ask/question.ts';
 import { EXIT, whatOnly } from './exit.ts';
 import { type ConnectOptions, isLasting } from './options.ts';
@@ -31,7 +32,7 @@ export function eraFor({ era }: PendingRound, options: Pick<ConnectOptions, 'era
 
 /** The command that goes on with a round, as it must be written where this one was. */
 export function goOn(id: string, options: Partial<ConnectOptions>, target?: string): string {
-  const words = [id, ...(target === undefined ? [] : [target]), ...optionsAgain(options)];
+  const words = [id, ...(target === undefined ? [] : [redactUrls(target)]), ...optionsAgain(options)];
   return ['valise pending answer', ...words.map(shellWord)].join(' ');
 }
 

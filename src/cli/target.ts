@@ -1,6 +1,6 @@
 import { ValiseError } from '../errors.ts';
 import type { StdioCommand } from '../link/stdio-client.ts';
-import { withoutPasswords } from './exit.ts';
+import { redactUrls } from '../redact-urls.ts';
 import { shellWord } from './shell-word.ts';
 
 /** What a command line names as TARGET: a URL, or `stdio:COMMAND`. */
@@ -8,11 +8,11 @@ export type CliTarget =
   | { readonly kind: 'http'; readonly url: URL }
   | { readonly kind: 'stdio'; readonly command: StdioCommand };
 
-/** A target for people, as they would write it. */
+/** A target for people, as they would write it, without its secrets. */
 export function nameOfTarget(target: CliTarget): string {
-  if (target.kind === 'http') return target.url.href;
+  if (target.kind === 'http') return redactUrls(target.url.href);
   const { command, args = [] } = target.command;
-  return withoutPasswords(`stdio:${[command, ...args].join(' ')}`);
+  return redactUrls(`stdio:${[command, ...args].join(' ')}`);
 }
 
 /** Reads a TARGET that must be a URL. */
@@ -42,7 +42,7 @@ export function parseTarget(text: string): CliTarget {
     url = new URL('invalid:');
   }
   if (url.protocol !== 'http:' && url.protocol !== 'https:') {
-    throw new ValiseError('bad-target', `"${withoutPasswords(text)}" is not a target.`, {
+    throw new ValiseError('bad-target', `"${redactUrls(text)}" is not a target.`, {
       next: `Give an http(s) URL, or 'stdio:COMMAND ARGS'.${likely(text)}`,
     });
   }
@@ -71,10 +71,10 @@ export function parseKept(name: string): CliTarget {
   return { kind: 'stdio', command: { command, args, cwd } };
 }
 
-/** A target that a store names, for people. */
+/** A target that a store names, for people, without its secrets. */
 export function nameOfKept(name: string): string {
   const target = name.startsWith('stdio:') ? parseKept(name) : undefined;
-  return target?.kind === 'stdio' ? `${nameOfTarget(target)} (in ${target.command.cwd})` : name;
+  return target?.kind === 'stdio' ? `${nameOfTarget(target)} (in ${target.command.cwd})` : redactUrls(name);
 }
 
 /** Splits a command as a shell would: blanks part words, quotes and backslashes keep them together. No expansion. */

@@ -75,5 +75,5 @@ export function runsOthers(program: string): boolean {
 }
 
 function bare(program: string): string {
-  return program.replace(/-?\d[\d.]*$/, '');
+  return program.replace(/-?\d[\d.]{0,15}$/, '');
 }

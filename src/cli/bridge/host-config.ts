@@ -49,7 +49,7 @@ export function hostConfig(host: HostName, name: string, args: readonly string[]
 /** A short name for a target, as hosts show it. */
 export function nameOf(target: CliTarget): string {
   const bare = target.kind === 'http' ? target.url.hostname : target.command.command.split(/[/\\]/).at(-1);
-  return bare?.replace(/[^A-Za-z0-9.-]+/g, '-').replace(/^-+|-+$/g, '') || 'server';
+  return bare?.replace(/[^A-Za-z0-9.]+/g, '-').replace(/^-|-$/g, '') || 'server';
 }
 
 /**

@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import type { Command } from 'commander';
 import type { Continued, PendingRound } from '../../client/index.ts';
 import { ValiseError } from '../../errors.ts';
+import { redactUrls } from '../../redact-urls.ts';
 import { answersTo, patternOf, wordsOf } from '../ask/question.ts';
 import { argumentsOf } from '../bridge/asked-calls.ts';
 import { type Connected, connectTo, openKept } from '../connect.ts';
@@ -82,7 +83,11 @@ async function rest(options: StoreOptions): Promise<readonly PendingRound[]> {
 
 /** A call that was asked before waits with what was answered, and with what its server has clients carry: nobody's to read. */
 function asAsked({ call, ...round }: PendingRound): PendingRound {
-  return { ...round, call: call && { ...call, params: argumentsOf(call.params) } };
+  return {
+    ...round,
+    server: redactUrls(round.server),
+    call: call && { ...call, params: argumentsOf(call.params) },
+  };
 }
 
 function callName({ call }: PendingRound): string {

@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import type { KeptSession } from '../../client/index.ts';
 import { ValiseError } from '../../errors.ts';
+import { redactUrls } from '../../redact-urls.ts';
 import { connectTo, openKept } from '../connect.ts';
 import { type ConnectOptions, connectOptions } from '../options.ts';
 import { clean, print, printJson, printTable, when } from '../output.ts';
@@ -48,7 +49,7 @@ async function kept(options: ConnectOptions): Promise<readonly KeptSession[]> {
 
 async function listKept(options: ConnectOptions): Promise<void> {
   const sessions = await kept(options);
-  if (options.json) printJson({ sessions });
+  if (options.json) printJson({ sessions: sessions.map(shown) });
   else {
     printTable(
       ['SESSION', 'LABEL', 'SERVER', 'USED', 'EXPIRES'],
@@ -89,7 +90,7 @@ async function listAt(target: string, options: ConnectOptions): Promise<void> {
 
 function show(session: KeptSession, options: ConnectOptions): void {
   if (options.json) {
-    printJson(session);
+    printJson(shown(session));
     return;
   }
   print(`session  ${clean(session.id)}`);
@@ -151,6 +152,11 @@ function named<Listed extends { readonly id: string; readonly label: string | un
     sessions.find(({ label }) => label === name) ??
     sessions.find(({ id }) => short(id) === name)
   );
+}
+
+/** A session as it is printed: without the secrets of its server's URL. */
+function shown(session: KeptSession): KeptSession {
+  return { ...session, target: redactUrls(session.target) };
 }
 
 /** As long as an id may be in a table. Ours are shorter; those of others may carry a whole sealed state. */

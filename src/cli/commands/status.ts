@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import type { Revoked } from '../../client/continuity/revoke.ts';
 import type { ClientValise } from '../../client/index.ts';
+import { redactUrls } from '../../redact-urls.ts';
 import { openKept } from '../connect.ts';
 import { EXIT, type SetExit } from '../exit.ts';
 import { type ConnectOptions, keptOptions } from '../options.ts';
@@ -51,7 +52,11 @@ async function status(
   { json }: KeptOptions,
 ): Promise<void> {
   const url = target === undefined ? undefined : parseUrl(target);
-  const connections = await valise.connections.list(url);
+  const connections = (await valise.connections.list(url)).map((each) => ({
+    ...each,
+    target: redactUrls(each.target),
+    ...(each.issuer !== undefined && { issuer: redactUrls(each.issuer) }),
+  }));
   if (json) {
     printJson({ connections });
     return;
@@ -66,7 +71,9 @@ async function status(
       each.signedIn ? (each.issuer ?? 'yes') : 'no',
       `${when(each.tokenExpiresAt?.getTime())}${each.renewable ? ' (renewable)' : ''}`,
     ]),
-    url ? `Nothing is kept of a connection with ${url.href}.` : 'Nothing is kept of any connection.',
+    url
+      ? `Nothing is kept of a connection with ${redactUrls(url.href)}.`
+      : 'Nothing is kept of any connection.',
   );
 }
 
@@ -91,6 +98,6 @@ async function logout(valise: ClientValise, target: string, { json }: KeptOption
     },
   });
   if (json) printJson({ forgotten, tokens });
-  else print(forgotten ? LEFT[tokens] : `Nothing was kept of ${url.href}.`);
+  else print(forgotten ? LEFT[tokens] : `Nothing was kept of ${redactUrls(url.href)}.`);
   return forgotten ? EXIT.ok : EXIT.failed;
 }

@@ -1,11 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { statSync } from 'node:fs';
+import { redactUrls } from '../../redact-urls.ts';
 import type { Keyring } from '../../seal/index.ts';
 import { openStore, type Store } from '../../store/index.ts';
 import { keychainProblem } from '../../store/keychain.ts';
 import { fileOf } from '../../store/open.ts';
 import { plainEntries } from '../../store/plain-entries.ts';
-import { explain, withoutPasswords } from '../exit.ts';
+import { explain } from '../exit.ts';
 import { isInstalled, SDK_PACKAGES } from '../installed.ts';
 import { type KeyOptions, keysIfAny } from '../key-source.ts';
 import { shellWord } from '../shell-word.ts';
@@ -51,7 +52,7 @@ export function checkKeys(options: KeyOptions): Finding {
 
 /** The store: opened, written, read, listed and left as it was. */
 export async function checkStore(url: string, options: KeyOptions): Promise<Finding> {
-  const shown = withoutPasswords(url);
+  const shown = redactUrls(url);
   const key = `doctor/${randomBytes(8).toString('hex')}`;
   let keys: Keyring | undefined;
   try {

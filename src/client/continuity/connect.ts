@@ -1,4 +1,5 @@
 import { messageOf } from '../../errors.ts';
+import { redactUrls } from '../../redact-urls.ts';
 import type { Store } from '../../store/types.ts';
 import { Connection } from '../connection.ts';
 import type { ClientEventSource } from '../events.ts';
@@ -53,7 +54,7 @@ export async function connectHttp(
   const keeper = target.options.resume === false ? undefined : new SnapshotKeeper(store, whose);
   const warn: KeepingParts['warn'] = (what, error, next) =>
     events.emit('warning', {
-      what: `${what} (${whose.target}): ${messageOf(error)}`,
+      what: redactUrls(`${what} (${redactUrls(whose.target)}): ${messageOf(error)}`),
       next: next ?? 'Check the store and the server. The connection goes on.',
     });
   const auth = authorize(client, target, { ...surroundings, own }, whose);
@@ -68,7 +69,7 @@ export async function connectHttp(
   const goOn = async (from: Snapshot): Promise<Connection> => {
     try {
       const connection = await attempt.make(from);
-      if (attempt.goesOn) events.emit('resumed', { target: whose.target });
+      if (attempt.goesOn) events.emit('resumed', { target: redactUrls(whose.target) });
       return connection;
     } catch (error) {
       if (!attempt.goesOn) throw error;
@@ -126,7 +127,7 @@ function authorize(
     url,
     fetch: options.fetch ?? fetch,
     events,
-    target: whose.target,
+    target: redactUrls(whose.target),
     waiting,
   });
 }
@@ -190,7 +191,7 @@ class Attempt {
 
   #continuity(kept: Snapshot | undefined): Continuity {
     const { store, events, jar } = this.#surroundings;
-    const { target } = this.#whose;
+    const target = redactUrls(this.#whose.target);
     const key = keyOf('connection', this.#whose);
     const warn = this.#warn;
     const keeper = this.#keeper;

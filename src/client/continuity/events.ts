@@ -1,4 +1,4 @@
-/** What continuity tells; nothing in it is secret. */
+/** What continuity tells; nothing in it is secret. URLs are without user, password and the values of their query. */
 export interface ContinuityEvents {
   /** A connection goes on where an earlier process was. */
   resumed: { readonly target: string };

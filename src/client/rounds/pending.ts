@@ -1,6 +1,7 @@
 import { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
 import { checkArgument, checkOptions, type Taken, type TakenBy } from '../../options.ts';
+import { redactUrls } from '../../redact-urls.ts';
 import { type Answer, type Era, isUndone, type Result } from '../../wire/index.ts';
 import type { Connection } from '../connection.ts';
 import { holding } from '../continuity/lease.ts';
@@ -35,7 +36,7 @@ export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients
     }
     throw new ValiseError(
       'not-connected',
-      `The server of the pending round "${kept.id}" is not connected: ${kept.server}.`,
+      `The server of the pending round "${kept.id}" is not connected: ${redactUrls(kept.server)}.`,
       { next: 'Connect to it, then answer.' },
     );
   };

@@ -1,3 +1,4 @@
+import { redactUrls } from '../../redact-urls.ts';
 import type { SessionMeta } from '../../wire/index.ts';
 import type { Connection } from '../connection.ts';
 import type { ClientEventSource } from '../events.ts';
@@ -246,7 +247,7 @@ export class Home {
     await this.#bury(id);
     session.replace(meta);
     this.streams.follow(id, session.id);
-    this.#options.events.emit('sessionEnded', { server: this.target, label, why: 'replaced' });
+    this.#options.events.emit('sessionEnded', { server: redactUrls(this.target), label, why: 'replaced' });
     if (session.keeps) await this.save(session);
   }
 
@@ -255,7 +256,7 @@ export class Home {
     this.#live.delete(session);
     this.streams.end(id);
     await this.#bury(id);
-    this.#options.events.emit('sessionEnded', { server: this.target, label: session.label, why });
+    this.#options.events.emit('sessionEnded', { server: redactUrls(this.target), label: session.label, why });
   }
 
   async #bury(id: string): Promise<void> {

@@ -1,6 +1,7 @@
 import { messageOf, ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
 import { runAt } from '../../link/course.ts';
+import { redactUrls } from '../../redact-urls.ts';
 import {
   allocatesResources,
   INTRODUCTIONS,
@@ -117,7 +118,11 @@ export function createSessions(options: HomeOptions): SessionsFamily {
   };
 
   const refused = (session: HeldSession, reason: string, response: Response): Response => {
-    options.events.emit('sessionRefused', { server: session.home.target, label: session.label, reason });
+    options.events.emit('sessionRefused', {
+      server: redactUrls(session.home.target),
+      label: session.label,
+      reason,
+    });
     return response;
   };
 
