@@ -10,9 +10,11 @@ import {
   type CredentialKeeper,
   type Credentials,
   isSameIssuer,
+  issuerOf,
   type Registration,
   type Tokens,
 } from './credentials.ts';
+import { EndpointGuard } from './endpoints.ts';
 import { statusOf } from './lost.ts';
 import { Provider } from './provider.ts';
 import { registerOnce } from './register-once.ts';
@@ -57,6 +59,7 @@ export class Authorization implements ClientPart {
   readonly #parts: AuthorizationParts;
   readonly #wallet: Wallet;
   readonly #signIn: SignIn;
+  readonly #endpoints: EndpointGuard;
   readonly #others: FetchLike;
   #finishing: Promise<void> | undefined;
   /** Why the last sign-in came to nothing. */
@@ -78,8 +81,9 @@ export class Authorization implements ClientPart {
   constructor(parts: AuthorizationParts) {
     this.#parts = parts;
     this.#wallet = new Wallet(parts.keeper);
-    this.#signIn = new SignIn(parts.options);
-    this.#others = tokenFetch(registerOnce(parts.fetch), this.#wallet, {
+    this.#endpoints = new EndpointGuard(parts.url);
+    this.#signIn = new SignIn(parts.options, this.#endpoints);
+    this.#others = tokenFetch(registerOnce(this.#endpoints.fetch(parts.fetch)), this.#wallet, {
       refreshed: (tokens) => this.#tell('refreshed', tokens),
       own: parts.options.client,
     });
@@ -87,6 +91,7 @@ export class Authorization implements ClientPart {
       options: parts.options,
       wallet: this.#wallet,
       signIn: this.#signIn,
+      endpoints: this.#endpoints,
       begin: (page) => this.#begin(page),
       refresh: (credentials) => this.#refresh(credentials),
     });
@@ -134,6 +139,7 @@ export class Authorization implements ClientPart {
   }
 
   async #challenged(response: Response, token: string | undefined): Promise<Response> {
+    this.#endpoints.reset();
     this.#wallet.refuse(token);
     this.#inVain = token !== undefined && token === this.#untried ? response.status : undefined;
     this.#untried = undefined;
@@ -172,6 +178,7 @@ export class Authorization implements ClientPart {
     const { tokens } = await this.#wallet.current();
     // Another flow, or another process, may have brought them in the meantime.
     if (tokens && this.#wallet.isGood(tokens)) return true;
+    if (this.#endpoints.refusal) throw this.#endpoints.refusal;
     if (unavailable) throw unavailable;
     if (this.#failure !== undefined) throw this.#failure;
     return false;
@@ -290,11 +297,4 @@ function bearerOf({ headers }: RequestInit): string | undefined {
 function redirectOf(client: Registration | undefined): string | undefined {
   const [first] = Array.isArray(client?.['redirect_uris']) ? client['redirect_uris'] : [];
   return typeof first === 'string' && URL.canParse(first) ? first : undefined;
-}
-
-function issuerOf(discovery: object | undefined): string | undefined {
-  const { authorizationServerMetadata: metadata } = (discovery ?? {}) as {
-    readonly authorizationServerMetadata?: { readonly issuer?: unknown };
-  };
-  return typeof metadata?.issuer === 'string' ? metadata.issuer : undefined;
 }

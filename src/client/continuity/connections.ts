@@ -2,6 +2,7 @@ import type { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
 import type { FetchLike } from '../../link/edge-fetch.ts';
 import { checkOptions, FUNCTION, type TakenBy } from '../../options.ts';
+import { redactUrls } from '../../redact-urls.ts';
 import { entryPages } from '../../store/page.ts';
 import type { Store } from '../../store/types.ts';
 import type { Era } from '../../wire/index.ts';
@@ -9,6 +10,7 @@ import { targetKey } from '../target.ts';
 import { webAddress } from '../web-address.ts';
 import { OWN_CLIENT } from './auth-options.ts';
 import { CredentialKeeper, type Credentials, readCredentials } from './credentials.ts';
+import { EndpointGuard } from './endpoints.ts';
 import { type OwnClient, type Revoked, revoke, worstOf } from './revoke.ts';
 import type { SecretPlaces } from './secrets.ts';
 import { readSnapshot, SnapshotKeeper } from './snapshot.ts';
@@ -16,7 +18,7 @@ import { fingerprint, prefixOf, type Whose } from './whose.ts';
 
 /** What is kept of a connection. Nothing in it is secret. */
 export interface ConnectionInfo {
-  /** The server's full URL. */
+  /** The server's full URL, as `forget` and `logout` take it. Its query may hold secrets: do not log it. */
   readonly target: string;
   readonly principal: string;
   readonly era?: Era;
@@ -94,7 +96,7 @@ export function openConnections(parts: ConnectionsParts): Connections {
     const credentials = (await Promise.all(places)).filter((each) => each !== undefined);
     if (problem && credentials.length === 0)
       parts.warn(
-        `${problem.what} Tokens for ${whose.target} that are in it stay.`,
+        `${problem.what} Tokens for ${redactUrls(whose.target)} that are in it stay.`,
         'Sign out again where it can be used.',
       );
     return { isGone: isForgotten || credentials.length > 0, credentials };
@@ -141,7 +143,8 @@ export function openConnections(parts: ConnectionsParts): Connections {
       const { fetch: base = fetch, client, onRevoked } = options;
       // In this order: what a refresh writes in between is among them, and what it brings later finds nothing.
       const { isGone, credentials } = await remove(target);
-      const each = await Promise.all(credentials.map((one) => revoke(one, base, client)));
+      const checked = new EndpointGuard(webAddress(target)).fetch(base);
+      const each = await Promise.all(credentials.map((one) => revoke(one, checked, client)));
       onRevoked?.(worstOf(each));
       return isGone;
     },

@@ -139,6 +139,14 @@ export function isEnding({ expiresAt, expires_in: life = 0 }: Tokens, now = Date
   return now > expiresAt - Math.min(MARGIN_SECONDS, life / 5) * 1000;
 }
 
+/** The authorization server that discovery has found, by its metadata. */
+export function issuerOf(discovery: object | undefined): string | undefined {
+  const { authorizationServerMetadata: metadata } = (discovery ?? {}) as {
+    readonly authorizationServerMetadata?: { readonly issuer?: unknown };
+  };
+  return typeof metadata?.issuer === 'string' ? metadata.issuer : undefined;
+}
+
 /** Whether two names mean one authorization server; the SDKs write them with a slash at the end or without. */
 export function isSameIssuer(one: string | undefined, other: string | undefined): boolean {
   return one?.replace(/\/$/, '') === other?.replace(/\/$/, '');

@@ -2,6 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import type { JsonObject } from '../../json.ts';
 import type { AuthOptions } from './auth-options.ts';
 import { type Credentials, isSameIssuer, type Registration, stamped, type Tokens } from './credentials.ts';
+import type { EndpointGuard } from './endpoints.ts';
 import type { SignIn } from './sign-in.ts';
 import type { Wallet } from './wallet.ts';
 
@@ -14,6 +15,7 @@ export interface ProviderParts {
   readonly options: AuthOptions;
   readonly wallet: Wallet;
   readonly signIn: SignIn;
+  readonly endpoints: EndpointGuard;
   /** The user is to be sent to this page. */
   begin(page: URL): void;
   /** Refreshes tokens that are about to end; the tokens to use from now on. */
@@ -193,6 +195,7 @@ export class Provider {
   }
 
   async saveDiscoveryState(discovery: object): Promise<void> {
+    this.#parts.endpoints.checkDiscovery(discovery);
     const state = JSON.parse(JSON.stringify(discovery)) as JsonObject;
     if (!this.#page) this.#discovery = state;
     await this.#parts.wallet.change((now) =>

@@ -2,7 +2,7 @@ import { isObject } from '../../json.ts';
 import type { FetchLike } from '../../link/edge-fetch.ts';
 import type { AuthOptions } from './auth-options.ts';
 import { type Credentials, isSameIssuer } from './credentials.ts';
-import { isSafePage } from './sign-in.ts';
+import { isEndpointRefusal } from './endpoints.ts';
 
 const PATIENCE = 5000;
 
@@ -21,7 +21,7 @@ export function worstOf(each: readonly Revoked[]): Revoked {
   return order.find((how) => each.includes(how)) ?? 'none';
 }
 
-/** Asks the authorization server to revoke tokens (RFC 7009). Where it does not, they run out. */
+/** Asks the authorization server to revoke tokens (RFC 7009). If it does not, they expire. `base` checks endpoints. */
 export async function revoke(credentials: Credentials, base: FetchLike, own?: OwnClient): Promise<Revoked> {
   const { tokens } = credentials;
   if (!tokens) return 'none';
@@ -114,11 +114,12 @@ function readPlace(metadata: unknown): Place | undefined {
   if (!isObject(metadata)) return undefined;
   const { revocation_endpoint: endpoint, revocation_endpoint_auth_methods_supported: methods } = metadata;
   if (typeof endpoint !== 'string' || !URL.canParse(endpoint)) return undefined;
-  const url = new URL(endpoint);
-  return isSafePage(url) ? { url, methods: Array.isArray(methods) ? methods : [] } : undefined;
+  return { url: new URL(endpoint), methods: Array.isArray(methods) ? methods : [] };
 }
 
 async function ask(base: FetchLike, url: URL, init: RequestInit): Promise<Response | undefined> {
   const signal = AbortSignal.timeout(PATIENCE);
-  return base(url, { ...init, redirect: 'manual', signal }).catch(() => undefined);
+  return base(url, { ...init, signal }).catch((error: unknown) =>
+    isEndpointRefusal(error) ? new Response(null, { status: 403 }) : undefined,
+  );
 }

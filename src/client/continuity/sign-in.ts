@@ -1,17 +1,20 @@
 import { seconds } from '../../duration.ts';
 import { ValiseError } from '../../errors.ts';
 import type { AuthOptions } from './auth-options.ts';
+import type { EndpointGuard } from './endpoints.ts';
 import { type Loopback, listenOnLoopback } from './loopback.ts';
 
 /** The way to the sign-in page and back. */
 export class SignIn {
   readonly #options: AuthOptions;
+  readonly #endpoints: EndpointGuard;
   readonly #timeout: number;
   #loopback: Loopback | undefined;
   #preparing: Promise<void> | undefined;
 
-  constructor(options: AuthOptions) {
+  constructor(options: AuthOptions, endpoints: EndpointGuard) {
     this.#options = options;
+    this.#endpoints = endpoints;
     this.#timeout = seconds(options.timeout ?? '5m');
   }
 
@@ -40,7 +43,7 @@ export class SignIn {
 
   /** Shows the page, and waits for what the user comes back with, until `signal` says that nobody needs it any more. */
   async ask(page: URL, signal: AbortSignal): Promise<URLSearchParams> {
-    checkPage(page);
+    this.#endpoints.checkPage(page);
     if (page.searchParams.get('redirect_uri') !== this.redirectUrl) throw strangerError();
     const state = page.searchParams.get('state') ?? '';
     const stop = new AbortController();
@@ -96,24 +99,6 @@ function left(signal: AbortSignal, over: AbortSignal): Promise<never> {
 }
 
 const never = new Promise<never>(() => {});
-
-const LOOPBACK = /^(localhost|127\.0\.0\.1|\[::1\]|.+\.localhost)$/;
-
-/** True where nobody can read along on the way. */
-export function isSafePage({ protocol, hostname }: URL): boolean {
-  return protocol === 'https:' || (protocol === 'http:' && LOOPBACK.test(hostname));
-}
-
-/** The server's metadata says where this page is: it must be a page, and nobody may read along. */
-function checkPage(page: URL): void {
-  if (isSafePage(page)) return;
-  const { origin, protocol } = page;
-  throw new ValiseError(
-    'sign-in-insecure',
-    `The server sends its users to ${origin === 'null' ? protocol : origin} to sign in, which is not safe.`,
-    { next: 'Ask whoever runs the server for an https: address.' },
-  );
-}
 
 /** Nobody waits for the user any more. */
 export function leftError(): ValiseError {
