@@ -14,6 +14,13 @@ export interface Endpoint {
   close(): Promise<void>;
 }
 
+/** The path that a request asks for. Undefined if its target is no path, such as `*` or a whole URL: answer it with 400. */
+export function pathOf({ url: target = '' }: IncomingMessage): string | undefined {
+  // Put behind an origin, not resolved against one: `//` would be read as a host without a name, and throw.
+  const url = `http://localhost${target}`;
+  return target.startsWith('/') && URL.canParse(url) ? new URL(url).pathname : undefined;
+}
+
 /** A v1 server: the older era only. */
 export async function httpV1(server: () => McpServer, stateless: boolean): Promise<Endpoint> {
   const { StreamableHTTPServerTransport } = await import(

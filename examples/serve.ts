@@ -10,7 +10,7 @@ import { pathToFileURL } from 'node:url';
 import { type ParseArgsConfig, parseArgs } from 'node:util';
 import type { McpServer } from '@modelcontextprotocol/server';
 import type { ServerValise, ServerValiseOptions } from 'mcp-valise/server';
-import { type Endpoint, httpV1, httpV2 } from './serve-http.ts';
+import { type Endpoint, httpV1, httpV2, pathOf } from './serve-http.ts';
 
 /** What an example is: a name, options of its own, and a way to build it. */
 export interface Example {
@@ -140,10 +140,11 @@ async function overHttp(
   // Answers find their call again, also later, and without sessions of the transport on any instance.
   const answer = http ? endpoint.answer : valise.http(endpoint.answer);
   const listener = createServer((request, response) => {
+    const path = pathOf(request);
     // A page in a browser must not reach a server on this machine; other programs send no Origin.
     if (!isLocal(request.headers.origin)) response.writeHead(403).end();
-    else if (!http && new URL(request.url ?? '/', 'http://localhost').pathname !== '/mcp')
-      response.writeHead(404).end();
+    else if (path === undefined) response.writeHead(400).end();
+    else if (!http && path !== '/mcp') response.writeHead(404).end();
     else answer(request, response).catch(() => response.destroy());
   });
   listener.listen(port, '127.0.0.1');

@@ -12,6 +12,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
 import type { Json, Store } from 'mcp-valise/store';
 import type { Adapter, AdapterPayload, Configuration, JWKS, Provider } from 'oidc-provider';
+import { pathOf } from './serve-http.ts';
 
 /** What the vault asks at its door. */
 export interface Guard {
@@ -43,17 +44,16 @@ export function openGuard(store: Store, ttl: number): Guard {
   };
   return {
     async serve(host, request, response) {
-      const { pathname } = new URL(request.url ?? '/', host);
-      if (pathname === '/mcp') return false;
-      if (pathname === METADATA) {
+      const path = pathOf(request);
+      if (path === '/mcp') return false;
+      if (path === METADATA) {
         const metadata = {
           resource: `${host}/mcp`,
           authorization_servers: [host],
           scopes_supported: ['vault'],
         };
         response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(metadata));
-      } else if (pathname.startsWith('/interaction/'))
-        await interact(await provider(host), request, response);
+      } else if (path?.startsWith('/interaction/')) await interact(await provider(host), request, response);
       else await (await provider(host)).callback()(request, response);
       return true;
     },

@@ -19,7 +19,7 @@ import { createValise } from 'mcp-valise/server';
 import { openStore, type Store } from 'mcp-valise/store';
 import { z } from 'zod';
 import { type Example, serveIfMain } from './serve.ts';
-import type { Endpoint } from './serve-http.ts';
+import { type Endpoint, pathOf } from './serve-http.ts';
 import { type Guard, openGuard } from './vault-auth.ts';
 
 /** What is kept of a session: whose it is, and how its client introduced itself. */
@@ -134,9 +134,10 @@ function serveSessions({ Transport, makeServer, guard, sessions }: Serving): End
 
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const host = `http://127.0.0.1:${request.socket.localPort}`;
-    const { pathname } = new URL(request.url ?? '/', host);
+    const path = pathOf(request);
+    if (path === undefined) return void response.writeHead(400).end();
     if (guard && (await guard.serve(host, request, response))) return;
-    if (pathname !== '/mcp') return void response.writeHead(404).end();
+    if (path !== '/mcp') return void response.writeHead(404).end();
     const authInfo = guard ? await guard.check(host, request) : undefined;
     if (guard && !authInfo) return guard.refuse(host, response);
     const subject = String(authInfo?.extra?.['sub'] ?? 'anybody');

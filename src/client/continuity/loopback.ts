@@ -19,9 +19,13 @@ export interface Loopback {
 export async function listenOnLoopback(port: number): Promise<Loopback> {
   let waiting: { readonly state: string; resolve(answer: URLSearchParams): void } | undefined;
   const server = createServer((request, response) => {
-    const { pathname, searchParams } = new URL(request.url ?? '/', url);
+    const target = `${origin}${request.url}`;
+    // Browsers send a path. Anything else, such as `*` or a whole URL, is no way back from a sign-in page.
+    if (!request.url?.startsWith('/') || !URL.canParse(target))
+      return say(response, 400, 'This is not a path.');
+    const { host, pathname, searchParams } = new URL(target);
     // A page that reaches this listener under a name of its own is not the one the user was sent back from.
-    if (request.headers.host !== new URL(url).host || request.method !== 'GET' || pathname !== PATH)
+    if (request.headers.host !== host || request.method !== 'GET' || pathname !== PATH)
       return say(response, 404, 'There is nothing here.');
     if (!waiting || !isSame(searchParams.get('state') ?? '', waiting.state))
       return say(response, 400, 'This is not the sign-in that was asked for. Start again in your program.');
@@ -37,9 +41,9 @@ export async function listenOnLoopback(port: number): Promise<Loopback> {
   });
   server.unref();
   const at = await listening(server, port);
-  const url = `http://127.0.0.1:${at}${PATH}`;
+  const origin = `http://127.0.0.1:${at}`;
   return {
-    url,
+    url: `${origin}${PATH}`,
     port: at,
     answer: (state) =>
       new Promise((resolve) => {
