@@ -16,7 +16,7 @@ import { tokenCommand } from './commands/token.ts';
 import { tourCommand } from './commands/tour.ts';
 import { addExamples, FIRST_STEPS } from './examples.ts';
 import { EXIT, errorBody, exitCodeOf, explain, type SetExit } from './exit.ts';
-import { printJson, remark } from './output.ts';
+import { escapeConsole, printJson, remark } from './output.ts';
 
 const COMMANDS = [
   tourCommand,
@@ -38,6 +38,7 @@ const COMMANDS = [
 /** All commands with their help. */
 export function makeProgram(exit: SetExit): Command {
   const program = new Command('valise')
+    .configureOutput({ writeErr: (text) => remark(text.replace(/\n$/, '')) })
     .description('The state layer for the Model Context Protocol: carry it, seal it, resume it.')
     .version(pkg.version)
     .addHelpText(
@@ -76,6 +77,7 @@ function unsetEmpty(env: NodeJS.ProcessEnv): void {
 /** Runs the command line; returns the exit code. */
 export async function main(argv: readonly string[]): Promise<number> {
   unsetEmpty(process.env);
+  escapeConsole();
   let code: number = EXIT.ok;
   const program = makeProgram((exit) => {
     code = exit;

@@ -1,29 +1,46 @@
+import { format } from 'node:util';
 import pc from 'picocolors';
 
 /** Colours, where standard output is a terminal; never the only sign of anything. */
 export const colour = pc.createColors(process.stdout.isTTY === true && pc.isColorSupported);
 
 /**
- * Text of somebody else, harmless on a terminal: control characters, with which it could move the cursor, set colours or
- * forge lines, are spelled out. Line ends and tabs stay where `keep` says so.
+ * Characters that a terminal acts on or does not show: controls (C0, C1), line and paragraph separators, lone surrogates, and
+ * all format characters, with which text changes its direction or hides.
+ */
+const UNSHOWN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
+
+/**
+ * Text from a peer, a store or a file, made harmless: each character that is not shown is spelled as `\\uXXXX`. With
+ * `keep: 'lines'`, line feeds and tabs stay.
  */
 export function clean(text: string, keep: 'lines' | 'nothing' = 'nothing'): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
-  return text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, (char) =>
+  return text.replace(UNSHOWN, (char) =>
     keep === 'lines' && (char === '\n' || char === '\t')
       ? char
-      : `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
+      : Array.from({ length: char.length }, (_, at) => escapeUnit(char.charCodeAt(at))).join(''),
   );
 }
 
-/** Prints a line. */
-export function print(line = ''): void {
-  process.stdout.write(`${line}\n`);
+function escapeUnit(unit: number): string {
+  return `\\u${unit.toString(16).padStart(4, '0')}`;
 }
 
-/** Prints a remark that is not part of the result. */
+/** Prints a line, escaped. `style` adds colours afterwards, so that nobody else can. */
+export function print(line = '', style: (escaped: string) => string = (escaped) => escaped): void {
+  process.stdout.write(`${style(clean(line, 'lines'))}\n`);
+}
+
+/** Prints a remark that is not part of the result, escaped. */
 export function remark(line: string): void {
-  process.stderr.write(`${line}\n`);
+  process.stderr.write(`${clean(line, 'lines')}\n`);
+}
+
+/** Escapes what the SDKs and the examples write to the console. Only `console.log` goes to standard output. */
+export function escapeConsole(): void {
+  console.log = (...parts: unknown[]) => print(format(...parts));
+  for (const name of ['debug', 'info', 'warn', 'error'] as const)
+    console[name] = (...parts: unknown[]) => remark(format(...parts));
 }
 
 /** Prints a value as JSON on one line. */
@@ -51,7 +68,7 @@ export function printTable(
       .map((cell, at) => cell.padEnd(widths[at] ?? 0))
       .join('  ')
       .trimEnd();
-  print(colour.bold(line(headings)));
+  print(line(headings), colour.bold);
   for (const row of rows) print(line(row));
 }
 

@@ -1,4 +1,5 @@
 import { execFile, execFileSync } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { onTestFinished, vi } from 'vitest';
@@ -20,6 +21,8 @@ export const hasTmux = ((): boolean => {
 export interface Terminal {
   /** Everything on it so far. */
   screen(): Promise<string>;
+  /** What the program has written to it, byte by byte. */
+  written(): Promise<string>;
   /** Waits until it shows something. */
   shows(what: RegExp): Promise<void>;
   /** Types keys, by the names that tmux has for them. */
@@ -32,11 +35,23 @@ export async function onTerminal(command: readonly string[], patience = 60_000):
   const tmux = async (...args: string[]): Promise<string> =>
     (await run('tmux', ['-S', socket, '-f', '/dev/null', ...args])).stdout;
   const line = `${command.map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(' ')}; echo "exit code $?"; cat`;
-  await tmux('new-session', '-d', '-x', '110', '-y', '400', line);
+  const bytes = `${socket}.bytes`;
+  // The pipe stands before the program starts.
+  await tmux(
+    'new-session',
+    '-d',
+    '-x',
+    '110',
+    '-y',
+    '400',
+    `until [ -e '${bytes}' ]; do sleep 0.05; done; ${line}`,
+  );
+  await tmux('pipe-pane', `cat > '${bytes}'`);
   onTestFinished(async () => void (await tmux('kill-server').catch(() => undefined)));
   const screen = (): Promise<string> => tmux('capture-pane', '-p', '-S', '-');
   return {
     screen,
+    written: () => readFile(bytes, 'utf8'),
     async shows(what) {
       await vi.waitFor(
         async () => {

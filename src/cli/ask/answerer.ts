@@ -3,6 +3,7 @@ import { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
 import { clean, remark } from '../output.ts';
 import { type Field, fieldsOf, readValue } from './field.ts';
+import { readLink } from './question.ts';
 
 /** What an elicitation is answered with. */
 export type Elicited =
@@ -42,8 +43,10 @@ export async function answerElicitation(
 ): Promise<Elicited> {
   const { message, requestedSchema, url } = isObject(params) ? params : {};
   if (url !== undefined) {
-    remark(`The server asks you to open: ${clean(String(url))}`);
-    throw new LeaveOpen();
+    const { words, isSafe } = readLink(url);
+    remark(clean(words));
+    if (isSafe) throw new LeaveOpen();
+    return { action: 'decline' };
   }
   const fields = fieldsOf(requestedSchema);
   const content: Record<string, unknown> = {};

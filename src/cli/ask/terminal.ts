@@ -31,16 +31,20 @@ function takenBack(): Elicited {
 
 async function askField(field: Field): Promise<unknown> {
   const output = process.stderr;
+  const initial = field.initial === undefined ? undefined : String(field.initial);
+  // What the prompt writes cannot be escaped without changing the answer, and nobody should send what they do not see.
+  const isShown = initial === undefined || initial === clean(initial);
   const message =
     clean([field.title, field.description].filter(Boolean).join(' · ')) +
-    (field.required ? '' : ' (optional)');
+    (field.required ? '' : ' (optional)') +
+    (isShown ? '' : ` (its default has characters that are not shown: ${clean(initial)})`);
   const options = field.choices?.map(({ value, label }) => ({ value, label: clean(label) }));
   if (field.type === 'array' && options) {
     return multiselect({ message, options, required: field.required, output });
   }
   if (options) {
-    const initial = typeof field.initial === 'string' ? { initialValue: field.initial } : {};
-    return select({ message, options, ...initial, output });
+    const chosen = typeof field.initial === 'string' ? { initialValue: field.initial } : {};
+    return select({ message, options, ...chosen, output });
   }
   if (field.type === 'boolean') return confirm({ message, initialValue: field.initial === true, output });
   const validate = (typed: string | undefined): string | undefined => {
@@ -54,7 +58,7 @@ async function askField(field: Field): Promise<unknown> {
         message,
         validate,
         output,
-        ...(field.initial !== undefined && { initialValue: String(field.initial) }),
+        ...(initial !== undefined && isShown && { initialValue: initial }),
       });
   if (isCancel(typed) || !typed) return isCancel(typed) ? typed : undefined;
   const read = readValue(field, typed);

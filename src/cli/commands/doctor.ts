@@ -52,12 +52,17 @@ async function examine(target: string | undefined, options: ConnectOptions & Key
   ];
 }
 
-const MARK = { ok: colour.green('ok  '), warn: colour.yellow('warn'), fail: colour.red('FAIL') };
+const MARK = {
+  ok: ['ok  ', colour.green],
+  warn: ['warn', colour.yellow],
+  fail: ['FAIL', colour.red],
+} as const;
 
 function report(findings: readonly Finding[]): void {
   const width = Math.max(...findings.map(({ check }) => check.length));
   for (const { check, status, what, fix } of findings) {
-    print(`${MARK[status]}  ${check.padEnd(width)}  ${clean(what)}`);
+    const [mark, paint] = MARK[status];
+    print(`${mark}  ${check.padEnd(width)}  ${clean(what)}`, (line) => line.replace(mark, paint));
     if (fix !== undefined) print(`${' '.repeat(width + 8)}→ ${clean(fix)}`);
   }
   const count = (status: Finding['status']): number =>

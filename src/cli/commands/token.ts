@@ -4,7 +4,7 @@ import type { Json } from '../../json.ts';
 import { createSealer, inspectToken, SealError, type TokenDescription } from '../../seal/index.ts';
 import { EXIT, type SetExit } from '../exit.ts';
 import { type KeyOptions, keyOptions, keysIfAny, readKeys } from '../key-source.ts';
-import { print, printJson, size, when } from '../output.ts';
+import { clean, print, printJson, size, when } from '../output.ts';
 
 interface TokenOptions extends KeyOptions {
   readonly json?: boolean;
@@ -47,11 +47,11 @@ function look(token: string, options: TokenOptions): number {
   }
   print(`version   ${header.version}`);
   print(
-    `key       ${header.kid}${described ? ' (in your keyring)' : ' (not opened: no key, or not genuine)'}`,
+    `key       ${clean(header.kid)}${described ? ' (in your keyring)' : ' (not opened: no key, or not genuine)'}`,
   );
   print(`size      ${size(header.bytes)}, ${size(header.sealedBytes)} sealed`);
   if (described) printDescription(described, 'payload' in payload);
-  if ('payload' in payload) print(`payload   ${JSON.stringify(payload.payload)}`);
+  if ('payload' in payload) print(`payload   ${clean(JSON.stringify(payload.payload) ?? '-')}`);
   return EXIT.ok;
 }
 
@@ -60,8 +60,8 @@ function printDescription(token: TokenDescription, revealed: boolean): void {
   const bound = [token.hasSubject && 'a principal', token.isBound && 'a request or session'].filter(
     (part) => part !== false,
   );
-  print(`purpose   ${token.purpose}`);
-  print(`audience  ${token.audience === '' ? '-' : token.audience}`);
+  print(`purpose   ${clean(token.purpose)}`);
+  print(`audience  ${token.audience === '' ? '-' : clean(token.audience)}`);
   print(`issued    ${when(token.issuedAt.getTime())} (${age} s ago)`);
   print(`expires   ${when(token.expiresAt.getTime())}${token.expired ? ' (over)' : ''}`);
   print(`bound to  ${bound.length > 0 ? bound.join(' and ') : 'nothing'}`);

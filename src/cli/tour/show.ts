@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { colour, print, printJson } from '../output.ts';
+import { clean, colour, print, printJson } from '../output.ts';
 import { tellCarried } from './carried.ts';
 import { cut, Lanes } from './lanes.ts';
 import type { Step } from './step.ts';
@@ -89,44 +89,44 @@ export function textShow(slow: boolean): Show {
   const columns = process.stdout.columns ?? 100;
   let lanes = new Lanes([], columns);
   let isClaiming = false;
-  const say = (line = ''): void => print(line === '' ? '' : `  ${line}`);
+  const say = (line = '', style?: (escaped: string) => string): void =>
+    print(line === '' ? '' : `  ${clean(line)}`, style);
   return {
     story(name, title, about) {
       queue.add(() => {
         isClaiming = false;
-        print(`\n${colour.bold(`━━ ${title}`)} ${colour.dim(`(--story ${name})`)}`);
+        print(`\n━━ ${title} (--story ${name})`, colour.bold);
         print(`${wrapped(about, Math.min(columns, 100))}\n`);
       });
     },
     lanes(names) {
       queue.add(() => {
         lanes = new Lanes(names, columns);
-        say(colour.bold(lanes.heading()));
+        say(lanes.heading(), colour.bold);
       });
     },
     step({ from, to, what, says, carried }) {
       queue.add(() => {
         isClaiming = false;
         say(lanes.arrow(from, to, what));
-        if (says) say(colour.dim(lanes.beside(cut(says, columns - 8))));
-        for (const one of carried) say(lanes.beside(colour.cyan(cut(`◆ ${tellCarried(one)}`, columns - 8))));
+        if (says) say(lanes.beside(cut(says, columns - 8)), colour.dim);
+        for (const one of carried) say(lanes.beside(cut(`◆ ${tellCarried(one)}`, columns - 8)), colour.cyan);
       }, true);
     },
-    event: (what) => queue.add(() => say(colour.yellow(`! ${what}`)), true),
+    event: (what) => queue.add(() => say(`! ${what}`, colour.yellow), true),
     claim({ held, claim }) {
       queue.add(() => {
         if (!isClaiming) say();
         isClaiming = true;
-        say(held ? `${colour.green('✓')} ${claim}` : colour.red(`✗ ${claim} (this did not hold)`));
+        if (held) say(`✓ ${claim}`, (line) => line.replace('✓', colour.green));
+        else say(`✗ ${claim} (this did not hold)`, colour.red);
       });
     },
     summary({ held, claims, failed, stories, seconds }) {
       queue.add(() => {
         const told = `${stories.length} ${stories.length === 1 ? 'story' : 'stories'} in ${seconds.toFixed(1)} s`;
-        const outcome = held
-          ? colour.green(`✓ All ${claims} claims held`)
-          : colour.red(`✗ ${failed} of ${claims} claims did not hold`);
-        print(`\n${outcome}: ${told}.`);
+        const outcome = held ? `✓ All ${claims} claims held` : `✗ ${failed} of ${claims} claims did not hold`;
+        print(`\n${outcome}: ${told}.`, held ? colour.green : colour.red);
       });
     },
     shown: () => queue.shown(),

@@ -1,0 +1,17 @@
+import { describe, expect, it } from 'vitest';
+import { librarySources } from './sources.ts';
+
+describe('what the library and the command write', () => {
+  it('goes through src/cli/output.ts, which escapes it', () => {
+    const direct = librarySources()
+      .filter(({ path }) => path !== 'cli/output.ts')
+      .flatMap(({ path, text }) =>
+        text
+          .split('\n')
+          .filter((line) => !/^\s*(\*|\/\/)/.test(line))
+          .filter((line) => /\bconsole\.|process\.(stdout|stderr)\.write/.test(line))
+          .map((line) => `${path}: ${line.trim()}`),
+      );
+    expect(direct).toEqual([]);
+  });
+});
