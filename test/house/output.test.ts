@@ -8,7 +8,7 @@ describe('what the library and the command write', () => {
       .flatMap(({ path, text }) =>
         text
           .split('\n')
-          .filter((line) => !/^\s*(\*|\/\/)/.test(line))
+          .filter((line) => !/^\s*(\*|\/[/*])/.test(line))
           .filter((line) => /\bconsole\.|process\.(stdout|stderr)\.write/.test(line))
           .map((line) => `${path}: ${line.trim()}`),
       );
