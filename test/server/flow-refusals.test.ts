@@ -129,22 +129,28 @@ describe.each(MAJORS)('[R-10] a context that is not taken by an SDK $major serve
     await peer.close();
   });
 
-  it('[R-16] used before, where a store remembers it', async () => {
+  const declined = { inputResponses: { a: { action: 'decline' } } };
+
+  it('[R-16] used before with another answer, where a store remembers it', async () => {
     const { peer, runs, requestState } = await stage({ options: { store: memoryStore() } });
     expect((await peer.say(retry(requestState))).result.content[0].text).toBe('secret Fixed');
     expect(runs).toHaveLength(1);
-    const replay = await peer.say(retry(requestState));
-    expect(replay.error).toEqual(REFUSED);
+    expect((await peer.say(retry(requestState, { id: 1 }, declined))).error).toEqual(REFUSED);
+    expect((await peer.say(retry(requestState, { id: 1 }, { inputResponses: {} }))).error).toEqual(REFUSED);
     expect(runs).toHaveLength(1);
-    expect(peer.rejected).toMatchObject([{ reason: 'replayed' }]);
+    expect(peer.rejected).toMatchObject([{ reason: 'replayed' }, { reason: 'replayed' }]);
+    // The same answer gets what it got before, and nothing runs.
+    expect((await peer.say(retry(requestState))).result.content[0].text).toBe('secret Fixed');
+    expect(runs).toHaveLength(1);
     await peer.close();
   });
 
-  it('[R-16] used by two at once, where a store remembers it: one of them goes on', async () => {
+  it('[R-16] used by two at once, where a store remembers it: the first answer goes on, and once', async () => {
     const { peer, runs, requestState } = await stage({ options: { store: memoryStore() } });
-    const [one, two] = await Promise.all([peer.say(retry(requestState)), peer.say(retry(requestState))]);
-    expect([one, two].filter(({ result }) => result)).toHaveLength(1);
-    expect([one, two].filter(({ error }) => error?.code === -32602)).toHaveLength(1);
+    const answers = [retry(requestState), retry(requestState), retry(requestState, { id: 1 }, declined)];
+    const told = await Promise.all(answers.map((answer) => peer.say(answer)));
+    expect(told.filter(({ result }) => result)).toHaveLength(2);
+    expect(told.filter(({ error }) => error?.code === -32602)).toHaveLength(1);
     expect(runs).toHaveLength(1);
     await peer.close();
   });

@@ -240,7 +240,11 @@ describe.each(MAJORS)('a round of an SDK $major server whose session could not b
     });
     expect((await peer.say(again)).result).toMatchObject(text('Ada 2'));
     expect(effects()).toBe(1);
-    expect((await peer.say(again)).error).toEqual(REFUSED);
+    expect((await peer.say(again)).result).toMatchObject(text('Ada 2'));
+    expect(effects()).toBe(1);
+    const inputResponses = { a: { action: 'accept', content: { name: 'another' } } };
+    const other = { ...again, params: { ...again['params'], inputResponses } };
+    expect((await peer.say(other)).error).toEqual(REFUSED);
     expect(peer.rejected).toMatchObject([{ reason: 'replayed' }]);
     await close();
   });

@@ -113,8 +113,11 @@ export function createBare(rounds: Rounds): Bare {
       const flow = newFlowId();
       const goesOn = continuations.has(key);
       if (way === 'memory' || (!goesOn && state === undefined && ways.includes('memory'))) {
-        const answer = await askOnce(exchange, `${method} ${key} ${fingerprint(question)}`, () =>
-          rounds.waiting.ask(exchange, question, { id: `valise:${flow}`, ttl: lifetime }),
+        const answer = await askOnce(
+          exchange,
+          `${method} ${key} ${fingerprint(question)}`,
+          rounds.limits.recordBytes,
+          () => rounds.waiting.ask(exchange, question, { id: `valise:${flow}`, ttl: lifetime }),
         );
         if (goesOn) return goOn(exchange, key, state, answer);
         if ('result' in answer) return answer.result;

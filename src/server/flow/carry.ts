@@ -13,11 +13,12 @@ import { writeQuestionId } from '../../wire/question-id.ts';
 import type { Exchange } from '../exchange.ts';
 import type { Asking } from '../ingress.ts';
 import { principalKey } from '../principal.ts';
-import type { RoundCodec } from './codec.ts';
+import { type RoundState, type StateCodec, stateText } from './codec.ts';
 import { callOf, originalOf, peerLine, principalDigest, type RoundContext } from './context.ts';
 import { FlowError } from './errors.ts';
 import type { Keeper, KeepOptions } from './keeper.ts';
 import type { Question } from './question.ts';
+import { callerOf } from './quota.ts';
 import { roomier, type Way } from './ways.ts';
 
 /** What each text that travels is for; one for another purpose is refused. */
@@ -45,7 +46,7 @@ export interface Sending {
 /** What sending needs. */
 export interface Carrying {
   readonly keeper: Keeper;
-  readonly codec: RoundCodec;
+  readonly codec: StateCodec;
   /** Our HTTP edge, where the request came through it. */
   readonly suspend?: ((asking: Asking) => void) | undefined;
 }
@@ -96,16 +97,20 @@ export function boundTo({ request, principal }: Exchange): {
 
 async function byRequestState(sending: Sending, { keeper }: Carrying): Promise<SendRound> {
   const { exchange, questions, context, keep, renewBy } = sending;
-  const requestState = await keeper.keep(context, {
+  const state = await keeper.keep(context, {
     ...keep,
     ...boundTo(exchange),
     purpose: PURPOSE.call,
     findable: false,
+    caller: callerOf(exchange),
   });
   const inputRequests = Object.fromEntries(
     questions.map(({ key, method, params }) => [key, { method, ...(params && { params }) }]),
   );
-  const round = inputRequired({ requestState, ...(questions.length > 0 && { inputRequests }) });
+  const round = inputRequired({
+    requestState: stateText(state),
+    ...(questions.length > 0 && { inputRequests }),
+  });
   const own = renewBy === undefined ? undefined : { [NAMES.modern.extension.rounds]: { renewBy } };
   return (answer) => {
     const meta = { ...('result' in answer ? answer.result._meta : undefined), ...own };
@@ -120,11 +125,17 @@ function withMeta(result: Result, meta: Result['_meta'] & object): Result {
 async function byDependent(sending: Sending, { keeper, codec }: Carrying, each: boolean): Promise<SendRound> {
   const { exchange, questions, context, keep } = sending;
   const seal = { ...boundTo(exchange), ttl: keep.ttl };
-  const state = await keeper.keep(context, { ...keep, ...seal, purpose: PURPOSE.call, findable: false });
+  const state = await keeper.keep(context, {
+    ...keep,
+    ...seal,
+    purpose: PURPOSE.call,
+    findable: false,
+    caller: callerOf(exchange),
+  });
   const asked = questions.map(({ method, params }) => ({ method, ...(params && { params }) }));
   // With one state for each question there must be a question to hold it.
   const requests = each && asked.length === 0 ? [{ method: 'ping' }] : asked;
-  const stateOf = (place: number): string =>
+  const stateOf = (place: number): RoundState =>
     place === 0 ? state : codec.seal([context.f, context.n, place], { ...seal, purpose: PURPOSE.part });
   const round = each
     ? dependentRequests({
@@ -155,14 +166,17 @@ async function byQuestion(
     ...(u !== undefined && { u }),
     ...(suspend && exchange.transportSession !== undefined && { s: exchange.transportSession }),
   };
-  const text = await keeper.keep(context, {
+  const state = await keeper.keep(context, {
     ...keep,
     ...(byId && !exchange.peer.families.state && { most: LONGEST_ID }),
     purpose: byId ? PURPOSE.id : PURPOSE.answer,
     findable: !byId,
+    caller: callerOf(exchange),
   });
-  const id = byId ? text : writeQuestionId({ flow: context.f, round: context.n, call: exchange.request.id });
-  const message = questionMessage(questions[0], id, byId ? undefined : text);
+  const id = byId
+    ? stateText(state)
+    : writeQuestionId({ flow: context.f, round: context.n, call: exchange.request.id });
+  const message = questionMessage(questions[0], id, byId ? undefined : state);
   return async () => {
     if (suspend) suspend({ message, context, byId });
     else await exchange.link.send(message, { relatedRequestId: exchange.request.id });
@@ -170,7 +184,7 @@ async function byQuestion(
 }
 
 /** The question as a request of the server. Without a question it is a `ping`, which every client answers. */
-function questionMessage(question: Question | undefined, id: Id, state: string | undefined): Request {
+function questionMessage(question: Question | undefined, id: Id, state: RoundState | undefined): Request {
   const { method, params } = question ?? { method: 'ping', params: undefined };
   const request: Request = { jsonrpc: '2.0', id, method, ...(params && { params }) };
   return state === undefined ? request : raise(request, { state: JSON.stringify(state) });

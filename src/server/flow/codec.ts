@@ -1,29 +1,85 @@
 import { seconds } from '../../duration.ts';
-import { isObject, type Json } from '../../json.ts';
+import { isObject, type Json, type JsonObject } from '../../json.ts';
 import { canonicalJson } from '../../seal/canonical.ts';
 import { type OpenOptions, SealError, type Sealer, type SealOptions } from '../../seal/index.ts';
 import { sha256 } from '../../seal/sha256.ts';
 
 /**
- * How the context of a round becomes the text that travels through the client, and comes out of it again. The default
+ * How the context of a round becomes the state that travels through the client, and comes out of it again. The default
  * is sealed; bring your own to use another encoding.
+ *
+ * The state is text or an object (R-05). An object stands on the wire as one in the drafts' `state`; as a `requestState` and as the
+ * id of a question it travels as its JSON text.
  */
 export interface RoundCodec {
-  /** Writes `value` into a text that {@link open} accepts under the same purpose, subject and binding, until `ttl` is over. */
-  seal(value: Json, options: SealOptions): string;
-  /** Reads it again. Throws where anything about it is not as it was: the text comes from the client. */
-  open(text: string, options: OpenOptions): Json;
-  /** True for a text that {@link seal} may have made; others are left to whoever made them. */
-  recognises(text: string): boolean;
+  /** Writes `value` into a state that {@link open} accepts under the same purpose, subject and binding, until `ttl` is over. */
+  seal(value: Json, options: SealOptions): RoundState;
+  /** Reads it again. Throws where anything about it is not as it was: the state comes from the client. */
+  open(state: RoundState, options: OpenOptions): Json;
+  /** True for a state that {@link seal} may have made; others are left to whoever made them. */
+  recognises(state: RoundState): boolean;
+}
+
+/** What travels through the client in place of a round's context. */
+export type RoundState = string | JsonObject;
+
+/** A state as text, for places that take nothing else. */
+export function stateText(state: RoundState): string {
+  return typeof state === 'string' ? state : JSON.stringify(state);
+}
+
+/** A codec as the server uses it: whatever clients send, it throws nothing but `SealError`s. */
+export interface StateCodec {
+  seal(value: Json, options: SealOptions): RoundState;
+  open(state: unknown, options: OpenOptions): Json;
+  recognises(state: unknown): boolean;
+}
+
+/** Makes an author's codec safe to use on what clients send. */
+export function stateCodec(codec: RoundCodec): StateCodec {
+  const isOwn = (state: RoundState): boolean => {
+    try {
+      return codec.recognises(state);
+    } catch {
+      return false;
+    }
+  };
+  const read = (state: unknown): RoundState | undefined => {
+    if (typeof state !== 'string')
+      return isObject(state) && isOwn(state as JsonObject) ? (state as JsonObject) : undefined;
+    if (isOwn(state)) return state;
+    return state.startsWith('{') ? read(parsed(state)) : undefined;
+  };
+  return {
+    seal: (value, options) => codec.seal(value, options),
+    recognises: (state) => read(state) !== undefined,
+    open(state, options) {
+      const own = read(state);
+      if (own === undefined) throw new SealError('malformed');
+      try {
+        return codec.open(own, options);
+      } catch (error) {
+        throw error instanceof SealError ? error : new SealError('malformed');
+      }
+    },
+  };
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }
 
 /** AES-256-GCM under the server's keys: clients can neither read nor change it. */
 export function sealedCodec(sealer: Sealer): RoundCodec {
   return {
     seal: (value, options) => sealer.seal(value, options),
-    open: (text, options) => sealer.open(text, options),
+    open: (state, options) => sealer.open(stateText(state), options),
     // By its start only: one that was altered further on is ours to refuse.
-    recognises: (text) => text.startsWith('v1.') && text[11] === '.',
+    recognises: (state) => typeof state === 'string' && state.startsWith('v1.') && state[11] === '.',
   };
 }
 
@@ -39,8 +95,11 @@ const PLAIN = 'plain.';
  */
 export function plainCodec({
   now = Date.now,
+  form = 'text',
 }: {
   readonly now?: () => number;
+  /** `object` puts the state on the wire as a JSON object, for tools that show messages. */
+  readonly form?: 'text' | 'object';
 } = {}): RoundCodec & { readonly plain: true } {
   const claims = ({ purpose, subject, bind }: OpenOptions): Json => [
     purpose,
@@ -49,22 +108,19 @@ export function plainCodec({
   ];
   return {
     plain: true,
-    seal: (value, options) =>
-      PLAIN +
-      JSON.stringify({ value, for: claims(options), until: now() + seconds(options.ttl ?? 600) * 1000 }),
-    open(text, options) {
-      let read: unknown;
-      try {
-        read = JSON.parse(text.slice(PLAIN.length));
-      } catch {
-        throw new SealError('malformed');
-      }
-      if (!text.startsWith(PLAIN) || !isObject(read) || typeof read.until !== 'number')
-        throw new SealError('malformed');
+    seal(value, options) {
+      const until = now() + seconds(options.ttl ?? 600) * 1000;
+      const state = { value, for: claims(options), until };
+      return form === 'object' ? { plain: state } : PLAIN + JSON.stringify(state);
+    },
+    open(state, options) {
+      const read = typeof state === 'string' ? parsed(state.slice(PLAIN.length)) : state['plain'];
+      if (!isObject(read) || typeof read.until !== 'number') throw new SealError('malformed');
       if (JSON.stringify(read.for) !== JSON.stringify(claims(options))) throw new SealError('wrong-binding');
       if (read.until < now()) throw new SealError('expired');
       return read.value as Json;
     },
-    recognises: (text) => text.startsWith(PLAIN),
+    recognises: (state) =>
+      typeof state === 'string' ? state.startsWith(PLAIN) : Object.hasOwn(state, 'plain'),
   };
 }

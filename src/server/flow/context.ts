@@ -53,6 +53,8 @@ export interface Answered {
   readonly answers: ReadonlyMap<string, Answer>;
   /** True where the call goes on with its session's state of when it was made: the answer brought no later one. */
   readonly isBehind?: boolean;
+  /** True once it was refused: it is not what the round's call comes to. */
+  isRefused?: true;
 }
 
 /** What stands in a context for a principal. */

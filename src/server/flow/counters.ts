@@ -6,7 +6,10 @@ export interface RoundCounts {
   readonly answered: number;
   /** Contexts that were refused: altered, too late, of another call or principal, or used before. */
   readonly refused: number;
-  /** In `dual`: contexts that came back as they were kept, that did not, and that the store no longer had. */
+  /**
+   * In `dual`: contexts that came back as they were kept, that did not, and that the store no longer had. In
+   * `carried-first`, damaged ones count as different too.
+   */
   readonly same: number;
   readonly different: number;
   readonly missing: number;

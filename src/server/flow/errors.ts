@@ -18,6 +18,8 @@ export type FlowErrorCode =
   | 'no-carrier'
   /** The call has asked as often as it may. */
   | 'too-many-questions'
+  /** This caller, or all callers together, have as much open as the server's limits allow. */
+  | 'too-many-open'
   /** Mistakes in the handler. */
   | 'same-key'
   | 'not-deterministic'

@@ -9,6 +9,7 @@ import { FlowError, SUSPENDED } from './errors.ts';
 import { createOnce } from './once.ts';
 import { broughtAlong, REFUSED } from './opening.ts';
 import { requireRoom } from './question.ts';
+import { callerOf } from './quota.ts';
 import { begin, kindOf, type Run, timesOf } from './resume.ts';
 import type { Input, Rounds } from './rounds.ts';
 import { type Asked, FlowRun, type RunSetup } from './run.ts';
@@ -40,7 +41,7 @@ export function flowHandler(rounds: Rounds, settings: FlowSettings, handler: Han
     try {
       if (!input && exchange.request.params?.['requestState'] !== undefined) throw notOurs(rounds);
       const call: FlowCall = {
-        ...begin(exchange, input, settings),
+        ...begin(exchange, input, settings, rounds.limits.recordBytes),
         rounds,
         exchange,
         input,
@@ -93,7 +94,8 @@ function setupOf(
     },
     once: createOnce({
       flow: id,
-      store: input && rounds.context.store,
+      records: input && rounds.records.isShared ? rounds.records : undefined,
+      caller: callerOf(exchange),
       exclusive: input?.turn.exclusive === true,
       ttl: Math.max(0, (input?.context.e ?? now) - now) + 240,
     }),
@@ -150,12 +152,12 @@ function sendable(call: FlowCall, all: readonly Asked[]): Promise<SendRound> {
 export function suspend(exchange: Exchange, send: SendRound, turn: Turn | undefined): void {
   exchange.whenAnswered(async (answer) => {
     try {
+      await turn?.goesOn();
       await send(answer);
-    } catch (error) {
-      await turn?.abandon();
-      throw error;
+    } finally {
+      // A lease that cannot be given back runs out by itself.
+      turn?.abandon().catch(() => {});
     }
-    turn?.done();
     return undefined;
   });
 }

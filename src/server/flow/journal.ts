@@ -25,8 +25,11 @@ export class Journal {
   readonly #steps: { [key: string]: Step } = dict<never>();
   #earlier: { [key: string]: Line } | undefined;
   #left = 0;
+  #room: number;
 
-  constructor(lines: readonly Line[] = []) {
+  /** `room`: how many bytes of answers this run may add. */
+  constructor(room: number, lines: readonly Line[] = []) {
+    this.#room = room;
     for (const line of lines) {
       this.#steps[line[0]] = { line, replayed: false };
       this.#left++;
@@ -79,13 +82,21 @@ export class Journal {
 
   /** Adds a step that the handler has just taken. */
   add(key: string, kind: StepKind, print: string, ending: Ending): void {
-    this.#steps[key] = { line: lineOf(key, kind, print, ending), replayed: true };
+    this.#steps[key] = { line: this.#fitting(lineOf(key, kind, print, ending)), replayed: true };
   }
 
   /** Adds the answer to a question of the round before, for the handler to come to. */
   answer(key: string, kind: StepKind, print: string, ending: Ending): void {
-    this.#steps[key] = { line: lineOf(key, kind, print, ending), replayed: false };
+    this.#steps[key] = { line: this.#fitting(lineOf(key, kind, print, ending)), replayed: false };
     this.#left++;
+  }
+
+  /** Throws if a client's answers are more than a call may gather; what the handler itself adds is its author's. */
+  #fitting(line: Line): Line {
+    if (!QUESTIONS.has(line[1])) return line;
+    this.#room -= Buffer.byteLength(JSON.stringify(line[4] ?? null));
+    if (this.#room < 0) throw tooLarge(line[0]);
+    return line;
   }
 
   /** As it travels. */
@@ -109,6 +120,17 @@ function lineOf(key: string, kind: StepKind, print: string, ending: Ending): Lin
 
 /** Lines of a journal that come out of a seal. */
 export type JournalLines = readonly Line[];
+
+function tooLarge(key: string): FlowError {
+  return new FlowError(
+    'journal-too-large',
+    `With the answer to "${key}", the answers of this call are too large.`,
+    {
+      key,
+      next: 'Answer with less, or raise rounds.limits.recordBytes on the server.',
+    },
+  );
+}
 
 function notTheSame(key: string): FlowError {
   return new FlowError(

@@ -1,11 +1,12 @@
 import { isObject, type Json } from '../../json.ts';
 import { canonicalJson } from '../../seal/canonical.ts';
 import { type OpenOptions, SealError, type SealOptions } from '../../seal/index.ts';
-import type { Store } from '../../store/types.ts';
-import type { RoundCodec } from './codec.ts';
+import { type RoundState, type StateCodec, stateText } from './codec.ts';
 import type { RoundContext } from './context.ts';
 import type { RoundCounters } from './counters.ts';
 import { FlowError } from './errors.ts';
+import type { Caller } from './quota.ts';
+import type { FlowRecords } from './records.ts';
 import type { RoundMode } from './types.ts';
 
 /** How a context is kept. */
@@ -18,18 +19,20 @@ export interface KeepOptions extends SealOptions {
   readonly most?: number;
   /** True where an answer that brings nothing back can be told by the id of its question. */
   readonly findable: boolean;
+  /** Whom it is kept for. */
+  readonly caller: Caller;
 }
 
 /** Keeps contexts between rounds: in the client's hands, in the store, or in both. */
 export interface Keeper {
-  /** The text that travels. */
-  keep(context: RoundContext, options: KeepOptions): string | Promise<string>;
-  /** The context of a text that came back; throws `SealError` where it is not genuine. */
-  find(text: string, options: OpenOptions): RoundContext | Promise<RoundContext>;
+  /** The state that travels. */
+  keep(context: RoundContext, options: KeepOptions): RoundState | Promise<RoundState>;
+  /** The context of a state that came back; throws `SealError` where it is not genuine. */
+  find(state: unknown, options: OpenOptions): RoundContext | Promise<RoundContext>;
   /** The context of a round whose text did not come back; undefined where nothing was kept. */
   recall(flow: string, round: number): Promise<RoundContext | undefined>;
-  /** Ends the flow: nothing needs to be kept any more. */
-  drop(flow: string): Promise<void>;
+  /** The context of a round whose text came back damaged (R-13); undefined if the flow's mode does not allow it. */
+  replace(flow: string, round: number): Promise<RoundContext | undefined>;
   readonly hasStore: boolean;
 }
 
@@ -45,18 +48,38 @@ const LEEWAY = 60;
 /** How much longer than its text a kept context lives, in seconds. */
 const SLACK = 2 * LEEWAY;
 
-export function createKeeper(codec: RoundCodec, store: Store | undefined, counters: RoundCounters): Keeper {
+/** A context in the store. */
+interface Kept {
+  readonly context: RoundContext;
+  readonly mode: RoundMode;
+}
+
+/** Modes in which the store serves a client whose text came back damaged. */
+const FALLS_BACK: readonly RoundMode[] = ['dual', 'carried-first'];
+
+export function createKeeper(codec: StateCodec, records: FlowRecords, counters: RoundCounters): Keeper {
+  const hasStore = records.isShared;
   const nameOf = (flow: string): string => `rounds/kept/${flow}`;
 
-  const recall = async (flow: string, round: number): Promise<RoundContext | undefined> => {
-    const kept = (await store?.get(nameOf(flow)))?.value as unknown as RoundContext | undefined;
-    if (!isObject(kept) || kept.n !== round || Date.now() / 1000 >= kept.e + LEEWAY) return undefined;
-    return kept;
+  const find = async (flow: string, round: number): Promise<Kept | undefined> => {
+    const kept = hasStore ? (await records.get(nameOf(flow)))?.value : undefined;
+    if (!isObject(kept)) return undefined;
+    const { context } = kept as unknown as Kept;
+    if (context.n !== round || Date.now() / 1000 >= context.e + LEEWAY) return undefined;
+    return kept as unknown as Kept;
   };
 
-  const put = async (context: RoundContext, ttl: number, text: string): Promise<string> => {
-    await store?.put(nameOf(context.f), context as unknown as Json, { ttl: ttl + SLACK });
-    return text;
+  const recall = async (flow: string, round: number): Promise<RoundContext | undefined> =>
+    (await find(flow, round))?.context;
+
+  const put = async (
+    context: RoundContext,
+    { ttl, caller, mode }: Pick<KeepOptions, 'ttl' | 'caller' | 'mode'>,
+    state: RoundState,
+  ): Promise<RoundState> => {
+    const kept: Kept = { context, mode };
+    await records.put(nameOf(context.f), kept as unknown as Json, { ttl: ttl + SLACK, caller });
+    return state;
   };
 
   /** The store counts, what travelled is compared with it: the first step on the way to carrying alone. */
@@ -69,29 +92,30 @@ export function createKeeper(codec: RoundCodec, store: Store | undefined, counte
   };
 
   return {
-    hasStore: store !== undefined,
+    hasStore,
 
-    keep(context, { mode, budget, most = budget, findable, ...seal }) {
+    keep(context, options) {
+      const { mode, budget, most = budget, findable, caller: _, ...seal } = options;
       const value = context as unknown as Json;
-      if (mode !== 'carried' && !store) throw noStore(mode);
-      const name = (): string => codec.seal({ r: context.f, n: context.n } satisfies Reference, seal);
-      const text =
+      if (mode !== 'carried' && !hasStore) throw noStore(mode);
+      const name = (): RoundState => codec.seal({ r: context.f, n: context.n } satisfies Reference, seal);
+      const state =
         mode === 'stored'
           ? undefined
           : codec.seal(mode === 'dual' ? { ...(value as object), d: 1 } : value, seal);
       const room = Math.min(budget, most);
-      if (text !== undefined && text.length > room && !store)
-        throw tooLarge(context, text.length, budget, most);
+      const length = state === undefined ? 0 : stateText(state).length;
+      if (length > room && !hasStore) throw tooLarge(context, length, budget, most);
       counters.add('asked');
-      if (text === undefined || text.length > room) return put(context, seal.ttl, name());
-      return mode === 'dual' || (mode === 'carried-first' && findable) ? put(context, seal.ttl, text) : text;
+      if (state === undefined || length > room) return put(context, options, name());
+      return mode === 'dual' || (mode === 'carried-first' && findable) ? put(context, options, state) : state;
     },
 
-    find(text, options) {
-      const found = codec.open(text, options) as unknown as (RoundContext & { readonly d?: 1 }) | Reference;
+    find(state, options) {
+      const found = codec.open(state, options) as unknown as (RoundContext & { readonly d?: 1 }) | Reference;
       if ('r' in found) {
         return recall(found.r, found.n).then((context) => {
-          if (!context) throw new SealError(store ? 'expired' : 'malformed');
+          if (!context) throw new SealError(hasStore ? 'expired' : 'malformed');
           return context;
         });
       }
@@ -99,7 +123,11 @@ export function createKeeper(codec: RoundCodec, store: Store | undefined, counte
     },
 
     recall,
-    drop: async (flow) => void (await store?.delete(nameOf(flow))),
+
+    async replace(flow, round) {
+      const kept = await find(flow, round);
+      return kept && FALLS_BACK.includes(kept.mode) ? kept.context : undefined;
+    },
   };
 }
 

@@ -12,7 +12,7 @@ const LONGEST_WAIT = (TTL + 5) * 1000;
  * Becomes the only holder of `key`, waiting while another one lives; a holder that died keeps others out for at most
  * its last {@link TTL} seconds. Undefined where the other one lives on.
  */
-export async function hold(store: Store, key: string): Promise<Held | undefined> {
+export async function hold(store: Pick<Store, 'lease'>, key: string): Promise<Held | undefined> {
   const end = performance.now() + LONGEST_WAIT;
   for (let pause = 25; ; pause = Math.min(pause * 2, 500)) {
     const lease = await store.lease(key, TTL);

@@ -1,8 +1,9 @@
 import { isObject, type Json } from '../../json.ts';
 import { sha256 } from '../../seal/sha256.ts';
-import type { Store } from '../../store/types.ts';
 import { FlowError } from './errors.ts';
 import { hold } from './lease.ts';
+import type { Caller } from './quota.ts';
+import type { FlowRecords, RecordOptions } from './records.ts';
 import type { Effect, OnceOptions } from './types.ts';
 
 /** Does an effect of a flow, unless it has been done. */
@@ -19,7 +20,8 @@ export interface OnceSetup {
    * Where claims are kept: undefined without a store, and in a flow's first call, which only this process can repeat
    * (it remembers what was done): its client has nothing yet to come back with.
    */
-  readonly store: Store | undefined;
+  readonly records: FlowRecords | undefined;
+  readonly caller: Caller;
   /** True where this run is the only one of its round, so that a claim found is one of a run that died. */
   readonly exclusive: boolean;
   /** How long claims must be remembered, in seconds. */
@@ -27,15 +29,15 @@ export interface OnceSetup {
 }
 
 /** The effects of one flow. */
-export function createOnce({ flow, store, exclusive, ttl }: OnceSetup): Once {
+export function createOnce({ flow, records, caller, exclusive, ttl }: OnceSetup): Once {
   return async (key, effect, options) => {
     const idempotencyKey = sha256(JSON.stringify([flow, key]));
-    if (!store) return plain(key, await effect({ idempotencyKey, attempt: 1 }));
+    if (!records) return plain(key, await effect({ idempotencyKey, attempt: 1 }));
     const name = `rounds/once/${idempotencyKey}`;
-    const held = exclusive ? undefined : await hold(store, `${name}/lease`);
+    const held = exclusive ? undefined : await hold(records, `${name}/lease`);
     if (!exclusive && !held) throw cutOff(key, 'is still under way elsewhere');
     try {
-      return await claimed({ store, name, ttl, key, options }, (attempt) =>
+      return await claimed({ records, name, life: { ttl, caller }, key, options }, (attempt) =>
         effect({ idempotencyKey, attempt }),
       );
     } finally {
@@ -45,30 +47,33 @@ export function createOnce({ flow, store, exclusive, ttl }: OnceSetup): Once {
 }
 
 interface Claim {
-  readonly store: Store;
+  readonly records: FlowRecords;
   readonly name: string;
-  readonly ttl: number;
+  readonly life: Pick<RecordOptions, 'ttl' | 'caller'>;
   readonly key: string;
   readonly options: OnceOptions;
 }
 
 /** Claims before, completes after, each under a condition: whatever happens to leases, only one attempt completes. */
 async function claimed(
-  { store, name, ttl, key, options }: Claim,
+  { records, name, life, key, options }: Claim,
   effect: (attempt: number) => Promise<Json | undefined>,
 ): Promise<Json | undefined> {
   let attempt = 1;
-  let version = await store.put(name, { attempt }, { ttl, ifAbsent: true });
+  let version = await records.put(name, { attempt }, { ...life, ifAbsent: true });
   if (version === undefined) {
-    const found = await store.get(name);
+    const found = await records.get(name);
     const mark = isObject(found?.value) ? found.value : {};
     if ('done' in mark) return valueIn(mark);
     if (options.cutOff !== 'retry') throw cutOff(key, 'was cut off in the middle');
     attempt = (typeof mark['attempt'] === 'number' ? mark['attempt'] : 0) + 1;
-    version = await store.put(
+    version = await records.put(
       name,
       { attempt },
-      found ? { ttl, ifVersion: found.version } : { ttl, ifAbsent: true },
+      {
+        ...life,
+        ...(found ? { ifVersion: found.version } : { ifAbsent: true }),
+      },
     );
     if (version === undefined) throw cutOff(key, 'is under way elsewhere');
   }
@@ -77,17 +82,17 @@ async function claimed(
     value = plain(key, await effect(attempt));
   } catch (error) {
     // It failed and said so: nothing was cut off, and the next run may try again.
-    await store.delete(name, { ifVersion: version });
+    await records.delete(name, { ifVersion: version });
     throw error;
   }
-  const completed = await store.put(
+  const completed = await records.put(
     name,
     { done: value === undefined ? [] : [value] },
-    { ttl, ifVersion: version },
+    { ...life, ifVersion: version },
   );
   if (completed !== undefined) return value;
   // This attempt outlived its claim. What another one completed counts.
-  const other = (await store.get(name))?.value;
+  const other = (await records.get(name))?.value;
   if (isObject(other) && 'done' in other) return valueIn(other);
   throw cutOff(key, 'lost its claim while it ran');
 }

@@ -11,10 +11,10 @@ import {
 } from '../../wire/index.ts';
 import type { Exchange } from '../exchange.ts';
 import { boundTo, PURPOSE } from './carry.ts';
-import type { RoundCodec } from './codec.ts';
+import type { StateCodec } from './codec.ts';
 import type { Answered, RoundContext } from './context.ts';
 import type { Keeper } from './keeper.ts';
-import { endingOf, type Question } from './question.ts';
+import { endingOf, type Question, safeAnswer } from './question.ts';
 
 /** What a client hears of a context that is not taken, whatever the reason. */
 export const REFUSED: RpcError = {
@@ -26,7 +26,7 @@ export const REFUSED: RpcError = {
 /** Opens what a client brought back with its call. */
 export interface Opener {
   readonly keeper: Keeper;
-  readonly codec: RoundCodec;
+  readonly codec: StateCodec;
 }
 
 /** The answers and the context that came with a retried call; undefined where it brought none of ours. */
@@ -40,7 +40,8 @@ export function openCall(exchange: Exchange, opener: Opener): Answered | undefin
   if (isProblem(given)) throw new SealError('malformed');
   const found = opener.keeper.find(state, { ...boundTo(exchange), purpose: PURPOSE.call });
   const answers = new Map<string, Answer>();
-  for (const [key, result] of Object.entries(given.inputResponses ?? {})) answers.set(key, { result });
+  for (const [key, result] of Object.entries(given.inputResponses ?? {}))
+    answers.set(key, safeAnswer({ result }));
   return found instanceof Promise
     ? found.then((context) => ({ context, answers }))
     : { context: found, answers };
@@ -54,7 +55,8 @@ export function broughtAlong({ era, request }: Exchange, { key, method }: Questi
   if (era !== 'modern') return undefined;
   const given = readInputGiven(request.params);
   const result = isProblem(given) ? undefined : given.inputResponses?.[key];
-  return result && endingOf(method, { result }) ? { result } : undefined;
+  const answer = result && safeAnswer({ result });
+  return answer && endingOf(method, answer) ? answer : undefined;
 }
 
 /** The params of a retried call without what the retry added: the SDK must not look at our context. */
@@ -76,7 +78,6 @@ function openDependent(
   const states = each ? read.responses.map((response) => response.state) : [read.state];
   if (states.every((state) => state === undefined)) return undefined;
   const [first] = states;
-  if (typeof first !== 'string') throw new SealError('malformed');
   const bound = boundTo(exchange);
   const complete = (context: RoundContext): Answered => {
     if (each) {
@@ -89,7 +90,10 @@ function openDependent(
     for (const [place, [key]] of (context.q ?? []).entries()) {
       const response = read.responses[place];
       if (response)
-        answers.set(key, 'error' in response ? { error: response.error } : { result: response.result });
+        answers.set(
+          key,
+          'error' in response ? { error: response.error } : safeAnswer({ result: response.result }),
+        );
     }
     return { context, answers };
   };
@@ -98,12 +102,11 @@ function openDependent(
 }
 
 function isPart(
-  codec: RoundCodec,
+  codec: StateCodec,
   state: unknown,
   expected: readonly [string, number, number],
   bound: ReturnType<typeof boundTo>,
 ): boolean {
-  if (typeof state !== 'string') return false;
   const part = codec.open(state, { ...bound, purpose: PURPOSE.part });
   return Array.isArray(part) && expected.every((value, at) => part[at] === value);
 }

@@ -12,6 +12,7 @@ import { spellingUsed } from '../../wire/spelling.ts';
 import type { Exchange } from '../exchange.ts';
 import { Slot } from '../slot.ts';
 import type { RoundContext } from './context.ts';
+import { safeAnswer } from './question.ts';
 
 /** An answer, and the session that it names. */
 export interface Brought {
@@ -24,8 +25,8 @@ export function readAnswer(response: Response): Brought {
   if (!('result' in response)) return { answer: { error: response.error }, session: undefined };
   const { result } = response;
   const session = readSession(result._meta);
-  if (!isSession(session)) return { answer: { result }, session: undefined };
-  return { answer: { result: { ...result, _meta: withoutSession(result._meta) } }, session };
+  if (!isSession(session)) return { answer: safeAnswer({ result }), session: undefined };
+  return { answer: safeAnswer({ result: { ...result, _meta: withoutSession(result._meta) } }), session };
 }
 
 /**

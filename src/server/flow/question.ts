@@ -1,6 +1,6 @@
 import { seconds } from '../../duration.ts';
 import { isObject, type Json, type JsonObject } from '../../json.ts';
-import { type Answer, isShallow, type Params } from '../../wire/index.ts';
+import { type Answer, isShallow, type Params, type Result } from '../../wire/index.ts';
 import { FlowError } from './errors.ts';
 import type { Ending } from './journal.ts';
 import type { FormQuestion, PageQuestion } from './types.ts';
@@ -43,7 +43,7 @@ function formSchema(key: string, schema: unknown): JsonObject {
     });
   }
   for (const [name, field] of Object.entries(schema.properties)) {
-    if (isField(field)) continue;
+    if (isField(field) && !UNSAFE.has(name)) continue;
     throw new FlowError(
       'bad-schema',
       `The schema of the question "${key}" is not the schema of a form: nobody can fill in "${name}".`,
@@ -123,6 +123,23 @@ export function fingerprint({ params }: Question): string {
     low = Math.imul(low ^ code, 0x5f356495);
   }
   return (4294967296 * (0x1fffff & low) + (high >>> 0)).toString(36);
+}
+
+/** Names that reach an object's prototype where somebody copies an answer carelessly. No question asks for them. */
+const UNSAFE: ReadonlySet<string> = new Set(['__proto__', 'constructor', 'prototype']);
+
+/** An answer without own properties of {@link UNSAFE} names, at any depth. One that is too deep is refused when it is read. */
+export function safeAnswer(answer: Answer): Answer {
+  if ('error' in answer || !isShallow(answer.result)) return answer;
+  return { result: safe(answer.result) as Result };
+}
+
+function safe(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(safe);
+  if (!isObject(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value).flatMap(([name, each]) => (UNSAFE.has(name) ? [] : [[name, safe(each)]])),
+  );
 }
 
 /**

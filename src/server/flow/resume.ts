@@ -44,8 +44,13 @@ const runs = new Slot<Run>();
  * Begins a run. Where the exchange has started over it is the same flow as before: what has been done once stays done,
  * and what has been answered is not asked again.
  */
-export function begin(exchange: Exchange, input: Input | undefined, settings: FlowSettings): Run {
-  const start = startFrom(input, settings);
+export function begin(
+  exchange: Exchange,
+  input: Input | undefined,
+  settings: FlowSettings,
+  room: number,
+): Run {
+  const start = startFrom(input, settings, room);
   const before = runs.get(exchange);
   if (before && before.settings !== settings) return { ...start, settings, id: idOf(start), attempt: 1 };
   if (before) start.journal.takeOver(before.journal);
@@ -59,14 +64,15 @@ function idOf({ past }: Start): string {
 }
 
 /** The journal of the rounds before, with the answers that have just come. */
-function startFrom(input: Input | undefined, settings: FlowSettings): Start {
+function startFrom(input: Input | undefined, settings: FlowSettings, room: number): Start {
   const past = input?.context;
-  if (!input || !past) return { past: undefined, journal: new Journal(), answers: 0 };
+  if (!input || !past) return { past: undefined, journal: new Journal(room), answers: 0 };
   if (past.h !== settings.version) {
-    if (settings.otherVersion === 'restart') return { past: undefined, journal: new Journal(), answers: 0 };
+    if (settings.otherVersion === 'restart')
+      return { past: undefined, journal: new Journal(room), answers: 0 };
     throw otherVersion(past.h, settings.version);
   }
-  const journal = new Journal(past.j);
+  const journal = new Journal(room, past.j);
   let answers = 0;
   for (const [key, kind, print] of past.q ?? []) {
     const answer = input.answers.get(key);

@@ -1,7 +1,6 @@
 import type { Link } from '../../link/instrument.ts';
 import type { Top } from '../../link/top.ts';
 import { SealError } from '../../seal/index.ts';
-import type { Store } from '../../store/types.ts';
 import { CARRIERS, isUndone, type Response } from '../../wire/index.ts';
 import { readQuestionId } from '../../wire/question-id.ts';
 import type { ServerContext } from '../context.ts';
@@ -11,12 +10,15 @@ import { runWithIngress } from '../ingress.ts';
 import type { Reply, ServerPart } from '../part.ts';
 import { Slot } from '../slot.ts';
 import { PURPOSE } from './carry.ts';
-import { type RoundCodec, sealedCodec } from './codec.ts';
-import { type Answered, isOf, requestIn } from './context.ts';
+import { type StateCodec, sealedCodec, stateCodec } from './codec.ts';
+import { type Answered, isOf, type RoundContext, requestIn } from './context.ts';
 import { RoundCounters } from './counters.ts';
 import { createKeeper, type Keeper } from './keeper.ts';
+import { type Limits, readLimits } from './limits.ts';
 import { isFault, openCall, REFUSED, reasonOf, withoutRetry } from './opening.ts';
 import { inPresent, readAnswer } from './present-session.ts';
+import { callerOf, Quota } from './quota.ts';
+import { FlowRecords } from './records.ts';
 import { checkRounds, type RoundsOptions, readMode } from './settings.ts';
 import { SHARED, type Turn, takeTurn } from './turn.ts';
 import type { RoundMode } from './types.ts';
@@ -32,12 +34,14 @@ export interface Input extends Answered {
 export interface Rounds {
   readonly part: ServerPart;
   readonly context: ServerContext;
-  readonly codec: RoundCodec;
+  readonly codec: StateCodec;
   readonly keeper: Keeper;
   readonly counters: RoundCounters;
   readonly mode: RoundMode;
-  /** The store, where rounds are answered once. */
-  readonly store: Store | undefined;
+  readonly records: FlowRecords;
+  readonly limits: Limits;
+  /** Counts the calls that wait in this process. */
+  readonly held: Quota;
   readonly waiting: Waiting;
   /** What an exchange goes on from; undefined for a first call. */
   inputOf(exchange: Exchange): Input | undefined;
@@ -62,21 +66,29 @@ const inputs = new Slot<Input>();
 export function createRounds(context: ServerContext, options: RoundsOptions = {}): Rounds {
   checkRounds(options);
   const { store, events } = context;
-  const codec = options.codec ?? sealedCodec(context.sealer);
+  const codec = stateCodec(options.codec ?? sealedCodec(context.sealer));
   if (options.codec?.plain) warnOfPlain(context);
   const counters = new RoundCounters();
-  const keeper = createKeeper(codec, store, counters);
-  const waiting = new Waiting();
+  const limits = readLimits(options.limits);
+  const records = new FlowRecords(context, limits);
+  const keeper = createKeeper(codec, records, counters);
+  const held = new Quota(
+    { count: limits.perCaller.waiting, bytes: Number.POSITIVE_INFINITY },
+    { count: limits.total.waiting, bytes: Number.POSITIVE_INFINITY },
+  );
+  const waiting = new Waiting(held, events);
   const fault = faultOn(events);
-  const once = options.singleUse === false ? undefined : store;
+  const once = options.singleUse === false || !store ? undefined : records;
 
   const refused = (what: string, error: unknown): void => {
     counters.add('refused');
     events.emit('rejected', { family: 'rounds', what, reason: reasonOf(error) });
   };
 
-  const refusal = (error: unknown): Reply => {
+  const refusal = (exchange: Exchange, error: unknown): Reply => {
     if (isFault(error)) throw error;
+    const brought = exchange.ingress?.answered;
+    if (brought) brought.isRefused = true;
     refused('the context of a round', error);
     return { error: REFUSED };
   };
@@ -87,7 +99,7 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
     exchange.whenSent((response) => {
       // What could not be kept can be tried again, with the same answer. A lease that cannot be given back runs out by itself.
       if ('error' in response && isUndone(response.error)) turn.abandon().catch(() => {});
-      else turn.done();
+      else turn.done(response);
     });
     exchange.request = { ...exchange.request, params: withoutRetry(exchange.request.params) };
     return goOn(exchange);
@@ -108,7 +120,7 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
       if (brought && !isOf(brought.context, exchange.principal)) throw new SealError('wrong-subject');
       opened = brought ?? openCall(exchange, rounds);
     } catch (error) {
-      return refusal(error);
+      return refusal(exchange, error);
     }
     if (opened === undefined) {
       if (exchange.top?.dependent_responses !== undefined) counters.add('notEchoed');
@@ -124,17 +136,16 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
   ): Promise<Reply | undefined> => {
     try {
       const answered = await opened;
-      const turn = await takeTurn(once, answered.context, (error) => storeFailed(context, error));
+      const turn = await takeTurn(once, answered, callerOf(exchange), (error) => storeFailed(context, error));
+      if (turn.outcome) return turn.outcome;
       return accept(exchange, answered, turn);
     } catch (error) {
-      return refusal(error);
+      return refusal(exchange, error);
     }
   };
 
   const isAnswer = ({ id }: Response, top: Top | undefined): boolean =>
-    top?.state !== undefined ||
-    readQuestionId(id) !== undefined ||
-    (typeof id === 'string' && codec.recognises(id));
+    top?.state !== undefined || readQuestionId(id) !== undefined || codec.recognises(id);
 
   const openAnswer: Rounds['openAnswer'] = (response, top, session) => {
     if (!isAnswer(response, top)) return undefined;
@@ -143,15 +154,29 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
       const key = context.q?.[0]?.[0];
       return { ...inPresent(context, present), answers: new Map(key === undefined ? [] : [[key, answer]]) };
     };
+    const named = readQuestionId(response.id);
+    // The id of a question is no secret: authors log the flow's, which stands in it.
+    const inSession = (kept: RoundContext): RoundContext => {
+      if (kept.s !== session) throw new SealError('wrong-subject');
+      return kept;
+    };
     if (top?.state !== undefined) {
       const text = top.state;
       return Promise.resolve().then(async () => {
-        const state: unknown = JSON.parse(text);
-        if (typeof state !== 'string') throw new SealError('malformed');
-        return answering(await keeper.find(state, { purpose: PURPOSE.answer }));
+        try {
+          return answering(await keeper.find(JSON.parse(text), { purpose: PURPOSE.answer }));
+        } catch (error) {
+          if (!named || !isDamaged(error)) throw error;
+          const kept = await keeper.replace(named.flow, named.round);
+          if (!kept) throw error;
+          const context = inSession(kept);
+          counters.add('different');
+          const what = 'the state of a round, whose context is in the store';
+          events.emit('rejected', { family: 'rounds', what, reason: reasonOf(error) });
+          return answering(context);
+        }
       });
     }
-    const named = readQuestionId(response.id);
     if (named) {
       counters.add('notEchoed');
       context.warnOnce('not-echoed', {
@@ -162,10 +187,9 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
       });
       return keeper.recall(named.flow, named.round).then((kept) => {
         if (!kept) throw new SealError('expired');
-        // The id of a question is no secret: authors log the flow's, which stands in it.
-        if (kept.s !== session) throw new SealError('wrong-subject');
+        const context = inSession(kept);
         counters.add('recalled');
-        return answering(kept);
+        return answering(context);
       });
     }
     const id = response.id as string;
@@ -223,7 +247,9 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
     keeper,
     counters,
     mode: readMode(options.mode, store),
-    store: once,
+    records,
+    limits,
+    held,
     waiting,
     inputOf: (exchange) => inputs.get(exchange),
     fault,
@@ -235,6 +261,13 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
   };
   return rounds;
 }
+
+/** True for a state that does not prove to be of this server at all. One that is late, foreign or used is genuine, and refused. */
+function isDamaged(error: unknown): boolean {
+  return error instanceof SealError && DAMAGED.includes(error.code);
+}
+
+const DAMAGED: readonly string[] = ['malformed', 'tampered', 'unknown-key'];
 
 function storeFailed(context: ServerContext, error: unknown): void {
   context.events.emit('warning', {

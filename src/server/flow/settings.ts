@@ -1,10 +1,11 @@
 import { seconds } from '../../duration.ts';
 import { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
-import { ANYTHING, checkOptions, FLAG, type TakenBy } from '../../options.ts';
+import { ANYTHING, checkOptions, FLAG, SETTINGS, type TakenBy } from '../../options.ts';
 import type { Store } from '../../store/types.ts';
 import type { RoundCodec } from './codec.ts';
 import { FlowError } from './errors.ts';
+import type { RoundLimits } from './limits.ts';
 import type { FlowOptions, QuestionKind, RoundMode } from './types.ts';
 
 /** Settings of a server's rounds. */
@@ -15,6 +16,8 @@ export interface RoundsOptions {
   readonly codec?: (RoundCodec & { readonly plain?: true }) | undefined;
   /** Where there is a store, each round is answered once; `false` lets it be answered again until its time is over. */
   readonly singleUse?: boolean | undefined;
+  /** How much is kept for callers at a time. */
+  readonly limits?: RoundLimits | undefined;
 }
 
 /** The options of one flow, read and filled up. Durations are seconds. */
@@ -40,6 +43,7 @@ const TAKEN: TakenBy<RoundsOptions> = {
       isObject(value) && ['seal', 'open', 'recognises'].every((name) => typeof value[name] === 'function'),
   ],
   singleUse: FLAG,
+  limits: SETTINGS,
 };
 
 /** Refuses options of rounds that there are not, or that are something else than they take. */

@@ -39,9 +39,14 @@ export function reactionOf(key: string, question: FormQuestion | PageQuestion, e
   );
 }
 
+/** What the question asked for: fields that its schema does not name are dropped. */
+function onlyAsked({ properties }: FormSchema, content: JsonObject): JsonObject {
+  return Object.fromEntries(Object.entries(content).filter(([name]) => Object.hasOwn(properties, name)));
+}
+
 function checked(key: string, schema: FormSchema, content: JsonObject): JsonObject {
   const problems = checkForm(schema, content);
-  if (problems.length === 0) return content;
+  if (problems.length === 0) return onlyAsked(schema, content);
   const named = problems
     .slice(0, 5)
     .map(({ field, expected }) => (field === '' ? expected : `${field} should be ${expected}`))

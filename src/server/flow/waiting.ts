@@ -1,10 +1,13 @@
 import { isObject } from '../../json.ts';
 import type { Link } from '../../link/instrument.ts';
 import type { Answer, Id, Request, Response } from '../../wire/index.ts';
+import type { ServerEventSource } from '../events.ts';
 import type { Exchange } from '../exchange.ts';
 import { FlowError } from './errors.ts';
 import { type Brought, noteWaited, readAnswer } from './present-session.ts';
 import type { Question } from './question.ts';
+import { callerOf, type Quota } from './quota.ts';
+import { full } from './records.ts';
 
 /** How a question is waited for. */
 export interface WaitOptions {
@@ -24,6 +27,14 @@ interface Waiter {
 /** Questions whose answers are waited for in memory: on connections that the client's answers come back to. */
 export class Waiting {
   readonly #waiters = new Map<Id, Waiter>();
+  readonly #held: Quota;
+  readonly #events: ServerEventSource;
+
+  /** `held` counts the calls that wait in this process. */
+  constructor(held: Quota, events: ServerEventSource) {
+    this.#held = held;
+    this.#events = events;
+  }
 
   /** Sends the question and waits, for at most `ttl` seconds. */
   ask(exchange: Exchange, question: Question, { id, ttl }: WaitOptions): Promise<Answer> {
@@ -31,6 +42,11 @@ export class Waiting {
     const { key, method, params } = question;
     const request: Request = { jsonrpc: '2.0', id, method, ...(params && { params }) };
     const related = { relatedRequestId: exchange.request.id };
+    const exceeded = this.#held.take(id, callerOf(exchange));
+    if (exceeded) {
+      this.#events.emit('rejected', { family: 'rounds', what: 'a question', reason: `waiting-${exceeded}` });
+      return Promise.reject(full());
+    }
     return new Promise((resolve, reject) => {
       const end = (error: FlowError): void => {
         this.#waiters.get(id)?.settle(error);
@@ -48,6 +64,7 @@ export class Waiting {
         settle: (brought) => {
           clearTimeout(timer);
           this.#waiters.delete(id);
+          this.#held.release(id);
           if (brought instanceof FlowError) return reject(brought);
           noteWaited(exchange, brought.session);
           resolve(brought.answer);

@@ -1,12 +1,13 @@
 import { isObject, type Json } from '../../json.ts';
 import { sha256 } from '../../seal/sha256.ts';
-import type { Id, Message } from '../../wire/index.ts';
-import type { RoundContext } from '../flow/context.ts';
-import { principalDigest } from '../flow/context.ts';
+import { type Id, INTERNAL_ERROR, isUndone, type Message } from '../../wire/index.ts';
+import { principalDigest, type RoundContext } from '../flow/context.ts';
+import { FlowError } from '../flow/errors.ts';
+import { callerIn } from '../flow/quota.ts';
+import { full } from '../flow/records.ts';
 import type { Rounds } from '../flow/rounds.ts';
 import type { Asking } from '../ingress.ts';
 import type { Principal } from '../principal.ts';
-import { Drawer } from './drawer.ts';
 import { type Mail, Mailbox } from './mailbox.ts';
 import type { EventStream } from './sse.ts';
 import { messagesIn } from './sse.ts';
@@ -28,13 +29,12 @@ const END = -1;
 /** Asks clients over HTTP in the place of a call's answer, and brings them what comes of their answers. */
 export class Desk {
   readonly #rounds: Rounds;
-  readonly #drawer: Drawer;
   readonly #mailbox: Mailbox;
+  #streams = 0;
 
   constructor(rounds: Rounds) {
     this.#rounds = rounds;
-    this.#drawer = new Drawer(rounds.context.store);
-    this.#mailbox = new Mailbox(this.#drawer);
+    this.#mailbox = new Mailbox(rounds.records);
   }
 
   /** Sends a question, and for clients that answer by id also what comes of the answer. `resumes`: see {@link hold}. */
@@ -51,30 +51,45 @@ export class Desk {
       return;
     }
     if (!this.#rounds.context.store) this.#warn();
+    const leave = this.#enter(context);
     try {
+      if (!leave) throw full();
       await this.#note(context, message);
     } catch (error) {
       // What would come of an answer could not be brought either.
       const failed = { jsonrpc: '2.0', id: context.o?.i, error: this.#rounds.fault(error) };
       stream.event(JSON.stringify(failed));
       stream.end();
+      leave?.();
       return;
     }
     stream.event(text, this.#eventId(context, context.n));
-    await this.#hold(context, context.n, stream, resumes);
+    await this.#hold(context, context.n, stream, resumes).finally(leave);
   }
 
-  /** The stream of a client that comes for its mail; false where there is none to come. */
+  /** Counts a stream that is held open for a caller; undefined if that would be one too many. */
+  #enter(place: Pick<RoundContext, 'f' | 'u' | 's'>): (() => void) | undefined {
+    const { held, context } = this.#rounds;
+    const key = `${place.f} ${++this.#streams}`;
+    const exceeded = held.take(key, callerIn(place));
+    if (!exceeded) return () => held.release(key);
+    context.events.emit('rejected', { family: 'rounds', what: 'a stream', reason: `waiting-${exceeded}` });
+    return undefined;
+  }
+
+  /** The stream of a client that comes for its mail, or the status that tells it that there is none: 405, or 503 for now. */
   open(
     event: string,
     principal: Principal | undefined,
-  ): ((stream: EventStream) => Promise<void>) | undefined {
+  ): ((stream: EventStream) => Promise<void>) | 405 | 503 {
     const place = this.#readEventId(event, principal);
-    if (!place) return undefined;
+    if (!place) return 405;
+    const leave = this.#enter(place);
+    if (!leave) return 503;
     return async (stream) => {
       // Tells the client its place once more, so that it can come again should this stream break.
       stream.event('', event);
-      await this.#hold(place, place.n, stream, true);
+      await this.#hold(place, place.n, stream, true).finally(leave);
     };
   }
 
@@ -89,17 +104,34 @@ export class Desk {
         ? { messages: [...(outcome.before ?? []), JSON.stringify(outcome.message)], next: outcome.context.n }
         : { messages: messagesIn(outcome.type, outcome.body) };
     const end = 'message' in outcome ? outcome.context.e : context.e;
-    await this.#mailbox.put(context.f, context.n, mail, left(end));
+    const life = { ttl: left(end), caller: callerIn(context) };
+    try {
+      await this.#mailbox.put(
+        context.f,
+        context.n,
+        isUndoneMail(mail) ? { ...mail, undone: true } : mail,
+        life,
+      );
+    } catch (error) {
+      if (!(error instanceof FlowError) || error.code !== 'journal-too-large') throw error;
+      const told = {
+        code: INTERNAL_ERROR,
+        message: `Internal error: the result is too large to be kept until it is fetched (at most ${this.#rounds.records.most} bytes).`,
+      };
+      const message = JSON.stringify({ jsonrpc: '2.0', id: context.o?.i, error: told });
+      await this.#mailbox.put(context.f, context.n, { messages: [message] }, life);
+    }
   }
 
   /** Takes back the question of a call that its client has cancelled; the client hears so wherever it waits for its mail. */
   async cancel(transportSession: string, call: unknown): Promise<void> {
-    const open = await this.#drawer.get(openName(transportSession, call));
+    const open = (await this.#rounds.records.get(openName(transportSession, call)))?.value;
     if (!isObject(open)) return;
-    const { f, n, e, id } = open as unknown as Open;
+    const { f, n, e, u, id } = open as unknown as Open;
     const params = { requestId: id, reason: 'The call was cancelled.' };
     const message = JSON.stringify({ jsonrpc: '2.0', method: 'notifications/cancelled', params });
-    await this.#mailbox.put(f, n, { messages: [message], cancelled: true }, left(e));
+    const caller = callerIn({ ...(u !== undefined && { u }), s: transportSession });
+    await this.#mailbox.put(f, n, { messages: [message], cancelled: true }, { ttl: left(e), caller });
   }
 
   /** True for a round whose question was taken back. */
@@ -108,11 +140,12 @@ export class Desk {
   }
 
   /** Notes which question of a call is open: its cancellation may come to any instance. */
-  async #note({ f, n, e, s, o }: RoundContext, message: Message): Promise<void> {
+  async #note({ f, n, e, s, u, o }: RoundContext, message: Message): Promise<void> {
     if (s === undefined || !o || !('id' in message) || message.id === undefined || message.id === null)
       return;
-    const open: Open = { f, n, e, id: message.id };
-    await this.#drawer.put(openName(s, o.i), open as unknown as Json, { ttl: left(e) });
+    const open: Open = { f, n, e, ...(u !== undefined && { u }), id: message.id };
+    const life = { ttl: left(e), caller: callerIn({ ...(u !== undefined && { u }), s }) };
+    await this.#rounds.records.put(openName(s, o.i), open as unknown as Json, life);
   }
 
   /**
@@ -141,10 +174,10 @@ export class Desk {
     stream.end();
   }
 
-  #eventId({ f, u, e }: Place, n: number): string {
+  #eventId({ f, u, s, e }: Place, n: number): string {
     const ttl = left(e) + 120;
     return this.#rounds.context.sealer.seal(
-      { f, n, e, ...(u !== undefined && { u }) },
+      { f, n, e, ...(u !== undefined && { u }), ...(s !== undefined && { s }) },
       { purpose: PURPOSE, ttl },
     );
   }
@@ -178,12 +211,21 @@ interface Open {
   readonly f: string;
   readonly n: number;
   readonly e: number;
+  readonly u?: string;
   /** The id of the question itself. */
   readonly id: Id;
 }
 
 function openName(transportSession: string, call: unknown): string {
   return `rounds/open/${sha256(JSON.stringify([transportSession, call]))}`;
+}
+
+/** True if the call came to nothing, and its answer may be sent again. */
+function isUndoneMail({ messages, next }: Mail): boolean {
+  const last = next === undefined ? messages.at(-1) : undefined;
+  if (!last?.includes('"error"')) return false;
+  const { error } = JSON.parse(last) as { readonly error?: { readonly data?: unknown } };
+  return error !== undefined && isUndone(error);
 }
 
 /** How long what belongs to a round that ends at `end` is kept, in seconds. */
@@ -196,4 +238,5 @@ interface Place {
   readonly f: string;
   readonly e: number;
   readonly u?: string;
+  readonly s?: string;
 }

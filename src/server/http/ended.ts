@@ -3,11 +3,17 @@ import { sha256 } from '../../seal/sha256.ts';
 import { within } from '../../store/remote.ts';
 import type { Store } from '../../store/types.ts';
 import type { ServerContext } from '../context.ts';
+import { callerOf, Quota } from '../flow/quota.ts';
 import type { Principal } from '../principal.ts';
 import { LIFE } from './session-id.ts';
 
 /** How long a request waits to hear whether its session was ended, in milliseconds. */
 const PATIENCE = 1000;
+
+/** How many ended sessions this instance has remembered: of one principal, and of all (anonymous ones: half of it). */
+const PER_CALLER = 1000;
+const TOTAL = 100_000;
+const ANY = Number.POSITIVE_INFINITY;
 
 /** Ends what stands in for a transport's session. */
 export type EndStandIn = (transportSession: string, principal: Principal | undefined) => Promise<void>;
@@ -16,6 +22,7 @@ export type EndStandIn = (transportSession: string, principal: Principal | undef
 export class EndedSessions {
   readonly #context: ServerContext;
   readonly #endStandIn: EndStandIn;
+  readonly #quota = new Quota({ count: PER_CALLER, bytes: ANY }, { count: TOTAL, bytes: ANY });
 
   constructor(context: ServerContext, endStandIn: EndStandIn) {
     this.#context = context;
@@ -42,10 +49,16 @@ export class EndedSessions {
     }
   }
 
-  /** Ends a session for good; false where there is no store to remember it. */
+  /** Ends a session for good; false if there is no store to remember it, or too many are remembered already. */
   async add(transportSession: string, principal: Principal | undefined): Promise<boolean> {
     const { store } = this.#context;
     if (!store) return false;
+    const exceeded = this.#quota.take(nameOf(transportSession), callerOf({ principal }), 0, LIFE);
+    if (exceeded) {
+      const what = 'the end of a transport session';
+      this.#context.events.emit('rejected', { family: 'sessions', what, reason: exceeded });
+      return false;
+    }
     await store.put(nameOf(transportSession), 1, { ttl: LIFE });
     await this.#endStandIn(transportSession, principal);
     return true;

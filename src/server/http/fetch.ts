@@ -1,4 +1,5 @@
 import type { Message } from '../../wire/index.ts';
+import { REFUSED } from '../flow/opening.ts';
 import type { Asking, Ingress } from '../ingress.ts';
 import { runWithIngress } from '../ingress.ts';
 import type { AuthInfo } from '../principal.ts';
@@ -46,14 +47,18 @@ async function serve(
       return replyWith(plan.reply.status, plan.reply.error);
     case 'fetch': {
       const bring = edge.desk.open(plan.event, inbound.principal);
-      return bring ? streaming(request.signal, bring) : new Response(null, { status: 405 });
+      return typeof bring === 'number'
+        ? new Response(null, { status: bring })
+        : streaming(request.signal, bring);
     }
     case 'serve':
       return plainly(edge, plan, request, options, inner);
     case 'call':
       return call(edge, plan, request, options, inner);
     case 'mail': {
-      await edge.desk.post(plan.answered.context, await outcomeOf(plan, request, options, inner));
+      const outcome = await outcomeOf(edge, plan, request, options, inner);
+      if (plan.answered.isRefused) return replyWith(400, REFUSED);
+      await edge.desk.post(plan.answered.context, outcome);
       return new Response(null, { status: 202 });
     }
   }
@@ -119,12 +124,13 @@ async function unlessLost(stray: Stray, answered: Response | Promise<Response>):
 
 /** Runs a call: with its answer, or with the question that takes the answer's place. */
 function start(
+  edge: Edge,
   plan: Plan & { readonly do: 'call' | 'mail' },
   request: Request,
   options: FetchOptions,
   inner: FetchFunction,
 ) {
-  const notes = new Notes();
+  const notes = new Notes(edge.rounds.context.events);
   let suspend: (asking: Asking) => void = () => {};
   const asked = new Promise<Asking>((resolve) => {
     suspend = resolve;
@@ -142,7 +148,7 @@ async function call(
   options: FetchOptions,
   inner: FetchFunction,
 ): Promise<Response> {
-  const { asked, answered, notes } = start(plan, request, options, inner);
+  const { asked, answered, notes } = start(edge, plan, request, options, inner);
   const first = await Promise.race([answered, asked]);
   const resumes = edge.resumes(request.headers.get('mcp-protocol-version'));
   const bring = (asking: Asking) => (stream: EventStream) =>
@@ -160,12 +166,13 @@ async function call(
 }
 
 async function outcomeOf(
+  edge: Edge,
   plan: Plan & { readonly do: 'mail' },
   request: Request,
   options: FetchOptions,
   inner: FetchFunction,
 ): Promise<Asking | { readonly type: string; readonly body: string }> {
-  const { asked, answered, notes } = start(plan, request, options, inner);
+  const { asked, answered, notes } = start(edge, plan, request, options, inner);
   const whole = answered.then(async (response) => ({
     type: response.headers.get('content-type') ?? '',
     body: await response.text(),

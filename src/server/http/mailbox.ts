@@ -1,6 +1,6 @@
 import { isObject, type Json } from '../../json.ts';
 import { isAway } from '../fault.ts';
-import type { Drawer } from './drawer.ts';
+import type { FlowRecords, RecordOptions } from '../flow/records.ts';
 
 /** What an answer came to: messages for the client, and the round that they ask, if they ask one. */
 export interface Mail {
@@ -10,6 +10,8 @@ export interface Mail {
   readonly next?: number;
   /** True where the question was taken back, because its call was cancelled. */
   readonly cancelled?: boolean;
+  /** True if the answer came to nothing and may be sent again: what comes of it then takes this one's place. */
+  readonly undone?: boolean;
 }
 
 const SLACK = 120;
@@ -19,24 +21,34 @@ const SLACK = 120;
  * on another, so the two may meet different instances. One small entry per round, gone with the round.
  */
 export class Mailbox {
-  readonly #drawer: Drawer;
+  readonly #records: FlowRecords;
   readonly #waiters = new Map<string, Set<() => void>>();
 
-  constructor(drawer: Drawer) {
-    this.#drawer = drawer;
+  constructor(records: FlowRecords) {
+    this.#records = records;
   }
 
-  /** Puts what came of a round, for `ttl` seconds. A question is taken back only where nothing has come of it yet. */
-  async put(flow: string, round: number, mail: Mail, ttl: number): Promise<void> {
+  /** Puts what came of a round. The first outcome stays until its time is over, whatever is sent later. */
+  async put(
+    flow: string,
+    round: number,
+    mail: Mail,
+    life: Pick<RecordOptions, 'ttl' | 'caller'>,
+  ): Promise<void> {
     const name = nameOf(flow, round);
-    const ifAbsent = mail.cancelled === true;
-    await this.#drawer.put(name, mail as unknown as Json, { ttl: ttl + SLACK, ifAbsent });
+    const options = { ...life, ttl: life.ttl + SLACK };
+    const value = mail as unknown as Json;
+    if ((await this.#records.put(name, value, { ...options, ifAbsent: true })) === undefined) {
+      const found = await this.#records.get(name);
+      if (!isObject(found?.value) || found.value['undone'] !== true) return;
+      await this.#records.put(name, value, { ...options, ifVersion: found.version });
+    }
     for (const wake of this.#waiters.get(name) ?? []) wake();
   }
 
   /** What has come of a round so far. */
   async find(flow: string, round: number): Promise<Mail | undefined> {
-    const found = await this.#drawer.get(nameOf(flow, round));
+    const found = (await this.#records.get(nameOf(flow, round)))?.value;
     return isObject(found) && Array.isArray(found['messages']) ? (found as unknown as Mail) : undefined;
   }
 

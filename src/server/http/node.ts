@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isObject } from '../../json.ts';
 import type { Message } from '../../wire/index.ts';
+import { REFUSED } from '../flow/opening.ts';
 import { type Asking, type Ingress, runWithIngress } from '../ingress.ts';
 import type { AuthInfo } from '../principal.ts';
 import { isJson, MAX_BODY, readNodeText, tooLarge } from './body.ts';
@@ -55,7 +56,7 @@ function serve(
       return reply(response, plan.reply.status, plan.reply.error);
     case 'fetch': {
       const bring = edge.desk.open(plan.event, principal);
-      return bring ? bring(eventsOn(response)) : reply(response, 405, undefined);
+      return typeof bring === 'number' ? reply(response, bring, undefined) : bring(eventsOn(response));
     }
     case 'serve':
       if (plan.mint !== undefined) offerSession(edge, response, plan.mint);
@@ -110,7 +111,7 @@ async function call(
   let diverted: Diverted | undefined;
   // Only where it must be: most calls send nothing and ask nothing, and what they write goes where it always does.
   const sent = (message: Message): void => {
-    const own = (notes ??= new Notes());
+    const own = (notes ??= new Notes(edge.rounds.context.events));
     diverted ??= divert(response, { collect: false, written: (chunk) => own.written(chunk) });
     own.add(message);
   };
@@ -140,18 +141,21 @@ async function mail(
   response: ServerResponse,
   inner: NodeFunction,
 ): Promise<void> {
-  await edge.desk.post(plan.answered.context, await outcomeOf(plan, request, response, inner));
+  const outcome = await outcomeOf(edge, plan, request, response, inner);
+  if (plan.answered.isRefused) return reply(response, 400, REFUSED);
+  await edge.desk.post(plan.answered.context, outcome);
   reply(response, 202, undefined);
 }
 
 async function outcomeOf(
+  edge: Edge,
   plan: Plan & { readonly do: 'mail' },
   request: IncomingMessage,
   response: ServerResponse,
   inner: NodeFunction,
 ): Promise<Asking | { readonly type: string; readonly body: string }> {
   const { whole, takeOver } = divert(response, { collect: true });
-  const notes = new Notes();
+  const notes = new Notes(edge.rounds.context.events);
   return new Promise((resolve, reject) => {
     whole.then(resolve, reject);
     const suspend = (asked: Asking): void => {

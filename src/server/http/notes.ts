@@ -1,31 +1,52 @@
 import type { Message } from '../../wire/index.ts';
+import type { ServerEventSource } from '../events.ts';
 import { messagesIn } from './sse.ts';
 
 /** How many are kept: a stream brings them out at once, and what answers in JSON would bring out none at all. */
 const MOST = 1000;
+/** The most bytes that are kept. */
+const MOST_BYTES = 1024 * 1024;
 
 /**
  * What a call has sent besides its answer, and its SDK has not written yet. Where a question takes the answer's place,
  * it goes out before that.
  */
 export class Notes {
-  #waiting: Message[] = [];
+  readonly #events: ServerEventSource;
+  #waiting: string[] = [];
+  #bytes = 0;
+  #isTold = false;
+
+  constructor(events: ServerEventSource) {
+    this.#events = events;
+  }
 
   add(message: Message): void {
-    if (this.#waiting.length < MOST) this.#waiting.push(message);
+    const text = JSON.stringify(message);
+    if (this.#waiting.length < MOST && this.#bytes + text.length <= MOST_BYTES) {
+      this.#bytes += text.length;
+      this.#waiting.push(text);
+      return;
+    }
+    if (this.#isTold) return;
+    this.#isTold = true;
+    const reason = this.#waiting.length < MOST ? 'bytes' : 'count';
+    this.#events.emit('rejected', { family: 'rounds', what: 'messages before a question', reason });
   }
 
   /** The SDK has written this to the call's stream. */
   written(chunk: unknown): void {
     if (this.#waiting.length === 0) return;
     const text = chunk instanceof Uint8Array ? Buffer.from(chunk).toString('utf8') : String(chunk);
-    this.#waiting.splice(0, messagesIn('text/event-stream', text).length);
+    for (const out of this.#waiting.splice(0, messagesIn('text/event-stream', text).length))
+      this.#bytes -= out.length;
   }
 
   /** What is not out yet, as texts. */
   take(): readonly string[] {
-    const texts = this.#waiting.map((message) => JSON.stringify(message));
+    const texts = this.#waiting;
     this.#waiting = [];
+    this.#bytes = 0;
     return texts;
   }
 }

@@ -1,0 +1,84 @@
+import { ValiseError } from '../../errors.ts';
+import { checkOptions, SETTINGS, type Taken, type TakenBy } from '../../options.ts';
+
+/** How much a server keeps for its callers' rounds at a time. Each instance counts what it keeps itself. */
+export interface RoundLimits {
+  /**
+   * The longest single record, in bytes: a context in the store, an outcome that waits to be fetched, the answers of one
+   * call. At most 1.5 MiB.
+   *
+   * @defaultValue 1 MiB
+   */
+  readonly recordBytes?: number | undefined;
+  /** What one principal, or one anonymous transport session, may have open. */
+  readonly perCaller?: RoundShare | undefined;
+  /** What all callers together may have open. Anonymous callers get at most half of it. */
+  readonly total?: RoundShare | undefined;
+}
+
+/** A share of what a server keeps. */
+export interface RoundShare {
+  /**
+   * Records: contexts, outcomes, marks.
+   *
+   * @defaultValue 10,000 per caller, 100,000 in total
+   */
+  readonly records?: number | undefined;
+  /**
+   * Bytes in these records.
+   *
+   * @defaultValue 16 MiB per caller, 128 MiB in total
+   */
+  readonly bytes?: number | undefined;
+  /**
+   * Calls that wait: questions in memory, and HTTP streams that bring what comes of an answer.
+   *
+   * @defaultValue 100 per caller, 10,000 in total
+   */
+  readonly waiting?: number | undefined;
+}
+
+type Filled = { readonly [Name in keyof RoundShare]-?: number };
+
+/** {@link RoundLimits}, filled up. */
+export interface Limits {
+  readonly recordBytes: number;
+  readonly perCaller: Filled;
+  readonly total: Filled;
+}
+
+const MIB = 1024 * 1024;
+const DEFAULTS: Limits = {
+  recordBytes: MIB,
+  perCaller: { records: 10_000, bytes: 16 * MIB, waiting: 100 },
+  total: { records: 100_000, bytes: 128 * MIB, waiting: 10_000 },
+};
+/** What a seal holds. */
+const LONGEST = 1.5 * MIB;
+
+const NUMBER: Taken = ['a whole number', (value) => Number.isSafeInteger(value) && (value as number) >= 0];
+const TAKEN: TakenBy<RoundLimits> = { recordBytes: NUMBER, perCaller: SETTINGS, total: SETTINGS };
+const SHARE: TakenBy<RoundShare> = { records: NUMBER, bytes: NUMBER, waiting: NUMBER };
+
+/** Reads the limits, and fills in the defaults. */
+export function readLimits(limits: RoundLimits = {}): Limits {
+  checkOptions('createValise, under rounds.limits,', limits, TAKEN);
+  const { recordBytes = DEFAULTS.recordBytes } = limits;
+  if (recordBytes > LONGEST) {
+    throw new ValiseError('bad-option', `The option rounds.limits.recordBytes is ${recordBytes}.`, {
+      next: `Give at most ${LONGEST}.`,
+    });
+  }
+  return { recordBytes, perCaller: share('perCaller', limits), total: share('total', limits) };
+}
+
+function share(name: 'perCaller' | 'total', limits: RoundLimits): Filled {
+  const given = limits[name] ?? {};
+  checkOptions(`createValise, under rounds.limits.${name},`, given, SHARE);
+  const {
+    records = DEFAULTS[name].records,
+    bytes = DEFAULTS[name].bytes,
+    waiting = DEFAULTS[name].waiting,
+  } = given;
+  return { records, bytes, waiting };
+}

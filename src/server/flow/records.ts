@@ -1,0 +1,134 @@
+import type { Json } from '../../json.ts';
+import { SealError, type Sealer } from '../../seal/index.ts';
+import { memoryStore } from '../../store/memory.ts';
+import type { Lease, PutOptions, Store } from '../../store/types.ts';
+import type { ServerContext } from '../context.ts';
+import { FlowError } from './errors.ts';
+import type { Limits } from './limits.ts';
+import { type Caller, type Exceeded, Quota } from './quota.ts';
+
+/** A record as it was found. */
+export interface Found {
+  /** Undefined if somebody else than this server has written the record: it is not to be believed. */
+  readonly value: Json | undefined;
+  readonly version: string;
+}
+
+/** How a record is written. */
+export interface RecordOptions extends Pick<PutOptions, 'ifAbsent' | 'ifVersion'> {
+  /** Lifetime in seconds. */
+  readonly ttl: number;
+  /** Whom it is kept for. */
+  readonly caller: Caller;
+}
+
+const PURPOSE = 'flow-record';
+/** Part of every record's seal. Raise it when the meaning of a record changes: older ones then count as altered. */
+const SCHEMA = 1;
+/** A lifetime that outlasts the entry's own, whatever the clocks say. */
+const SLACK = 300;
+
+/**
+ * What flows keep between rounds: contexts, outcomes, marks of answered rounds and of effects. In the store, each record is
+ * sealed together with its key and the schema version, so that whoever can write to the store can delete a record, or put
+ * back an older version of it, but can neither change it nor move it to another key. Without a store, records are in memory.
+ */
+export class FlowRecords {
+  /** True if all instances share the records, in a store. */
+  readonly isShared: boolean;
+  readonly #store: Store;
+  readonly #sealer: Sealer | undefined;
+  readonly #quota: Quota;
+  readonly #context: ServerContext;
+  /** Longest record, in bytes. */
+  readonly most: number;
+
+  constructor(context: ServerContext, { recordBytes, perCaller, total }: Limits) {
+    const { store } = context;
+    this.#context = context;
+    this.isShared = store !== undefined;
+    this.#store = store ?? memoryStore();
+    this.#sealer = store && context.sealer;
+    this.most = recordBytes;
+    this.#quota = new Quota(
+      { count: perCaller.records, bytes: perCaller.bytes },
+      { count: total.records, bytes: total.bytes },
+      // A store drops by itself what is over; in memory it would stay until somebody asks for it.
+      store ? undefined : (key) => void this.#store.get(key),
+    );
+  }
+
+  async get(key: string): Promise<Found | undefined> {
+    const entry = await this.#store.get(key);
+    return (
+      entry && { value: this.#sealer ? this.#open(key, entry.value) : entry.value, version: entry.version }
+    );
+  }
+
+  /** Writes a record; undefined if a condition did not hold. Throws `FlowError` if it is too large, or one too many. */
+  async put(
+    key: string,
+    value: Json,
+    { ttl, caller, ...conditions }: RecordOptions,
+  ): Promise<string | undefined> {
+    const size = Buffer.byteLength(JSON.stringify(value));
+    if (size > this.most) throw this.#tooLarge(size);
+    const exceeded = this.#quota.take(key, caller, size, ttl);
+    if (exceeded) throw this.#full(exceeded);
+    const kept = this.#sealer
+      ? this.#sealer.seal(value, { purpose: PURPOSE, bind: [key, SCHEMA], ttl: ttl + SLACK })
+      : value;
+    return this.#store.put(key, kept, { ttl, ...conditions });
+  }
+
+  async delete(key: string, options?: { readonly ifVersion?: string }): Promise<boolean> {
+    this.#quota.release(key);
+    return this.#store.delete(key, options);
+  }
+
+  lease(key: string, ttl: number): Promise<Lease | undefined> {
+    return this.#store.lease(key, ttl);
+  }
+
+  #open(key: string, kept: Json): Json | undefined {
+    try {
+      if (typeof kept !== 'string') throw new SealError('malformed');
+      return this.#sealer?.open(kept, { purpose: PURPOSE, bind: [key, SCHEMA] });
+    } catch (error) {
+      if (!(error instanceof SealError)) throw error;
+      this.#context.events.emit('rejected', {
+        family: 'rounds',
+        what: 'a record in the store',
+        reason: error.code,
+      });
+      return undefined;
+    }
+  }
+
+  #tooLarge(size: number): FlowError {
+    this.#context.events.emit('rejected', {
+      family: 'rounds',
+      what: 'a record of a round',
+      reason: 'record-bytes',
+    });
+    return new FlowError(
+      'journal-too-large',
+      `What this flow has to remember is ${size} bytes long, and no more than ${this.most} may be kept.`,
+      {
+        next: 'Ask for less, return less from flow.once() and from the handler, or raise rounds.limits.recordBytes.',
+      },
+    );
+  }
+
+  #full(reason: Exceeded): FlowError {
+    this.#context.events.emit('rejected', { family: 'rounds', what: 'a record of a round', reason });
+    return full();
+  }
+}
+
+/** There is no room for one more open question. */
+export function full(): FlowError {
+  return new FlowError('too-many-open', 'Too much is open on this server.', {
+    next: 'Answer the questions that are open, or try again in a few minutes.',
+  });
+}
