@@ -20,6 +20,9 @@ export function endServers(): void {
 /** What a client announces that brings back the state of a question. */
 export const CARRIERS = { 'dev.valise/rounds': { carriers: ['state'] } };
 
+/** What the tool `slow` does between its answer and its result. */
+export const slow: { work: (who: string | undefined) => Promise<void> } = { work: async () => {} };
+
 /** A server with tools that ask, one that counts in its session, and a plain one. */
 export const build = (valise: ServerValise, major: (typeof MAJORS)[number]): McpServer => {
   const server = valise.install(new major.McpServer({ name: 'test', version: '1.0.0' }));
@@ -28,6 +31,15 @@ export const build = (valise: ServerValise, major: (typeof MAJORS)[number]): Mcp
     { inputSchema: z.object({}) },
     valise.flow(async (_, flow) => {
       const { name: who } = await flow.ask('a', name);
+      return text(`hello ${who}`);
+    }),
+  );
+  server.registerTool(
+    'slow',
+    { inputSchema: z.object({}) },
+    valise.flow(async (_, flow) => {
+      const { name: who } = await flow.ask('a', name);
+      await slow.work(who);
       return text(`hello ${who}`);
     }),
   );
