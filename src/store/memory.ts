@@ -131,6 +131,8 @@ class MemoryStore implements Store {
   #drop(key: string): void {
     this.#slots.delete(key);
     this.#sorted = undefined;
+    // An iterator keeps the table that it last looked at, with everything in it, also once the map has made a smaller one.
+    if (this.#sweep.next().done) this.#sweep = this.#slots.entries();
   }
 
   #sweepLeases(now: number): void {

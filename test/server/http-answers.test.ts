@@ -25,12 +25,18 @@ describe.each(Object.entries(FORMS))('answers over HTTP (%s)', (_, form) => {
         body: JSON.stringify(call(tool)),
       });
       const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
-      const question = JSON.parse(
-        /^data: (.+)$/m.exec((await reader.read()).value as string)?.[1] as string,
-      ) as Wire;
+      const event = (await reader.read()).value as string;
+      const question = JSON.parse(/^data: (.+)$/m.exec(event)?.[1] as string) as Wire;
       const { id, state } = question;
       const answer = { jsonrpc: '2.0', id, ...(state && { state }), result: accept({ name: 'Ada' }) };
-      return { question, answer, next: async () => (await reader.read()).value ?? '' };
+      return {
+        question,
+        answer,
+        /** The id of the event that the question came in. */
+        place: /^id: (.+)$/m.exec(event)?.[1] as string,
+        next: async () => (await reader.read()).value ?? '',
+        leave: () => reader.cancel(),
+      };
     };
     return { valise, url, open, ask };
   };
@@ -97,6 +103,27 @@ describe.each(Object.entries(FORMS))('answers over HTTP (%s)', (_, form) => {
       result: { content: [{ text: 'hello Ada' }] },
     });
   });
+
+  it.each(['with a store', 'without one'])(
+    'keeps the first outcome until it is fetched, whatever is answered later (%s)',
+    async (kind) => {
+      const store = kind === 'with a store' ? memoryStore() : undefined;
+      const { url, open, ask } = await stage({ store });
+      const headers = await open({});
+      const { answer, place, leave } = await ask(headers);
+      await leave();
+      expect((await post(url, answer, headers)).status).toBe(202);
+      const other = await post(url, { ...answer, result: { action: 'decline' } }, headers);
+      if (store) expect(other).toMatchObject({ status: 400, message: { error: { code: -32602 } } });
+      await post(url, answer, headers);
+      const mail = await fetch(url, {
+        headers: { accept: 'text/event-stream', ...headers, 'last-event-id': place },
+      });
+      const body = await mail.text();
+      expect(body).toContain('hello Ada');
+      expect(body).not.toMatch(/declined|Invalid or expired/);
+    },
+  );
 
   describe('a call that its client has cancelled', () => {
     const cancelled = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 7 } };
