@@ -1,4 +1,4 @@
-import { createValise, type Flow, type RoundMode } from 'mcp-valise/server';
+import { createValise, type Flow, plainCodec, type RoundMode } from 'mcp-valise/server';
 import { memoryStore, type Store } from 'mcp-valise/store';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import {
@@ -72,6 +72,63 @@ describe.each(MAJORS)('[R-13] contexts on an SDK $major server are kept', (major
     for (const key of await keptIn(store)) await store.delete(key);
     expect((await finish(peer, third)).result.content[0].text).toBe(DONE);
     expect(valise.roundCounts()).toMatchObject({ same: 1, different: 0, missing: 2 });
+    await peer.close();
+  });
+
+  it('dual: the store counts where what travelled is not what was kept', async () => {
+    const store = memoryStore();
+    const valise = createValise({ name: 'test', store, rounds: { mode: 'dual', codec: plainCodec() } });
+    const peer = await flowPeer(major, work, { valise });
+    const first = await peer.say(modernCall());
+    const altered = first.result.requestState.replace('a long thing', 'another thing');
+    const done = await finish(peer, { ...first, result: { requestState: altered } });
+    expect(done.result.content[0].text).toBe(DONE);
+    expect(valise.roundCounts()).toMatchObject({ same: 0, different: 1, missing: 0 });
+    await peer.close();
+  });
+
+  it.each(['carried-first', 'dual'] as const)(
+    '%s: a state that comes back damaged is replaced by what the store holds, and counted as different',
+    async (mode) => {
+      const { valise, peer } = await stage(mode, ours('state'));
+      const damaged = [
+        (state: string) => `${state.slice(0, -4)}AAAA`,
+        () => 'AAAA',
+        () => ({ an: 'object' }),
+        () => null,
+      ];
+      for (const [at, damage] of damaged.entries()) {
+        const asked = await peer.say(call());
+        const answer = { ...echo(asked, accept({ name: 'Ada' })), state: damage(asked.state) };
+        expect((await peer.say(answer)).result.content[0].text).toBe(DONE);
+        expect(valise.roundCounts()).toMatchObject({ different: at + 1, refused: 0 });
+      }
+      expect(peer.rejected).toHaveLength(damaged.length);
+      await peer.close();
+    },
+  );
+
+  it.each(['stored', 'carried'] as const)('%s: a state that comes back damaged is refused', async (mode) => {
+    const { valise, peer } = await stage(mode, ours('state'));
+    const asked = await peer.say(call());
+    const answer = { ...echo(asked, accept({ name: 'Ada' })), state: `${asked.state.slice(0, -4)}AAAA` };
+    expect((await peer.say(answer)).error).toMatchObject({ code: -32602 });
+    expect(valise.roundCounts()).toMatchObject({ different: 0, refused: 1 });
+    await peer.close();
+  });
+
+  it('carried first: a state that is genuine, and late, foreign or used, is refused all the same', async () => {
+    vi.useFakeTimers({ toFake: ['Date'] });
+    const { valise, peer } = await stage('carried-first', ours('state'));
+    const [one, two] = [await peer.say(call({ id: 1 })), await peer.say(call({ id: 2 }))];
+    const { requestState } = (await peer.say(modernCall())).result;
+    for (const state of [requestState]) {
+      const answer = { ...echo(one, accept({ name: 'Ada' })), state };
+      expect((await peer.say(answer)).error).toMatchObject({ code: -32602 });
+    }
+    vi.setSystemTime(Date.now() + 661_000);
+    expect((await peer.say(echo(two, accept({ name: 'Ada' })))).error).toMatchObject({ code: -32602 });
+    expect(valise.roundCounts()).toMatchObject({ different: 0, answered: 0, refused: 2 });
     await peer.close();
   });
 

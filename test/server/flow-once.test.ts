@@ -1,5 +1,5 @@
-import { createValise, type Effect, type Flow, type OnceOptions } from 'mcp-valise/server';
 import type { Json } from 'mcp-valise/seal';
+import { createValise, type Effect, type Flow, type OnceOptions } from 'mcp-valise/server';
 import { memoryStore, type Store } from 'mcp-valise/store';
 import { describe, expect, it, vi } from 'vitest';
 import { sha256 } from '../../src/seal/sha256.ts';
@@ -55,8 +55,7 @@ describe.each(MAJORS)('an effect that is done once, with a store, on an SDK $maj
   it('is not done again where another run of the same round has completed it', async () => {
     const effect = vi.fn(() => 'before');
     const { peer, first } = await stage(effect, { singleUse: false });
-    for (let run = 0; run < 2; run++)
-      expect((await go(peer, first)).result.content[0].text).toBe('"before"');
+    for (let run = 0; run < 2; run++) expect((await go(peer, first)).result.content[0].text).toBe('"before"');
     expect(effect).toHaveBeenCalledTimes(1);
     await peer.close();
   });

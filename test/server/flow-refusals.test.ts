@@ -242,4 +242,64 @@ describe.each(MAJORS)('[R-10] a context that is not taken by an SDK $major serve
     expect((await peer.say(retry('plain.{'))).error).toEqual(REFUSED);
     await peer.close();
   });
+
+  it('[R-05] [R-11] may be an object on the wire, where the codec makes one', async () => {
+    const valise = createValise({ name: 'test', rounds: { codec: plainCodec({ form: 'object' }) } });
+    const { peer, requestState } = await stage({ valise, capabilities: ours('state') });
+    const asked = await peer.say(call({ id: 1 }));
+    expect(asked.state).toMatchObject({ plain: { value: { n: 1 } } });
+    const answer = { jsonrpc: '2.0', id: asked.id as string, result: accept({ how: 'Fixed' }) };
+    for (const state of [
+      { plain: {} },
+      { other: 1 },
+      null,
+      'AAAA',
+      { ...asked.state, plain: { ...asked.state.plain, for: [] } },
+    ])
+      expect((await peer.say({ ...answer, state })).error).toEqual(REFUSED);
+    expect((await peer.say({ ...answer, state: asked.state })).result.content[0].text).toBe('secret Fixed');
+    // The core's `requestState` is text.
+    expect(JSON.parse(requestState)).toMatchObject({ plain: { value: { n: 1 } } });
+    expect((await peer.say(retry(requestState))).result.content[0].text).toBe('secret Fixed');
+    expect((await peer.say(retry(requestState, { id: 2 }))).error).toEqual(REFUSED);
+    expect((await peer.say(retry('{"plain":'))).error).toEqual(REFUSED);
+    await peer.close();
+  });
+
+  it.each(['dependent-shared', 'dependent-each'] as const)(
+    '[R-05] may be an object in dependent_requests (%s)',
+    async (carrier) => {
+      const valise = createValise({ name: 'test', rounds: { codec: plainCodec({ form: 'object' }) } });
+      const { peer } = await stage({ valise, capabilities: ours(carrier) });
+      const { dependent_requests: asked } = await peer.say(call({ id: 1 }));
+      const [{ state: own }] = asked.requests;
+      expect(asked.state ?? own).toMatchObject({ plain: { value: { n: 1 } } });
+      const result = accept({ how: 'Fixed' });
+      const dependent_responses = asked.state
+        ? { state: asked.state, responses: [{ result }] }
+        : { responses: [{ state: own, result }] };
+      const done = await peer.say(call({ id: 1 }, { dependent_responses }));
+      expect(done.result.content[0].text).toBe('secret Fixed');
+      await peer.close();
+    },
+  );
+
+  it('[R-11] with a codec of one’s own that throws whatever it likes, is refused like any other', async () => {
+    const plain = plainCodec();
+    const codec = {
+      seal: plain.seal,
+      recognises: (state: string) => state.startsWith('plain.'),
+      open(state: string, options: never) {
+        if (!state.includes('secret-mac')) return plain.open(state, options);
+        throw new TypeError('bad mac');
+      },
+    };
+    const valise = createValise({ name: 'test', rounds: { codec: codec as never } });
+    const { peer } = await stage({ valise, capabilities: ours('state') });
+    const asked = await peer.say(call({ id: 1 }));
+    const answer = { jsonrpc: '2.0', id: asked.id as string, result: accept({ how: 'Fixed' }) };
+    for (const state of ['plain.secret-mac', { an: 'object' }])
+      expect((await peer.say({ ...answer, state })).error).toEqual(REFUSED);
+    await peer.close();
+  });
 });

@@ -40,7 +40,7 @@ export class Mailbox {
     const value = mail as unknown as Json;
     if ((await this.#records.put(name, value, { ...options, ifAbsent: true })) === undefined) {
       const found = await this.#records.get(name);
-      if (!isObject(found?.value) || found.value['undone'] !== true) return;
+      if (!found || (isObject(found.value) && found.value['undone'] !== true)) return;
       await this.#records.put(name, value, { ...options, ifVersion: found.version });
     }
     for (const wake of this.#waiters.get(name) ?? []) wake();
