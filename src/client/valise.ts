@@ -33,6 +33,7 @@ import type { Pending } from './rounds/types.ts';
 import { KeptSessions } from './sessions/kept.ts';
 import { createSessions } from './sessions/part.ts';
 import type { SessionsAccess } from './sessions/types.ts';
+import { addStdioEdge } from './stdio-edge.ts';
 import { type NamedServer, targetOf } from './target.ts';
 
 /** A client of either SDK major. */
@@ -264,6 +265,7 @@ async function connectOver(
   settings: ConnectionOptions,
 ): Promise<Connection> {
   addHttpEdge(transport);
+  addStdioEdge(transport);
   const connection = new Connection(transport, settings);
   await connection.open();
   await client.connect(transport);

@@ -41,7 +41,8 @@ export function isLowered(stream: unknown): boolean {
 
 const MARKS = ['"state"', '"dependent_re'].map((mark) => Buffer.from(mark));
 
-function lowerLines(lines: Buffer): Buffer | string {
+/** Lowers whole lines; those that hold nothing to lower stay as they are. */
+export function lowerLines(lines: Buffer): Buffer | string {
   if (!MARKS.some((mark) => lines.includes(mark))) return lines;
   return lines.toString('utf8').split('\n').map(lowerLine).join('\n');
 }

@@ -17,6 +17,7 @@ import type { Connection } from '../connection.ts';
 import { CUT } from '../continuity/cut-answers.ts';
 import { hasHttpEdge } from '../http-edge.ts';
 import type { ClientPart } from '../part.ts';
+import { hasStdioEdge } from '../stdio-edge.ts';
 import { followed } from './deliver.ts';
 import type { RoundDesk } from './desk.ts';
 import { RoundFailure } from './driver.ts';
@@ -207,7 +208,12 @@ function mayAskInCourse({ era, connection }: Call): boolean {
 /** True where top-level members pass in both directions: our own edges are on the bytes, or there are none. */
 function bringsTop(transport: TransportLike): boolean {
   const { _otherTransport } = transport as { readonly _otherTransport?: unknown };
-  return hasHttpEdge(transport) || transport instanceof StdioClientTransport || _otherTransport !== undefined;
+  return (
+    hasHttpEdge(transport) ||
+    hasStdioEdge(transport) ||
+    transport instanceof StdioClientTransport ||
+    _otherTransport !== undefined
+  );
 }
 
 function failureOf(error: unknown): RoundFailure {

@@ -1,0 +1,61 @@
+import type { Writable } from 'node:stream';
+import { lowerLines } from '../link/edge-stdio.ts';
+import { restoreRaw } from '../link/top.ts';
+import type { TransportLike } from '../link/transport.ts';
+
+/** The SDKs' own `StdioClientTransport`: both majors keep these under the same names. */
+interface SdkTransport extends TransportLike {
+  readonly _readBuffer: ReadBuffer;
+  readonly _process?: { readonly stdin: Writable | null };
+}
+
+/** Splits what the server writes into lines, and reads each as a message. */
+interface ReadBuffer {
+  _buffer?: Buffer | undefined;
+  readMessage(): unknown;
+}
+
+const edged = new WeakSet<TransportLike>();
+
+/** True for a transport of the SDKs with our byte edge. */
+export function hasStdioEdge(transport: TransportLike): boolean {
+  return edged.has(transport);
+}
+
+/** Puts our byte edge into a stdio transport of the SDKs, in place: their schemas drop messages with a top-level `state`. */
+export function addStdioEdge(transport: TransportLike): void {
+  if (edged.has(transport) || !takesEdge(transport)) return;
+  const { _readBuffer: buffer, send } = transport;
+  const { readMessage } = buffer;
+  buffer.readMessage = () => {
+    for (;;) {
+      const whole = buffer._buffer;
+      const end = whole?.indexOf(0x0a) ?? -1;
+      if (!whole || end < 0) return null;
+      // One line at a time: SDK v2 passes over lines that are no JSON, and would read on by itself.
+      const line = lowerLines(whole.subarray(0, end + 1));
+      buffer._buffer = typeof line === 'string' ? Buffer.from(line) : line;
+      try {
+        const message = readMessage.call(buffer);
+        if (message !== null) return message;
+      } finally {
+        buffer._buffer = whole.subarray(end + 1);
+      }
+    }
+  };
+  transport.send = (message, options) => {
+    const stdin = transport._process?.stdin;
+    if (!stdin || typeof (message as { readonly toJSON?: unknown }).toJSON !== 'function')
+      return send.call(transport, message, options);
+    return new Promise((resolve) => {
+      if (stdin.write(`${restoreRaw(JSON.stringify(message))}\n`)) resolve();
+      else stdin.once('drain', resolve);
+    });
+  };
+  edged.add(transport);
+}
+
+function takesEdge(transport: TransportLike): transport is SdkTransport {
+  const { _readBuffer } = transport as Partial<SdkTransport>;
+  return '_serverParams' in transport && typeof _readBuffer?.readMessage === 'function';
+}

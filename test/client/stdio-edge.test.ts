@@ -1,0 +1,56 @@
+import { Client as ClientV2 } from '@modelcontextprotocol/client';
+import { StdioClientTransport as StdioV2 } from '@modelcontextprotocol/client/stdio';
+import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
+import { StdioClientTransport as StdioV1 } from '@modelcontextprotocol/sdk/client/stdio.js';
+import { openValise } from 'mcp-valise/client';
+import { memoryStore } from 'mcp-valise/store';
+import { describe, expect, it } from 'vitest';
+
+/** A state that changes where somebody parses it and prints it again. */
+const STATE = '{"b":1.0,"a":9007199254740993,"text":"\\u00e9"}';
+
+/** A server in bare lines: it asks with a top-level `state`, and answers its call with the line that came back. */
+const SERVER = `
+const say = (text) => process.stdout.write(text + '\\n');
+let call;
+require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
+  const { id, method, params } = JSON.parse(line);
+  if (method === 'initialize') {
+    const result = { protocolVersion: params.protocolVersion, capabilities: { tools: {} }, serverInfo: { name: 'raw', version: '1' } };
+    say(JSON.stringify({ jsonrpc: '2.0', id, result }));
+  } else if (method === 'server/discover') {
+    say(JSON.stringify({ jsonrpc: '2.0', id, error: { code: -32601, message: 'Method not found' } }));
+  } else if (method === 'tools/call') {
+    call = id;
+    // In one write, after a line that is no JSON: the question must be found all the same.
+    say('starting…\\n{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"Who?","requestedSchema":{"type":"object","properties":{}}},"state":' + process.argv[1] + '}');
+  } else if (id === 'q') {
+    say(JSON.stringify({ jsonrpc: '2.0', id: call, result: { content: [{ type: 'text', text: line }] } }));
+  }
+});`;
+
+const CLIENTS = [
+  ['v1', ClientV1 as unknown as typeof ClientV2, StdioV1 as unknown as typeof StdioV2],
+  ['v2', ClientV2, StdioV2],
+] as const;
+
+describe.each(CLIENTS)('the own stdio transport of SDK %s', (major, Client, Stdio) => {
+  it('[R-02] [R-03] brings a question with a top-level state, and takes the state back to the letter', async () => {
+    const valise = await openValise({ store: memoryStore() });
+    const client = new Client({ name: 'me', version: '1' }, { capabilities: { elicitation: { form: {} } } });
+    const answer = async () => ({ action: 'accept' as const, content: {} });
+    if (major === 'v2') client.setRequestHandler('elicitation/create', answer);
+    else {
+      const { ElicitRequestSchema } = await import('@modelcontextprotocol/sdk/types.js');
+      client.setRequestHandler(ElicitRequestSchema as never, answer as never);
+    }
+    const transport = new Stdio({ command: process.execPath, args: ['-e', SERVER, STATE] });
+    await valise.connect(client, transport);
+    const { content } = await client.callTool({ name: 'ask' });
+    const [{ text: line }] = content as unknown as [{ text: string }];
+    expect(line).toContain(`"state":${STATE}`);
+    expect(JSON.parse(line)).toMatchObject({ id: 'q', result: { action: 'accept' } });
+    await client.close();
+    await valise.close();
+  });
+});
