@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Principal } from '../principal.ts';
 import { principalDigest, type RoundContext } from './context.ts';
 
@@ -39,6 +40,9 @@ interface Counted extends Caller {
   /** When it ends, in milliseconds since 1970. */
   readonly until: number;
 }
+
+/** Runs work outside of any request: a timer would keep the request it was made in. */
+const outside = AsyncLocalStorage.snapshot();
 
 /** How often entries whose time is over are dropped, in milliseconds. */
 const SWEEP = 15_000;
@@ -124,11 +128,13 @@ export class Quota {
   }
 
   #schedule(): void {
-    this.#timer ??= setTimeout(() => {
-      this.#timer = undefined;
-      this.#sweep();
-      if (this.#entries.size > 0) this.#schedule();
-    }, SWEEP).unref();
+    this.#timer ??= outside(() =>
+      setTimeout(() => {
+        this.#timer = undefined;
+        this.#sweep();
+        if (this.#entries.size > 0) this.#schedule();
+      }, SWEEP),
+    ).unref();
   }
 
   #sweep(): void {
