@@ -2,9 +2,10 @@ export { ValiseError } from '../errors.ts';
 export type { Json } from '../json.ts';
 export type { ServerEvents, ServerListeners } from './events.ts';
 export type { Bare, Continuation, Continue, RequestOptions } from './flow/bare.ts';
-export { plainCodec, type RoundCodec } from './flow/codec.ts';
+export { plainCodec, type RoundCodec, type RoundState } from './flow/codec.ts';
 export type { RoundCounts } from './flow/counters.ts';
 export { FlowError, type FlowErrorCode } from './flow/errors.ts';
+export type { RoundLimits, RoundShare } from './flow/limits.ts';
 export type { RoundsApi } from './flow/public.ts';
 export type { RoundsOptions } from './flow/settings.ts';
 export type {
