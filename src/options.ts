@@ -8,6 +8,10 @@ export const FLAG: Taken = ['true or false', (value) => typeof value === 'boolea
 export const TEXT: Taken = ['text', (value) => typeof value === 'string'];
 /** For what is checked where it is read. */
 export const ANYTHING: Taken = ['anything', () => true];
+export const BYTES: Taken = [
+  'a whole number of bytes, at least 1024',
+  (value) => Number.isSafeInteger(value) && (value as number) >= 1024,
+];
 export const FUNCTION: Taken = ['a function', (value) => typeof value === 'function'];
 export const SETTINGS: Taken = ['an object with settings', isObject];
 

@@ -43,7 +43,8 @@ export function tellUnkept(
 
 /** Says why a server that is a command is being ended; that it has, the call that waits hears by itself. */
 export function tellOverlong(error: Error): void {
-  if (error instanceof ValiseError && error.code === 'line-too-long') remark(`valise: ${clean(error.what)}`);
+  if (error instanceof ValiseError && error.code === 'message-too-large')
+    remark(`valise: ${clean(error.what)}`);
 }
 
 const unkept = new Set<string>();

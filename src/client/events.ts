@@ -1,10 +1,21 @@
 import { Events } from '../events.ts';
+import { MAX_MESSAGE, type MessageLimit } from '../link/limit.ts';
 import type { ContinuityEvents } from './continuity/events.ts';
 import type { JarEvents } from './jar/types.ts';
 import type { SessionEvents } from './sessions/types.ts';
+import type { Target } from './target.ts';
 
 /** What a client's Valise tells; nothing in it is secret. */
 export interface ClientEvents extends JarEvents, SessionEvents, ContinuityEvents {
+  /**
+   * A server sent a message that is larger than `maxBytes`. The rest was not read, and the calls it affects have failed.
+   * `server` is a URL without its query, or a command.
+   */
+  'message-too-large': {
+    readonly server?: string;
+    readonly what: 'body' | 'event' | 'line';
+    readonly maxBytes: number;
+  };
   /** Something works, but not as well or not as safely as it could; `next` says what to do about it. */
   warning: { readonly what: string; readonly next: string };
 }
@@ -26,6 +37,27 @@ export function clientEvents(): ClientEventSource {
     'sign-in-elsewhere': true,
     'signed-in': true,
     refreshed: true,
+    'message-too-large': true,
     warning: true,
   });
+}
+
+/** The limit for messages from one server; exceeding it emits `message-too-large`. */
+export function messageLimit(
+  events: ClientEventSource,
+  target: Target,
+  maxBytes = MAX_MESSAGE,
+): MessageLimit {
+  const server = nameOf(target);
+  return {
+    maxBytes,
+    exceeded: (what, max) =>
+      events.emit('message-too-large', { ...(server !== undefined && { server }), what, maxBytes: max }),
+  };
+}
+
+/** Without the query, which may hold a secret. */
+function nameOf(target: Target): string | undefined {
+  if (target.kind === 'http') return `${target.url.origin}${target.url.pathname}`;
+  return target.kind === 'stdio' ? target.command : undefined;
 }

@@ -1,6 +1,6 @@
-import { currentErrand, edgeFetch, type FetchLike } from '../link/edge-fetch.ts';
+import { edgeFetch, type FetchLike } from '../link/edge-fetch.ts';
+import { documentFetch, MAX_MESSAGE, type MessageLimit } from '../link/limit.ts';
 import type { TransportLike } from '../link/transport.ts';
-import { isModernVersion } from '../wire/index.ts';
 
 /** A Streamable HTTP transport that an application has made: both SDK majors keep its `fetch` under the same name. */
 interface SdkTransport extends TransportLike {
@@ -22,13 +22,14 @@ export function noteHttpEdge(transport: TransportLike): void {
 }
 
 /** Puts our byte edge into a Streamable HTTP transport, in place, as if it had been made with it. Others stay as they are. */
-export function addHttpEdge(transport: TransportLike): void {
+export function addHttpEdge(transport: TransportLike, limit: MessageLimit = { maxBytes: MAX_MESSAGE }): void {
   if (edged.has(transport) || !takesEdge(transport)) return;
   const { _fetch: own } = transport;
   // As the SDKs have it, the global one is whatever stands there at the time.
   const base: FetchLike = own ?? ((url, init) => fetch(url, init));
-  const edge = edgeFetch(base);
-  transport._fetch = (url, init = {}) => (needsEdge(init) && isMcp(init) ? edge : base)(url, init);
+  const edge = edgeFetch(base, undefined, limit);
+  const others = documentFetch(base, limit);
+  transport._fetch = (url, init = {}) => (isMcp(init) ? edge : others)(url, init);
   edged.add(transport);
 }
 
@@ -41,11 +42,6 @@ function takesEdge(transport: TransportLike): transport is SdkTransport {
 /** True for what MCP itself sends: it accepts a stream, or ends a session. What signs in does neither. */
 export function isMcp({ method, headers }: RequestInit): boolean {
   return method === 'DELETE' || (headerOf(headers, 'accept')?.includes('text/event-stream') ?? false);
-}
-
-/** On 2026-07-28 nothing stands beside the members of a message that the SDKs know, and each request has a signal of its own. */
-function needsEdge({ headers }: RequestInit): boolean {
-  return currentErrand() !== undefined || !isModernVersion(headerOf(headers, 'mcp-protocol-version'));
 }
 
 function headerOf(headers: RequestInit['headers'], name: string): string | null {

@@ -1,5 +1,6 @@
 import { isObject } from '../json.ts';
 import { type AnswerWatch, edgeFetch, type FetchLike, withHeaders } from '../link/edge-fetch.ts';
+import { documentFetch, type MessageLimit } from '../link/limit.ts';
 import type { TransportLike } from '../link/transport.ts';
 import { checkOptions, SETTINGS, type TakenBy } from '../options.ts';
 import { isStore } from '../store/is-store.ts';
@@ -68,6 +69,7 @@ export interface FetchParts {
   session(base: FetchLike): FetchLike;
   /** Follows what answers them. */
   watch(init: RequestInit): AnswerWatch | undefined;
+  readonly limit: MessageLimit;
   /** Around MCP's own requests, and everything else: discovery, registration, tokens. */
   readonly auth?: { resource(base: FetchLike): FetchLike; others(): FetchLike } | undefined;
 }
@@ -76,11 +78,11 @@ export interface FetchParts {
  * One `fetch` for a transport, which uses it for two things: MCP's own requests, which pass our byte edge, and those of
  * signing in, which must not: they go to other servers, and their JSON is not MCP's.
  */
-export function transportFetch({ base, target, session, watch, auth }: FetchParts): FetchLike {
+export function transportFetch({ base, target, session, watch, limit, auth }: FetchParts): FetchLike {
   const { headers } = target.options;
-  const edge = session(edgeFetch(headers ? adding(base, target.url, headers) : base, watch));
+  const edge = session(edgeFetch(headers ? adding(base, target.url, headers) : base, watch, limit));
   const mcp = auth ? auth.resource(edge) : edge;
-  const others = auth ? auth.others() : base;
+  const others = auth ? auth.others() : documentFetch(base, limit);
   return (url, init = {}) => (isMcp(init) ? mcp(url, init) : others(url, init));
 }
 

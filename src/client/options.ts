@@ -1,4 +1,4 @@
-import { ANYTHING, checkOptions, FLAG, SETTINGS } from '../options.ts';
+import { ANYTHING, BYTES, checkOptions, FLAG, SETTINGS } from '../options.ts';
 import { isStore } from '../store/is-store.ts';
 import { CARRIERS } from '../wire/index.ts';
 import { isClientStateStore } from './continuity/state-store.ts';
@@ -18,6 +18,7 @@ export function checkClientOptions(options: ClientValiseOptions): void {
     // Empty, it would be nobody's state, which is not what a name that has gone missing asks for.
     principal: ['text of at least one character', (value) => typeof value === 'string' && value !== ''],
     quotas: SETTINGS,
+    maxMessageBytes: BYTES,
     allowLocal: FLAG,
     digest: FLAG,
     insecurePlaintext: FLAG,

@@ -1,6 +1,7 @@
 import { ValiseError } from '../errors.ts';
 import type { Events } from '../events.ts';
 import { isObject } from '../json.ts';
+import type { MessageLimit } from '../link/limit.ts';
 import { StdioClientTransport, type StdioCommand } from '../link/stdio-client.ts';
 import type { TransportLike } from '../link/transport.ts';
 import { checkOptions, FLAG, type TakenBy, TEXT } from '../options.ts';
@@ -15,7 +16,7 @@ import { type Connections, openConnections } from './continuity/connections.ts';
 import { endTransport, followTarget } from './continuity/kept-session.ts';
 import { Secrets, type SecretsOptions } from './continuity/secrets.ts';
 import type { ClientStateStore } from './continuity/state-store.ts';
-import { type ClientEvents, clientEvents } from './events.ts';
+import { type ClientEvents, clientEvents, messageLimit } from './events.ts';
 import { type HttpOptions, HttpTarget } from './http.ts';
 import { addHttpEdge } from './http-edge.ts';
 import type { IdentityOptions } from './identity.ts';
@@ -34,7 +35,7 @@ import { KeptSessions } from './sessions/kept.ts';
 import { createSessions } from './sessions/part.ts';
 import type { SessionsAccess } from './sessions/types.ts';
 import { addStdioEdge } from './stdio-edge.ts';
-import { type NamedServer, targetOf } from './target.ts';
+import { type NamedServer, type Target, targetNamed, targetOf } from './target.ts';
 
 /** A client of either SDK major. */
 export interface ClientLike {
@@ -65,6 +66,14 @@ export interface ClientValiseOptions extends SecretsOptions {
   readonly digest?: boolean | undefined;
   /** How servers may carry the context of their rounds, best liked first; all ways there are, unless told. */
   readonly carriers?: readonly Carrier[] | undefined;
+  /**
+   * The largest message that is accepted from a server: a response body, a server-sent event, a line on stdio. A larger
+   * one is not read to its end; the calls it affects fail at once, and an event `message-too-large` tells. Answers to
+   * requests that sign in, and HTTP errors, are limited to 1 MiB, or to this if it is less.
+   *
+   * @defaultValue 67108864 (64 MiB)
+   */
+  readonly maxMessageBytes?: number | undefined;
 }
 
 /** Settings of one connection. */
@@ -146,6 +155,7 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
   const events = clientEvents();
   const { store, refuse, release } = await ownStore(options, events);
   const identity: IdentityOptions = { allowLocal, digest };
+  const limitFor = (of: Target): MessageLimit => messageLimit(events, of, options.maxMessageBytes);
   let closed = false;
   const checkOpen = (): void => {
     if (closed) throw closedError();
@@ -173,6 +183,7 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
       connections: openConnections({
         store,
         principal,
+        limit: limitFor({ kind: 'unknown' }),
         secrets: () => secrets.everywhere(),
         warn: (what, next) => events.emit('warning', { what, next }),
         ended: (target, sessionId) => endTransport(shelf, target, sessionId, identity),
@@ -180,7 +191,7 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
       events,
       stdio(command) {
         checkCommand(command);
-        return new StdioClientTransport(command);
+        return new StdioClientTransport(command, limitFor(targetNamed(command)));
       },
       http: (url, settings) => new HttpTarget(url, settings),
       async connect(client, to, settings = {}) {
@@ -189,10 +200,12 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
         checkOptions('connect', settings, CONNECT);
         if (settings.server !== undefined && to instanceof HttpTarget) throw namedTwice();
         const own = { owner, principal, parts: settings.sessions === false ? withoutSessions : parts };
+        const target = to instanceof HttpTarget ? targetNamed(to.url) : targetOf(to, settings.server);
+        const limit = limitFor(target);
         const connection =
           to instanceof HttpTarget
-            ? await connectHttp(client, to, { ...own, store, secrets, events, jar, waiting })
-            : await connectOver(client, to, { ...own, target: targetOf(to, settings.server) });
+            ? await connectHttp(client, to, { ...own, limit, store, secrets, events, jar, waiting })
+            : await connectOver(client, to, { ...own, target }, limit);
         if (settings.session === 'kept') await followTarget(jar, connection);
         connection.speakFor(client);
         sessions.connected(client, connection);
@@ -263,8 +276,9 @@ async function connectOver(
   client: ClientLike,
   transport: TransportLike,
   settings: ConnectionOptions,
+  limit: MessageLimit,
 ): Promise<Connection> {
-  addHttpEdge(transport);
+  addHttpEdge(transport, limit);
   addStdioEdge(transport);
   const connection = new Connection(transport, settings);
   await connection.open();

@@ -1,6 +1,9 @@
+import { ValiseError } from '../errors.ts';
+import { type Id, isId } from '../wire/message.ts';
 import { Course } from './course.ts';
 import { lowerSse } from './edge-sse.ts';
 import { type LentSignal, LentSignals } from './lent-signal.ts';
+import { exceed, limitBody, MAX_DOCUMENT, MAX_MESSAGE, type MessageLimit, tooLargeAnswer } from './limit.ts';
 import { parseLowered, restoreRaw } from './top.ts';
 
 /** `fetch` as both SDK majors take it. */
@@ -44,15 +47,19 @@ export function outsideErrand<T>(work: () => T): T {
 }
 
 /**
- * The client's byte edge over HTTP: a `fetch` for either major's transport that lets family R's messages through.
- * `watch` may follow what answers a request.
+ * The client's byte edge over HTTP: a `fetch` for either major's transport that lets family R's messages through, and
+ * none that are larger than `limit`. `watch` may follow what answers a request.
  */
 export function edgeFetch(
   base: FetchLike = fetch,
   watch?: (init: RequestInit) => AnswerWatch | undefined,
+  limit: MessageLimit = { maxBytes: MAX_MESSAGE },
 ): FetchLike {
   const signals = new LentSignals();
+  const streams = new Streams(limit);
   return async (url, init = {}) => {
+    // By 405 a server says that it has no such stream. Both SDKs stop then; otherwise they would ask for it for ever.
+    if (streams.isCutOff(init)) return new Response(null, { status: 405 });
     const errand = errands.current;
     const lent = signals.lend(init.signal);
     let response: Response;
@@ -67,7 +74,7 @@ export function edgeFetch(
       lent?.giveBack();
       return response;
     }
-    lowerResponse(response, watch && (() => watch(init)), lent);
+    lowerResponse(response, streams, init, watch && (() => watch(init)), lent);
     if (errand?.onReply && response.status === 200) {
       errand.onReply(response);
       return new Response(null, { status: 202 });
@@ -98,16 +105,20 @@ export function withHeaders(own: RequestInit['headers'], added: Readonly<Record<
 /** Changes the response in place: nothing is copied, and a body that nobody reads is not read. */
 function lowerResponse(
   response: Response,
+  streams: Streams,
+  init: RequestInit,
   watch: (() => AnswerWatch | undefined) | undefined,
   lent: LentSignal | undefined,
 ): void {
   const type = response.headers.get('content-type') ?? '';
-  if (type.startsWith('text/event-stream')) {
-    const body = response.body && lowerStream(response.body, watch?.(), lent);
+  if (type.startsWith('text/event-stream') && response.ok) {
+    const body = response.body && lowerStream(response.body, streams.follow(init), watch?.(), lent);
     Object.defineProperty(response, 'body', { configurable: true, get: () => body });
     return;
   }
   lent?.giveBackAfter(response);
+  const { limit } = streams;
+  limitBody(response, limit, response.ok ? limit.maxBytes : Math.min(limit.maxBytes, MAX_DOCUMENT));
   if (type.startsWith('application/json')) {
     Object.defineProperty(response, 'json', {
       configurable: true,
@@ -121,7 +132,7 @@ async function lowerJson(response: Response, watch: AnswerWatch | undefined): Pr
   try {
     text = await response.text();
   } catch (error) {
-    if (!watch?.ended) throw error;
+    if (!watch?.ended || isTooLarge(error)) throw error;
     watch.ended();
     // No message: whoever watches knows what becomes of the call.
     return [];
@@ -132,14 +143,99 @@ async function lowerJson(response: Response, watch: AnswerWatch | undefined): Pr
 
 function lowerStream(
   body: ReadableStream<Uint8Array<ArrayBuffer>>,
+  { read, maxBytes, exceeded }: Followed,
   watch: AnswerWatch | undefined,
   lent: LentSignal | undefined,
 ): ReadableStream<Uint8Array<ArrayBuffer>> {
   return lowerSse(body, {
-    read: watch && ((id) => watch.read(id)),
+    maxBytes,
+    exceeded,
+    read(id) {
+      read(id);
+      watch?.read(id);
+    },
     ended() {
       lent?.giveBack();
       watch?.ended?.();
     },
   });
+}
+
+function isTooLarge(error: unknown): boolean {
+  return error instanceof ValiseError && error.code === 'message-too-large';
+}
+
+/** Follows one stream. */
+interface Followed {
+  readonly maxBytes: number;
+  read(lastEventId: string): void;
+  exceeded(): string | Error;
+}
+
+/** How many streams that ended, or were cut off, are remembered. */
+const MAX_STREAMS = 1000;
+
+/** Knows which request each stream answers, so that the request can be told that its answer is too large. */
+class Streams {
+  readonly limit: MessageLimit;
+  /** The request that a stream answers, by the last event that was read of it: the SDKs resume streams after that. */
+  readonly #requests = new Map<string, Id>();
+  /** The events behind which a stream was cut off. */
+  readonly #cutOff = new Set<string>();
+
+  constructor(limit: MessageLimit) {
+    this.limit = limit;
+  }
+
+  /** Whether a request would resume a stream that was cut off, and so get the same message again. */
+  isCutOff({ method, headers }: RequestInit): boolean {
+    if (method !== 'GET' || this.#cutOff.size === 0) return false;
+    return this.#cutOff.has(new Headers(headers).get('last-event-id') ?? '');
+  }
+
+  follow(init: RequestInit): Followed {
+    const from = init.method === 'GET' ? (new Headers(init.headers).get('last-event-id') ?? '') : '';
+    let last = from;
+    let known = this.#requests.get(from);
+    const request = (): Id | undefined => (known ??= init.method === 'GET' ? undefined : requestIn(init));
+    return {
+      maxBytes: this.limit.maxBytes,
+      read: (lastEventId) => {
+        const id = request();
+        if (id !== undefined) {
+          this.#requests.delete(last);
+          this.#requests.set(lastEventId, id);
+          dropOldest(this.#requests);
+        }
+        last = lastEventId;
+      },
+      exceeded: () => {
+        const error = exceed(this.limit, 'event');
+        const id = request();
+        if (last !== '') this.#cutOff.add(last);
+        dropOldest(this.#cutOff);
+        if (id === undefined) return error;
+        const answer = { jsonrpc: '2.0', id, error: tooLargeAnswer(error, this.limit.maxBytes) };
+        return `data: ${JSON.stringify(answer)}\n\n`;
+      },
+    };
+  }
+}
+
+function dropOldest(known: Map<string, unknown> | Set<string>): void {
+  if (known.size <= MAX_STREAMS) return;
+  const [oldest] = known.keys();
+  known.delete(oldest as string);
+}
+
+/** How requests of both SDKs end: what stands before the last bracket is a member of the message itself. */
+const NUMBER_AT_END = /,"id":(\d{1,15})\}$/;
+
+/** The id of the request in a body; undefined for a response, whose id is the server's. */
+export function requestIn({ body }: RequestInit): Id | undefined {
+  if (typeof body !== 'string') return undefined;
+  const last = body.startsWith('{"method":') ? NUMBER_AT_END.exec(body.slice(-24))?.[1] : undefined;
+  if (last !== undefined) return Number(last);
+  const message = JSON.parse(body) as { readonly id?: unknown; readonly method?: unknown };
+  return message.method !== undefined && isId(message.id) ? message.id : undefined;
 }

@@ -1,3 +1,4 @@
+import { MAX_MESSAGE, tooLargeError } from './limit.ts';
 import { lowerText, mayHaveTop } from './top.ts';
 
 const BLANK_LINE = /\r\n\r\n|\n\n|\r\r/g;
@@ -12,6 +13,13 @@ export interface StreamWatch {
   readonly read?: ((lastEventId: string) => void) | undefined;
   /** It has ended, has broken off, or nobody reads on. */
   readonly ended?: (() => void) | undefined;
+  /** How large one event may be. */
+  readonly maxBytes?: number | undefined;
+  /**
+   * An event is larger, or has no end. Returns the text to put in its place, as the last event of the stream, or an error
+   * for the stream to end with.
+   */
+  readonly exceeded?: (() => string | Error) | undefined;
 }
 
 /**
@@ -19,6 +27,7 @@ export interface StreamWatch {
  * which costs a good part less than a `TransformStream` that is piped through.
  */
 export function lowerSse(body: ReadableStream<Bytes>, watch: StreamWatch = {}): ReadableStream<Bytes> {
+  const { maxBytes = MAX_MESSAGE } = watch;
   const reader = body.getReader();
   let lowering: SseLowering<Bytes | string> | undefined;
   const pull = (controller: ReadableStreamDefaultController<Bytes | string>): Promise<void> =>
@@ -28,6 +37,15 @@ export function lowerSse(body: ReadableStream<Bytes>, watch: StreamWatch = {}): 
         const out = done ? lowering.end() : lowering.take(value);
         if (out) controller.enqueue(out);
         lowering.tell(watch.read);
+        if (!done && lowering.held > maxBytes) {
+          const last = watch.exceeded?.() ?? tooLargeError('event', maxBytes);
+          void reader.cancel().catch(() => {});
+          if (typeof last === 'string') controller.enqueue(lowering.made(last));
+          watch.ended?.();
+          if (typeof last !== 'string') throw last;
+          controller.close();
+          return undefined;
+        }
         if (done) {
           controller.close();
           watch.ended?.();
@@ -82,9 +100,19 @@ class SseLowering<Chunk> {
   #whole = '';
   /** True where a character has begun that the next chunk ends. */
   #isWithin = false;
+  #held = 0;
 
   constructor(form: Form<Chunk>) {
     this.#form = form;
+  }
+
+  /** The size of the event that has begun and not ended. */
+  get held(): number {
+    return this.#held;
+  }
+
+  made(text: string): Chunk {
+    return this.#form.made(text);
   }
 
   /** The whole events that a chunk completes; undefined where it completes none. */
@@ -100,6 +128,7 @@ class SseLowering<Chunk> {
     }
     const out = end > 0 ? this.#lower(text.slice(0, end)) : undefined;
     const rest = end > 0 ? text.slice(end) : text;
+    this.#held = end > 0 ? Buffer.byteLength(rest) : this.#held + chunk.length;
     if (rest) this.#parts.push(rest);
     this.#tail = (this.#tail + rest).slice(1 - LONGEST_END);
     return out;

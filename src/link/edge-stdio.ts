@@ -1,35 +1,88 @@
-import { Transform } from 'node:stream';
+import { type Readable, Transform } from 'node:stream';
+import { isObject } from '../json.ts';
+import type { Request, RpcError } from '../wire/message.ts';
+import { MAX_MESSAGE, type MessageLimit, tooLargeAnswer, tooLargeError } from './limit.ts';
 import { lowerText } from './top.ts';
+
+/** How much is kept of either end of a line that is too long, to find the id in. */
+const ENDS = 256;
 
 /**
  * The server's byte edge on stdio: pipe standard input through it and give the result to either major's
  * `StdioServerTransport`. Lines that hold nothing to lower pass as they came.
+ *
+ * A line that is larger than the limit is replaced by a short one, so that its request can be answered; if it goes on for
+ * as long again, the stream ends with an error.
  *
  * @example
  * ```ts
  * new StdioServerTransport(process.stdin.pipe(lineLowering()), process.stdout);
  * ```
  */
-export function lineLowering(): Transform {
+export function lineLowering(limit: MessageLimit = { maxBytes: MAX_MESSAGE }): Transform {
+  const { maxBytes } = limit;
   let parts: Buffer[] = [];
+  let held = 0;
+  const hold = (part: Buffer): void => {
+    if (part.length > 0) parts.push(part);
+    held += part.length;
+  };
+  const take = (last: Buffer): Buffer => {
+    const whole = Buffer.concat([...parts, last]);
+    parts = [];
+    held = 0;
+    return whole;
+  };
   const edge = new Transform({
     transform(chunk: Buffer, _encoding, done) {
+      if (held + chunk.length > maxBytes) {
+        done(oneByOne(chunk));
+        return;
+      }
       const end = chunk.lastIndexOf(0x0a) + 1;
       if (end === 0) {
-        parts.push(chunk);
+        hold(chunk);
         done();
         return;
       }
-      const whole = Buffer.concat([...parts, chunk.subarray(0, end)]);
-      parts = end < chunk.length ? [chunk.subarray(end)] : [];
+      const whole = take(chunk.subarray(0, end));
+      hold(chunk.subarray(end));
       done(null, lowerLines(whole));
     },
     flush(done) {
-      done(null, parts.length > 0 ? lowerLines(Buffer.concat(parts)) : undefined);
+      done(null, held > 0 ? lowerLines(take(Buffer.alloc(0))) : undefined);
     },
   });
+  /** As above where a line may be too long: takes one line after another. The error to end with, if any. */
+  const oneByOne = (chunk: Buffer): Error | null => {
+    let from = 0;
+    for (let end = chunk.indexOf(0x0a); end >= 0; end = chunk.indexOf(0x0a, from)) {
+      const size = held + end - from;
+      const line = take(chunk.subarray(from, end + 1));
+      from = end + 1;
+      if (size <= maxBytes) edge.push(lowerLines(line));
+      else edge.push(standIn(line, limit));
+    }
+    hold(chunk.subarray(from));
+    if (held <= maxBytes) return null;
+    // The middle of it is of no use to anybody. What it has come to is told once it ends, or is twice too long.
+    const size = held;
+    const line = take(Buffer.alloc(0));
+    hold(Buffer.concat([line.subarray(0, ENDS), line.subarray(-ENDS)]));
+    held = size;
+    if (size <= 2 * maxBytes) return null;
+    limit.exceeded?.('line', maxBytes);
+    return tooLargeError('line', maxBytes, 'The client');
+  };
   edges.add(edge);
   return edge;
+}
+
+/** As {@link lineLowering}, for a source that is to be closed when the stream ends with an error. */
+export function limitedLines(from: Readable, limit: MessageLimit): Readable {
+  const edge = lineLowering(limit);
+  edge.once('error', () => from.destroy());
+  return from.pipe(edge);
 }
 
 const edges = new WeakSet<object>();
@@ -37,6 +90,33 @@ const edges = new WeakSet<object>();
 /** True for a stream that {@link lineLowering} made. */
 export function isLowered(stream: unknown): boolean {
   return typeof stream === 'object' && stream !== null && edges.has(stream);
+}
+
+const STAND_IN = 'dev.valise/message-too-large';
+const ID = String.raw`"id"\s*:\s*(\d{1,15}|"[ !#-[\]-~]{1,200}")`;
+/** The id of a message whose first member or two it is, and of one whose last it is. */
+const ID_FIRST = new RegExp(String.raw`^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?${ID}\s*,`);
+const ID_LAST = new RegExp(String.raw`,\s*${ID}\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$`);
+
+/** What is handed on in place of a line that is too long, so that nobody waits for an answer to it. */
+function standIn(line: Buffer, limit: MessageLimit): string {
+  const { maxBytes } = limit;
+  limit.exceeded?.('line', maxBytes);
+  const head = line.subarray(0, ENDS).toString('latin1');
+  const [, id] = ID_FIRST.exec(head) ?? ID_LAST.exec(line.subarray(-ENDS).toString('latin1')) ?? [];
+  // A notification, or a message in an order that neither SDK writes.
+  if (id === undefined) return '';
+  const error = JSON.stringify(tooLargeAnswer(tooLargeError('line', maxBytes, 'The client'), maxBytes));
+  return /"(method|result|error)"\s*:/.exec(head)?.[1] === 'method'
+    ? `{"jsonrpc":"2.0","id":${id},"method":"${STAND_IN}","params":${error}}\n`
+    : `{"jsonrpc":"2.0","id":${id},"error":${error}}\n`;
+}
+
+/** The error to answer a request with that stands in for a line that was too long; undefined for all others. */
+export function tooLargeRequest({ method, params }: Request): RpcError | undefined {
+  if (method !== STAND_IN) return undefined;
+  const { code, message, data } = isObject(params) ? params : {};
+  return { code: Number(code), message: String(message), data };
 }
 
 const MARKS = ['"state"', '"dependent_re'].map((mark) => Buffer.from(mark));

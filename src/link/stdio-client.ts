@@ -3,6 +3,7 @@ import { PassThrough, type Readable } from 'node:stream';
 import { ValiseError } from '../errors.ts';
 import { isObject } from '../json.ts';
 import { type Id, INTERNAL_ERROR, isId, isRequest, METHOD_NOT_FOUND, type Message } from '../wire/message.ts';
+import { MAX_MESSAGE, type MessageLimit, tooLargeError } from './limit.ts';
 import { parseLowered, restoreRaw } from './top.ts';
 import type { TransportLike } from './transport.ts';
 
@@ -38,8 +39,6 @@ const BAD_ANSWER = {
   message: 'The server answered with JSON that is no message of MCP.',
 };
 
-const MAX_LINE = 64 * 1024 * 1024;
-
 /**
  * A stdio client transport for either SDK major. The SDKs' own has no place to reach the lines before they are parsed;
  * this one lowers family R's messages on the way in and prints them to the letter on the way out.
@@ -50,6 +49,7 @@ export class StdioClientTransport implements TransportLike {
   onmessage?: ((message: unknown, extra?: unknown) => void) | undefined;
   sessionId?: string | undefined;
   readonly #command: StdioCommand;
+  readonly #limit: MessageLimit;
   #child: ChildProcess | undefined;
   #ending: Promise<void> | undefined;
   /** The id of the probe, as long as the server has heard nothing else and said nothing. */
@@ -60,8 +60,9 @@ export class StdioClientTransport implements TransportLike {
   #parts: Buffer[] = [];
   #held = 0;
 
-  constructor(command: StdioCommand) {
+  constructor(command: StdioCommand, limit: MessageLimit = { maxBytes: MAX_MESSAGE }) {
     this.#command = command;
+    this.#limit = limit;
     // One stream from the start, also where the process behind it becomes another.
     if (command.stderr === 'pipe') this.#stderr = new PassThrough();
   }
@@ -207,11 +208,12 @@ export class StdioClientTransport implements TransportLike {
   #hold(part: Buffer): void {
     this.#held += part.length;
     this.#parts.push(part);
-    if (this.#held <= MAX_LINE) return;
+    const { maxBytes } = this.#limit;
+    if (this.#held <= maxBytes) return;
     this.#forget();
-    const what = `The server "${this.#command.command}" sent a line of over ${MAX_LINE} bytes; it is being ended.`;
-    this.onerror?.(new ValiseError('line-too-long', what, { next: 'Connect again.' }));
-    // Whose answer that was to be cannot be told, so that no call must wait any more.
+    this.#limit.exceeded?.('line', maxBytes);
+    this.onerror?.(tooLargeError('line', maxBytes, `The server "${this.#command.command}"`));
+    // It is not known which call the line answers, so all of them end.
     this.#child?.stdout?.destroy();
     void this.close();
   }

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { JsonObject } from '../json.ts';
+import { tooLargeRequest } from '../link/edge-stdio.ts';
 import { type Dispatch, type Hooks, instrument, type Link, type Passage } from '../link/instrument.ts';
 import { type Top, takeTop } from '../link/top.ts';
 import type { TransportLike } from '../link/transport.ts';
@@ -48,10 +49,7 @@ export function attach(server: ServerLike, transport: TransportLike, attachment:
   return new ServerLink(server, transport, attachment).link;
 }
 
-/**
- * The way of each message through the parts, on one transport. Stateless servers make one for each request, so it is an
- * object with methods, not a set of functions.
- */
+/** The way of each message through the parts, on one transport. A stateless server makes one per request: methods are cheaper than closures. */
 class ServerLink implements Hooks, Stage {
   readonly setOnce = true;
   readonly owner: object;
@@ -142,8 +140,9 @@ class ServerLink implements Hooks, Stage {
   #received(message: Request, top: Top | undefined, extra: unknown): Passage | Promise<Passage> {
     const ingress = takeIngress(this.owner, this.#number, extra, message.id);
     const isFirst = message.method === 'initialize';
-    const lost = ingress?.stray?.judge(isFirst || this.#transport.sessionId !== undefined);
-    if (lost) return this.#reply({ jsonrpc: '2.0', id: message.id, error: lost });
+    const isKnown = isFirst || this.#transport.sessionId !== undefined;
+    const refused = tooLargeRequest(message) ?? ingress?.stray?.judge(isKnown);
+    if (refused) return this.#reply({ jsonrpc: '2.0', id: message.id, error: refused });
     const peer = peerOf(message, ingress?.peer ?? this.#known);
     if (isFirst) this.#known = peer;
     const params = withoutIntroduction(message.params);

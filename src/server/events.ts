@@ -8,6 +8,11 @@ export interface ServerEvents {
     readonly what: string;
     readonly reason: string;
   };
+  /**
+   * A client sent a message that is larger than `maxBytes`: the body of an HTTP request, or a line on stdio. It was
+   * answered with an error and not handled.
+   */
+  'message-too-large': { readonly what: 'body' | 'line'; readonly maxBytes: number };
   /** Something works, but not as well as it could; `next` says what to do about it. */
   warning: { readonly what: string; readonly next: string };
 }
@@ -22,7 +27,7 @@ const MAX_WARNINGS = 1000;
 
 /** An event source with its first listeners. */
 export function serverEvents(listeners: ServerListeners = {}): ServerEventSource {
-  const events = new Events<ServerEvents>({ rejected: true, warning: true });
+  const events = new Events<ServerEvents>({ rejected: true, warning: true, 'message-too-large': true });
   for (const [name, listener] of Object.entries(listeners))
     if (listener !== undefined) events.on(name as keyof ServerEvents, listener as Listener<object>);
   return events;

@@ -2,9 +2,10 @@ import type { Readable } from 'node:stream';
 import { ValiseError } from '../errors.ts';
 import type { Events } from '../events.ts';
 import { isObject } from '../json.ts';
-import { lineLowering } from '../link/edge-stdio.ts';
+import { limitedLines } from '../link/edge-stdio.ts';
+import { MAX_MESSAGE } from '../link/limit.ts';
 import type { TransportLike } from '../link/transport.ts';
-import { ANYTHING, checkOptions, FUNCTION, SETTINGS, type TakenBy } from '../options.ts';
+import { ANYTHING, BYTES, checkOptions, FUNCTION, SETTINGS, type TakenBy } from '../options.ts';
 import { createSealer, type Keyring } from '../seal/index.ts';
 import { isStore } from '../store/is-store.ts';
 import type { Store } from '../store/types.ts';
@@ -66,6 +67,14 @@ export interface ServerValiseOptions<Declared extends StateDeclarations = StateD
   readonly state?: (StateOptions & Declared) | undefined;
   /** Gives the server data-layer sessions; without it there are none. */
   readonly sessions?: SessionsOptions | undefined;
+  /**
+   * The largest message that is accepted from a client: the body of an HTTP request that `valise.http` reads, or a line that
+   * `valise.stdin` reads. A larger one is answered with an error (over HTTP with status 413) and not handled, and an event
+   * `message-too-large` tells.
+   *
+   * @defaultValue 4194304 (4 MiB, as in both SDKs) over HTTP, 67108864 (64 MiB) on stdio
+   */
+  readonly maxMessageBytes?: number | undefined;
   /** How rounds are kept and carried. */
   readonly rounds?: RoundsOptions | undefined;
 }
@@ -154,6 +163,7 @@ const TAKEN: TakenBy<ServerValiseOptions> = {
   events: ['an object with listeners', isObject],
   state: SETTINGS,
   sessions: SETTINGS,
+  maxMessageBytes: BYTES,
   rounds: SETTINGS,
 };
 
@@ -207,10 +217,17 @@ export function createValise<const Declared extends StateDeclarations = Record<n
   };
   return {
     ...roundsApi(rounds),
-    http: createHttp(rounds, shared.principalOf, async (id, principal) =>
-      sessions?.endStandIn(id, principal),
+    http: createHttp(
+      rounds,
+      shared.principalOf,
+      async (id, principal) => sessions?.endStandIn(id, principal),
+      options.maxMessageBytes,
     ),
-    stdin: (from = process.stdin) => from.pipe(lineLowering()),
+    stdin: (from = process.stdin) =>
+      limitedLines(from, {
+        maxBytes: options.maxMessageBytes ?? MAX_MESSAGE,
+        exceeded: (_, maxBytes) => events.emit('message-too-large', { what: 'line', maxBytes }),
+      }),
     ...sessionsApi(sessions),
     install(server) {
       checkOpen();

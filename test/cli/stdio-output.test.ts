@@ -34,14 +34,14 @@ describe('a stdio server that sends a line longer than any that is taken', { tim
       const { client, errors, pid } = await start(Client, [ODD]);
       await expect(client.callTool({ name: 'overlong', arguments: {} })).rejects.toThrow('Connection closed');
       expect(isGone(pid)).toBe(true);
-      expect(errors).toMatchObject([{ code: 'line-too-long' }]);
+      expect(errors).toMatchObject([{ code: 'message-too-large' }]);
     },
   );
 
   it('ends valise call with an error that says so', async () => {
     const { code, stderr } = await valise(['call', `stdio:node ${ODD}`, 'overlong', '--store', 'memory:']);
     expect(code).toBe(1);
-    expect(stderr).toContain('sent a line of over 67108864 bytes');
+    expect(stderr).toContain('sent a line of more than 67108864 bytes');
   });
 });
 

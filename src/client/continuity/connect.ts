@@ -1,4 +1,5 @@
 import { messageOf } from '../../errors.ts';
+import { documentFetch, type MessageLimit } from '../../link/limit.ts';
 import { redactUrls } from '../../redact-urls.ts';
 import type { Store } from '../../store/types.ts';
 import { Connection } from '../connection.ts';
@@ -27,6 +28,7 @@ import { keyOf, type Whose } from './whose.ts';
 /** What every connection over HTTP is made with. */
 export interface Surroundings {
   readonly owner: object;
+  readonly limit: MessageLimit;
   readonly principal: string;
   readonly store: Store;
   readonly secrets: Secrets;
@@ -113,7 +115,7 @@ function storeOfTarget({ store }: HttpTarget['options']): Store | undefined {
 function authorize(
   client: object,
   { url, options }: HttpTarget,
-  { secrets, events, own, waiting }: Surroundings & { readonly own: Store | undefined },
+  { secrets, events, own, waiting, limit }: Surroundings & { readonly own: Store | undefined },
   whose: Whose,
 ): Authorization | undefined {
   if (!options.auth) return undefined;
@@ -125,7 +127,7 @@ function authorize(
     major: majorOf(client),
     introducesItself: !('opensOnly' in client),
     url,
-    fetch: options.fetch ?? fetch,
+    fetch: documentFetch(options.fetch ?? fetch, limit),
     events,
     target: redactUrls(whose.target),
     waiting,
@@ -218,6 +220,7 @@ class Attempt {
         target: this.#target,
         session: (base) => answers.fetch(sessionFetch(base, continuity)),
         watch: (init) => answers.watch(init) ?? answers.watchStandalone(watchStandalone(init, continuity)),
+        limit: this.#surroundings.limit,
         auth: this.#auth,
       }),
       authProvider: this.#auth?.provider,

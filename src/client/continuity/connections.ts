@@ -1,6 +1,7 @@
 import type { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
 import type { FetchLike } from '../../link/edge-fetch.ts';
+import { documentFetch, type MessageLimit } from '../../link/limit.ts';
 import { checkOptions, FUNCTION, type TakenBy } from '../../options.ts';
 import { redactUrls } from '../../redact-urls.ts';
 import { entryPages } from '../../store/page.ts';
@@ -68,6 +69,7 @@ const LOGOUT: TakenBy<LogoutOptions> = { fetch: FUNCTION, client: OWN_CLIENT, on
 export interface ConnectionsParts {
   readonly store: Store;
   readonly principal: string;
+  readonly limit: MessageLimit;
   /** Everywhere that credentials can be. */
   secrets(): Promise<SecretPlaces>;
   /** Hears what could not be looked into. */
@@ -143,7 +145,7 @@ export function openConnections(parts: ConnectionsParts): Connections {
       const { fetch: base = fetch, client, onRevoked } = options;
       // In this order: what a refresh writes in between is among them, and what it brings later finds nothing.
       const { isGone, credentials } = await remove(target);
-      const checked = new EndpointGuard(webAddress(target)).fetch(base);
+      const checked = new EndpointGuard(webAddress(target)).fetch(documentFetch(base, parts.limit));
       const each = await Promise.all(credentials.map((one) => revoke(one, checked, client)));
       onRevoked?.(worstOf(each));
       return isGone;

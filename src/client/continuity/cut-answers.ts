@@ -1,5 +1,5 @@
-import type { AnswerWatch, FetchLike } from '../../link/edge-fetch.ts';
-import { type Id, INTRODUCTIONS, type Request } from '../../wire/index.ts';
+import { type AnswerWatch, type FetchLike, requestIn } from '../../link/edge-fetch.ts';
+import { type Id, INTRODUCTIONS } from '../../wire/index.ts';
 import type { Connection } from '../connection.ts';
 import type { ClientPart } from '../part.ts';
 
@@ -7,9 +7,6 @@ import type { ClientPart } from '../part.ts';
 const TRIES = 2;
 /** Some servers answer on the standalone stream; where one is open, they are given this long, in milliseconds. */
 const GRACE = 10_000;
-
-/** How requests of both SDKs end: what stands before the last bracket is a member of the message itself. */
-const NUMBER_AT_END = /,"id":(\d{1,15})\}$/;
 
 /** What ends a call whose answer cannot come any more. */
 export const CUT = {
@@ -170,13 +167,4 @@ function isStream({ headers }: Response): boolean {
 function resumedFrom({ method, headers }: RequestInit): string | undefined {
   if (method !== 'GET') return undefined;
   return new Headers(headers).get('last-event-id') ?? undefined;
-}
-
-/** The id of the request in a body; what answers the server has an id of the server's. */
-function requestIn({ body }: RequestInit): Id | undefined {
-  if (typeof body !== 'string') return undefined;
-  const last = body.startsWith('{"method":') ? NUMBER_AT_END.exec(body.slice(-24))?.[1] : undefined;
-  if (last !== undefined) return Number(last);
-  const message = JSON.parse(body) as Partial<Request>;
-  return message.method === undefined ? undefined : message.id;
 }

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 
-/** As the SDKs have it. */
+/** The default of both SDKs. */
 export const MAX_BODY = 4 * 1024 * 1024;
 
 /** True for a body that is JSON; any other is the SDK's to refuse. */
@@ -8,7 +8,10 @@ export function isJson(type: string | null | undefined): boolean {
   return /^\s*application\/json\s*(;|$)/i.test(type ?? '');
 }
 
-/** Reads the body of a request of Node's as text; undefined where it is longer than `max` bytes. */
+/**
+ * Reads the body of a request of Node's as text. Returns undefined if it is longer than `max` bytes; as many again are
+ * thrown away, so that the client can read the answer, then the connection is closed.
+ */
 export function readNodeText(request: IncomingMessage, max: number): Promise<string | undefined> {
   // By its events, which cost a call much less than iterating over them does.
   return new Promise((resolve, reject) => {
@@ -17,7 +20,11 @@ export function readNodeText(request: IncomingMessage, max: number): Promise<str
     request.on('data', (chunk: Buffer) => {
       length += chunk.length;
       if (length <= max) parts.push(chunk);
-      else resolve(undefined);
+      else if (length > 2 * max) request.destroy();
+      else {
+        parts.length = 0;
+        resolve(undefined);
+      }
     });
     request.on('end', () => resolve(textOf(parts)));
     request.on('error', reject);
@@ -30,8 +37,8 @@ export function readNodeText(request: IncomingMessage, max: number): Promise<str
 /** As {@link readNodeText}, for a web-standard request. */
 export async function readWebText(request: Request, max: number): Promise<string | undefined> {
   const announced = Number(request.headers.get('content-length') ?? Number.NaN);
-  // No HTTP server hands over more than was announced.
-  if (announced <= max) return request.text();
+  // No HTTP server hands over more than was announced; but what unpacks a body may leave the old length.
+  if (announced <= max && !request.headers.has('content-encoding')) return request.text();
   const parts: Uint8Array[] = [];
   let length = 0;
   for await (const chunk of request.body as unknown as AsyncIterable<Uint8Array>) {

@@ -4,6 +4,7 @@ import { checkArgument, FUNCTION, type Taken } from '../../options.ts';
 import { type Fault, faultOn } from '../fault.ts';
 import type { Rounds } from '../flow/rounds.ts';
 import type { TellPrincipal } from '../principal.ts';
+import { MAX_BODY, tooLarge } from './body.ts';
 import { Desk } from './desk.ts';
 import { EndedSessions, type EndStandIn } from './ended.ts';
 import { type FetchFunction, type FetchOptions, fetchEdge } from './fetch.ts';
@@ -19,6 +20,10 @@ export interface Edge {
   /** For a failure that is not the client's: of the store, or of what is behind the edge. */
   readonly fault: Fault;
   readonly principalOf: TellPrincipal;
+  /** How large the body of a request may be. */
+  readonly maxBytes: number;
+  /** Tells that a body was larger; the error to answer with. */
+  tooLarge(): object;
   /** True where a client of this protocol version comes back by itself for the rest of a stream that has ended. */
   resumes(version: string | null | string[] | undefined): boolean;
 }
@@ -40,7 +45,12 @@ export interface Http {
   (handler: NodeFunction | FetchFunction): EdgeFunction;
 }
 
-export function createHttp(rounds: Rounds, principalOf: TellPrincipal, endStandIn: EndStandIn): Http {
+export function createHttp(
+  rounds: Rounds,
+  principalOf: TellPrincipal,
+  endStandIn: EndStandIn,
+  maxBytes = MAX_BODY,
+): Http {
   const edge: Edge = {
     rounds,
     desk: new Desk(rounds),
@@ -48,6 +58,11 @@ export function createHttp(rounds: Rounds, principalOf: TellPrincipal, endStandI
     ended: new EndedSessions(rounds.context, endStandIn),
     fault: faultOn(rounds.context.events),
     principalOf,
+    maxBytes,
+    tooLarge() {
+      rounds.context.events.emit('message-too-large', { what: 'body', maxBytes });
+      return tooLarge(maxBytes);
+    },
     resumes: (version) => typeof version === 'string' && version >= '2025-11-25',
   };
   return ((handler: FetchHandler | NodeFunction | FetchFunction) => {

@@ -3,7 +3,7 @@ import { REFUSED } from '../flow/opening.ts';
 import type { Asking, Ingress } from '../ingress.ts';
 import { runWithIngress } from '../ingress.ts';
 import type { AuthInfo } from '../principal.ts';
-import { isJson, MAX_BODY, readWebText, tooLarge } from './body.ts';
+import { isJson, readWebText } from './body.ts';
 import type { Edge } from './edge.ts';
 import { Notes } from './notes.ts';
 import { errorBody, type Inbound, type Plan, planFor } from './plan.ts';
@@ -77,8 +77,8 @@ async function inboundOf(edge: Edge, request: Request, options: FetchOptions): P
   if (options.parsedBody !== undefined) return { ...base, body: { parsed: options.parsedBody } };
   if (method !== 'POST' || !isJson(headers.get('content-type')) || !request.body)
     return { ...base, body: undefined };
-  const text = await readWebText(request, MAX_BODY);
-  return text === undefined ? replyWith(413, tooLarge(MAX_BODY)) : { ...base, body: { text } };
+  const text = await readWebText(request, edge.maxBytes);
+  return text === undefined ? replyWith(413, edge.tooLarge()) : { ...base, body: { text } };
 }
 
 async function plainly(

@@ -4,7 +4,7 @@ import type { Message } from '../../wire/index.ts';
 import { REFUSED } from '../flow/opening.ts';
 import { type Asking, type Ingress, runWithIngress } from '../ingress.ts';
 import type { AuthInfo } from '../principal.ts';
-import { isJson, MAX_BODY, readNodeText, tooLarge } from './body.ts';
+import { isJson, readNodeText } from './body.ts';
 import { type Diverted, divert, ownWays } from './divert.ts';
 import type { Edge } from './edge.ts';
 import { Notes } from './notes.ts';
@@ -30,7 +30,7 @@ export function nodeEdge(
     try {
       const read = inboundOf(edge, request, body);
       const inbound = read instanceof Promise ? await read : read;
-      if (!inbound) return reply(response, 413, tooLarge(MAX_BODY));
+      if (!inbound) return reply(response, 413, edge.tooLarge());
       const planned = planFor(inbound, edge);
       const plan = planned instanceof Promise ? await planned : planned;
       await serve(edge, plan, inbound, request, response, inner);
@@ -93,7 +93,7 @@ function inboundOf(
   if (parsed !== undefined) return { method, header, principal, body: { parsed } };
   if (method !== 'POST' || !isJson(header('content-type')))
     return { method, header, principal, body: undefined };
-  return readNodeText(request, MAX_BODY).then((text) =>
+  return readNodeText(request, edge.maxBytes).then((text) =>
     text === undefined ? undefined : { method, header, principal, body: { text } },
   );
 }
