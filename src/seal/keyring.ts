@@ -40,7 +40,9 @@ const secrets = new WeakMap<Keyring, readonly [RingKey, ...RingKey[]]>();
  * ```
  */
 export function generateKey(): string {
-  return randomBytes(KEY_BYTES).toString('base64url');
+  const key = randomBytes(KEY_BYTES);
+  const text = key.toString('base64url');
+  return weaknessOf(key, text) === undefined ? text : generateKey();
 }
 
 /**
@@ -114,7 +116,7 @@ function readKey(text: string, name: string, { allowWeakKeys = false }: KeyOptio
   const weakness = allowWeakKeys ? undefined : weaknessOf(key, text);
   if (weakness !== undefined) {
     throw new ValiseError('weak-key', `${name} ${weakness}.`, {
-      next: 'Make a new one with generateKey(); in tests, allowWeakKeys lets it pass.',
+      next: 'Make a new one with `valise keys generate`, or with generateKey(); in tests, allowWeakKeys lets it pass.',
     });
   }
   return key;

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { inspect } from 'node:util';
 import { createSealer, generateKey, loadKeys, parseKeys, ValiseError } from 'mcp-valise/seal';
 import { describe, expect, it } from 'vitest';
@@ -43,6 +44,13 @@ describe('keys', () => {
     ['counting', text(Array.from({ length: 32 }, (_, index) => index))],
     ['counting down by seven', text(Array.from({ length: 32 }, (_, index) => (250 - 7 * index) & 255))],
     ['readable', text(Buffer.from('correct-horse-battery-staple-Q7!'))],
+    ['a phrase of small words', 'correct-horse-battery-staple-and-somethingA'],
+    ['a phrase with capitals and a year', 'Correct-Horse-Battery-Staple-Winter-2024-oE'],
+    ['a phrase without marks', 'thisismyverysecretpassphraseforthevaliseapg'],
+    ['a phrase in capitals of words', 'ThisIsMyVerySecretPassphraseForTheValiseApg'],
+    ['a phrase in capitals', 'CHANGE-ME-CHANGE-ME-CHANGE-ME-CHANGE-ME-CHA'],
+    ['a phrase in another language', 'die-katze-sitzt-auf-dem-warmen-ofen-schlafg'],
+    ['a row of digits', '1415926535897932384626433832795028841971694'],
     ['the example of the documentation', 'Qm9XrVt0y7ZL2bJ1uG8cKfS5wHdNpE4iTaOxR6MvYkU'],
   ])('are refused with weak-key where they are %s, unless weak keys are allowed', (_, key) => {
     expect(codeOf(() => parseKeys(key))).toBe('weak-key');
@@ -52,6 +60,17 @@ describe('keys', () => {
     const sealer = createSealer({ keys: key, allowWeakKeys: true });
     expect(sealer.open(sealer.seal(1, { purpose: 'p' }), { purpose: 'p' })).toBe(1);
     expect(parseKeys(key, { allowWeakKeys: true }).kids).toEqual([sealer.kid]);
+  });
+
+  it('are never refused where they are random', () => {
+    for (let count = 0; count < 20_000; count++)
+      expect(() => parseKeys(randomBytes(32).toString('base64url'))).not.toThrow();
+  });
+
+  it('that are refused say how to make one', () => {
+    expect(() => parseKeys('correct-horse-battery-staple-and-somethingA')).toThrow(
+      /is a passphrase, not random bytes\. .*valise keys generate/,
+    );
   });
 
   it.each(['not base64!', `${'+/'.repeat(21)}A=`, `${generateKey()}=`, 'é'.repeat(43), 'A'])(
