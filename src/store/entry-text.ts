@@ -6,16 +6,29 @@ import type { Entry } from './types.ts';
 export function parseEntry(key: string, text: string): Entry {
   const first = text.indexOf(' ');
   const second = text.indexOf(' ', first + 1);
+  const expiresAt = Number(text.slice(first + 1, second));
+  if (first < 1 || second < 0 || Number.isNaN(expiresAt)) throw corruptEntryError(key);
+  const value = parseValue(key, text.slice(second + 1));
+  const version = text.slice(0, first);
+  return expiresAt === 0 ? { value, version } : { value, version, expiresAt };
+}
+
+/** The value that a driver has kept as JSON text. */
+export function parseValue(key: string, text: string): Json {
   try {
-    if (first < 1 || second < 0) throw new SyntaxError('no version');
-    const value = JSON.parse(text.slice(second + 1)) as Json;
-    const version = text.slice(0, first);
-    const expiresAt = Number(text.slice(first + 1, second));
-    return expiresAt === 0 ? { value, version } : { value, version, expiresAt };
-  } catch (cause) {
-    throw new ValiseError('store-corrupt', `The entry ${JSON.stringify(key)} is not what Valise wrote.`, {
-      next: 'Give Valise a namespace or a table that nothing else writes to.',
-      cause,
-    });
+    return JSON.parse(text) as Json;
+  } catch {
+    throw corruptEntryError(key);
   }
+}
+
+/** The error for an entry that cannot be read. It has no cause: the parser's error quotes the value, which may be a secret. */
+export function corruptEntryError(key: string): ValiseError {
+  return new ValiseError(
+    'store-corrupt',
+    `The entry ${JSON.stringify(key)} is damaged: Valise did not write this.`,
+    {
+      next: 'Restore it from a copy, write it again or delete it; and let nothing else write to the place of the store.',
+    },
+  );
 }

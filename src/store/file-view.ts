@@ -3,7 +3,7 @@ import { canPin, type Owner, type Pinned } from './atomic-write.ts';
 import { type Document, emptyDocument, parseDocument, type Reading } from './file-document.ts';
 import type { FileLock } from './file-lock.ts';
 import { errnoOf, fsError } from './fs-error.ts';
-import { corruptError, foreignError, setAside } from './private-file.ts';
+import { checkPrivate, corruptError, foreignError, setAside } from './private-file.ts';
 
 /** What the file holds, read again only when it has been replaced. */
 export class FileView {
@@ -29,6 +29,8 @@ export class FileView {
   read(): Document {
     if (this.#broken) throw this.#broken;
     const now = this.#stat();
+    // Each time: it may have been replaced, or opened to others, since it was looked at last.
+    if (now) checkPrivate(this.#path, { mode: Number(now.mode), uid: Number(now.uid) });
     if (this.#document && sameFile(now, this.#stats)) return this.#document;
     this.forget();
     this.#document = now ? this.#load() : emptyDocument();

@@ -1,4 +1,5 @@
 import { isObject } from '../json.ts';
+import { parseValue } from './entry-text.ts';
 import type { Vault } from './keychain-vault.ts';
 
 const NAME = 'index';
@@ -14,7 +15,7 @@ export interface KeychainIndex {
 export function keychainIndex(vault: Vault): KeychainIndex {
   const read = async (): Promise<Map<string, number | null>> => {
     const text = await vault.read(NAME);
-    const json: unknown = text === undefined ? {} : JSON.parse(text);
+    const json: unknown = text === undefined ? {} : parseValue(NAME, text);
     return new Map(Object.entries(isObject(json) ? (json as Record<string, number | null>) : {}));
   };
   const change = async (work: (keys: Map<string, number | null>) => boolean) => {

@@ -99,8 +99,12 @@ function vaultOf(items: Items, partBytes: number): Vault {
     const bytes = await items.get(name);
     return bytes ? Buffer.from(bytes) : undefined;
   };
-  const partsOf = (bytes: Buffer | undefined): Parts | undefined =>
-    bytes?.toString('latin1', 0, 1) === PARTS ? (JSON.parse(bytes.toString('utf8', 1)) as Parts) : undefined;
+  const partsOf = (bytes: Buffer | undefined): Parts | undefined => {
+    if (bytes?.toString('latin1', 0, 1) !== PARTS) return undefined;
+    const [, id, count] = /^P\{"id":"([\w-]{1,50})","count":(\d{1,5})\}$/.exec(bytes.toString('utf8')) ?? [];
+    // A list of parts that cannot be read is a text that makes no sense.
+    return id === undefined ? undefined : { id, count: Number(count) };
+  };
   const removeParts = async (parts: Parts | undefined) => {
     for (let index = 0; index < (parts?.count ?? 0); index++) {
       await items.delete(partName((parts as Parts).id, index));

@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
 import { ValiseError } from '../errors.ts';
-import type { Json } from '../json.ts';
+import { isObject, type Json } from '../json.ts';
 import type { Keyring } from '../seal/index.ts';
 import { checkKey, toMilliseconds, toText } from './check.ts';
+import { corruptEntryError } from './entry-text.ts';
 import { plainFileStore } from './file.ts';
 import { type FileLock, fileLock } from './file-lock.ts';
 import { type KeychainIndex, keychainIndex } from './keychain-index.ts';
@@ -96,6 +97,20 @@ interface Item {
   readonly expiresAt: number | null;
 }
 
+/** Has a version that nobody was given. */
+const DAMAGED = { version: undefined } as const;
+
+function readItem(text: string): Item | undefined {
+  try {
+    const item: unknown = JSON.parse(text);
+    if (!isObject(item) || typeof item['version'] !== 'string' || !('value' in item)) return undefined;
+    const { expiresAt } = item;
+    return expiresAt === null || typeof expiresAt === 'number' ? (item as unknown as Item) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 class KeychainStore implements Store {
   readonly #vault: Vault;
   readonly #index: KeychainIndex;
@@ -113,7 +128,9 @@ class KeychainStore implements Store {
   get(key: string): Promise<Entry | undefined> {
     return this.#work.run(async () => {
       checkKey(key);
-      return this.#living(key);
+      const found = await this.#found(key);
+      if (found === DAMAGED) throw corruptEntryError(key);
+      return found as Entry | undefined;
     });
   }
 
@@ -125,9 +142,9 @@ class KeychainStore implements Store {
       const length = ttl === undefined ? undefined : toMilliseconds(ttl);
       return this.#alone(async () => {
         if (ifVersion !== undefined || ifAbsent) {
-          const living = await this.#living(key);
-          if (ifAbsent && living) return undefined;
-          if (ifVersion !== undefined && living?.version !== ifVersion) return undefined;
+          const found = await this.#found(key);
+          if (ifAbsent && found) return undefined;
+          if (ifVersion !== undefined && found?.version !== ifVersion) return undefined;
         }
         const version = nextVersion();
         const expiresAt = length === undefined ? null : Date.now() + length;
@@ -146,8 +163,8 @@ class KeychainStore implements Store {
     return this.#work.run(async () => {
       checkKey(key);
       return this.#alone(async () => {
-        const living = await this.#living(key);
-        if (!living || (ifVersion !== undefined && living.version !== ifVersion)) return false;
+        const found = await this.#found(key);
+        if (!found || (ifVersion !== undefined && found.version !== ifVersion)) return false;
         await this.#vault.remove(`key:${key}`);
         await this.#index.remove(key);
         return true;
@@ -205,7 +222,11 @@ class KeychainStore implements Store {
   /** The fence of the one who has the lease now. */
   async #holder(key: string): Promise<number | undefined> {
     const text = await this.#vault.read(`lease:${key}`);
-    const [fence, until] = text === undefined ? [] : (JSON.parse(text) as [number, number]);
+    const [fence, until] =
+      /^\[(\d+),(\d+)\]$/
+        .exec(text ?? '')
+        ?.slice(1)
+        .map(Number) ?? [];
     return until !== undefined && until > Date.now() ? fence : undefined;
   }
 
@@ -213,10 +234,13 @@ class KeychainStore implements Store {
     return this.#vault.write(`lease:${key}`, JSON.stringify([fence, Date.now() + milliseconds]));
   }
 
-  async #living(key: string): Promise<Entry | undefined> {
+  /** The living entry. One that cannot be read is there too, and can be deleted and written over. */
+  async #found(key: string): Promise<Entry | typeof DAMAGED | undefined> {
     const text = await this.#vault.read(`key:${key}`);
     if (text === undefined) return undefined;
-    const { version, expiresAt, value } = JSON.parse(text) as Item;
+    const item = readItem(text);
+    if (!item) return DAMAGED;
+    const { version, expiresAt, value } = item;
     if (expiresAt === null) return { value, version };
     return expiresAt > Date.now() ? { value, version, expiresAt } : undefined;
   }

@@ -24,7 +24,7 @@ export function fullPath(path: string): string {
 }
 
 /**
- * Finds where a file of secrets really is and makes sure that its owner alone can read it:
+ * Finds where a file of secrets really is and makes sure that it is this user's and that its owner alone can read it:
  * its folder is made (0700) where it is missing, and what others could read or replace is refused with the command that mends it.
  */
 export function privateFile(path: string): string {
@@ -37,21 +37,39 @@ export function privateFile(path: string): string {
   if (!stats.isFile()) {
     throw new ValiseError('store-unreadable', `${file} is not a file.`, { next: 'Give the path of a file.' });
   }
-  if (process.platform !== 'win32' && (stats.mode & 0o077) !== 0) {
-    throw new ValiseError(
-      'store-insecure',
-      `${file} can be read or written by others (mode ${octal(stats)}).`,
-      {
-        next: `Run: chmod 600 ${quoted(file)}`,
-      },
-    );
-  }
+  checkPrivate(file, stats);
   try {
     accessSync(file, constants.R_OK);
   } catch (error) {
     throw fsError(error, file, 'read');
   }
   return file;
+}
+
+/** Throws `store-insecure` if a file is another user's, or if others can read or write it. */
+export function checkPrivate(file: string, stats: Pick<Stats, 'mode' | 'uid'>): void {
+  const own = process.getuid?.();
+  if (own === undefined) return;
+  if (stats.uid !== own && !(own === 0 && isReachedByRoot(file, stats.uid)))
+    throw ownerError(file, stats, own);
+  if ((stats.mode & 0o077) === 0) return;
+  throw new ValiseError(
+    'store-insecure',
+    `${file} can be read or written by others (mode ${octal(stats)}).`,
+    { next: `Run: chmod 600 ${quoted(file)}` },
+  );
+}
+
+/** Root may work on a user's file in that user's folder, or in one that nobody else can enter; not in a shared one such as /tmp. */
+function isReachedByRoot(file: string, owner: number): boolean {
+  const folder = statOf(dirname(file));
+  return folder !== undefined && (folder.uid === owner || (folder.mode & 0o011) === 0);
+}
+
+function ownerError(path: string, { uid }: Pick<Stats, 'uid'>, own: number): ValiseError {
+  return new ValiseError('store-insecure', `${path} belongs to another user (uid ${uid}).`, {
+    next: `Choose another place; or, if it is to be yours, run: ${own === 0 ? '' : 'sudo '}chown ${own} ${quoted(path)}`,
+  });
 }
 
 /** Gives a file that cannot be understood another name, so that nothing overwrites it; the new name. */
@@ -109,6 +127,10 @@ function privateFolder(folder: string): string {
     throw fsError(error, folder, 'write');
   }
   const stats = statSync(folder);
+  const own = process.getuid?.();
+  // Whoever owns a folder may replace what is in it, also if it is sticky.
+  if (own !== undefined && own !== 0 && stats.uid !== own && stats.uid !== 0)
+    throw ownerError(folder, stats, own);
   // In a sticky folder, such as /tmp, only the owner of a file may replace it.
   if (process.platform !== 'win32' && (stats.mode & 0o1002) === 0o002) {
     throw new ValiseError(
@@ -140,7 +162,7 @@ export function statOf(path: string): Stats | undefined {
   }
 }
 
-function octal({ mode }: Stats): string {
+function octal({ mode }: Pick<Stats, 'mode'>): string {
   return (mode & 0o7777).toString(8).padStart(4, '0');
 }
 

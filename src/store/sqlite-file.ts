@@ -2,7 +2,7 @@ import { accessSync, closeSync, constants, existsSync, openSync, readSync, statf
 import { dirname } from 'node:path';
 import { ValiseError } from '../errors.ts';
 import { busyError, errnoOf, fsError, fullError, readOnlyError } from './fs-error.ts';
-import { corruptError, foreignError, setAside } from './private-file.ts';
+import { checkPrivate, corruptError, foreignError, setAside, statOf } from './private-file.ts';
 import { type Database, openDatabase, troubleOf } from './sqlite-library.ts';
 
 /** `VALS`: how SQLite's header tells our files from others. */
@@ -31,6 +31,7 @@ const SCHEMA = `
 
 /** Opens the database in `file`, and makes it ours where it is new. */
 export function openSqliteFile(file: string): Database {
+  checkParts(file);
   try {
     // What is there is not opened here: closing it would take the locks of all who have it open in this process.
     if (existsSync(file)) accessSync(file, constants.W_OK);
@@ -50,6 +51,14 @@ export function openSqliteFile(file: string): Database {
   } catch (error) {
     database?.close();
     throw sqliteError(error, file);
+  }
+}
+
+/** Throws `store-insecure` if the database, or what SQLite keeps beside it, is not this user's alone. */
+export function checkParts(file: string): void {
+  for (const part of [...PARTS, '-journal']) {
+    const stats = statOf(file + part);
+    if (stats) checkPrivate(file + part, stats);
   }
 }
 

@@ -1,11 +1,12 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Json } from '../json.ts';
 import { checkKey, closedError, toLimit, toMilliseconds, toText } from './check.ts';
+import { parseValue } from './entry-text.ts';
 import type { LocalStoreOptions } from './file.ts';
 import { privateFile, statOf } from './private-file.ts';
 import { sealedStore, toKeyring } from './sealed.ts';
 import { sealedError } from './sealed-error.ts';
-import { movedError, openSqliteFile, sqliteError } from './sqlite-file.ts';
+import { checkParts, movedError, openSqliteFile, sqliteError } from './sqlite-file.ts';
 import { type Database, loadSqlite, type Statement, troubleOf } from './sqlite-library.ts';
 import type { Entry, EntryPage, KeyPage, Lease, ListOptions, PutOptions, Store } from './types.ts';
 import { SEAL_MARK, untilSealed } from './unsealed.ts';
@@ -91,7 +92,7 @@ class SqliteStore implements Store {
     const row = (await this.#do(() => this.#statements.get.get(key))) as Row | undefined;
     return row === undefined || (row.expires ?? Number.POSITIVE_INFINITY) <= Date.now()
       ? undefined
-      : toEntry(row);
+      : toEntry(key, row);
   }
 
   async put(key: string, value: Json, options?: PutOptions): Promise<string | undefined> {
@@ -136,7 +137,7 @@ class SqliteStore implements Store {
   async entries(prefix: string, options: ListOptions = {}): Promise<EntryPage> {
     const { entriesFrom, entriesAfter } = this.#statements;
     const { rows, ...rest } = await this.#page<KeyRow & Row>(entriesFrom, entriesAfter, prefix, options);
-    return { entries: rows.map((row) => [row.key, toEntry(row)] as const), ...rest };
+    return { entries: rows.map((row) => [row.key, toEntry(row.key, row)] as const), ...rest };
   }
 
   async lease(key: string, ttl: number): Promise<Lease | undefined> {
@@ -202,11 +203,12 @@ class SqliteStore implements Store {
   /** As the next, for what must not go into a file that nobody can open any more: SQLite itself does not notice that. */
   #write<Result>(work: () => Result): Result | Promise<Result> {
     if (!this.#broken && performance.now() - this.#looked > LOOK_EVERY) {
-      this.#looked = performance.now();
       if (statOf(this.#file)?.ino !== this.#inode) {
         this.#database.close();
         this.#broken = movedError(this.#file);
-      }
+      } else checkParts(this.#file);
+      // Last: what is wrong is refused until it is mended.
+      this.#looked = performance.now();
     }
     return this.#do(work);
   }
@@ -259,8 +261,8 @@ class SqliteStore implements Store {
   }
 }
 
-function toEntry({ value, version, expires }: Row): Entry {
-  const parsed = JSON.parse(value) as Json;
+function toEntry(key: string, { value, version, expires }: Row): Entry {
+  const parsed = parseValue(key, value);
   return expires === null ? { value: parsed, version } : { value: parsed, version, expiresAt: expires };
 }
 

@@ -1,5 +1,6 @@
 import {
   chmodSync,
+  chownSync,
   existsSync,
   mkdirSync,
   readdirSync,
@@ -13,7 +14,7 @@ import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { generateKey, parseKeys } from '../../src/seal/index.ts';
-import { fileStore, openBus, openStore, ValiseError } from '../../src/store/index.ts';
+import { fileStore, openBus, openStore, type Store, ValiseError } from '../../src/store/index.ts';
 import { fullPath } from '../../src/store/private-file.ts';
 import { sqliteStore } from '../../src/store/sqlite.ts';
 import { asUser, canMakeDisk, onSmallDisk, userFolder, withSmallFiles } from './elsewhere.ts';
@@ -35,6 +36,18 @@ async function errorOf(work: Promise<unknown> | (() => unknown)): Promise<Valise
     return error as ValiseError;
   }
   throw new Error('it did not fail');
+}
+
+/** The error of a write to a store that others can get at; a look may take a second. */
+async function refusedWrite(store: Store): Promise<ValiseError> {
+  for (;;) {
+    const error = await store.put('a', 1).then(
+      () => undefined,
+      (thrown: unknown) => thrown as ValiseError,
+    );
+    if (error) return error;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
 }
 
 const kinds = [
@@ -250,6 +263,63 @@ describe.each(kinds)('a $scheme store that others could read', ({ scheme, name }
     await (await openStore(`${scheme}:${folder}/${name}`)).close();
   });
 
+  it('is refused as soon as it is opened to others, until it is mended', async () => {
+    const file = `${folder}/${name}`;
+    const store = await openStore(`${scheme}:${file}`);
+    await store.put('a', 1);
+    chmodSync(file, 0o644);
+    const error = await refusedWrite(store);
+    expect(error).toMatchObject({ code: 'store-insecure', next: `Run: chmod 600 ${file}` });
+    chmodSync(file, 0o600);
+    await store.put('a', 2);
+    expect(await store.get('a')).toMatchObject({ value: 2 });
+    await store.close();
+  });
+
+  it.runIf(process.getuid?.() === 0)(
+    'is refused if it is the file of another user in a shared folder',
+    async () => {
+      chmodSync(folder, 0o1777);
+      const file = `${folder}/${name}`;
+      await (await openStore(`${scheme}:${file}`)).put('a', 1);
+      writeFileSync(file, '', { mode: 0o600, flag: 'a' });
+      chownSync(file, 1234, 1234);
+      const error = await errorOf(openStore(`${scheme}:${file}`));
+      expect(error).toMatchObject({
+        code: 'store-insecure',
+        message: expect.stringContaining(`${file} belongs to another user (uid 1234).`),
+        next: expect.stringContaining(`run: chown 0 ${file}`),
+      });
+      chownSync(file, 0, 0);
+      await (await openStore(`${scheme}:${file}`)).close();
+    },
+  );
+
+  it.runIf(process.getuid?.() === 0)(
+    'is refused if another user takes it over while it is open',
+    async () => {
+      chmodSync(folder, 0o1777);
+      const file = `${folder}/${name}`;
+      const store = await openStore(`${scheme}:${file}`);
+      await store.put('a', 1);
+      chownSync(file, 1234, 1234);
+      expect((await refusedWrite(store)).code).toBe('store-insecure');
+      chownSync(file, 0, 0);
+      await store.close();
+    },
+  );
+
+  it.runIf(process.getuid?.() === 0)('is refused in the folder of another user', async () => {
+    chmodSync(folder, 0o777);
+    chownSync(folder, 1234, 1234);
+    chmodSync(folder, 0o1777);
+    const [opened] = asUser([['open', `${scheme}:${folder}/${name}`]]);
+    expect(opened).toMatchObject({
+      code: 'store-insecure',
+      message: expect.stringContaining(`${folder} belongs to another user (uid 1234).`),
+    });
+  });
+
   it('is made readable by its owner alone, in a folder for its owner alone', async () => {
     const before = process.umask(0);
     try {
@@ -456,5 +526,15 @@ describe('the home of the user', () => {
   it('is never the current folder, though HOME is empty', () => {
     process.env.HOME = '';
     expect(fullPath('~/.valise/state.db')).toBe(join(userInfo().homedir, '.valise/state.db'));
+  });
+});
+
+describe.skipIf(process.platform === 'win32')('what SQLite keeps beside a database', () => {
+  it.each(['-wal', '-shm', '-journal'])('is refused if others can read it: %s', async (suffix) => {
+    const file = `${folder}/state.db`;
+    writeFileSync(`${file}${suffix}`, '', { mode: 0o600 });
+    chmodSync(`${file}${suffix}`, 0o644);
+    const error = await errorOf(openStore(`sqlite:${file}`));
+    expect(error).toMatchObject({ code: 'store-insecure', next: `Run: chmod 600 ${file}${suffix}` });
   });
 });

@@ -1,0 +1,132 @@
+import { inspect } from 'node:util';
+import Database from 'better-sqlite3';
+import { Redis } from 'ioredis';
+import { openStore, type Store } from 'mcp-valise/store';
+import { openPostgresStore } from 'mcp-valise/store/postgres';
+import { openRedisStore } from 'mcp-valise/store/redis';
+import pg from 'pg';
+import { afterAll, afterEach, describe, expect, it } from 'vitest';
+import { service, uniqueName } from '../services.ts';
+import { temporaryFolder } from './places.ts';
+import { startSecretService } from './secret-service.ts';
+
+const redis = await service('redis');
+const postgres = await service('postgres');
+const secrets = await startSecretService();
+afterAll(() => secrets?.stop());
+
+const SECRET = 'top-secret-token';
+/** Text that was JSON once. */
+const DAMAGED = `{"token":"${SECRET}`;
+
+const cleanUp: (() => Promise<unknown> | unknown)[] = [];
+afterEach(async () => {
+  for (const step of cleanUp.splice(0).reverse()) await step();
+});
+
+interface Place {
+  readonly store: Store;
+  /** Puts text in place of the entry's value. */
+  damage(key: string): unknown;
+}
+
+const PLACES: Record<string, { readonly missing?: boolean; open(): Promise<Place> }> = {
+  sqlite: {
+    async open() {
+      const { folder, remove } = temporaryFolder();
+      cleanUp.push(remove);
+      const store = await openStore(`sqlite:${folder}/state.db`);
+      const damage = (key: string) => {
+        const database = new Database(`${folder}/state.db`);
+        database.prepare('UPDATE entry SET value = ? WHERE key = ?').run(DAMAGED, key);
+        database.close();
+      };
+      return { store, damage };
+    },
+  },
+  redis: {
+    missing: !redis,
+    async open() {
+      const client = new Redis(redis as string);
+      cleanUp.push(() => client.quit());
+      const namespace = uniqueName();
+      const store = await openRedisStore(redis as string, { namespace });
+      return { store, damage: (key) => client.set(`{${namespace}}:entry:${key}`, `v1 0 ${DAMAGED}`) };
+    },
+  },
+  postgres: {
+    missing: !postgres,
+    async open() {
+      const pool = new pg.Pool({ connectionString: postgres as string });
+      const table = uniqueName();
+      cleanUp.push(async () => {
+        await pool.query(`DROP TABLE ${table}`);
+        await pool.end();
+      });
+      const store = await openPostgresStore(postgres as string, { table });
+      const damage = (key: string) =>
+        pool.query(`UPDATE ${table} SET value = $1 WHERE key = $2`, [DAMAGED, key]);
+      return { store, damage };
+    },
+  },
+  keychain: {
+    missing: !secrets,
+    async open() {
+      const name = uniqueName();
+      const store = await openStore(`keychain:${name}`);
+      const { AsyncEntry } = await import('@napi-rs/keyring');
+      const damage = (key: string) =>
+        new AsyncEntry(name, `key:${key}`).setSecret(Buffer.from(`T${DAMAGED}`) as never);
+      return { store, damage };
+    },
+  },
+};
+
+describe.each(Object.entries(PLACES).filter(([, { missing }]) => !missing))(
+  'A damaged entry of a store in %s',
+  (_, { open }) => {
+    const opened = async () => {
+      const place = await open();
+      cleanUp.push(() => place.store.close());
+      await place.store.put('a', { token: SECRET });
+      await place.store.put('b', 2);
+      await place.damage('a');
+      return place.store;
+    };
+
+    it('is reported with its key, and without its value', async () => {
+      const store = await opened();
+      const error = await store.get('a').catch((thrown: unknown) => thrown);
+      expect(error).toMatchObject({
+        code: 'store-corrupt',
+        message: expect.stringMatching(/^The entry "a" is damaged.*delete it/),
+      });
+      expect(inspect(error, { depth: 10 })).not.toContain(SECRET);
+      if (store.entries) {
+        const listed = await store.entries('').catch((thrown: unknown) => thrown);
+        expect(listed).toMatchObject({ code: 'store-corrupt' });
+        expect(inspect(listed, { depth: 10 })).not.toContain(SECRET);
+      }
+    });
+
+    it('leaves the others as they are', async () => {
+      const store = await opened();
+      expect(await store.get('b')).toMatchObject({ value: 2 });
+      expect((await store.list('')).keys).toEqual(['a', 'b']);
+    });
+
+    it('can be deleted', async () => {
+      const store = await opened();
+      expect(await store.delete('a')).toBe(true);
+      expect(await store.get('a')).toBeUndefined();
+      expect((await store.list('')).keys).toEqual(['b']);
+    });
+
+    it('can be written over, and counts as there', async () => {
+      const store = await opened();
+      expect(await store.put('a', 1, { ifAbsent: true })).toBeUndefined();
+      await store.put('a', 1);
+      expect(await store.get('a')).toMatchObject({ value: 1 });
+    });
+  },
+);
