@@ -1,5 +1,5 @@
+import { createRequire } from 'node:module';
 import { inspect } from 'node:util';
-import Database from 'better-sqlite3';
 import { Redis } from 'ioredis';
 import { openStore, type Store } from 'mcp-valise/store';
 import { openPostgresStore } from 'mcp-valise/store/postgres';
@@ -14,6 +14,11 @@ const redis = await service('redis');
 const postgres = await service('postgres');
 const secrets = await startSecretService();
 afterAll(() => secrets?.stop());
+
+/** What the tests use of better-sqlite3, which comes without types. */
+const Database = createRequire(import.meta.url)('better-sqlite3') as new (
+  file: string,
+) => { prepare(sql: string): { run(...values: unknown[]): unknown }; close(): void };
 
 const SECRET = 'top-secret-token';
 /** Text that was JSON once. */

@@ -1,6 +1,8 @@
+import type { Json } from '../../json.ts';
 import { sha256 } from '../../seal/sha256.ts';
 import { namespaced } from '../../store/namespace.ts';
 import type { Store } from '../../store/types.ts';
+import type { RecordProof } from './record-proof.ts';
 import { isBeginning, isLiving, type Row, readRow, rowJson } from './row.ts';
 import { type Cap, Shelf } from './shelf.ts';
 
@@ -27,19 +29,29 @@ const PAGE = 50;
 const TRIES = 10;
 /** How long a row stays after its session ran out, where somebody has yet to be told. */
 export const LINGER = 86_400;
-
 /** What a server knows about its sessions: a row for each, and a list of them for each owner. */
 export class Registry {
   readonly store: Store;
   readonly #linger: number;
   readonly #longest: number;
+  readonly #proof: RecordProof | undefined;
 
   /** `lingers` says that rows must be found for a while after their session ran out; `longest` is the longest life, in seconds. */
   constructor(
     store: Store,
     name: string,
-    { lingers, longest }: { readonly lingers: boolean; readonly longest: number },
+    {
+      lingers,
+      longest,
+      proof,
+    }: {
+      readonly lingers: boolean;
+      readonly longest: number;
+      /** Without it, records are believed. */
+      readonly proof?: RecordProof | undefined;
+    },
   ) {
+    this.#proof = proof;
     this.store = namespaced(store, `sessions/${digest(name).slice(0, 16)}/`);
     this.#linger = lingers ? LINGER : 0;
     this.#longest = longest;
@@ -49,7 +61,9 @@ export class Registry {
     const key = rowKey(id);
     return this.store.get(key).then((entry) => {
       const row = entry && readRow(entry.value);
-      return row && row.id === id ? { row, key, version: entry.version } : undefined;
+      return row && row.id === id && (this.#proof?.isGenuine(row) ?? true)
+        ? { row, key, version: entry.version }
+        : undefined;
     });
   }
 
@@ -57,7 +71,7 @@ export class Registry {
   async add(row: Row, cap: Cap): Promise<Added> {
     const key = rowKey(row.id);
     // The row comes first: whoever has to end a session of the list must find it.
-    const version = (await this.store.put(key, rowJson(row), { ttl: this.#ttl(row) })) ?? '';
+    const version = (await this.store.put(key, this.#json(row), { ttl: this.#ttl(row) })) ?? '';
     try {
       const crowded = await this.#shelf(row.shelf).add(row.id, row.created, cap, (id) => this.#lives(id));
       return { added: { row, key, version }, crowded };
@@ -69,7 +83,7 @@ export class Registry {
 
   /** Puts `row` in the place of the one found, where nobody else has; the new version, or undefined. */
   save(row: Row, { key, version }: Found): Promise<string | undefined> {
-    return this.store.put(key, rowJson(row), { ttl: this.#ttl(row), ifVersion: version });
+    return this.store.put(key, this.#json(row), { ttl: this.#ttl(row), ifVersion: version });
   }
 
   /**
@@ -84,7 +98,7 @@ export class Registry {
       const isFree = !found || !isLiving(found.row) || (row.beginning && found.row.beginning);
       if (!isFree) return false;
       const condition = found ? { ifVersion: found.version } : { ifAbsent: true };
-      const version = await this.store.put(key, rowJson(row), { ttl: this.#ttl(row), ...condition });
+      const version = await this.store.put(key, this.#json(row), { ttl: this.#ttl(row), ...condition });
       if (version !== undefined) return { claimed: { row, key, version }, before: found?.row };
     }
     return false;
@@ -99,7 +113,7 @@ export class Registry {
   /** Marks a session as over for `ttl` seconds; undefined where somebody else has changed the row, or written one. */
   bury(row: Row, version: string | undefined, ttl: number): Promise<string | undefined> {
     const condition = version === undefined ? { ifAbsent: true } : { ifVersion: version };
-    return this.store.put(rowKey(row.id), rowJson(row), { ttl, ...condition });
+    return this.store.put(rowKey(row.id), this.#json(row), { ttl, ...condition });
   }
 
   async remove(id: string): Promise<void> {
@@ -116,7 +130,7 @@ export class Registry {
     const { ids, next } = await this.#shelf(shelf).page(after, PAGE);
     const found = await Promise.all(ids.map((id) => this.find(id)));
     const rows = found.flatMap((each) =>
-      each && isLiving(each.row) && !isBeginning(each.row) ? [each.row] : [],
+      each && each.row.shelf === shelf && isLiving(each.row) && !isBeginning(each.row) ? [each.row] : [],
     );
     return next === undefined ? { rows } : { rows, next };
   }
@@ -124,6 +138,10 @@ export class Registry {
   async #lives(id: string): Promise<boolean> {
     const found = await this.find(id);
     return found !== undefined && isLiving(found.row);
+  }
+
+  #json(row: Row): Json {
+    return rowJson(this.#proof?.signed(row) ?? row);
   }
 
   #shelf(name: string): Shelf {

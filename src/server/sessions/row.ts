@@ -23,6 +23,8 @@ export interface Row {
   readonly told: boolean;
   /** There while the author's hook prepares the session; `expires` is then when its instance is taken for dead. */
   readonly beginning?: true;
+  /** Binds the record to its session under the server's keys; missing if there are none. */
+  readonly proof?: string;
 }
 
 /** How long a hook of the author's may take before its instance is taken for dead, in seconds. */

@@ -20,6 +20,7 @@ import { Subscriptions } from './listen/subscriptions.ts';
 import { Switchboard } from './listen/switchboard.ts';
 import { sessionMethods } from './methods.ts';
 import { type SessionsOptions, type SessionsSettings, sessionsSettings } from './options.ts';
+import { RecordProof } from './record-proof.ts';
 import { Registry } from './registry.ts';
 import { failedWith } from './reply.ts';
 import { isLiving } from './row.ts';
@@ -52,7 +53,9 @@ export function createSessions(
   const settings = sessionsSettings(options, store !== undefined);
   const { ttl, onEnd, maxLifetime: longest } = settings;
   const place = store ?? memoryStore();
-  const registry = new Registry(place, name, { lingers: onEnd !== undefined, longest });
+  // A key that was made up is another one after a restart, and in each instance.
+  const proof = store && !context.sealer.ephemeral ? new RecordProof(context) : undefined;
+  const registry = new Registry(place, name, { lingers: onEnd !== undefined, longest, proof });
   const channel = new Channel({ name, bus: options.bus ?? busBeside(storeUrl) });
   const log = new NotificationLog(registry.store, Math.max(ttl, 86_400));
   const lives = async (id: string, at = Date.now()): Promise<boolean> => {

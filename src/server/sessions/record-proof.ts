@@ -1,0 +1,72 @@
+import { ValiseError } from '../../errors.ts';
+import { inspectToken, SealError } from '../../seal/index.ts';
+import type { ServerContext } from '../context.ts';
+import { Recent } from '../recent.ts';
+import { LINGER } from './registry.ts';
+import type { Row } from './row.ts';
+
+const PURPOSE = 'session-record';
+/** How many records are remembered that proved genuine. */
+const MOST = 4096;
+
+/**
+ * Binds session records to their session under the server's keys: id, owner, list, and the times it was created and ends at
+ * the latest. So nobody who can write to the store, but has no keys, can give a session to somebody else, make one up, or
+ * prolong one. Its values are not bound: a sealed store does that.
+ */
+export class RecordProof {
+  readonly #sealer: ServerContext['sealer'];
+  /** What each proof was found to prove. Proofs do not change, so one that is looked at with each call is opened once. */
+  readonly #proved = new Recent<string>(MOST);
+
+  constructor({ sealer }: ServerContext) {
+    this.#sealer = sealer;
+  }
+
+  /** The record with a proof by the first key. */
+  signed(row: Row): Row {
+    if (row.proof !== undefined && inspectToken(row.proof).kid === this.#sealer.kid) return row;
+    const ttl = Math.max(1, (row.until - Date.now()) / 1000) + LINGER;
+    const proof = this.#sealer.seal(null, { purpose: PURPOSE, bind: claimsOf(row), ttl });
+    this.#proved.set(proof, JSON.stringify(claimsOf(row)));
+    return { ...row, proof };
+  }
+
+  /** Whether the record is one that this server wrote. Throws if that takes a key that is not on the keyring. */
+  isGenuine(row: Row): boolean {
+    const { proof, ended, beginning, expires, until } = row;
+    // An end is believed: whoever can write it could as well delete the record.
+    if (ended !== null) return true;
+    if (typeof proof !== 'string' || (!beginning && expires > until)) return false;
+    const claims = claimsOf(row);
+    const text = JSON.stringify(claims);
+    if (this.#proved.get(proof) === text) return true;
+    try {
+      this.#sealer.open(proof, { purpose: PURPOSE, bind: claims });
+    } catch (error) {
+      if (!(error instanceof SealError)) throw error;
+      if (error.code === 'unknown-key') throw unknownKey(error);
+      return false;
+    }
+    this.#proved.set(proof, text);
+    return true;
+  }
+}
+
+type Claims = [id: string, owner: string | null, shelf: string, created: number, until: number];
+
+function claimsOf({ id, owner, shelf, created, until }: Row): Claims {
+  return [id, owner, shelf, created, until];
+}
+
+/** The server's fault, and no reason to tell a client that its session is gone. */
+function unknownKey(cause: SealError): ValiseError {
+  return new ValiseError(
+    'unknown-key',
+    'The record of a session was written by an instance with a key that is not on this keyring.',
+    {
+      next: 'Give all instances the same keys; leave old ones on until all is written with the new one.',
+      cause,
+    },
+  );
+}
