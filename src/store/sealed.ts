@@ -7,7 +7,7 @@ import {
   SealError,
   type Sealer,
 } from '../seal/index.ts';
-import { checkKey } from './check.ts';
+import { checkKey, toMilliseconds } from './check.ts';
 import { keysOf } from './page.ts';
 import { PlainEntryError, partError, plainError, plainMarkError, wrongKeyError } from './sealed-error.ts';
 import { declareSecrecy } from './secrecy.ts';
@@ -16,13 +16,19 @@ import { SEAL_MARK, unguarded } from './unsealed.ts';
 
 // What is kept has the lifetime of its entry and no other; also a clock that was wrong for a while must not make it unreadable.
 const FOREVER = 3e9;
+/** For entries without an end. */
 const PURPOSE = 'store';
+/** For entries with one, which is sealed with the value. */
+const PURPOSE_UNTIL = 'store-until';
+/** By how much the clocks of those who share a store may differ, in milliseconds. */
+const SKEW = 300_000;
 /** What the mark says while plain entries are being sealed: the store opens for nobody until all of them are. */
 const UNDER_WAY = 'under way';
 
 /**
  * A store whose values are sealed with a keyring before they reach `store`: whoever reads its file or database sees names and lifetimes of entries,
- * but no values, and can neither change a value nor put it under another name. The first key seals, all of them open.
+ * but no values, and can neither change a value, nor put it under another name, nor bring it back after its end. The first key seals,
+ * all of them open. Whoever can write can delete entries, and put back what was under the same name before.
  *
  * The first call checks the keys against those the store was sealed with, and fails with `store-wrong-key` where they do not fit.
  *
@@ -54,6 +60,12 @@ export function sealEntries(store: Store, keys: Keyring, name: string, url?: str
   return new SealedStore(store, keys, name, url).sealEntries();
 }
 
+/** What was sealed, and its end in milliseconds since 1970. */
+interface Opened {
+  readonly value: Entry['value'];
+  readonly until: number;
+}
+
 class SealedStore implements Store {
   readonly #inner: Store;
   readonly #sealer: Sealer;
@@ -77,13 +89,16 @@ class SealedStore implements Store {
   async get(key: string): Promise<Entry | undefined> {
     await this.#ready(key);
     const entry = await this.#inner.get(key);
-    return entry && { ...entry, value: this.#open(key, entry) };
+    const opened = entry && this.#open(key, entry);
+    // Its end is sealed with it: one that has been put back later is over all the same.
+    return opened && opened.until + SKEW > Date.now() ? { ...entry, value: opened.value } : undefined;
   }
 
   async put(key: string, value: Entry['value'], options?: PutOptions): Promise<string | undefined> {
     checkKey(key);
     // Before anything is waited for: the value may be changed by then.
-    const token = this.#seal(key, value);
+    const { ttl } = options ?? {};
+    const token = this.#seal(key, value, ttl === undefined ? undefined : Date.now() + toMilliseconds(ttl));
     await this.#ready(key);
     return this.#inner.put(key, token, options);
   }
@@ -138,7 +153,7 @@ class SealedStore implements Store {
       mark = await this.#inner.get(SEAL_MARK);
     }
     if (!mark) return;
-    if (this.#open(SEAL_MARK, mark) === UNDER_WAY) throw plainError(this.#url);
+    if (this.#open(SEAL_MARK, mark).value === UNDER_WAY) throw plainError(this.#url);
     if (inspectToken(mark.value as string).kid === this.#sealer.kid) return;
     // The first key has changed: the mark goes along, so that the old one can be retired.
     await this.#inner.put(SEAL_MARK, this.#seal(SEAL_MARK, true), { ifVersion: mark.version });
@@ -146,7 +161,7 @@ class SealedStore implements Store {
 
   async sealEntries(): Promise<number> {
     const mark = await this.#inner.get(SEAL_MARK);
-    if (mark && this.#open(SEAL_MARK, mark) !== UNDER_WAY) return reseal(this);
+    if (mark && this.#open(SEAL_MARK, mark).value !== UNDER_WAY) return reseal(this);
     for await (const key of keysOf(this.#inner))
       if (key !== SEAL_MARK && key.endsWith(SEAL_MARK)) throw partError(key.slice(0, -SEAL_MARK.length));
     // From here on nobody opens it without keys; and with them nobody does until the mark says that all is sealed. It has
@@ -168,20 +183,22 @@ class SealedStore implements Store {
       if (!entry) return false;
       let { value } = entry;
       try {
-        value = this.#open(key, entry);
+        value = this.#open(key, entry).value;
         if (inspectToken(entry.value as string).kid === this.#sealer.kid) return false;
       } catch (error) {
         // Plain, also where it looks like a token; unless the work was begun before, with a key that is missing now.
         const isPlain = error instanceof ValiseError && (isFirst || error.code !== 'store-wrong-key');
         if (!isPlain) throw error;
       }
-      if (await this.#inner.put(key, this.#seal(key, value), sameLife(entry))) return true;
+      if (await this.#inner.put(key, this.#seal(key, value, entry.expiresAt), sameLife(entry))) return true;
     }
   }
 
-  #seal(key: string, value: Entry['value']): string {
+  #seal(key: string, value: Entry['value'], until?: number): string {
     try {
-      return this.#sealer.seal(value, { purpose: PURPOSE, bind: key });
+      return until === undefined
+        ? this.#sealer.seal(value, { purpose: PURPOSE, bind: key })
+        : this.#sealer.seal([until, value], { purpose: PURPOSE_UNTIL, bind: key });
     } catch (error) {
       throw new ValiseError('store-bad-value', `The value for ${JSON.stringify(key)} cannot be sealed.`, {
         next: 'Store text, finite numbers, booleans, null, and arrays and plain objects of them.',
@@ -190,13 +207,22 @@ class SealedStore implements Store {
     }
   }
 
-  #open(key: string, { value, version }: Entry): Entry['value'] {
+  #open(key: string, { value, version, expiresAt }: Entry): Opened {
     const isMark = key === SEAL_MARK;
     const what = isMark ? 'The store' : `The entry ${JSON.stringify(key)}`;
     const isPlain = () => (isMark ? plainMarkError() : new PlainEntryError(key, version, this.#url));
     if (typeof value !== 'string') throw isPlain();
     try {
-      return this.#sealer.open(value, { purpose: PURPOSE, bind: key });
+      if (expiresAt === undefined)
+        return {
+          value: this.#sealer.open(value, { purpose: PURPOSE, bind: key }),
+          until: Number.POSITIVE_INFINITY,
+        };
+      const [until, own] = this.#sealer.open<[number, Entry['value']]>(value, {
+        purpose: PURPOSE_UNTIL,
+        bind: key,
+      });
+      return { value: own, until };
     } catch (error) {
       if (!(error instanceof SealError)) throw error;
       if (error.code === 'malformed') throw isPlain();

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { generateKey } from '../../src/seal/index.ts';
 import { storeContract } from '../../src/store/contract.ts';
 import { fileStore, memoryStore, openStore, reseal, type Store, sealedStore } from '../../src/store/index.ts';
@@ -49,6 +49,34 @@ describe('a sealed store', () => {
     await inner.put('bob', (await inner.get('alice'))?.value as string);
     await expect(store.get('bob')).rejects.toMatchObject({ code: 'store-tampered' });
     expect((await store.get('alice'))?.value).toBe('hers');
+  });
+
+  it('does not bring back an entry whose end was put off by somebody else', async () => {
+    const store = sealedStore(inner, keys);
+    vi.useFakeTimers({ toFake: ['Date'] });
+    try {
+      await store.put('a', 'old', { ttl: 60 });
+      const { value } = (await inner.get('a'))!;
+      await inner.put('a', value, { ttl: 1e6 });
+      expect(await store.get('a')).toMatchObject({ value: 'old' });
+      vi.setSystemTime(Date.now() + 3_600_000);
+      expect(await inner.get('a')).toMatchObject({ value });
+      expect(await store.get('a')).toBeUndefined();
+      expect(await store.put('a', 'new', { ttl: 60 })).toEqual(expect.any(String));
+      expect(await store.get('a')).toMatchObject({ value: 'new' });
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  it('notices an entry whose end was taken away, or that was given one', async () => {
+    const store = sealedStore(inner, keys);
+    await store.put('a', 1, { ttl: 60 });
+    await inner.put('a', (await inner.get('a'))?.value as string);
+    await expect(store.get('a')).rejects.toMatchObject({ code: 'store-tampered' });
+    await store.put('b', 1);
+    await inner.put('b', (await inner.get('b'))?.value as string, { ttl: 60 });
+    await expect(store.get('b')).rejects.toMatchObject({ code: 'store-tampered' });
   });
 
   it('notices an entry that has been taken from another store with the same keys', async () => {
