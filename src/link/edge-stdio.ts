@@ -20,6 +20,16 @@ const ENDS = 256;
  * ```
  */
 export function lineLowering(limit: MessageLimit = { maxBytes: MAX_MESSAGE }): Transform {
+  const edge = limitLines(limit, lowerLines);
+  edges.add(edge);
+  return edge;
+}
+
+/** Hands on whole lines as `change` makes them, none larger than the limit; see {@link lineLowering}. */
+export function limitLines(
+  limit: MessageLimit,
+  change: (lines: Buffer) => Buffer | string = (lines) => lines,
+): Transform {
   const { maxBytes } = limit;
   let parts: Buffer[] = [];
   let held = 0;
@@ -47,10 +57,10 @@ export function lineLowering(limit: MessageLimit = { maxBytes: MAX_MESSAGE }): T
       }
       const whole = take(chunk.subarray(0, end));
       hold(chunk.subarray(end));
-      done(null, lowerLines(whole));
+      done(null, change(whole));
     },
     flush(done) {
-      done(null, held > 0 ? lowerLines(take(Buffer.alloc(0))) : undefined);
+      done(null, held > 0 ? change(take(Buffer.alloc(0))) : undefined);
     },
   });
   /** As above where a line may be too long: takes one line after another. The error to end with, if any. */
@@ -60,7 +70,7 @@ export function lineLowering(limit: MessageLimit = { maxBytes: MAX_MESSAGE }): T
       const size = held + end - from;
       const line = take(chunk.subarray(from, end + 1));
       from = end + 1;
-      if (size <= maxBytes) edge.push(lowerLines(line));
+      if (size <= maxBytes) edge.push(change(line));
       else edge.push(standIn(line, limit));
     }
     hold(chunk.subarray(from));
@@ -74,7 +84,6 @@ export function lineLowering(limit: MessageLimit = { maxBytes: MAX_MESSAGE }): T
     limit.exceeded?.('line', maxBytes);
     return tooLargeError('line', maxBytes, 'The client');
   };
-  edges.add(edge);
   return edge;
 }
 

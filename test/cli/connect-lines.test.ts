@@ -76,6 +76,20 @@ describe('valise connect, line by line', { timeout: 30_000 }, () => {
     expect(await until(({ id }) => id === 2)).toMatchObject({ result: { tools: expect.any(Array) } });
   });
 
+  it('answers a request of more than 64 MiB with an error, and goes on', async () => {
+    const { child, write, until } = start();
+    write(INITIALIZE);
+    await until(({ id }) => id === 1);
+    child.stdin.write('{"method":"tools/call","params":{"x":"');
+    for (let sent = 0; sent <= 64; sent++) child.stdin.write('x'.repeat(1024 * 1024));
+    child.stdin.write('"},"jsonrpc":"2.0","id":2}\n');
+    expect(await until(({ id }) => id === 2)).toMatchObject({
+      error: { code: -32000, message: expect.stringContaining('a line of more than 67108864 bytes') },
+    });
+    write({ jsonrpc: '2.0', id: 3, method: 'tools/list' });
+    expect(await until(({ id }) => id === 3)).toMatchObject({ result: { tools: expect.any(Array) } });
+  });
+
   it('takes a last line without an end', async () => {
     const { child, until } = start();
     child.stdin.end('{"foo":1}');

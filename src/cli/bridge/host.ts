@@ -1,8 +1,9 @@
-import type { Readable, Writable } from 'node:stream';
+import { pipeline, type Readable, type Writable } from 'node:stream';
 import { isObject } from '../../json.ts';
-import type { Message } from '../../wire/index.ts';
+import { limitLines, tooLargeRequest } from '../../link/edge-stdio.ts';
+import { MAX_MESSAGE } from '../../link/limit.ts';
+import { isRequest, type Message } from '../../wire/index.ts';
 
-const MAX_LINE = 64 * 1024 * 1024;
 const PARSE_ERROR = -32700;
 const INVALID_REQUEST = -32600;
 
@@ -22,15 +23,10 @@ export class Host {
 
   /** The host's messages, until it closes our input. What is not a message is answered as JSON-RPC says. */
   async *messages(): AsyncGenerator<Message> {
-    let rest = '';
-    this.#input.setEncoding('utf8');
-    for await (const chunk of this.#input) {
-      const lines = (rest + String(chunk)).split('\n');
-      rest = lines.pop() ?? '';
-      if (rest.length > MAX_LINE) rest = '';
-      for (const line of lines) yield* this.#read(line.trim());
-    }
-    yield* this.#read(rest.trim());
+    // Whoever reads them hears of what goes wrong.
+    const whole = pipeline(this.#input, limitLines({ maxBytes: MAX_MESSAGE }), () => {});
+    for await (const lines of whole)
+      for (const line of String(lines).split('\n')) yield* this.#read(line.trim());
   }
 
   /** The messages of a line: one, or those of a batch, which 2025-03-26 had. */
@@ -44,9 +40,12 @@ export class Host {
       return;
     }
     const all: readonly unknown[] = Array.isArray(value) && value.length > 0 ? value : [value];
-    for (const one of all)
-      if (isMessage(one)) yield one;
+    for (const one of all) {
+      const tooLarge = isRequest(one) ? tooLargeRequest(one) : undefined;
+      if (tooLarge) this.send({ jsonrpc: '2.0', id: (one as { id: string }).id, error: tooLarge });
+      else if (isMessage(one)) yield one;
       else this.#refuse(one, INVALID_REQUEST, 'Invalid request: not a JSON-RPC message');
+    }
   }
 
   #refuse(value: unknown, code: number, message: string): void {
