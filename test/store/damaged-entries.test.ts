@@ -56,7 +56,14 @@ const PLACES: Record<string, { readonly missing?: boolean; open(): Promise<Place
       cleanUp.push(() => client.quit());
       const namespace = uniqueName();
       const store = await openRedisStore(redis as string, { namespace });
-      return { store, damage: (key) => client.set(`{${namespace}}:entry:${key}`, `v1 0 ${DAMAGED}`) };
+      // Wherever the driver keeps it: version and end stay, the value is cut off.
+      const damage = async () => {
+        for (const name of await client.keys(`*${namespace}*`)) {
+          const text = (await client.type(name)) === 'string' ? await client.get(name) : null;
+          if (text?.includes(SECRET)) await client.set(name, text.slice(0, text.indexOf('{')) + DAMAGED);
+        }
+      };
+      return { store, damage };
     },
   },
   postgres: {
