@@ -1,5 +1,6 @@
 import type { Writable } from 'node:stream';
 import { lowerLines } from '../link/edge-stdio.ts';
+import { exceed, type MessageLimit } from '../link/limit.ts';
 import { restoreRaw } from '../link/top.ts';
 import type { TransportLike } from '../link/transport.ts';
 
@@ -22,16 +23,26 @@ export function hasStdioEdge(transport: TransportLike): boolean {
   return edged.has(transport);
 }
 
-/** Puts our byte edge into a stdio transport of the SDKs, in place: their schemas drop messages with a top-level `state`. */
-export function addStdioEdge(transport: TransportLike): void {
+/**
+ * Puts our byte edge into a stdio transport of the SDKs, in place: their schemas drop messages with a top-level `state`, and
+ * they read a line of any length. A server that sends a line beyond the limit is closed, which ends its calls.
+ */
+export function addStdioEdge(transport: TransportLike, limit: MessageLimit): void {
   if (edged.has(transport) || !takesEdge(transport)) return;
   const { _readBuffer: buffer, send } = transport;
   const { readMessage } = buffer;
+  let isOver = false;
   buffer.readMessage = () => {
     for (;;) {
       const whole = buffer._buffer;
       const end = whole?.indexOf(0x0a) ?? -1;
-      if (!whole || end < 0) return null;
+      if (!isOver && whole && (end < 0 ? whole.length : end) > limit.maxBytes) {
+        isOver = true;
+        transport.onerror?.(exceed(limit, 'line'));
+        void transport.close();
+      }
+      if (isOver) buffer._buffer = undefined;
+      if (isOver || !whole || end < 0) return null;
       // One line at a time: SDK v2 passes over lines that are no JSON, and would read on by itself.
       const line = lowerLines(whole.subarray(0, end + 1));
       buffer._buffer = typeof line === 'string' ? Buffer.from(line) : line;

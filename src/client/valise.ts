@@ -279,7 +279,7 @@ async function connectOver(
   limit: MessageLimit,
 ): Promise<Connection> {
   addHttpEdge(transport, limit);
-  addStdioEdge(transport);
+  addStdioEdge(transport, limit);
   const connection = new Connection(transport, settings);
   await connection.open();
   await client.connect(transport);

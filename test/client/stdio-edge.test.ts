@@ -53,4 +53,19 @@ describe.each(CLIENTS)('the own stdio transport of SDK %s', (major, Client, Stdi
     await client.close();
     await valise.close();
   });
+
+  it('ends calls at once if the server sends a line beyond maxMessageBytes', async () => {
+    const valise = await openValise({ store: memoryStore(), maxMessageBytes: 100_000 });
+    const cut: unknown[] = [];
+    valise.events.on('message-too-large', (event) => cut.push(event));
+    const client = new Client({ name: 'me', version: '1' });
+    const endless = SERVER.replace(
+      'call = id;',
+      "for (let n = 0; n < 40; n++) process.stdout.write('x'.repeat(10_000)); return;",
+    );
+    await valise.connect(client, new Stdio({ command: process.execPath, args: ['-e', endless, STATE] }));
+    await expect(client.callTool({ name: 'ask' })).rejects.toThrow(/closed/i);
+    expect(cut).toHaveLength(1);
+    await valise.close();
+  });
 });
