@@ -40,7 +40,8 @@ export interface ServerValiseOptions<Declared extends StateDeclarations = StateD
   /** Where the state of clients that carry none is kept: a store, or its URL, which is opened when it is first needed. */
   readonly store?: Store | string | undefined;
   /**
-   * Who asks, where the SDKs' `authInfo` does not say it as `clientId`, `extra.iss` and `extra.sub`. The second argument is
+   * Who asks, where the SDKs' `authInfo` does not say it as `extra.sub` (with `extra.iss` and `clientId`). A principal needs
+   * a `subject`: without one the caller is nobody, and a `warning` says so. The second argument is
    * what comes with the message from its transport: over HTTP the headers, as `request.headers` (a `Headers`; SDK v2, web
    * standard) or `requestInfo.headers` (an object; SDK v1, Node). `valise.http` asks too, before the SDK does and perhaps in
    * the other form, so look for both. On stdio it is undefined.
@@ -208,7 +209,9 @@ export function createValise<const Declared extends StateDeclarations = Record<n
   const shared = {
     owner: context,
     parts,
-    principalOf: options.principal ? checkedPrincipal(options.principal) : principalOf,
+    principalOf: options.principal
+      ? checkedPrincipal(options.principal, context.warnOnce)
+      : principalOf(context.warnOnce),
     fault: faultOn(events),
   };
   let closed = false;
