@@ -23,7 +23,8 @@ export type ServerEventSource = Events<ServerEvents>;
 /** Listeners given with the options: they also hear what happens while a Valise is being made. */
 export type ServerListeners = { readonly [Name in keyof ServerEvents]?: Listener<ServerEvents[Name]> };
 
-const MAX_WARNINGS = 1000;
+/** How many different warnings of one kind are told. */
+const MAX_PER_KIND = 100;
 
 /** An event source with its first listeners. */
 export function serverEvents(listeners: ServerListeners = {}): ServerEventSource {
@@ -33,14 +34,19 @@ export function serverEvents(listeners: ServerListeners = {}): ServerEventSource
   return events;
 }
 
-/** Tells each warning once, and none at all once there have been too many to remember. */
+/**
+ * Tells each warning once. A kind is what stands before the first space of an id. Each kind has its own limit, so that
+ * warnings which a client can cause in numbers never silence those of another kind.
+ */
 export function warnOnceOn(
   events: ServerEventSource,
 ): (id: string, warning: ServerEvents['warning']) => void {
-  const told = new Set<string>();
+  const told = new Map<string, Set<string>>();
   return (id, warning) => {
-    if (told.size >= MAX_WARNINGS || told.has(id)) return;
-    told.add(id);
+    const kind = id.split(' ', 1)[0] as string;
+    const ofKind = told.get(kind) ?? new Set();
+    if (ofKind.size >= MAX_PER_KIND || ofKind.has(id)) return;
+    told.set(kind, ofKind.add(id));
     events.emit('warning', warning);
   };
 }
