@@ -20,8 +20,9 @@ import {
   type Response,
 } from '../wire/index.ts';
 import { complete } from '../wire/session-methods.ts';
+import type { TellCaller } from './caller.ts';
 import { configOf } from './config.ts';
-import { currentExchange, Exchange, outsideExchange, runIn, type Stage } from './exchange.ts';
+import { admitted, currentExchange, Exchange, type Stage, sending } from './exchange.ts';
 import type { Fault } from './fault.ts';
 import { handles } from './handles.ts';
 import { takeIngress } from './ingress.ts';
@@ -36,6 +37,7 @@ export interface Attachment {
   readonly owner: object;
   readonly parts: readonly ServerPart[];
   readonly principalOf: TellPrincipal;
+  readonly tellCaller?: TellCaller | undefined;
   /** For what fails in a part: the client must get an answer all the same. */
   readonly fault: Fault;
 }
@@ -53,6 +55,7 @@ export function attach(server: ServerLike, transport: TransportLike, attachment:
 class ServerLink implements Hooks, Stage {
   readonly setOnce = true;
   readonly owner: object;
+  readonly tellCaller: TellCaller | undefined;
   readonly link: Link;
   readonly #server: ServerLike;
   readonly #transport: TransportLike;
@@ -68,6 +71,7 @@ class ServerLink implements Hooks, Stage {
     this.#transport = transport;
     this.#attachment = attachment;
     this.owner = attachment.owner;
+    this.tellCaller = attachment.tellCaller;
     this.link = instrument(transport, attachment.owner, this);
   }
 
@@ -285,15 +289,4 @@ class ServerLink implements Hooks, Stage {
       ? undefined
       : response;
   }
-}
-
-function admitted(exchange: Exchange): Passage {
-  return { message: exchange.request, run: (deliver) => runIn(exchange, deliver) };
-}
-
-/** What other transports make in order to send a response does not outlive it. */
-function sending(message: Response | undefined, told: Exchange['told'], isOverHttp: boolean): Dispatch {
-  if (!message) return undefined;
-  const go = (send: () => Promise<void>) => (isOverHttp ? outsideExchange(send) : send());
-  return { message, run: (send) => (told ? go(send).finally(() => told(message)) : go(send)) };
 }

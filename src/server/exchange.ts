@@ -1,10 +1,11 @@
 import { Course } from '../link/course.ts';
-import type { Link } from '../link/instrument.ts';
+import type { Dispatch, Link, Passage } from '../link/instrument.ts';
 import { type Answered, type Step, walk } from '../link/steps.ts';
 import type { Top } from '../link/top.ts';
 import { withMeta } from '../wire/copy.ts';
 import { type Era, eraOf, type Meta, type Request, type Response } from '../wire/index.ts';
 import { answerSpelling, type Spelling } from '../wire/spelling.ts';
+import { callerOf, type TellCaller } from './caller.ts';
 import type { Ingress } from './ingress.ts';
 import type { Peer } from './peer.ts';
 import type { Principal } from './principal.ts';
@@ -18,6 +19,8 @@ export interface Stage {
   readonly handles: (method: string) => boolean;
   /** The `_meta` in the config of what a request is about. */
   readonly config: (request: Request) => Meta | undefined;
+  /** Tells one caller from another, where the author does. */
+  readonly tellCaller: TellCaller | undefined;
   /** Gives the request to the handler once more; see {@link Exchange.rerun}. */
   readonly again: (exchange: Exchange) => void;
 }
@@ -79,6 +82,11 @@ export class Exchange {
   /** The Valise that it is of: what others know nothing of. */
   get owner(): object {
     return this.#stage.owner;
+  }
+
+  /** Whose share of a limit it counts toward; undefined where nothing tells one caller from another. */
+  get caller(): string | undefined {
+    return callerOf(this, this.#stage.tellCaller);
   }
 
   get method(): string {
@@ -180,4 +188,20 @@ export function runIn<T>(exchange: Exchange, work: () => T): T {
  */
 export function outsideExchange<T>(work: () => T): T {
   return current.run(undefined, work);
+}
+
+/** Has the handler work on the request of an exchange. */
+export function admitted(exchange: Exchange): Passage {
+  return { message: exchange.request, run: (deliver) => runIn(exchange, deliver) };
+}
+
+/** What other transports make in order to send a response does not outlive it. */
+export function sending(
+  message: Response | undefined,
+  told: Exchange['told'],
+  isOverHttp: boolean,
+): Dispatch {
+  if (!message) return undefined;
+  const go = (send: () => Promise<void>) => (isOverHttp ? outsideExchange(send) : send());
+  return { message, run: (send) => (told ? go(send).finally(() => told(message)) : go(send)) };
 }

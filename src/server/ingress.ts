@@ -11,6 +11,8 @@ export interface Ingress {
   readonly owner: object;
   /** A transport session that is proved by its seal, where the SDK's transport keeps none. */
   readonly transportSession?: string;
+  /** Where the request came from, where the server says so. */
+  readonly address?: string;
   /** A session id that only the SDK's transport can know. */
   readonly stray?: Stray;
   /** The client as that session's `initialize` introduced it. */

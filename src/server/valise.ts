@@ -10,6 +10,7 @@ import { createSealer, type Keyring } from '../seal/index.ts';
 import { isStore } from '../store/is-store.ts';
 import type { Store } from '../store/types.ts';
 import { attach } from './attach.ts';
+import type { TellCaller } from './caller.ts';
 import type { ServerContext } from './context.ts';
 import { type ServerEvents, type ServerListeners, serverEvents, warnOnceOn } from './events.ts';
 import { faultOn } from './fault.ts';
@@ -62,6 +63,18 @@ export interface ServerValiseOptions<Declared extends StateDeclarations = StateD
   readonly principal?:
     | ((authInfo: AuthInfo | undefined, extra: unknown) => Principal | undefined)
     | undefined;
+  /**
+   * Tells one caller from another where no principal does, so that each has its own share of the limits. By default it is the remote
+   * address, where `valise.http` is given Node's requests, else the connection or the transport's session. Behind a proxy all
+   * clients have the proxy's address: read the header in which it names the client's. It never gives access to anything.
+   *
+   * @example
+   * ```ts
+   * // The proxy appends the address that it sees; what stands before it is the client's to invent.
+   * caller: ({ header, address }) => header('x-forwarded-for')?.split(',').at(-1)?.trim() ?? address,
+   * ```
+   */
+  readonly caller?: TellCaller | undefined;
   /** Listeners that hear from the start; {@link ServerValise.events} takes others. */
   readonly events?: ServerListeners | undefined;
   /** What is known about the keys of this server's state. Keys that are not named here are sealed and hold any JSON. */
@@ -161,6 +174,7 @@ const TAKEN: TakenBy<ServerValiseOptions> = {
     (value) => typeof value === 'string' || isStore(value),
   ],
   principal: FUNCTION,
+  caller: FUNCTION,
   events: ['an object with listeners', isObject],
   state: SETTINGS,
   sessions: SETTINGS,
@@ -212,6 +226,7 @@ export function createValise<const Declared extends StateDeclarations = Record<n
     principalOf: options.principal
       ? checkedPrincipal(options.principal, context.warnOnce)
       : principalOf(context.warnOnce),
+    tellCaller: options.caller,
     fault: faultOn(events),
   };
   let closed = false;

@@ -235,7 +235,8 @@ describe('auth that is verified behind the HTTP edge', () => {
     const url = await listen(
       valise.http(async (request: IncomingMessage, response, body) => {
         const { authorization: user } = request.headers;
-        if (user) Object.assign(request, { auth: { token: '', clientId: 'app', scopes: [], extra: { sub: user } } });
+        if (user)
+          Object.assign(request, { auth: { token: '', clientId: 'app', scopes: [], extra: { sub: user } } });
         const transport = new StreamableHTTPServerTransport({ sessionIdGenerator: undefined as never });
         await build(valise, MAJORS[0]).connect(transport as never);
         await transport.handleRequest(request, response, body);

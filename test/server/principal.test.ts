@@ -112,92 +112,93 @@ describe.each(MAJORS)('a server whose principal is no principal ($major)', ({ Mc
   });
 });
 
-describe.each(
-  Object.entries(FORMS).filter(([name]) => !name.includes('JSON')),
-)('two users of one OAuth client (%s)', (_, form) => {
-  afterEach(endServers);
+describe.each(Object.entries(FORMS).filter(([name]) => !name.includes('JSON')))(
+  'two users of one OAuth client (%s)',
+  (_, form) => {
+    afterEach(endServers);
 
-  /** A server behind verified auth. The token is the user, as the verifier puts it into `extra.sub`, or leaves it out. */
-  const stage = async (subOf: (token: string) => unknown) => {
-    const warnings: string[] = [];
-    const valise = createValise({
-      name: 'test',
-      store: 'memory:',
-      sessions: { mode: 'stored', maxAnonymous: 100 },
-      events: { warning: ({ what, next }) => warnings.push(`${what} ${next}`) },
-    });
-    const serve = form(remembering(valise));
-    const url = await listen(((request: IncomingMessage, response) => {
-      const token = String(request.headers.authorization);
-      const sub = subOf(token);
-      const extra = sub === undefined ? {} : { extra: { sub } };
-      Object.assign(request, { auth: { token, clientId: 'app', scopes: [], ...extra } });
-      return serve(request, response);
-    }) as RequestListener);
-    const user = async (authorization: string) => {
-      const made = await post(url, initialize({ sessions: {}, experimental: { sessions: {} } }), {
-        authorization,
+    /** A server behind verified auth. The token is the user, as the verifier puts it into `extra.sub`, or leaves it out. */
+    const stage = async (subOf: (token: string) => unknown) => {
+      const warnings: string[] = [];
+      const valise = createValise({
+        name: 'test',
+        store: 'memory:',
+        sessions: { mode: 'stored', maxAnonymous: 100 },
+        events: { warning: ({ what, next }) => warnings.push(`${what} ${next}`) },
       });
-      const headers = { authorization, 'mcp-session-id': made.headers.get('mcp-session-id') as string };
-      const send = async (message: object) => (await post(url, message, headers)).message;
-      return {
-        send,
-        ask: (method: string, params: object = {}) => send({ jsonrpc: '2.0', id: 3, method, params }),
-        remember: async () => JSON.stringify((await send(call('plain'))).result),
+      const serve = form(remembering(valise));
+      const url = await listen(((request: IncomingMessage, response) => {
+        const token = String(request.headers.authorization);
+        const sub = subOf(token);
+        const extra = sub === undefined ? {} : { extra: { sub } };
+        Object.assign(request, { auth: { token, clientId: 'app', scopes: [], ...extra } });
+        return serve(request, response);
+      }) as RequestListener);
+      const user = async (authorization: string) => {
+        const made = await post(url, initialize({ sessions: {}, experimental: { sessions: {} } }), {
+          authorization,
+        });
+        const headers = { authorization, 'mcp-session-id': made.headers.get('mcp-session-id') as string };
+        const send = async (message: object) => (await post(url, message, headers)).message;
+        return {
+          send,
+          ask: (method: string, params: object = {}) => send({ jsonrpc: '2.0', id: 3, method, params }),
+          remember: async () => JSON.stringify((await send(call('plain'))).result),
+        };
       };
+      return { valise, user, warnings };
     };
-    return { valise, user, warnings };
-  };
 
-  /** Has the plain tool of the stage count in server-scope state, which the server keeps for its caller. */
-  const remembering = (valise: ServerValise): ServerValise => ({
-    ...valise,
-    install(server) {
-      const { registerTool } = server as unknown as { registerTool(...args: unknown[]): unknown };
-      Object.assign(server, {
-        registerTool(name: string, config: object, handler: unknown) {
-          const count = async () => {
-            const { server: state } = valise.state();
-            const n = ((state.get('n') as number | undefined) ?? 0) + 1;
-            state.set('n', n);
-            return { content: [{ type: 'text', text: `seen ${n}` }] };
-          };
-          return registerTool.call(server, name, config, name === 'plain' ? count : handler);
-        },
-      });
-      return valise.install(server);
-    },
-  });
+    /** Has the plain tool of the stage count in server-scope state, which the server keeps for its caller. */
+    const remembering = (valise: ServerValise): ServerValise => ({
+      ...valise,
+      install(server) {
+        const { registerTool } = server as unknown as { registerTool(...args: unknown[]): unknown };
+        Object.assign(server, {
+          registerTool(name: string, config: object, handler: unknown) {
+            const count = async () => {
+              const { server: state } = valise.state();
+              const n = ((state.get('n') as number | undefined) ?? 0) + 1;
+              state.set('n', n);
+              return { content: [{ type: 'text', text: `seen ${n}` }] };
+            };
+            return registerTool.call(server, name, config, name === 'plain' ? count : handler);
+          },
+        });
+        return valise.install(server);
+      },
+    });
 
-  it('are two nobodies where the token names no subject: neither sees what the other has', async () => {
-    const { user, warnings, valise } = await stage(() => undefined);
-    const [ann, bob] = [await user('ann'), await user('bob')];
-    expect(await ann.remember()).toContain('seen 1');
-    expect(await ann.remember()).toContain('seen 2');
-    expect(await bob.remember()).toContain('seen 1');
-    const made = await ann.ask('sessions/create', { hints: { label: 'private' } });
-    expect(made.result).toMatchObject({ session: { sessionId: expect.any(String) } });
-    expect((await bob.ask('sessions/list')).result).toMatchObject({ sessions: [] });
-    expect((await ann.ask('sessions/list')).result).toMatchObject({ sessions: [{ label: 'private' }] });
-    const told = warnings.filter((each) => each.includes('no subject'));
-    expect(told).toEqual([expect.stringMatching(/option principal/)]);
-    await valise.close();
-  });
+    it('are two nobodies where the token names no subject: neither sees what the other has', async () => {
+      const { user, warnings, valise } = await stage(() => undefined);
+      const [ann, bob] = [await user('ann'), await user('bob')];
+      expect(await ann.remember()).toContain('seen 1');
+      expect(await ann.remember()).toContain('seen 2');
+      expect(await bob.remember()).toContain('seen 1');
+      const made = await ann.ask('sessions/create', { hints: { label: 'private' } });
+      expect(made.result).toMatchObject({ session: { sessionId: expect.any(String) } });
+      expect((await bob.ask('sessions/list')).result).toMatchObject({ sessions: [] });
+      expect((await ann.ask('sessions/list')).result).toMatchObject({ sessions: [{ label: 'private' }] });
+      const told = warnings.filter((each) => each.includes('no subject'));
+      expect(told).toEqual([expect.stringMatching(/option principal/)]);
+      await valise.close();
+    });
 
-  it('are two principals where it does, also by a number, wherever they come from', async () => {
-    const { user, warnings, valise } = await stage((token) => ({ ann: 7, annAgain: '7', bob: 8 })[token]);
-    const [ann, again, bob] = [await user('ann'), await user('annAgain'), await user('bob')];
-    expect(await ann.remember()).toContain('seen 1');
-    expect(await again.remember()).toContain('seen 2');
-    expect(await bob.remember()).toContain('seen 1');
-    const made = await ann.ask('sessions/create', { hints: { label: 'private' } });
-    const { sessionId } = (made.result as { session: { sessionId: string } }).session;
-    const _meta = { 'io.modelcontextprotocol/session': { sessionId } };
-    expect((await bob.ask('sessions/list')).result).toMatchObject({ sessions: [] });
-    expect((await bob.ask('sessions/delete', { _meta })).error).toMatchObject({ code: -32043 });
-    expect((await again.ask('sessions/list')).result).toMatchObject({ sessions: [{ sessionId }] });
-    expect((await again.ask('sessions/delete', { _meta })).error).toBeUndefined();
-    expect(warnings.filter((each) => each.includes('no subject'))).toEqual([]);
-    await valise.close();
-  });
-});
+    it('are two principals where it does, also by a number, wherever they come from', async () => {
+      const { user, warnings, valise } = await stage((token) => ({ ann: 7, annAgain: '7', bob: 8 })[token]);
+      const [ann, again, bob] = [await user('ann'), await user('annAgain'), await user('bob')];
+      expect(await ann.remember()).toContain('seen 1');
+      expect(await again.remember()).toContain('seen 2');
+      expect(await bob.remember()).toContain('seen 1');
+      const made = await ann.ask('sessions/create', { hints: { label: 'private' } });
+      const { sessionId } = (made.result as { session: { sessionId: string } }).session;
+      const _meta = { 'io.modelcontextprotocol/session': { sessionId } };
+      expect((await bob.ask('sessions/list')).result).toMatchObject({ sessions: [] });
+      expect((await bob.ask('sessions/delete', { _meta })).error).toMatchObject({ code: -32043 });
+      expect((await again.ask('sessions/list')).result).toMatchObject({ sessions: [{ sessionId }] });
+      expect((await again.ask('sessions/delete', { _meta })).error).toBeUndefined();
+      expect(warnings.filter((each) => each.includes('no subject'))).toEqual([]);
+      await valise.close();
+    });
+  },
+);

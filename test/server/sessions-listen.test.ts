@@ -466,7 +466,7 @@ describe.each(STAGES.filter(({ era }) => era === 'legacy'))('unsubscribing on $s
 
 describe('subscriptions to a resource', () => {
   const make = (over: Set<string>) =>
-    new Subscriptions({ store: memoryStore(), ttl: 86_400, lives: async (id) => !over.has(id) });
+    new Subscriptions({ store: memoryStore(), ttl: 86_400, max: 100, lives: async (id) => !over.has(id) });
   const session = (n: number) => ({ scope: `sess-${n}`, owner: undefined });
 
   it('end with the session', async () => {
@@ -489,8 +489,8 @@ describe('subscriptions to a resource', () => {
 
   it('take little room in the store, however long the names of the resources are', async () => {
     const store = memoryStore();
-    const subscriptions = new Subscriptions({ store, ttl: 86_400, lives: async () => true });
-    for (let n = 0; n < 20; n++) await subscriptions.add(`notes://${n}/${'x'.repeat(10_000)}`, session(1));
+    const subscriptions = new Subscriptions({ store, ttl: 86_400, max: 100, lives: async () => true });
+    for (let n = 0; n < 20; n++) await subscriptions.add([`notes://${n}/${'x'.repeat(10_000)}`], session(1));
     const { keys } = await store.list('');
     const kept = await Promise.all(keys.map(async (key) => (await store.get(key))?.value));
     expect(JSON.stringify(kept).length).toBeLessThan(10_000);
@@ -499,17 +499,17 @@ describe('subscriptions to a resource', () => {
   it('are refused where too many sessions have one: none that lives is pushed out', async () => {
     const over = new Set<string>();
     const subscriptions = make(over);
-    for (let n = 0; n < 1000; n++) await subscriptions.add('notes://a', session(n));
-    await expect(subscriptions.add('notes://a', session(1000))).rejects.toMatchObject({
+    for (let n = 0; n < 1000; n++) await subscriptions.add(['notes://a'], session(n));
+    await expect(subscriptions.add(['notes://a'], session(1000))).rejects.toMatchObject({
       code: 'too-many-subscriptions',
     });
     expect(await subscriptions.scopesOf('notes://a')).toContain('sess-0');
     // Those that have one, and those without a session, need no room.
-    await subscriptions.add('notes://a', session(0));
-    await subscriptions.add('notes://a', { scope: '', owner: 'ann' });
+    await subscriptions.add(['notes://a'], session(0));
+    await subscriptions.add(['notes://a'], { scope: '', owner: 'ann' });
     over.add('sess-7');
     over.add('sess-8');
-    await subscriptions.add('notes://a', session(1000));
+    await subscriptions.add(['notes://a'], session(1000));
     const scopes = await subscriptions.scopesOf('notes://a');
     expect(scopes).toContain('sess-1000');
     expect(scopes).toContain('');
@@ -519,7 +519,9 @@ describe('subscriptions to a resource', () => {
 
 describe.each(STAGES)('too many subscriptions, on $stage', (at) => {
   it('are refused in words, also those that come with a listener; ended sessions make room', async () => {
-    const { valise } = makeServer(count, { sessions: { mode: 'stored', maxPerPrincipal: 2000 } });
+    const { valise } = makeServer(count, {
+      sessions: { mode: 'stored', maxPerPrincipal: 2000, maxAnonymousPerCaller: 2000 },
+    });
     const client = await connect(valise, at);
     const subscribe = (session: Wire) =>
       client.request('resources/subscribe', { uri: 'notes://a', _meta: at.sent(session) });

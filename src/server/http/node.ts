@@ -31,7 +31,7 @@ export function nodeEdge(
       const read = inboundOf(edge, request, body);
       const inbound = read instanceof Promise ? await read : read;
       if (!inbound) return reply(response, 413, edge.tooLarge());
-      const planned = planFor(inbound, edge);
+      const planned = planFor(inbound, edge, request.socket?.remoteAddress);
       const plan = planned instanceof Promise ? await planned : planned;
       await serve(edge, plan, inbound, request, response, inner);
     } catch (error) {

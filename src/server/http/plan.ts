@@ -57,8 +57,8 @@ const ONE_ANSWER = {
 };
 
 /** Decides what to do with a request. A promise only where something must be waited for: this runs for every call. */
-export function planFor(inbound: Inbound, edge: Edge): Plan | Promise<Plan> {
-  const session = sessionOf(inbound, edge);
+export function planFor(inbound: Inbound, edge: Edge, address?: string): Plan | Promise<Plan> {
+  const session = sessionOf(inbound, edge, address);
   if (session === 'gone') return reply(404, NOT_FOUND);
   const { transportSession } = session;
   if (transportSession === undefined) return planIn(session, inbound, edge);
@@ -150,7 +150,10 @@ function planRequest(body: Request, ingress: Ingress, inbound: Inbound, rounds: 
     return { do: 'serve', body, ingress, ...(mint !== undefined && { mint }) };
   }
   // Requests of the newer era say all about themselves.
-  if (eraOf(body) === 'modern' && ingress.transportSession === undefined) return { do: 'serve', body };
+  if (eraOf(body) === 'modern' && ingress.transportSession === undefined) {
+    const { owner, address } = ingress;
+    return address === undefined ? { do: 'serve', body } : { do: 'serve', body, ingress: { owner, address } };
+  }
   const mayAsk = INPUT_METHODS.includes(body.method) && eraOf(body) === 'legacy';
   return { do: mayAsk ? 'call' : 'serve', body, ingress };
 }
@@ -199,16 +202,21 @@ function warnOfNobody({ warnOnce }: ServerContext): void {
 }
 
 /** What the session id proves; nothing yet where it is not one of ours, `gone` where it is not genuine any more. */
-function sessionOf(inbound: Inbound, { rounds: { context: owner }, ids }: Edge): Ingress | 'gone' {
+function sessionOf(
+  inbound: Inbound,
+  { rounds: { context: owner }, ids }: Edge,
+  address: string | undefined,
+): Ingress | 'gone' {
+  const known = address === undefined ? { owner } : { owner, address };
   const id = inbound.header(SESSION_HEADER);
-  if (id === undefined) return { owner };
+  if (id === undefined) return known;
   if (!isSealed(id)) {
     const stray = new Stray(id, owner.events);
     if (ids.othersGiven) stray.judge(true);
-    return { owner, stray };
+    return { ...known, stray };
   }
   try {
-    return { owner, ...ids.open(id, inbound.principal) };
+    return { ...known, ...ids.open(id, inbound.principal) };
   } catch {
     owner.events.emit('rejected', { family: 'sessions', what: 'a transport session', reason: 'not genuine' });
     return 'gone';

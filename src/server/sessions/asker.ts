@@ -7,12 +7,16 @@ import { digest } from './registry.ts';
  * Who asks. A session belongs to the principal that verified auth names; without one it belongs to whoever has its
  * id, and is listed only on the transport's own session that it was made on.
  */
-export function askerOf({ principal, transportSession }: Exchange): Asker {
+export function askerOf(exchange: Exchange): Asker {
+  const { principal, transportSession } = exchange;
   const subject = principalKey(principal);
   const owner = subject === undefined ? null : digest(subject);
   return {
     subject,
     owner,
+    get caller() {
+      return exchange.caller;
+    },
     // Made where it is asked for: only creating and listing do.
     get shelf() {
       if (owner !== null) return `principal/${owner}`;

@@ -7,7 +7,7 @@ const TRIES = 100;
 
 /**
  * Replaces an entry of a store by what `step` makes of it, and starts over where somebody else was faster. Nothing is
- * written where `step` returns undefined.
+ * written where `step` returns undefined; null deletes the entry.
  */
 export async function changeEntry(
   store: Store,
@@ -21,6 +21,10 @@ export async function changeEntry(
     const entry = await store.get(key);
     const next = await step(entry?.value);
     if (next === undefined) return;
+    if (next === null) {
+      if (!entry || (await store.delete(key, { ifVersion: entry.version }))) return;
+      continue;
+    }
     const condition = entry ? { ifVersion: entry.version } : { ifAbsent: true };
     if ((await store.put(key, next, { ttl, ...condition })) !== undefined) return;
   }

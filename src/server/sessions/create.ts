@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { ValiseError } from '../../errors.ts';
 import type { SessionMeta } from '../../wire/index.ts';
 import { beginningRow, notBegun, prepare } from './beginning.ts';
 import { type Data, SessionData } from './data.ts';
@@ -9,7 +8,7 @@ import { type Asker, type Held, type Keeping, rowOf } from './held.ts';
 import type { NewSession } from './hooks.ts';
 import type { SessionsSettings } from './options.ts';
 import type { Found, Registry } from './registry.ts';
-import type { Cap } from './shelf.ts';
+import { roomFor } from './room.ts';
 
 /** What a new session starts with. */
 export interface Beginning {
@@ -27,30 +26,21 @@ export interface Cradle {
   readonly keeping: Keeping;
 }
 
-const SHARDS = 64;
-
 /** Begins a session: a place in its owner's list, the author's resources, its first state. */
 export async function createSession(
   { settings, registry, endings, keeping }: Cradle,
   asker: Asker,
   { label, data = {}, parent }: Beginning,
 ): Promise<SessionMeta> {
-  const { shelf, ...cap } = room(settings, asker);
-  if (cap.max === 0) {
-    throw new ValiseError(
-      'too-many-sessions',
-      'This server gives no session to clients that it does not know.',
-      {
-        next: 'Sign in first.',
-      },
-    );
-  }
+  endings.checkRoom();
   const id = `sess-${randomBytes(18).toString('base64url')}`;
+  const { shelf, places, caps } = roomFor(settings, asker, { id, implicit: false, parent });
   const held: Held = {
     ...lifetime(settings, asker),
     id,
     owner: asker.owner,
     shelf,
+    places,
     label,
     seq: 0,
     data: new SessionData(data, settings.maxState),
@@ -59,7 +49,7 @@ export async function createSession(
   const { onCreate } = settings;
   const first = onCreate ? undefined : await keeping.begin(held, asker);
   // The place comes first: what an author allocates must not be for a session that finds none.
-  const { added, crowded } = await registry.add(first?.row ?? beginningRow(held), { ...cap, spare: parent });
+  const { added, crowded } = await registry.add(first?.row ?? beginningRow(held), caps);
   await endings.watch(held, added.row.expires);
   for (const old of crowded) await endings.end(old, 'evicted');
   if (first) return first.meta;
@@ -68,7 +58,7 @@ export async function createSession(
     const begin = (): void | Promise<void> => onCreate?.(newSession(held, { implicit: false, parent }));
     ready = await prepare({ registry, endings }, added, begin);
   } catch (error) {
-    await registry.drop(id, shelf);
+    await registry.drop(held);
     throw error;
   }
   const { meta, row } = await keeping.begin(held, asker).catch(async (error: unknown) => {
@@ -104,22 +94,5 @@ export function newSession(
     implicit,
     parent,
     namespace: (name) => valuesOf(data, name, open),
-  };
-}
-
-function room(
-  { maxPerPrincipal, maxAnonymous, refuseWhenFull }: SessionsSettings,
-  { subject, shelf }: Asker,
-): Cap & { readonly shelf: string } {
-  if (subject === undefined && maxAnonymous === 0) return { max: 0, refuse: true, prune: false, shelf: '' };
-  if (shelf !== undefined) return { max: maxPerPrincipal, refuse: refuseWhenFull, prune: true, shelf };
-  // Many lists instead of one that every new session of everybody would have to change. Nobody can ask for these.
-  const shards = maxAnonymous < SHARDS * 10 ? 1 : SHARDS;
-  const shard = randomBytes(1).readUInt8() % shards;
-  return {
-    max: Math.floor(maxAnonymous / shards),
-    refuse: false,
-    prune: false,
-    shelf: `anonymous/${shard}`,
   };
 }

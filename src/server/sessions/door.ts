@@ -18,7 +18,8 @@ import { type Gates, isOperation } from './gate.ts';
 import { Handle } from './handle.ts';
 import { headerDisagrees } from './header.ts';
 import { type Asker, type Held, isRefusal, type Keeping, metaOf, type Refusal } from './held.ts';
-import type { Implicit, ImplicitSessions } from './implicit.ts';
+import type { ImplicitSessions } from './implicit.ts';
+import type { Implicit } from './implicit-local.ts';
 import type { Admit } from './listen/admission.ts';
 import type { Listeners } from './listen/listeners.ts';
 import type { Switchboard } from './listen/switchboard.ts';
@@ -133,12 +134,14 @@ export function createDoor(options: DoorOptions): Door {
     const required = gates.requires(exchange);
     if (!mayStandIn(exchange))
       return required ? { error: sessionRequired(exchange.spelling.sessions) } : undefined;
-    const stands = implicit.open(exchange, askerOf(exchange), { required });
-    if (!(stands instanceof Promise)) return enterImplicit(exchange, stands, required);
-    return stands.then(
-      (late) => enterImplicit(exchange, late, required),
-      (error: unknown) => (required ? broken(error) : void unfound.set(exchange, { error })),
-    );
+    const missing = (error: unknown) => (required ? broken(error) : void unfound.set(exchange, { error }));
+    try {
+      const stands = implicit.open(exchange, askerOf(exchange), { required });
+      if (!(stands instanceof Promise)) return enterImplicit(exchange, stands, required);
+      return stands.then((late) => enterImplicit(exchange, late, required), missing);
+    } catch (error) {
+      return missing(error);
+    }
   };
 
   const within = (exchange: Exchange, session: SessionMeta): Answer | Promise<Answer> => {
@@ -204,11 +207,19 @@ export function createDoor(options: DoorOptions): Door {
     closed(link) {
       implicit.closed(link);
       listeners.closed(link);
+      switchboard.closed(link);
     },
 
     standIn(exchange) {
       if (!mayStandIn(exchange) || exchange.isAnswered) return undefined;
-      const stands = implicit.openNow(exchange, askerOf(exchange));
+      let stands: Implicit | undefined;
+      try {
+        stands = implicit.openNow(exchange, askerOf(exchange));
+      } catch (error) {
+        // The handler hears of it; the author's listeners do so here.
+        failed(error);
+        throw error;
+      }
       if (!stands) {
         const { what, next } = implicit.missing(exchange);
         options.warnOnce(`no-stand-in ${next}`, { what, next });

@@ -5,12 +5,17 @@ import type { EndedSession, EndReason } from './hooks.ts';
 import { type Note, noteJson, noteKey, readNote, timeOf } from './note.ts';
 import { digest, type Found, LINGER, type Registry } from './registry.ts';
 import { HOOK_TIME, isBeginning, isLiving, isStandIn, type Row } from './row.ts';
+import { tooMany } from './shelf.ts';
 
 /** What the end of sessions needs to know. */
 export interface EndingsOptions {
   readonly registry: Registry;
   /** True where the registry is in this process's memory alone. */
   readonly local: boolean;
+  /** True where only this process remembers that a session is over, which can still prove itself. */
+  readonly remembers: boolean;
+  /** How many ends this process remembers before no session begins any more. */
+  readonly maxEnded: number;
   /** How long a seal of a session can still be shown, in seconds. */
   readonly ttl: number;
   readonly onEnd: ((session: EndedSession) => void | Promise<void>) | undefined;
@@ -21,7 +26,8 @@ export interface EndingsOptions {
 
 const SWEEP = 30;
 const TRIES = 100;
-const MAX_GRAVES = 100_000;
+/** Where a store knows it too, how many ends are remembered in order not to ask it. */
+const CACHED = 10_000;
 /** How long the next preparation waits for the end of the one before, in seconds: by then its client has given up. */
 const PATIENCE = 60;
 
@@ -44,6 +50,14 @@ export class Endings {
   /** True for a session that ended in this process. Asks no store. */
   isOver(id: string): boolean {
     return (this.#graves.get(id) ?? 0) > Date.now();
+  }
+
+  /** Throws where so many sessions have ended that one more could not be remembered: none begins until seals have run out. */
+  checkRoom(): void {
+    const { remembers, maxEnded } = this.#options;
+    if (!remembers || this.#graves.size < maxEnded) return;
+    this.#forget();
+    if (this.#graves.size >= maxEnded) throw tooMany('sessions.maxEnded');
   }
 
   /** Ends a session. `unknown` is the row to write where there is none: a sealed session proves itself. */
@@ -122,7 +136,9 @@ export class Endings {
   async #bury(over: Row, version: string | undefined): Promise<boolean> {
     const { registry, local, ttl, onEnd, onOver } = this.#options;
     const { id } = over;
-    if ((await registry.bury(over, version, Math.max(ttl, onEnd ? LINGER : 0))) === undefined) return false;
+    // Its state is for onEnd alone.
+    const kept = onEnd ? over : { ...over, data: null };
+    if ((await registry.bury(kept, version, Math.max(ttl, onEnd ? LINGER : 0))) === undefined) return false;
     this.#dig(id, ttl);
     onOver(id);
     await registry.unlist(over);
@@ -235,12 +251,17 @@ export class Endings {
   }
 
   #dig(id: string, ttl: number): void {
+    this.#forget();
+    this.#graves.set(id, Date.now() + ttl * 1000);
+  }
+
+  /** Forgets what has run out; where the store knows too, also what is oldest. */
+  #forget(): void {
     const now = Date.now();
     for (const [old, until] of this.#graves) {
-      if (until > now && this.#graves.size < MAX_GRAVES) break;
+      if (until > now && (this.#options.remembers || this.#graves.size < CACHED)) return;
       this.#graves.delete(old);
     }
-    this.#graves.set(id, now + ttl * 1000);
   }
 
   #arm(at: number): void {

@@ -1,5 +1,5 @@
-import { isObject } from '../../json.ts';
 import { NAMES } from '../../wire/index.ts';
+import { headerOf } from '../caller.ts';
 import type { Exchange } from '../exchange.ts';
 
 /**
@@ -11,22 +11,9 @@ export function headerDisagrees(
   { extra, era, spelling, transportSession }: Exchange,
   sessionId: string,
 ): boolean {
-  if (!isObject(extra)) return false;
   const own = headerOf(extra, NAMES.modern.header.session);
   if (own !== undefined && own !== sessionId) return true;
   if (transportSession !== undefined || (era === 'modern' && spelling.sessions === 'modern')) return false;
   const mirrored = headerOf(extra, NAMES.legacy.header.session);
   return mirrored !== undefined && mirrored !== sessionId;
-}
-
-/** A header of the request that a message came with. v1 hands over the headers, v2 the request itself. */
-function headerOf({ request, requestInfo }: Record<string, unknown>, name: string): string | undefined {
-  const headers = isObject(request)
-    ? request['headers']
-    : isObject(requestInfo)
-      ? requestInfo['headers']
-      : undefined;
-  if (headers instanceof Headers) return headers.get(name) ?? undefined;
-  const value = isObject(headers) ? headers[name.toLowerCase()] : undefined;
-  return typeof value === 'string' ? value : undefined;
 }

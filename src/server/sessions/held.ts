@@ -9,6 +9,7 @@ export interface Held {
   readonly id: string;
   readonly owner: string | null;
   readonly shelf: string;
+  readonly places?: readonly string[];
   readonly label: string | undefined;
   readonly created: number;
   readonly expires: number;
@@ -27,6 +28,8 @@ export interface Asker {
   readonly owner: string | null;
   /** The list that the asker's sessions stand in; undefined where nothing tells one asker from another. */
   readonly shelf: string | undefined;
+  /** Whose share of a limit it counts toward; undefined where nothing tells one caller from another. */
+  readonly caller: string | undefined;
 }
 
 /** Why a session was not taken; told in an event, never to the client. */
@@ -78,6 +81,7 @@ export function rowOf(held: Held, data: Row['data']): Row {
     id: held.id,
     owner: held.owner,
     shelf: held.shelf,
+    ...(held.places && { places: held.places }),
     label: held.label ?? null,
     created: held.created,
     expires: held.expires,

@@ -4,13 +4,13 @@ import { hold } from '../flow/lease.ts';
 import { isHttp } from '../over-http.ts';
 import { beginningRow, notBegun, prepare } from './beginning.ts';
 import { lifetime, newSession } from './create.ts';
-import { type Data, SessionData } from './data.ts';
+import { SessionData } from './data.ts';
 import type { Endings } from './endings.ts';
-import { type Asker, type Committed, type Held, isRefusal, type Keeping, metaOf, rowOf } from './held.ts';
-import type { EndedSession } from './hooks.ts';
+import { type Asker, type Held, isRefusal, type Keeping, metaOf, rowOf } from './held.ts';
+import { type Implicit, implicitId, LocalSessions } from './implicit-local.ts';
 import type { SessionsSettings } from './options.ts';
 import { digest, type Found, type Registry } from './registry.ts';
-import { STAND_IN } from './row.ts';
+import { roomFor } from './room.ts';
 
 /** What an implicit session lives in. */
 export interface ImplicitOptions {
@@ -25,23 +25,6 @@ interface Shared {
   readonly keeping: Keeping;
 }
 
-/** An implicit session, and where its changes are kept. */
-export interface Implicit {
-  readonly held: Held;
-  commit(): Committed | Promise<Committed>;
-  end(): Promise<void>;
-}
-
-/** A session that ends with the connection it stands for. */
-interface Local {
-  readonly id: string;
-  readonly created: number;
-  data: Data;
-  seq: number;
-  /** What the author's hook is still doing for it; until that is done no handler runs in it. */
-  begun: Promise<void> | undefined;
-}
-
 const TRIES = 10;
 
 /**
@@ -50,12 +33,13 @@ const TRIES = 10;
  */
 export class ImplicitSessions {
   readonly #options: ImplicitOptions;
-  readonly #locals = new WeakMap<Link, Map<string, Local>>();
   /** Sessions in the store that this instance is about to begin, by id. */
   readonly #beginning = new Map<string, Promise<void>>();
+  readonly #local: LocalSessions;
 
   constructor(options: ImplicitOptions) {
     this.#options = options;
+    this.#local = new LocalSessions(options.settings);
   }
 
   /** The session that stands in for a request; undefined where there is none, and none can be or need be. */
@@ -69,19 +53,14 @@ export class ImplicitSessions {
     if (isElsewhere(exchange)) return this.#openShared(transportSession, asker, required);
     // What is in this process can wait until the handler asks for it.
     if (!required) return undefined;
-    const local = this.#known(exchange, asker) ?? this.#begin(exchange, asker);
-    return local.begun
-      ? local.begun.then(() => this.#local(exchange, asker, local))
-      : this.#local(exchange, asker, local);
+    return this.#local.open(exchange, asker);
   }
 
   /** As {@link open}, at once: only a session that is in this process and needs no hook of the author's to begin. */
   openNow(exchange: Exchange, asker: Asker): Implicit | undefined {
-    const known = this.#known(exchange, asker);
-    if (known) return known.begun ? undefined : this.#local(exchange, asker, known);
-    const { onCreate } = this.#options.settings;
-    if (exchange.transportSession === undefined || isElsewhere(exchange) || onCreate) return undefined;
-    return this.#local(exchange, asker, this.#begin(exchange, asker));
+    return exchange.transportSession === undefined || isElsewhere(exchange)
+      ? undefined
+      : this.#local.openNow(exchange, asker);
   }
 
   /** What keeps a session from standing in for a request that needs none; handlers would go on without it, and lose what they set. */
@@ -104,93 +83,7 @@ export class ImplicitSessions {
   }
 
   closed(link: Link): void {
-    for (const local of this.#locals.get(link)?.values() ?? []) {
-      const told = local.begun
-        ? local.begun.then(() => this.#tell(local, 'closed'))
-        : this.#tell(local, 'closed');
-      told.catch(() => undefined);
-    }
-    this.#locals.delete(link);
-  }
-
-  #known({ link }: Exchange, { subject = '' }: Asker): Local | undefined {
-    return this.#locals.get(link)?.get(subject);
-  }
-
-  #begin({ link, transportSession }: Exchange, asker: Asker): Local {
-    const { subject = '' } = asker;
-    const { onCreate } = this.#options.settings;
-    const local: Local = {
-      id: implicitId(transportSession ?? '', asker),
-      created: Date.now(),
-      data: {},
-      seq: 0,
-      begun: undefined,
-    };
-    let ofLink = this.#locals.get(link);
-    if (!ofLink) this.#locals.set(link, (ofLink = new Map()));
-    const locals = ofLink.set(subject, local);
-    if (!onCreate) return local;
-    const held = this.#hold(local, asker);
-    const beginning = async (): Promise<void> => {
-      try {
-        await onCreate(newSession(held, { implicit: true, parent: undefined }));
-        local.data = held.data.merged();
-        local.begun = undefined;
-      } catch (error) {
-        locals.delete(subject);
-        throw error;
-      }
-    };
-    local.begun = beginning();
-    return local;
-  }
-
-  #hold({ id, created, data, seq }: Local, asker: Asker): Held {
-    const { settings } = this.#options;
-    const until = created + settings.maxLifetime * 1000;
-    return {
-      id,
-      owner: asker.owner,
-      shelf: '',
-      label: undefined,
-      created,
-      expires: until,
-      until,
-      seq,
-      data: new SessionData(data, settings.maxState),
-      found: undefined,
-    };
-  }
-
-  #local(exchange: Exchange, asker: Asker, local: Local): Implicit {
-    const held = this.#hold(local, asker);
-    return {
-      held,
-      commit: () => {
-        if (!held.data.isChanged) return metaOf(held.id, held.expires, local.seq);
-        if (local.seq !== held.seq && !held.data.rebase(local.data)) return 'conflict';
-        local.data = held.data.kept();
-        local.seq++;
-        return metaOf(held.id, held.expires, local.seq);
-      },
-      end: async () => {
-        // Handlers that run side by side may all take it back; it ends once.
-        if (this.#known(exchange, asker) !== local) return;
-        this.#locals.get(exchange.link)?.delete(asker.subject ?? '');
-        await this.#tell(local, 'revoked');
-      },
-    };
-  }
-
-  async #tell({ id, data }: Local, reason: EndedSession['reason']): Promise<void> {
-    const values = Object.hasOwn(data, '') ? data[''] : undefined;
-    await this.#options.settings.onEnd?.({
-      id,
-      label: undefined,
-      reason,
-      get: (key) => (values && Object.hasOwn(values, key) ? values[key] : undefined),
-    });
+    this.#local.closed(link);
   }
 
   async #openShared(
@@ -221,44 +114,55 @@ export class ImplicitSessions {
         data: new SessionData({}, settings.maxState),
         found: undefined,
       };
-      if (!settings.onCreate) return this.#unwritten(shared, held);
+      if (!settings.onCreate) return this.#unwritten(shared, held, asker);
       if (!required) return undefined;
-      await this.#beginOnce(shared, held);
+      await this.#beginOnce(shared, held, asker);
     }
     return undefined;
   }
 
   /** Nothing is written before there is something to keep. */
-  #unwritten({ endings }: Shared, held: Held): Implicit {
+  #unwritten(shared: Shared, held: Held, asker: Asker): Implicit {
+    const { endings } = shared;
     return {
       held,
       commit: async () => {
         const meta = metaOf(held.id, held.expires, held.seq);
         if (!held.data.isChanged) return meta;
-        const row = rowOf(held, held.data.kept());
-        return (await endings.claim(row)) ? meta : 'conflict';
+        const data = held.data.kept();
+        const placed = await this.#reserve(shared, held, asker);
+        return (await endings.claim(rowOf(placed, data))) ? meta : 'conflict';
       },
       end: async () => void (await endings.end(held.id, 'revoked')),
     };
   }
 
+  /** Takes its places in the lists that limit how many there are. */
+  async #reserve({ registry, endings }: Shared, held: Held, asker: Asker): Promise<Held> {
+    const { shelf, places, caps } = roomFor(this.#options.settings, asker, { id: held.id, implicit: true });
+    for (const old of await registry.reserve(held, caps)) await endings.end(old, 'evicted');
+    return { ...held, shelf, places };
+  }
+
   /** Calls that come while a session begins wait for the same beginning. */
-  #beginOnce(shared: Shared, held: Held): Promise<void> {
+  #beginOnce(shared: Shared, held: Held, asker: Asker): Promise<void> {
     const { id } = held;
     let beginning = this.#beginning.get(id);
     if (!beginning) {
-      beginning = this.#beginShared(shared, held).finally(() => this.#beginning.delete(id));
+      beginning = this.#beginShared(shared, held, asker).finally(() => this.#beginning.delete(id));
       this.#beginning.set(id, beginning);
     }
     return beginning;
   }
 
   /** Other instances wait too. As with a session that a client creates, a row tells them all that one is being prepared. */
-  async #beginShared({ registry, endings }: Shared, held: Held): Promise<void> {
+  async #beginShared(shared: Shared, unplaced: Held, asker: Asker): Promise<void> {
+    const { registry, endings } = shared;
     const { onCreate } = this.#options.settings;
-    const lease = await hold(registry.store, `begin/${digest(held.id)}`);
+    const lease = await hold(registry.store, `begin/${digest(unplaced.id)}`);
     if (!lease) return;
     try {
+      const held = await this.#reserve(shared, unplaced, asker);
       const begun = await endings.claim(beginningRow(held));
       if (!begun) return;
       let ready: Found;
@@ -267,7 +171,7 @@ export class ImplicitSessions {
           onCreate?.(newSession(held, { implicit: true, parent: undefined }));
         ready = await prepare({ registry, endings }, begun, begin);
       } catch (error) {
-        await registry.remove(held.id);
+        await registry.drop(held);
         throw error;
       }
       const row = rowOf(held, held.data.merged());
@@ -276,10 +180,6 @@ export class ImplicitSessions {
       await lease.release();
     }
   }
-}
-
-function implicitId(transportSession: string, { subject }: Pick<Asker, 'subject'>): string {
-  return `${STAND_IN}${digest(JSON.stringify([transportSession, subject ?? null]))}`;
 }
 
 /** True where the session is proved by its seal alone, and any instance may serve it. */

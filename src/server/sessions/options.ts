@@ -4,6 +4,7 @@ import { isObject } from '../../json.ts';
 import { ANYTHING, checkOptions, FLAG, FUNCTION, type TakenBy } from '../../options.ts';
 import { isBusUrl } from '../../store/open.ts';
 import type { Bus } from '../../store/types.ts';
+import { shareOf } from '../shares.ts';
 import type { EndedSession, NewListener, NewSession } from './hooks.ts';
 import { hook } from './reply.ts';
 
@@ -27,8 +28,44 @@ export interface SessionsOptions {
    * refused. `end-oldest` unless told.
    */
   readonly whenFull?: 'end-oldest' | 'refuse' | undefined;
-  /** How many sessions may belong to nobody, over all clients that are not known by name (10,000 unless told; 0 refuses them). */
+  /**
+   * How many sessions may belong to nobody, over all clients that are not known by name, stand-ins for a transport's session
+   * included. One more is refused. 0 refuses all of them.
+   *
+   * @defaultValue 10000
+   */
   readonly maxAnonymous?: number | undefined;
+  /**
+   * How many of them one caller may have; the option `caller` of `createValise` says who that is. One more is refused.
+   *
+   * @defaultValue a tenth of `maxAnonymous`, and at least 100
+   */
+  readonly maxAnonymousPerCaller?: number | undefined;
+  /**
+   * How many sessions may have ended within `ttl`: for each the server remembers until its seal has run out that it is over. One
+   * principal or caller may have a tenth of them. From then on new sessions are refused; no end is ever forgotten.
+   *
+   * @defaultValue 100000
+   */
+  readonly maxEnded?: number | undefined;
+  /**
+   * How many listeners one instance serves at a time. One more is refused.
+   *
+   * @defaultValue 1024
+   */
+  readonly maxListeners?: number | undefined;
+  /**
+   * How many of them one principal or caller may have.
+   *
+   * @defaultValue a tenth of `maxListeners`, and at least 100
+   */
+  readonly maxListenersPerCaller?: number | undefined;
+  /**
+   * How many resources one session may subscribe to, or one principal or connection without a session. One more is refused.
+   *
+   * @defaultValue 100
+   */
+  readonly maxSubscriptions?: number | undefined;
   /**
    * For a client that knows no sessions the transport's own session stands in, so that operations that need one work
    * for everybody. On unless told.
@@ -69,6 +106,11 @@ export interface SessionsSettings {
   readonly maxPerPrincipal: number;
   readonly refuseWhenFull: boolean;
   readonly maxAnonymous: number;
+  readonly maxAnonymousPerCaller: number;
+  readonly maxEnded: number;
+  readonly maxListeners: number;
+  readonly maxListenersPerCaller: number;
+  readonly maxSubscriptions: number;
   readonly implicit: boolean;
   readonly rerun: boolean;
   readonly maxState: number;
@@ -89,6 +131,11 @@ const TAKEN: TakenBy<SessionsOptions> = {
   maxPerPrincipal: ANYTHING,
   whenFull: ANYTHING,
   maxAnonymous: ANYTHING,
+  maxAnonymousPerCaller: ANYTHING,
+  maxEnded: ANYTHING,
+  maxListeners: ANYTHING,
+  maxListenersPerCaller: ANYTHING,
+  maxSubscriptions: ANYTHING,
   implicit: FLAG,
   onConflict: ANYTHING,
   maxState: ANYTHING,
@@ -112,6 +159,8 @@ export function sessionsSettings(options: SessionsOptions, hasStore: boolean): S
   oneOf('onConflict', onConflict, ['rerun', 'fail']);
   const ttl = seconds(options.ttl ?? '4h');
   const maxLifetime = Math.max(ttl, seconds(options.maxLifetime ?? '30d'));
+  const maxAnonymous = count('maxAnonymous', options.maxAnonymous ?? 10_000, 0);
+  const maxListeners = count('maxListeners', options.maxListeners ?? 1024, 1);
   return {
     mode,
     ttl,
@@ -120,7 +169,20 @@ export function sessionsSettings(options: SessionsOptions, hasStore: boolean): S
     maxAnonymousLifetime: Math.min(maxLifetime, seconds('24h')),
     maxPerPrincipal: count('maxPerPrincipal', options.maxPerPrincipal ?? 100, 1),
     refuseWhenFull: whenFull === 'refuse',
-    maxAnonymous: count('maxAnonymous', options.maxAnonymous ?? 10_000, 0),
+    maxAnonymous,
+    maxAnonymousPerCaller: count(
+      'maxAnonymousPerCaller',
+      options.maxAnonymousPerCaller ?? shareOf(maxAnonymous),
+      0,
+    ),
+    maxEnded: count('maxEnded', options.maxEnded ?? 100_000, 1),
+    maxListeners,
+    maxListenersPerCaller: count(
+      'maxListenersPerCaller',
+      options.maxListenersPerCaller ?? shareOf(maxListeners),
+      1,
+    ),
+    maxSubscriptions: count('maxSubscriptions', options.maxSubscriptions ?? 100, 1),
     implicit: options.implicit ?? true,
     rerun: onConflict === 'rerun',
     maxState: count('maxState', options.maxState ?? (hasStore ? 1024 * 1024 : 64 * 1024), 1),

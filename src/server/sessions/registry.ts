@@ -2,9 +2,10 @@ import type { Json } from '../../json.ts';
 import { sha256 } from '../../seal/sha256.ts';
 import { namespaced } from '../../store/namespace.ts';
 import type { Store } from '../../store/types.ts';
+import { Recent } from '../recent.ts';
 import type { RecordProof } from './record-proof.ts';
 import { isBeginning, isLiving, type Row, readRow, rowJson } from './row.ts';
-import { type Cap, Shelf } from './shelf.ts';
+import { type Cap, Shelf, type ShelfOptions } from './shelf.ts';
 
 /** A row, where it is, and the version by which it can be replaced. */
 export interface Found {
@@ -19,6 +20,9 @@ export interface Added {
   readonly crowded: readonly string[];
 }
 
+/** Lists in which a session needs a place, with their limits. */
+export type Caps = readonly (readonly [list: string, cap: Cap])[];
+
 /** One page of a list. */
 export interface RowPage {
   readonly rows: readonly Row[];
@@ -26,6 +30,8 @@ export interface RowPage {
 }
 
 const PAGE = 50;
+/** Of how many full lists it is remembered that they are. */
+const LISTS = 1024;
 const TRIES = 10;
 /** How long a row stays after its session ran out, where somebody has yet to be told. */
 export const LINGER = 86_400;
@@ -33,19 +39,24 @@ export const LINGER = 86_400;
 export class Registry {
   readonly store: Store;
   readonly #linger: number;
-  readonly #longest: number;
   readonly #proof: RecordProof | undefined;
+  readonly #shelves: ShelfOptions;
 
-  /** `lingers` says that rows must be found for a while after their session ran out; `longest` is the longest life, in seconds. */
+  /**
+   * `lingers` says that rows must be found for a while after their session ran out; `ttl` is how long a seal can be shown, and
+   * `longest` the longest life, in seconds.
+   */
   constructor(
     store: Store,
     name: string,
     {
       lingers,
+      ttl,
       longest,
       proof,
     }: {
       readonly lingers: boolean;
+      readonly ttl: number;
       readonly longest: number;
       /** Without it, records are believed. */
       readonly proof?: RecordProof | undefined;
@@ -54,7 +65,8 @@ export class Registry {
     this.#proof = proof;
     this.store = namespaced(store, `sessions/${digest(name).slice(0, 16)}/`);
     this.#linger = lingers ? LINGER : 0;
-    this.#longest = longest;
+    const tombstone = Math.max(ttl, this.#linger);
+    this.#shelves = { store: this.store, ttl: longest, tombstone, full: new Recent(LISTS) };
   }
 
   find(id: string): Promise<Found | undefined> {
@@ -68,17 +80,32 @@ export class Registry {
   }
 
   /** Adds a session. Those that had to go for it come back; an error where there is no room. */
-  async add(row: Row, cap: Cap): Promise<Added> {
+  async add(row: Row, caps: Caps): Promise<Added> {
     const key = rowKey(row.id);
     // The row comes first: whoever has to end a session of the list must find it.
     const version = (await this.store.put(key, this.#json(row), { ttl: this.#ttl(row) })) ?? '';
     try {
-      const crowded = await this.#shelf(row.shelf).add(row.id, row.created, cap, (id) => this.#lives(id));
-      return { added: { row, key, version }, crowded };
+      return { added: { row, key, version }, crowded: await this.reserve(row, caps) };
     } catch (error) {
       await this.store.delete(key);
       throw error;
     }
+  }
+
+  /** Takes a place in each list, or in none. The ids that had to go come back. */
+  async reserve({ id, created }: Pick<Row, 'id' | 'created'>, caps: Caps): Promise<readonly string[]> {
+    const taken: string[] = [];
+    const crowded: string[] = [];
+    try {
+      for (const [name, cap] of caps) {
+        crowded.push(...(await this.#shelf(name).add(id, created, cap, (each) => this.#lives(each))));
+        taken.push(name);
+      }
+    } catch (error) {
+      for (const name of taken) await this.#shelf(name).remove(id, { ended: false });
+      throw error;
+    }
+    return crowded;
   }
 
   /** Puts `row` in the place of the one found, where nobody else has; the new version, or undefined. */
@@ -105,9 +132,9 @@ export class Registry {
   }
 
   /** Undoes {@link add}. */
-  async drop(id: string, shelf: string): Promise<void> {
-    await this.store.delete(rowKey(id));
-    await this.#shelf(shelf).remove(id);
+  async drop(row: Pick<Row, 'id' | 'shelf' | 'places'>): Promise<void> {
+    await this.store.delete(rowKey(row.id));
+    await this.#leave(row, false);
   }
 
   /** Marks a session as over for `ttl` seconds; undefined where somebody else has changed the row, or written one. */
@@ -120,9 +147,9 @@ export class Registry {
     await this.store.delete(rowKey(id));
   }
 
-  /** Takes a session off its list. */
-  async unlist({ shelf, id }: Row): Promise<void> {
-    if (shelf !== '') await this.#shelf(shelf).remove(id);
+  /** Takes a session that has ended off its lists. */
+  async unlist(row: Row): Promise<void> {
+    await this.#leave(row, true);
   }
 
   /** The sessions of a list that can be used, oldest first. */
@@ -135,7 +162,17 @@ export class Registry {
     return next === undefined ? { rows } : { rows, next };
   }
 
+  async #leave(
+    { id, shelf, places = [] }: Pick<Row, 'id' | 'shelf' | 'places'>,
+    ended: boolean,
+  ): Promise<void> {
+    for (const name of shelf === '' ? places : [shelf, ...places])
+      await this.#shelf(name).remove(id, { ended });
+  }
+
   async #lives(id: string): Promise<boolean> {
+    // Subscribers without a session take places too; what they subscribed to is noted under the id itself.
+    if (id.startsWith('subscriber/')) return (await this.store.get(id)) !== undefined;
     const found = await this.find(id);
     return found !== undefined && isLiving(found.row);
   }
@@ -145,7 +182,7 @@ export class Registry {
   }
 
   #shelf(name: string): Shelf {
-    return new Shelf(this.store, name, this.#longest);
+    return new Shelf(name, this.#shelves);
   }
 
   #ttl({ expires }: Row): number {

@@ -8,6 +8,7 @@ import {
   type SessionMeta,
 } from '../../wire/index.ts';
 import type { Exchange } from '../exchange.ts';
+import type { ServerEventSource } from '../events.ts';
 import type { Fault } from '../fault.ts';
 import type { Reply } from '../part.ts';
 
@@ -17,6 +18,7 @@ const TOLD: ReadonlyMap<string, number> = new Map([
   ['too-many-sessions', INVALID_REQUEST],
   ['may-not-listen', INVALID_REQUEST],
   ['too-many-subscriptions', INTERNAL_ERROR],
+  ['too-many-listeners', INTERNAL_ERROR],
   ['state-too-large', INTERNAL_ERROR],
   ['bad-state-value', INTERNAL_ERROR],
 ]);
@@ -55,11 +57,13 @@ export function hook<Args extends readonly unknown[], Value>(
 export type Failed = (error: unknown) => RpcError;
 
 /** An author's own error keeps its code and words, as in a handler; what else failed, a store above all, only the author hears. */
-export function failedWith(fault: Fault): Failed {
+export function failedWith(fault: Fault, events: ServerEventSource): Failed {
   return (error) => {
     const thrown = error instanceof HookError ? error.cause : error;
     if (thrown instanceof ValiseError) {
       const told = TOLD.get(thrown.code);
+      if (thrown.code.startsWith('too-many-'))
+        events.emit('rejected', { family: 'sessions', what: thrown.code, reason: thrown.what });
       const error = told === undefined ? fault(thrown) : { code: told, message: thrown.message };
       return { ...error, data: { ...(error.data as object | undefined), code: thrown.code } };
     }

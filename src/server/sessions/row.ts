@@ -7,8 +7,10 @@ export interface Row {
   readonly id: string;
   /** Whose it is, as a digest; null where it belongs to whoever has its id. */
   readonly owner: string | null;
-  /** The list that it stands in. */
+  /** The list that it stands in, and is listed by. */
   readonly shelf: string;
+  /** Other lists in which it has a place, for limits. */
+  readonly places?: readonly string[];
   readonly label: string | null;
   readonly created: number;
   readonly expires: number;
@@ -43,6 +45,7 @@ export function readRow(value: unknown): Row | undefined {
     if (typeof value[name] !== 'number') return undefined;
   }
   if (value['data'] !== null && !readData(value['data'])) return undefined;
+  if (value['places'] !== undefined && !Array.isArray(value['places'])) return undefined;
   return value as unknown as Row;
 }
 

@@ -16,7 +16,7 @@ import { admission } from './listen/admission.ts';
 import { busBeside, Channel } from './listen/channel.ts';
 import { Listeners } from './listen/listeners.ts';
 import { NotificationLog } from './listen/log.ts';
-import { Subscriptions } from './listen/subscriptions.ts';
+import { Subscriptions, subscribers } from './listen/subscriptions.ts';
 import { Switchboard } from './listen/switchboard.ts';
 import { sessionMethods } from './methods.ts';
 import { type SessionsOptions, type SessionsSettings, sessionsSettings } from './options.ts';
@@ -55,7 +55,7 @@ export function createSessions(
   const place = store ?? memoryStore();
   // A key that was made up is another one after a restart, and in each instance.
   const proof = store && !context.sealer.ephemeral ? new RecordProof(context) : undefined;
-  const registry = new Registry(place, name, { lingers: onEnd !== undefined, longest, proof });
+  const registry = new Registry(place, name, { lingers: onEnd !== undefined, ttl, longest, proof });
   const channel = new Channel({ name, bus: options.bus ?? busBeside(storeUrl) });
   const log = new NotificationLog(registry.store, Math.max(ttl, 86_400));
   const lives = async (id: string, at = Date.now()): Promise<boolean> => {
@@ -64,10 +64,25 @@ export function createSessions(
     // A sealed session proves itself; one that was last heard of so long ago has run out.
     return settings.mode === 'sealed' && !endings.isOver(id) && Date.now() - at < ttl * 1000;
   };
-  const subscriptions = new Subscriptions({ store: registry.store, ttl: longest, lives });
-  const switchboard = new Switchboard({ log, channel, subscriptions, warnOnce });
+  const subscriptions = new Subscriptions({
+    store: registry.store,
+    ttl: longest,
+    max: settings.maxSubscriptions,
+    lives,
+  });
+  const subscriberOf = subscribers(settings, registry);
+  const switchboard = new Switchboard({ log, channel, subscriptions, subscriberOf, lives, warnOnce });
   const onOver = (id: string): void => void switchboard.over(id).catch(() => undefined);
-  const endings = new Endings({ registry, local: !store, ttl, onEnd, onOver, warnOnce });
+  const endings = new Endings({
+    registry,
+    local: !store,
+    remembers: !store && settings.mode === 'sealed',
+    maxEnded: settings.maxEnded,
+    ttl,
+    onEnd,
+    onOver,
+    warnOnce,
+  });
   const stored = storedKeeping(context, settings, { registry, endings });
   const keeping =
     settings.mode === 'stored' ? stored : sealedKeeping(context, settings, { registry, endings });
@@ -75,7 +90,7 @@ export function createSessions(
 
   const refuse = (id: string, reason: string): void =>
     events.emit('rejected', { family: 'sessions', what: `session ${id.slice(0, 9)}…`, reason });
-  const failed = failedWith(faultOn(events));
+  const failed = failedWith(faultOn(events), events);
   const looks = store !== undefined && !channel.isShared;
   const gates = new Gates();
   const admit = admission({ gates, mayListen: settings.mayListen });
@@ -85,6 +100,10 @@ export function createSessions(
     channel,
     subscriptions,
     admit,
+    subscriberOf,
+    follow: (exchange, subscriber) => switchboard.follow(exchange, subscriber),
+    max: settings.maxListeners,
+    maxPerCaller: settings.maxListenersPerCaller,
     looks,
     refuse,
     failed,

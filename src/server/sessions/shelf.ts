@@ -1,63 +1,99 @@
 import { ValiseError } from '../../errors.ts';
 import type { Json } from '../../json.ts';
 import type { Store } from '../../store/types.ts';
+import type { Recent } from '../recent.ts';
 import { changeEntry, listIn } from './change.ts';
 
 /** A session in a list: its id, and a time that grows along the list. */
 type Place = readonly [id: string, at: number];
 
-/** How many sessions a list may hold, and what happens to one more. */
+/** How many have ended whose tombstones are kept until a time. */
+type Ended = readonly [until: number, count: number];
+
+/** What an entry holds. */
+interface Places {
+  readonly places: readonly Place[];
+  readonly ended: readonly Ended[];
+}
+
+/** How many a list may hold, and what happens to one more. */
 export interface Cap {
   readonly max: number;
   /** Refuse it; otherwise the oldest goes. */
   readonly refuse: boolean;
-  /** Look first whether some are over already. Too costly where one session after another finds the list full. */
-  readonly prune: boolean;
+  /** How many may have ended of late: for each the server keeps a tombstone. */
+  readonly maxEnded?: number | undefined;
+  /** The option that says so. */
+  readonly limit: string;
   /** The one that must not go: the session that the new one is forked from. */
   readonly spare?: string | undefined;
 }
 
-/** The list of one owner's sessions, in one entry of the store so that a cap on their number can be kept. */
-export class Shelf {
-  readonly #store: Store;
-  readonly #key: string;
-  readonly #ttl: number;
+/** What all lists of one store share. */
+export interface ShelfOptions {
+  readonly store: Store;
+  /** How long a list is kept after its last change, in seconds. */
+  readonly ttl: number;
+  /** How long a tombstone is kept, in seconds. */
+  readonly tombstone: number;
+  /** When lists were last found full of what lives, by name. */
+  readonly full: Recent<number>;
+}
 
-  /** `ttl` is the longest life of a session, in seconds. */
-  constructor(store: Store, name: string, ttl: number) {
-    this.#store = store;
+/** A full list is looked through once in this time, in milliseconds: whoever finds it full must not cost a read for each place. */
+const LOOK = 1000;
+/** Tombstones are counted in so many steps of their time. */
+const STEPS = 8;
+
+/** A list in one entry of the store, so that counting its places and taking one is one step. */
+export class Shelf {
+  readonly #options: ShelfOptions;
+  readonly #key: string;
+
+  constructor(name: string, options: ShelfOptions) {
     this.#key = `shelf/${name}`;
-    this.#ttl = ttl;
+    this.#options = options;
   }
 
-  /** Adds a session. The ids that had to go for it come back; throws where it is full and nobody goes. */
+  /** Takes a place. The ids that had to go for it come back; throws where it is full and nobody goes. */
   async add(
     id: string,
     created: number,
-    { max, refuse, prune, spare }: Cap,
+    { max, refuse, maxEnded = Number.POSITIVE_INFINITY, limit, spare }: Cap,
     lives: (id: string) => Promise<boolean>,
   ): Promise<readonly string[]> {
     let crowded: readonly Place[] = [];
-    await this.#change(async (places) => {
-      let living = places;
-      if (prune && places.length >= max) {
-        const kept = await Promise.all(places.map(([each]) => lives(each)));
-        living = places.filter((_, index) => kept[index]);
+    await this.#change(async ({ places, ended }) => {
+      const now = Date.now();
+      if (ended.reduce((sum, [, count]) => sum + count, 0) >= maxEnded) throw tooMany('sessions.maxEnded');
+      let living = places.filter(([each]) => each !== id);
+      if (living.length >= max && !(refuse && this.#wasFull(now))) {
+        const kept = await Promise.all(living.map(([each]) => lives(each)));
+        living = living.filter((_, index) => kept[index]);
+        if (living.length >= max) this.#options.full.set(this.#key, now);
       }
       const over = Math.max(0, living.length + 1 - max);
       crowded = refuse ? [] : living.filter(([each]) => each !== spare).slice(0, over);
-      if (crowded.length < over) throw tooMany(max);
+      if (crowded.length < over) throw tooMany(limit);
       // No two of a list have the same time, so that a page can end at one.
       const at = Math.max(created, (living.at(-1)?.[1] ?? 0) + 1);
-      return [...living.filter((place) => !crowded.includes(place)), [id, at]];
+      return {
+        places: [...living.filter((place) => !crowded.includes(place)), [id, at]],
+        ended: this.#with(ended, crowded.length),
+      };
     });
     return crowded.map(([each]) => each);
   }
 
-  async remove(id: string): Promise<void> {
-    await this.#change(async (places) =>
-      places.some(([each]) => each === id) ? places.filter(([each]) => each !== id) : undefined,
-    );
+  /** Gives a place back. `ended`: a tombstone is kept of what had it. */
+  async remove(id: string, { ended: isEnded }: { readonly ended: boolean }): Promise<void> {
+    await this.#change(async ({ places, ended }) => {
+      if (!places.some(([each]) => each === id)) return undefined;
+      return {
+        places: places.filter(([each]) => each !== id),
+        ended: this.#with(ended, isEnded ? 1 : 0),
+      };
+    });
   }
 
   /** A page of ids, oldest first; `after` is the place that a page before ended with. */
@@ -65,7 +101,7 @@ export class Shelf {
     after: string | undefined,
     size: number,
   ): Promise<{ readonly ids: readonly string[]; readonly next?: string }> {
-    const places = listIn<Place>((await this.#store.get(this.#key))?.value, 'places');
+    const places = listIn<Place>((await this.#options.store.get(this.#key))?.value, 'places');
     const last = after === undefined ? 0 : readCursor(after);
     const rest = places.filter(([, at]) => at > last);
     const page = rest.slice(0, size);
@@ -73,11 +109,28 @@ export class Shelf {
     return rest.length > size ? { ids, next: cursorOf(page[size - 1]?.[1] ?? 0) } : { ids };
   }
 
-  #change(step: (places: readonly Place[]) => Promise<readonly Place[] | undefined>): Promise<void> {
-    return changeEntry(this.#store, this.#key, this.#ttl, async (value) => {
-      const places = await step(listIn<Place>(value, 'places'));
-      return places && ({ places } as unknown as Json);
+  #change(step: (places: Places) => Promise<Places | undefined>): Promise<void> {
+    const { store, ttl } = this.#options;
+    return changeEntry(store, this.#key, ttl, async (value) => {
+      const now = Date.now();
+      const ended = listIn<Ended>(value, 'ended').filter(([until]) => until > now);
+      const next = await step({ places: listIn<Place>(value, 'places'), ended });
+      if (!next) return undefined;
+      return (next.ended.length > 0 ? next : { places: next.places }) as unknown as Json;
     });
+  }
+
+  #wasFull(now: number): boolean {
+    return now - (this.#options.full.get(this.#key) ?? 0) < LOOK;
+  }
+
+  #with(ended: readonly Ended[], count: number): readonly Ended[] {
+    if (count === 0) return ended;
+    const length = this.#options.tombstone * 1000;
+    const step = Math.max(1, Math.floor(length / STEPS));
+    const until = Math.ceil((Date.now() + length) / step) * step;
+    const same = ended.find(([each]) => each === until)?.[1] ?? 0;
+    return [...ended.filter(([each]) => each !== until), [until, same + count]];
   }
 }
 
@@ -93,8 +146,9 @@ function cursorOf(at: number): string {
   return `at-${at.toString(36)}`;
 }
 
-function tooMany(max: number): ValiseError {
-  return new ValiseError('too-many-sessions', `There are ${max} sessions already, and no more are allowed.`, {
-    next: 'Delete one that is no longer needed.',
+/** What a client hears that has reached a limit. */
+export function tooMany(limit: string): ValiseError {
+  return new ValiseError('too-many-sessions', `There are too many sessions already (${limit}).`, {
+    next: 'Delete one that is no longer needed, or try again later.',
   });
 }

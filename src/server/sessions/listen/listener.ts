@@ -20,12 +20,16 @@ export interface ListenerOptions {
   readonly ended: (why: 'over' | 'lost') => void;
 }
 
+/** How many signals wait for a client that is slow to read. */
+const MAX_WAITING = 100;
+
 /** One stream of notifications to one client. Everything happens in turn: nothing overtakes, nothing comes twice. */
 export class Listener {
   readonly #options: ListenerOptions;
   #cursor = '0';
   #turn: Promise<void> = Promise.resolve();
   #over = false;
+  #waiting = 0;
 
   constructor(options: ListenerOptions) {
     this.#options = options;
@@ -52,12 +56,18 @@ export class Listener {
 
   /** Something has happened. */
   signal(signal: Signal): void {
+    // A client that does not read must not have them pile up here; what is left out is in the log.
+    if (this.#waiting >= MAX_WAITING && !('end' in signal)) return;
+    this.#waiting++;
+    const isLast = this.#waiting === MAX_WAITING;
     void this.#step(async () => {
+      this.#waiting--;
       if ('end' in signal) {
         this.end('over');
         return;
       }
       const { gen, n } = readCursor(this.#cursor);
+      if (isLast) return this.#catchUp();
       if (signal.gen === gen && signal.n <= n) return;
       const isNext = signal.n === n + 1 && (signal.gen === gen || gen === '');
       if (!isNext) return this.#catchUp();

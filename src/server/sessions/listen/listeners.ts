@@ -1,8 +1,8 @@
+import { ValiseError } from '../../../errors.ts';
 import type { Link } from '../../../link/instrument.ts';
 import {
   emptyResult,
   type Id,
-  INTERNAL_ERROR,
   isProblem,
   type ListenRequest,
   pollResult,
@@ -14,6 +14,7 @@ import {
 import { complete } from '../../../wire/session-methods.ts';
 import type { Exchange } from '../../exchange.ts';
 import type { Later, Reply } from '../../part.ts';
+import { type Exceeded, Shares } from '../../shares.ts';
 import { type Asker, isRefusal, type Keeping } from '../held.ts';
 import { type Failed, invalid, knowsUs } from '../reply.ts';
 import type { Admit } from './admission.ts';
@@ -22,6 +23,7 @@ import type { Channel, Signal } from './channel.ts';
 import { Listener } from './listener.ts';
 import { cursorOf, type NotificationLog, since } from './log.ts';
 import type { Subscriptions } from './subscriptions.ts';
+import type { Switchboard, SwitchboardOptions } from './switchboard.ts';
 import { unrouted } from './unrouted.ts';
 
 /** What listeners need. */
@@ -31,6 +33,11 @@ export interface ListenersOptions {
   readonly channel: Channel;
   readonly subscriptions: Subscriptions;
   readonly admit: Admit;
+  /** Who subscribes, by whose request it is. */
+  readonly subscriberOf: SwitchboardOptions['subscriberOf'];
+  readonly follow: Switchboard['follow'];
+  readonly max: number;
+  readonly maxPerCaller: number;
   /** True where instances share a store but no bus: then the log is looked at from time to time. */
   readonly looks: boolean;
   readonly refuse: (id: string, reason: string) => void;
@@ -48,7 +55,8 @@ interface Open {
   end(): void;
 }
 
-const MAX_OPEN = 1024;
+/** Signals that wait until a stream is open; the listener looks into the log for what comes after them. */
+const MAX_WAITING = 100;
 const BEAT = 15_000;
 const LOOK = 1000;
 
@@ -56,35 +64,62 @@ const LOOK = 1000;
 export class Listeners {
   readonly #options: ListenersOptions;
   readonly #open = new Set<Open>();
+  readonly #shares: Shares;
 
   constructor(options: ListenersOptions) {
     this.#options = options;
+    this.#shares = new Shares({ max: options.max, perCaller: options.maxPerCaller });
   }
 
   /** Answers a listen request: with what a poll brings, with a stream, or with an error. */
   async receive(exchange: Exchange, asker: Asker): Promise<Reply | Later> {
     const asked = readListenParams(exchange.request.params);
     if (isProblem(asked)) return invalid(asked);
+    // Taken before anything is waited for: so many requests at once find no more places than there are.
+    const leave = this.#shares.take(asker.caller);
+    if (typeof leave !== 'function') return { error: this.#options.failed(this.#tooMany(leave)) };
     try {
-      const held = asked.session && (await this.#options.keeping.open(asked.session, asker));
-      if (held && isRefusal(held)) {
-        const { sessionId } = asked.session as { sessionId: string };
-        this.#options.refuse(sessionId, held.refused);
-        return { error: sessionNotFound(exchange.spelling.sessions, sessionId) };
-      }
-      if (this.#open.size >= MAX_OPEN)
-        return { error: { code: INTERNAL_ERROR, message: 'Too many listeners' } };
-      const { resources = [] } = asked;
-      const refused = await this.#options.admit(exchange, held?.id, resources);
-      if (refused) return refused;
-      const audience = { scope: held?.id ?? '', owner: asker.shelf, resources };
-      for (const uri of resources) await this.#options.subscriptions.add(uri, audience);
-      if (asked.poll) return await this.#poll(exchange, asked, audience);
-      await this.#stream(exchange, asked, audience);
-      return { later: true };
+      const answer = await this.#receive(exchange, asker, asked, leave);
+      if (!('later' in answer)) leave();
+      return answer;
     } catch (error) {
+      leave();
       return { error: this.#options.failed(error) };
     }
+  }
+
+  async #receive(
+    exchange: Exchange,
+    asker: Asker,
+    asked: ListenRequest,
+    leave: () => void,
+  ): Promise<Reply | Later> {
+    const held = asked.session && (await this.#options.keeping.open(asked.session, asker));
+    if (held && isRefusal(held)) {
+      const { sessionId } = asked.session as { sessionId: string };
+      this.#options.refuse(sessionId, held.refused);
+      return { error: sessionNotFound(exchange.spelling.sessions, sessionId) };
+    }
+    const { subscriptions, subscriberOf, follow } = this.#options;
+    const { resources = [] } = asked;
+    const refused = await this.#options.admit(exchange, held?.id, resources);
+    if (refused) return refused;
+    const audience = { scope: held?.id ?? '', owner: asker.shelf, resources };
+    if (resources.length > 0) {
+      const subscriber = subscriberOf(exchange, audience.scope);
+      await subscriptions.add(resources, subscriber);
+      follow(exchange, subscriber);
+    }
+    if (asked.poll) return this.#poll(exchange, asked, audience, leave);
+    await this.#stream(exchange, asked, audience, leave);
+    return { later: true };
+  }
+
+  #tooMany(exceeded: Exceeded): ValiseError {
+    const limit = `sessions.maxListeners${exceeded === 'caller' ? 'PerCaller' : ''}`;
+    return new ValiseError('too-many-listeners', `There are too many listeners already (${limit}).`, {
+      next: 'End one that is no longer needed, or try again later.',
+    });
   }
 
   /** The client no longer wants to hear. */
@@ -100,7 +135,12 @@ export class Listeners {
     for (const open of this.#open) open.end();
   }
 
-  async #poll(exchange: Exchange, asked: ListenRequest, audience: Audience): Promise<Reply | Later> {
+  async #poll(
+    exchange: Exchange,
+    asked: ListenRequest,
+    audience: Audience,
+    leave: () => void,
+  ): Promise<Reply | Later> {
     const { sessions } = exchange.spelling;
     const { scope } = audience;
     const wanted = wantedBy(audience, this.#options.subscriptions);
@@ -141,6 +181,7 @@ export class Listeners {
       clearTimeout(timer);
       clearInterval(looking);
       this.#open.delete(open);
+      leave();
       await off();
       this.#answer(
         exchange,
@@ -153,7 +194,12 @@ export class Listeners {
     return { later: true };
   }
 
-  async #stream(exchange: Exchange, asked: ListenRequest, audience: Audience): Promise<void> {
+  async #stream(
+    exchange: Exchange,
+    asked: ListenRequest,
+    audience: Audience,
+    leave: () => void,
+  ): Promise<void> {
     const { channel, log, looks, lives, subscriptions } = this.#options;
     const { link, era, spelling, request } = exchange;
     const { scope } = audience;
@@ -173,6 +219,7 @@ export class Listeners {
       ended: () => {
         for (const timer of timers) clearInterval(timer);
         this.#open.delete(open);
+        leave();
         void off?.();
         isOver = true;
         // Where it cannot be opened, the error is the answer.
@@ -185,14 +232,16 @@ export class Listeners {
     for (const other of this.#open) if (other.link === link && other.scope === scope) other.end();
     // Subscribed before the log is read, so that nothing falls in between.
     const waiting: Signal[] = [];
-    off = await channel.subscribe(scope, (signal) =>
-      isOpen ? listener.signal(signal) : waiting.push(signal),
-    );
+    off = await channel.subscribe(scope, (signal) => {
+      if (isOpen) listener.signal(signal);
+      else if (waiting.length < MAX_WAITING) waiting.push(signal);
+    });
     this.#open.add(open);
     await listener.open(asked.after);
     isOpen = true;
     if (isOver) return this.#answer(exchange, emptyResult(era));
     for (const signal of waiting) listener.signal(signal);
+    if (waiting.length === MAX_WAITING) listener.look();
     const check = async (): Promise<void> => {
       if (scope !== '' && !(await lives(scope))) listener.end('over');
       else if (positions) listener.beat();

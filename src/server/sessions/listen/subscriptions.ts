@@ -1,13 +1,43 @@
 import { ValiseError } from '../../../errors.ts';
 import type { Json } from '../../../json.ts';
 import type { Store } from '../../../store/types.ts';
+import type { Exchange } from '../../exchange.ts';
+import { askerOf } from '../asker.ts';
 import { changeEntry, listIn } from '../change.ts';
-import { digest } from '../registry.ts';
+import type { SessionsSettings } from '../options.ts';
+import { digest, type Registry } from '../registry.ts';
+import { roomFor } from '../room.ts';
 
 /** Who subscribes: a session, or without one ('') its owner, where anything tells one owner from another. */
 export interface Subscriber {
   readonly scope: string;
   readonly owner: string | undefined;
+  /** How long it is remembered without being said again, in seconds; as long as a session lives unless told. */
+  readonly ttl?: number | undefined;
+  /** Takes the places that a subscriber needs who belongs to nobody, under an id; throws where there is no room. */
+  readonly reserve?: ((id: string) => Promise<void>) | undefined;
+}
+
+/** Tells who subscribes. Of nobody, those without a session count like sessions: toward their caller, and in total. */
+export function subscribers(
+  settings: SessionsSettings,
+  registry: Registry,
+): (exchange: Exchange, scope: string) => Subscriber {
+  return (exchange, scope) => {
+    const asker = askerOf(exchange);
+    const subscriber: Subscriber = { scope, owner: asker.shelf };
+    if (scope !== '' || asker.owner !== null) return subscriber;
+    const { transportSession } = exchange;
+    return {
+      ...subscriber,
+      // One of a connection in this process goes with it; of others nobody hears when they are gone.
+      ttl: transportSession?.startsWith('link:') ? settings.maxLifetime : settings.maxAnonymousLifetime,
+      async reserve(id) {
+        const { caps } = roomFor(settings, asker, { id, implicit: true });
+        await registry.reserve({ id, created: Date.now() }, caps);
+      },
+    };
+  };
 }
 
 /** What subscriptions need. */
@@ -15,6 +45,8 @@ export interface SubscriptionsOptions {
   readonly store: Store;
   /** The longest life of a session, in seconds. */
   readonly ttl: number;
+  /** How many resources one subscriber may have. */
+  readonly max: number;
   /** True while a session can be used that was last heard of at a time. */
   readonly lives: (id: string, at: number) => Promise<boolean>;
 }
@@ -22,12 +54,13 @@ export interface SubscriptionsOptions {
 /** A session that subscribed, and when it last said so. */
 type Place = readonly [scope: string, at: number];
 
-/** One entry of the store names them all, so there is a most; a client must not fill the store. */
+/** One entry of the store names all sessions that subscribed to a resource, so there is a most. */
 const MAX_SESSIONS = 1000;
 /** A client that polls says with each poll what it wants; that need not be written each time. In milliseconds. */
 const FRESH = 60_000;
-/** How many of a session's resources are noted for its end; what it subscribed to before them goes when room is needed. */
-const MAX_NOTED = 100;
+/** How long somebody without a session, whom nothing names, is told of resources after asking for any, in seconds. */
+const UNNAMED = 3600;
+const ANYBODY = 'subscribed-by-anybody';
 
 /** Who wants to hear of a resource: sessions, and owners that listen without one. Any instance can tell. */
 export class Subscriptions {
@@ -37,10 +70,12 @@ export class Subscriptions {
     this.#options = options;
   }
 
-  /** The sessions to tell of a resource; '' is among them where owners may want to hear of it without one. */
+  /** The sessions to tell of a resource; '' is among them where somebody may want to hear of it without one. */
   async scopesOf(uri: string): Promise<readonly string[]> {
-    const kept = (await this.#options.store.get(keyOf(uri)))?.value;
-    return listIn<Place>(kept, 'places').map(([scope]) => scope);
+    const { store } = this.#options;
+    const [kept, anybody] = await Promise.all([store.get(keyOf(uri)), store.get(ANYBODY)]);
+    const scopes = listIn<Place>(kept?.value, 'places').map(([scope]) => scope);
+    return anybody && !scopes.includes('') ? [...scopes, ''] : scopes;
   }
 
   /** True where an owner wants to hear of a resource without a session. */
@@ -48,30 +83,49 @@ export class Subscriptions {
     return (await this.#options.store.get(ownKey(uri, owner))) !== undefined;
   }
 
-  /** Throws where too many sessions that can still be used have subscribed. */
-  async add(uri: string, { scope, owner }: Subscriber): Promise<void> {
-    const { store, ttl } = this.#options;
-    if (scope === '' && owner !== undefined) await store.put(ownKey(uri, owner), 1, { ttl });
-    const now = Date.now();
-    const key = keyOf(uri);
-    await this.#change(key, async (places) => {
-      const known = places.find(([each]) => each === scope);
-      if (known && now - known[1] < Math.min(FRESH, ttl * 500)) return undefined;
-      const others = places.filter(([each]) => each !== scope);
-      const isRoom = scope === '' || others.length < MAX_SESSIONS;
-      const kept = isRoom ? others : await this.#living(others);
-      if (scope !== '' && kept.length >= MAX_SESSIONS) throw tooMany();
-      return [...kept, [scope, now]];
-    });
-    if (scope !== '') await this.#note(scope, key);
+  /**
+   * Throws where the subscriber has too many already, or too many sessions that can still be used have subscribed. Of those whom
+   * nothing names no resource is noted: what each of them names itself decides, and they could name any number.
+   */
+  async add(uris: readonly string[], subscriber: Subscriber): Promise<void> {
+    const { store } = this.#options;
+    const { scope, owner } = subscriber;
+    if (uris.length === 0) return;
+    if (scope === '' && owner === undefined) return this.#tellAnybody(UNNAMED);
+    await this.#note(uris, subscriber);
+    if (scope !== '') for (const uri of uris) await this.#add(uri, scope);
+    else {
+      const ttl = this.#ttlOf(subscriber);
+      for (const uri of uris) await store.put(ownKey(uri, owner ?? ''), 1, { ttl });
+      await this.#tellAnybody(ttl);
+    }
   }
 
-  async remove(uri: string, { scope, owner }: Subscriber): Promise<void> {
+  #add(uri: string, scope: string): Promise<void> {
+    const now = Date.now();
+    return this.#change(keyOf(uri), async (places) => {
+      const known = places.find(([each]) => each === scope);
+      if (known && now - known[1] < Math.min(FRESH, this.#options.ttl * 500)) return undefined;
+      const others = places.filter(([each]) => each !== scope);
+      const kept = others.length < MAX_SESSIONS ? others : await this.#living(others);
+      if (kept.length >= MAX_SESSIONS) throw tooManySessions();
+      return [...kept, [scope, now]];
+    });
+  }
+
+  /** Has those without a session told of every resource; each of them hears of its own. Nobody can fill the store with names. */
+  async #tellAnybody(ttl: number): Promise<void> {
+    const { store } = this.#options;
+    const { expiresAt = 0 } = (await store.get(ANYBODY)) ?? {};
+    if (expiresAt < Date.now() + ttl * 500) await store.put(ANYBODY, 1, { ttl });
+  }
+
+  async remove(uri: string, subscriber: Subscriber): Promise<void> {
+    const { scope, owner } = subscriber;
     if (scope !== '') await this.#removeFrom(keyOf(uri), scope);
-    else if (owner !== undefined) {
-      // Other owners may still want to hear: '' stays.
-      await this.#options.store.delete(ownKey(uri, owner));
-    }
+    else if (owner !== undefined) await this.#options.store.delete(ownKey(uri, owner));
+    else return;
+    await this.#unnote(subscriber, digest(uri));
   }
 
   #removeFrom(key: string, scope: string): Promise<void> {
@@ -80,26 +134,56 @@ export class Subscriptions {
     );
   }
 
-  /** A session has ended: it wants to hear of nothing any more. */
-  async forget(scope: string): Promise<void> {
+  /** A session has ended, or the connection of an owner without one: it wants to hear of nothing any more. */
+  async forget(subscriber: Subscriber): Promise<void> {
     const { store } = this.#options;
-    const keys = listIn<string>((await store.get(noteKey(scope)))?.value, 'keys');
-    for (const key of keys) await this.#removeFrom(key, scope);
-    if (keys.length > 0) await store.delete(noteKey(scope));
+    const { scope, owner } = subscriber;
+    const note = noteKey(subscriber);
+    const uris = listIn<string>((await store.get(note))?.value, 'uris');
+    for (const uri of uris) {
+      if (scope !== '') await this.#removeFrom(`subscribed/${uri}`, scope);
+      else await store.delete(`subscribed/${uri}/${digest(owner ?? '')}`);
+    }
+    if (uris.length > 0) await store.delete(note);
   }
 
-  /** Notes where a session has subscribed, for its end. */
-  #note(scope: string, key: string): Promise<void> {
-    const { store, ttl } = this.#options;
-    return changeEntry(store, noteKey(scope), ttl, (value) => {
-      const keys = listIn<string>(value, 'keys');
-      return keys.includes(key) ? undefined : { keys: [...keys, key].slice(-MAX_NOTED) };
+  /** Notes what somebody has subscribed to, and throws where that is too much. */
+  async #note(uris: readonly string[], subscriber: Subscriber): Promise<void> {
+    const { store, max } = this.#options;
+    const key = noteKey(subscriber);
+    let isNew = false;
+    await changeEntry(store, key, this.#ttlOf(subscriber), (value) => {
+      const noted = listIn<string>(value, 'uris');
+      const all = new Set([...noted, ...uris.map(digest)]);
+      if (all.size > max) throw tooMany();
+      isNew = noted.length === 0;
+      return all.size === noted.length ? undefined : { uris: [...all] };
+    });
+    if (!isNew || !subscriber.reserve) return;
+    try {
+      await subscriber.reserve(key);
+    } catch (error) {
+      await store.delete(key);
+      throw error;
+    }
+  }
+
+  #ttlOf({ ttl = this.#options.ttl }: Subscriber): number {
+    return ttl;
+  }
+
+  #unnote(subscriber: Subscriber, uri: string): Promise<void> {
+    const { store } = this.#options;
+    return changeEntry(store, noteKey(subscriber), this.#ttlOf(subscriber), (value) => {
+      const noted = listIn<string>(value, 'uris');
+      if (!noted.includes(uri)) return undefined;
+      return noted.length === 1 ? null : { uris: noted.filter((each) => each !== uri) };
     });
   }
 
   async #living(places: readonly Place[]): Promise<readonly Place[]> {
     const { lives } = this.#options;
-    const living = await Promise.all(places.map(([scope, at]) => scope === '' || lives(scope, at)));
+    const living = await Promise.all(places.map(([scope, at]) => lives(scope, at)));
     return places.filter((_, index) => living[index]);
   }
 
@@ -110,13 +194,14 @@ export class Subscriptions {
     const { store, ttl } = this.#options;
     return changeEntry(store, key, ttl, async (value) => {
       const places = await step(listIn<Place>(value, 'places'));
+      if (places?.length === 0) return null;
       return places && ({ places } as unknown as Json);
     });
   }
 }
 
-function noteKey(scope: string): string {
-  return `subscriber/${digest(scope)}`;
+function noteKey({ scope, owner }: Subscriber): string {
+  return scope === '' ? `subscriber/owner/${digest(owner ?? '')}` : `subscriber/${digest(scope)}`;
 }
 
 function keyOf(uri: string): string {
@@ -128,6 +213,14 @@ function ownKey(uri: string, owner: string): string {
 }
 
 function tooMany(): ValiseError {
+  return new ValiseError(
+    'too-many-subscriptions',
+    'There are too many subscriptions already (sessions.maxSubscriptions).',
+    { next: 'Unsubscribe from a resource that is no longer needed.' },
+  );
+}
+
+function tooManySessions(): ValiseError {
   return new ValiseError(
     'too-many-subscriptions',
     `${MAX_SESSIONS} sessions have subscribed to the resource already, and no more can.`,

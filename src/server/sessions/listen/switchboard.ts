@@ -3,25 +3,32 @@ import type { Link } from '../../../link/instrument.ts';
 import { isShallow, type Notification, type Params } from '../../../wire/index.ts';
 import type { ServerContext } from '../../context.ts';
 import type { Exchange } from '../../exchange.ts';
-import { askerOf } from '../asker.ts';
 import { resourceOf, UPDATED } from './audience.ts';
 import type { Channel } from './channel.ts';
 import type { NotificationLog } from './log.ts';
-import type { Subscriptions } from './subscriptions.ts';
+import type { Subscriber, Subscriptions } from './subscriptions.ts';
 
 /** What the switchboard is connected to. */
 export interface SwitchboardOptions {
   readonly log: NotificationLog;
   readonly channel: Channel;
   readonly subscriptions: Subscriptions;
+  /** Who subscribes, by whose request it is. */
+  readonly subscriberOf: (exchange: Exchange, scope: string) => Subscriber;
+  readonly lives: (id: string) => Promise<boolean>;
   readonly warnOnce: ServerContext['warnOnce'];
 }
+
+/** How many sessions may subscribe on one connection. */
+const MAX_SCOPES = 1000;
 
 /** Brings notifications to those whom they concern, on whatever instance they listen. */
 export class Switchboard {
   readonly #options: SwitchboardOptions;
-  /** Resources that were subscribed to on a link: within sessions, and without one (''). */
+  /** Resources that were subscribed to on a link, by session; '' is without one. */
   readonly #onLink = new WeakMap<Link, Map<string, Set<string>>>();
+  /** Owners that subscribed without a session, and are gone with their link. */
+  readonly #owners = new WeakMap<Link, Map<string, Subscriber>>();
 
   constructor(options: SwitchboardOptions) {
     this.#options = options;
@@ -47,7 +54,7 @@ export class Switchboard {
   async over(scope: string): Promise<void> {
     const { channel, log, subscriptions } = this.#options;
     await channel.publish(scope, { end: true });
-    await subscriptions.forget(scope);
+    await subscriptions.forget({ scope, owner: undefined });
     await log.remove(scope);
   }
 
@@ -56,16 +63,32 @@ export class Switchboard {
     const { link, method, request } = exchange;
     const uri = request.params?.['uri'];
     if (typeof uri !== 'string') return;
-    const { subscriptions } = this.#options;
-    const subscriber = { scope, owner: askerOf(exchange).shelf };
+    const { subscriptions, subscriberOf } = this.#options;
+    const subscriber = subscriberOf(exchange, scope);
     if (method === 'resources/subscribe') {
       // First where it may be refused.
-      await subscriptions.add(uri, subscriber);
-      this.#scopesOn(link, uri).add(scope);
+      await this.#makeRoom(link, scope);
+      await subscriptions.add([uri], subscriber);
+      this.#note(link, scope, uri);
+      this.follow(exchange, subscriber);
     } else {
-      this.#scopesOn(link, uri).delete(scope);
+      this.#onLink.get(link)?.get(scope)?.delete(uri);
       await subscriptions.remove(uri, subscriber);
     }
+  }
+
+  /** Has what a connection subscribed to without a session forgotten when it closes. */
+  follow({ link, transportSession }: Exchange, subscriber: Subscriber): void {
+    const { scope, owner } = subscriber;
+    if (scope !== '' || owner === undefined || !transportSession?.startsWith('link:')) return;
+    const owners = this.#owners.get(link) ?? new Map<string, Subscriber>();
+    this.#owners.set(link, owners.set(owner, subscriber));
+  }
+
+  closed(link: Link): void {
+    const { subscriptions } = this.#options;
+    for (const [owner, subscriber] of this.#owners.get(link) ?? [])
+      if (owner.startsWith('transport/')) subscriptions.forget(subscriber).catch(() => undefined);
   }
 
   /**
@@ -75,12 +98,14 @@ export class Switchboard {
   updated(notification: Notification, link: Link): Notification | undefined {
     const uri = resourceOf(notification.method, notification.params);
     if (uri === undefined) return notification;
-    const scopes = this.#onLink.get(link)?.get(uri);
-    if (!scopes || scopes.size === 0) return notification;
+    const scopes = [...(this.#onLink.get(link) ?? [])]
+      .filter(([, uris]) => uris.has(uri))
+      .map(([scope]) => scope);
+    if (scopes.length === 0) return notification;
     for (const scope of scopes) {
       if (scope !== '') this.tell(scope, UPDATED, notification.params).catch((error) => this.#untold(error));
     }
-    return scopes.has('') ? notification : undefined;
+    return scopes.includes('') ? notification : undefined;
   }
 
   /** The SDK's way of telling waits for nobody, so there is nobody to throw at. */
@@ -91,13 +116,27 @@ export class Switchboard {
     });
   }
 
-  #scopesOn(link: Link, uri: string): Set<string> {
-    let ofLink = this.#onLink.get(link);
-    if (!ofLink) this.#onLink.set(link, (ofLink = new Map()));
-    let scopes = ofLink.get(uri);
-    if (!scopes) ofLink.set(uri, (scopes = new Set()));
-    return scopes;
+  /** Forgets sessions that are over where a link has many; each has no more resources than it may subscribe to. */
+  async #makeRoom(link: Link, scope: string): Promise<void> {
+    const ofLink = this.#onLink.get(link);
+    if (!ofLink || ofLink.size < MAX_SCOPES || ofLink.has(scope)) return;
+    for (const each of ofLink.keys())
+      if (each !== '' && !(await this.#options.lives(each))) ofLink.delete(each);
+    if (ofLink.size >= MAX_SCOPES) throw tooManyOnLink();
   }
+
+  #note(link: Link, scope: string, uri: string): void {
+    const ofLink = this.#onLink.get(link) ?? new Map<string, Set<string>>();
+    this.#onLink.set(link, ofLink.set(scope, (ofLink.get(scope) ?? new Set()).add(uri)));
+  }
+}
+
+function tooManyOnLink(): ValiseError {
+  return new ValiseError(
+    'too-many-subscriptions',
+    `${MAX_SCOPES} sessions have subscribed on this connection already, and no more can.`,
+    { next: 'Delete sessions that are no longer needed.' },
+  );
 }
 
 function check(method: string, params: Params | undefined): void {

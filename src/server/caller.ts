@@ -1,0 +1,62 @@
+import { createHash } from 'node:crypto';
+import { isIPv6 } from 'node:net';
+import { isObject } from '../json.ts';
+import type { Exchange } from './exchange.ts';
+import { principalKey } from './principal.ts';
+
+/** What is known of a request, for the option `caller`. */
+export interface CallerFacts {
+  /** The remote address of the connection; known where `valise.http` is given Node's requests. */
+  readonly address: string | undefined;
+  /** A header of the HTTP request; undefined where there is none. */
+  header(name: string): string | undefined;
+}
+
+/** Tells one caller from another. */
+export type TellCaller = (facts: CallerFacts) => string | undefined;
+
+/**
+ * Whose share of a limit a request counts toward; never a reason to give access. It is the principal; without one what the
+ * author's function says, else the remote address, else the connection or the transport's session. Undefined if nothing
+ * tells one caller from another: then only limits in total hold.
+ */
+export function callerOf(exchange: Exchange, tell: TellCaller | undefined): string | undefined {
+  const principal = principalKey(exchange.principal);
+  if (principal !== undefined) return named('principal', principal);
+  const address = exchange.ingress?.address;
+  const told = tell?.({ address, header: (name) => headerOf(exchange.extra, name) });
+  if (typeof told === 'string' && told !== '') return named('told', told);
+  if (address !== undefined) return named('address', network(address));
+  return exchange.transportSession && named('transport', exchange.transportSession);
+}
+
+/** A header of the request that a message came with. v1 hands over the headers, v2 the request itself. */
+export function headerOf(extra: unknown, name: string): string | undefined {
+  if (!isObject(extra)) return undefined;
+  const { request, requestInfo } = extra;
+  const { headers } = (isObject(request) ? request : isObject(requestInfo) ? requestInfo : {}) as {
+    readonly headers?: unknown;
+  };
+  if (headers instanceof Headers) return headers.get(name) ?? undefined;
+  const value = isObject(headers) ? headers[name.toLowerCase()] : undefined;
+  return typeof value === 'string' ? value : undefined;
+}
+
+/** Of IPv6 the first 64 bits: one host has all addresses below them. */
+function network(address: string): string {
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1];
+  if (mapped !== undefined || !isIPv6(address)) return mapped ?? address;
+  const [head = '', tail] = (address.split('%', 1)[0] as string).split('::') as [string, string?];
+  const groups = head === '' ? [] : head.split(':');
+  const rest = tail ? tail.split(':') : [];
+  const missing = tail === undefined ? 0 : Math.max(0, 8 - groups.length - rest.length);
+  const all = [...groups, ...Array<string>(missing).fill('0'), ...rest];
+  return all
+    .slice(0, 4)
+    .map((group) => Number.parseInt(group, 16).toString(16))
+    .join(':');
+}
+
+function named(kind: string, name: string): string {
+  return `${kind}/${createHash('sha256').update(name).digest('base64url')}`;
+}

@@ -1,0 +1,166 @@
+import type { Link } from '../../link/instrument.ts';
+import type { Exchange } from '../exchange.ts';
+import { Shares } from '../shares.ts';
+import { newSession } from './create.ts';
+import { type Data, SessionData } from './data.ts';
+import { type Asker, type Committed, type Held, metaOf } from './held.ts';
+import type { EndedSession } from './hooks.ts';
+import type { SessionsSettings } from './options.ts';
+import { digest } from './registry.ts';
+import { STAND_IN } from './row.ts';
+import { tooMany } from './shelf.ts';
+
+/** An implicit session, and where its changes are kept. */
+export interface Implicit {
+  readonly held: Held;
+  commit(): Committed | Promise<Committed>;
+  end(): Promise<void>;
+}
+
+/** A session that ends with the connection it stands for. */
+interface Local {
+  readonly id: string;
+  readonly created: number;
+  data: Data;
+  seq: number;
+  /** Gives back its place among those that this process holds. */
+  readonly leave: () => void;
+  /** What the author's hook is still doing for it; until that is done no handler runs in it. */
+  begun: Promise<void> | undefined;
+}
+
+/** Implicit sessions that are in this process, with the connection or the HTTP session of the SDK's that they stand for. */
+export class LocalSessions {
+  readonly #settings: SessionsSettings;
+  readonly #locals = new WeakMap<Link, Map<string, Local>>();
+  readonly #ofNobody: Shares;
+  readonly #ofPrincipals: Shares;
+
+  constructor(settings: SessionsSettings) {
+    this.#settings = settings;
+    const { maxAnonymous: max, maxAnonymousPerCaller, maxPerPrincipal } = settings;
+    this.#ofNobody = new Shares({ max, perCaller: maxAnonymousPerCaller });
+    this.#ofPrincipals = new Shares({ max: Number.POSITIVE_INFINITY, perCaller: maxPerPrincipal });
+  }
+
+  /** The one of a connection and subject; throws where there are too many already. */
+  open(exchange: Exchange, asker: Asker): Implicit | Promise<Implicit> {
+    const local = this.#known(exchange, asker) ?? this.#begin(exchange, asker);
+    return local.begun
+      ? local.begun.then(() => this.#local(exchange, asker, local))
+      : this.#local(exchange, asker, local);
+  }
+
+  /** As {@link open}, at once: undefined where a hook of the author's must be waited for. */
+  openNow(exchange: Exchange, asker: Asker): Implicit | undefined {
+    const known = this.#known(exchange, asker);
+    if (known) return known.begun ? undefined : this.#local(exchange, asker, known);
+    return this.#settings.onCreate ? undefined : this.#local(exchange, asker, this.#begin(exchange, asker));
+  }
+
+  closed(link: Link): void {
+    for (const local of this.#locals.get(link)?.values() ?? []) {
+      local.leave();
+      const told = local.begun
+        ? local.begun.then(() => this.#tell(local, 'closed'))
+        : this.#tell(local, 'closed');
+      told.catch(() => undefined);
+    }
+    this.#locals.delete(link);
+  }
+
+  #known({ link }: Exchange, { subject = '' }: Asker): Local | undefined {
+    return this.#locals.get(link)?.get(subject);
+  }
+
+  /** Throws where there are too many already. */
+  #begin({ link, transportSession }: Exchange, asker: Asker): Local {
+    const { subject = '' } = asker;
+    const { onCreate } = this.#settings;
+    const local: Local = {
+      leave: this.#place(asker),
+      id: implicitId(transportSession ?? '', asker),
+      created: Date.now(),
+      data: {},
+      seq: 0,
+      begun: undefined,
+    };
+    let ofLink = this.#locals.get(link);
+    if (!ofLink) this.#locals.set(link, (ofLink = new Map()));
+    const locals = ofLink.set(subject, local);
+    if (!onCreate) return local;
+    const held = this.#hold(local, asker);
+    const beginning = async (): Promise<void> => {
+      try {
+        await onCreate(newSession(held, { implicit: true, parent: undefined }));
+        local.data = held.data.merged();
+        local.begun = undefined;
+      } catch (error) {
+        locals.delete(subject);
+        local.leave();
+        throw error;
+      }
+    };
+    local.begun = beginning();
+    return local;
+  }
+
+  #place({ subject, caller }: Asker): () => void {
+    const place = (subject === undefined ? this.#ofNobody : this.#ofPrincipals).take(caller);
+    if (typeof place === 'function') return place;
+    if (subject !== undefined) throw tooMany('sessions.maxPerPrincipal');
+    throw tooMany(`sessions.maxAnonymous${place === 'caller' ? 'PerCaller' : ''}`);
+  }
+
+  #hold({ id, created, data, seq }: Local, asker: Asker): Held {
+    const until = created + this.#settings.maxLifetime * 1000;
+    return {
+      id,
+      owner: asker.owner,
+      shelf: '',
+      label: undefined,
+      created,
+      expires: until,
+      until,
+      seq,
+      data: new SessionData(data, this.#settings.maxState),
+      found: undefined,
+    };
+  }
+
+  #local(exchange: Exchange, asker: Asker, local: Local): Implicit {
+    const held = this.#hold(local, asker);
+    return {
+      held,
+      commit: () => {
+        if (!held.data.isChanged) return metaOf(held.id, held.expires, local.seq);
+        if (local.seq !== held.seq && !held.data.rebase(local.data)) return 'conflict';
+        local.data = held.data.kept();
+        local.seq++;
+        return metaOf(held.id, held.expires, local.seq);
+      },
+      end: async () => {
+        // Handlers that run side by side may all take it back; it ends once.
+        if (this.#known(exchange, asker) !== local) return;
+        this.#locals.get(exchange.link)?.delete(asker.subject ?? '');
+        local.leave();
+        await this.#tell(local, 'revoked');
+      },
+    };
+  }
+
+  async #tell({ id, data }: Local, reason: EndedSession['reason']): Promise<void> {
+    const values = Object.hasOwn(data, '') ? data[''] : undefined;
+    await this.#settings.onEnd?.({
+      id,
+      label: undefined,
+      reason,
+      get: (key) => (values && Object.hasOwn(values, key) ? values[key] : undefined),
+    });
+  }
+}
+
+/** The id of what stands in for a transport's session. */
+export function implicitId(transportSession: string, { subject }: Pick<Asker, 'subject'>): string {
+  return `${STAND_IN}${digest(JSON.stringify([transportSession, subject ?? null]))}`;
+}

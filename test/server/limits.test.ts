@@ -1,0 +1,294 @@
+import { createValise, type ServerValiseOptions } from 'mcp-valise/server';
+import { memoryStore, type Store } from 'mcp-valise/store';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { call, endServers, FORMS, initialize, listen, post } from './http-stage.ts';
+import {
+  connect,
+  count,
+  errorOf,
+  makeServer,
+  SESSIONS,
+  type SessionClient,
+  STAGES,
+  type Wire,
+} from './sessions-tool.ts';
+
+const SESSION = 'io.modelcontextprotocol/session';
+const LISTEN = 'dev.valise/listen';
+const TOO_MANY = { code: -32600, data: { code: 'too-many-sessions' } };
+
+afterEach(endServers);
+afterEach(() => void vi.useRealTimers());
+
+/** How many entries a store holds whose key matches. */
+const entries = async (store: Store, key = /./): Promise<number> => {
+  let found = 0;
+  for (let cursor: string | undefined; ; ) {
+    const page = await store.list('', cursor === undefined ? {} : { cursor });
+    found += page.keys.filter((each) => key.test(each)).length;
+    cursor = page.cursor;
+    if (cursor === undefined) return found;
+  }
+};
+
+/** A server over HTTP, and raw clients of it without any authentication. */
+const serve = async (form: (typeof FORMS)[string], options: Partial<ServerValiseOptions>) => {
+  const rejected: string[] = [];
+  const valise = createValise({
+    name: 'test',
+    ...options,
+    // As an operator behind a proxy has it.
+    caller: ({ header, address }) => header('x-caller') ?? address,
+    events: { rejected: ({ reason }) => rejected.push(reason) },
+  });
+  const url = await listen(form(valise));
+  /** A client with a transport session of its own. */
+  const client = async (caller?: string, capabilities: object = SESSIONS) => {
+    const own = caller === undefined ? {} : { 'x-caller': caller };
+    const made = await post(url, initialize(capabilities), own);
+    const headers = { ...own, 'mcp-session-id': made.headers.get('mcp-session-id') as string };
+    const send = async (message: object) => (await post(url, message, headers)).message;
+    const ask = (method: string, params: object = {}) => send({ jsonrpc: '2.0', id: 3, method, params });
+    return {
+      send,
+      ask,
+      create: () => ask('sessions/create'),
+      in: ({ sessionId, state }: Wire) =>
+        ask('tools/call', {
+          name: 'count',
+          arguments: {},
+          _meta: { [SESSION]: { sessionId, ...(state !== undefined && { state }) } },
+        }),
+      poll: (asked: object, session?: Wire) =>
+        ask('messages/listen', {
+          _meta: { [LISTEN]: { poll: true, ...asked }, ...(session && { [SESSION]: session }) },
+        }),
+      /** A poll that waits, and what ends it. */
+      listen() {
+        const gone = new AbortController();
+        const body = {
+          jsonrpc: '2.0',
+          id: 4,
+          method: 'messages/listen',
+          params: { _meta: { [LISTEN]: { poll: true, wait: 60 } } },
+        };
+        const answer = fetch(url, {
+          method: 'POST',
+          signal: gone.signal,
+          headers: {
+            'content-type': 'application/json',
+            accept: 'application/json, text/event-stream',
+            'mcp-protocol-version': '2025-11-25',
+            ...headers,
+          },
+          body: JSON.stringify(body),
+        })
+          .then((response) => response.text())
+          .catch(() => '');
+        return { answer, end: () => gone.abort() };
+      },
+    };
+  };
+  return { valise, client, rejected, url };
+};
+
+const sessionIn = (answer: object) => (answer as { result: { session: Wire } }).result.session;
+const isSession = (answer: object) =>
+  (answer as { result?: { session?: Wire } }).result?.session !== undefined;
+const SERVED = Object.entries(FORMS).filter(([name]) => name.includes('Node') && !name.includes('JSON'));
+
+describe.each(SERVED)('an anonymous client (%s)', (_, form) => {
+  it.each(['stored', 'sealed'] as const)(
+    'has its share of %s sessions, and ends none of anybody else',
+    async (mode) => {
+      const sessions = { mode, maxAnonymous: 12, maxAnonymousPerCaller: 5 };
+      const { client, rejected, valise } = await serve(form, { store: memoryStore(), sessions });
+      const victim = await client('victim');
+      const theirs = sessionIn(await victim.create());
+      // A new transport session each time is still the same caller.
+      const made: object[] = [];
+      for (let n = 0; n < 20; n++) made.push(await (await client('mallory')).create());
+      expect(made.filter(isSession)).toHaveLength(5);
+      expect(made.at(-1)).toMatchObject({ error: TOO_MANY });
+      expect(rejected).toContainEqual(expect.stringContaining('sessions.maxAnonymousPerCaller)'));
+      expect((await victim.in(theirs)).error).toBeUndefined();
+      // With the addresses of many, the total holds, and still none of theirs goes.
+      for (let n = 0; n < 20; n++) made.push(await (await client(`mallory ${n}`)).create());
+      expect(made.filter(isSession)).toHaveLength(11);
+      expect(rejected).toContainEqual(expect.stringContaining('sessions.maxAnonymous)'));
+      expect((await victim.in(theirs)).error).toBeUndefined();
+      // What it gives back is free for others.
+      const mine = made.filter(isSession)[0] as object;
+      await (await client('mallory')).ask('sessions/delete', { _meta: { [SESSION]: sessionIn(mine) } });
+      expect(isSession(await (await client('other')).create())).toBe(true);
+      await valise.close();
+    },
+  );
+
+  it('is one caller by its address, whatever transport sessions it opens', async () => {
+    const { client, valise } = await serve(form, { sessions: { maxAnonymousPerCaller: 4 } });
+    const made: object[] = [];
+    for (let n = 0; n < 8; n++) made.push(await (await client()).create());
+    expect(made.filter(isSession)).toHaveLength(4);
+    await valise.close();
+  });
+
+  it('has no more sessions that stand in for a transport session than others', async () => {
+    const store = memoryStore();
+    const { client, rejected, valise } = await serve(form, { store, sessions: { maxAnonymous: 10 } });
+    const counted: (string | undefined)[] = [];
+    for (let n = 0; n < 120; n++) {
+      const { send } = await client(`caller ${n}`, {});
+      const { result, error } = await send(call('count'));
+      counted.push(error === undefined ? JSON.stringify(result) : undefined);
+    }
+    expect(counted.filter((each) => each?.includes('"1"'))).toHaveLength(10);
+    expect(await entries(store, /\/row\//)).toBe(10);
+    expect(rejected).toContainEqual(expect.stringContaining('sessions.maxAnonymous)'));
+    await valise.close();
+  });
+
+  it('fills no store with resources that it makes up', async () => {
+    const store = memoryStore();
+    const { client, rejected, valise } = await serve(form, { store, sessions: {} });
+    const own = await client();
+    const session = sessionIn(await own.create());
+    const before = await entries(store);
+    let n = 0;
+    const madeUp = (length: number) => Array.from({ length }, () => `made://${n++}`);
+    for (let times = 0; times < 10; times++) {
+      const { poll } = await client();
+      await poll({ resources: madeUp(1000) });
+      await own.poll({ resources: madeUp(100) });
+      await own.poll({ resources: madeUp(100) }, session);
+    }
+    expect(await entries(store)).toBeLessThan(before + 250);
+    expect(rejected).toContainEqual(expect.stringContaining('sessions.maxSubscriptions)'));
+    await valise.close();
+  });
+
+  it('subscribes and unsubscribes without leaving anything behind', async () => {
+    const store = memoryStore();
+    const { client, valise } = await serve(form, { store, sessions: {} });
+    const own = await client();
+    const session = sessionIn(await own.create());
+    const before = await entries(store);
+    const _meta = { [SESSION]: session };
+    for (let n = 0; n < 200; n++)
+      for (const method of ['resources/subscribe', 'resources/unsubscribe'])
+        expect((await own.ask(method, { uri: `made://${n}`, _meta })).error).toBeUndefined();
+    expect(await entries(store)).toBe(before);
+    await valise.close();
+  });
+
+  it('holds its share of listeners, and others are heard', async () => {
+    const { client, valise, rejected } = await serve(form, {
+      sessions: { maxListeners: 12, maxListenersPerCaller: 5 },
+    });
+    const mallory = await Promise.all(Array.from({ length: 20 }, () => client('mallory')));
+    // All at once: none slips through between the count and its place.
+    const opened = mallory.map((each) => each.listen());
+    const refused: string[] = [];
+    for (const { answer } of opened) void answer.then((text) => refused.push(text));
+    await vi.waitFor(() => expect(refused).toHaveLength(15));
+    for (const text of refused) expect(text).toContain('too-many-listeners');
+    expect(rejected).toContainEqual(expect.stringContaining('sessions.maxListenersPerCaller)'));
+    const ann = (await client('ann')).listen();
+    await valise.notify('notifications/tools/list_changed');
+    expect(await ann.answer).toContain('notifications/tools/list_changed');
+    for (const { end } of opened) end();
+    await valise.close();
+  });
+});
+
+describe.each(['stored', 'sealed'] as const)('limits of anonymous %s sessions', (mode) => {
+  const at = STAGES[0];
+
+  it('hold for creations at the same time, over several instances', async () => {
+    const store = memoryStore();
+    const options = { store, sessions: { mode, maxAnonymous: 9, maxAnonymousPerCaller: 7 } };
+    const clients = await Promise.all(
+      [1, 2, 3].map(async () => connect(makeServer(count, options).valise, at)),
+    );
+    const made = await Promise.all(
+      Array.from({ length: 36 }, (_, n) => clients[n % 3]!.request(at.method.create)),
+    );
+    expect(made.filter((each) => 'result' in each)).toHaveLength(9);
+  });
+
+  it('are free again when sessions have run out', async () => {
+    vi.useFakeTimers({ toFake: ['Date'] });
+    const { valise } = makeServer(count, {
+      store: memoryStore(),
+      sessions: { mode, ttl: '1h', maxAnonymous: 3 },
+    });
+    const client = await connect(valise, at);
+    for (let n = 0; n < 3; n++) await client.create();
+    expect(errorOf(await client.request(at.method.create))).toMatchObject(TOO_MANY);
+    vi.setSystemTime(Date.now() + 3600_001);
+    expect((await client.use(await client.create())).value).toBe(1);
+    await valise.close();
+  });
+
+  it('hold for what stands in for connections of this process', async () => {
+    const { valise, rejected } = makeServer(count, { sessions: { mode, maxAnonymous: 3 } });
+    const clients = await Promise.all(Array.from({ length: 5 }, () => connect(valise, at, {})));
+    const gated = ({ request }: SessionClient) => request('tools/call', { name: 'gated', arguments: {} });
+    const answers = await Promise.all(clients.map(gated));
+    expect(answers.map((each) => 'result' in each)).toEqual([true, true, true, false, false]);
+    expect(errorOf(answers[4]!)).toMatchObject(TOO_MANY);
+    expect(rejected.map(({ reason }) => reason)).toContainEqual(
+      expect.stringContaining('sessions.maxAnonymous)'),
+    );
+    await clients[0]?.close();
+    expect(await gated(clients[3]!)).toMatchObject({ result: {} });
+    await valise.close();
+  });
+});
+
+describe('sessions that have ended', () => {
+  const at = STAGES[0];
+
+  it('stay ended however many others end', async () => {
+    const { valise } = makeServer(count, { sessions: { mode: 'sealed' } });
+    const client = await connect(valise, at);
+    const { session } = await client.use(await client.create());
+    await client.request(at.method.delete, { _meta: at.sent(session) });
+    for (let n = 0; n < 100_001; n++) await valise.sessions.revoke(`sess-${n}`);
+    expect(errorOf(await client.in(session)).code).toBe(at.code.notFound);
+    await valise.close();
+  });
+
+  it.each([
+    ['without a store', () => undefined],
+    ['with a store', memoryStore],
+  ])(
+    'are remembered until their seals have run out, and no session begins where that is too much, %s',
+    async (_, store) => {
+      vi.useFakeTimers({ toFake: ['Date'] });
+      const { valise, rejected } = makeServer(count, {
+        store: store(),
+        sessions: { mode: 'sealed', ttl: '1h', maxEnded: 100 },
+      });
+      const client = await connect(valise, at);
+      const ended: Wire[] = [];
+      const refused = async (): Promise<object | undefined> => {
+        const made = await client.request(at.method.create);
+        if ('error' in made) return made.error;
+        const session = (made.result as unknown as { session: Wire }).session;
+        ended.push((await client.use(session)).session);
+        await client.request(at.method.delete, { _meta: at.sent(session) });
+        return undefined;
+      };
+      let error: object | undefined;
+      for (let n = 0; n < 150 && !error; n++) error = await refused();
+      expect(error).toMatchObject(TOO_MANY);
+      expect(ended).toHaveLength(100);
+      expect(rejected.at(-1)?.reason).toContain('sessions.maxEnded)');
+      for (const session of ended) expect(errorOf(await client.in(session)).code).toBe(at.code.notFound);
+      vi.setSystemTime(Date.now() + 2 * 3600_000);
+      expect(await refused()).toBeUndefined();
+      await valise.close();
+    },
+  );
+});
