@@ -99,7 +99,7 @@ function planIn(session: Ingress, inbound: Inbound, edge: Edge): Plan | Promise<
   }
   if (session.stray && (names(body, session.stray.id) || isModernNote(body, inbound)))
     session.stray.judge(true);
-  if (isRequest(body)) return planRequest(body, session, inbound, rounds);
+  if (isRequest(body)) return planRequest(body, session, inbound, edge);
   if (isResponse(body)) return planAnswer(body, session, inbound, edge);
   const plan: Plan = { do: 'serve', body, ingress: session };
   return session.transportSession === undefined
@@ -144,10 +144,13 @@ async function takeBack(body: unknown, transportSession: string, { desk, rounds 
   }
 }
 
-function planRequest(body: Request, ingress: Ingress, inbound: Inbound, rounds: Rounds): Plan {
+function planRequest(body: Request, ingress: Ingress, inbound: Inbound, { rounds, ids }: Edge): Plan {
   if (body.method === 'initialize') {
     const mint = mintSessionId(rounds.context.sealer, body, inbound.principal);
-    return { do: 'serve', body, ingress, ...(mint !== undefined && { mint }) };
+    if (mint === undefined) return { do: 'serve', body, ingress };
+    // What is set while the client introduces itself belongs to the session that this begins.
+    const { transportSession } = ids.open(mint, inbound.principal);
+    return { do: 'serve', body, ingress: { ...ingress, transportSession }, mint };
   }
   // Requests of the newer era say all about themselves.
   if (eraOf(body) === 'modern' && ingress.transportSession === undefined) {

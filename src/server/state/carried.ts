@@ -47,6 +47,7 @@ export function carriedSources(
   exchange: Exchange,
   { sealer }: ServerContext,
   report: (scope: Scope) => Report,
+  session: string | null,
 ): Readonly<Record<Scope, Source>> {
   const { problems, ...held } = readState(exchange.request.params?._meta);
   for (const { scope = 'session', name, where, problem } of problems ?? [])
@@ -71,7 +72,7 @@ export function carriedSources(
           return undefined;
         }
         try {
-          return sealer.open(value, { purpose: 'state', subject, bind: [scope, name] });
+          return sealer.open(value, { purpose: 'state', subject, bind: bindingOf(scope, name, session) });
         } catch (error) {
           if (!(error instanceof SealError)) throw error;
           report(scope)(name, `its seal was refused: ${error.code}`);
@@ -89,11 +90,14 @@ export function writeCarried(
   { sealer, warnOnce }: ServerContext,
   keys: Keys,
   changes: Readonly<Record<Scope, Changes>>,
+  session: string | null,
 ): void {
   const subject = principalKey(exchange.principal);
   const overHttp = isHttp(exchange.extra);
   const printed = (scope: Scope, name: string, json: Json, { plain, ttl }: Key): Json =>
-    plain ? json : sealer.seal(json, { purpose: 'state', subject, bind: [scope, name], ttl });
+    plain
+      ? json
+      : sealer.seal(json, { purpose: 'state', subject, bind: bindingOf(scope, name, session), ttl });
   const state: { [S in Scope]?: Dict } = {};
   const attributes: { [S in Scope]?: Dict<Attributes> } = {};
   for (const scope of ['session', 'server'] as const) {
@@ -118,6 +122,11 @@ export function writeCarried(
   }
   exchange.addMeta(writeState(exchange.spelling.state, state));
   exchange.addMeta(writeAttributes(exchange.spelling.state, attributes));
+}
+
+/** What a seal is bound to: a value of session scope opens in no other session. */
+function bindingOf(scope: Scope, name: string, session: string | null): Json {
+  return scope === 'session' ? [scope, name, session] : [scope, name];
 }
 
 /** On stdio there are no domains, and the attribute must not be set. */

@@ -14,12 +14,17 @@ export type Owners = { readonly [S in Scope]: string };
  */
 export function ownersOf(exchange: Exchange, name: string, withSessions: boolean): Owners | undefined {
   const principal = principalKey(exchange.principal) ?? null;
-  const session = (withSessions ? claimedSession(exchange) : undefined) ?? exchange.transportSession ?? null;
+  const session = sessionOf(exchange, withSessions);
   if (principal === null && session === null) return undefined;
   return {
     session: storeKey('session', [name, session, principal]),
     server: storeKey('server', principal === null ? [name, session, null] : [name, null, principal]),
   };
+}
+
+/** The session that session scope belongs to: the data-layer one, else the transport's; null if there is neither. */
+export function sessionOf(exchange: Exchange, withSessions: boolean): string | null {
+  return (withSessions ? claimedSession(exchange) : undefined) ?? exchange.transportSession ?? null;
 }
 
 /** True where somebody is known to ask; without, server scope lasts no longer than a session. */

@@ -10,6 +10,7 @@ import { Slot } from '../slot.ts';
 import { carriedSources, carries, writeCarried } from './carried.ts';
 import { createKeeper } from './keeper.ts';
 import { type KeySettings, Keys, type StateDeclarations } from './key.ts';
+import { sessionOf } from './owner.ts';
 import { suffixWarning } from './public-suffix.ts';
 import { ScopedState } from './scope.ts';
 import type { Changes, Report } from './source.ts';
@@ -62,7 +63,8 @@ export function createState(
       });
 
   const begin = (exchange: Exchange): BothScopes => {
-    const carried = carries(exchange) ? carriedSources(exchange, context, report) : undefined;
+    const session = sessionOf(exchange, withSessions);
+    const carried = carries(exchange) ? carriedSources(exchange, context, report, session) : undefined;
     const scoped = (scope: Scope): ScopedState =>
       new ScopedState(scope, {
         source: carried?.[scope] ?? keeper.source(exchange, scope),
@@ -74,7 +76,7 @@ export function createState(
     states.set(exchange, state);
     if (carried) {
       exchange.whenAnswered((response) => {
-        if ('result' in response) writeCarried(exchange, context, keys, changesOf(state));
+        if ('result' in response) writeCarried(exchange, context, keys, changesOf(state), session);
         return response;
       });
     }
