@@ -23,7 +23,7 @@ export const CARRIERS = { 'dev.valise/rounds': { carriers: ['state'] } };
 /** What the tool `slow` does between its answer and its result. */
 export const slow: { work: (who: string | undefined) => Promise<void> } = { work: async () => {} };
 
-/** A server with tools that ask, one that counts in its session, and a plain one. */
+/** A server with tools that ask, one that counts in its session, one that counts in its state, and a plain one. */
 export const build = (valise: ServerValise, major: (typeof MAJORS)[number]): McpServer => {
   const server = valise.install(new major.McpServer({ name: 'test', version: '1.0.0' }));
   server.registerTool(
@@ -69,6 +69,12 @@ export const build = (valise: ServerValise, major: (typeof MAJORS)[number]): Mcp
     const n = ((session?.get('n') as number | undefined) ?? 0) + 1;
     session?.set('n', n);
     return text(String(n));
+  });
+  server.registerTool('remember', { inputSchema: z.object({}) }, async () => {
+    const { session } = valise.state();
+    const n = ((session.get('n') as number | undefined) ?? 0) + 1;
+    session.set('n', n);
+    return text(`seen ${n}`);
   });
   server.registerTool('plain', { inputSchema: z.object({}) }, async () => text('plain'));
   return server;

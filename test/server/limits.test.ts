@@ -148,6 +148,43 @@ describe.each(SERVED)('an anonymous client (%s)', (_, form) => {
     await valise.close();
   });
 
+  it('fills no store with state that the server keeps for it', async () => {
+    const store = memoryStore();
+    const { client, rejected, valise } = await serve(form, {
+      store,
+      state: { maxAnonymous: 12, maxAnonymousPerCaller: 5 },
+    });
+    const answers: string[] = [];
+    for (let n = 0; n < 40; n++) {
+      const { send } = await client(n < 20 ? 'mallory' : `mallory ${n}`, {});
+      const answer = await send(call('remember'));
+      answers.push(answer.error?.message ?? JSON.stringify(answer.result));
+    }
+    expect(answers.slice(0, 20).filter((each) => each.includes('seen 1'))).toHaveLength(5);
+    expect(answers.filter((each) => each.includes('seen 1'))).toHaveLength(12);
+    expect(answers.at(-1)).toContain('could not be saved');
+    expect(await entries(store, /^state\//)).toBe(12);
+    expect(rejected).toContainEqual(expect.stringContaining('state.maxAnonymousPerCaller)'));
+    expect(rejected).toContainEqual(expect.stringContaining('state.maxAnonymous)'));
+    await valise.close();
+  });
+
+  it('with a name keeps the state of its last sessions, in place of its own oldest', async () => {
+    const store = memoryStore();
+    const { client, valise } = await serve(form, {
+      store,
+      state: { maxPerPrincipal: 3 },
+      principal: () => ({ subject: 'ann' }),
+    });
+    const clients = [];
+    for (let n = 0; n < 8; n++) clients.push(await client(undefined, {}));
+    for (const { send } of clients) await send(call('remember'));
+    expect(await entries(store, /^state\//)).toBe(3);
+    expect(JSON.stringify((await clients[7]?.send(call('remember')))?.result)).toContain('seen 2');
+    expect(JSON.stringify((await clients[0]?.send(call('remember')))?.result)).toContain('seen 1');
+    await valise.close();
+  });
+
   it('fills no store with resources that it makes up', async () => {
     const store = memoryStore();
     const { client, rejected, valise } = await serve(form, { store, sessions: {} });

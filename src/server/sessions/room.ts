@@ -3,6 +3,7 @@ import { shareOf } from '../shares.ts';
 import type { Asker } from './held.ts';
 import type { SessionsSettings } from './options.ts';
 import { type Caps, digest } from './registry.ts';
+import { tooMany } from './shelf.ts';
 
 /** Where a new session stands, and what limits it. */
 export interface Room {
@@ -30,7 +31,11 @@ const SHARDS = 16;
  */
 export function roomFor(settings: SessionsSettings, asker: Asker, { id, implicit, parent }: New): Room {
   const { maxPerPrincipal, maxAnonymous, maxAnonymousPerCaller, maxEnded, refuseWhenFull } = settings;
-  const ofOne = { max: maxPerPrincipal, refuse: refuseWhenFull, limit: 'sessions.maxPerPrincipal' };
+  const ofOne = {
+    max: maxPerPrincipal,
+    refuse: refuseWhenFull,
+    full: () => tooMany('sessions.maxPerPrincipal'),
+  };
   const own = implicit ? (asker.owner === null ? undefined : `stand-in/${asker.owner}`) : asker.shelf;
   if (asker.owner !== null) {
     const list = own as string;
@@ -50,7 +55,7 @@ export function roomFor(settings: SessionsSettings, asker: Asker, { id, implicit
         max: Math.floor(maxAnonymous / shards),
         refuse: true,
         maxEnded: Math.ceil(maxEnded / shards),
-        limit: 'sessions.maxAnonymous',
+        full: () => tooMany('sessions.maxAnonymous'),
       },
     ],
     ...(caller === undefined
@@ -62,7 +67,7 @@ export function roomFor(settings: SessionsSettings, asker: Asker, { id, implicit
               max: maxAnonymousPerCaller,
               refuse: true,
               maxEnded: shareOf(maxEnded),
-              limit: 'sessions.maxAnonymousPerCaller',
+              full: () => tooMany('sessions.maxAnonymousPerCaller'),
             },
           ] as const,
         ]),

@@ -23,8 +23,8 @@ export interface Cap {
   readonly refuse: boolean;
   /** How many may have ended of late: for each the server keeps a tombstone. */
   readonly maxEnded?: number | undefined;
-  /** The option that says so. */
-  readonly limit: string;
+  /** What is thrown where it is full; the option that limits it is named in it. */
+  readonly full: () => ValiseError;
   /** The one that must not go: the session that the new one is forked from. */
   readonly spare?: string | undefined;
 }
@@ -59,7 +59,7 @@ export class Shelf {
   async add(
     id: string,
     created: number,
-    { max, refuse, maxEnded = Number.POSITIVE_INFINITY, limit, spare }: Cap,
+    { max, refuse, maxEnded = Number.POSITIVE_INFINITY, full, spare }: Cap,
     lives: (id: string) => Promise<boolean>,
   ): Promise<readonly string[]> {
     let crowded: readonly Place[] = [];
@@ -74,7 +74,7 @@ export class Shelf {
       }
       const over = Math.max(0, living.length + 1 - max);
       crowded = refuse ? [] : living.filter(([each]) => each !== spare).slice(0, over);
-      if (crowded.length < over) throw tooMany(limit);
+      if (crowded.length < over) throw full();
       // No two of a list have the same time, so that a page can end at one.
       const at = Math.max(created, (living.at(-1)?.[1] ?? 0) + 1);
       return {

@@ -1,4 +1,4 @@
-import { messageOf } from '../../errors.ts';
+import { messageOf, ValiseError } from '../../errors.ts';
 import type { Link } from '../../link/instrument.ts';
 import { type Era, MAX_AGE, type Scope } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
@@ -7,6 +7,7 @@ import { type Fault, keepToAuthor } from '../fault.ts';
 import { Slot } from '../slot.ts';
 import type { Keys } from './key.ts';
 import { isNamed, noCarrier, ownersOf } from './owner.ts';
+import { LocalPlaces, type PlacesSettings, StatePlaces } from './places.ts';
 import type { Changes, Source } from './source.ts';
 import { loadShelf, type Shelf, saveShelf, storedSource } from './stored.ts';
 
@@ -34,6 +35,7 @@ export interface KeeperOptions {
   /** Data-layer sessions are proved by another part. */
   readonly withSessions: boolean;
   readonly fault: Fault;
+  readonly limits: PlacesSettings;
 }
 
 const SCOPES: readonly Scope[] = ['session', 'server'];
@@ -41,13 +43,36 @@ const SCOPES: readonly Scope[] = ['session', 'server'];
 const loads = new Slot<Loaded>();
 
 export function createKeeper(
-  { store, name, warnOnce }: ServerContext,
-  { keys, sessionTtl, withSessions, fault }: KeeperOptions,
+  { store, name, events, warnOnce }: ServerContext,
+  { keys, sessionTtl, withSessions, fault, limits }: KeeperOptions,
 ): Keeper {
-  const ttls: { readonly [S in Scope]: number } = { session: sessionTtl, server: MAX_AGE };
-  const ofLink = new WeakMap<Link, Set<string>>();
+  const places = store && new StatePlaces(store, name, sessionTtl, limits);
+  const local = new LocalPlaces(limits);
+  // Without a name server scope ends with the session, and is kept no longer than that.
+  const ttlOf = (exchange: Exchange, scope: Scope): number =>
+    scope === 'server' && isNamed(exchange) ? MAX_AGE : sessionTtl;
 
-  const note = (exchange: Exchange, scope: Scope, key: string): void => {
+  /** What is written for the first time needs a place. A principal's own entry of server scope is one, and has it. */
+  const place = async (exchange: Exchange, scope: Scope, { key, version }: Shelf): Promise<void> => {
+    const { link, transportSession } = exchange;
+    const isLasting = scope === 'server' && isNamed(exchange);
+    try {
+      // What ends with a connection of this process is counted here.
+      if (transportSession?.startsWith('link:')) {
+        const noted = ofLink.get(link) ?? new Map<string, () => void>();
+        ofLink.set(link, noted);
+        if (!isLasting && !noted.has(key)) noted.set(key, local.take(exchange));
+      } else if (version === undefined && !isLasting) await places?.take(exchange, key);
+    } catch (error) {
+      if (error instanceof ValiseError && error.code === 'too-much-state')
+        events.emit('rejected', { family: 'state', what: error.code, reason: error.what });
+      throw error;
+    }
+  };
+  /** What is kept for connections, with what gives its place back. */
+  const ofLink = new WeakMap<Link, Map<string, () => void>>();
+
+  const note = (exchange: Exchange, scope: Scope): void => {
     if (scope === 'server') {
       if (isNamed(exchange)) return;
       warnOnce('server-state-without-principal', {
@@ -55,10 +80,6 @@ export function createKeeper(
         next: 'Verify who asks (authInfo), or give createValise the option principal.',
       });
     }
-    if (!exchange.transportSession?.startsWith('link:')) return;
-    const noted = ofLink.get(exchange.link);
-    if (noted) noted.add(key);
-    else ofLink.set(exchange.link, new Set([key]));
   };
 
   const notPutOff = (error: unknown): void =>
@@ -96,9 +117,13 @@ export function createKeeper(
         SCOPES.map(async (scope) => {
           const shelf = loaded.shelves[scope];
           const nothing = changes[scope].size === 0;
-          if (!shelf || (nothing && !(scope === 'session' && isHalfOver(shelf, sessionTtl)))) return;
-          if (!nothing) note(exchange, scope, shelf.key);
-          const saving = saveShelf(store, shelf, changes[scope], { scope, keys, ttl: ttls[scope] });
+          const ttl = ttlOf(exchange, scope);
+          if (!shelf || (nothing && !(ttl === sessionTtl && isHalfOver(shelf, sessionTtl)))) return;
+          if (!nothing) {
+            await place(exchange, scope, shelf);
+            note(exchange, scope);
+          }
+          const saving = saveShelf(store, shelf, changes[scope], { scope, keys, ttl });
           await (nothing ? saving.catch(notPutOff) : saving);
         }),
       );
@@ -106,7 +131,11 @@ export function createKeeper(
 
     forget(link) {
       // What cannot be deleted now ends by its own time.
-      for (const key of ofLink.get(link) ?? []) store?.delete(key).catch(() => undefined);
+      for (const [key, leave] of ofLink.get(link) ?? []) {
+        leave();
+        store?.delete(key).catch(() => undefined);
+      }
+      ofLink.delete(link);
     },
   };
 }

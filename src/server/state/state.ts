@@ -1,11 +1,12 @@
 import { type Duration, seconds } from '../../duration.ts';
 import { ValiseError } from '../../errors.ts';
-import { ANYTHING, checkOptions, SETTINGS, type TakenBy } from '../../options.ts';
+import { ANYTHING, checkOptions, SETTINGS, type Taken, type TakenBy } from '../../options.ts';
 import { INTERNAL_ERROR, type RpcError, type Scope, undone } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
 import { currentExchange, type Exchange } from '../exchange.ts';
 import { type Fault, faultOn, isOfStore } from '../fault.ts';
 import type { ServerPart } from '../part.ts';
+import { shareOf } from '../shares.ts';
 import { Slot } from '../slot.ts';
 import { carriedSources, carries, writeCarried } from './carried.ts';
 import { createKeeper } from './keeper.ts';
@@ -19,6 +20,24 @@ import type { Changes, Report } from './source.ts';
 export interface StateOptions extends StateDeclarations {
   /** How long the server's store keeps the session state of a client that carries none, after its last use (7 days unless told). */
   readonly ttl?: Duration;
+  /**
+   * For how many sessions of one principal the store keeps state; one more takes the place of the oldest.
+   *
+   * @defaultValue 100
+   */
+  readonly maxPerPrincipal?: number;
+  /**
+   * How many entries the store keeps for clients without a name, at most two for each session. One more is refused.
+   *
+   * @defaultValue 10000
+   */
+  readonly maxAnonymous?: number;
+  /**
+   * How many of them one caller may have; the option `caller` of `createValise` says who that is.
+   *
+   * @defaultValue a tenth of `maxAnonymous`, and at least 100
+   */
+  readonly maxAnonymousPerCaller?: number;
 }
 
 type BothScopes = { readonly [S in Scope]: ScopedState };
@@ -34,7 +53,16 @@ export interface StateFamily {
 
 const SESSION_TTL = '7d';
 
-const TAKEN: TakenBy<StateOptions> = { ttl: ANYTHING, session: SETTINGS, server: SETTINGS };
+const COUNT: Taken = ['a whole number from 0', (value) => Number.isSafeInteger(value) && Number(value) >= 0];
+
+const TAKEN: TakenBy<StateOptions> = {
+  ttl: ANYTHING,
+  maxPerPrincipal: COUNT,
+  maxAnonymous: COUNT,
+  maxAnonymousPerCaller: COUNT,
+  session: SETTINGS,
+  server: SETTINGS,
+};
 
 const states = new Slot<BothScopes>();
 
@@ -45,13 +73,21 @@ export function createState(
   withSessions = false,
 ): StateFamily {
   checkOptions('createValise, under state,', options, TAKEN);
-  const { ttl = SESSION_TTL, ...declared } = options;
+  const { ttl = SESSION_TTL, maxPerPrincipal = 100, maxAnonymous = 10_000, session, server } = options;
+  const { maxAnonymousPerCaller = shareOf(maxAnonymous) } = options;
+  const declared: StateDeclarations = { ...(session && { session }), ...(server && { server }) };
   const keys = new Keys(declared);
   const warnOfSuffix = suffixWarning(context.warnOnce);
-  for (const named of Object.values(declared))
+  for (const named of [session, server])
     for (const [name, settings] of Object.entries(named ?? {})) warnOfSuffix(name, settings);
   const fault = faultOn(context.events);
-  const keeper = createKeeper(context, { keys, sessionTtl: seconds(ttl), withSessions, fault });
+  const keeper = createKeeper(context, {
+    keys,
+    sessionTtl: seconds(ttl),
+    withSessions,
+    fault,
+    limits: { maxPerPrincipal, maxAnonymous, maxAnonymousPerCaller },
+  });
 
   const report =
     (scope: Scope): Report =>

@@ -1,0 +1,101 @@
+import { ValiseError } from '../../errors.ts';
+import { namespaced } from '../../store/namespace.ts';
+import type { Store } from '../../store/types.ts';
+import type { Exchange } from '../exchange.ts';
+import { Recent } from '../recent.ts';
+import { digest } from '../sessions/registry.ts';
+import { type Cap, Shelf, type ShelfOptions } from '../sessions/shelf.ts';
+import { Shares } from '../shares.ts';
+
+/** How many pieces of state the store keeps for clients that carry none: one for each scope of a session. */
+export interface PlacesSettings {
+  /** For one principal; one more takes the place of the oldest. */
+  readonly maxPerPrincipal: number;
+  /** For all who have no name together; one more is refused. */
+  readonly maxAnonymous: number;
+  /** For one caller of those. */
+  readonly maxAnonymousPerCaller: number;
+}
+
+const SHARDS = 16;
+
+/** Limits how many entries callers can have the store keep. */
+export class StatePlaces {
+  readonly #store: Store;
+  readonly #settings: PlacesSettings;
+  readonly #shelves: ShelfOptions;
+
+  /** `ttl` is how long an entry stays without being used, in seconds. */
+  constructor(store: Store, name: string, ttl: number, settings: PlacesSettings) {
+    this.#store = store;
+    this.#settings = settings;
+    const own = namespaced(store, `state-places/${digest(name).slice(0, 16)}/`);
+    this.#shelves = { store: own, ttl: 2 * ttl, tombstone: 0, full: new Recent(1024) };
+  }
+
+  /** Takes a place for an entry that is about to be written; throws where there is none. */
+  async take(exchange: Exchange, key: string): Promise<void> {
+    const taken: Shelf[] = [];
+    try {
+      for (const [name, cap] of this.#caps(exchange, key)) {
+        const shelf = new Shelf(name, this.#shelves);
+        const crowded = await shelf.add(
+          key,
+          Date.now(),
+          cap,
+          async (each) => !!(await this.#store.get(each)),
+        );
+        for (const old of crowded) await this.#store.delete(old);
+        taken.push(shelf);
+      }
+    } catch (error) {
+      for (const shelf of taken) await shelf.remove(key, { ended: false });
+      throw error;
+    }
+  }
+
+  #caps({ principal, caller }: Exchange, key: string): readonly (readonly [list: string, cap: Cap])[] {
+    const { maxPerPrincipal, maxAnonymous, maxAnonymousPerCaller } = this.#settings;
+    const own = caller === undefined ? undefined : `caller/${digest(caller)}`;
+    if (principal !== undefined && own !== undefined)
+      return [[own, { max: maxPerPrincipal, refuse: false, full: () => tooMuch('state.maxPerPrincipal') }]];
+    const shards = Math.min(SHARDS, Math.max(1, Math.floor(maxAnonymous / 500)));
+    const shard = Buffer.from(digest(key)).readUInt16BE(0) % shards;
+    const total = {
+      max: Math.floor(maxAnonymous / shards),
+      refuse: true,
+      full: () => tooMuch('state.maxAnonymous'),
+    };
+    const one = {
+      max: maxAnonymousPerCaller,
+      refuse: true,
+      full: () => tooMuch('state.maxAnonymousPerCaller'),
+    };
+    return [[`anonymous/${shard}`, total], ...(own === undefined ? [] : [[own, one] as const])];
+  }
+}
+
+/** The same for connections of this process, which take what is kept for them along when they close. */
+export class LocalPlaces {
+  readonly #ofNobody: Shares;
+  readonly #ofPrincipals: Shares;
+
+  constructor({ maxPerPrincipal, maxAnonymous: max, maxAnonymousPerCaller }: PlacesSettings) {
+    this.#ofNobody = new Shares({ max, perCaller: maxAnonymousPerCaller });
+    this.#ofPrincipals = new Shares({ max: Number.POSITIVE_INFINITY, perCaller: maxPerPrincipal });
+  }
+
+  /** Takes a place; what it returns gives it back. */
+  take({ principal, caller }: Exchange): () => void {
+    const place = (principal ? this.#ofPrincipals : this.#ofNobody).take(caller);
+    if (typeof place === 'function') return place;
+    if (principal) throw tooMuch('state.maxPerPrincipal');
+    throw tooMuch(`state.maxAnonymous${place === 'caller' ? 'PerCaller' : ''}`);
+  }
+}
+
+function tooMuch(limit: string): ValiseError {
+  return new ValiseError('too-much-state', `The server keeps state for too many already (${limit}).`, {
+    next: 'Try again later, sign in, or use a client that carries its state.',
+  });
+}
