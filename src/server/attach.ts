@@ -23,7 +23,7 @@ import { complete } from '../wire/session-methods.ts';
 import type { TellCaller } from './caller.ts';
 import { configOf } from './config.ts';
 import { admitted, currentExchange, Exchange, type Stage, sending } from './exchange.ts';
-import type { Fault } from './fault.ts';
+import { type Fault, MAX_UNDER_WAY, tooManyRequests } from './fault.ts';
 import { handles } from './handles.ts';
 import { takeIngress } from './ingress.ts';
 import { isHttp } from './over-http.ts';
@@ -142,6 +142,12 @@ class ServerLink implements Hooks, Stage {
   }
 
   #received(message: Request, top: Top | undefined, extra: unknown): Passage | Promise<Passage> {
+    if (this.#exchanges.size >= MAX_UNDER_WAY)
+      return this.#reply({
+        jsonrpc: '2.0',
+        id: message.id,
+        error: this.#attachment.fault(tooManyRequests()),
+      });
     const ingress = takeIngress(this.owner, this.#number, extra, message.id);
     const isFirst = message.method === 'initialize';
     const isKnown = isFirst || this.#transport.sessionId !== undefined;

@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto';
 import { isIPv6 } from 'node:net';
 import { isObject } from '../json.ts';
-import type { Exchange } from './exchange.ts';
-import { principalKey } from './principal.ts';
+import { type Principal, principalKey } from './principal.ts';
 
 /** What is known of a request, for the option `caller`. */
 export interface CallerFacts {
@@ -10,6 +9,12 @@ export interface CallerFacts {
   readonly address: string | undefined;
   /** A header of the HTTP request; undefined where there is none. */
   header(name: string): string | undefined;
+}
+
+/** What is known of a request. */
+interface Facts extends CallerFacts {
+  readonly principal: Principal | undefined;
+  readonly transportSession: string | undefined;
 }
 
 /** Tells one caller from another. */
@@ -20,14 +25,14 @@ export type TellCaller = (facts: CallerFacts) => string | undefined;
  * author's function says, else the remote address, else the connection or the transport's session. Undefined if nothing
  * tells one caller from another: then only limits in total hold.
  */
-export function callerOf(exchange: Exchange, tell: TellCaller | undefined): string | undefined {
-  const principal = principalKey(exchange.principal);
+export function callerOf(facts: Facts, tell: TellCaller | undefined): string | undefined {
+  const { address, header, transportSession } = facts;
+  const principal = principalKey(facts.principal);
   if (principal !== undefined) return named('principal', principal);
-  const address = exchange.ingress?.address;
-  const told = tell?.({ address, header: (name) => headerOf(exchange.extra, name) });
+  const told = tell?.({ address, header });
   if (typeof told === 'string' && told !== '') return named('told', told);
   if (address !== undefined) return named('address', network(address));
-  return exchange.transportSession && named('transport', exchange.transportSession);
+  return transportSession === undefined ? undefined : named('transport', transportSession);
 }
 
 /** A header of the request that a message came with. v1 hands over the headers, v2 the request itself. */

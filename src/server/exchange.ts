@@ -5,7 +5,7 @@ import type { Top } from '../link/top.ts';
 import { withMeta } from '../wire/copy.ts';
 import { type Era, eraOf, type Meta, type Request, type Response } from '../wire/index.ts';
 import { answerSpelling, type Spelling } from '../wire/spelling.ts';
-import { callerOf, type TellCaller } from './caller.ts';
+import { callerOf, headerOf, type TellCaller } from './caller.ts';
 import type { Ingress } from './ingress.ts';
 import type { Peer } from './peer.ts';
 import type { Principal } from './principal.ts';
@@ -86,7 +86,10 @@ export class Exchange {
 
   /** Whose share of a limit it counts toward; undefined where nothing tells one caller from another. */
   get caller(): string | undefined {
-    return callerOf(this, this.#stage.tellCaller);
+    const { principal, transportSession, extra } = this;
+    const header = (name: string) => headerOf(extra, name);
+    const address = this.ingress?.address;
+    return callerOf({ principal, transportSession, address, header }, this.#stage.tellCaller);
   }
 
   get method(): string {

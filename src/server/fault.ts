@@ -16,6 +16,15 @@ export function isAway(error: unknown): boolean {
   return isOfStore(error) && error.code === 'store-unavailable';
 }
 
+/** How many requests of one connection are worked on at a time; one more is answered with an error. */
+export const MAX_UNDER_WAY = 10_000;
+
+/** Says that a connection has sent more. */
+export function tooManyRequests(): ValiseError {
+  const what = `A connection has sent more than ${MAX_UNDER_WAY} requests that are not answered yet.`;
+  return new ValiseError('too-many-requests', what, { next: 'Look who sends them; others are served.' });
+}
+
 const BROKEN = 'Internal error: the server could not work on the request.';
 const AWAY = 'Internal error: the server cannot reach its store at the moment. Try again later.';
 

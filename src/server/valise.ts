@@ -237,7 +237,7 @@ export function createValise<const Declared extends StateDeclarations = Record<n
     ...roundsApi(rounds),
     http: createHttp(
       rounds,
-      shared.principalOf,
+      shared,
       async (id, principal) => sessions?.endStandIn(id, principal),
       options.maxMessageBytes,
     ),

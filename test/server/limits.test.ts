@@ -283,6 +283,82 @@ describe.each(['stored', 'sealed'] as const)('limits of anonymous %s sessions', 
   });
 });
 
+describe('what one caller has written', () => {
+  const at = STAGES[0];
+
+  it('of large states that stay in the store is limited, and others go on', async () => {
+    const store = memoryStore();
+    const { valise, rejected } = makeServer(
+      (session, { size }) => session?.set('text', 'x'.repeat(Number(size))),
+      { store, sessions: { mode: 'sealed', maxSpilled: 1_000_000 } },
+    );
+    const [mallory, ann] = [await connect(valise, at), await connect(valise, at)];
+    const session = await mallory.create();
+    let served = 0;
+    for (let n = 0; n < 30; n++)
+      if ('result' in (await mallory.in(session, 'work', { size: 20_000 + n }))) served++;
+    expect(served).toBe(4);
+    expect(await entries(store, /^seal\/kept\//)).toBe(4);
+    expect(rejected.at(-1)?.reason).toContain('sessions.maxSpilled');
+    expect(await ann.in(await ann.create(), 'work', { size: 20_000 })).toMatchObject({ result: {} });
+    // What is small travels, and is not limited.
+    expect(await mallory.in(session, 'work', { size: 100 })).toMatchObject({ result: {} });
+    await valise.close();
+  });
+
+  it('of ends of transport sessions is limited, and others can end theirs', async () => {
+    const store = memoryStore();
+    const rejected: string[] = [];
+    const valise = createValise({
+      name: 'test',
+      store,
+      caller: ({ header }) => header('x-caller'),
+      events: { rejected: ({ reason }) => rejected.push(reason) },
+    });
+    const handle = valise.http(async (_request: Request) => Response.json({}));
+    const send = (method: string, headers: Record<string, string>) =>
+      handle(
+        new Request('http://test/mcp', {
+          method,
+          headers: { 'content-type': 'application/json', ...headers },
+          ...(method === 'POST' && { body: JSON.stringify(initialize({})) }),
+        }),
+      );
+    const end = async (caller: string): Promise<number> => {
+      const { headers } = await send('POST', { 'x-caller': caller });
+      const id = headers.get('mcp-session-id') as string;
+      return (await send('DELETE', { 'x-caller': caller, 'mcp-session-id': id })).status;
+    };
+    let ended = 0;
+    for (let n = 0; n < 10_050; n++) if ((await end('mallory')) === 200) ended++;
+    expect(ended).toBe(10_000);
+    expect(await entries(store, /^transport\/ended\//)).toBe(10_000);
+    expect(rejected.at(-1)).toContain('Too many transport sessions have ended');
+    expect(await end('ann')).toBe(200);
+    await valise.close();
+  });
+
+  it('of requests at a time on one connection is limited, and others are served', async () => {
+    const warnings: string[] = [];
+    let open = (): void => undefined;
+    const opened = new Promise<void>((resolve) => {
+      open = resolve;
+    });
+    const { valise } = makeServer(() => opened, { events: { warning: ({ what }) => warnings.push(what) } });
+    const [mallory, ann] = [await connect(valise, at), await connect(valise, at)];
+    const call = (client: SessionClient) => client.request('tools/call', { name: 'work', arguments: {} });
+    const calls = Array.from({ length: 10_010 }, () => call(mallory));
+    const theirs = call(ann);
+    await expect.poll(() => warnings.length).toBeGreaterThanOrEqual(10);
+    open();
+    const answers = await Promise.all(calls);
+    expect(answers.filter((each) => 'error' in each)).toHaveLength(10);
+    expect(await theirs).toMatchObject({ result: {} });
+    expect(warnings).toContainEqual(expect.stringContaining('more than 10000 requests'));
+    await valise.close();
+  });
+});
+
 describe('sessions that have ended', () => {
   const at = STAGES[0];
 

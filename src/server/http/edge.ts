@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isObject } from '../../json.ts';
 import { checkArgument, FUNCTION, type Taken } from '../../options.ts';
+import type { TellCaller } from '../caller.ts';
 import { type Fault, faultOn } from '../fault.ts';
 import type { Rounds } from '../flow/rounds.ts';
 import type { TellPrincipal } from '../principal.ts';
@@ -24,6 +25,7 @@ export interface Edge {
   readonly maxBytes: number;
   /** Tells that a body was larger; the error to answer with. */
   tooLarge(): object;
+  readonly tellCaller: TellCaller | undefined;
   /** True where a client of this protocol version comes back by itself for the rest of a stream that has ended. */
   resumes(version: string | null | string[] | undefined): boolean;
 }
@@ -47,7 +49,7 @@ export interface Http {
 
 export function createHttp(
   rounds: Rounds,
-  principalOf: TellPrincipal,
+  { principalOf, tellCaller }: Pick<Edge, 'principalOf' | 'tellCaller'>,
   endStandIn: EndStandIn,
   maxBytes = MAX_BODY,
 ): Http {
@@ -63,6 +65,7 @@ export function createHttp(
       rounds.context.events.emit('message-too-large', { what: 'body', maxBytes });
       return tooLarge(maxBytes);
     },
+    tellCaller,
     resumes: (version) => typeof version === 'string' && version >= '2025-11-25',
   };
   return ((handler: FetchHandler | NodeFunction | FetchFunction) => {

@@ -2,18 +2,17 @@ import { messageOf } from '../../errors.ts';
 import { sha256 } from '../../seal/sha256.ts';
 import { within } from '../../store/remote.ts';
 import type { Store } from '../../store/types.ts';
+import { Budget } from '../budget.ts';
 import type { ServerContext } from '../context.ts';
-import { callerOf, Quota } from '../flow/quota.ts';
 import type { Principal } from '../principal.ts';
+import { shareOf } from '../shares.ts';
 import { LIFE } from './session-id.ts';
 
 /** How long a request waits to hear whether its session was ended, in milliseconds. */
 const PATIENCE = 1000;
 
-/** How many ended sessions this instance has remembered: of one principal, and of all (anonymous ones: half of it). */
-const PER_CALLER = 1000;
-const TOTAL = 100_000;
-const ANY = Number.POSITIVE_INFINITY;
+/** How many ends one instance has the store remember, for as long as ids can be shown. */
+const MAX_ENDED = 100_000;
 
 /** Ends what stands in for a transport's session. */
 export type EndStandIn = (transportSession: string, principal: Principal | undefined) => Promise<void>;
@@ -22,7 +21,7 @@ export type EndStandIn = (transportSession: string, principal: Principal | undef
 export class EndedSessions {
   readonly #context: ServerContext;
   readonly #endStandIn: EndStandIn;
-  readonly #quota = new Quota({ count: PER_CALLER, bytes: ANY }, { count: TOTAL, bytes: ANY });
+  readonly #budget = new Budget({ max: MAX_ENDED, perCaller: shareOf(MAX_ENDED) });
 
   constructor(context: ServerContext, endStandIn: EndStandIn) {
     this.#context = context;
@@ -49,14 +48,18 @@ export class EndedSessions {
     }
   }
 
-  /** Ends a session for good; false if there is no store to remember it, or too many are remembered already. */
-  async add(transportSession: string, principal: Principal | undefined): Promise<boolean> {
-    const { store } = this.#context;
+  /** Ends a session for good; false where there is no store to remember it, or too many are remembered already. */
+  async add(
+    transportSession: string,
+    principal: Principal | undefined,
+    caller: string | undefined,
+  ): Promise<boolean> {
+    const { store, events } = this.#context;
     if (!store) return false;
-    const exceeded = this.#quota.take(nameOf(transportSession), callerOf({ principal }), 0, LIFE);
+    const exceeded = this.#budget.spend(caller, 1, LIFE);
     if (exceeded) {
-      const what = 'the end of a transport session';
-      this.#context.events.emit('rejected', { family: 'sessions', what, reason: exceeded });
+      const reason = `Too many transport sessions have ended of late (${exceeded}).`;
+      events.emit('rejected', { family: 'sessions', what: 'the end of a transport session', reason });
       return false;
     }
     await store.put(nameOf(transportSession), 1, { ttl: LIFE });

@@ -12,6 +12,7 @@ import {
   type Request,
   readTargetParams,
 } from '../../wire/index.ts';
+import { callerOf } from '../caller.ts';
 import type { ServerContext } from '../context.ts';
 import { type Answered, isOf, peerIn, requestIn } from '../flow/context.ts';
 import { isFault, REFUSED } from '../flow/opening.ts';
@@ -78,7 +79,11 @@ async function planOnce(
 ): Promise<Plan> {
   if (await isEnded) return reply(404, NOT_FOUND);
   if (inbound.method !== 'DELETE') return planIn(session, inbound, edge);
-  return reply((await edge.ended.add(transportSession, inbound.principal)) ? 200 : 405);
+  const { principal, header } = inbound;
+  // By its address, or as the author says: each id is another transport session.
+  const facts = { principal, header, address: session.address, transportSession: undefined };
+  const caller = callerOf(facts, edge.tellCaller);
+  return reply((await edge.ended.add(transportSession, principal, caller)) ? 200 : 405);
 }
 
 function planIn(session: Ingress, inbound: Inbound, edge: Edge): Plan | Promise<Plan> {

@@ -1,6 +1,8 @@
+import { ValiseError } from '../../errors.ts';
 import type { Json } from '../../json.ts';
 import { SealError } from '../../seal/index.ts';
 import type { SessionMeta } from '../../wire/index.ts';
+import { Budget } from '../budget.ts';
 import type { ServerContext } from '../context.ts';
 import { readData, SessionData } from './data.ts';
 import type { Endings } from './endings.ts';
@@ -28,15 +30,19 @@ export function sealedKeeping(
   { registry, endings }: { readonly registry: Registry; readonly endings: Endings },
 ): Keeping {
   const purpose = 'session';
+  const spilled = new Budget({ max: settings.maxSpilled, perCaller: settings.maxSpilled / 10 });
 
   const seal = (held: Held, asker: Asker, expires: number, seq: number): string | Promise<string> => {
     const data = held.data.kept();
     const payload: Payload = [seq, expires, held.until, held.label ?? 0, data];
     const ttl = Math.max(1, (expires - Date.now()) / 1000);
     const options = { purpose, subject: asker.subject, bind: held.id, ttl };
-    return store
-      ? sealer.sealLarge(payload as Json, options)
-      : warnIfLarge(sealer.seal(payload as Json, options));
+    if (!store) return warnIfLarge(sealer.seal(payload as Json, options));
+    // Each state that stays in the store is there until its seal has run out: an older one may still come back.
+    const bytes = Buffer.byteLength(JSON.stringify(data));
+    const isLarge = (bytes * 4) / 3 > settings.spillAbove;
+    if (isLarge && spilled.spend(asker.caller, bytes, ttl)) throw tooMuch();
+    return sealer.sealLarge(payload as Json, options);
   };
 
   const warnIfLarge = (token: string): string => {
@@ -125,6 +131,13 @@ export function sealedKeeping(
       );
     },
   };
+}
+
+function tooMuch(): ValiseError {
+  const what = 'Too much state of sessions has been written of late (sessions.maxSpilled).';
+  return new ValiseError('too-many-states', what, {
+    next: "Try again later; or, as the author, keep less in a session, or use sessions: { mode: 'stored' }.",
+  });
 }
 
 function refusalOf(error: unknown): Refusal {

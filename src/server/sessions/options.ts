@@ -80,6 +80,13 @@ export interface SessionsOptions {
   readonly maxState?: number | undefined;
   /** `sealed`: states longer than this stay in the store, where there is one, and only their name travels (4 KiB unless told). */
   readonly spillAbove?: number | undefined;
+  /**
+   * `sealed`, with a store: how many bytes of such states one instance writes within `ttl`; one caller may have a tenth of them. Each
+   * call that changes a large state writes it anew. From then on such calls fail.
+   *
+   * @defaultValue 268435456 (256 MiB)
+   */
+  readonly maxSpilled?: number | undefined;
   /** A session begins: allocate what it needs. Where this fails, there is no session. May set its first state. */
   readonly onCreate?: ((session: NewSession) => void | Promise<void>) | undefined;
   /**
@@ -115,6 +122,7 @@ export interface SessionsSettings {
   readonly rerun: boolean;
   readonly maxState: number;
   readonly spillAbove: number;
+  readonly maxSpilled: number;
   readonly onCreate: SessionsOptions['onCreate'];
   readonly onEnd: SessionsOptions['onEnd'];
   readonly mayListen: SessionsOptions['mayListen'];
@@ -140,6 +148,7 @@ const TAKEN: TakenBy<SessionsOptions> = {
   onConflict: ANYTHING,
   maxState: ANYTHING,
   spillAbove: ANYTHING,
+  maxSpilled: ANYTHING,
   onCreate: FUNCTION,
   onEnd: FUNCTION,
   mayListen: FUNCTION,
@@ -187,6 +196,7 @@ export function sessionsSettings(options: SessionsOptions, hasStore: boolean): S
     rerun: onConflict === 'rerun',
     maxState: count('maxState', options.maxState ?? (hasStore ? 1024 * 1024 : 64 * 1024), 1),
     spillAbove: count('spillAbove', options.spillAbove ?? SAFE_STATE, 1),
+    maxSpilled: count('maxSpilled', options.maxSpilled ?? 256 * 1024 * 1024, 1),
     onCreate: hook(options.onCreate),
     onEnd: options.onEnd,
     mayListen: hook(options.mayListen),

@@ -19,6 +19,7 @@ const TOLD: ReadonlyMap<string, number> = new Map([
   ['may-not-listen', INVALID_REQUEST],
   ['too-many-subscriptions', INTERNAL_ERROR],
   ['too-many-listeners', INTERNAL_ERROR],
+  ['too-many-states', INTERNAL_ERROR],
   ['state-too-large', INTERNAL_ERROR],
   ['bad-state-value', INTERNAL_ERROR],
 ]);
