@@ -17,6 +17,11 @@ export class Asks {
     this.#deliver = deliver;
   }
 
+  /** How many are being worked on. */
+  get size(): number {
+    return this.#all.size;
+  }
+
   add(ask: Ask): void {
     this.#all.set(ask.request.id, ask);
   }

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { ValiseError } from '../errors.ts';
 import { presentPlace, runAt } from '../link/course.ts';
 import { currentErrand, outsideErrand, withErrand } from '../link/edge-fetch.ts';
 import { type Dispatch, type Hooks, instrument, type Link, type Passage } from '../link/instrument.ts';
@@ -8,6 +9,7 @@ import { steady } from '../wire/copy.ts';
 import {
   type Era,
   type Families,
+  INTERNAL_ERROR,
   INTRODUCTIONS,
   isNotification,
   isRequest,
@@ -29,6 +31,9 @@ import { askParts, type ClientPart } from './part.ts';
 import { failureOf } from './request-error.ts';
 import { ServerFacts } from './server-facts.ts';
 import type { Target } from './target.ts';
+
+/** How many requests of the server are worked on at a time. */
+const MAX_ASKS = 1000;
 
 type Send = () => Promise<void>;
 
@@ -205,6 +210,7 @@ export class Connection implements Hooks {
   inbound(arrived: Message): Passage | Promise<Passage> {
     const { message, top } = takeTop(arrived);
     if (isRequest(message)) {
+      if (this.#asks.size >= MAX_ASKS) return this.#refuse(message);
       const ask = new Ask(this, message, top);
       this.#asks.add(ask);
       // A handler may send requests of its own.
@@ -240,6 +246,18 @@ export class Connection implements Hooks {
       this.#announcer.hear(call.method, response.result);
     }
     return this.#own.settle(call.request.id, response) ? undefined : response;
+  }
+
+  /** A server that asks without end gets an error, and the client's handlers see nothing of it. */
+  #refuse({ id }: Request): undefined {
+    const { transport } = this.link;
+    const what = `The server has asked more than ${MAX_ASKS} things at a time, and gets an error for the rest.`;
+    transport.onerror?.(
+      new ValiseError('too-many-requests', what, { next: 'Close the connection if it goes on.' }),
+    );
+    const error = { code: INTERNAL_ERROR, message: 'Too many requests at a time' };
+    this.link.send({ jsonrpc: '2.0', id, error }).catch(() => undefined);
+    return undefined;
   }
 
   closed(): void {

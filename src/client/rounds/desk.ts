@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { messageOf } from '../../errors.ts';
+import { messageOf, ValiseError } from '../../errors.ts';
 import { isObject, type Json, type JsonObject } from '../../json.ts';
 import { sha256 } from '../../seal/sha256.ts';
 import { entryPages } from '../../store/page.ts';
@@ -17,6 +17,12 @@ import type { PendingRound } from './types.ts';
 
 /** How long a round is kept, in seconds. Servers' own limits are far shorter, and unknown to us. */
 const KEPT = 30 * 86_400;
+
+/** How many questions are kept in all, and of one server; a server must not fill its client's store. */
+const MAX_PENDING = 1000;
+const MAX_OF_SERVER = 100;
+/** How large a kept question may be, with its context and its call, as JSON. */
+const MAX_BYTES = 1024 * 1024;
 
 /** A call that waits. */
 export interface Waiting {
@@ -68,9 +74,10 @@ export class RoundDesk {
     connection: Connection,
     call: Waiting | undefined,
     round: Round,
-    // No dash: people paste it into command lines, where it would be an option.
-    id = randomBytes(9).toString('hex'),
+    known?: string,
   ): Promise<string> {
+    // No dash: people paste it into command lines, where it would be an option.
+    const id = known ?? randomBytes(9).toString('hex');
     const { _meta, ...params } = call?.params ?? {};
     const value: JsonObject = {
       server: targetKey(connection.target),
@@ -80,10 +87,23 @@ export class RoundDesk {
       round: storable(round),
       since: Date.now(),
     };
+    await this.#checkRoom(value, known === undefined);
     await this.#store.put(this.#prefix + id, value as Json, { ttl: KEPT });
     this.#askers.set(id, connection);
     if (call?.session) this.sessions.waits(connection, call.session, id);
     return id;
+  }
+
+  /** Throws where a question is too large to be kept, or where too many of its server, or of all, wait already. */
+  async #checkRoom(value: JsonObject, isNew: boolean): Promise<void> {
+    if (JSON.stringify(value).length > MAX_BYTES) throw tooMuch(`it takes more than ${MAX_BYTES} bytes`);
+    if (!isNew) return;
+    const { keys } = await this.#store.list(this.#prefix, { limit: MAX_PENDING });
+    if (keys.length >= MAX_PENDING) throw tooMuch(`${MAX_PENDING} questions wait for answers`);
+    if (keys.length < MAX_OF_SERVER) return;
+    const ofServer = (await this.all()).filter(({ server }) => server === value['server']);
+    if (ofServer.length >= MAX_OF_SERVER)
+      throw tooMuch(`${MAX_OF_SERVER} questions of its server wait for answers`);
   }
 
   /** Keeps a round, if it can: a store that fails is no reason not to ask. Undefined where it is not kept. */
@@ -96,7 +116,11 @@ export class RoundDesk {
     try {
       return await this.keep(connection, call, round, id);
     } catch (error) {
-      this.#warn('A question could not be kept, and is lost if this process ends now', error);
+      const isFull = error instanceof ValiseError && error.code === 'too-many-pending';
+      const next = isFull
+        ? 'Answer or drop what waits: valise.pending.list(), valise.pending.drop(id).'
+        : undefined;
+      this.#warn('A question could not be kept, and is lost if this process ends now', error, next);
       return id;
     }
   }
@@ -110,11 +134,11 @@ export class RoundDesk {
     }
   }
 
-  #warn(what: string, error: unknown): void {
-    const reason = messageOf(error);
+  #warn(what: string, error: unknown, next = 'See to it that the store can be reached.'): void {
+    const reason = error instanceof ValiseError ? error.what : messageOf(error);
     this.#events.emit('warning', {
       what: `${what}: ${reason}`,
-      next: 'See to it that the store can be reached.',
+      next,
     });
   }
 
@@ -155,6 +179,12 @@ export class RoundDesk {
   lease(id: string): ReturnType<Store['lease']> {
     return this.#store.lease(`rounds/answering/${id}`, LEASE_SECONDS);
   }
+}
+
+function tooMuch(why: string): ValiseError {
+  return new ValiseError('too-many-pending', `A question is not kept: ${why}.`, {
+    next: 'Answer or drop what waits.',
+  });
 }
 
 function read(id: string, { value, version }: Entry): Kept | undefined {

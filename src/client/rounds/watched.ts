@@ -7,12 +7,15 @@ import type { Round } from './round.ts';
 /** Rounds that nobody has gone on with are forgotten here; the store still has them. */
 const MOST_WATCHED = 1000;
 
+/** How many are remembered that have one context. */
+const MOST_ALIKE = 100;
+
 /** Rounds that whoever made the call answers by itself: finds what is kept of a round when its answer goes out. */
 export class Watched {
   readonly #kept = new Map<string, readonly string[]>();
 
   add(context: string, id: string): void {
-    this.#kept.set(context, [...(this.#kept.get(context) ?? []), id]);
+    this.#kept.set(context, [...(this.#kept.get(context) ?? []), id].slice(-MOST_ALIKE));
     if (this.#kept.size <= MOST_WATCHED) return;
     const [oldest] = this.#kept.keys();
     if (oldest !== undefined) this.#kept.delete(oldest);

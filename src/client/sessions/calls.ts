@@ -30,6 +30,14 @@ interface MaybeModern {
 export type Listed = Pick<Kept, 'id' | 'label' | 'expiresAt'>;
 
 const MAX_PAGES = 1000;
+const MAX_LISTED = 10_000;
+/** The longest state of a session that a client keeps and sends. */
+const MAX_STATE = 1024 * 1024;
+
+/** True where a server gives more state than a client keeps. */
+export function isTooLarge({ state }: SessionMeta): boolean {
+  return state !== undefined && state.length > MAX_STATE;
+}
 
 /** The session methods of one connection. */
 export class SessionCalls {
@@ -84,6 +92,10 @@ export class SessionCalls {
       if (isProblem(page)) throw badResult('list');
       for (const { sessionId, label, expiresAt } of page.sessions)
         listed.push({ id: sessionId, label, expiresAt });
+      if (listed.length >= MAX_LISTED) {
+        this.#tellOfMany();
+        return listed.slice(0, MAX_LISTED);
+      }
       if (page.nextCursor === undefined || page.nextCursor === cursor) break;
       cursor = page.nextCursor;
     }
@@ -95,9 +107,15 @@ export class SessionCalls {
     return this.#request('listen', params, timeout);
   }
 
+  #tellOfMany(): void {
+    const what = `The server lists more than ${MAX_LISTED} sessions; the rest is left out.`;
+    const error = new ValiseError('too-many-sessions', what, { next: 'Delete some, or tell its author.' });
+    this.connection.link.transport.onerror?.(error);
+  }
+
   #sessionIn(verb: SessionVerb, result: Result): SessionMeta {
     const session = readSessionResult(result);
-    if (!isSession(session)) throw badResult(verb);
+    if (!isSession(session) || isTooLarge(session)) throw badResult(verb);
     this.connection.server.showSessions();
     return session;
   }

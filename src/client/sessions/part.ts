@@ -21,12 +21,16 @@ import type { Call } from '../call.ts';
 import type { Connection } from '../connection.ts';
 import type { ClientPart } from '../part.ts';
 import { targetKey } from '../target.ts';
+import { isTooLarge } from './calls.ts';
 import { sessionsLacking } from './errors.ts';
 import { Home, type HomeOptions, timesOf } from './home.ts';
 import { type Returning, returningTo } from './returning.ts';
 import { currentRun, type HeldSession, type Running } from './session.ts';
 import { currentStream } from './stream.ts';
 import type { ClientSessions, SessionsAccess } from './types.ts';
+
+/** Of how many tools of a server it is remembered that their sessions hold something expensive. */
+const MAX_COSTLY = 1000;
 
 /** Family S on the client's side. */
 export interface SessionsFamily {
@@ -89,6 +93,7 @@ export function createSessions(options: HomeOptions): SessionsFamily {
     if (reading === null) return session.home.gone(session, sent.id).then(() => response, warned(response));
     if (isProblem(reading)) return refused(session, `${reading.problem} at ${reading.where}`, response);
     if (!isSession(reading)) return response;
+    if (isTooLarge(reading)) return refused(session, 'its state is too large', response);
     if (reading.sessionId !== sent.id) return refused(session, 'the answer names another session', response);
     if (session.id !== sent.id || !session.update(reading, sent.order) || !session.keeps) return response;
     return session.home.save(session).then(() => response, warned(response));
@@ -143,7 +148,7 @@ export function createSessions(options: HomeOptions): SessionsFamily {
       const names = costly.get(call.connection) ?? new Set();
       for (const tool of tools as unknown[]) {
         if (isObject(tool) && typeof tool['name'] === 'string' && allocatesResources(tool))
-          names.add(tool['name']);
+          if (names.size < MAX_COSTLY) names.add(tool['name']);
       }
       costly.set(call.connection, names);
       return response;
