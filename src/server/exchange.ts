@@ -189,7 +189,7 @@ export function runIn<T>(exchange: Exchange, work: () => T): T {
  * Runs `work` as part of no exchange. What Node makes in order to send a response lives longer than the request, and holds
  * on to the course that it was made in: all of the request would stay in memory with it.
  */
-export function outsideExchange<T>(work: () => T): T {
+function outsideExchange<T>(work: () => T): T {
   return current.run(undefined, work);
 }
 

@@ -57,11 +57,11 @@ const COUNT: Taken = ['a whole number from 0', (value) => Number.isSafeInteger(v
 
 const TAKEN: TakenBy<StateOptions> = {
   ttl: ANYTHING,
+  session: SETTINGS,
+  server: SETTINGS,
   maxPerPrincipal: COUNT,
   maxAnonymous: COUNT,
   maxAnonymousPerCaller: COUNT,
-  session: SETTINGS,
-  server: SETTINGS,
 };
 
 const states = new Slot<BothScopes>();
