@@ -125,6 +125,19 @@ describe.each(SERVED)('an anonymous client (%s)', (_, form) => {
     },
   );
 
+  it('leaves nothing behind under names that it makes up', async () => {
+    vi.useFakeTimers({ toFake: ['Date'] });
+    const store = memoryStore();
+    const { client, valise } = await serve(form, { store, sessions: { mode: 'stored', ttl: '1h' } });
+    for (let n = 0; n < 30; n++) {
+      const { create, ask } = await client(`made up ${n}`);
+      await ask('sessions/delete', { _meta: { [SESSION]: sessionIn(await create()) } });
+    }
+    vi.setSystemTime(Date.now() + 2 * 3600_000);
+    expect(await entries(store)).toBe(0);
+    await valise.close();
+  });
+
   it('is one caller by its address, whatever transport sessions it opens', async () => {
     const { client, valise } = await serve(form, { sessions: { maxAnonymousPerCaller: 4 } });
     const made: object[] = [];

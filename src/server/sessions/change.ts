@@ -12,7 +12,7 @@ const TRIES = 100;
 export async function changeEntry(
   store: Store,
   key: string,
-  ttl: number,
+  ttl: number | ((next: Json) => number),
   step: (value: Json | undefined) => Json | undefined | Promise<Json | undefined>,
 ): Promise<void> {
   for (let tries = 0; tries < TRIES; tries++) {
@@ -26,7 +26,11 @@ export async function changeEntry(
       continue;
     }
     const condition = entry ? { ifVersion: entry.version } : { ifAbsent: true };
-    if ((await store.put(key, next, { ttl, ...condition })) !== undefined) return;
+    if (
+      (await store.put(key, next, { ttl: typeof ttl === 'number' ? ttl : ttl(next), ...condition })) !==
+      undefined
+    )
+      return;
   }
   throw new ValiseError(
     'session-conflict',

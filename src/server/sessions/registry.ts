@@ -29,6 +29,19 @@ export interface RowPage {
   readonly next?: string;
 }
 
+/** How long things are kept, in seconds. */
+export interface RegistryOptions {
+  /** True where rows must be found for a while after their session ran out. */
+  readonly lingers: boolean;
+  /** How long a seal can be shown. */
+  readonly ttl: number;
+  /** The longest life of a session, and of one that belongs to nobody. */
+  readonly longest: number;
+  readonly longestAnonymous: number;
+  /** Proves that this server wrote a record; without it, records are believed. */
+  readonly proof?: RecordProof | undefined;
+}
+
 const PAGE = 50;
 /** Of how many full lists it is remembered that they are. */
 const LISTS = 1024;
@@ -41,32 +54,15 @@ export class Registry {
   readonly #linger: number;
   readonly #proof: RecordProof | undefined;
   readonly #shelves: ShelfOptions;
+  readonly #longestAnonymous: number;
 
-  /**
-   * `lingers` says that rows must be found for a while after their session ran out; `ttl` is how long a seal can be shown, and
-   * `longest` the longest life, in seconds.
-   */
-  constructor(
-    store: Store,
-    name: string,
-    {
-      lingers,
-      ttl,
-      longest,
-      proof,
-    }: {
-      readonly lingers: boolean;
-      readonly ttl: number;
-      readonly longest: number;
-      /** Without it, records are believed. */
-      readonly proof?: RecordProof | undefined;
-    },
-  ) {
+  constructor(store: Store, name: string, { lingers, ttl, longest, longestAnonymous, proof }: RegistryOptions) {
     this.#proof = proof;
     this.store = namespaced(store, `sessions/${digest(name).slice(0, 16)}/`);
     this.#linger = lingers ? LINGER : 0;
     const tombstone = Math.max(ttl, this.#linger);
     this.#shelves = { store: this.store, ttl: longest, tombstone, full: new Recent(LISTS) };
+    this.#longestAnonymous = longestAnonymous;
   }
 
   find(id: string): Promise<Found | undefined> {
@@ -182,7 +178,9 @@ export class Registry {
   }
 
   #shelf(name: string): Shelf {
-    return new Shelf(name, this.#shelves);
+    const isOfPrincipal = name.startsWith('principal/') || name.startsWith('stand-in/');
+    const ttl = isOfPrincipal ? this.#shelves.ttl : this.#longestAnonymous;
+    return new Shelf(name, { ...this.#shelves, ttl });
   }
 
   #ttl({ expires }: Row): number {

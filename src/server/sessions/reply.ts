@@ -7,8 +7,8 @@ import {
   type RpcError,
   type SessionMeta,
 } from '../../wire/index.ts';
-import type { Exchange } from '../exchange.ts';
 import type { ServerEventSource } from '../events.ts';
+import type { Exchange } from '../exchange.ts';
 import type { Fault } from '../fault.ts';
 import type { Reply } from '../part.ts';
 

@@ -46,7 +46,7 @@ export function roomFor(settings: SessionsSettings, asker: Asker, { id, implicit
   }
   if (maxAnonymous === 0) throw nobody();
   const shards = Math.min(SHARDS, Math.max(1, Math.floor(Math.min(maxAnonymous, maxEnded) / 500)));
-  const total = `anonymous/${Buffer.from(digest(id)).readUInt16BE(0) % shards}`;
+  const total = `anonymous/${Buffer.from(digest(id), 'base64url').readUInt16BE(0) % shards}`;
   const caller = asker.caller === undefined ? undefined : `caller/${digest(asker.caller)}`;
   const caps: Caps = [
     [

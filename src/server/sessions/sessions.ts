@@ -55,7 +55,13 @@ export function createSessions(
   const place = store ?? memoryStore();
   // A key that was made up is another one after a restart, and in each instance.
   const proof = store && !context.sealer.ephemeral ? new RecordProof(context) : undefined;
-  const registry = new Registry(place, name, { lingers: onEnd !== undefined, ttl, longest, proof });
+  const registry = new Registry(place, name, {
+    lingers: onEnd !== undefined,
+    ttl,
+    longest,
+    longestAnonymous: settings.maxAnonymousLifetime,
+    proof,
+  });
   const channel = new Channel({ name, bus: options.bus ?? busBeside(storeUrl) });
   const log = new NotificationLog(registry.store, Math.max(ttl, 86_400));
   const lives = async (id: string, at = Date.now()): Promise<boolean> => {

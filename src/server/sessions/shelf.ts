@@ -110,12 +110,16 @@ export class Shelf {
   }
 
   #change(step: (places: Places) => Promise<Places | undefined>): Promise<void> {
-    const { store, ttl } = this.#options;
-    return changeEntry(store, this.#key, ttl, async (value) => {
+    const { store, ttl, tombstone } = this.#options;
+    // One that has no places any more only counts what has ended.
+    const stays = (next: Json): number =>
+      listIn(next, 'places').length > 0 ? ttl : Math.max(1, tombstone * 1.25);
+    return changeEntry(store, this.#key, stays, async (value) => {
       const now = Date.now();
       const ended = listIn<Ended>(value, 'ended').filter(([until]) => until > now);
       const next = await step({ places: listIn<Place>(value, 'places'), ended });
       if (!next) return undefined;
+      if (next.places.length === 0 && next.ended.length === 0) return null;
       return (next.ended.length > 0 ? next : { places: next.places }) as unknown as Json;
     });
   }

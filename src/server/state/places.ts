@@ -60,7 +60,7 @@ export class StatePlaces {
     if (principal !== undefined && own !== undefined)
       return [[own, { max: maxPerPrincipal, refuse: false, full: () => tooMuch('state.maxPerPrincipal') }]];
     const shards = Math.min(SHARDS, Math.max(1, Math.floor(maxAnonymous / 500)));
-    const shard = Buffer.from(digest(key)).readUInt16BE(0) % shards;
+    const shard = Buffer.from(digest(key), 'base64url').readUInt16BE(0) % shards;
     const total = {
       max: Math.floor(maxAnonymous / shards),
       refuse: true,
