@@ -34,10 +34,14 @@ export function stdioName(target: StdioTarget, digest: boolean | undefined): str
   const owner = packageOf(file);
   const marks = [owner, ...(digest ? [digestOf(file)] : [])].filter((mark) => mark !== undefined);
   const doubt = mayRunAnother(served, file, owner, target) ? ` +${argumentsDigest(target)}` : '';
-  const path = file.replace(/[%#]/g, encodeURIComponent);
   // A bridge is another server for each address that it leads to.
   const at = addresses(target.args).map((address) => ` ${address}`);
-  return [path, ...marks.map((mark) => `#${mark}`), ...at, doubt].join('');
+  return [escaped(file), ...marks.map((mark) => `#${escaped(mark)}`), ...at, doubt].join('');
+}
+
+/** Blanks and `#` stand between the parts of a name, so that no part may have one. */
+function escaped(part: string): string {
+  return part.replace(/[%#\s]/g, encodeURIComponent);
 }
 
 function servedBy(target: StdioTarget): Served | undefined {
@@ -187,15 +191,33 @@ function commandName(target: StdioTarget): string {
   return `${programName(target.command)}${shown === undefined ? '' : ` ${shown}`} +${argumentsDigest(target)}`;
 }
 
-function argumentsDigest({ command, args, cwd, env }: StdioTarget): string {
-  const anywhere =
-    asksRegistry(programName(command)) && !args.some((arg) => wordsOf(arg).some((word) => isNear(word, cwd)));
-  // An interpreter that is named by its path may be one with modules of its own, as in a virtual environment.
-  const where = anywhere ? [] : [cwd, ...(basename(command) === command ? [] : [command])];
+function argumentsDigest(target: StdioTarget): string {
+  const { command, args, cwd, env } = target;
+  const anywhere = asksRegistry(programName(command)) && !isOfFolder(args, cwd);
+  // A program that PATH finds may be one with modules of its own, as in a virtual environment.
+  const where = anywhere ? [] : [cwd, findProgram(command, target) ?? command];
   // What comes from a registry is found by no PATH, and by no variable, unless a shell reads the command.
-  const chosen = Object.entries(env && anywhere && !args.some(isForShell) ? registryEnv(env) : (env ?? {}));
-  const by = chosen.length > 0 ? [chosen] : [];
-  return sha256(JSON.stringify([...args, ...where, ...by])).slice(0, 16);
+  const by = Object.entries(env && anywhere && !args.some(isForShell) ? registryEnv(env) : (env ?? {}));
+  // Lists in a list, so that an argument cannot be taken for a folder.
+  return sha256(JSON.stringify([command, args, where, by])).slice(0, 16);
+}
+
+/** Says in a folder, or in one below it, which registry is asked, or what is run in its place. */
+const SETTINGS = ['.npmrc', 'uv.toml', 'pyproject.toml', ...['yml', 'yaml'].flatMap(composeFiles)];
+
+function composeFiles(ending: string): string[] {
+  return [`compose.${ending}`, `docker-compose.${ending}`];
+}
+
+/** Whether the folder that a launcher is started in decides what it runs. */
+function isOfFolder(args: readonly string[], cwd: string): boolean {
+  const words = args.flatMap(wordsOf);
+  if (words.some((word) => isNear(word, cwd))) return true;
+  for (let folder = cwd; ; folder = dirname(folder)) {
+    const here = [...SETTINGS, ...words.map((word) => join('node_modules', '.bin', word))];
+    if (here.some((name) => existsSync(join(folder, name)))) return true;
+    if (folder === dirname(folder)) return false;
+  }
 }
 
 function isForShell(arg: string): boolean {
