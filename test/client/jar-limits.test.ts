@@ -170,6 +170,15 @@ describe('max-age', () => {
     },
   );
 
+  it('[J-19] an invalid max-age leaves the value before it, and the other keys of the result, as they are', async () => {
+    const { at, log } = await openDirect();
+    const shop = at('https://shop.example.com');
+    await shop.set({ server: { a: 1 } });
+    await shop.set({ server: { a: 2, b: 2 } }, { server: { a: { 'max-age': 0 } } });
+    expect(shop.sent()).toEqual({ server: { a: 1, b: 2 } });
+    expect(log).toEqual(['set a', 'refused a', 'set b']);
+  });
+
   it('[J-19] setting the same again renews it, also for the next process', async () => {
     const store = memoryStore();
     const { at } = await openDirect({ store });
