@@ -20,6 +20,7 @@ import {
   type Response,
   type Result,
 } from '../wire/index.ts';
+import { Account } from './account.ts';
 import { Announcer } from './announcer.ts';
 import { Ask } from './ask.ts';
 import { Asks } from './asks.ts';
@@ -42,6 +43,8 @@ export interface ConnectionOptions {
   readonly owner: object;
   readonly target: Target;
   readonly principal: string;
+  /** Nobody's in particular if it is left out. */
+  readonly account?: Account | undefined;
   readonly parts: readonly ClientPart[];
 }
 
@@ -50,6 +53,8 @@ export class Connection implements Hooks {
   readonly target: Target;
   /** Whose state this is; `''` where the host does not tell users apart. */
   readonly principal: string;
+  /** The account at the server that it acts for. */
+  readonly account: Account;
   readonly server = new ServerFacts();
   /** Sets its calls apart from those of other connections and earlier processes, which have the same numbers. */
   readonly epoch = randomBytes(6).toString('base64url');
@@ -68,9 +73,10 @@ export class Connection implements Hooks {
   );
   #era: Era | undefined;
 
-  constructor(transport: TransportLike, { owner, target, principal, parts }: ConnectionOptions) {
+  constructor(transport: TransportLike, { owner, target, principal, account, parts }: ConnectionOptions) {
     this.target = target;
     this.principal = principal;
+    this.account = account ?? new Account();
     this.#parts = parts;
     this.#inwards = [...parts].reverse();
     this.#departures = new Departures(this, parts);
@@ -97,6 +103,7 @@ export class Connection implements Hooks {
 
   /** Lets every part load what it needs, before the first message. */
   async open(): Promise<void> {
+    this.account.begin();
     for (const part of this.#parts) await part.opening?.(this);
   }
 

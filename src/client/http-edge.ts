@@ -1,6 +1,8 @@
 import { edgeFetch, type FetchLike } from '../link/edge-fetch.ts';
 import { documentFetch, MAX_MESSAGE, type MessageLimit } from '../link/limit.ts';
+import { StdioClientTransport } from '../link/stdio-client.ts';
 import type { TransportLike } from '../link/transport.ts';
+import { hasStdioEdge } from './stdio-edge.ts';
 
 /** A Streamable HTTP transport that an application has made: both SDK majors keep its `fetch` under the same name. */
 interface SdkTransport extends TransportLike {
@@ -21,15 +23,32 @@ export function noteHttpEdge(transport: TransportLike): void {
   edged.add(transport);
 }
 
-/** Puts our byte edge into a Streamable HTTP transport, in place, as if it had been made with it. Others stay as they are. */
-export function addHttpEdge(transport: TransportLike, limit: MessageLimit = { maxBytes: MAX_MESSAGE }): void {
+/** True for a transport that brings and prints every message to the letter. */
+export function hasByteEdge(transport: TransportLike): boolean {
+  return edged.has(transport) || hasStdioEdge(transport) || transport instanceof StdioClientTransport;
+}
+
+/**
+ * Puts our byte edge into a Streamable HTTP transport, in place, as if it had been made with it. Others stay as they are.
+ * `bearing` hears of each token before it is sent.
+ */
+export function addHttpEdge(
+  transport: TransportLike,
+  limit: MessageLimit = { maxBytes: MAX_MESSAGE },
+  bearing?: (token: string) => void | Promise<void>,
+): void {
   if (edged.has(transport) || !takesEdge(transport)) return;
   const { _fetch: own } = transport;
   // As the SDKs have it, the global one is whatever stands there at the time.
   const base: FetchLike = own ?? ((url, init) => fetch(url, init));
   const edge = edgeFetch(base, undefined, limit);
   const others = documentFetch(base, limit);
-  transport._fetch = (url, init = {}) => (isMcp(init) ? edge : others)(url, init);
+  transport._fetch = async (url, init = {}) => {
+    if (!isMcp(init)) return others(url, init);
+    const token = bearerOf(init.headers);
+    if (token !== undefined) await bearing?.(token);
+    return edge(url, init);
+  };
   edged.add(transport);
 }
 
@@ -42,6 +61,11 @@ function takesEdge(transport: TransportLike): transport is SdkTransport {
 /** True for what MCP itself sends: it accepts a stream, or ends a session. What signs in does neither. */
 export function isMcp({ method, headers }: RequestInit): boolean {
   return method === 'DELETE' || (headerOf(headers, 'accept')?.includes('text/event-stream') ?? false);
+}
+
+/** The bearer token among the headers of a request. */
+export function bearerOf(headers: RequestInit['headers']): string | undefined {
+  return /^bearer +(\S+)$/i.exec(headerOf(headers, 'authorization') ?? '')?.[1];
 }
 
 function headerOf(headers: RequestInit['headers'], name: string): string | null {

@@ -71,7 +71,7 @@ export interface FetchParts {
   watch(init: RequestInit): AnswerWatch | undefined;
   readonly limit: MessageLimit;
   /** Around MCP's own requests, and everything else: discovery, registration, tokens. */
-  readonly auth?: { resource(base: FetchLike): FetchLike; others(): FetchLike } | undefined;
+  readonly auth?: { resource(base: FetchLike): FetchLike; others?(): FetchLike } | undefined;
 }
 
 /**
@@ -82,7 +82,7 @@ export function transportFetch({ base, target, session, watch, limit, auth }: Fe
   const { headers } = target.options;
   const edge = session(edgeFetch(headers ? adding(base, target.url, headers) : base, watch, limit));
   const mcp = auth ? auth.resource(edge) : edge;
-  const others = auth ? auth.others() : documentFetch(base, limit);
+  const others = auth?.others?.() ?? documentFetch(base, limit);
   return (url, init = {}) => (isMcp(init) ? mcp(url, init) : others(url, init));
 }
 

@@ -13,6 +13,8 @@ export interface Identity {
   readonly scopes: readonly string[];
   /** True where only the development switch lets state be kept. */
   readonly local: boolean;
+  /** Whether the connection is encrypted; undefined if it is none over a network. */
+  readonly secure?: boolean | undefined;
   /** True where nothing tells this server from another: its state ends with the connection. */
   readonly passing: boolean;
 }
@@ -66,10 +68,11 @@ function identifyUrl(url: URL, { allowLocal }: IdentityOptions): Identity | NoId
   const { refused, site } = known
     ? registrable(name)
     : { refused: `${url.protocol} is no web address.`, site: '' };
+  const secure = url.protocol === 'https:' || url.protocol === 'wss:';
   if (refused === undefined)
-    return { name, site, scopes: scopesOf(name, site), local: false, passing: false };
+    return { name, site, scopes: scopesOf(name, site), local: false, secure, passing: false };
   if (!allowLocal || !known || name === '') return { name, refused };
-  return { name, site: name, scopes: [name], local: true, passing: false };
+  return { name, site: name, scopes: [name], local: true, secure, passing: false };
 }
 
 function registrable(name: string): { readonly refused?: string; readonly site: string } {

@@ -18,7 +18,6 @@ import { Secrets, type SecretsOptions } from './continuity/secrets.ts';
 import type { ClientStateStore } from './continuity/state-store.ts';
 import { type ClientEvents, clientEvents, messageLimit } from './events.ts';
 import { type HttpOptions, HttpTarget } from './http.ts';
-import { addHttpEdge } from './http-edge.ts';
 import type { IdentityOptions } from './identity.ts';
 import { ClientJar } from './jar/jar.ts';
 import { jarPart } from './jar/part.ts';
@@ -35,7 +34,8 @@ import { KeptSessions } from './sessions/kept.ts';
 import { createSessions } from './sessions/part.ts';
 import type { SessionsAccess } from './sessions/types.ts';
 import { addStdioEdge } from './stdio-edge.ts';
-import { type NamedServer, type Target, targetNamed, targetOf } from './target.ts';
+import { type NamedServer, type Target, targetKey, targetNamed, targetOf } from './target.ts';
+import { accountOf } from './transport-account.ts';
 
 /** A client of either SDK major. */
 export interface ClientLike {
@@ -186,7 +186,13 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
         limit: limitFor({ kind: 'unknown' }),
         secrets: () => secrets.everywhere(),
         warn: (what, next) => events.emit('warning', { what, next }),
-        ended: (target, sessionId) => endTransport(shelf, target, sessionId, identity),
+        async ended(url, sessionId, accounts) {
+          const key = targetKey({ kind: 'http', url });
+          const kept = await sessions.forget(key);
+          const asked = await desk.forget(key);
+          const isEnded = await endTransport(shelf, url, { sessionId, sessions: kept, accounts }, identity);
+          return isEnded || kept.length + asked > 0;
+        },
       }),
       events,
       stdio(command) {
@@ -205,7 +211,7 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
         const connection =
           to instanceof HttpTarget
             ? await connectHttp(client, to, { ...own, limit, store, secrets, events, jar, waiting })
-            : await connectOver(client, to, { ...own, target }, limit);
+            : await connectOver(client, to, { ...own, target }, { store, limit });
         if (settings.session === 'kept') await followTarget(jar, connection);
         connection.speakFor(client);
         sessions.connected(client, connection);
@@ -275,12 +281,12 @@ function checkCommand(command: StdioCommand): void {
 async function connectOver(
   client: ClientLike,
   transport: TransportLike,
-  settings: ConnectionOptions,
-  limit: MessageLimit,
+  settings: Omit<ConnectionOptions, 'account'>,
+  { store, limit }: { readonly store: Store; readonly limit: MessageLimit },
 ): Promise<Connection> {
-  addHttpEdge(transport, limit);
   addStdioEdge(transport, limit);
-  const connection = new Connection(transport, settings);
+  const account = await accountOf(transport, settings, store, limit);
+  const connection = new Connection(transport, { ...settings, account });
   await connection.open();
   await client.connect(transport);
   // A v2 client may have asked `server/discover` on a channel of its own, and its getter leaves some of the answer out.

@@ -50,7 +50,8 @@ function skipSpace(text: string, from: number): number {
   return at;
 }
 
-function skipString(text: string, from: number): number {
+/** The end of the string that starts at `from`. */
+export function skipString(text: string, from: number): number {
   for (let at = from + 1; ; ) {
     const quote = text.indexOf('"', at);
     if (quote < 0) return text.length;

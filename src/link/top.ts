@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { isObject } from '../json.ts';
 import { isEmpty } from '../wire/dict.ts';
 import type { Message } from '../wire/message.ts';
+import { exactState, mayHaveExact } from './exact.ts';
 import { skimObject } from './skim.ts';
 
 /**
@@ -16,7 +17,10 @@ const [STATE, REQUESTS, RESPONSES] = TOP_NAMES;
 export type TopName = (typeof TOP_NAMES)[number];
 
 /** Top-level members as JSON **text**: what must be echoed is echoed to the letter (R-03). */
-export type Top = { readonly [Name in TopName]?: string };
+export type Top = { readonly [Name in TopName]?: string } & {
+  /** Not a member of the message: jar values whose numbers parsing changes; see {@link exactState}. */
+  readonly exact?: string;
+};
 
 // Drawn anew in each process, so that no peer can send one: what stands under it came from our own edge.
 const secret = randomBytes(9).toString('base64url');
@@ -48,14 +52,15 @@ export function lowerObject(message: unknown): unknown {
 
 /** A quick look that spares all other messages a second reading. */
 export function mayHaveTop(text: string): boolean {
-  return text.includes('"state"') || text.includes('"dependent_re');
+  return text.includes('"state"') || text.includes('"dependent_re') || mayHaveExact(text);
 }
 
 function lowerParsed(text: string, parse: () => unknown): unknown {
   const spans = skimObject(text);
   if (!spans) return lowerBatch(parse());
-  const top: { [Name in TopName]?: string } = {};
-  let found = false;
+  const exact = mayHaveExact(text) ? exactState(text, spans) : undefined;
+  const top: { [Name in TopName | 'exact']?: string } = exact === undefined ? {} : { exact };
+  let found = exact !== undefined;
   for (const name of TOP_NAMES) {
     const span = spans.get(name);
     if (!span) continue;
@@ -164,7 +169,12 @@ export function raise<M extends Message>(
 /** The value where printing gives the same text again, else a mark that {@link restoreRaw} turns into the text. */
 function printable(text: string): unknown {
   const value: unknown = JSON.parse(text);
-  return JSON.stringify(value) === text ? value : RAW + text;
+  return JSON.stringify(value) === text ? value : rawMark(text);
+}
+
+/** Stands for a JSON text until {@link restoreRaw} puts it in place. Only for transports with a byte edge. */
+export function rawMark(text: string): string {
+  return RAW + text;
 }
 
 /** At an outbound byte edge: puts the texts in place that printing would have changed. */

@@ -48,7 +48,8 @@ export async function openDirect({
     events,
     log,
     at(url) {
-      const seat = shelf.seat(identify({ kind: 'http', url: new URL(url) }) as Identity);
+      const identity = identify({ kind: 'http', url: new URL(url) }) as Identity;
+      const seat = shelf.seat(identity, { account: '', exact: true });
       return {
         seat,
         async set(state, attributes) {

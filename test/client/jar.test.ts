@@ -161,9 +161,9 @@ describe.each(KINDS)('the jar of a client of kind $kind', (kind) => {
 
   it('[J-14] finds state again under another scheme, port, path and spelling', async () => {
     sets({ server: { visits: 1 } });
-    const client = await connect(valise, hosts, SHOP, kind);
+    const client = await connect(valise, hosts, 'http://SHOP.example.com.:8443/elsewhere', kind);
     await client.callTool({ name: 'one' });
-    const again = await connect(valise, hosts, 'http://SHOP.example.com.:8443/elsewhere', kind);
+    const again = await connect(valise, hosts, SHOP, kind);
     await again.callTool({ name: 'two' });
     expect(stateOf(hosts.last().meta)).toEqual({ server: { visits: 1 } });
     await client.close();

@@ -1,8 +1,10 @@
 import type { FetchLike } from '../../link/edge-fetch.ts';
 import { INTRODUCTIONS } from '../../wire/index.ts';
+import type { Account, TokenOwner } from '../account.ts';
 import type { Call } from '../call.ts';
 import type { ClientEventSource } from '../events.ts';
 import type { HttpTransport } from '../http.ts';
+import { bearerOf } from '../http-edge.ts';
 import type { Major } from '../major.ts';
 import type { ClientPart } from '../part.ts';
 import type { AuthOptions } from './auth-options.ts';
@@ -11,7 +13,7 @@ import {
   type Credentials,
   isSameIssuer,
   issuerOf,
-  type Registration,
+  redirectOf,
   type Tokens,
 } from './credentials.ts';
 import { EndpointGuard } from './endpoints.ts';
@@ -22,7 +24,7 @@ import { loadAuth } from './sdk-auth.ts';
 import { inVainError, isRefusal, leftError, SignIn, strangerError } from './sign-in.ts';
 import { signInOnce } from './sign-in-once.ts';
 import { isStepUp, wantedIn, withGranted } from './step-up.ts';
-import { isDue, tokenFetch, unavailableError } from './token-fetch.ts';
+import { isDue, refreshNow, tokenFetch, unavailableError } from './token-fetch.ts';
 import { Wallet } from './wallet.ts';
 
 /** A client that only opens the way when it connects, and leaves the introduction to somebody else's requests. */
@@ -47,6 +49,11 @@ export interface AuthorizationParts {
   readonly events: ClientEventSource;
   /** The target's name in events. */
   readonly target: string;
+  readonly account: Account;
+  /** Knows whose tokens are that came without the name of an account. */
+  readonly owner: TokenOwner;
+  /** The user has signed in while the connection is open. */
+  signedIn(): Promise<void>;
   /** Those of the same Valise that wait for their user; this one is among them while it does. */
   readonly waiting: Set<Authorization>;
 }
@@ -71,6 +78,8 @@ export class Authorization implements ClientPart {
   /** What the server has answered to it. */
   #inVain: number | undefined;
   #refreshing: Promise<void> | undefined;
+  /** The account of tokens that a host has put in the store, which does not say whose they are. */
+  #nameless: string | undefined;
   #challenge: Response | undefined;
   /** The client has connected; before that it closes transports of which it tries another one. */
   #isConnected = false;
@@ -94,13 +103,28 @@ export class Authorization implements ClientPart {
       endpoints: this.#endpoints,
       begin: (page) => this.#begin(page),
       refresh: (credentials) => this.#refresh(credentials),
+      use: (credentials) => this.#use(credentials),
+      account: () => this.#nameless,
     });
+  }
+
+  /** Finds out whose tokens are kept, before anything is sent that is one user's. */
+  async identify(): Promise<void> {
+    await this.#use(await this.#wallet.current());
+  }
+
+  async #use({ account: name, tokens }: Credentials): Promise<void> {
+    const { account, owner } = this.#parts;
+    if (!tokens) return;
+    if (name !== undefined) return account.signIn(name);
+    await owner.uses(tokens.access_token, account);
+    this.#nameless = account.signedIn;
   }
 
   /** Around MCP's own requests: what the server does not let in is noted before the SDK acts on it. */
   resource(base: FetchLike): FetchLike {
     return async (url, init = {}) => {
-      const token = bearerOf(init);
+      const token = bearerOf(init.headers);
       const isStream = init.method === 'GET';
       const isLastTry =
         isStream && this.#streamRefused && token !== undefined && !this.#wallet.isRefused(token);
@@ -234,9 +258,12 @@ export class Authorization implements ClientPart {
       const named = answer.get('iss');
       if (named !== null && issuer !== undefined && !isSameIssuer(named, issuer)) throw strangerError();
       await this.transport?.finishAuth(this.#parts.major === 'v2' ? answer : answer.get('code'));
-      const { tokens } = await this.#wallet.current();
+      const { tokens, ...credentials } = await this.#wallet.current();
       this.#untried = tokens?.access_token;
-      if (tokens) this.#tell('signed-in', tokens);
+      if (!tokens) return;
+      this.#tell('signed-in', tokens);
+      await this.#use({ ...credentials, tokens });
+      await this.#parts.signedIn();
     } catch (error) {
       const { code } = error as { readonly code?: unknown };
       // The page may have been an error that only the user saw: the registration may be unknown by now.
@@ -248,35 +275,23 @@ export class Authorization implements ClientPart {
   /** Refreshes tokens before they end, by the SDK's own function. Where that fails, the server's 401 says what to do. */
   async #refresh({ tokens, discovery }: Credentials): Promise<Tokens | undefined> {
     if (!tokens || !isDue(tokens, this.#wallet)) return undefined;
-    this.#refreshing ??= this.#refreshNow(tokens, discovery ?? {})
+    this.#refreshing ??= this.provider
+      .clientInformation()
+      .then((client) =>
+        refreshNow({
+          tokens,
+          discovery: discovery ?? {},
+          client,
+          major: this.#parts.major,
+          fetch: this.#others,
+        }),
+      )
       .catch(() => {})
       .finally(() => {
         this.#refreshing = undefined;
       });
     await this.#refreshing;
     return (await this.#wallet.current()).tokens;
-  }
-
-  async #refreshNow(tokens: Tokens, discovery: NonNullable<Credentials['discovery']>): Promise<void> {
-    const server = discovery['authorizationServerUrl'];
-    const issuer = issuerOf(discovery);
-    const client = await this.provider.clientInformation();
-    if (typeof server !== 'string' || !client) return;
-    if (
-      tokens.issuer !== undefined &&
-      !isSameIssuer(tokens.issuer, issuer) &&
-      !isSameIssuer(tokens.issuer, server)
-    )
-      return;
-    const { refreshAuthorization } = await loadAuth(this.#parts.major);
-    const { resource } = (discovery['resourceMetadata'] ?? {}) as { readonly resource?: string };
-    await refreshAuthorization(server, {
-      metadata: discovery['authorizationServerMetadata'],
-      clientInformation: client,
-      refreshToken: tokens.refresh_token ?? '',
-      ...(resource !== undefined && { resource }),
-      fetchFn: this.#others,
-    });
   }
 
   #tell(what: 'signed-in' | 'refreshed', { issuer, expiresAt }: Tokens): void {
@@ -287,14 +302,4 @@ export class Authorization implements ClientPart {
       ...(expiresAt !== undefined && { expiresAt: new Date(expiresAt) }),
     });
   }
-}
-
-function bearerOf({ headers }: RequestInit): string | undefined {
-  const [scheme, token] = new Headers(headers).get('authorization')?.split(' ') ?? [];
-  return scheme === 'Bearer' ? token : undefined;
-}
-
-function redirectOf(client: Registration | undefined): string | undefined {
-  const [first] = Array.isArray(client?.['redirect_uris']) ? client['redirect_uris'] : [];
-  return typeof first === 'string' && URL.canParse(first) ? first : undefined;
 }

@@ -1,7 +1,9 @@
 import { messageOf } from '../../errors.ts';
 import { documentFetch, type MessageLimit } from '../../link/limit.ts';
 import { redactUrls } from '../../redact-urls.ts';
+import { secrecyOf } from '../../store/secrecy.ts';
 import type { Store } from '../../store/types.ts';
+import { Account, accountOfHeaders, TokenOwner } from '../account.ts';
 import { Connection } from '../connection.ts';
 import type { ClientEventSource } from '../events.ts';
 import { type HttpTarget, type HttpTransport, makeHttpTransport, transportFetch } from '../http.ts';
@@ -9,11 +11,12 @@ import type { JarPart } from '../jar/part.ts';
 import { erasOf, majorOf } from '../major.ts';
 import type { ClientPart } from '../part.ts';
 import { targetKey } from '../target.ts';
-import { Authorization } from './authorization.ts';
+import { Authorization, type AuthorizationParts } from './authorization.ts';
 import { CredentialKeeper } from './credentials.ts';
 import { CutAnswers } from './cut-answers.ts';
 import { fromClientStateStore } from './from-state-store.ts';
 import { holdKey, SessionHold } from './hold.ts';
+import { HostTokens } from './host-tokens.ts';
 import { Keeping, type KeepingParts } from './keeping.ts';
 import { followTransport, leaveTransport } from './kept-session.ts';
 import { inTurn, underLease } from './lease.ts';
@@ -53,14 +56,29 @@ export async function connectHttp(
   const own = storeOfTarget(target.options);
   const store = own ?? surroundings.store;
   const whose: Whose = { target: targetKey({ kind: 'http', url: target.url }), principal };
-  const keeper = target.options.resume === false ? undefined : new SnapshotKeeper(store, whose);
+  const account = new Account(accountOfHeaders(target.options.headers, principal));
+  const keeper = target.options.resume === false ? undefined : new SnapshotKeeper(store, whose, account);
   const warn: KeepingParts['warn'] = (what, error, next) =>
     events.emit('warning', {
       what: redactUrls(`${what} (${redactUrls(whose.target)}): ${messageOf(error)}`),
       next: next ?? 'Check the store and the server. The connection goes on.',
     });
-  const auth = authorize(client, target, { ...surroundings, own }, whose);
-  const attempt = new Attempt(client, target, { ...surroundings, store }, { whose, keeper, auth, warn });
+  const access = { account, owner: new TokenOwner(surroundings.store, keyOf('account', whose), principal) };
+  const auth = authorize(client, target, { ...surroundings, own }, whose, {
+    ...access,
+    signedIn: async () => keeper?.claim(),
+  });
+  const isHosts = !auth && secrecyOf(store) === 'host';
+  const tokens = isHosts
+    ? new HostTokens(new CredentialKeeper(store, whose), account, access.owner)
+    : undefined;
+  await (auth ?? tokens)?.identify();
+  const attempt = new Attempt(
+    client,
+    target,
+    { ...surroundings, store },
+    { whose, keeper, auth, tokens, account, warn },
+  );
   const latest = async (): Promise<Snapshot | undefined> => {
     const kept = await keeper?.latest(erasOf(client)).catch((error: unknown) => {
       warn('What is kept of the last connection could not be read', error);
@@ -117,6 +135,7 @@ function authorize(
   { url, options }: HttpTarget,
   { secrets, events, own, waiting, limit }: Surroundings & { readonly own: Store | undefined },
   whose: Whose,
+  access: Pick<AuthorizationParts, 'account' | 'owner' | 'signedIn'>,
 ): Authorization | undefined {
   if (!options.auth) return undefined;
   const place = (): Promise<Store> => secrets.within(own);
@@ -131,6 +150,7 @@ function authorize(
     events,
     target: redactUrls(whose.target),
     waiting,
+    ...access,
   });
 }
 
@@ -141,6 +161,8 @@ class Attempt {
   readonly #whose: Whose;
   readonly #keeper: SnapshotKeeper | undefined;
   readonly #auth: Authorization | undefined;
+  readonly #tokens: HostTokens | undefined;
+  readonly #account: Account;
   readonly #warn: KeepingParts['warn'];
   #latest: Continuity | undefined;
 
@@ -152,6 +174,8 @@ class Attempt {
       readonly whose: Whose;
       readonly keeper: SnapshotKeeper | undefined;
       readonly auth: Authorization | undefined;
+      readonly tokens: HostTokens | undefined;
+      readonly account: Account;
       readonly warn: KeepingParts['warn'];
     },
   ) {
@@ -161,6 +185,8 @@ class Attempt {
     this.#whose = own.whose;
     this.#keeper = own.keeper;
     this.#auth = own.auth;
+    this.#tokens = own.tokens;
+    this.#account = own.account;
     this.#warn = own.warn;
   }
 
@@ -181,6 +207,7 @@ class Attempt {
       owner,
       target: { kind: 'http', url: this.#target.url },
       principal,
+      account: this.#account,
       parts: [continuity, answers, ...(this.#auth ? [this.#auth] : []), ...parts],
     });
     await connection.open();
@@ -221,7 +248,7 @@ class Attempt {
         session: (base) => answers.fetch(sessionFetch(base, continuity)),
         watch: (init) => answers.watch(init) ?? answers.watchStandalone(watchStandalone(init, continuity)),
         limit: this.#surroundings.limit,
-        auth: this.#auth,
+        auth: this.#auth ?? this.#tokens,
       }),
       authProvider: this.#auth?.provider,
       // Without it, `terminateSession` would not end a session that an earlier process began.

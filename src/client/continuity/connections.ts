@@ -7,6 +7,7 @@ import { redactUrls } from '../../redact-urls.ts';
 import { entryPages } from '../../store/page.ts';
 import type { Store } from '../../store/types.ts';
 import type { Era } from '../../wire/index.ts';
+import { isSubject } from '../account.ts';
 import { targetKey } from '../target.ts';
 import { webAddress } from '../web-address.ts';
 import { OWN_CLIENT } from './auth-options.ts';
@@ -15,7 +16,7 @@ import { EndpointGuard } from './endpoints.ts';
 import { type OwnClient, type Revoked, revoke, worstOf } from './revoke.ts';
 import type { SecretPlaces } from './secrets.ts';
 import { readSnapshot, SnapshotKeeper } from './snapshot.ts';
-import { fingerprint, prefixOf, type Whose } from './whose.ts';
+import { fingerprint, keyOf, prefixOf, type Whose } from './whose.ts';
 
 /** What is kept of a connection. Nothing in it is secret. */
 export interface ConnectionInfo {
@@ -44,7 +45,7 @@ export interface ConnectionInfo {
 export interface Connections {
   /** All of them, or those with one target. */
   list(target?: string | URL): Promise<ConnectionInfo[]>;
-  /** Forgets session, metadata and credentials, here; true if there was something. */
+  /** Forgets sessions and their state, pending questions, metadata and credentials, here; true if there was something. */
   forget(target: string | URL): Promise<boolean>;
   /** Has the authorization server revoke the tokens, as far as it can be reached, and forgets everything as `forget` does. */
   logout(target: string | URL, options?: LogoutOptions): Promise<boolean>;
@@ -74,8 +75,8 @@ export interface ConnectionsParts {
   secrets(): Promise<SecretPlaces>;
   /** Hears what could not be looked into. */
   warn(what: string, next: string): void;
-  /** The state of sessions with the target is not to outlive them, whether or not the transport had one. */
-  ended(target: URL, sessionId: string | undefined): Promise<void>;
+  /** Sessions, their state and pending questions of the target are not to outlive a sign-in; false if there was nothing. */
+  ended(target: URL, sessionId: string | undefined, accounts: readonly string[]): Promise<boolean>;
 }
 
 /** Looks after what is kept of one principal's connections. */
@@ -92,7 +93,6 @@ export function openConnections(parts: ConnectionsParts): Connections {
     const { stores, problem } = await secrets();
     const keeper = new SnapshotKeeper(store, whose);
     const { sessionId } = (await keeper.load('legacy')) ?? {};
-    await ended(new URL(target), sessionId);
     const isForgotten = await keeper.forget();
     const places = stores.map((place) => new CredentialKeeper(place, whose).forget());
     const credentials = (await Promise.all(places)).filter((each) => each !== undefined);
@@ -101,7 +101,12 @@ export function openConnections(parts: ConnectionsParts): Connections {
         `${problem.what} Tokens for ${redactUrls(whose.target)} that are in it stay.`,
         'Sign out again where it can be used.',
       );
-    return { isGone: isForgotten || credentials.length > 0, credentials };
+    const lost = credentials.flatMap(({ account }) =>
+      account === undefined || isSubject(account) ? [] : [account],
+    );
+    const isEnded = await ended(new URL(target), sessionId, lost);
+    await store.delete(keyOf('account', whose));
+    return { isGone: isForgotten || isEnded || credentials.length > 0, credentials };
   };
 
   let isTold = false;

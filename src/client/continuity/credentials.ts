@@ -1,5 +1,6 @@
 import { isObject, type JsonObject } from '../../json.ts';
 import type { Store } from '../../store/types.ts';
+import type { SignedIn } from '../account.ts';
 import { changeEntry } from './change.ts';
 import { keyOf, type Whose } from './whose.ts';
 
@@ -28,7 +29,7 @@ export interface Given {
 }
 
 /** Everything that a client needs to be let in again. All of it is of one authorization server. */
-export interface Credentials {
+export interface Credentials extends SignedIn {
   readonly issuer?: string | undefined;
   readonly tokens?: Tokens | undefined;
   readonly client?: Registration | undefined;
@@ -82,9 +83,11 @@ export class CredentialKeeper {
 /** Credentials as they come from a store; what does not look as it should is left out, which costs one sign-in. */
 export function readCredentials(value: unknown): Credentials {
   if (!isObject(value)) return {};
-  const { issuer, tokens, client, given, discovery, verifier } = value;
+  const { issuer, account, subject, tokens, client, given, discovery, verifier } = value;
   return {
     ...(typeof issuer === 'string' && { issuer }),
+    ...(typeof account === 'string' && { account }),
+    ...(typeof subject === 'string' && { subject }),
     ...(isTokens(tokens) && { tokens: isDate(tokens.expiresAt) ? tokens : endless(tokens) }),
     ...(isObject(client) && typeof client['client_id'] === 'string' && { client: client as Registration }),
     ...(isObject(given) &&
@@ -150,4 +153,10 @@ export function issuerOf(discovery: object | undefined): string | undefined {
 /** Whether two names mean one authorization server; the SDKs write them with a slash at the end or without. */
 export function isSameIssuer(one: string | undefined, other: string | undefined): boolean {
   return one?.replace(/\/$/, '') === other?.replace(/\/$/, '');
+}
+
+/** Where the user of a registration is sent back to. */
+export function redirectOf(client: Registration | undefined): string | undefined {
+  const [first] = Array.isArray(client?.['redirect_uris']) ? client['redirect_uris'] : [];
+  return typeof first === 'string' && URL.canParse(first) ? first : undefined;
 }

@@ -1,6 +1,6 @@
 import type { Connection } from '../connection.ts';
-import type { IdentityOptions } from '../identity.ts';
-import { endKept, type JarPart } from '../jar/part.ts';
+import { type IdentityOptions, identify, isIdentity } from '../identity.ts';
+import type { JarPart } from '../jar/part.ts';
 import type { Shelf } from '../jar/shelf.ts';
 import { type Target, targetKey } from '../target.ts';
 import { fingerprint } from './whose.ts';
@@ -23,19 +23,31 @@ export async function leaveTransport(
   if (sessionId !== undefined) await jar.endSession(connection, transportSessionKey(sessionId));
 }
 
-/** Ends the state of all sessions with a target that no connection is in: the transport's, and the one that is kept. */
+/**
+ * The user has signed out of a target: ends the state of all sessions with it, the transport's, the kept ones and those
+ * of the data layer, and of accounts that cannot be signed in to again. False if there was none.
+ */
 export async function endTransport(
   shelf: Shelf,
   url: URL,
-  sessionId: string | undefined,
+  { sessionId, sessions, accounts }: SignedOut,
   options: IdentityOptions,
-): Promise<void> {
+): Promise<boolean> {
   const target: Target = { kind: 'http', url };
-  const keys = [
-    targetSessionKey(target),
-    ...(sessionId === undefined ? [] : [transportSessionKey(sessionId)]),
-  ];
-  for (const key of keys) await endKept(shelf, target, key, options);
+  const identity = identify(target, { ...options, allowLocal: true });
+  const own = sessionId === undefined ? [] : [transportSessionKey(sessionId)];
+  if (!isIdentity(identity)) return false;
+  return shelf.signOut(identity.name, [targetSessionKey(target), ...own, ...sessions], accounts);
+}
+
+/** What was kept for those who have signed out. */
+export interface SignedOut {
+  /** The transport's session. */
+  readonly sessionId: string | undefined;
+  /** The ids of kept sessions. */
+  readonly sessions: readonly string[];
+  /** Accounts that no later sign-in can have. */
+  readonly accounts: readonly string[];
 }
 
 /**

@@ -1,5 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type { JsonObject } from '../../json.ts';
+import { accountOfSignIn } from '../account.ts';
 import type { AuthOptions } from './auth-options.ts';
 import { type Credentials, isSameIssuer, type Registration, stamped, type Tokens } from './credentials.ts';
 import type { EndpointGuard } from './endpoints.ts';
@@ -20,6 +21,10 @@ export interface ProviderParts {
   begin(page: URL): void;
   /** Refreshes tokens that are about to end; the tokens to use from now on. */
   refresh(credentials: Credentials): Promise<Tokens | undefined>;
+  /** These are to be sent. Throws if they are another account's than the connection was begun for. */
+  use(credentials: Credentials): Promise<void>;
+  /** The account of the tokens before, if it is not among the credentials. */
+  account(): string | undefined;
 }
 
 /**
@@ -116,19 +121,22 @@ export class Provider {
     if (now.client?.client_id === client.client_id) return { ...now, client };
     return {
       client,
+      account: now.account,
+      subject: now.subject,
       ...(client.issuer !== undefined && { issuer: client.issuer }),
       ...(this.#discovery && { discovery: this.#discovery }),
     };
   }
 
   async tokens(at?: Issued): Promise<Tokens | undefined> {
-    const { wallet, refresh } = this.#parts;
+    const { wallet, refresh, use } = this.#parts;
     const credentials = await wallet.current();
     let { tokens } = credentials;
     if (tokens && !wallet.isRefused(tokens.access_token) && !wallet.isGood(tokens))
       tokens = (await refresh(credentials)) ?? tokens;
     if (!tokens || (at && tokens.issuer !== undefined && !isSameIssuer(tokens.issuer, at.issuer)))
       return undefined;
+    await use({ ...credentials, tokens });
     const { expiresAt, ...rest } = tokens;
     if (expiresAt === undefined) return rest;
     // What is over, and cannot be refreshed, is as good as none.
@@ -137,7 +145,7 @@ export class Provider {
   }
 
   async saveTokens(tokens: Tokens, at?: Issued): Promise<void> {
-    const { options, wallet, signIn } = this.#parts;
+    const { options, wallet, signIn, account } = this.#parts;
     const issuer = at?.issuer ?? tokens.issuer;
     const client = this.#asking();
     const { id, secret } = options.client ?? {};
@@ -157,6 +165,7 @@ export class Provider {
         ...(issuer !== undefined && { issuer }),
         ...(this.#discovery && { discovery: this.#discovery }),
         ...(id !== undefined && { given: { id, hasSecret: secret !== undefined } }),
+        ...accountOfSignIn([tokens.id_token, tokens.access_token], { account: account(), ...now }),
         tokens: fresh,
       };
     });

@@ -1,6 +1,7 @@
 import { isObject, type Json } from '../../json.ts';
 import type { Store } from '../../store/types.ts';
 import { type Era, isSessionId, type Result } from '../../wire/index.ts';
+import type { Account } from '../account.ts';
 import { holdKey } from './hold.ts';
 import { keyOf, type Whose } from './whose.ts';
 
@@ -14,6 +15,8 @@ export interface Snapshot {
   readonly announced?: string;
   /** What the server may ask of the client, as `initialize` told it; absent where it was not recorded. */
   readonly askable?: string;
+  /** The account that it was made for; see `Account`. Absent if a host has filled it in: then it is anybody's. */
+  readonly account?: string;
   /** The transport's session, where the server gave one. */
   readonly sessionId?: string;
   /** Where the standalone stream of that session stands. */
@@ -34,10 +37,13 @@ export class SnapshotKeeper {
   readonly #store: Store;
   readonly #whose: Whose;
   readonly #key: string;
+  readonly #account: Account | undefined;
   readonly #seen = new Map<Era, Snapshot>();
 
-  constructor(store: Store, whose: Whose) {
+  /** Without an account, that of every one is read. */
+  constructor(store: Store, whose: Whose, account?: Account) {
     this.#store = store;
+    this.#account = account;
     this.#whose = whose;
     this.#key = keyOf('connection', whose);
   }
@@ -68,7 +74,7 @@ export class SnapshotKeeper {
    */
   async save(snapshot: Snapshot): Promise<boolean> {
     const { era } = snapshot;
-    const value = { ...this.#whose, ...snapshot } as unknown as Json;
+    const value = { ...this.#whose, ...snapshot, ...this.#own } as unknown as Json;
     const fits = JSON.stringify(value).length <= MAX_BYTES;
     for (;;) {
       const { snapshot: now, version } = await this.#read(era);
@@ -89,14 +95,14 @@ export class SnapshotKeeper {
   async update(snapshot: Snapshot, change: Partial<Snapshot>): Promise<void> {
     const { snapshot: kept, version } = await this.#read(snapshot.era);
     if (!kept || version === undefined || !isSame(kept, snapshot)) return;
-    const value = { ...this.#whose, ...kept, ...change } as unknown as Json;
+    const value = { ...this.#whose, ...kept, ...change, ...this.#own } as unknown as Json;
     await this.#store.put(this.#at(snapshot.era), value, { ifVersion: version });
   }
 
   /** Forgets a session that is over; one that another process has begun since stays. */
   async clear(gone: Snapshot): Promise<void> {
-    const { snapshot: kept, version } = await this.#read(gone.era);
-    if (version !== undefined && (!kept || isSame(kept, gone)))
+    const { snapshot: kept, version, isOthers } = await this.#read(gone.era);
+    if (version !== undefined && !isOthers && (!kept || isSame(kept, gone)))
       await this.#store.delete(this.#at(gone.era), { ifVersion: version });
   }
 
@@ -110,14 +116,29 @@ export class SnapshotKeeper {
     return gone.includes(true);
   }
 
+  /** The user has signed in during the connection: what is kept of it is that account's from now on. */
+  async claim(): Promise<void> {
+    await Promise.all([...this.#seen.values()].map((snapshot) => this.update(snapshot, {})));
+  }
+
+  get #own(): Pick<Snapshot, 'account'> {
+    return this.#account ? { account: this.#account.name } : {};
+  }
+
   #at(era: Era): string {
     return `${this.#key}/${era}`;
   }
 
-  async #read(era: Era): Promise<{ readonly snapshot?: Snapshot | undefined; readonly version?: string }> {
+  async #read(era: Era): Promise<{
+    readonly snapshot?: Snapshot | undefined;
+    readonly version?: string;
+    readonly isOthers?: true;
+  }> {
     const entry = await this.#store.get(this.#at(era));
     if (!entry) return {};
     const snapshot = readSnapshot(entry.value);
+    if (snapshot?.account !== undefined && this.#account?.owns(snapshot.account) === false)
+      return { version: entry.version, isOthers: true };
     return { version: entry.version, snapshot: snapshot?.era === era ? snapshot : undefined };
   }
 }
@@ -135,8 +156,18 @@ export function isStale({ sessionId, savedAt }: Snapshot): boolean {
 /** A snapshot as it comes from a store; undefined where it is none. */
 export function readSnapshot(value: unknown): Snapshot | undefined {
   if (!isObject(value)) return undefined;
-  const { era, introduction, protocolVersion, announced, askable, sessionId, lastEventId, savedAt, over } =
-    value;
+  const {
+    era,
+    introduction,
+    protocolVersion,
+    announced,
+    askable,
+    account,
+    sessionId,
+    lastEventId,
+    savedAt,
+    over,
+  } = value;
   if ((era !== 'legacy' && era !== 'modern') || !isObject(introduction)) return undefined;
   // A session that was taken out from under what the server said: nothing to go on in.
   if (typeof protocolVersion !== 'string' || over === true) return undefined;
@@ -147,6 +178,7 @@ export function readSnapshot(value: unknown): Snapshot | undefined {
     savedAt: typeof savedAt === 'number' ? savedAt : 0,
     ...(typeof announced === 'string' && { announced }),
     ...(typeof askable === 'string' && { askable }),
+    ...(typeof account === 'string' && { account }),
     ...(isSessionId(sessionId) && { sessionId }),
     ...(typeof lastEventId === 'string' && { lastEventId }),
   };

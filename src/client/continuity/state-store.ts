@@ -1,6 +1,7 @@
 import { isObject } from '../../json.ts';
 import type { Store } from '../../store/types.ts';
 import { isModernVersion, type Result } from '../../wire/index.ts';
+import { isSubject } from '../account.ts';
 import { targetKey } from '../target.ts';
 import { changeEntry } from './change.ts';
 import { type Credentials, readCredentials } from './credentials.ts';
@@ -27,6 +28,8 @@ export interface ServerMetadata {
   /** The server's name and version as JSON text. */
   readonly serverInfoJson?: string | undefined;
   readonly instructions?: string | undefined;
+  /** A digest that tells the user's account from others. A store that leaves it out must hold one user's state only. */
+  readonly account?: string | undefined;
 }
 
 /** A value, or the promise of one, or nothing. */
@@ -165,7 +168,7 @@ export function credentialsOf({ accessToken, expiresAt, details }: TokenInfo): C
 export function metadataOf(value: unknown): ServerMetadata | undefined {
   const snapshot = readSnapshot(isObject(value) ? { ...value, over: false } : value);
   if (!snapshot) return undefined;
-  const { introduction, protocolVersion, era } = snapshot;
+  const { introduction, protocolVersion, era, account } = snapshot;
   const { capabilities = {}, serverInfo, instructions } = introduction;
   const whole = era === 'modern' ? introduction : serverInfo;
   return {
@@ -173,6 +176,8 @@ export function metadataOf(value: unknown): ServerMetadata | undefined {
     capabilitiesJson: JSON.stringify(capabilities),
     ...(whole !== undefined && { serverInfoJson: JSON.stringify(whole) }),
     ...(typeof instructions === 'string' && { instructions }),
+    // What only a token's digest tells would not fit a token that was renewed elsewhere.
+    ...(account !== undefined && isSubject(account) && { account }),
   };
 }
 
@@ -201,12 +206,13 @@ export function snapshotOf(
   metadata: ServerMetadata,
   savedAt: number,
 ): Snapshot | undefined {
-  const { protocolVersion } = metadata;
+  const { protocolVersion, account } = metadata;
   return readSnapshot({
     era: isModernVersion(protocolVersion) ? 'modern' : 'legacy',
     protocolVersion,
     introduction: introductionOf(metadata),
     savedAt,
+    account,
     ...(sessionId !== undefined && { sessionId }),
   });
 }

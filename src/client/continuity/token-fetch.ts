@@ -1,9 +1,19 @@
 import { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
 import type { FetchLike } from '../../link/edge-fetch.ts';
-import { isEnding, stamped, type Tokens } from './credentials.ts';
+import type { Major } from '../major.ts';
+import {
+  type Credentials,
+  isEnding,
+  isSameIssuer,
+  issuerOf,
+  type Registration,
+  stamped,
+  type Tokens,
+} from './credentials.ts';
 import { underLease } from './lease.ts';
 import { type OwnClient, revoke } from './revoke.ts';
+import { loadAuth } from './sdk-auth.ts';
 import type { Wallet } from './wallet.ts';
 
 /**
@@ -151,4 +161,34 @@ function withoutCoding(headers: Headers): Headers {
 /** True where a refresh can help and is due. */
 export function isDue(tokens: Tokens, wallet: Wallet): boolean {
   return tokens.refresh_token !== undefined && isEnding(tokens) && !wallet.isDead(tokens);
+}
+
+/** Refreshes tokens by the SDK's own function, through {@link tokenFetch}. */
+export async function refreshNow({
+  tokens,
+  discovery,
+  client,
+  major,
+  fetch: fetchFn,
+}: {
+  readonly tokens: Tokens;
+  readonly discovery: NonNullable<Credentials['discovery']>;
+  readonly client: Registration | undefined;
+  readonly major: Major;
+  readonly fetch: FetchLike;
+}): Promise<void> {
+  const server = discovery['authorizationServerUrl'];
+  if (typeof server !== 'string' || !client) return;
+  const { issuer } = tokens;
+  const isKnown = isSameIssuer(issuer, issuerOf(discovery)) || isSameIssuer(issuer, server);
+  if (issuer !== undefined && !isKnown) return;
+  const { refreshAuthorization } = await loadAuth(major);
+  const { resource } = (discovery['resourceMetadata'] ?? {}) as { readonly resource?: string };
+  await refreshAuthorization(server, {
+    metadata: discovery['authorizationServerMetadata'],
+    clientInformation: client,
+    refreshToken: tokens.refresh_token ?? '',
+    ...(resource !== undefined && { resource }),
+    fetchFn,
+  });
 }

@@ -6,13 +6,15 @@ export interface Whose {
   readonly principal: string;
 }
 
+type Kind = 'connection' | 'credentials' | 'account';
+
 /** Where something of a connection is kept. Digests, since who may read the store's keys need not read whose they are. */
-export function keyOf(kind: 'connection' | 'credentials', { target, principal }: Whose): string {
+export function keyOf(kind: Kind, { target, principal }: Whose): string {
   return `${prefixOf(kind, principal)}${digest(target)}`;
 }
 
 /** What all keys of a principal start with. */
-export function prefixOf(kind: 'connection' | 'credentials', principal: string): string {
+export function prefixOf(kind: Kind, principal: string): string {
   return `${kind}/${digest(principal)}/`;
 }
 

@@ -1,4 +1,5 @@
 import type { Json } from '../../json.ts';
+import { isKid, kidOf } from '../../seal/token.ts';
 import {
   type Attributes,
   type AttributesReading,
@@ -11,8 +12,9 @@ import {
 } from '../../wire/index.ts';
 import type { ClientEventSource } from '../events.ts';
 import { normalScope } from '../identity.ts';
-import type { Bag, Item } from './bag.ts';
+import type { Bag } from './bag.ts';
 import { enforce } from './enforce.ts';
+import type { Item } from './item.ts';
 import { detailOf, told } from './problem-detail.ts';
 import type { Quotas } from './quotas.ts';
 import type { Seat } from './seat.ts';
@@ -34,6 +36,8 @@ export interface Origin {
   readonly session: Bag;
   /** The jar's epoch when the request went out. */
   readonly epoch: number;
+  /** The texts of values with numbers that parsing changes, by scope and name, as JSON. */
+  readonly texts?: string | undefined;
 }
 
 /**
@@ -50,6 +54,7 @@ class Absorption {
   readonly #meta: unknown;
   readonly #origin: Origin;
   readonly #jar: Absorber;
+  readonly #texts: Texts;
   readonly #now = Date.now();
   readonly #grown = new Set<Bag>();
   readonly #unsaved = new Set<Bag>();
@@ -58,6 +63,7 @@ class Absorption {
     this.#meta = meta;
     this.#origin = origin;
     this.#jar = jar;
+    this.#texts = origin.texts === undefined ? {} : (JSON.parse(origin.texts) as Texts);
   }
 
   take(state: ReturnType<typeof readState>, attributes: AttributesReading): Set<Bag> {
@@ -83,13 +89,21 @@ class Absorption {
     const attributes = this.#fit(scope, name, given);
     if (!attributes) return;
     const bag = this.#bagFor(scope, attributes);
-    if (!this.#isOpen(bag, scope, name)) return;
-    // `1e400` is JSON, and too large for a number.
-    if (typeof value === 'number' && !Number.isFinite(value)) {
-      this.#refuse('bad-value', 'It is a number that cannot be sent back.', scope, name);
+    if (!this.#isOpen(bag, scope, name) || !this.#mayChange(scope, name, value, attributes)) return;
+    const own = this.#texts[scope];
+    const exact = own && Object.hasOwn(own, name) ? own[name] : undefined;
+    const { exact: isExact, identity } = this.#origin.seat;
+    // A peer in this process has the very same numbers.
+    if (!isExact && !identity.passing && !isSafe(value)) {
+      this.#refuse(
+        'bad-value',
+        'It has a number that this transport cannot send back as it came.',
+        scope,
+        name,
+      );
       return;
     }
-    const text = JSON.stringify(value);
+    const text = exact ?? JSON.stringify(value);
     const size = Buffer.byteLength(name) + Buffer.byteLength(text);
     const { bytesPerKey } = this.#jar.quotas;
     if (size > bytesPerKey) {
@@ -99,8 +113,10 @@ class Absorption {
     const item: Item = {
       // A copy: what the application gets in the result is its own to change.
       value: typeof value === 'object' ? (JSON.parse(text) as Json) : value,
+      ...(exact !== undefined && { text: exact }),
+      ...(identity.secure && { secure: true }),
       size,
-      from: this.#origin.seat.identity.name,
+      from: identity.name,
       setAt: this.#now,
       expiresAt: this.#now + (attributes.maxAge ?? MAX_AGE) * 1000,
       attributes,
@@ -138,7 +154,7 @@ class Absorption {
         this.#removeUnseen(bag, name);
         continue;
       }
-      if (!this.#isOpen(bag, scope, name)) continue;
+      if (!this.#isOpen(bag, scope, name) || !this.#mayChange(scope, name, null, given)) continue;
       this.#tellGone(scope, name, bag.items.get(name));
       bag.remove(name);
       this.#unsaved.add(bag);
@@ -176,6 +192,23 @@ class Absorption {
     }
     if (!bag.wasClearedAfter(this.#origin.epoch, name)) return true;
     this.#refuse('cleared', 'The request was sent before its state was cleared.', scope, name);
+    return false;
+  }
+
+  /** False if what is held under a name is not this server's to change over this connection. */
+  #mayChange(scope: Scope, name: string, value: Json, { serverScope }: Attributes): boolean {
+    const { seat, session } = this.#origin;
+    const { identity, bags } = seat;
+    const held = (scope === 'session' ? [session] : bags).flatMap((bag) => bag.items.get(name) ?? []);
+    if (identity.secure === false && held.some(({ secure }) => secure)) {
+      this.#refuse('insecure', 'It was set over https, and is not changed over http.', scope, name);
+      return false;
+    }
+    // A value of its own, for no other server, takes nothing from the others.
+    if (value !== null && serverScope === undefined) return true;
+    const isOthers = held.some((item) => item.from !== identity.name && isSealed(item.value));
+    if (!isOthers || isSealed(value)) return true;
+    this.#refuse('sibling', 'Another server of the domain has set it, and sealed it.', scope, name);
     return false;
   }
 
@@ -219,6 +252,20 @@ function finder(problems: readonly StateProblem[] = []) {
         found.get(place(scope, name)));
 }
 
+type Texts = { readonly [S in Scope]?: { readonly [name: string]: string } };
+
+/** Whether a value has the shape of a token that Valise sealed. */
+function isSealed(value: Json): boolean {
+  const kid = kidOf(value, Number.POSITIVE_INFINITY);
+  return kid !== undefined && isKid(kid);
+}
+
+/** Whether all numbers of a value are such that JSON of another spelling cannot have meant another one. */
+function isSafe(value: Json): boolean {
+  if (typeof value === 'number') return Number.isFinite(value) && Math.abs(value) <= Number.MAX_SAFE_INTEGER;
+  return typeof value !== 'object' || value === null || Object.values(value).every(isSafe);
+}
+
 function place(scope: Scope | undefined, name: string | undefined): string {
   return JSON.stringify([scope ?? null, name ?? null]);
 }
@@ -232,6 +279,6 @@ function isSame(held: Item, item: Item, text: string): boolean {
     serverScope === item.attributes.serverScope &&
     methodScope === item.attributes.methodScope &&
     item.expiresAt - (held.storedUntil ?? held.expiresAt) < (item.expiresAt - item.setAt) / 10 &&
-    JSON.stringify(held.value) === text
+    (held.text ?? JSON.stringify(held.value)) === text
   );
 }

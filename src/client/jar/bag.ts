@@ -1,31 +1,7 @@
-import type { Json } from '../../json.ts';
-import { type Attributes, type Dict, dict } from '../../wire/index.ts';
+import { dict } from '../../wire/index.ts';
 import { siteOf } from '../identity.ts';
+import type { Change, Item, View } from './item.ts';
 import type { Tally } from './tally.ts';
-
-/** One piece of state as the jar holds it. Times are milliseconds since 1970. */
-export interface Item {
-  readonly value: Json;
-  readonly size: number;
-  /** The server that set it. */
-  readonly from: string;
-  readonly setAt: number;
-  readonly expiresAt: number;
-  readonly attributes: Attributes;
-  /** Kept only where a `method-scope` decides when it goes along; all others go when the bag goes. */
-  readonly usedAt?: number;
-  /** `expiresAt` as the store knows it, where it has been renewed since. */
-  readonly storedUntil?: number;
-}
-
-/** What has changed since the bag was last stored: the new item, or its removal. */
-export interface Change {
-  readonly item?: Item;
-  /** A removal that gives way to an item set after this time: an eviction must not take what another process has just set. */
-  readonly unlessSetAfter?: number;
-  /** A removal of what is not known here: only the store can tell whether another process has set it. */
-  readonly isUnseen?: true;
-}
 
 const UNSEEN: Change = { isUnseen: true };
 
@@ -41,6 +17,8 @@ export interface Viewer {
 export interface BagFacts {
   /** The server's name; with a dot before it where it holds what is valid for a whole domain. */
   readonly server: string;
+  /** The account that it is sent for; see `Account`. */
+  readonly account: string;
   /** The kept session whose state this is. */
   readonly session: string | undefined;
   readonly isSession: boolean;
@@ -52,6 +30,7 @@ export interface BagFacts {
 /** State of one scope of one server, in the order in which it was set. */
 export class Bag {
   readonly server: string;
+  readonly account: string;
   readonly session: string | undefined;
   readonly isServerScope: boolean;
   readonly kept: boolean;
@@ -74,10 +53,11 @@ export class Bag {
   #endsAt = Number.POSITIVE_INFINITY;
   #clearedEpoch = 0;
   #clearedKeys: Map<string, number> | undefined;
-  #view: { readonly revision: number; readonly plain: Dict; readonly scoped: readonly string[] } | undefined;
+  #view: (View & { readonly revision: number }) | undefined;
 
-  constructor({ server, session, isSession, kept, tally }: BagFacts) {
+  constructor({ server, account, session, isSession, kept, tally }: BagFacts) {
     this.server = server;
+    this.account = account;
     this.session = session;
     this.isServerScope = !isSession;
     this.kept = kept;
@@ -271,16 +251,19 @@ export class Bag {
     return this.view().scoped.length > 0;
   }
 
-  /** What goes with every request, and the names of what goes with some. */
-  view(): { readonly plain: Dict; readonly scoped: readonly string[] } {
+  view(): View {
     if (this.#view?.revision === this.revision) return this.#view;
     const plain = dict();
     const scoped: string[] = [];
-    for (const [name, { value, attributes }] of this.#items) {
-      if (attributes.methodScope === undefined) plain[name] = value;
-      else scoped.push(name);
+    const exact: string[] = [];
+    let hasSecure = false;
+    for (const [name, { value, text, secure, attributes }] of this.#items) {
+      hasSecure ||= secure === true;
+      if (attributes.methodScope !== undefined) scoped.push(name);
+      else if (text === undefined) plain[name] = value;
+      else exact.push(name);
     }
-    this.#view = { revision: this.revision, plain, scoped };
+    this.#view = { revision: this.revision, plain, scoped, exact, hasSecure };
     return this.#view;
   }
 

@@ -2,7 +2,7 @@ import { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
 import type { Scope } from '../../wire/index.ts';
 import { normalScope } from '../identity.ts';
-import type { Item } from './bag.ts';
+import type { Item } from './item.ts';
 import type { JarFilter } from './types.ts';
 
 /** Tells whether a piece of state is meant by a filter. */

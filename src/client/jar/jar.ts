@@ -64,7 +64,9 @@ export class ClientJar implements Jar {
           expiresAt: new Date(item.expiresAt),
           attributes: { ...item.attributes },
           ...(bag.session !== undefined && { session: bag.session }),
+          ...(bag.account !== '' && { account: bag.account }),
           ...(values && { value: structuredClone(item.value) }),
+          ...(values && item.text !== undefined && { text: item.text }),
         });
       }
     }

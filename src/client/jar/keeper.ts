@@ -59,10 +59,10 @@ export class Keeper {
 
   /** Deletes what {@link load} has found and could not look into: all of it, or that of one server or scope. How many there were. */
   async dropUnreadable(server: string | undefined, scope: Scope | undefined): Promise<number> {
-    const own = server === undefined ? '' : this.#key({ server, session: undefined });
+    const own = server === undefined ? '' : this.#key({ server, account: '', session: undefined });
     const meant = [...this.#unreadable].filter(([key]) => {
       const its = key.includes('/', this.#prefix.length) ? 'session' : 'server';
-      return (own === '' || `${key}/`.startsWith(`${own}/`)) && (scope === undefined || its === scope);
+      return (own === '' || key.split(/[./]/, 3).join('/') === own) && (scope === undefined || its === scope);
     });
     const gone = await Promise.all(
       meant.map(([key, version]) => this.#store.delete(key, { ifVersion: version })),
@@ -163,7 +163,7 @@ export class Keeper {
       return;
     }
     const found = entry && readBag(entry.value);
-    const stored = found?.server === bag.server && found.session === bag.session ? found : undefined;
+    const stored = found && isOf(found, bag) ? found : undefined;
     if (bag.rebase(stored?.items ?? new Map(), entry?.version, stored?.usedAt ?? 0)) this.#grown(bag);
   }
 
@@ -208,9 +208,10 @@ export class Keeper {
     return true;
   }
 
-  #key({ server, session }: { readonly server: string; readonly session: string | undefined }): string {
+  #key({ server, account, session }: BagName): string {
     // Digests, since names may be long, and who may read the store's keys need not read whose they are.
-    return `${this.#prefix}${digest(server)}${session === undefined ? '' : `/${digest(session)}`}`;
+    const own = account === '' ? digest(server) : `${digest(server)}.${digest(account)}`;
+    return `${this.#prefix}${own}${session === undefined ? '' : `/${digest(session)}`}`;
   }
 
   #warn(what: 'read' | 'stored', bag: Bag, error: unknown): void {
@@ -220,6 +221,12 @@ export class Keeper {
       next: 'Check the store. What is known is kept in memory, and stored with the next change or by close().',
     });
   }
+}
+
+type BagName = Pick<Bag, 'server' | 'account' | 'session'>;
+
+function isOf(stored: BagName, { server, account, session }: BagName): boolean {
+  return stored.server === server && stored.account === account && stored.session === session;
 }
 
 /** Settles like `work`, or says that the store has not answered; the work itself goes on. */

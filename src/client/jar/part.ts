@@ -2,9 +2,10 @@ import type { Meta, Response } from '../../wire/index.ts';
 import type { Call } from '../call.ts';
 import type { Connection } from '../connection.ts';
 import type { ClientEventSource } from '../events.ts';
+import { hasByteEdge } from '../http-edge.ts';
 import { type Identity, type IdentityOptions, identify, isIdentity, type NoIdentity } from '../identity.ts';
 import type { ClientPart } from '../part.ts';
-import type { Target } from '../target.ts';
+import type { Origin } from './absorb.ts';
 import type { Bag } from './bag.ts';
 import type { Seat } from './seat.ts';
 import type { Shelf } from './shelf.ts';
@@ -33,12 +34,14 @@ export function jarPart(
   let warned = false;
 
   const seatOf = (connection: Connection): Seat | NoIdentity => {
-    let seat = seats.get(connection);
-    if (!seat) {
-      const identity = identify(connection.target, options);
-      seat = isIdentity(identity) ? shelf.seat(identity) : identity;
-      seats.set(connection, seat);
-    }
+    const { target, account, link } = connection;
+    const known = seats.get(connection);
+    if (known && ('refused' in known || known.account === account.name)) return known;
+    const identity = known?.identity ?? identify(target, options);
+    const facts = { account: account.name, exact: hasByteEdge(link.transport) };
+    const seat = isIdentity(identity) ? shelf.seat(identity, facts) : identity;
+    if (known && !('refused' in seat)) shelf.move(known, seat);
+    seats.set(connection, seat);
     return seat;
   };
 
@@ -58,16 +61,11 @@ export function jarPart(
         : seat.pick(call.request, call.spelling.state, session);
     call.addMeta(seat.identity.passing ? copy(fragment) : fragment);
     const { epoch } = shelf;
-    call.whenAnswered((response) => take(call, seat, session, epoch, response));
+    call.whenAnswered((response, top) => take(call, { seat, session, epoch, texts: top?.exact }, response));
   };
 
-  const take = (
-    call: Call,
-    seat: Seat,
-    session: Bag,
-    epoch: number,
-    response: Response,
-  ): Response | Promise<Response> => {
+  const take = (call: Call, origin: Origin, response: Response): Response | Promise<Response> => {
+    const { seat, session } = origin;
     if (!('result' in response)) return response;
     const begins = call.method === 'initialize';
     if (begins) {
@@ -76,7 +74,7 @@ export function jarPart(
     }
     const meta = response.result._meta;
     if (meta === undefined) return response;
-    const stored = shelf.take(meta, { seat, session: begins ? seat.session : session, epoch });
+    const stored = shelf.take(meta, { ...origin, session: begins ? seat.session : session });
     return stored ? stored.then(() => response) : response;
   };
 
@@ -126,21 +124,21 @@ export function jarPart(
     async endSession(connection, key) {
       const seat = seatOf(connection);
       if (!('refused' in seat)) await shelf.endSession(seat, key);
-      else if (key !== undefined) await endKept(shelf, connection.target, key, options);
+      else if (key !== undefined) await endKept(shelf, connection, key, options);
     },
   };
 }
 
 /** Ends a session that no connection is in. It may be of a time when the development switch was on. */
-export async function endKept(
+async function endKept(
   shelf: Shelf,
-  target: Target,
+  { target, account }: Connection,
   key: string,
   options: IdentityOptions,
 ): Promise<void> {
   const identity = identify(target, { ...options, allowLocal: true });
   if (!isIdentity(identity)) return;
-  const seat = shelf.seat(identity);
+  const seat = shelf.seat(identity, { account: account.name, exact: false });
   await shelf.endSession(seat, key);
   shelf.leave(seat);
 }

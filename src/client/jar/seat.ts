@@ -1,3 +1,4 @@
+import { rawMark } from '../../link/top.ts';
 import {
   type Dict,
   dict,
@@ -16,9 +17,19 @@ type Fragments = { [spelling in Era]: Meta | undefined | typeof UNKNOWN };
 /** Says that a fragment is not made yet; undefined is one that is empty. */
 const UNKNOWN = null;
 
+/** What is the same about a seat all its life. */
+export interface SeatFacts {
+  /** The account that state is sent for; see `Account`. */
+  readonly account: string;
+  /** Whether the transport brings and prints numbers to the letter. */
+  readonly exact: boolean;
+}
+
 /** What one connection sees of the jar: its server's bags and its session's. */
 export class Seat implements Viewer {
   readonly identity: Identity;
+  readonly account: string;
+  readonly exact: boolean;
   /** Server scope: the host's own bag first, then those of the domains above it, the narrowest first. */
   readonly bags: readonly Bag[];
   /** Session scope, where the request belongs to no session of its own. */
@@ -38,11 +49,14 @@ export class Seat implements Viewer {
   /** `tidy` is asked to rid a bag of what is over, and says when to ask again. */
   constructor(
     identity: Identity,
+    { account, exact }: SeatFacts,
     bags: readonly Bag[],
     session: Bag,
     tidy: (bag: Bag, now: number) => number,
   ) {
     this.identity = identity;
+    this.account = account;
+    this.exact = exact;
     this.bags = bags;
     this.session = session;
     this.#tidy = tidy;
@@ -91,32 +105,36 @@ export class Seat implements Viewer {
 
   #write(request: Request, spelling: Era, session: Bag, now: number): Meta | undefined {
     const path = methodPath(request.method, request.params);
-    return writeState(spelling, { session: sent(session, path, now), server: this.#server(path, now) });
+    return writeState(spelling, { session: this.#sent(session, path, now), server: this.#server(path, now) });
   }
 
   /** The narrower bag wins where two have a name. */
   #server(path: string, now: number): Dict {
     const full = this.bags.filter((bag) => bag.items.size > 0);
-    if (full.length === 1) return sent(full[0] as Bag, path, now);
+    if (full.length === 1) return this.#sent(full[0] as Bag, path, now);
     const all = dict();
-    for (const bag of full.reverse()) Object.assign(all, sent(bag, path, now));
+    for (const bag of full.reverse()) Object.assign(all, this.#sent(bag, path, now));
     return all;
   }
-}
 
-/** What of a bag goes with a request of this path. */
-function sent(bag: Bag, path: string, now: number): Dict {
-  const { plain, scoped } = bag.view();
-  const covered = scoped.filter((name) =>
-    scopeCovers(bag.items.get(name)?.attributes.methodScope ?? '', path),
-  );
-  if (covered.length === 0) return plain;
-  const all = Object.assign(dict(), plain);
-  for (const name of covered) {
-    const item = bag.items.get(name);
-    if (!item) continue;
-    all[name] = item.value;
-    bag.renew(name, { ...item, usedAt: now });
+  /** What of a bag goes with a request of this path. */
+  #sent(bag: Bag, path: string, now: number): Dict {
+    const { plain, scoped, exact, hasSecure } = bag.view();
+    const covered = scoped.filter((name) =>
+      scopeCovers(bag.items.get(name)?.attributes.methodScope ?? '', path),
+    );
+    const isOpen = hasSecure && this.identity.secure === false;
+    if (covered.length === 0 && exact.length === 0 && !isOpen) return plain;
+    const all = Object.assign(dict(), plain);
+    for (const name of [...exact, ...covered]) {
+      const item = bag.items.get(name);
+      // Without a way to print its text, a number would arrive as another one.
+      if (!item || (item.text !== undefined && !this.exact)) continue;
+      all[name] = item.text === undefined ? item.value : rawMark(item.text);
+      if (item.attributes.methodScope !== undefined) bag.renew(name, { ...item, usedAt: now });
+    }
+    // As with a Secure cookie: what came over https is not for everybody on the way to read.
+    if (isOpen) for (const name in all) if (bag.items.get(name)?.secure) delete all[name];
+    return all;
   }
-  return all;
 }

@@ -9,7 +9,7 @@ import { enforce } from './enforce.ts';
 import { Keeper } from './keeper.ts';
 import { told } from './problem-detail.ts';
 import { readQuotas } from './quotas.ts';
-import { Seat } from './seat.ts';
+import { Seat, type SeatFacts } from './seat.ts';
 import type { StoredBag } from './stored.ts';
 import { Tally } from './tally.ts';
 import type { JarQuotas } from './types.ts';
@@ -94,11 +94,11 @@ export class Shelf {
     await Promise.all(seat.bags.map((bag) => this.#keeper.refreshOrWarn(bag)));
   }
 
-  seat(identity: Identity): Seat {
+  seat(identity: Identity, facts: SeatFacts): Seat {
     const { name, scopes, local } = identity;
     const names = [name, ...(local ? [] : scopes.map((scope) => `.${scope}`))];
-    const bags = names.map((server) => this.#bag(server, identity));
-    const seat = new Seat(identity, bags, this.#newSession(identity), (bag, now) => {
+    const bags = names.map((server) => this.#bag(server, identity, facts.account));
+    const seat = new Seat(identity, facts, bags, this.#newSession(name, facts.account), (bag, now) => {
       this.expire(bag, now);
       return Math.min(this.#keeper.refreshIfAging(bag, now), bag.endsAt);
     });
@@ -139,7 +139,7 @@ export class Shelf {
   /** A session has begun with the server: what belonged to the one before is gone. */
   beginSession(seat: Seat): void {
     const before = seat.session;
-    seat.session = this.#newSession(seat.identity);
+    seat.session = this.#newSession(seat.identity.name, seat.account);
     this.#end(before);
     if (before.kept) void this.#keeper.saveBehind([before]);
   }
@@ -150,7 +150,8 @@ export class Shelf {
    */
   async bindSession(seat: Seat, key: string | undefined): Promise<void> {
     const before = seat.session;
-    const bag = key === undefined ? this.#newSession(seat.identity) : this.keptSession(seat, key);
+    const bag =
+      key === undefined ? this.#newSession(seat.identity.name, seat.account) : this.keptSession(seat, key);
     await this.#keeper.refreshOrWarn(bag);
     if (bag === before) return;
     // What the session's first answers have set is already the session's.
@@ -163,8 +164,39 @@ export class Shelf {
   }
 
   /** The bag of a session that is kept. Have it {@link ready} before it is used. */
-  keptSession({ identity }: Seat, key: string): Bag {
-    return this.#bag(identity.name, identity, key);
+  keptSession({ identity, account }: Seat, key: string): Bag {
+    return this.#bag(identity.name, identity, account, key);
+  }
+
+  /** The user of a connection has signed in: session-scope state goes on, as that account's. */
+  move(from: Seat, to: Seat): void {
+    const { session: before } = from;
+    if (before.session !== undefined) to.session = this.keptSession(to, before.session);
+    for (const [name, item] of before.items) {
+      to.session.set(name, item);
+      before.remove(name);
+    }
+    to.transport = from.transport;
+    to.transportSession = from.transportSession;
+    this.leave(from);
+    void this.#keeper.saveBehind([before, to.session]);
+  }
+
+  /** The user has signed out: ends these sessions with a server, and forgets accounts that nobody can come back to. */
+  async signOut(server: string, sessions: readonly string[], accounts: readonly string[]): Promise<boolean> {
+    await this.refresh();
+    const isOver = (bag: Bag): boolean =>
+      bag.server === server && bag.session !== undefined && sessions.includes(bag.session);
+    const isLost = (bag: Bag): boolean => bag.account.split('.').some((part) => accounts.includes(part));
+    const gone = [...this.#bags.values()].filter((bag) => isOver(bag) || isLost(bag));
+    for (const bag of gone) {
+      for (const seat of this.#seats)
+        if (seat.session === bag) seat.session = this.#newSession(seat.identity.name, seat.account);
+      if (bag.isServerScope) for (const name of bag.items.keys()) bag.remove(name);
+      else this.#end(bag);
+    }
+    await Promise.all(gone.map((bag) => this.#keeper.save(bag)));
+    return gone.length > 0;
   }
 
   /** A promise where what a request would send was never read from the store, or too long ago: others may have cleared it. */
@@ -181,7 +213,7 @@ export class Shelf {
   /** A session is over: its state is gone, here and in the store. Without a key, the connection's own. */
   async endSession(seat: Seat, key?: string): Promise<void> {
     const bag = key === undefined ? seat.session : this.keptSession(seat, key);
-    if (bag === seat.session) seat.session = this.#newSession(seat.identity);
+    if (bag === seat.session) seat.session = this.#newSession(seat.identity.name, seat.account);
     if (bag.kept && bag.syncedAt === 0) await this.#keeper.refreshOrWarn(bag);
     this.#end(bag);
     await this.#keeper.save(bag);
@@ -215,10 +247,9 @@ export class Shelf {
     void this.#keeper.saveBehind(others);
   }
 
-  #restore({ server, session, usedAt, items }: StoredBag, version: string): Bag {
-    const id = idOf(server, session);
-    const known = this.#bags.get(id);
-    const bag = known ?? this.#add(id, server, session, true);
+  #restore({ server, account, session, usedAt, items }: StoredBag, version: string): Bag {
+    const known = this.#bags.get(idOf(server, account, session));
+    const bag = known ?? this.#add(server, account, session, true);
     if (bag.syncedAt === 0) {
       bag.rebase(items, version, usedAt);
       bag.syncedAt = Date.now();
@@ -226,31 +257,24 @@ export class Shelf {
     return bag;
   }
 
-  #bag(server: string, { passing }: Identity, session?: string): Bag {
-    const id = idOf(server, session);
-    return this.#bags.get(id) ?? this.#add(id, server, session, !passing);
+  #bag(server: string, { passing }: Identity, account: string, session?: string): Bag {
+    return this.#bags.get(idOf(server, account, session)) ?? this.#add(server, account, session, !passing);
   }
 
-  #add(id: string, server: string, session: string | undefined, kept: boolean): Bag {
+  #add(server: string, account: string, session: string | undefined, kept: boolean): Bag {
     const tally = session === undefined && kept ? this.#absorber.tally : undefined;
-    const bag = new Bag({ server, session, isSession: session !== undefined, kept, tally });
-    this.#bags.set(id, bag);
+    const bag = new Bag({ server, account, session, isSession: session !== undefined, kept, tally });
+    this.#bags.set(idOf(server, account, session), bag);
     return bag;
   }
 
-  #newSession({ name }: Identity): Bag {
-    return new Bag({
-      server: name,
-      session: undefined,
-      isSession: true,
-      kept: false,
-      tally: undefined,
-    });
+  #newSession(server: string, account: string): Bag {
+    return new Bag({ server, account, session: undefined, isSession: true, kept: false, tally: undefined });
   }
 
   #end(bag: Bag): void {
     bag.over = true;
-    if (bag.kept) this.#bags.delete(idOf(bag.server, bag.session));
+    if (bag.kept) this.#bags.delete(idOf(bag.server, bag.account, bag.session));
     for (const [key, { from }] of bag.items) {
       bag.remove(key);
       this.#absorber.events.emit('deleted', { server: from, scope: 'session', key, by: 'session-end' });
@@ -259,10 +283,10 @@ export class Shelf {
 
   #forget(bag: Bag): void {
     for (const name of bag.items.keys()) bag.remove(name);
-    this.#bags.delete(idOf(bag.server, bag.session));
+    this.#bags.delete(idOf(bag.server, bag.account, bag.session));
   }
 }
 
-function idOf(server: string, session: string | undefined): string {
-  return session === undefined ? server : `${server}\n${session}`;
+function idOf(server: string, account: string, session: string | undefined): string {
+  return session === undefined ? `${server}\n${account}` : `${server}\n${account}\n${session}`;
 }

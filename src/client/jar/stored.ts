@@ -1,10 +1,12 @@
 import { isObject, type Json } from '../../json.ts';
 import { type Attributes, MAX_AGE } from '../../wire/index.ts';
-import type { Bag, Item } from './bag.ts';
+import type { Bag } from './bag.ts';
+import type { Item } from './item.ts';
 
 /** A bag as the store holds it. Lists rather than dictionaries: a name such as `__proto__` is a value like any other. */
 export interface StoredBag {
   readonly server: string;
+  readonly account: string;
   readonly session: string | undefined;
   readonly usedAt: number;
   readonly items: Map<string, Item>;
@@ -16,18 +18,22 @@ const FORMAT = 1;
 export function writeBag(bag: Bag): Json {
   const items: Json[] = [];
   for (const [name, item] of bag.items) {
-    const { value, size, setAt, expiresAt, from, usedAt, attributes } = item;
+    const { value, text, secure, size, setAt, expiresAt, from, usedAt, attributes } = item;
     const rest: Record<string, Json> = {};
     if (from !== bag.server) rest['from'] = from;
     if (usedAt !== undefined) rest['usedAt'] = usedAt;
+    if (text !== undefined) rest['text'] = text;
+    if (secure) rest['secure'] = true;
     for (const [key, attribute] of Object.entries(attributes)) rest[key] = attribute as Json;
-    const row: Json[] = [name, value, size, setAt, expiresAt];
+    // Of what has a text, the value would lose something in the store too.
+    const row: Json[] = [name, text === undefined ? value : true, size, setAt, expiresAt];
     if (Object.keys(rest).length > 0) row.push(rest);
     items.push(row);
   }
   return {
     format: FORMAT,
     server: bag.server,
+    ...(bag.account !== '' && { account: bag.account }),
     ...(bag.session !== undefined && { session: bag.session }),
     usedAt: bag.usedAt,
     items,
@@ -37,7 +43,8 @@ export function writeBag(bag: Bag): Json {
 /** Reads what stands under a bag's key; undefined where it is something else. A store is a file that others can write. */
 export function readBag(value: Json): StoredBag | undefined {
   if (!isObject(value) || value['format'] !== FORMAT || typeof value['server'] !== 'string') return undefined;
-  const { server, session, usedAt, items: rows } = value;
+  const { server, account = '', session, usedAt, items: rows } = value;
+  if (typeof account !== 'string') return undefined;
   if (!Array.isArray(rows) || (session !== undefined && typeof session !== 'string')) return undefined;
   const items = new Map<string, Item>();
   // Never longer than a server could ask for, whatever the clock or the file says.
@@ -46,7 +53,7 @@ export function readBag(value: Json): StoredBag | undefined {
     const item = readRow(row, server, latest);
     if (item) items.set((row as readonly string[])[0] as string, item);
   }
-  return { server, session, usedAt: typeof usedAt === 'number' ? usedAt : 0, items };
+  return { server, account, session, usedAt: typeof usedAt === 'number' ? usedAt : 0, items };
 }
 
 function readRow(row: unknown, server: string, latest: number): Item | undefined {
@@ -61,9 +68,13 @@ function readRow(row: unknown, server: string, latest: number): Item | undefined
   const rest: unknown = row[5];
   if (!isObject(rest))
     return { value: value as Json, size, from: server, setAt, expiresAt, attributes: NONE };
-  const { from = server, usedAt, maxAge, serverScope, methodScope } = rest;
+  const { from = server, usedAt, text, secure, maxAge, serverScope, methodScope } = rest;
+  const exact = typeof text === 'string' ? parsed(text) : undefined;
+  if (text !== undefined && exact === undefined) return undefined;
   return {
-    value: value as Json,
+    value: exact ?? (value as Json),
+    ...(exact !== undefined && { text: text as string }),
+    ...(secure === true && { secure: true }),
     size,
     from: String(from),
     setAt,
@@ -75,6 +86,15 @@ function readRow(row: unknown, server: string, latest: number): Item | undefined
     },
     ...(typeof usedAt === 'number' && { usedAt }),
   };
+}
+
+/** The value of a text; undefined if it is none that is kept. It is sent as it is, so that it must be JSON. */
+function parsed(text: string): Json | undefined {
+  try {
+    return (JSON.parse(text) as Json) ?? undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 /** The attributes of state that has none. */

@@ -18,8 +18,12 @@ export interface JarEntry {
   readonly attributes: Attributes;
   /** The session that it belongs to, where that session is kept. */
   readonly session?: string;
+  /** A digest that stands for the user's account at the server; absent if nothing tells whose it is. */
+  readonly account?: string;
   /** Only where it was asked for. */
   readonly value?: Json;
+  /** The value's JSON text, if it was asked for and has numbers that `value` cannot hold exactly. It is what is sent. */
+  readonly text?: string;
 }
 
 /** Which pieces of state are meant; an empty filter means all of them. A name that is unknown or undefined is an error. */
@@ -57,6 +61,10 @@ export type JarRefusal =
   | 'wrong-type'
   /** An attribute outside what is allowed, or a number that cannot be sent back. */
   | 'bad-value'
+  /** Set or removed over http while the same key came over https. */
+  | 'insecure'
+  /** A plain value, or a removal, for a sealed key that another server of the domain has set. */
+  | 'sibling'
   /** A `server-scope` that does not cover the server, that is too wide, or that came from a stdio server. */
   | 'server-scope'
   /** The answer to a request that was sent before the state was cleared. */

@@ -37,6 +37,8 @@ export interface Waiting {
 export interface Kept {
   readonly id: string;
   readonly server: string;
+  /** The account that was asked; see `Account`. */
+  readonly account: string;
   readonly method: string | undefined;
   readonly params: Params | undefined;
   /** The era that it was asked in; undefined where that is not known. */
@@ -81,6 +83,7 @@ export class RoundDesk {
     const { _meta, ...params } = call?.params ?? {};
     const value: JsonObject = {
       server: targetKey(connection.target),
+      account: connection.account.name,
       ...(call && { method: call.method, params: params as JsonObject }),
       ...(call?.era && { era: call.era }),
       ...(call?.session && { session: storableKept(call.session) }),
@@ -175,6 +178,13 @@ export class RoundDesk {
     return this.#store.delete(this.#prefix + id, version === undefined ? {} : { ifVersion: version });
   }
 
+  /** The user has signed out of a server: nobody is to answer its questions any more. How many there were. */
+  async forget(server: string): Promise<number> {
+    const own = (await this.all()).filter((each) => each.server === server);
+    await Promise.all(own.map(({ id }) => this.drop(id)));
+    return own.length;
+  }
+
   /** Lets one process at a time answer a round, which renews the lease while it does. */
   lease(id: string): ReturnType<Store['lease']> {
     return this.#store.lease(`rounds/answering/${id}`, LEASE_SECONDS);
@@ -195,6 +205,7 @@ function read(id: string, { value, version }: Entry): Kept | undefined {
   return {
     id,
     server: value['server'],
+    account: typeof value['account'] === 'string' ? value['account'] : '',
     method: typeof method === 'string' ? method : undefined,
     params: isObject(params) ? params : undefined,
     era: eraOf(round, value['era']),

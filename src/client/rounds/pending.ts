@@ -23,6 +23,7 @@ const ANSWER: TakenBy<AnswerOptions> = { client: ['a connected client', isObject
 export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients' | 'holds'>): Pending {
   const clientOf = async (kept: Kept, given: object | undefined): Promise<readonly [Connection, object]> => {
     if (await rounds.holds(kept.id)) throw beingAnswered(kept.id);
+    let isOthers = false;
     // Several connections may lead to what is called the same, such as servers in this process.
     const asker = given ? undefined : desk.askerOf(kept.id);
     const asking = asker && rounds.clients.get(asker);
@@ -30,10 +31,13 @@ export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients
     for (const entry of rounds.clients) {
       const [connection, client] = entry;
       if (given ? client !== given : targetKey(connection.target) !== kept.server) continue;
+      isOthers = !connection.account.owns(kept.account);
+      if (isOthers) continue;
       // It would not know what comes with the call, and carry it out as if it were the first time.
       if (kept.era === 'modern' && eraOf(client, connection) === 'legacy') throw otherEra(kept);
       return entry;
     }
+    if (isOthers) throw otherAccount(kept);
     throw new ValiseError(
       'not-connected',
       `The server of the pending round "${kept.id}" is not connected: ${redactUrls(kept.server)}.`,
@@ -120,6 +124,12 @@ function otherEra({ id }: Kept): ValiseError {
   const what = `The pending round "${id}" was asked on 2026-07-28, and this server, or its connection, speaks an older version.`;
   return new ValiseError('other-era', what, {
     next: 'Connect to the server that asked; the round still waits.',
+  });
+}
+
+function otherAccount({ id }: Kept): ValiseError {
+  return new ValiseError('other-account', `The pending round "${id}" was asked of another account.`, {
+    next: 'Connect as the user who was asked, then answer; or drop it.',
   });
 }
 

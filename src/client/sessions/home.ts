@@ -1,5 +1,6 @@
 import { redactUrls } from '../../redact-urls.ts';
 import type { SessionMeta } from '../../wire/index.ts';
+import type { Account } from '../account.ts';
 import type { Connection } from '../connection.ts';
 import type { ClientEventSource } from '../events.ts';
 import type { JarPart } from '../jar/part.ts';
@@ -46,6 +47,11 @@ export class Home {
     this.keeps = connection.target.kind !== 'unknown';
   }
 
+  /** The account that its sessions belong to. */
+  get account(): Account {
+    return this.#calls.connection.account;
+  }
+
   get live(): Iterable<HeldSession> {
     return this.#live;
   }
@@ -89,7 +95,7 @@ export class Home {
     checkNamed(label, behaviour);
     const find = async (): Promise<HeldSession | undefined> => {
       for (const session of this.#live) if (session.label === label && !session.isGone) return session;
-      const kept = this.keeps ? await this.#options.kept.list(this.target) : [];
+      const kept = this.keeps ? await this.#options.kept.list(this.target, this.account) : [];
       const found = kept.find((each) => each.label === label && !this.#gone.has(each.id));
       return found && this.#enter(metaOf(found), { ...behaviour, label });
     };
@@ -107,7 +113,7 @@ export class Home {
     const live = this.find(id);
     if (live) return live;
     if (verb === 'resume' && this.#gone.has(id)) throw new SessionGoneError(id, undefined);
-    const kept = this.keeps ? await this.#options.kept.get(this.target, id) : undefined;
+    const kept = this.keeps ? await this.#options.kept.get(this.target, id, this.account) : undefined;
     const meta: SessionMeta = kept ? metaOf(kept) : { sessionId: id };
     const options: CreateOptions = { ...behaviour, label: kept?.label, keep: true };
     try {
@@ -134,12 +140,12 @@ export class Home {
     const live = this.find(id);
     if (live) return live;
     if (this.#gone.has(id)) throw new SessionGoneError(id, label, undefined, true);
-    const kept = this.keeps ? await this.#options.kept.get(this.target, id) : undefined;
+    const kept = this.keeps ? await this.#options.kept.get(this.target, id, this.account) : undefined;
     return this.find(id) ?? this.#enter(metaOf(kept ?? known), { label, keep: kept !== undefined });
   }
 
   async list(): Promise<readonly SessionListing[]> {
-    const kept = this.keeps ? await this.#options.kept.list(this.target) : [];
+    const kept = this.keeps ? await this.#options.kept.list(this.target, this.account) : [];
     const known = new Map(kept.map((each) => [each.id, each]));
     const listed = new Map((await this.#calls.list())?.map((each) => [each.id, each]));
     return [...listed.values(), ...kept.filter(({ id }) => !listed.has(id))]
@@ -155,7 +161,7 @@ export class Home {
 
   async deleteById(id: string): Promise<boolean> {
     const live = this.find(id);
-    const kept = this.keeps ? await this.#options.kept.get(this.target, id) : undefined;
+    const kept = this.keeps ? await this.#options.kept.get(this.target, id, this.account) : undefined;
     const { state = kept?.state } = live?.sent() ?? {};
     const sent = { sessionId: id, ...(state !== undefined && { state }) };
     const isKnown = await this.#calls.delete(sent).then(
@@ -229,6 +235,12 @@ export class Home {
       ({ allocates, isGone, waiting }) => allocates && !isGone && waiting.size === 0,
     );
     await Promise.allSettled(costly.map((session) => this.delete(session, PARTING)));
+  }
+
+  /** The user has signed out: nothing of these sessions is used any more. */
+  forget(): void {
+    for (const session of this.#live) session.end();
+    this.streams.close();
   }
 
   /** The connection has closed: what session-scope state there is of sessions that nobody keeps ends with it. */

@@ -3,11 +3,14 @@ import { isObject, type Json } from '../../json.ts';
 import { entryPages } from '../../store/page.ts';
 import type { Store } from '../../store/types.ts';
 import { isSessionId } from '../../wire/index.ts';
+import type { Account } from '../account.ts';
 import { underLease } from '../continuity/lease.ts';
 
 /** A session as the store holds it. */
 export interface Kept {
   readonly target: string;
+  /** The account that it belongs to; see `Account`. */
+  readonly account: string;
   readonly id: string;
   readonly label: string | undefined;
   readonly state: string | undefined;
@@ -32,18 +35,19 @@ export class KeptSessions {
     this.#prefix = `kept-sessions/${digest(principal)}/`;
   }
 
-  async get(target: string, id: string): Promise<Kept | undefined> {
-    return readKept((await this.#store.get(this.#key(target, id)))?.value, target);
+  async get(target: string, id: string, account: Account): Promise<Kept | undefined> {
+    const kept = readKept((await this.#store.get(this.#key(target, id)))?.value, target);
+    return kept && account.owns(kept.account) ? kept : undefined;
   }
 
-  /** Those of one server, or of all; the one used last comes first. */
-  async list(target?: string): Promise<readonly Kept[]> {
+  /** Those of one server, or of all, of one account or of every one; the one used last comes first. */
+  async list(target?: string, account?: Account): Promise<readonly Kept[]> {
     const found: Kept[] = [];
     const prefix = target === undefined ? this.#prefix : this.#folder(target);
     for await (const page of entryPages(this.#store, prefix)) {
       for (const [, { value }] of page) {
         const kept = readKept(value, target);
-        if (kept) found.push(kept);
+        if (kept && (!account || account.owns(kept.account))) found.push(kept);
       }
       if (found.length >= MAX_SESSIONS) break;
     }
@@ -58,7 +62,8 @@ export class KeptSessions {
     const key = this.#key(kept.target, kept.id);
     for (;;) {
       const entry = await this.#store.get(key);
-      const other = readKept(entry?.value, kept.target);
+      const found = readKept(entry?.value, kept.target);
+      const other = found?.account === kept.account ? found : undefined;
       if (other?.seq !== undefined && kept.seq !== undefined && other.seq > kept.seq) return other;
       const condition = entry ? { ifVersion: entry.version } : { ifAbsent: true };
       if ((await this.#store.put(key, storableKept(kept), { ttl: TTL, ...condition })) !== undefined)
@@ -93,11 +98,12 @@ export function storableKept(kept: Kept): Json {
 /** Reads an entry. A store is a file that others can write: what is not for this server is not there. */
 export function readKept(value: unknown, target: string | undefined): Kept | undefined {
   if (!isObject(value) || value['format'] !== FORMAT) return undefined;
-  const { target: from, id, label, state, seq, expiresAt, usedAt } = value;
+  const { target: from, account, id, label, state, seq, expiresAt, usedAt } = value;
   if (typeof from !== 'string' || (target !== undefined && from !== target) || !isSessionId(id))
     return undefined;
   return {
     target: from,
+    account: typeof account === 'string' ? account : '',
     id,
     label: typeof label === 'string' ? label : undefined,
     state: typeof state === 'string' ? state : undefined,

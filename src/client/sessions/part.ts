@@ -38,6 +38,8 @@ export interface SessionsFamily {
   readonly access: SessionsAccess;
   /** For calls that wait for answers. */
   readonly returning: Returning;
+  /** The user has signed out of a server: its kept sessions, of every account, are gone. Their ids come back. */
+  forget(target: string): Promise<readonly string[]>;
   /** A client is connected: from now on its sessions can be asked for. */
   connected(client: object, connection: Connection): void;
 }
@@ -60,7 +62,8 @@ export function createSessions(options: HomeOptions): SessionsFamily {
   const homesAt = (connection: Connection): readonly Home[] => {
     const own = ofConnection.get(connection);
     const others = (own?.keeps && homes.get(own.target)) || [];
-    return own ? [own, ...others.filter((each) => each !== own)] : [];
+    const { name } = connection.account;
+    return own ? [own, ...others.filter((each) => each !== own && each.account.name === name)] : [];
   };
 
   const attach = (call: Call, { session, isRetry }: Running): void => {
@@ -200,11 +203,19 @@ export function createSessions(options: HomeOptions): SessionsFamily {
 
     returning: returningTo(homesAt),
 
+    async forget(target) {
+      for (const home of homes.get(target) ?? []) home.forget();
+      const kept = await options.kept.list(target);
+      await Promise.all(kept.map(({ id }) => options.kept.remove(target, id)));
+      return kept.map(({ id }) => id);
+    },
+
     connected(client, connection) {
       const key = targetKey(connection.target);
       const known = homes.get(key) ?? [];
       // Clients that are connected at the same time go apart: they may speak for different users.
-      const left = known.find((each) => each.isOf(client)) ?? known.find((each) => !each.isOpen);
+      const same = known.filter((each) => each.account.name === connection.account.name);
+      const left = same.find((each) => each.isOf(client)) ?? same.find((each) => !each.isOpen);
       const home = left ?? new Home(connection, client, options);
       left?.moved(connection, client);
       if (!left && home.keeps) homes.set(key, [...known, home]);

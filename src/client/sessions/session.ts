@@ -175,6 +175,7 @@ export class HeldSession implements ClientSession {
     const { sessionId, state, seq, expiresAt } = this.#meta;
     return {
       target: this.home.target,
+      account: this.home.account.name,
       id: sessionId,
       label: this.label,
       state,

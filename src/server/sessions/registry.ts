@@ -56,7 +56,11 @@ export class Registry {
   readonly #shelves: ShelfOptions;
   readonly #longestAnonymous: number;
 
-  constructor(store: Store, name: string, { lingers, ttl, longest, longestAnonymous, proof }: RegistryOptions) {
+  constructor(
+    store: Store,
+    name: string,
+    { lingers, ttl, longest, longestAnonymous, proof }: RegistryOptions,
+  ) {
     this.#proof = proof;
     this.store = namespaced(store, `sessions/${digest(name).slice(0, 16)}/`);
     this.#linger = lingers ? LINGER : 0;

@@ -1,0 +1,71 @@
+import { ValiseError } from '../../errors.ts';
+import { type FetchLike, withHeaders } from '../../link/edge-fetch.ts';
+import type { Account, TokenOwner } from '../account.ts';
+import type { CredentialKeeper, Tokens } from './credentials.ts';
+
+/** Lets a connection in by the tokens of a host's own store. The host renews them; nobody signs in here (C-06). */
+export class HostTokens {
+  readonly #keeper: CredentialKeeper;
+  readonly #account: Account;
+  readonly #owner: TokenOwner;
+
+  constructor(keeper: CredentialKeeper, account: Account, owner: TokenOwner) {
+    this.#keeper = keeper;
+    this.#account = account;
+    this.#owner = owner;
+  }
+
+  /** Finds out whose token the store has, before anything is sent that is one user's. */
+  async identify(): Promise<void> {
+    await this.#token();
+  }
+
+  /** Around MCP's own requests. A 401 clears the token, and the store is asked once more. */
+  resource(base: FetchLike): FetchLike {
+    return async (url, init = {}) => {
+      const token = await this.#token();
+      if (token === undefined) return base(url, init);
+      const response = await base(url, bearing(init, token));
+      if (response.status !== 401) return response;
+      await this.#clear(token);
+      const next = await this.#token();
+      if (next === undefined || next === token) return response;
+      await response.body?.cancel();
+      return base(url, bearing(init, next));
+    };
+  }
+
+  async #token(): Promise<string | undefined> {
+    let tokens = await this.#load();
+    if (tokens && isOver(tokens)) {
+      await this.#clear(tokens.access_token);
+      tokens = await this.#load();
+    }
+    if (!tokens) return undefined;
+    await this.#owner.uses(tokens.access_token, this.#account);
+    return tokens.access_token;
+  }
+
+  async #load(): Promise<Tokens | undefined> {
+    try {
+      return (await this.#keeper.load()).tokens;
+    } catch (error) {
+      // The store has its token for another server, which this one must not get.
+      if (error instanceof ValiseError && error.code === 'store-one-target') return undefined;
+      throw error;
+    }
+  }
+
+  /** Clears a token that is of no use, unless the host has put another one in its place. */
+  async #clear(token: string): Promise<void> {
+    await this.#keeper.change(({ tokens, ...rest }) => (tokens?.access_token === token ? rest : undefined));
+  }
+}
+
+function isOver({ expiresAt }: Tokens): boolean {
+  return expiresAt !== undefined && expiresAt <= Date.now();
+}
+
+function bearing(init: RequestInit, token: string): RequestInit {
+  return { ...init, headers: withHeaders(init.headers, { authorization: `Bearer ${token}` }) };
+}

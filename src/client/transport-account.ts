@@ -1,0 +1,37 @@
+import type { MessageLimit } from '../link/limit.ts';
+import type { TransportLike } from '../link/transport.ts';
+import type { Store } from '../store/types.ts';
+import { Account, accountOfHeaders, TokenOwner } from './account.ts';
+import { keyOf } from './continuity/whose.ts';
+import { addHttpEdge } from './http-edge.ts';
+import { type Target, targetKey } from './target.ts';
+
+/** What a Streamable HTTP transport of either SDK major signs its requests with, under the names that both have. */
+interface Signing {
+  readonly _requestInit?: RequestInit | undefined;
+  readonly _authProvider?: {
+    tokens?():
+      | Promise<{ readonly access_token?: string } | undefined>
+      | { readonly access_token?: string }
+      | undefined;
+    token?(): Promise<string | undefined> | string | undefined;
+  };
+}
+
+/** Puts our byte edge into a transport that the application has made, and finds out whose requests it sends. */
+export async function accountOf(
+  transport: TransportLike,
+  { target, principal }: { readonly target: Target; readonly principal: string },
+  store: Store,
+  limit: MessageLimit,
+): Promise<Account> {
+  const { _requestInit: init, _authProvider: provider } = transport as Signing;
+  const account = new Account(accountOfHeaders(init?.headers, principal));
+  const owner = new TokenOwner(store, keyOf('account', { target: targetKey(target), principal }), principal);
+  // A bearer token that is set by hand is an account by itself, and no sign-in.
+  const isGiven = new Headers(init?.headers).has('authorization');
+  addHttpEdge(transport, limit, (token) => (isGiven ? undefined : owner.uses(token, account)));
+  const token = (await provider?.tokens?.())?.access_token ?? (await provider?.token?.());
+  if (token !== undefined && !isGiven) account.signIn(await owner.of(token));
+  return account;
+}
