@@ -148,10 +148,11 @@ describe.each([
   it('[J-25] numbers that no number can hold', async () => {
     servers.attack = () => everywhere('{"huge":1e400,"small":-1e400,"fine":1e300}');
     await visit(EVIL, 2);
-    expect(await evilHas()).toMatchObject([{ key: 'fine', value: 1e300 }]);
-    expect([...refused.keys()]).toEqual(['bad-value']);
+    expect(await evilHas()).toMatchObject([{ key: 'fine', value: 1e300 }, { key: 'huge' }, { key: 'small' }]);
+    expect([...refused.keys()]).toEqual([]);
     const sent = servers.received.get('evil.example.net') ?? [];
     expect(sent.at(-1)).not.toContain('null');
+    expect(sent.at(-1)).toContain('"huge":1e400,"small":-1e400,"fine":1e300');
     await victimIsUntouched();
   });
 
