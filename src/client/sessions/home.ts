@@ -8,7 +8,7 @@ import { targetKey } from '../target.ts';
 import { explain, SessionCalls } from './calls.ts';
 import { isUnknownMethod, SessionGoneError, sessionErrorIn } from './errors.ts';
 import { checkBehaviour, checkCreation, checkNamed } from './given.ts';
-import type { Kept, KeptSessions } from './kept.ts';
+import { type Kept, type KeptSessions, metaOf } from './kept.ts';
 import { Streams } from './listening.ts';
 import { HeldSession } from './session.ts';
 import type { CreateOptions, SessionBehaviour, SessionListing } from './types.ts';
@@ -295,13 +295,4 @@ export class Home {
 export function timesOf(expiresAt: string | undefined): Pick<SessionListing, 'expiresAt' | 'isStale'> {
   const end = expiresAt === undefined ? undefined : new Date(expiresAt);
   return { expiresAt: end, isStale: end !== undefined && end.getTime() <= Date.now() };
-}
-
-function metaOf({ id, state, seq, expiresAt }: Kept): SessionMeta {
-  return {
-    sessionId: id,
-    ...(state !== undefined && { state }),
-    ...(seq !== undefined && { seq }),
-    ...(expiresAt !== undefined && { expiresAt }),
-  };
 }

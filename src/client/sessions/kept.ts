@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { isObject, type Json } from '../../json.ts';
 import { entryPages } from '../../store/page.ts';
 import type { Store } from '../../store/types.ts';
-import { isSessionId } from '../../wire/index.ts';
+import { isSessionId, type SessionMeta } from '../../wire/index.ts';
 import type { Account } from '../account.ts';
 import { underLease } from '../continuity/lease.ts';
 
@@ -110,6 +110,16 @@ export function readKept(value: unknown, target: string | undefined): Kept | und
     seq: Number.isSafeInteger(seq) ? (seq as number) : undefined,
     expiresAt: typeof expiresAt === 'string' ? expiresAt : undefined,
     usedAt: typeof usedAt === 'number' ? usedAt : 0,
+  };
+}
+
+/** What a request says about a kept session. */
+export function metaOf({ id, state, seq, expiresAt }: Kept): SessionMeta {
+  return {
+    sessionId: id,
+    ...(state !== undefined && { state }),
+    ...(seq !== undefined && { seq }),
+    ...(expiresAt !== undefined && { expiresAt }),
   };
 }
 
