@@ -73,7 +73,9 @@ class Absorption {
       const update = state[scope];
       if (update === undefined) continue;
       for (const name of Object.keys(update)) {
-        const value = update[name] as Json;
+        // In a stream, a number that is too large arrives as null.
+        const exact = this.#textOf(scope, name);
+        const value = exact === undefined ? (update[name] as Json) : (JSON.parse(exact) as Json);
         const given = attributes[scope]?.[name] ?? NONE;
         const problem = problemFor(scope, name);
         if (value === null) this.#remove(scope, name, given);
@@ -90,8 +92,7 @@ class Absorption {
     if (!attributes) return;
     const bag = this.#bagFor(scope, attributes);
     if (!this.#isOpen(bag, scope, name) || !this.#mayChange(scope, name, value, attributes)) return;
-    const own = this.#texts[scope];
-    const exact = own && Object.hasOwn(own, name) ? own[name] : undefined;
+    const exact = this.#textOf(scope, name);
     const { exact: isExact, identity } = this.#origin.seat;
     // A peer in this process has the very same numbers.
     if (!isExact && !identity.passing && !isSafe(value)) {
@@ -132,6 +133,11 @@ class Absorption {
       this.#grown.add(bag);
     }
     this.#jar.events.emit('set', { server: item.from, scope, key: name, size });
+  }
+
+  #textOf(scope: Scope, name: string): string | undefined {
+    const own = this.#texts[scope];
+    return own && Object.hasOwn(own, name) ? own[name] : undefined;
   }
 
   /** Overwriting replaces the attributes too: state that was valid for another domain of this server is so no longer. */
