@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 
 /**
  * @typedef {{ id: string, family: string, level: string, says: string }} Row
- * @typedef {'proved' | 'failing' | 'skipped' | 'none'} State
+ * @typedef {'proved' | 'failing' | 'unexplained' | 'skipped' | 'none'} State
  * @typedef {Row & { state: State, tests: import('./results.mjs').Test[], owed: boolean }} TracedRow
  */
 
@@ -47,7 +47,7 @@ export function idsIn(title) {
 }
 
 /**
- * Puts rows and tests together. A row is owed a proof where it is a MUST and its family is claimed.
+ * Puts rows and tests together. Every row of a claimed family is owed a proof, whatever its level.
  * @param {readonly Row[]} rows
  * @param {readonly import('./results.mjs').Test[]} tests
  * @param {readonly string[]} claimed
@@ -65,7 +65,7 @@ export function trace(rows, tests, claimed) {
       ...row,
       tests: own,
       state: stateOf(own),
-      owed: row.level.startsWith('MUST') && claimed.includes(row.family),
+      owed: claimed.includes(row.family),
     };
   });
   const problems = [
@@ -84,13 +84,18 @@ export function trace(rows, tests, claimed) {
 export const WORDS = {
   proved: 'proved',
   failing: 'a test of it fails',
+  unexplained: 'a test of it is skipped without a reason',
   skipped: 'all its tests are skipped',
   none: 'no test',
 };
 
-/** @returns {State} */
+/**
+ * A row is proved if at least one of its tests passed, none failed, and each skipped one says why (`meta.skipReason`).
+ * @returns {State}
+ */
 function stateOf(tests) {
   if (tests.some(({ status }) => status === 'failed')) return 'failing';
-  if (tests.some(({ status }) => status === 'passed')) return 'proved';
-  return tests.length > 0 ? 'skipped' : 'none';
+  if (tests.some(({ status, skipReason }) => status !== 'passed' && !skipReason)) return 'unexplained';
+  if (tests.length === 0) return 'none';
+  return tests.some(({ status }) => status === 'passed') ? 'proved' : 'skipped';
 }

@@ -7,8 +7,8 @@ import { root } from './steps.mjs';
 export const FULL_REPORT = `${root}.cache/test-results.json`;
 
 /**
- * @typedef {{ file: string, title: string, status: string, ms: number }} Test
- * @typedef {{ tests: Test[], passed: number, failed: number, skipped: number, files: { file: string, ms: number }[] }} Report
+ * @typedef {{ file: string, title: string, status: string, ms: number, skipReason?: string }} Test
+ * @typedef {{ tests: Test[], passed: number, failed: number, skipped: number, files: { file: string, ms: number }[], broken: string[] }} Report
  */
 
 /**
@@ -21,15 +21,15 @@ export function readReport(path) {
   if (!report) return undefined;
   const tests = report.testResults.flatMap(testsOf);
   const isBroken = (file) => file.status === 'failed' && !file.assertionResults.some(isFailed);
-  const broken = report.testResults.filter(isBroken).length;
+  const broken = report.testResults.filter(isBroken).map(({ name }) => relative(root, name));
   const count = (status) => tests.filter((test) => test.status === status).length;
   const passed = count('passed');
-  const failed = count('failed') + broken;
+  const failed = count('failed') + broken.length;
   const files = report.testResults.map((file) => ({
     file: relative(root, file.name),
     ms: file.endTime - file.startTime,
   }));
-  return { tests, passed, failed, skipped: tests.length - passed - count('failed'), files };
+  return { tests, passed, failed, skipped: tests.length - passed - count('failed'), files, broken };
 }
 
 /**
@@ -43,11 +43,12 @@ export function lastLine({ passed, failed, skipped = 0 }) {
 /** @returns {Test[]} */
 function testsOf({ name, assertionResults }) {
   const file = relative(root, name);
-  return assertionResults.map(({ fullName, status, duration }) => ({
+  return assertionResults.map(({ fullName, status, duration, meta }) => ({
     file,
     title: fullName,
     status,
     ms: duration ?? 0,
+    ...(typeof meta?.skipReason === 'string' && { skipReason: meta.skipReason.trim() }),
   }));
 }
 

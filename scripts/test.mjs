@@ -16,10 +16,10 @@ const HELP = `npm test [-- OPTIONS] [FILTERS…]
   -t PATTERN       only tests whose title matches
   --no-services    without Redis, PostgreSQL and other programs; says what it skipped
   --no-node22      without the second run of stores, seals, link and servers on Node 22
-  --soak           the long form of the kill and load tests (npm run test:soak)`;
+  --soak           the long form of the fuzz, kill and load tests (npm run test:soak)`;
 
 /** @type {import('./results.mjs').Report} */
-const NOTHING = { tests: [], files: [], passed: 0, failed: 0, skipped: 0 };
+const NOTHING = { tests: [], files: [], broken: [], passed: 0, failed: 0, skipped: 0 };
 
 const TWICE = ['test/store', 'test/seal', 'test/link', 'test/server'];
 /** Node 24's way of keeping async contexts, which is not that of Node 20. */
@@ -126,6 +126,9 @@ function tellSkipped({ title, tests }) {
   const skipped = tests.filter(({ status }) => status !== 'passed' && status !== 'failed');
   for (const file of new Set(skipped.map((test) => test.file))) {
     const own = skipped.filter((test) => test.file === file);
-    say(`skipped in ${file} (${title}): ${own.length}, the first is "${own[0].title}"`);
+    const why = new Set(own.map(({ skipReason }) => skipReason ?? 'no reason given'));
+    say(
+      `skipped in ${file} (${title}): ${own.length} (${[...why].join('; ')}), the first is "${own[0].title}"`,
+    );
   }
 }

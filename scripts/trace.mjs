@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// `npm run trace`: each row of the ledger with its tests, from the last full run of `npm test`. Fails where a MUST of a
-// family that spec/claimed.json claims has no passing test. `--missing` leaves out what is proved; `--json` for machines.
+// `npm run trace`: each row of the ledger with its tests, from the last full run of `npm test`. Fails if a row of a family
+// that spec/claimed.json claims is not proved. `--missing` leaves out what is proved; `--json` for machines.
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { readClaimed, readLedger, trace, WORDS } from './ledger.mjs';
@@ -17,6 +17,7 @@ if (!report) {
 const ledger = readLedger(readFileSync(`${root}spec/requirements.md`, 'utf8'));
 const claimed = readClaimed(`${root}spec/claimed.json`);
 const { rows, problems } = trace(ledger, report.tests, claimed);
+problems.push(...report.broken.map((file) => `${file}: could not be loaded, so its tests prove nothing`));
 
 if (values.json) {
   console.log(JSON.stringify({ claimed, rows, problems }));
@@ -24,8 +25,10 @@ if (values.json) {
   for (const row of rows) {
     if (values.missing && row.state === 'proved') continue;
     console.log(`${row.id}  ${row.level.padEnd(10)}  ${WORDS[row.state]}`);
-    for (const test of row.tests)
-      console.log(`        ${test.status.padEnd(7)} ${test.file} › ${test.title}`);
+    for (const test of row.tests) {
+      const why = test.status === 'passed' || !test.skipReason ? '' : ` (${test.skipReason})`;
+      console.log(`        ${test.status.padEnd(7)} ${test.file} › ${test.title}${why}`);
+    }
   }
   const proved = rows.filter(({ state }) => state === 'proved').length;
   console.log(`\n${proved} of ${rows.length} rows proved; claimed: ${claimed.join(', ') || 'none yet'}.`);

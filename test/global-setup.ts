@@ -8,6 +8,10 @@ declare module 'vitest' {
   interface ProvidedContext {
     services: string;
   }
+  interface TaskMeta {
+    /** Why the test is skipped, if it is; `npm run trace` asks for it where the title names a row of the ledger. */
+    skipReason?: string;
+  }
 }
 
 /**

@@ -2,12 +2,13 @@ import { join } from 'node:path';
 import { generateKey } from 'mcp-valise/seal';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { startHttp } from '../e2e/example.ts';
+import { because } from '../skip.ts';
 import { hasTmux, onTerminal } from './tmux.ts';
 import { folder, serveExample, VALISE, valise, valiseJson } from './valise.ts';
 
 const bug = JSON.stringify({ workItemId: 4522, fields: { 'System.State': 'Resolved' } });
 
-describe.skipIf(!hasTmux)('a person at a terminal', { timeout: 180_000 }, () => {
+describe.skipIf(!hasTmux)('a person at a terminal', { timeout: 180_000, ...because('needs tmux') }, () => {
   it('answers what the server asks of valise call: a choice, then a number that is checked', async () => {
     const { url } = await serveExample(['work-items', '--stateless']);
     const terminal = await onTerminal([

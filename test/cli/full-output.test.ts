@@ -5,12 +5,14 @@ import { open, readdir } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { because } from '../skip.ts';
 import { isRunning } from './is-running.ts';
 import { folder, VALISE } from './valise.ts';
 
 describe('valise, where there is no room left for what it prints', () => {
   it.skipIf(!existsSync('/dev/full')).each([[['status', '--json', '--store', 'memory:']], [['--help']]])(
     'says so in one line, and fails: %s',
+    because('needs /dev/full'),
     async (args) => {
       const full = await open('/dev/full', 'w');
       const child = spawn(process.execPath, [VALISE, ...args], { stdio: ['ignore', full.fd, 'pipe'] });

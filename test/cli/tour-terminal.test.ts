@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
+import { because } from '../skip.ts';
 import { hasTmux, onTerminal } from './tmux.ts';
 import { VALISE } from './valise.ts';
 
-describe.skipIf(!hasTmux)('valise tour on a terminal', { timeout: 180_000 }, () => {
+describe.skipIf(!hasTmux)('valise tour on a terminal', { timeout: 180_000, ...because('needs tmux') }, () => {
   it('waits for a person, whose answers decide how the story goes on', async () => {
     const terminal = await onTerminal([process.execPath, VALISE, 'tour', '--story', 'bug']);
     await terminal.shows(/How was this bug resolved\?[\s\S]*● Fixed/);

@@ -6,6 +6,7 @@ import { type ClientValise, openValise } from 'mcp-valise/client';
 import { memoryStore, openStore } from 'mcp-valise/store';
 import { afterAll, describe, expect, it, vi } from 'vitest';
 import { Secrets } from '../../src/client/continuity/secrets.ts';
+import { because } from '../skip.ts';
 import { startSecretService } from '../store/secret-service.ts';
 import { ask, MAJORS, openVault, signIn } from './vault.ts';
 
@@ -17,7 +18,9 @@ afterAll(async () => {
   await service?.stop();
 });
 
-describe.skipIf(!service).each(MAJORS)('with a keychain, secrets of a $major client', ({ make }) => {
+const needed = because('needs a Secret Service');
+
+describe.skipIf(!service).each(MAJORS)('with a keychain, secrets of a $major client', needed, ({ make }) => {
   it('[C-10] go there, and the rest into the store', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'valise-secrets-'));
     const store = `sqlite:${join(folder, 'state.db')}`;
@@ -78,7 +81,7 @@ describe.skipIf(!service).each(MAJORS)('with a keychain, secrets of a $major cli
   });
 });
 
-describe.skipIf(!service)('the keychain', () => {
+describe.skipIf(!service)('the keychain', needed, () => {
   it('is opened once, however many connections with stores of their own look into it', async () => {
     const secrets = new Secrets(memoryStore(), { secrets: 'keychain' });
     const [one, other] = [memoryStore(), memoryStore()];

@@ -1,6 +1,7 @@
 import { generateKey } from 'mcp-valise/seal';
 import { createValise } from 'mcp-valise/server';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { because } from '../skip.ts';
 import { openDesk } from './desk.ts';
 import { serveFixture } from './serve.ts';
 import { differences, type Outcomes, runSuite, type Suite, summary, unmet, whyNot } from './suite.ts';
@@ -86,7 +87,7 @@ async function initialize(url: string): Promise<string> {
   return response.text();
 }
 
-describe.skipIf(why)('the official conformance suites', () => {
+describe.skipIf(why)('the official conformance suites', because(why ?? ''), () => {
   // The SDKs warn of what some scenarios do on purpose.
   beforeAll(() => void vi.spyOn(console, 'warn').mockImplementation(() => {}));
 
@@ -98,7 +99,7 @@ describe.skipIf(why)('the official conformance suites', () => {
       const title = `${role}, ${titleOf(runs)}: every check comes out with Valise as without`;
       it.skipIf(runs.long && !soak)(
         runs.long ? `${title} (VALISE_SOAK=1)` : title,
-        { timeout: TIMEOUT },
+        { timeout: TIMEOUT, ...(!why && because('runs in npm run test:soak')) },
         async () => {
           const suite = ['--suite', runs.part ?? 'all'];
           const stock = await play(runs, suite, false);

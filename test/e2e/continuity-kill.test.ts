@@ -3,6 +3,7 @@ import { openStore } from 'mcp-valise/store';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { openVault, type Vault } from '../client/vault.ts';
 import { service, uniqueName } from '../services.ts';
+import { because } from '../skip.ts';
 import { soak, temporaryFolder } from '../store/places.ts';
 import { startSecretService } from '../store/secret-service.ts';
 import type { Orders } from './continuity-child.ts';
@@ -53,6 +54,7 @@ async function seen(): Promise<{ sessions: number; grants: number; clients: numb
 describe.each(PLACES)('a client that is killed again and again, with its state in %s', (_, place) => {
   it.skipIf(!place).each(['v1', 'v2'] as const)(
     `[C-10][C-12] goes on in its session, on %s, with one sign-in and one initialise`,
+    { timeout: soak ? 300_000 : 90_000, ...because('needs a server or a keychain that is not here') },
     async (sdk) => {
       // The keychain holds the credentials of a target, whatever the store: another one for each test.
       const url = `${vault.url}?${uniqueName()}`;
@@ -94,7 +96,6 @@ describe.each(PLACES)('a client that is killed again and again, with its state i
       expect(after.clients - before.clients).toBe(1);
       expect(after.grants - before.grants).toBe(1);
     },
-    soak ? 300_000 : 90_000,
   );
 });
 
@@ -104,6 +105,7 @@ const SHARING = soak ? (['v1', 'v2'] as const) : (['v2'] as const);
 describe.each(SHARED)('ten processes that share one store (%s) while the token expires', (_, place) => {
   it.skipIf(!place).each(SHARING)(
     '[C-09] refresh it once, on %s, and nobody signs in again',
+    { timeout: 120_000, ...because('needs a server or a keychain that is not here') },
     async (sdk) => {
       const url = `${vault.url}?${uniqueName()}`;
       const orders: Orders = { sdk, url, calls: 3, ...(place as Place)() };
@@ -125,7 +127,6 @@ describe.each(SHARED)('ten processes that share one store (%s) while the token e
       expect((await refreshes()) - before).toBe(1);
       expect(await seen()).toEqual(grants);
     },
-    120_000,
   );
 });
 

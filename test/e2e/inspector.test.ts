@@ -8,6 +8,7 @@ import { generateKey } from 'mcp-valise/seal';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { toolPath } from '../../scripts/conformance.mjs';
 import { noServices } from '../services.ts';
+import { because } from '../skip.ts';
 import { commandOf, type Running, startHttp } from './example.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -31,7 +32,7 @@ type Target =
   | { readonly url: string; readonly era?: 'modern' }
   | { readonly command: string; readonly args: readonly string[] };
 
-describe.skipIf(!inspector)('the official inspector', () => {
+describe.skipIf(!inspector)('the official inspector', because('the inspector cannot be installed'), () => {
   const keys = generateKey();
   let folder: string;
   let shop: Running & { readonly url: URL };

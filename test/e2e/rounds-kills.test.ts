@@ -151,7 +151,10 @@ describe.each([
       const folder = mkdtempSync(join(tmpdir(), 'valise-kills-'));
       ends.push(async () => rmSync(folder, { recursive: true, force: true }));
       const redis = kind === 'redis' ? await service('redis') : undefined;
-      if (kind === 'redis' && !redis) return context.skip();
+      if (kind === 'redis' && !redis) {
+        context.task.meta.skipReason = 'needs Redis';
+        return context.skip();
+      }
       const store = redis ?? `sqlite:${folder}/state.db`;
       const log = join(folder, 'effects.log');
       const { url, kills } = await cluster(sdk, store, log);

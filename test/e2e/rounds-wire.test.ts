@@ -4,9 +4,11 @@ import { openValise } from 'mcp-valise/client';
 import { memoryStore } from 'mcp-valise/store';
 import { describe, expect, it } from 'vitest';
 import type { Carrier } from '../../src/wire/index.ts';
+import { because } from '../skip.ts';
 import { type AnyClient, callText } from './hosts.ts';
 import { askable, asTheSeed, dialogue, RESOLVE, RESOLVED, type Stage, stage } from './rounds-stage.ts';
 
+const modernOnly = because('needs an SDK of 2026-07-28 on both ends');
 const SEALED = expect.stringMatching(/^v1\.[\w-]{8}\.[\w-]+$/);
 
 /** The texts of the draft's example. */
@@ -166,7 +168,7 @@ describe.each([
     ]);
   });
 
-  it.runIf(sdk === 'v2' && client === 'v2')('with requestState, on 2026-07-28', async () => {
+  it.runIf(sdk === 'v2' && client === 'v2')('with requestState, on 2026-07-28', modernOnly, async () => {
     const said = await resolve(ours('state'), 'modern');
     const states = [1, 3].map((at) => said[at]?.[1].result.requestState);
     const [first, , second, , third] = said.map(([, message]) => message);

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { noServices, service } from '../services.ts';
+import { because } from '../skip.ts';
 import { type Fleet, startFleet } from './sessions-instances.ts';
 import {
   appendSealed,
@@ -69,7 +70,9 @@ const WAYS = [
   { kind: 'postgres', sdk: 'v1', era: 'legacy' },
 ] as const;
 
-describe.skipIf(noServices)('three instances behind a balancer, one killed every second', () => {
+const needed = because('needs Redis, PostgreSQL and nginx');
+
+describe.skipIf(noServices)('three instances behind a balancer, one killed every second', needed, () => {
   it.each(WAYS)(
     '[S-21] [S-34] lose no update of stored sessions on $kind, with SDK $sdk servers ($era)',
     { timeout },

@@ -4,8 +4,11 @@ import { memoryStore } from 'mcp-valise/store';
 import type { Carrier } from 'mcp-valise/wire';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { Example } from '../../examples/serve.ts';
+import { because } from '../skip.ts';
 import { callText } from './hosts.ts';
 import { type Ask, askable, stage } from './rounds-stage.ts';
+
+const byIdAlone = because('a question that is known by its id alone cannot be left open');
 
 interface Way {
   readonly server: 'v1' | 'v2';
@@ -202,8 +205,7 @@ describe.each(WAYS)(`a call whose session is deleted while it asks (${WHERE})`, 
     },
   );
 
-  // A question that is known by its id alone cannot be left open.
-  it.skipIf(way.by === 'id')('is over where it was left open', async () => {
+  it.skipIf(way.by === 'id')('is over where it was left open', byIdAlone, async () => {
     const { call, sessions, valise, asking } = await open(way, 'sealed', leave);
     const session = await sessions.create();
     await expect(call(session, 'wizard')).rejects.toThrow(/waits|left open/);
@@ -233,7 +235,7 @@ describe.each(WAYS)(`a session in which calls are made while another one asks ($
       },
     );
 
-    it.skipIf(way.by === 'id')('[S-21] keeps both where the question was left open', async () => {
+    it.skipIf(way.by === 'id')('[S-21] keeps both where the question was left open', byIdAlone, async () => {
       const { call, sessions, asking, valise } = await open(way, mode, leave);
       const session = await sessions.named('till');
       await expect(call(session, 'wizard')).rejects.toThrow(/waits|left open/);

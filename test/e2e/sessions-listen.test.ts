@@ -5,6 +5,7 @@ import { type ClientSession, openValise } from 'mcp-valise/client';
 import { memoryStore } from 'mcp-valise/store';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { service } from '../services.ts';
+import { because } from '../skip.ts';
 import { type AnyClient, type Command, HOSTS, type Host, makeClient, makeTransport } from './hosts.ts';
 
 const FILE = fileURLToPath(new URL('./sessions-teller.ts', import.meta.url));
@@ -96,6 +97,7 @@ describe.each(['redis', 'postgres'] as const)('listening across instances on %s'
     { client: 'v2', era: 'modern', sdk: 'v2' },
   ] as const)(
     '[S-28] [S-34] of a $client client: what one instance tells, the listeners of another hear',
+    because('needs Redis'),
     async ({ sdk, ...host }) => {
       const [one, two] = await Promise.all([serveHttp(sdk, url as string), serveHttp(sdk, url as string)]);
       const [here, there] = [await connect(host, one), await connect(host, two)];

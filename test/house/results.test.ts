@@ -40,7 +40,19 @@ describe('a report of the tests', () => {
 
   it('counts a file that could not be loaded as one failure', () => {
     const testResults = [result('test/a.test.ts', 'passed', 'passed'), result('test/b.test.ts', 'failed')];
-    expect(report(JSON.stringify({ testResults }))).toMatchObject({ passed: 1, failed: 1, skipped: 0 });
+    expect(report(JSON.stringify({ testResults }))).toMatchObject({
+      passed: 1,
+      failed: 1,
+      skipped: 0,
+      broken: ['test/b.test.ts'],
+    });
+  });
+
+  it('says why a test was skipped if the test says so', () => {
+    const testResults = [result('test/a.test.ts', 'passed', 'skipped', 'skipped')];
+    Object.assign(testResults[0]!.assertionResults[0]!, { meta: { skipReason: 'needs tmux' } });
+    const { tests } = report(JSON.stringify({ testResults }))!;
+    expect(tests.map(({ skipReason }) => skipReason)).toEqual(['needs tmux', undefined]);
   });
 
   it('is undefined where it is missing or cut off', () => {

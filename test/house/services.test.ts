@@ -9,6 +9,7 @@ import { Redis } from 'ioredis';
 import pg from 'pg';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { noServices, type Service, startNginx, startPostgres, startRedis } from '../services.ts';
+import { because } from '../skip.ts';
 
 const script = fileURLToPath(new URL('../../scripts/services.mjs', import.meta.url));
 
@@ -52,7 +53,7 @@ const kept = (service: Service): Service => {
   return service;
 };
 
-describe.skipIf(noServices)('private servers', () => {
+describe.skipIf(noServices)('private servers', because('needs servers'), () => {
   it.each(['SIGKILL', 'SIGTERM', 'SIGINT'] as const)(
     'end with the process that started them, also by %s',
     async (signal) => {
@@ -144,7 +145,7 @@ describe.skipIf(noServices)('private servers', () => {
   });
 });
 
-describe.skipIf(noServices)('the balancer', () => {
+describe.skipIf(noServices)('the balancer', because('needs servers'), () => {
   const upstream = async (name: string): Promise<string> => {
     const server: Server = createServer((request, response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' });

@@ -1,6 +1,7 @@
 import { openStore, type Store } from 'mcp-valise/store';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { service, uniqueName } from '../services.ts';
+import { because } from '../skip.ts';
 import { MAJORS } from './majors.ts';
 import { textOf } from './raw-client.ts';
 import { tool } from './state-tool.ts';
@@ -9,7 +10,7 @@ const keys = 'T0aGXc1lJg5o3VtW3bYpW2yZr9s0u1v2w3x4y5z6A7Q';
 const urls = { redis: await service('redis'), postgres: await service('postgres') };
 
 describe.each(['redis', 'postgres'] as const)('state of a client that carries none, in %s', (kind) => {
-  describe.skipIf(!urls[kind])('shared by two instances', () => {
+  describe.skipIf(!urls[kind])('shared by two instances', because('needs a server that is not here'), () => {
     const name = uniqueName();
     let stores: Store[];
 

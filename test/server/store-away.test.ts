@@ -1,6 +1,7 @@
 import { createValise } from 'mcp-valise/server';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { noServices, type Service, startPostgres, startRedis } from '../services.ts';
+import { because } from '../skip.ts';
 import { call, endServers, FORMS, initialize, listen, post } from './http-stage.ts';
 
 const services: Service[] = [];
@@ -10,7 +11,7 @@ afterAll(() => Promise.all(services.map((service) => service.stop())));
 describe.skipIf(noServices).each([
   ['Redis', startRedis],
   ['PostgreSQL', startPostgres],
-] as const)('while %s is away', (_, start) => {
+] as const)('while %s is away', because('needs servers'), (_, start) => {
   it('only the first calls wait for it as long as its driver does, and all find it once it is back', {
     timeout: 120_000,
   }, async () => {

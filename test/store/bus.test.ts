@@ -8,6 +8,7 @@ import { Assembly, split } from '../../src/store/bus-parts.ts';
 import { busContract } from '../../src/store/contract.ts';
 import type { Bus } from '../../src/store/types.ts';
 import { service, uniqueName } from '../services.ts';
+import { because } from '../skip.ts';
 
 const redis = (await service('redis')) as string;
 const postgres = (await service('postgres')) as string;
@@ -18,7 +19,7 @@ const opened = async (opening: Promise<Bus>): Promise<Bus> => {
   return bus;
 };
 
-describe.skipIf(!redis)('the Redis bus', () => {
+describe.skipIf(!redis)('the Redis bus', because('needs Redis'), () => {
   busContract(() => openRedisBus(redis), { describe, it }, { name: 'redis' });
 
   it('subscribes once per topic, and no longer than somebody listens', async () => {
@@ -52,7 +53,7 @@ describe.skipIf(!redis)('the Redis bus', () => {
   });
 });
 
-describe.skipIf(!postgres)('the PostgreSQL bus', () => {
+describe.skipIf(!postgres)('the PostgreSQL bus', because('needs PostgreSQL'), () => {
   busContract(() => openPostgresBus(postgres), { describe, it }, { name: 'postgres' });
 
   it('keeps namespaces apart, and does not mind what others write', async () => {

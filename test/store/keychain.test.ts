@@ -7,13 +7,14 @@ import { openStore } from '../../src/store/index.ts';
 import { keychainStore, storeIn } from '../../src/store/keychain.ts';
 import { openVault } from '../../src/store/keychain-vault.ts';
 import { uniqueName } from '../services.ts';
+import { because } from '../skip.ts';
 import { temporaryFolder, tsx } from './places.ts';
 import { startSecretService } from './secret-service.ts';
 
 const service = await startSecretService();
 afterAll(() => service?.stop());
 
-describe.skipIf(!service)('with a Secret Service', () => {
+describe.skipIf(!service)('with a Secret Service', because('needs a Secret Service'), () => {
   storeContract(
     () => {
       const name = uniqueName();

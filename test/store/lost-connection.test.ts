@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vites
 import { storeContract } from '../../src/store/contract.ts';
 import type { Bus, Store } from '../../src/store/types.ts';
 import { noServices, type Service, startPostgres, startRedis, uniqueName } from '../services.ts';
+import { because } from '../skip.ts';
 import { layWire } from './proxy.ts';
 
 interface Driver {
@@ -31,6 +32,7 @@ const unavailable = expect.objectContaining({ code: 'store-unavailable' });
 
 describe.skipIf(noServices).each(drivers)(
   '$name, when its server goes away',
+  because('needs servers'),
   ({ name, kill, start, open, openBus }) => {
     // Its own server: nobody else's tests should meet a restart.
     let server: Service;

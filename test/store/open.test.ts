@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { contentionCases } from '../../src/store/contract-contention.ts';
 import { openBus, openStore } from '../../src/store/index.ts';
 import { service, uniqueName } from '../services.ts';
+import { because } from '../skip.ts';
 import { temporaryFolder, tsx } from './places.ts';
 
 const [redis, postgres] = [await service('redis'), await service('postgres')];
@@ -21,7 +22,7 @@ describe('a store is chosen by its URL', () => {
     ['postgresql://…', postgres ? () => postgres.replace(/^postgres:/, 'postgresql:') : undefined],
   ];
   for (const [name, url] of urls) {
-    it.skipIf(!url)(`[C-10] ${name}`, async () => {
+    it.skipIf(!url)(`[C-10] ${name}`, because('needs a server that is not here'), async () => {
       const prefix = `${uniqueName()}/`;
       const store = await openStore(url?.() as string, { prefix, timeout: '20s' });
       const version = await store.put('a', { b: 1 }, { ttl: 60 });

@@ -7,12 +7,13 @@ import { storeContract } from '../../src/store/contract.ts';
 import { openBus, openStore } from '../../src/store/index.ts';
 import type { Store } from '../../src/store/types.ts';
 import { service, uniqueName } from '../services.ts';
+import { because } from '../skip.ts';
 import { withoutPackages } from './elsewhere-packages.ts';
 import { tsx } from './places.ts';
 
 const url = (await service('postgres')) as string;
 
-describe.skipIf(!url)('the PostgreSQL store', () => {
+describe.skipIf(!url)('the PostgreSQL store', because('needs PostgreSQL'), () => {
   storeContract(
     () => {
       const table = uniqueName();
@@ -30,7 +31,7 @@ describe.skipIf(!url)('the PostgreSQL store', () => {
   );
 });
 
-describe.skipIf(!url)('the PostgreSQL store and bus, by URL', () => {
+describe.skipIf(!url)('the PostgreSQL store and bus, by URL', because('needs PostgreSQL'), () => {
   it.each(['postgres:', 'postgresql:'])('are opened by openStore and openBus with %s', async (protocol) => {
     const prefix = uniqueName();
     const there = url.replace(/^\w+:/, protocol);
@@ -46,7 +47,7 @@ describe.skipIf(!url)('the PostgreSQL store and bus, by URL', () => {
   });
 });
 
-describe.skipIf(!url)('the PostgreSQL store, inside', () => {
+describe.skipIf(!url)('the PostgreSQL store, inside', because('needs PostgreSQL'), () => {
   const pool = new pg.Pool({ connectionString: url, max: 4 });
   let table: string;
   let store: Store;

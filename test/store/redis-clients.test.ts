@@ -5,6 +5,7 @@ import { openRedisBus, openRedisStore, type RedisClient } from 'mcp-valise/store
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { busContract, storeContract } from '../../src/store/contract.ts';
 import { noServices, type Service, service, startRedis, uniqueName } from '../services.ts';
+import { because } from '../skip.ts';
 
 const url = (await service('redis')) as string;
 
@@ -22,7 +23,7 @@ function contractsOn(name: string, client: () => RedisClient): void {
   busContract(() => openRedisBus(client(), { namespace }), { describe, it }, { name });
 }
 
-describe.skipIf(!url)('the Redis store on a client of the caller', () => {
+describe.skipIf(!url)('the Redis store on a client of the caller', because('needs Redis'), () => {
   const six = new Redis(url, { lazyConnect: true });
   const prefixed = new Redis(url, { lazyConnect: true, keyPrefix: `${uniqueName()}:` });
   const five = new Redis5(url, { lazyConnect: true });
@@ -60,7 +61,7 @@ describe.skipIf(!url)('the Redis store on a client of the caller', () => {
   });
 });
 
-describe.skipIf(noServices)('the Redis store on a Redis Cluster', () => {
+describe.skipIf(noServices)('the Redis store on a Redis Cluster', because('needs servers'), () => {
   let server: Service;
   let cluster: Cluster;
   beforeAll(async () => {

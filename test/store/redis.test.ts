@@ -6,12 +6,13 @@ import { storeContract } from '../../src/store/contract.ts';
 import { openBus, openStore } from '../../src/store/index.ts';
 import type { Store } from '../../src/store/types.ts';
 import { noServices, type Service, service, startRedis, uniqueName } from '../services.ts';
+import { because } from '../skip.ts';
 import { withoutPackages } from './elsewhere-packages.ts';
 import { tsx } from './places.ts';
 
 const url = (await service('redis')) as string;
 
-describe.skipIf(!url)('the Redis store', () => {
+describe.skipIf(!url)('the Redis store', because('needs Redis'), () => {
   storeContract(
     () => {
       const namespace = uniqueName();
@@ -29,7 +30,7 @@ describe.skipIf(!url)('the Redis store', () => {
   );
 });
 
-describe.skipIf(!url)('the Redis store and bus, by URL', () => {
+describe.skipIf(!url)('the Redis store and bus, by URL', because('needs Redis'), () => {
   it('are opened by openStore and openBus', async () => {
     const prefix = uniqueName();
     const store = await openStore(url, { prefix, timeout: '5s' });
@@ -44,7 +45,7 @@ describe.skipIf(!url)('the Redis store and bus, by URL', () => {
   });
 });
 
-describe.skipIf(!url)('the Redis store, inside', () => {
+describe.skipIf(!url)('the Redis store, inside', because('needs Redis'), () => {
   const redis = new Redis(url, { lazyConnect: true });
   let namespace: string;
   let store: Store;
@@ -206,7 +207,7 @@ describe.skipIf(!url)('the Redis store, inside', () => {
   });
 });
 
-describe.skipIf(noServices)('the Redis store, on servers of all sorts', () => {
+describe.skipIf(noServices)('the Redis store, on servers of all sorts', because('needs servers'), () => {
   const servers: Service[] = [];
   const start = async (...args: string[]) => {
     const server = await startRedis({ args });
@@ -277,7 +278,7 @@ describe.skipIf(noServices)('the Redis store, on servers of all sorts', () => {
   });
 });
 
-describe.skipIf(!url)('the Redis store, in a database of the server', () => {
+describe.skipIf(!url)('the Redis store, in a database of the server', because('needs Redis'), () => {
   it('keeps to the one that the URL names', async () => {
     const prefix = uniqueName();
     const [three, query, zero] = await Promise.all(

@@ -5,6 +5,7 @@ import { storeContract } from '../../src/store/contract.ts';
 import { openStore } from '../../src/store/index.ts';
 import { sqliteStore } from '../../src/store/sqlite.ts';
 import { type Database, loadSqlite, openDatabase } from '../../src/store/sqlite-library.ts';
+import { because } from '../skip.ts';
 import { asUser, userFolder } from './elsewhere.ts';
 import { soak, temporaryFolder, tsx } from './places.ts';
 
@@ -157,6 +158,7 @@ describe('an SQLite store', () => {
 
   it.runIf(existsSync('/proc/locks'))(
     'keeps its lock where this process opens the same file again',
+    because('needs /proc/locks'),
     async () => {
       // Without it the last of the others to close takes the file beside the database away, and with it what is written later.
       const isLocked = () => {
