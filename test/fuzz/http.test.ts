@@ -1,13 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import {
-  Agent,
-  createServer,
-  type IncomingMessage,
-  type RequestListener,
-  type ServerResponse,
-  request as send,
-} from 'node:http';
+import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { NodeStreamableHTTPServerTransport, toNodeHandler } from '@modelcontextprotocol/node';
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
@@ -15,11 +8,12 @@ import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/
 import { createMcpHandler } from '@modelcontextprotocol/server';
 import { afterAll, describe, expect, it, vi } from 'vitest';
 import { MAJORS } from '../server/majors.ts';
-import { ERAS, type Era, hostile, initialize, type Loot, request } from './messages.ts';
+import { type Answer, agent, exchange } from './exchange.ts';
+import { checkMessage, type Era, hostile, plunder } from './messages.ts';
 import { type Json, mutateText } from './mutate.ts';
 import type { Random } from './random.ts';
 import { fuzz } from './run.ts';
-import { type FuzzedServer, fuzzedServer } from './server.ts';
+import { type FuzzedServer, fuzzedServer, GENUINE } from './server.ts';
 
 const [V1, V2] = MAJORS;
 type NodeTransport = {
@@ -104,108 +98,11 @@ const FORMS: readonly {
   },
 ];
 
-const GENUINE = ['answer', 'flow', 'server state', 'session', 'session state'];
-const agent = new Agent({ keepAlive: true, maxSockets: 30 });
 afterAll(() => agent.destroy());
-
-interface Answer {
-  readonly status: number;
-  readonly type: string;
-  readonly session: string | undefined;
-  /** Whole JSON-RPC messages that came. */
-  readonly messages: Record<string, Json>[];
-  readonly body: string;
-  /** The server left the answer open to send more. */
-  readonly open: boolean;
-}
-
-/** One request. A stream that the server keeps open for more is left once it has told something, or after a moment. */
-function exchange(
-  port: number,
-  method: string,
-  path: string,
-  headers: Record<string, string>,
-  body: string | undefined,
-  mayStayOpen: boolean,
-): Promise<Answer> {
-  return new Promise((resolve, reject) => {
-    const made = send({ host: '127.0.0.1', port, method, path, headers, agent, setHost: true });
-    let timer: NodeJS.Timeout | undefined;
-    made.on('error', (error: NodeJS.ErrnoException) => {
-      // The server may close a connection that nobody uses, in the moment in which it is used again.
-      if (!made.reusedSocket || error.code !== 'ECONNRESET') return reject(error);
-      resolve(exchange(port, method, path, { ...headers, connection: 'close' }, body, mayStayOpen));
-    });
-    made.on('response', (response) => {
-      clearTimeout(timer);
-      let text = '';
-      const type = response.headers['content-type'] ?? '';
-      const finish = (open: boolean) => {
-        clearTimeout(timer);
-        if (open) made.destroy();
-        try {
-          const session = response.headers['mcp-session-id'];
-          resolve({
-            status: response.statusCode ?? 0,
-            type,
-            session: typeof session === 'string' ? session : undefined,
-            messages: method === 'HEAD' ? [] : parse(type, text),
-            body: text,
-            open,
-          });
-        } catch (error) {
-          reject(error);
-        }
-      };
-      response.setEncoding('utf8');
-      response.on('error', () => {});
-      response.on('data', (chunk: string) => {
-        text += chunk;
-        // A question of the server's: it waits for the answer, and we do not.
-        if (type.startsWith('text/event-stream') && /"method":"(elicitation|sampling|roots|ping)/.test(text))
-          finish(true);
-      });
-      response.on('end', () => finish(false));
-      response.on('aborted', () => reject(new Error(`The answer was cut off: ${text}`)));
-      if (mayStayOpen) timer = setTimeout(() => finish(true), 50);
-    });
-    // The SDKs' transports that answer in JSON have no headers to send before a listener is done.
-    if (mayStayOpen)
-      timer = setTimeout(() => {
-        resolve({ status: 200, type: 'none', session: undefined, messages: [], body: '', open: true });
-        made.destroy();
-      }, 300);
-    made.end(body);
-  });
-}
-
-/** The messages of an answer; throws where it is not well formed. */
-function parse(type: string, text: string): Record<string, Json>[] {
-  if (type.startsWith('text/event-stream')) {
-    const whole = text.slice(0, text.lastIndexOf('\n\n') + 1);
-    return [...whole.matchAll(/^data: ?(.+)$/gm)].map(
-      ([, data]) => JSON.parse(data as string) as Record<string, Json>,
-    );
-  }
-  if (!type.startsWith('application/json')) return [];
-  const value = JSON.parse(text) as Record<string, Json> | Record<string, Json>[];
-  return Array.isArray(value) ? value : [value];
-}
-
-/** What the engine or a library says where a program did not look first. */
-const SLIP =
-  /Cannot read prop|is not a function|is not iterable|Unexpected token|Unexpected end of JSON|is not valid JSON|undefined is not|Invalid array length|Maximum call stack|circular structure|Cannot convert/;
 
 function check({ status, messages, body }: Answer): void {
   if (status >= 500 || status < 200) throw new Error(`Status ${status}: ${body}`);
-  for (const message of messages) {
-    if (message['jsonrpc'] !== '2.0') throw new Error(`Not JSON-RPC: ${JSON.stringify(message)}`);
-    const error = message['error'] as { code?: Json; message?: Json } | undefined;
-    if (!error) continue;
-    if (!Number.isInteger(error.code) || typeof error.message !== 'string')
-      throw new Error(`Not an error of JSON-RPC: ${JSON.stringify(message)}`);
-    if (SLIP.test(error.message)) throw new Error(`An error that nobody wrote: ${error.message}`);
-  }
+  for (const message of messages) checkMessage(message);
 }
 
 const HEADERS = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
@@ -246,45 +143,14 @@ function mutateHeaders(random: Random, headers: Record<string, string>): Record<
 }
 
 /** Gets from a server what it gives to one user who behaves. */
-async function plunder(
-  port: number,
-  era: Era,
-  user: string,
-): Promise<{ loot: Loot; session: string | undefined; user: string }> {
-  const loot: Loot = { era, state: {} };
+async function visit(port: number, era: Era, user: string) {
   let session: string | undefined;
-  const ask = async (message: Record<string, Json>) => {
+  const loot = await plunder(era, async (message) => {
     const headers = { ...headersFor(era, message, session), 'x-user': user };
     const answer = await exchange(port, 'POST', '/mcp', headers, JSON.stringify(message), false);
     session ??= answer.session;
-    const last = answer.messages.at(-1) as Record<string, Record<string, Json>> | undefined;
-    return last ?? {};
-  };
-  if (era === 'legacy') await ask(initialize(0));
-  const created = await ask(request(loot, 1, ERAS[era].create));
-  loot.session = created['result']?.['session'] as Json;
-  const { result } = await ask(request(loot, 2, 'tools/call', { name: 'work', arguments: {} }, true));
-  const { [ERAS[era].session]: kept, ...state } = (result?.['_meta'] ?? {}) as Record<string, Json>;
-  if (kept) loot.session = { ...(loot.session as object), ...(kept as object) } as Json;
-  loot.state = state;
-  const asked = await ask(
-    request(loot, 3, 'tools/call', { name: 'ask', arguments: { a: 1, b: ['x', null] } }),
-  );
-  const yes = { action: 'accept', content: { name: 'me' } };
-  const dependent = asked['dependent_requests'];
-  if (dependent)
-    loot.round = {
-      top: { dependent_responses: { state: dependent['state'] ?? null, responses: [{ result: yes }] } },
-    };
-  else if (asked['result']?.['requestState'])
-    loot.round = {
-      params: {
-        requestState: asked['result']['requestState'],
-        inputResponses: Object.fromEntries(
-          Object.keys((asked['result']['inputRequests'] ?? {}) as object).map((key) => [key, yes]),
-        ),
-      },
-    };
+    return answer.messages.at(-1) ?? {};
+  });
   return { loot, session, user };
 }
 
@@ -304,16 +170,16 @@ describe.each(FORMS)('a $form server that is sent hostile HTTP messages', ({ for
     }).listen(0, '127.0.0.1');
     await once(http, 'listening');
     const { port } = http.address() as AddressInfo;
-    let plundered: { from: number; loot: Promise<Awaited<ReturnType<typeof plunder>>[]> } | undefined;
+    let plundered: { from: number; loot: Promise<Awaited<ReturnType<typeof visit>>[]> } | undefined;
     const plan = { name: `HTTP, ${form}`, short: 800, soak: 25_000, atOnce: 8, reach: 1 / 3 };
     try {
       await fuzz(plan, async ({ at, random, batch, input, count, reached }) => {
         const { at: from } = batch(60);
         if (plundered?.from !== from) {
-          const from2 = eras.flatMap((era) =>
-            ['ann', 'bob', 'nobody'].map((user) => plunder(port, era, user)),
+          const visits = eras.flatMap((era) =>
+            ['ann', 'bob', 'nobody'].map((user) => visit(port, era, user)),
           );
-          plundered = { from, loot: Promise.all(from2) };
+          plundered = { from, loot: Promise.all(visits) };
         }
         const { loot, session, user } = random.pick(await plundered.loot);
         // Most come from the user whom the server gave it to; some from another one.
@@ -354,7 +220,7 @@ describe.each(FORMS)('a $form server that is sent hostile HTTP messages', ({ for
       expect([...server.genuine].sort()).toEqual(GENUINE);
       // And it works for who behaves.
       for (const era of eras) {
-        const { loot } = await plunder(port, era, 'carol');
+        const { loot } = await visit(port, era, 'carol');
         if (!loot.session || !loot.round)
           throw new Error(`It no longer serves ${era} clients: ${JSON.stringify(loot)}`);
       }

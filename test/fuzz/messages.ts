@@ -46,12 +46,17 @@ export interface Loot {
   session?: Json;
   /** The `_meta` of a result, with the state of the jar. */
   state: { readonly [name: string]: Json };
+  /** The answer to a question that came as a request of the server's. */
+  answer?: { readonly [name: string]: Json };
   /** Where a flow asked: what the call is repeated with, beside its params. */
   round?: {
     readonly params?: { readonly [name: string]: Json };
     readonly top?: { readonly [name: string]: Json };
   };
 }
+
+const ARGUMENTS: Json = { a: 1, b: ['x', null] };
+const YES: Json = { action: 'accept', content: { name: 'me' } };
 
 type Message = { [name: string]: Json };
 
@@ -96,8 +101,8 @@ function genuine(random: Random, loot: Loot, id: number): Message {
   const { era } = loot;
   const inSession = random.chance(0.5);
   const call = (name: string, within = inSession) =>
-    request(loot, id, 'tools/call', { name, arguments: { a: 1, b: ['x', null] } }, within);
-  switch (random.below(36)) {
+    request(loot, id, 'tools/call', { name, arguments: ARGUMENTS }, within);
+  switch (random.below(48)) {
     case 0:
       return era === 'modern' ? request(loot, id, 'server/discover') : initialize(id);
     case 1:
@@ -139,6 +144,7 @@ function genuine(random: Random, loot: Loot, id: number): Message {
         params: { requestId: id },
       };
     case 12:
+      if (loot.answer && random.chance(0.5)) return { ...loot.answer };
       return {
         jsonrpc: '2.0',
         id: random.pick([id, `${id}`, 'q.1']),
@@ -181,4 +187,53 @@ export function hostile(
       return { text: writeJson(random, random.chance(0.5) ? odd : [message, odd]), message: odd };
     }
   }
+}
+
+/** Gets from a server what it gives to a client that behaves. */
+export async function plunder(era: Era, ask: (message: Message) => Promise<Message>): Promise<Loot> {
+  const loot: Loot = { era, state: {} };
+  type Response = { readonly [name: string]: { readonly [name: string]: Json } };
+  const answer = async (message: Message) => (await ask(message)) as Response;
+  if (era === 'legacy') await answer(initialize(0));
+  loot.session = (await answer(request(loot, 1, ERAS[era].create)))['result']?.['session'] as Json;
+  const { result } = await answer(request(loot, 2, 'tools/call', { name: 'work', arguments: {} }, true));
+  const { [ERAS[era].session]: kept, ...state } = (result?.['_meta'] ?? {}) as Message;
+  if (kept) loot.session = { ...(loot.session as object), ...(kept as object) } as Json;
+  loot.state = state;
+  const asked = await answer(request(loot, 3, 'tools/call', { name: 'ask', arguments: ARGUMENTS }));
+  const round = asked['dependent_requests'];
+  const { requestState, inputRequests } = asked['result'] ?? {};
+  if (round)
+    loot.round = {
+      top: { dependent_responses: { state: round['state'] ?? null, responses: [{ result: YES }] } },
+    };
+  if (requestState !== undefined) {
+    const inputResponses = Object.fromEntries(
+      Object.keys((inputRequests ?? {}) as object).map((key) => [key, YES]),
+    );
+    loot.round = { params: { requestState, inputResponses } };
+  }
+  // On stdio the question comes as a request; its id and state are what the answer has.
+  if (asked['method'])
+    loot.answer = {
+      jsonrpc: '2.0',
+      id: asked['id'] as Json,
+      result: YES,
+      ...(asked['state'] !== undefined && { state: asked['state'] as Json }),
+    };
+  return loot;
+}
+
+/** What the engine or a library says if a program did not look first. */
+const SLIP =
+  /Cannot read prop|is not a function|is not iterable|Unexpected token|Unexpected end of JSON|is not valid JSON|undefined is not|Invalid array length|Maximum call stack|circular structure|Cannot convert/;
+
+/** Throws if this is not a message of JSON-RPC, or an error that nobody wrote. */
+export function checkMessage(message: { readonly [name: string]: Json }): void {
+  if (message['jsonrpc'] !== '2.0') throw new Error(`Not JSON-RPC: ${JSON.stringify(message)}`);
+  const error = message['error'] as { readonly code?: Json; readonly message?: Json } | undefined;
+  if (!error) return;
+  if (!Number.isInteger(error.code) || typeof error.message !== 'string')
+    throw new Error(`Not an error of JSON-RPC: ${JSON.stringify(message)}`);
+  if (SLIP.test(error.message)) throw new Error(`An error that nobody wrote: ${error.message}`);
 }

@@ -8,6 +8,9 @@ import type { Major } from '../server/majors.ts';
 /** The same in every run, so that a token in the message of a failure can be tried again. */
 export const KEYS = 'T0aGXc1lJg5o3VtW3bYpW2yZr9s0u1v2w3x4y5z6A7Q';
 
+/** All that a handler can find, and must find at times: without that nothing would be tried. */
+export const GENUINE = ['answer', 'flow', 'server state', 'session', 'session state'];
+
 /** What the handlers of a fuzzed server saw of one message. */
 export interface Sight {
   /** The user whom the message came from. */
@@ -20,7 +23,7 @@ export interface FuzzedServer {
   readonly valise: ServerValise;
   /** Runs what a message sets off; handlers then count as reached by it. */
   readonly sight: AsyncLocalStorage<Sight>;
-  /** What was genuine and brought back, by kind: without that nothing would be tried. */
+  /** What was genuine and was brought back, by kind. */
   readonly genuine: Set<string>;
   /** Forgeries that were taken for genuine. */
   readonly forgeries: string[];
@@ -95,7 +98,7 @@ export function fuzzedServer(mode: 'sealed' | 'stored'): FuzzedServer {
       server.registerTool(
         'ask',
         { inputSchema: loose },
-        valise.flow(async (_args, flow) => {
+        valise.flow<[object]>(async (_args, flow) => {
           const here = sight.getStore();
           if (here) here.handlers++;
           check('flow', await flow.once('mark', () => markOf('flow')));

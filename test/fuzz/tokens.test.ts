@@ -20,7 +20,7 @@ const BINDINGS = [{ id: 1 }, { id: 2 }, undefined] as const;
 interface For {
   readonly purpose: string;
   readonly subject?: string;
-  readonly bind?: object;
+  readonly bind?: { readonly id: number };
 }
 
 function anyFor(random: Random): For {
