@@ -72,6 +72,7 @@ export class OwnRequests {
         this.#waiting.delete(id);
         const answer = answerIn(error, id);
         if (answer) reject(new RequestError(method, answer));
+        else if (isUnreadable(error)) reject(unreadable(method, error));
         else reject(error instanceof Error ? error : new Error(String(error)));
       });
     });
@@ -102,6 +103,18 @@ export class OwnRequests {
     for (const { settle } of this.#waiting.values()) settle({ jsonrpc: '2.0', error: CONNECTION_CLOSED });
     this.#waiting.clear();
   }
+}
+
+/** Whether a transport could not read an answer as JSON (`SyntaxError`) or as a message (errors of zod, by either of its names). */
+function isUnreadable(error: unknown): boolean {
+  return error instanceof SyntaxError || /^\$?ZodError$/.test((error as Error | undefined)?.name ?? '');
+}
+
+function unreadable(method: string, cause: unknown): ValiseError {
+  return new ValiseError('request-failed', `The server's answer to ${method} is not a JSON-RPC message.`, {
+    next: 'Try again; if it happens again, tell the operator of the server.',
+    cause,
+  });
 }
 
 /**
