@@ -110,8 +110,9 @@ export async function fuzz(plan: Plan, run: (one: Case) => void | Promise<void>)
   }
   const seconds = (performance.now() - start) / 1000;
   const summary = [...outcomes].sort(([, a], [, b]) => b - a).map(([outcome, n]) => `${outcome} ${n}`);
+  const share = plan.reach === undefined ? '' : `, ${reached} ${reaching}`;
   say(
-    `${done} cases in ${seconds.toFixed(1)} s (${Math.round(done / seconds)}/s), ${reached} ${reaching}; ${summary.join(', ')}`,
+    `${done} cases in ${seconds.toFixed(1)} s (${Math.round(done / seconds)}/s)${share}; ${summary.join(', ')}`,
   );
   if (failure) throw failure;
   if (only === undefined && reached < done * reach)

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { McpServer } from '@modelcontextprotocol/server';
 import { createValise, type ServerValise } from 'mcp-valise/server';
-import { memoryStore } from 'mcp-valise/store';
+import { memoryStore, type Store } from 'mcp-valise/store';
 import { z } from 'zod';
 import type { Major } from '../server/majors.ts';
 
@@ -38,7 +38,7 @@ const loose = z.looseObject({});
 const text = (said: string) => ({ content: [{ type: 'text' as const, text: said }] });
 
 /** Everything is marked with the user that it belongs to: what a handler is given must be its own user's. */
-export function fuzzedServer(mode: 'sealed' | 'stored'): FuzzedServer {
+export function fuzzedServer(mode: 'sealed' | 'stored', store: Store = memoryStore()): FuzzedServer {
   const sight = new AsyncLocalStorage<Sight>();
   const forgeries: string[] = [];
   const genuine = new Set<string>();
@@ -46,7 +46,7 @@ export function fuzzedServer(mode: 'sealed' | 'stored'): FuzzedServer {
   const valise = createValise({
     name: 'fuzzed',
     keys: KEYS,
-    store: memoryStore(),
+    store,
     principal: () => (user() === 'nobody' ? undefined : { subject: user() }),
     sessions: {
       mode,
