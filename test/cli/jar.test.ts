@@ -3,23 +3,21 @@ import { describe, expect, it } from 'vitest';
 import { folder, serveExample, valise, valiseJson } from './valise.ts';
 
 describe('valise jar', () => {
-  it('[J-12] lists, shows, exports and clears: one key, one server, everything', async () => {
+  it('[J-12] lists, shows, exports and clears: one key, one scope, one server, everything', async () => {
     const { port } = await serveExample(['shop']);
     const store = ['--store', `sqlite:${join(await folder(), 'state.db')}`];
-    for (const host of ['b.example.com', 'a.example.com']) {
-      for (const name of ['y', 'x']) {
-        const args = JSON.stringify({ name, value: host });
-        await valise([
-          'call',
-          `http://${host}:${port}/mcp`,
-          'remember',
-          args,
-          '--resolve',
-          `${host}:${port}:127.0.0.1`,
-          ...store,
-        ]);
-      }
-    }
+    const remember = (host: string, name: string) =>
+      valise([
+        'call',
+        `http://${host}:${port}/mcp`,
+        'remember',
+        JSON.stringify({ name, value: host }),
+        '--resolve',
+        `${host}:${port}:127.0.0.1`,
+        ...store,
+      ]);
+    for (const host of ['b.example.com', 'a.example.com'])
+      for (const name of ['y', 'x']) await remember(host, name);
     const list = async (): Promise<string[]> => {
       const { entries } = await valiseJson<{ entries: { server: string; key: string }[] }>([
         'jar',
@@ -45,6 +43,15 @@ describe('valise jar', () => {
       cleared: 2,
     });
     expect(await list()).toEqual(['a.example.com y']);
+    // One scope: there is nothing in the other one.
+    for (const [scope, cleared] of [
+      ['session', 0],
+      ['server', 1],
+    ] as const)
+      expect(await valiseJson(['jar', 'clear', 'a.example.com', '--scope', scope, ...store])).toEqual({
+        cleared,
+      });
+    await remember('a.example.com', 'z');
     expect(await valiseJson(['jar', 'clear', ...store])).toEqual({ cleared: 1 });
     expect((await valise(['jar', ...store])).stdout).toBe('The jar is empty.\n');
   });

@@ -1,7 +1,10 @@
+import { Client as ClientV2 } from '@modelcontextprotocol/client';
+import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
+import { CreateMessageRequestSchema, ListRootsRequestSchema } from '@modelcontextprotocol/sdk/types.js';
 import { openValise } from 'mcp-valise/client';
 import { memoryStore } from 'mcp-valise/store';
 import { describe, expect, it } from 'vitest';
-import { callText } from '../e2e/hosts.ts';
+import { type AnyClient, callText } from '../e2e/hosts.ts';
 import { askable } from '../e2e/rounds-stage.ts';
 import { rawServer, result } from './rounds-server.ts';
 
@@ -30,6 +33,18 @@ const question = (state: string | undefined, id: string): string =>
     state === undefined ? '' : `"state":${state},`
   }"params":{"message":"Name?","requestedSchema":{"type":"object","properties":{}}}}`;
 
+/** A client of the older era that answers one method of the server's. */
+function answering(major: 'v1' | 'v2', method: string, answer: () => object): AnyClient {
+  const info = { name: 'host', version: '1.0.0' };
+  const capabilities = { sampling: {}, roots: {} };
+  const v2 = new ClientV2(info, { capabilities, versionNegotiation: { mode: 'legacy' } });
+  const v1 = new ClientV1(info, { capabilities });
+  const schema = method === 'roots/list' ? ListRootsRequestSchema : CreateMessageRequestSchema;
+  v1.setRequestHandler(schema, answer as never);
+  v2.setRequestHandler(method as 'roots/list', answer as never);
+  return major === 'v1' ? (v1 as unknown as AnyClient) : v2;
+}
+
 describe.each(['v1', 'v2'] as const)('a %s client', (client) => {
   const stage = async (script: Parameters<typeof rawServer>[0], answer: object = { action: 'decline' }) => {
     const server = await rawServer(script);
@@ -39,7 +54,7 @@ describe.each(['v1', 'v2'] as const)('a %s client', (client) => {
     return { server, host, valise };
   };
 
-  it.each(STATES)('[R-02][R-03][R-05] echoes the state %s to the letter', async (state) => {
+  it.each(STATES)('[R-02][R-03][R-04][R-05] echoes the state %s to the letter', async (state) => {
     let call: unknown;
     const { server, host } = await stage(({ message }) => {
       if (message.method === 'tools/call') {
@@ -102,6 +117,36 @@ describe.each(['v1', 'v2'] as const)('a %s client', (client) => {
     });
     expect(await callText(host, 'any')).toBe('done');
     expect(server.heard()[1]?.text).toContain('"state":1.50');
+    await host.close();
+    await server.close();
+  });
+
+  it.each([
+    ['sampling/createMessage', '{"messages":[],"maxTokens":1}'],
+    ['roots/list', '{}'],
+  ])('[R-01][R-02][R-03] echoes it on %s, with a result and with an error', async (method, params) => {
+    let call: unknown;
+    const server = await rawServer(({ message }) => {
+      const asking = (id: string) =>
+        `{"jsonrpc":"2.0","id":"${id}","method":"${method}","state":{ "b":1.0, "a":"\\u0041" },"params":${params}}`;
+      if (message.method === 'tools/call') {
+        call = message.id;
+        return [asking('q')];
+      }
+      return message.id === 'q' ? [asking('r')] : message.id === 'r' ? [result(call, 'done')] : undefined;
+    });
+    const valise = await openValise({ store: memoryStore() });
+    let answers = 0;
+    const host = answering(client, method, () => {
+      if (++answers > 1) throw new Error('no more');
+      return { role: 'assistant', model: 'm', content: { type: 'text', text: 'x' }, roots: [] };
+    });
+    await valise.connect(host, valise.http(server.url, { resume: false }));
+    expect(await callText(host, 'any')).toBe('done');
+    const [, first, second] = server.heard();
+    for (const said of [first, second]) expect(said?.text).toContain('"state":{ "b":1.0, "a":"\\u0041" }');
+    expect(first?.message).toHaveProperty('result');
+    expect(second?.message).toHaveProperty('error');
     await host.close();
     await server.close();
   });

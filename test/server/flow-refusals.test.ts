@@ -1,5 +1,5 @@
-import { generateKey } from 'mcp-valise/seal';
-import { createValise, plainCodec, type ServerEvents } from 'mcp-valise/server';
+import { generateKey, type Json } from 'mcp-valise/seal';
+import { createValise, plainCodec, type RoundCodec, type ServerEvents } from 'mcp-valise/server';
 import { memoryStore } from 'mcp-valise/store';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import {
@@ -300,6 +300,26 @@ describe.each(MAJORS)('[R-10] a context that is not taken by an SDK $major serve
     const answer = { jsonrpc: '2.0', id: asked.id as string, result: accept({ how: 'Fixed' }) };
     for (const state of ['plain.secret-mac', { an: 'object' }])
       expect((await peer.say({ ...answer, state })).error).toEqual(REFUSED);
+    await peer.close();
+  });
+
+  it('[R-11] may be encoded as the author likes: what their codec does not open is refused', async () => {
+    const codec: RoundCodec = {
+      seal: (value, { purpose }) =>
+        `mine.${Buffer.from(JSON.stringify([purpose, value])).toString('base64')}`,
+      open(text, { purpose }) {
+        const [made, value] = JSON.parse(Buffer.from(text.slice(5), 'base64').toString()) as [string, Json];
+        if (made !== purpose) throw new Error('for something else');
+        return value;
+      },
+      recognises: (text) => text.startsWith('mine.'),
+    };
+    const { peer, runs, requestState } = await stage({ options: { rounds: { codec } } });
+    expect(requestState).toMatch(/^mine\.[\w+/]+=*$/);
+    for (const other of [`mine.${requestState.slice(9)}`, 'mine.', 'yours.x'])
+      expect((await peer.say(retry(other))).error, other).toEqual(REFUSED);
+    expect(runs).toEqual([]);
+    expect((await peer.say(retry(requestState))).result.content[0].text).toBe('secret Fixed');
     await peer.close();
   });
 });

@@ -94,6 +94,26 @@ describe.each(MAJORS)('a flow on an SDK $major server', (major) => {
     await peer.close();
   });
 
+  it('[R-01] puts a top-level state on requests to the model and for roots too', async () => {
+    const peer = await flowPeer(major, async (_, flow) => {
+      const { content } = await flow.sample('say', { messages: [], maxTokens: 10 });
+      const [root] = await flow.roots();
+      return text(`${(content as { text: string }).text} ${root?.uri}`);
+    });
+    const sampling = await peer.say(call());
+    const roots = await peer.say(
+      echo(sampling, { role: 'assistant', model: 'm', content: { type: 'text', text: 'hi' } }),
+    );
+    for (const [asked, method] of [
+      [sampling, 'sampling/createMessage'],
+      [roots, 'roots/list'],
+    ] as const)
+      expect(asked).toMatchObject({ method, state: expect.stringMatching(/^v1\./) });
+    const done = await peer.say(echo(roots, { roots: [{ uri: 'file:///x' }] }));
+    expect(done.result.content[0].text).toBe('hi file:///x');
+    await peer.close();
+  });
+
   it('[R-06] asks with one state for all in the draft form', async () => {
     const peer = await flowPeer(major, resolve().work, { capabilities: ours('dependent-shared') });
     const request = call({ id: 7 });
