@@ -225,8 +225,8 @@ export async function plunder(era: Era, ask: (message: Message) => Promise<Messa
 }
 
 /** What the engine or a library says if a program did not look first. */
-const SLIP =
-  /Cannot read prop|is not a function|is not iterable|Unexpected token|Unexpected end of JSON|is not valid JSON|undefined is not|Invalid array length|Maximum call stack|circular structure|Cannot convert/;
+export const SLIP: RegExp =
+  /Cannot read prop|is not a function|is not iterable|Unexpected token|Unexpected end of JSON|is not valid JSON|undefined is not|Invalid array length|Maximum call stack|circular structure|Cannot convert|Invalid time value/;
 
 /** Throws if this is not a message of JSON-RPC, or an error that nobody wrote. */
 export function checkMessage(message: { readonly [name: string]: Json }): void {

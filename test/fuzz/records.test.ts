@@ -3,7 +3,7 @@ import { type ClientValise, openValise, ValiseError } from 'mcp-valise/client';
 import { memoryStore, type Store } from 'mcp-valise/store';
 import { describe, expect, it, vi } from 'vitest';
 import { MAJORS } from '../server/majors.ts';
-import { ERAS, type Loot, plunder, request } from './messages.ts';
+import { ERAS, type Loot, plunder, request, SLIP } from './messages.ts';
 import { type Json, mutateJson } from './mutate.ts';
 import { ask, openPipe } from './pipe.ts';
 import { fuzz } from './run.ts';
@@ -39,6 +39,8 @@ describe('a server whose records are damaged', () => {
       const value = mutateJson(random, whole);
       input({ key, value });
       const server = fuzzedServer('stored', await storeOf(entries, key, value));
+      const slips: string[] = [];
+      server.valise.events.on('warning', ({ what }) => void (SLIP.test(what) && slips.push(what)));
       const other = await openPipe(server, 'modern', MAJORS[1]);
       for (const message of requests(loot)) {
         const answer = await ask(other, message);
@@ -46,6 +48,7 @@ describe('a server whose records are damaged', () => {
         count(error ? `${error.code} ${error.message}` : 'result');
       }
       await other.close();
+      expect(slips).toEqual([]);
       await server.valise.close();
     });
     await pipe.close();

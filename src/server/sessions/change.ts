@@ -41,8 +41,14 @@ export async function changeEntry(
   );
 }
 
-/** The list that an entry holds under a name; empty where there is no entry yet. */
+/** The list that an entry holds under a name; empty where there is no entry yet. Items that no version has written are left out. */
 export function listIn<Item>(value: unknown, name: string): readonly Item[] {
   const list = isObject(value) ? value[name] : undefined;
-  return Array.isArray(list) ? (list as readonly Item[]) : [];
+  return Array.isArray(list) ? (list.filter(isItem) as readonly Item[]) : [];
+}
+
+/** Lists hold names, or names and times in pairs with a number. */
+function isItem(item: unknown): boolean {
+  if (!Array.isArray(item)) return typeof item === 'string';
+  return /^(string|number)$/.test(typeof item[0]) && Number.isFinite(item[1]);
 }

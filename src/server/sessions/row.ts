@@ -32,6 +32,8 @@ export interface Row {
 /** How long a hook of the author's may take before its instance is taken for dead, in seconds. */
 export const HOOK_TIME = 300;
 
+const MAX_TIME = 8.64e15;
+
 /** A row as a store takes it. */
 export function rowJson(row: Row): Json {
   return row as unknown as Json;
@@ -42,7 +44,8 @@ export function readRow(value: unknown): Row | undefined {
   if (!isObject(value) || typeof value['id'] !== 'string' || typeof value['shelf'] !== 'string')
     return undefined;
   for (const name of ['created', 'expires', 'until', 'seq']) {
-    if (typeof value[name] !== 'number') return undefined;
+    // What a Date cannot hold is no time, and throws where it is shown.
+    if (typeof value[name] !== 'number' || !(Math.abs(value[name]) <= MAX_TIME)) return undefined;
   }
   if (value['data'] !== null && !readData(value['data'])) return undefined;
   if (value['places'] !== undefined && !Array.isArray(value['places'])) return undefined;
