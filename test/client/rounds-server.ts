@@ -13,7 +13,10 @@ export interface Said {
 export type Script = (said: Said) => readonly string[] | string | undefined;
 
 /** A server that sends exactly the texts it is told to, and keeps exactly the texts it got. */
-export async function rawServer(script: Script, { json = false }: { readonly json?: boolean } = {}) {
+export async function rawServer(
+  script: Script,
+  { json = false, capabilities }: { readonly json?: boolean; readonly capabilities?: object } = {},
+) {
   const said: Said[] = [];
   const server = createServer(async (request, response) => {
     if (request.method !== 'POST') {
@@ -32,7 +35,7 @@ export async function rawServer(script: Script, { json = false }: { readonly jso
     said.push(heard);
     const answers =
       message.method === 'initialize'
-        ? [introduction(message)]
+        ? [introduction(message, capabilities)]
         : message.id === undefined
           ? undefined
           : script(heard);
@@ -63,10 +66,13 @@ export async function rawServer(script: Script, { json = false }: { readonly jso
   };
 }
 
-function introduction({ id, params }: { id?: unknown; params?: { protocolVersion?: string } }): string {
+function introduction(
+  { id, params }: { id?: unknown; params?: { protocolVersion?: string } },
+  capabilities: object = {},
+): string {
   const result = {
     protocolVersion: params?.protocolVersion,
-    capabilities: { tools: {}, prompts: {} },
+    capabilities: { tools: {}, prompts: {}, ...capabilities },
     serverInfo: { name: 'raw', version: '1' },
   };
   return JSON.stringify({ jsonrpc: '2.0', id, result });
