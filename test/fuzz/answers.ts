@@ -38,7 +38,7 @@ const complete = { resultType: 'complete', content: CONTENT, _meta: META };
 
 /** Genuine answers to a call: last in the list is what ends it, before it what a stream may hold too. */
 const GENUINE: readonly (readonly Message[])[] = [
-  ...Array<readonly Message[]>(6).fill([{ jsonrpc: '2.0', id: '$id', result: complete }]),
+  ...Array<readonly Message[]>(12).fill([{ jsonrpc: '2.0', id: '$id', result: complete }]),
   [
     {
       jsonrpc: '2.0',

@@ -53,7 +53,7 @@ describe.each([
       await fuzz(plan, async ({ random, input, count, reached }) => {
         const texts = hostileTexts(random);
         input({ form, texts });
-        const error = await call({ texts }, 200).then(
+        const error = await call({ texts }, 400).then(
           () => reached(),
           (error: unknown) => error,
         );

@@ -55,7 +55,7 @@ function clientOf({ Client, era }: Form): ClientV2 {
   const options = {
     capabilities: { elicitation: {} },
     ...(era === 'modern' && {
-      versionNegotiation: { mode: { pin: '2026-07-28' }, probe: { timeoutMs: 150 } },
+      versionNegotiation: { mode: { pin: '2026-07-28' }, probe: { timeoutMs: 300 } },
     }),
   };
   const client = new Client({ name: 'host', version: '1.0.0' }, options as never) as ClientV2;
@@ -80,11 +80,11 @@ async function callTool({ Client }: Form, client: ClientV2, options: object): Pr
 /** The error of what a client does; undefined if it has a result. */
 async function outcome(form: Form, deed: Deed, fetch: Fetch, valise?: ClientValise): Promise<unknown> {
   const client = clientOf(form);
-  const options = { timeout: 150, maxTotalTimeout: 1000 };
+  const options = { timeout: 300, maxTotalTimeout: 1000 };
   const transport = () =>
     new form.Http(new URL(EVIL), { fetch, reconnectionOptions: { maxRetries: 0 } as never });
   // Some answers are to nobody's question; the user gives up on those.
-  const patience = setTimeout(() => void client.close(), 300);
+  const patience = setTimeout(() => void client.close(), 600);
   try {
     if (valise) await valise.connect(client, valise.http(EVIL, { fetch, resume: false }));
     else await client.connect(transport() as never, options as never);

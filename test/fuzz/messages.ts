@@ -23,7 +23,7 @@ export const ERAS = {
 } as const;
 export type Era = keyof typeof ERAS;
 
-export const CAPABILITIES = {
+const CAPABILITIES = {
   state: {},
   elicitation: {},
   experimental: { sessions: {} },
@@ -77,7 +77,7 @@ export function request(
   return { jsonrpc: '2.0', id, method, params: { ...params, _meta } };
 }
 
-export function initialize(id: number): Message {
+function initialize(id: number): Message {
   return {
     jsonrpc: '2.0',
     id,
