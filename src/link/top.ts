@@ -35,9 +35,8 @@ export function lowerText(text: string): string {
   return lowered === undefined ? text : JSON.stringify(lowered);
 }
 
-/** As {@link lowerText}, for an edge that parses by itself: text in, message out, parsed once. */
-export function parseLowered(text: string): unknown {
-  const parsed: unknown = JSON.parse(text);
+/** As {@link lowerText}, for an edge that parses by itself. Returns `parsed` if there is nothing to lower. */
+export function parseLowered(text: string, parsed: unknown = JSON.parse(text)): unknown {
   return mayHaveTop(text) ? (lowerParsed(text, () => parsed) ?? parsed) : parsed;
 }
 

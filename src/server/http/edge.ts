@@ -8,7 +8,7 @@ import type { TellPrincipal } from '../principal.ts';
 import { MAX_BODY, tooLarge } from './body.ts';
 import { Desk } from './desk.ts';
 import { EndedSessions, type EndStandIn } from './ended.ts';
-import { type FetchFunction, type FetchOptions, fetchEdge } from './fetch.ts';
+import { type FetchFunction, fetchEdge } from './fetch.ts';
 import { type NodeFunction, nodeEdge } from './node.ts';
 import { SessionIds } from './session-id.ts';
 
@@ -32,19 +32,46 @@ export interface Edge {
 
 /** A handler with a web-standard `fetch`, such as `createMcpHandler` makes. */
 export interface FetchHandler {
-  fetch(request: Request, options?: FetchOptions): Response | Promise<Response>;
+  // biome-ignore lint/suspicious/noExplicitAny: platforms give their handlers more arguments, of types of their own
+  fetch(request: Request, ...rest: any[]): Response | Promise<Response>;
 }
 
-/** What the edge makes of a plain function: it serves web-standard requests and Node's. */
-export interface EdgeFunction {
-  (request: Request, options?: FetchOptions): Promise<Response>;
-  (request: IncomingMessage, response: ServerResponse, body?: unknown): Promise<void>;
+/**
+ * Gives the parameters of inline Node functions their types. The second signature is never called: because of it this type
+ * says nothing about functions with one parameter, so that those are taken for web-standard ones.
+ */
+interface NodeParameters {
+  (request: IncomingMessage, response: ServerResponse, body?: unknown): unknown;
+  <T>(request: T): unknown;
 }
 
-/** Valise's own HTTP edge around a handler of either SDK major. */
+/** A handler of the same kind as the one that was wrapped. */
+export type Wrapped<Handler> = Handler extends (
+  request: infer R extends Request,
+  ...rest: infer Rest
+) => Response | Promise<Response>
+  ? (request: R, ...rest: Rest) => Promise<Response>
+  : Handler extends (request: IncomingMessage, response: ServerResponse, ...rest: never) => unknown
+    ? NodeHandler<IncomingMessage, ServerResponse>
+    : Handler extends (
+          request: infer R extends object,
+          response: infer S extends object,
+          ...rest: never
+        ) => unknown
+      ? NodeHandler<
+          R extends IncomingMessage ? R : IncomingMessage,
+          S extends ServerResponse ? S : ServerResponse
+        >
+      : never;
+
+type NodeHandler<R, S> = (request: R, response: S, body?: unknown) => Promise<void>;
+
+/** Wraps an HTTP handler: an object with `fetch`, a web-standard function, or a Node function or app. */
 export interface Http {
   <Handler extends FetchHandler>(handler: Handler): Handler;
-  (handler: NodeFunction | FetchFunction): EdgeFunction;
+  <Handler extends ((request: Request) => Response | Promise<Response>) | NodeParameters | CallableFunction>(
+    handler: Handler,
+  ): Wrapped<Handler>;
 }
 
 export function createHttp(
@@ -71,14 +98,29 @@ export function createHttp(
   return ((handler: FetchHandler | NodeFunction | FetchFunction) => {
     if (isObject(handler) && typeof handler.fetch === 'function') {
       const inner = handler as unknown as FetchHandler;
-      return { ...handler, fetch: fetchEdge(edge, (request, options) => inner.fetch(request, options)) };
+      return wrapFetch(
+        inner,
+        fetchEdge(edge, (...args) => inner.fetch(...args)),
+      );
     }
     checkArgument('valise.http()', handler, HANDLER);
     const overFetch = fetchEdge(edge, handler as FetchFunction);
     const overNode = nodeEdge(edge, handler as NodeFunction);
     return (request: Request | IncomingMessage, second: never, third: never) =>
-      isWebRequest(request) ? overFetch(request, second) : overNode(request, second, third);
+      isWebRequest(request) ? overFetch(request, second, third) : overNode(request, second, third);
   }) as Http;
+}
+
+/** The handler with another `fetch`. Of an app that is an instance of a class, everything else still works on the app itself. */
+function wrapFetch(handler: FetchHandler, fetch: FetchHandler['fetch']): FetchHandler {
+  return Object.getPrototypeOf(handler) === Object.prototype
+    ? { ...handler, fetch }
+    : new Proxy(handler, { get: (app, name) => (name === 'fetch' ? fetch : boundTo(app, name)) });
+}
+
+function boundTo(app: object, name: string | symbol): unknown {
+  const value: unknown = Reflect.get(app, name);
+  return typeof value === 'function' ? value.bind(app) : value;
 }
 
 /** What is asked of a handler that has no `fetch`. */

@@ -3,7 +3,7 @@ import { REFUSED } from '../flow/opening.ts';
 import type { Asking, Ingress } from '../ingress.ts';
 import { runWithIngress } from '../ingress.ts';
 import type { AuthInfo } from '../principal.ts';
-import { isJson, readWebText } from './body.ts';
+import { isJson, mayBeMcp, readWebText, withBody } from './body.ts';
 import type { Edge } from './edge.ts';
 import { Notes } from './notes.ts';
 import { errorBody, type Inbound, type Plan, planFor } from './plan.ts';
@@ -17,16 +17,20 @@ export interface FetchOptions {
 }
 
 /** A web-standard handler: `createMcpHandler(…).fetch` of v2, or `transport.handleRequest` of either major. */
-export type FetchFunction = (request: Request, options?: FetchOptions) => Response | Promise<Response>;
+export type FetchFunction = (
+  request: Request,
+  options?: FetchOptions,
+  ...rest: never[]
+) => Response | Promise<Response>;
 
-/** The edge in its web-standard form. */
-export function fetchEdge(
-  edge: Edge,
-  inner: FetchFunction,
-): (request: Request, options?: FetchOptions) => Promise<Response> {
-  return async (request, options = {}) => {
+/** The edge in its web-standard form. What else a platform gives to its handlers is handed on. */
+export function fetchEdge(edge: Edge, inner: FetchFunction): FetchFunction {
+  return async (request, options, ...rest) => {
+    if (!mayBeMcp(request.method, (name) => request.headers.get(name)))
+      return inner(request, options, ...rest);
     try {
-      return await serve(edge, inner, request, options);
+      const handler: FetchFunction = (changed, given) => inner(changed, given, ...rest);
+      return await serve(edge, handler, request, options);
     } catch (error) {
       return replyWith(500, edge.fault(error));
     }
@@ -36,12 +40,14 @@ export function fetchEdge(
 async function serve(
   edge: Edge,
   inner: FetchFunction,
-  request: Request,
-  options: FetchOptions,
+  came: Request,
+  options: FetchOptions | undefined,
 ): Promise<Response> {
-  const inbound = await inboundOf(edge, request, options);
+  const inbound = await inboundOf(edge, came, options);
   if (inbound instanceof Response) return inbound;
   const plan = await planFor(inbound, edge);
+  const isReplaced = 'body' in plan && plan.body !== undefined && plan.body !== inbound.came;
+  const request = isReplaced ? withBody(came, JSON.stringify(plan.body)) : came;
   switch (plan.do) {
     case 'reply':
       return replyWith(plan.reply.status, plan.reply.error);
@@ -64,7 +70,11 @@ async function serve(
   }
 }
 
-async function inboundOf(edge: Edge, request: Request, options: FetchOptions): Promise<Inbound | Response> {
+async function inboundOf(
+  edge: Edge,
+  request: Request,
+  options: FetchOptions = {},
+): Promise<Inbound | Response> {
   const { method, headers } = request;
   const base = {
     method,
@@ -75,9 +85,10 @@ async function inboundOf(edge: Edge, request: Request, options: FetchOptions): P
     }),
   };
   if (options.parsedBody !== undefined) return { ...base, body: { parsed: options.parsedBody } };
-  if (method !== 'POST' || !isJson(headers.get('content-type')) || !request.body)
+  if (method !== 'POST' || !isJson(headers.get('content-type')) || !request.body || request.bodyUsed)
     return { ...base, body: undefined };
-  const text = await readWebText(request, edge.maxBytes);
+  // Of a copy: what is behind the edge may take the parsed body, or read the request.
+  const text = await readWebText(request.clone(), edge.maxBytes);
   return text === undefined ? replyWith(413, edge.tooLarge()) : { ...base, body: { text } };
 }
 
@@ -85,7 +96,7 @@ async function plainly(
   { ids }: Edge,
   { body, ingress, mint }: Plan & { readonly do: 'serve' },
   request: Request,
-  options: FetchOptions,
+  options: FetchOptions | undefined,
   inner: FetchFunction,
 ): Promise<Response> {
   const response = await into(inner, request, options, body, ingress);
@@ -105,13 +116,20 @@ function withSession(response: Response, id: string): Response {
 function into(
   inner: FetchFunction,
   request: Request,
-  options: FetchOptions,
+  options: FetchOptions | undefined,
   body: unknown,
   ingress: Ingress | undefined,
 ) {
-  const given = body === undefined ? options : { ...options, parsedBody: body };
+  const given = body === undefined || !isPlain(options) ? options : { ...options, parsedBody: body };
   const answered = runWithIngress(ingress, () => inner(request, given));
   return ingress?.stray ? unlessLost(ingress.stray, answered) : answered;
+}
+
+/** Whether something can be added to the second argument: with some platforms it is an object of their own. */
+function isPlain(options: FetchOptions | undefined): boolean {
+  if (options === undefined) return true;
+  const prototype: unknown = Object.getPrototypeOf(options);
+  return prototype === Object.prototype || prototype === null;
 }
 
 /** The SDK's answer, or ours where nobody knows the session that the request names. */
@@ -127,7 +145,7 @@ function start(
   edge: Edge,
   plan: Plan & { readonly do: 'call' | 'mail' },
   request: Request,
-  options: FetchOptions,
+  options: FetchOptions | undefined,
   inner: FetchFunction,
 ) {
   const notes = new Notes(edge.rounds.context.events);
@@ -145,7 +163,7 @@ async function call(
   edge: Edge,
   plan: Plan & { readonly do: 'call' },
   request: Request,
-  options: FetchOptions,
+  options: FetchOptions | undefined,
   inner: FetchFunction,
 ): Promise<Response> {
   const { asked, answered, notes } = start(edge, plan, request, options, inner);
@@ -169,7 +187,7 @@ async function outcomeOf(
   edge: Edge,
   plan: Plan & { readonly do: 'mail' },
   request: Request,
-  options: FetchOptions,
+  options: FetchOptions | undefined,
   inner: FetchFunction,
 ): Promise<Asking | { readonly type: string; readonly body: string }> {
   const { asked, answered, notes } = start(edge, plan, request, options, inner);

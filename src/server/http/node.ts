@@ -4,7 +4,7 @@ import type { Message } from '../../wire/index.ts';
 import { REFUSED } from '../flow/opening.ts';
 import { type Asking, type Ingress, runWithIngress } from '../ingress.ts';
 import type { AuthInfo } from '../principal.ts';
-import { isJson, readNodeText } from './body.ts';
+import { isJson, mayBeMcp, peekNodeText, replaceNodeBody } from './body.ts';
 import { type Diverted, divert, ownWays } from './divert.ts';
 import type { Edge } from './edge.ts';
 import { Notes } from './notes.ts';
@@ -23,17 +23,28 @@ export type NodeFunction = (
 export function nodeEdge(
   edge: Edge,
   inner: NodeFunction,
-): (request: IncomingMessage, response: ServerResponse, body?: unknown) => Promise<void> {
+): (request: IncomingMessage, response: ServerResponse, body?: unknown) => Promise<unknown> {
+  const isApp = typeof (inner as { readonly handle?: unknown }).handle === 'function';
   // One async function, which waits only for what takes its time: each more costs every call, and where courses are kept
   // until Node 24 twice.
-  return async (request, response, body) => {
+  const serveMcp = async (
+    request: IncomingMessage,
+    response: ServerResponse,
+    body: unknown,
+  ): Promise<void> => {
+    // The apps of Express and Connect take `next` in the place of the body.
+    const handler: NodeFunction = isApp ? (req, res) => inner(req, res, body) : inner;
     try {
       const read = inboundOf(edge, request, body);
       const inbound = read instanceof Promise ? await read : read;
       if (!inbound) return reply(response, 413, edge.tooLarge());
       const planned = planFor(inbound, edge, request.socket?.remoteAddress);
       const plan = planned instanceof Promise ? await planned : planned;
-      await serve(edge, plan, inbound, request, response, inner);
+      if ('body' in plan && plan.body !== undefined && plan.body !== inbound.came)
+        replaceBody(request, plan.body);
+      // Where nobody reads what was put back, the stream ends with the response, as Node has it for requests that nobody reads.
+      response.once('close', () => request.resume());
+      await serve(edge, plan, inbound, request, response, handler);
     } catch (error) {
       // Nobody looks at what a listener of `node:http` rejects with; left alone it would end the process.
       const fault = edge.fault(error);
@@ -41,6 +52,21 @@ export function nodeEdge(
       else reply(response, 500, fault);
     }
   };
+  return (request, response, body) =>
+    mayBeMcp(request.method ?? 'GET', (name) => headerOf(request, name))
+      ? serveMcp(request, response, body)
+      : Promise.resolve(inner(request, response, body));
+}
+
+/** Hands on another message than came, wherever the handler looks for it. */
+function replaceBody(request: IncomingMessage & { body?: unknown }, body: unknown): void {
+  if (request.body !== undefined) request.body = body;
+  replaceNodeBody(request, JSON.stringify(body));
+}
+
+function headerOf({ headers }: IncomingMessage, name: string): string | undefined {
+  const value = headers[name];
+  return Array.isArray(value) ? value[0] : value;
 }
 
 function serve(
@@ -80,10 +106,7 @@ function inboundOf(
     readonly auth?: unknown;
     readonly body?: unknown;
   };
-  const header = (name: string): string | undefined => {
-    const value = headers[name];
-    return Array.isArray(value) ? value[0] : value;
-  };
+  const header = (name: string): string | undefined => headerOf(request, name);
   const principal = edge.principalOf(auth as AuthInfo | undefined, {
     authInfo: auth,
     requestInfo: { headers },
@@ -93,7 +116,9 @@ function inboundOf(
   if (parsed !== undefined) return { method, header, principal, body: { parsed } };
   if (method !== 'POST' || !isJson(header('content-type')))
     return { method, header, principal, body: undefined };
-  return readNodeText(request, edge.maxBytes).then((text) =>
+  if (header('content-length') === '0' || request.readableEnded)
+    return { method, header, principal, body: undefined };
+  return peekNodeText(request, edge.maxBytes).then((text) =>
     text === undefined ? undefined : { method, header, principal, body: { text } },
   );
 }

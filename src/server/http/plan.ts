@@ -29,6 +29,8 @@ export interface Inbound {
   header(name: string): string | undefined;
   /** The body, read and not parsed; or parsed by somebody before us. */
   readonly body: { readonly text: string } | { readonly parsed: unknown } | undefined;
+  /** The body as it came, parsed; a plan with another one replaces it. */
+  came?: unknown;
   readonly principal: Principal | undefined;
 }
 
@@ -93,10 +95,19 @@ function planIn(session: Ingress, inbound: Inbound, edge: Edge): Plan | Promise<
   if (!inbound.body) return { do: 'serve', body: undefined, ingress: session };
   let body: unknown;
   try {
-    body = 'text' in inbound.body ? parseLowered(inbound.body.text) : lowerObject(inbound.body.parsed);
+    if ('text' in inbound.body) {
+      inbound.came = JSON.parse(inbound.body.text);
+      body = parseLowered(inbound.body.text, inbound.came);
+    } else {
+      inbound.came = inbound.body.parsed;
+      body = lowerObject(inbound.came);
+    }
   } catch {
-    return reply(400, { code: -32700, message: 'Parse error: Invalid JSON' });
+    // Whoever is behind the edge says so in its own way, and finds the body as it came.
+    return { do: 'serve', body: undefined, ingress: session };
   }
+  if (![body].flat().some((each) => isRequest(each) || isNotification(each) || isResponse(each)))
+    return { do: 'serve', body: 'text' in inbound.body ? undefined : body, ingress: session };
   if (Array.isArray(body)) {
     // What comes of an answer goes out in its own POST's response, or by mail: there is no place for two.
     if (body.length > 1 && body.some((each) => isAnswerIn(each, rounds))) return reply(400, ONE_ANSWER);
