@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { isObject } from '../json.ts';
+import { lazy } from '../lazy.ts';
 import { isEmpty } from '../wire/dict.ts';
 import type { Message } from '../wire/message.ts';
 import { exactState, mayHaveExact } from './exact.ts';
@@ -23,10 +24,10 @@ export type Top = { readonly [Name in TopName]?: string } & {
 };
 
 // Drawn anew in each process, so that no peer can send one: what stands under it came from our own edge.
-const secret = randomBytes(9).toString('base64url');
-const CARRIER = `dev.valise/top-${secret}`;
-const RAW = `valise-raw-${secret}:`;
-const QUOTED_RAW = `"${RAW}`;
+const secret = lazy(() => randomBytes(9).toString('base64url'));
+const carrier = lazy(() => `dev.valise/top-${secret()}`);
+const raw = lazy(() => `valise-raw-${secret()}:`);
+const quotedRaw = lazy(() => `"${raw()}`);
 
 /** The SDK-safe form of one JSON-RPC message in text; the same text where there is nothing to lower. */
 export function lowerText(text: string): string {
@@ -78,7 +79,7 @@ function lower(message: Record<string, unknown>, top: Top): Record<string, unkno
   if ('method' in rest) return { ...rest, params: withMeta(rest['params'], top) };
   if ('error' in rest) {
     const error = isObject(rest['error']) ? rest['error'] : {};
-    return { ...rest, error: { ...error, data: { [CARRIER]: top, data: error['data'] } } };
+    return { ...rest, error: { ...error, data: { [carrier()]: top, data: error['data'] } } };
   }
   return { ...rest, result: withMeta(rest['result'], top) };
 }
@@ -86,7 +87,7 @@ function lower(message: Record<string, unknown>, top: Top): Record<string, unkno
 function withMeta(holder: unknown, top: Top): Record<string, unknown> {
   const own = isObject(holder) ? holder : {};
   const meta = isObject(own['_meta']) ? own['_meta'] : {};
-  return { ...own, _meta: { ...meta, [CARRIER]: top } };
+  return { ...own, _meta: { ...meta, [carrier()]: top } };
 }
 
 /** A message, and the top-level members that came with it. */
@@ -112,7 +113,7 @@ type Wire = Readonly<Record<string, unknown>>;
 function carriedIn({ params, result, error }: Wire): Top | undefined {
   const meta = ((params ?? result) as { readonly _meta?: unknown } | undefined)?._meta;
   const place = meta ?? (error as { readonly data?: unknown } | undefined)?.data;
-  return (place as { readonly [CARRIER]?: Top } | null | undefined)?.[CARRIER];
+  return (place as { readonly [name: string]: Top | undefined } | null | undefined)?.[carrier()];
 }
 
 function takeOut(wire: Wire): Taken {
@@ -126,7 +127,7 @@ function takeOut(wire: Wire): Taken {
   const place = wire['params'] === undefined ? 'result' : 'params';
   const holder = wire[place];
   if (isObject(holder) && isObject(holder['_meta'])) {
-    const { [CARRIER]: _top, ...others } = holder['_meta'];
+    const { [carrier()]: _top, ...others } = holder['_meta'];
     const { _meta: _, ...own } = holder;
     const kept = isEmpty(others) ? own : { ...own, _meta: others };
     if (place === 'params' && isEmpty(kept)) {
@@ -173,19 +174,20 @@ function printable(text: string): unknown {
 
 /** Stands for a JSON text until {@link restoreRaw} puts it in place. Only for transports with a byte edge. */
 export function rawMark(text: string): string {
-  return RAW + text;
+  return raw() + text;
 }
 
 /** At an outbound byte edge: puts the texts in place that printing would have changed. */
 export function restoreRaw(printed: string): string {
   let out = printed;
-  for (let at = out.indexOf(QUOTED_RAW); at >= 0; at = out.indexOf(QUOTED_RAW, at)) {
-    let end = at + RAW.length;
+  const mark = quotedRaw();
+  for (let at = out.indexOf(mark); at >= 0; at = out.indexOf(mark, at)) {
+    let end = at + mark.length - 1;
     do end = out.indexOf('"', end) + 1;
     while (isEscaped(out, end - 1));
-    const raw = (JSON.parse(out.slice(at, end)) as string).slice(RAW.length);
-    out = out.slice(0, at) + raw + out.slice(end);
-    at += raw.length;
+    const text = (JSON.parse(out.slice(at, end)) as string).slice(raw().length);
+    out = out.slice(0, at) + text + out.slice(end);
+    at += text.length;
   }
   return out;
 }

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { JsonObject } from '../json.ts';
+import { lazy } from '../lazy.ts';
 import { tooLargeRequest } from '../link/edge-stdio.ts';
 import { type Dispatch, type Hooks, instrument, type Link, type Passage } from '../link/instrument.ts';
 import { type Top, takeTop } from '../link/top.ts';
@@ -43,7 +44,7 @@ export interface Attachment {
 }
 
 /** Tells this process from all others; with a count it names a link, at no cost for the many that live for one request. */
-const PROCESS = randomBytes(12).toString('base64url');
+const processName = lazy(() => randomBytes(12).toString('base64url'));
 let links = 0;
 
 /** Reaches the messages of one server transport. */
@@ -131,7 +132,7 @@ class ServerLink implements Hooks, Stage {
 
   /** Another instance may have asked under the same number: ids of our own requests are told apart by this. */
   get #nonce(): string {
-    this.#name ??= `${PROCESS}${this.#number.toString(36)}`;
+    this.#name ??= `${processName()}${this.#number.toString(36)}`;
     return this.#name;
   }
 

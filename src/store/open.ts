@@ -3,11 +3,13 @@ import type { Duration } from '../duration.ts';
 import { ValiseError } from '../errors.ts';
 import type { Keyring } from '../seal/index.ts';
 import { memoryBus } from './bus.ts';
+import { requireDriver } from './driver.ts';
 import { plainFileStore } from './file.ts';
 import { memoryStore } from './memory.ts';
 import { namespaced } from './namespace.ts';
 import { fullPath, quoted } from './private-file.ts';
 import { openSealed, reseal, sealEntries, toKeyring } from './sealed.ts';
+import { loadSqlite } from './sqlite-library.ts';
 import type { Bus, Store } from './types.ts';
 import { refuseSealed } from './unsealed.ts';
 
@@ -101,12 +103,15 @@ const SCHEMES = new Set(['memory', 'file', 'sqlite', 'postgres', 'postgresql', '
 /** Redis and Valkey, also over TLS, as a Cluster or behind Sentinel. */
 const REDIS = /^(redis|valkey)s?(\+(cluster|sentinel))?$/;
 
-/** Throws where a URL names no store, for those who open it later. */
+/** For those who open a store later: throws if its URL names no store, or if the package that it needs is not installed. */
 export function checkStoreUrl(url: string): void {
   const { scheme, rest } = split(url);
   if (!SCHEMES.has(scheme) && !REDIS.test(scheme)) throw unknownError(scheme);
   if (scheme === 'memory') checkNameless(rest);
   fileOf(url);
+  if (scheme === 'sqlite') loadSqlite();
+  if (scheme.startsWith('redis')) requireDriver('ioredis');
+  if (scheme.startsWith('postgres')) requireDriver('pg');
 }
 
 /** Buses of one name are one; whoever gave a store a name would expect that of it too. */

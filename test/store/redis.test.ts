@@ -356,4 +356,14 @@ describe('the Redis store, given what it cannot use', () => {
     expect(outcome).toMatchObject({ code: 'store-driver-missing' });
     expect(outcome.message).toContain('npm install ioredis');
   });
+
+  it('finds the client of a package that a bundler has given no name but default', async () => {
+    const source = `
+      class Redis { constructor() { throw new Error('made'); } }
+      Redis.Redis = Redis;
+      export default Redis;`;
+    const url = 'redis://127.0.0.1:1';
+    const outcome = await withoutPackages('store/redis.ts', 'openRedisStore', url, { ioredis: source });
+    expect(outcome.message).toBe('made');
+  });
 });

@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { ValiseError } from '../../errors.ts';
+import { driverMissing } from '../driver.ts';
 import {
   badUrl,
   codeOf,
@@ -91,10 +92,7 @@ export class PostgresConnection {
     if (typeof source !== 'string') return new PostgresConnection(source, undefined, 'PostgreSQL', timeout);
     const { urls, shown, isWritable, isPreparing } = parsePostgresUrl(source);
     const { default: pg } = await import('pg').catch((cause: unknown) => {
-      throw new ValiseError('store-driver-missing', 'A PostgreSQL store needs the package pg.', {
-        next: 'Run `npm install pg`, or hand over a pool of your own.',
-        cause,
-      });
+      throw driverMissing('pg', cause);
     });
     const create = (connectionString: string): OwnPool =>
       new pg.Pool({

@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { ValiseError } from '../../errors.ts';
+import { driverMissing } from '../driver.ts';
 import { badUrl, parseRemoteUrl, type RemoteFailure, remoteError, timeoutError, within } from '../remote.ts';
 
 /** A client as ioredis and iovalkey make them, for one server, for Sentinel or for a Cluster. */
@@ -343,10 +344,7 @@ async function createClient(
   given: Readonly<Record<string, unknown>> = {},
 ): Promise<IoredisClient> {
   const library = await import('ioredis').catch((cause: unknown) => {
-    throw new ValiseError('store-driver-missing', 'A Redis store needs the package ioredis.', {
-      next: 'Run `npm install ioredis`, or hand over a client of your own.',
-      cause,
-    });
+    throw driverMissing('ioredis', cause);
   });
   // Bundlers that treat ioredis as CommonJS offer its exports as one default export.
   const { Redis, Cluster } = library.Redis ? library : (library.default as unknown as typeof library);
