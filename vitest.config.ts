@@ -17,6 +17,8 @@ export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
     globalSetup: ['test/global-setup.ts'],
+    // Most tests have no keys and no listeners; what Valise then warns of is tested, not read.
+    execArgv: ['--disable-warning=ValiseWarning'],
     testTimeout: 120_000,
     hookTimeout: 180_000,
     maxWorkers: 2,

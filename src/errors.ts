@@ -7,6 +7,13 @@ export interface ValiseErrorOptions {
   readonly cause?: unknown;
 }
 
+let watch: ((error: ValiseError) => void) | undefined;
+
+/** Has `watcher` told of each error that gives advice, when it is made; there is one watcher. */
+export function watchErrors(watcher: (error: ValiseError) => void): void {
+  watch = watcher;
+}
+
 /**
  * The one family of errors that Valise throws. `code` is stable across releases and meant for `switch`;
  * the message says what happened, to what, and the next step, and is meant for people.
@@ -35,6 +42,7 @@ export class ValiseError extends Error {
     this.next = next;
     this.outcome = outcome;
     this.#what = message;
+    if (next !== undefined) watch?.(this);
   }
 
   /** The message without the next step. */

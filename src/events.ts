@@ -28,8 +28,22 @@ function report(listener: object, error: unknown): void {
   });
 }
 
+/** Most warnings that are printed for one event source. */
+const MOST_PRINTED = 100;
+
+/** Prints warnings that nobody listens to, as Node prints its own; each text once. */
+export function printWarnings(): Listener<{ readonly what: string; readonly next: string }> {
+  const printed = new Set<string>();
+  return ({ what, next }) => {
+    const text = `${what} ${next}`;
+    if (printed.size >= MOST_PRINTED || printed.has(text)) return;
+    printed.add(text);
+    globalThis.process?.emitWarning?.(text, { type: 'ValiseWarning' });
+  };
+}
+
 /**
- * A small typed event source. Valise tells what it did through events and never logs by itself.
+ * A small typed event source. Valise tells what it did through events, and logs nothing but warnings that nobody listens to.
  *
  * @example
  * ```ts
@@ -41,10 +55,15 @@ function report(listener: object, error: unknown): void {
 export class Events<Kinds extends object> {
   readonly #listeners = new Map<keyof Kinds, Set<Listener<never>>>();
   readonly #known: object | undefined;
+  readonly #unheard: { readonly [Name in keyof Kinds]?: Listener<Kinds[Name]> };
 
-  /** With `known`, whose properties are the names of all events, there are no others. */
-  constructor(known?: { readonly [Name in keyof Kinds]: unknown }) {
+  /** With `known`, whose properties are the names of all events, there are no others. `unheard` is told what nobody listens to. */
+  constructor(
+    known?: { readonly [Name in keyof Kinds]: unknown },
+    unheard: { readonly [Name in keyof Kinds]?: Listener<Kinds[Name]> } = {},
+  ) {
     this.#known = known;
+    this.#unheard = unheard;
   }
 
   /** Adds a listener; the function returned takes it off again. */
@@ -68,8 +87,8 @@ export class Events<Kinds extends object> {
   /** Tells all listeners of `name`. A listener that throws does not keep the others from hearing. */
   emit<Name extends keyof Kinds>(name: Name, event: Kinds[Name]): void {
     const set = this.#listeners.get(name);
-    if (!set) return;
-    for (const listener of set) tell(listener as Listener<Kinds[Name]>, event);
+    if (!set?.size) this.#unheard[name]?.(event);
+    for (const listener of set ?? []) tell(listener as Listener<Kinds[Name]>, event);
   }
 
   /** True where somebody listens, so that an event that is costly to build need not be. */

@@ -1,4 +1,4 @@
-import { Events } from '../events.ts';
+import { Events, printWarnings } from '../events.ts';
 import { MAX_MESSAGE, type MessageLimit } from '../link/limit.ts';
 import type { ContinuityEvents } from './continuity/events.ts';
 import type { JarEvents } from './jar/types.ts';
@@ -16,7 +16,7 @@ export interface ClientEvents extends JarEvents, SessionEvents, ContinuityEvents
     readonly what: 'body' | 'event' | 'line';
     readonly maxBytes: number;
   };
-  /** Something works, but not as well or not as safely as it could; `next` says what to do about it. */
+  /** Something works, but not as well or not as safely as it could; `next` says what to do about it. Printed if nobody listens. */
   warning: { readonly what: string; readonly next: string };
 }
 
@@ -25,7 +25,7 @@ export type ClientEventSource = Events<ClientEvents>;
 
 /** An event source of all that a client's Valise tells. */
 export function clientEvents(): ClientEventSource {
-  return new Events<ClientEvents>({
+  const known = {
     set: true,
     deleted: true,
     evicted: true,
@@ -39,7 +39,8 @@ export function clientEvents(): ClientEventSource {
     refreshed: true,
     'message-too-large': true,
     warning: true,
-  });
+  };
+  return new Events<ClientEvents>(known, { warning: printWarnings() });
 }
 
 /** The limit for messages from one server; exceeding it emits `message-too-large`. */

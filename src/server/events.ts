@@ -1,4 +1,4 @@
-import { Events, type Listener } from '../events.ts';
+import { Events, type Listener, printWarnings } from '../events.ts';
 
 /** What a server's Valise tells; nothing in it is secret. */
 export interface ServerEvents {
@@ -13,7 +13,10 @@ export interface ServerEvents {
    * answered with an error and not handled.
    */
   'message-too-large': { readonly what: 'body' | 'line'; readonly maxBytes: number };
-  /** Something works, but not as well as it could; `next` says what to do about it. */
+  /**
+   * Something works, but not as well as it could; `next` says what to do about it. If nobody listens, it is printed with
+   * `process.emitWarning`.
+   */
   warning: { readonly what: string; readonly next: string };
 }
 
@@ -28,7 +31,8 @@ const MAX_PER_KIND = 100;
 
 /** An event source with its first listeners. */
 export function serverEvents(listeners: ServerListeners = {}): ServerEventSource {
-  const events = new Events<ServerEvents>({ rejected: true, warning: true, 'message-too-large': true });
+  const known = { rejected: true, warning: true, 'message-too-large': true };
+  const events = new Events<ServerEvents>(known, { warning: printWarnings() });
   for (const [name, listener] of Object.entries(listeners))
     if (listener !== undefined) events.on(name as keyof ServerEvents, listener as Listener<object>);
   return events;

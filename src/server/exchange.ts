@@ -180,6 +180,11 @@ export function currentExchange(of: object): Exchange | undefined {
   return exchange && (exchange.owner === of || exchange.link === of) ? exchange : undefined;
 }
 
+/** The exchange whose handler is running, of whichever Valise. */
+export function runningExchange(): Exchange | undefined {
+  return current.current;
+}
+
 /** Runs `work` as part of an exchange. */
 export function runIn<T>(exchange: Exchange, work: () => T): T {
   return current.run(exchange, work);

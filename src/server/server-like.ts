@@ -14,12 +14,24 @@ export function protocolOf(server: ServerLike): object {
 /** On the server itself: weak sets of what may live for one request keep the collector busy. */
 const INSTALLED = Symbol('mcp-valise');
 
+/** Whether it is an `McpServer` or a `Server` of either major: whatever else has a `connect` never calls ours. */
+function isSdkServer(server: ServerLike | undefined): boolean {
+  if (typeof server?.connect !== 'function') return false;
+  const { connect, setRequestHandler } = protocolOf(server) as Readonly<Record<string, unknown>>;
+  return typeof connect === 'function' && typeof setRequestHandler === 'function';
+}
+
 /** Takes a server for one Valise; throws where it is none, or cannot be installed on any more. */
 export function claimServer(server: ServerLike): void {
-  if (typeof server?.connect !== 'function') {
-    throw new ValiseError('not-a-server', 'What Valise is to be installed on is no server of an MCP SDK.', {
-      next: 'Call valise.install() with an McpServer or a Server.',
-    });
+  if (!isSdkServer(server)) {
+    const kind = (server as object | undefined)?.constructor?.name ?? typeof server;
+    throw new ValiseError(
+      'not-a-server',
+      `Valise cannot be installed on ${kind}: it is no server of an MCP SDK.`,
+      {
+        next: 'Call valise.install() with an McpServer or a Server of @modelcontextprotocol/server or @modelcontextprotocol/sdk. If a framework makes it for you, ask the framework for it (as server.getServer() of @mastra/mcp), before it connects.',
+      },
+    );
   }
   const protocol = protocolOf(server) as { readonly transport?: unknown; [INSTALLED]?: true };
   if (protocol.transport !== undefined) {

@@ -6,9 +6,10 @@ import { limitedLines } from '../link/edge-stdio.ts';
 import { MAX_MESSAGE } from '../link/limit.ts';
 import type { TransportLike } from '../link/transport.ts';
 import { ANYTHING, BYTES, checkOptions, FUNCTION, SETTINGS, type TakenBy } from '../options.ts';
-import { createSealer, type Keyring } from '../seal/index.ts';
+import { createSealer, type Keyring, loadKeys } from '../seal/index.ts';
 import { isStore } from '../store/is-store.ts';
 import type { Store } from '../store/types.ts';
+import { keepAdviceFromModels } from './advice.ts';
 import { attach } from './attach.ts';
 import type { TellCaller } from './caller.ts';
 import type { ServerContext } from './context.ts';
@@ -35,7 +36,8 @@ export interface ServerValiseOptions<Declared extends StateDeclarations = StateD
   readonly name: string;
   /**
    * The keys of its seals: a keyring, or its text. Without it `VALISE_KEYS` is read; without that a key is made up,
-   * which no other instance and no later process has, and a `warning` says so.
+   * which no other instance and no later process has, and a `warning` says so. In production (`NODE_ENV=production`) that
+   * is an error. `ephemeral` asks for such a key: for a server of one process, over stdio for example.
    */
   readonly keys?: Keyring | string | undefined;
   /** Where the state of clients that carry none is kept: a store, or its URL, which is opened when it is first needed. */
@@ -166,6 +168,9 @@ export interface TypedServerValise<Declared extends StateDeclarations> extends S
   state(): TypedState<Declared>;
 }
 
+/** Asks for a key that lives as long as the process. */
+const EPHEMERAL = 'ephemeral';
+
 const TAKEN: TakenBy<ServerValiseOptions> = {
   name: ANYTHING,
   keys: ANYTHING,
@@ -196,13 +201,14 @@ export function createValise<const Declared extends StateDeclarations = Record<n
 ): TypedServerValise<Declared> {
   if (typeof options?.name !== 'string' || options.name === '') throw noName();
   checkOptions('createValise', options, TAKEN);
+  keepAdviceFromModels();
   const events = serverEvents(options.events);
   const opened = typeof options.store === 'string' ? lazyStore(options.store) : undefined;
   const store = opened ?? (options.store as Store | undefined);
   const context: ServerContext = {
     name: options.name,
     sealer: createSealer({
-      keys: options.keys,
+      keys: readKeys(options.keys),
       audience: options.name,
       spill: store && { store, above: options.sessions?.spillAbove ?? SAFE_STATE },
     }),
@@ -210,7 +216,7 @@ export function createValise<const Declared extends StateDeclarations = Record<n
     events,
     warnOnce: warnOnceOn(events),
   };
-  if (context.sealer.ephemeral) warnOfEphemeralKey(context);
+  if (context.sealer.ephemeral && options.keys !== EPHEMERAL) warnOfEphemeralKey(context);
   const sessions =
     options.sessions &&
     createSessions(context, options.sessions, typeof options.store === 'string' ? options.store : undefined);
@@ -286,6 +292,17 @@ function closedError(): ValiseError {
   return new ValiseError('valise-closed', 'This Valise has been closed.', {
     next: 'Close it last, when no server is connected any more, or make another one with createValise().',
   });
+}
+
+/** The keys that were given. Throws if there are none in production, where a key of one process resets the state of others. */
+function readKeys(keys: Keyring | string | undefined): Keyring | string {
+  if (keys === EPHEMERAL) return loadKeys({ env: {} });
+  const given = keys ?? loadKeys();
+  if (keys === undefined && (given as Keyring).ephemeral && process.env['NODE_ENV'] === 'production')
+    throw new ValiseError('no-keys', 'There are no keys, and this is production (NODE_ENV).', {
+      next: "Set VALISE_KEYS to the same key on every instance (`npx valise keys generate` makes one), or give createValise keys: 'ephemeral' if there is one process and its state may end with it.",
+    });
+  return given;
 }
 
 /** A moment later, so that listeners which are added right after `createValise` hear it too. */

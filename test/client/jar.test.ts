@@ -1,7 +1,7 @@
 import { Client } from '@modelcontextprotocol/client';
 import { type ClientValise, type JarEvents, openValise, type Store } from 'mcp-valise/client';
 import { memoryStore } from 'mcp-valise/store';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
 import { connect, type Hosts, KINDS, openHosts, setting, stateOf } from './hosts.ts';
 
@@ -202,6 +202,20 @@ describe.each(KINDS)('the jar of a client of kind $kind', (kind) => {
     }
     expect(local.jar.list().map(({ server }) => server)).toEqual(['127.0.0.1', 'localhost']);
     expect(warnings).toEqual([expect.stringContaining('allowLocal')]);
+    await local.close();
+  });
+
+  it('has the process print a warning that nobody listens to', async () => {
+    const printed = vi.spyOn(process, 'emitWarning').mockImplementation(() => {});
+    const local = await openValise({ store: memoryStore(), allowLocal: true });
+    sets({ server: { visits: 1 } });
+    const client = await connect(local, hosts, 'http://127.0.0.1:1/mcp', kind);
+    await client.callTool({ name: 'one' });
+    expect(printed.mock.calls).toEqual([
+      [expect.stringMatching(/because allowLocal is on.*for development only/), { type: 'ValiseWarning' }],
+    ]);
+    printed.mockRestore();
+    await client.close();
     await local.close();
   });
 

@@ -84,7 +84,11 @@ describe.each(MAJORS)('a flow on an SDK $major server refuses by name', (major) 
       return text('fine');
     });
     const { result } = await peer.say(modernCall());
-    expect(result).toMatchObject({ isError: true, content: [{ text: words }] });
+    expect(result).toMatchObject({ isError: true });
+    // The model reads what happened, and the author what to do about it.
+    const [{ text: told }] = result.content;
+    expect(words.startsWith(told)).toBe(true);
+    expect(peer.warnings.map(({ next }) => `${told} ${next}`)).toContain(words);
     await peer.close();
   });
 
@@ -99,8 +103,9 @@ describe.each(MAJORS)('a flow on an SDK $major server refuses by name', (major) 
     const { result } = await peer.say(modernCall({}, { name: 'bare' }));
     expect(result).toMatchObject({
       isError: true,
-      content: [{ text: 'valise.request has no option tll. Give one of state, key, ttl.' }],
+      content: [{ text: 'valise.request has no option tll.' }],
     });
+    expect(peer.warnings).toContainEqual(expect.objectContaining({ next: 'Give one of state, key, ttl.' }));
     await peer.close();
   });
 

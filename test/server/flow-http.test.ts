@@ -283,15 +283,20 @@ describe('auth that is verified behind the HTTP edge', () => {
 
 describe('without the HTTP edge', () => {
   it('a flow says that answers would not find their way back', async () => {
-    const valise = createValise({ name: 'test' });
+    const warnings: string[] = [];
+    const valise = createValise({
+      name: 'test',
+      events: { warning: ({ what, next }) => warnings.push(`${what} ${next}`) },
+    });
     const url = await listen(
       toNodeHandler(createMcpHandler(() => build(valise, MAJORS[1]))) as RequestListener,
     );
     const asked = await post(url, call('ask'));
     expect(asked.message.result).toMatchObject({
       isError: true,
-      content: [{ text: expect.stringContaining('Wrap the HTTP handler in valise.http()') }],
+      content: [{ text: '"a" cannot be asked: answers would not find their way back to this server.' }],
     });
+    expect(warnings).toContainEqual(expect.stringContaining('Wrap the HTTP handler in valise.http()'));
   });
 });
 

@@ -72,7 +72,7 @@ describe.each(MAJORS)('an effect that is done once, with a store, on an SDK $maj
       isError: true,
       content: [
         {
-          text: `The effect "x" was cut off in the middle; nobody knows whether it took place. Look it up by its idempotency key, or let it be tried again with cutOff: 'retry'.`,
+          text: `The effect "x" was cut off in the middle; nobody knows whether it took place.`,
         },
       ],
     });

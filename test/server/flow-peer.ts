@@ -30,6 +30,8 @@ export type Work = (args: { readonly id?: number }, flow: Flow) => unknown;
 export interface FlowPeer {
   readonly valise: ServerValise;
   readonly rejected: { readonly what: string; readonly reason: string }[];
+  /** What its author was told. */
+  readonly warnings: { readonly what: string; readonly next: string }[];
   /** Sends a message and returns the next one that comes from the server. */
   say(message: Wire): Promise<Wire>;
   /** Sends a message without waiting. */
@@ -107,6 +109,8 @@ export async function flowPeer(
   const valise = given ?? createValise({ name: 'test', ...options });
   const rejected: { what: string; reason: string }[] = [];
   valise.events.on('rejected', (event) => rejected.push(event));
+  const warnings: { what: string; next: string }[] = [];
+  valise.events.on('warning', (event) => warnings.push(event));
   const server = valise.install(new major.McpServer({ name: 'test', version: '1.0.0' }));
   server.registerTool('work', { inputSchema: z.looseObject({}) }, valise.flow(work as never, flow) as never);
   also?.(server, valise);
@@ -139,7 +143,7 @@ export async function flowPeer(
     params: { protocolVersion: '2025-11-25', capabilities, clientInfo: { name: 'raw', version: '1' } },
   });
   tell({ jsonrpc: '2.0', method: 'notifications/initialized' });
-  return { valise, rejected, say, tell, next, close: () => near.close() };
+  return { valise, rejected, warnings, say, tell, next, close: () => near.close() };
 }
 
 /** The answer to a question of the server that carries its state. */

@@ -1,3 +1,5 @@
+import { Server as ServerV1 } from '@modelcontextprotocol/sdk/server/index.js';
+import { Server as ServerV2 } from '@modelcontextprotocol/server';
 import { generateKey } from 'mcp-valise/seal';
 import { createValise } from 'mcp-valise/server';
 import { describe, expect, it } from 'vitest';
@@ -181,5 +183,23 @@ describe.each(MAJORS)('install ($major)', ({ McpServer, Memory }) => {
 
   it('is refused on what is no server', () => {
     expect(() => valise.install({} as never)).toThrow(expect.objectContaining({ code: 'not-a-server' }));
+  });
+
+  it('is refused on a framework that keeps its servers to itself, with what to install on instead', () => {
+    /** As fastmcp and others have it: it makes an SDK server for each connection, and never calls this `connect`. */
+    class FastMCP {
+      readonly server = { sessions: [] };
+      async connect(): Promise<void> {}
+      async start(): Promise<void> {}
+    }
+    expect(() => valise.install(new FastMCP())).toThrow(
+      /cannot be installed on FastMCP.*McpServer or a Server of @modelcontextprotocol\/server or @modelcontextprotocol\/sdk/,
+    );
+  });
+
+  it('takes the Server of either major', () => {
+    const info = { name: 'test', version: '1.0.0' };
+    expect(valise.install(new ServerV1(info, {}))).toBeInstanceOf(ServerV1);
+    expect(valise.install(new ServerV2(info, {}))).toBeInstanceOf(ServerV2);
   });
 });

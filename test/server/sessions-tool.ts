@@ -4,6 +4,7 @@ import { createValise, type ServerValise, type ServerValiseOptions, type Session
 import { z } from 'zod';
 import type { TransportLike } from '../../src/link/transport.ts';
 import type { Era, Message, Meta, Notification, Response, Result } from '../../src/wire/index.ts';
+import { HEADERS } from './http-stage.ts';
 import { MAJORS, type Major } from './majors.ts';
 import { type RawClient, rawClient, resultOf, textOf } from './raw-client.ts';
 
@@ -285,7 +286,7 @@ export async function behindEdge<Value>(
     valise.http((_request: globalThis.Request) => answer())(
       new Request('http://test/mcp', {
         method: 'POST',
-        headers: { 'content-type': 'application/json', ...(id !== undefined && { 'mcp-session-id': id }) },
+        headers: { ...HEADERS, ...(id !== undefined && { 'mcp-session-id': id }) },
         body: JSON.stringify({ jsonrpc: '2.0', id: 'edge', method, params }),
       }),
     );

@@ -13,8 +13,12 @@ const keys = 'T0aGXc1lJg5o3VtW3bYpW2yZr9s0u1v2w3x4y5z6A7Q';
 describe('stateless HTTP', () => {
   const authInfo = (sub: string) => ({ token: sub, clientId: 'app', scopes: [], extra: { sub } });
 
-  function endpoint(store: Store | undefined, version = '2026-07-28') {
-    const valise = createValise({ name: 'test', keys, store });
+  function endpoint(
+    store: Store | undefined,
+    version = '2026-07-28',
+    warning = (_: { readonly next: string }): void => {},
+  ) {
+    const valise = createValise({ name: 'test', keys, store, events: { warning } });
     const handler = createMcpHandler(() => {
       const server = valise.install(new MAJORS[1].McpServer({ name: 'test', version: '1.0.0' }));
       server.registerTool('work', { inputSchema: z.object({}) }, async () => ({
@@ -67,8 +71,10 @@ describe('stateless HTTP', () => {
       /neither a transport session nor a verified principal.*store it\. Verify who asks \(authInfo/,
     ],
   ])('is an error on set where nothing tells clients apart, with what helps (%s)', async (version, words) => {
-    const { body } = await endpoint(memoryStore(), version)('tools/call', work);
-    expect(textOf(body.result)).toMatch(words);
+    const advice: string[] = [];
+    const post = endpoint(memoryStore(), version, ({ next }) => advice.push(next));
+    const { body } = await post('tools/call', work);
+    expect(`${textOf(body.result)} ${advice.join()}`).toMatch(words);
   });
 
   it('still answers unknown methods with 404', async () => {

@@ -51,7 +51,7 @@ describe.each(MAJORS)('a client that carries no state, on an SDK $major server',
     const setting = await stock(counting, { store: undefined }, major);
     const result = await setting.call('work');
     expect(result).toMatchObject({ isError: true });
-    expect(textOf(result)).toMatch(/does not carry state.*no store.*Give createValise a store/);
+    expect(textOf(result)).toMatch(/does not carry state.*no store to keep it in\.$/);
   });
 });
 

@@ -214,7 +214,9 @@ describe('values', () => {
       expect(textOf(result)).toMatch(/"huge" would take 65542 bytes; 65536 is the most/);
       expect(Object.keys(sessionOf(result) ?? {})).toEqual(['big', 'ok']);
     }
-    expect(warnings).toEqual([expect.stringMatching(/^State "big" takes 4099 bytes/)]);
+    expect(warnings.filter((what) => !what.includes('"huge"'))).toEqual([
+      expect.stringMatching(/^State "big" takes 4099 bytes/),
+    ]);
   });
 
   it('have names that are names like any other', async () => {

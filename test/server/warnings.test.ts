@@ -1,38 +1,123 @@
-import { createValise } from 'mcp-valise/server';
-import { memoryStore } from 'mcp-valise/store';
-import { describe, expect, it } from 'vitest';
-import { z } from 'zod';
-import { MAJORS } from './majors.ts';
-import { rawClient } from './raw-client.ts';
+import { toNodeHandler } from '@modelcontextprotocol/node';
+import { createMcpHandler, McpServer } from '@modelcontextprotocol/server';
+import { generateKey, loadKeys } from 'mcp-valise/seal';
+import { createValise, type ServerValiseOptions } from 'mcp-valise/server';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { call, endServers, FORMS, listen, post } from './http-stage.ts';
 
-describe.each(MAJORS)('warnings ($major)', ({ McpServer, Memory }) => {
-  it('that a client causes in numbers silence none of another kind', async () => {
-    const warnings: string[] = [];
+let printed: string[];
+
+beforeEach(() => {
+  printed = [];
+  vi.stubEnv('VALISE_KEYS', '');
+  vi.spyOn(process, 'emitWarning').mockImplementation((text) => void printed.push(String(text)));
+});
+afterEach(() => {
+  vi.unstubAllEnvs();
+  vi.restoreAllMocks();
+  endServers();
+});
+
+const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+describe('a warning', () => {
+  it('is printed by the process if nobody listens', async () => {
+    createValise({ name: 'test' });
+    await settled();
+    expect(printed).toEqual([expect.stringMatching(/There are no keys.*Set VALISE_KEYS/)]);
+  });
+
+  it('is printed once for each text', async () => {
+    const valise = createValise({ name: 'test', keys: generateKey() });
+    const url = await listen((FORMS['v2, Node around the web standard'] as (typeof FORMS)[string])(valise));
+    for (let times = 0; times < 3; times++) await post(url, call('ask'));
+    expect(printed).toHaveLength(1);
+  });
+
+  it('is not printed if somebody listens', async () => {
+    const heard: string[] = [];
+    createValise({ name: 'test', events: { warning: ({ what }) => heard.push(what) } });
+    const later = createValise({ name: 'test' });
+    later.events.on('warning', ({ what }) => heard.push(what));
+    await settled();
+    expect(heard).toHaveLength(2);
+    expect(printed).toEqual([]);
+  });
+});
+
+describe('without keys, in production', () => {
+  const make = (options: Partial<ServerValiseOptions> = {}) => createValise({ name: 'test', ...options });
+
+  it('no Valise is made, and the error says what to do', () => {
+    vi.stubEnv('NODE_ENV', 'production');
+    expect(() => make()).toThrow(
+      expect.objectContaining({
+        code: 'no-keys',
+        message: expect.stringMatching(/VALISE_KEYS.*'ephemeral'/),
+      }),
+    );
+  });
+
+  it('one is made that was given keys, or was told that its key may end with the process', async () => {
+    vi.stubEnv('NODE_ENV', 'production');
+    make({ keys: generateKey() });
+    make({ keys: 'ephemeral' });
+    await settled();
+    expect(printed).toEqual([]);
+    make({ keys: loadKeys() });
+    vi.stubEnv('VALISE_KEYS', generateKey());
+    make();
+  });
+});
+
+describe('what a tool throws', () => {
+  const throwing = async (work: (valise: ReturnType<typeof createValise>) => unknown) => {
+    const warnings: { what: string; next: string }[] = [];
     const valise = createValise({
       name: 'test',
-      store: memoryStore(),
-      events: { warning: ({ what }) => warnings.push(what) },
+      keys: generateKey(),
+      events: { warning: (warning) => warnings.push(warning) },
     });
-    let n = 0;
-    const connect = async (capabilities: object) => {
+    const handler = createMcpHandler(() => {
       const server = valise.install(new McpServer({ name: 'test', version: '1.0.0' }));
-      server.registerTool('work', { inputSchema: z.object({ times: z.number() }) }, async ({ times }) => {
-        const { session, server } = valise.state();
-        for (let each = 0; each < times; each++) session.set(`made up ${n++}`, 'x'.repeat(5000));
-        server.set('n', n);
+      server.registerTool('work', {}, async () => {
+        await work(valise);
         return { content: [] };
       });
-      const [near, far] = Memory.createLinkedPair();
-      await server.connect(far);
-      return rawClient(near, capabilities);
-    };
-    const carrying = await connect({ state: {} });
-    for (let calls = 0; calls < 12; calls++) await carrying.call('work', { times: 100 });
-    const large = warnings.filter((what) => what.includes('a client need not keep more'));
-    expect([n, large.length]).toEqual([1200, 100]);
-    const other = await connect({});
-    await other.call('work', { times: 0 });
-    expect(warnings.at(-1)).toContain('Server-scope state of a client that carries none');
-    await valise.close();
+      return server;
+    });
+    const url = await listen(toNodeHandler(handler) as never);
+    const { message } = await post(url, call('work'));
+    return { text: message['result'].content[0].text as string, warnings };
+  };
+
+  it('tells the model what happened, and the author what to do', async () => {
+    const { text, warnings } = await throwing((valise) => valise.state().session.set('n', 1));
+    expect(text).toBe('This client does not carry state, and this server has no store to keep it in.');
+    expect(warnings).toEqual([
+      {
+        what: `tools/call of "work" failed: ${text}`,
+        next: expect.stringContaining('Give createValise a store'),
+      },
+    ]);
+  });
+
+  it('tells no author of an error that the handler has dealt with', async () => {
+    const { warnings } = await throwing((valise) => {
+      try {
+        valise.state().session.set('n', 1);
+      } catch {
+        throw new Error('of its own');
+      }
+    });
+    expect(warnings).toEqual([]);
+  });
+
+  it('tells the model nothing about the options of createValise()', async () => {
+    const { text, warnings } = await throwing((valise) => valise.session());
+    expect(text).toBe('This server has no data-layer sessions.');
+    expect(warnings).toEqual([
+      { what: expect.stringContaining(text), next: expect.stringContaining('option sessions') },
+    ]);
   });
 });

@@ -120,7 +120,7 @@ function otherVersion(was: string | number | undefined, is: string | number | un
   return new FlowError(
     'other-version',
     `This call was begun by a handler of ${name(was)}, and the handler here has ${name(is)}.`,
-    { next: "Make the call again. (A handler with otherVersion: 'restart' starts over by itself.)" },
+    { next: 'Make the call again.' },
   );
 }
 
