@@ -1,6 +1,6 @@
 import { isObject, type Json } from '../../json.ts';
 import { sha256 } from '../../seal/sha256.ts';
-import { type Id, INTERNAL_ERROR, isUndone, type Message } from '../../wire/index.ts';
+import { type Id, INTERNAL_ERROR, isUndone, type Message, type RpcError } from '../../wire/index.ts';
 import { principalDigest, type RoundContext } from '../flow/context.ts';
 import { FlowError } from '../flow/errors.ts';
 import { callerIn } from '../flow/quota.ts';
@@ -15,6 +15,12 @@ import { messagesIn } from './sse.ts';
 /** How long a stream is held for the next message before its client is sent to fetch it, in milliseconds. */
 const HOLD = 45_000;
 
+/** The same without a store, when only this instance has it: a client that is sent on soon learns soon that others have not. */
+const HOLD_ALONE = 5000;
+
+/** How long a client that was sent away has to come back before its author hears that none ever does, in milliseconds. */
+const UNTIL_BACK = 10_000;
+
 /** How long a stream may be silent, in milliseconds; shorter than proxies' patience. */
 const SILENCE = 15_000;
 
@@ -22,6 +28,13 @@ const SILENCE = 15_000;
 const SLACK = 120;
 
 const PURPOSE = 'round-event';
+
+/** What a client hears whose answer, or whose GET, came to an instance that cannot know of its question. */
+export const ELSEWHERE: RpcError = {
+  code: INTERNAL_ERROR,
+  message:
+    'Internal error: the question was asked by another instance of the server, which shares no store with this one.',
+};
 
 /** The end of a flow's mail: nothing comes after it. */
 const END = -1;
@@ -31,6 +44,10 @@ export class Desk {
   readonly #rounds: Rounds;
   readonly #mailbox: Mailbox;
   #streams = 0;
+  /** When this instance began, in seconds. */
+  readonly #since = Math.floor(Date.now() / 1000);
+  /** Whether any client has come with a GET. */
+  sawGet = false;
 
   constructor(rounds: Rounds) {
     this.#rounds = rounds;
@@ -63,8 +80,23 @@ export class Desk {
       leave?.();
       return;
     }
-    stream.event(text, this.#eventId(context, context.n));
-    await this.#hold(context, context.n, stream, resumes).finally(leave);
+    const place = placeOf(context);
+    stream.event(text, this.#eventId(place, context.n));
+    await this.#hold(place, context.n, stream, resumes).finally(leave);
+  }
+
+  /**
+   * Whether another instance has asked the question of a round, and nothing that comes of its answer here would reach the
+   * client. A question from before this instance began may be of the process that it has replaced.
+   */
+  async isElsewhere({ f, n, t }: Pick<RoundContext, 'f' | 'n' | 't'>): Promise<boolean> {
+    if (this.#rounds.context.store || t <= this.#since) return false;
+    if ((await this.#rounds.records.get(askedName(f, n))) !== undefined) return false;
+    this.#rounds.context.warnOnce('asked-elsewhere', {
+      what: 'A question was asked by one instance, and its client came to another with the answer. They share no store, so the call has failed.',
+      next: 'Give createValise a store that all instances share, or route each transport session to one instance.',
+    });
+    return true;
   }
 
   /** Counts a stream that is held open for a caller; undefined if that would be one too many. */
@@ -89,6 +121,15 @@ export class Desk {
     return async (stream) => {
       // Tells the client its place once more, so that it can come again should this stream break.
       stream.event('', event);
+      if (await this.isElsewhere({ ...place, t: place.t ?? 0 })) {
+        stream.event(
+          JSON.stringify({ jsonrpc: '2.0', id: place.i, error: ELSEWHERE }),
+          this.#eventId(place, END),
+        );
+        stream.end();
+        leave();
+        return;
+      }
       await this.#hold(place, place.n, stream, true).finally(leave);
     };
   }
@@ -143,11 +184,13 @@ export class Desk {
 
   /** Notes which question of a call is open: its cancellation may come to any instance. */
   async #note({ f, n, e, s, u, o }: RoundContext, message: Message): Promise<void> {
+    const caller = callerIn({ ...(u !== undefined && { u }), ...(s !== undefined && { s }) });
+    if (!this.#rounds.context.store)
+      await this.#rounds.records.put(askedName(f, n), 1, { ttl: left(e), caller });
     if (s === undefined || !o || !('id' in message) || message.id === undefined || message.id === null)
       return;
     const open: Open = { f, n, e, ...(u !== undefined && { u }), id: message.id };
-    const life = { ttl: left(e), caller: callerIn({ ...(u !== undefined && { u }), s }) };
-    await this.#rounds.records.put(openName(s, o.i), open as unknown as Json, life);
+    await this.#rounds.records.put(openName(s, o.i), open as unknown as Json, { ttl: left(e), caller });
   }
 
   /**
@@ -156,30 +199,48 @@ export class Desk {
    */
   async #hold(context: Place, round: number, stream: EventStream, resumes: boolean): Promise<void> {
     let at = round;
-    let end = Date.now() + HOLD;
+    const hold = this.#rounds.context.store ? HOLD : HOLD_ALONE;
+    let end = Date.now() + hold;
     while (
       !stream.gone.aborted &&
       (!resumes || Date.now() < end) &&
       Date.now() < (context.e + SLACK) * 1000
     ) {
-      const mail = await this.#mailbox.wait(context.f, at, SILENCE, stream.gone);
+      const mail = await this.#mailbox.wait(context.f, at, Math.min(SILENCE, hold), stream.gone);
       if (!mail) {
         stream.beat();
         continue;
       }
       const id = this.#eventId(context, mail.next ?? END);
       for (const message of mail.messages) stream.event(message, id);
-      if (mail.next === undefined) break;
+      if (mail.next === undefined) return stream.end();
       at = mail.next;
-      end = Date.now() + HOLD;
+      end = Date.now() + hold;
     }
+    if (resumes && !this.sawGet) setTimeout(() => this.#warnOfNoGet(), UNTIL_BACK).unref();
     stream.end();
   }
 
-  #eventId({ f, u, s, e }: Place, n: number): string {
+  #warnOfNoGet(): void {
+    if (this.sawGet) return;
+    this.#rounds.context.warnOnce('no-get', {
+      what: 'A client was asked, and was to come back with a GET for what comes of its answer. No GET request has reached valise.http() so far.',
+      next: 'Route GET and DELETE to valise.http() besides POST.',
+    });
+  }
+
+  #eventId({ f, u, s, e, t, i }: Place, n: number): string {
     const ttl = left(e) + 120;
     return this.#rounds.context.sealer.seal(
-      { f, n, e, ...(u !== undefined && { u }), ...(s !== undefined && { s }) },
+      {
+        f,
+        n,
+        e,
+        ...(u !== undefined && { u }),
+        ...(s !== undefined && { s }),
+        ...(t !== undefined && { t }),
+        ...(i !== undefined && { i }),
+      },
       { purpose: PURPOSE, ttl },
     );
   }
@@ -241,4 +302,15 @@ interface Place {
   readonly e: number;
   readonly u?: string;
   readonly s?: string;
+  /** When the call began, and its id. */
+  readonly t?: number;
+  readonly i?: Id;
+}
+
+function placeOf({ f, e, u, s, t, o }: RoundContext): Place {
+  return { f, e, t, ...(u !== undefined && { u }), ...(s !== undefined && { s }), ...(o && { i: o.i }) };
+}
+
+function askedName(flow: string, round: number): string {
+  return `rounds/asked/${flow}.${round}`;
 }

@@ -19,6 +19,7 @@ import { isFault, REFUSED } from '../flow/opening.ts';
 import type { Rounds } from '../flow/rounds.ts';
 import type { Ingress } from '../ingress.ts';
 import type { Principal } from '../principal.ts';
+import { ELSEWHERE } from './desk.ts';
 import type { Edge } from './edge.ts';
 import { mintSessionId } from './session-id.ts';
 import { NOT_FOUND, Stray } from './stray.ts';
@@ -90,6 +91,7 @@ async function planOnce(
 
 function planIn(session: Ingress, inbound: Inbound, edge: Edge): Plan | Promise<Plan> {
   const { rounds } = edge;
+  if (inbound.method === 'GET') edge.desk.sawGet = true;
   const event = inbound.method === 'GET' ? inbound.header('last-event-id') : undefined;
   if (event !== undefined && isSealed(event)) return { do: 'fetch', event };
   if (!inbound.body) return { do: 'serve', body: undefined, ingress: session };
@@ -201,6 +203,7 @@ async function planAnswer(
       throw new SealError('wrong-subject');
     }
     if (byId && (await desk.isCancelled(answered.context))) throw new SealError('replayed');
+    if (byId && (await desk.isElsewhere(answered.context))) return reply(400, ELSEWHERE);
     // It proves by itself what it is about.
     session.stray?.judge(true);
     const peer = session.peer ?? peerIn(answered.context);
