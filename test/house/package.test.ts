@@ -76,17 +76,43 @@ describe('the package', () => {
     expect([...tops].sort()).toEqual(
       [
         'CHANGELOG.md',
+        'CONTRIBUTING.md',
         'LICENSE',
         'README.md',
         'SECURITY.md',
         'bin',
         'dist',
         'docs',
+        'examples',
         'package.json',
         'spec',
       ].sort(),
     );
     expect(files.filter((file) => file.endsWith('.inputs') || /\.test\b/.test(file))).toEqual([]);
+  });
+
+  it('leads from its README only to files that it holds', () => {
+    const files = filesIn(join(bare, 'node_modules/mcp-valise'));
+    const readme = readFileSync(join(bare, 'node_modules/mcp-valise/README.md'), 'utf8');
+    const targets = [...readme.matchAll(/\]\((?!https?:)([^)#\s]+)[^)]*\)/g)].map(([, target]) => target);
+    expect(targets).toContain('examples/README.md');
+    expect(targets.filter((target) => !files.includes(target as string))).toEqual([]);
+  });
+
+  it('says where it comes from and how to install it, before anything else', () => {
+    expect(manifest).toMatchObject({
+      repository: { url: 'git+https://github.com/mcp-valise/mcp-valise.git' },
+      homepage: expect.stringContaining('https://github.com/mcp-valise/mcp-valise'),
+      bugs: expect.stringContaining('https://github.com/mcp-valise/mcp-valise'),
+    });
+    const readme = readFileSync(join(bare, 'node_modules/mcp-valise/README.md'), 'utf8');
+    expect(readme.indexOf('npm install mcp-valise')).toBeLessThan(readme.indexOf('## '));
+    expect(readme).toContain('npm install mcp-valise');
+  });
+
+  it('asks for no package that only its examples use', () => {
+    expect(Object.keys(manifest.peerDependencies)).not.toContain('zod');
+    expect(Object.keys(manifest.peerDependencies)).not.toContain('oidc-provider');
   });
 
   it('names no source map that is not there', () => {
