@@ -6,6 +6,7 @@ export type { Bare, Continuation, Continue, RequestOptions } from './flow/bare.t
 export { plainCodec, type RoundCodec, type RoundState } from './flow/codec.ts';
 export type { RoundCounts } from './flow/counters.ts';
 export { FlowError, type FlowErrorCode } from './flow/errors.ts';
+export type { AnswerOf, AskSchema, JsonSchema } from './flow/form.ts';
 export type { RoundLimits, RoundShare } from './flow/limits.ts';
 export type { RoundsApi } from './flow/public.ts';
 export type { RoundsOptions } from './flow/settings.ts';

@@ -155,7 +155,7 @@ describe.each(MAJORS)('an author on an SDK $major server hears of', (major) => {
       return text('fine');
     });
     expect(complaint(await peer.say(modernCall()), peer)).toBe(
-      'What the effect "odd" returned cannot be kept: it is not JSON. Return plain data, or nothing.',
+      'What the effect "odd" returned is not JSON: it is a bigint. Return plain data, or nothing.',
     );
     await peer.close();
   });

@@ -131,7 +131,7 @@ describe.each(MAJORS)('the steps of a flow on an SDK $major server', (major) => 
   });
 
   it('do an effect once, and return what it returned', async () => {
-    const effect = vi.fn(() => ({ at: new Date(0) }));
+    const effect = vi.fn(() => ({ at: new Date(0).toISOString() }));
     const nothing = vi.fn();
     const seen: unknown[] = [];
     const response = await play(

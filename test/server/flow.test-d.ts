@@ -2,10 +2,17 @@ import {
   McpServer as McpServerV1,
   ResourceTemplate as TemplateV1,
 } from '@modelcontextprotocol/sdk/server/mcp.js';
-import { McpServer as McpServerV2, ResourceTemplate as TemplateV2 } from '@modelcontextprotocol/server';
+import {
+  McpServer as McpServerV2,
+  type ServerContext,
+  ResourceTemplate as TemplateV2,
+} from '@modelcontextprotocol/server';
+import { type } from 'arktype';
 import { createValise, type Flow } from 'mcp-valise/server';
+import * as v from 'valibot';
 import { describe, expectTypeOf, it } from 'vitest';
 import { z } from 'zod';
+import { z as z3 } from 'zod-3';
 
 declare const flow: Flow;
 const valise = createValise({ name: 'test' });
@@ -20,7 +27,8 @@ describe('a flow', () => {
       { inputSchema: z.object({ id: z.number() }) },
       valise.flow(async ({ id }, given) => {
         expectTypeOf(id).toEqualTypeOf<number>();
-        expectTypeOf(given).toEqualTypeOf<Flow>();
+        expectTypeOf(given).toEqualTypeOf<Flow<ServerContext>>();
+        expectTypeOf(given).toExtend<Flow>();
         return text(String(id));
       }),
     );
@@ -59,7 +67,8 @@ describe('a flow', () => {
       { inputSchema: { id: z.number() } },
       valise.flow(async ({ id }, given) => {
         expectTypeOf(id).toEqualTypeOf<number>();
-        expectTypeOf(given).toEqualTypeOf<Flow>();
+        expectTypeOf(given).toExtend<Flow>();
+        expectTypeOf(given.extra.signal).toEqualTypeOf<AbortSignal>();
         return text(String(id));
       }),
     );
@@ -122,5 +131,45 @@ describe('a flow', () => {
     expectTypeOf(await flow.once('order', async (): Promise<Order> => ({ id: '1' }))).toEqualTypeOf<Order>();
     expectTypeOf(await flow.once('nothing', () => {})).toEqualTypeOf<void>();
     expectTypeOf(await flow.until('done', (): string | undefined => undefined)).toEqualTypeOf<string>();
+  });
+});
+
+describe('flow.ask', () => {
+  it('gives what a schema of a library makes of the answer', async () => {
+    const of = { message: 'Who?' };
+    const four = await flow.ask('a', {
+      ...of,
+      schema: z.object({ name: z.string(), age: z.number().default(1) }),
+    });
+    expectTypeOf(four).toEqualTypeOf<{ name: string; age: number }>();
+    const three = await flow.ask('b', {
+      ...of,
+      schema: z3.object({ size: z3.enum(['S', 'M']), n: z3.number().optional() }),
+    });
+    expectTypeOf(three).toEqualTypeOf<{ size: 'S' | 'M'; n?: number | undefined }>();
+    const valibot = await flow.ask('c', { ...of, schema: v.object({ size: v.picklist(['S', 'M']) }) });
+    expectTypeOf(valibot).toEqualTypeOf<{ size: 'S' | 'M' }>();
+    const ark = await flow.ask('d', { ...of, schema: type({ size: "'S' | 'M'" }) });
+    expectTypeOf(ark).toEqualTypeOf<{ size: 'S' | 'M' }>();
+    const refused = await flow.ask('e', {
+      ...of,
+      schema: z.object({ name: z.string() }),
+      refusal: 'value',
+    });
+    if (refused.action === 'accept') expectTypeOf(refused.content).toEqualTypeOf<{ name: string }>();
+  });
+
+  it('takes JSON Schema as libraries make it, and in a constant', async () => {
+    await flow.ask('a', { message: 'Who?', schema: z.toJSONSchema(z.object({ name: z.string() })) });
+    const schema = { type: 'object', properties: { name: { type: 'string' } }, required: ['name'] };
+    expectTypeOf((await flow.ask('b', { message: 'Who?', schema })).name).toExtend<unknown>();
+  });
+});
+
+describe('flow.choose and flow.confirm', () => {
+  it('give one of the options, and a yes or no', async () => {
+    expectTypeOf(await flow.choose('a', 'Which?', ['S', 'M'])).toEqualTypeOf<'S' | 'M'>();
+    expectTypeOf(await flow.confirm('b', 'Sure?')).toEqualTypeOf<boolean>();
+    expectTypeOf(flow.canAsk()).toEqualTypeOf<boolean>();
   });
 });

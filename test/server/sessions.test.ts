@@ -1,5 +1,6 @@
 import { memoryStore } from 'mcp-valise/store';
 import { describe, expect, it } from 'vitest';
+import { z } from 'zod';
 import { resultOf, textOf } from './raw-client.ts';
 import {
   ALL_STAGES,
@@ -95,6 +96,15 @@ describe.each(MATRIX)('$mode sessions with $where, on $stage', ({ mode, store, a
     const session = await client.create();
     const result = resultOf(await client.in(session));
     expect(sessionIn(result)).toEqual({ sessionId: session.sessionId, expiresAt: session.expiresAt });
+  });
+
+  it('give a value as a schema reads it, and undefined if it does not fit', async () => {
+    const { client } = await open((session) => {
+      session?.set('n', 3);
+      const doubled = z.number().transform((n) => n * 2);
+      return [session?.get('n', doubled) ?? null, session?.get('n', z.string()) ?? null];
+    });
+    expect(textOf(resultOf(await client.in(await client.create())))).toBe('[6,null]');
   });
 
   it('[S-21] tell the number of their state to clients that know of it, and to no other', async () => {

@@ -112,3 +112,31 @@ describe('the types of state', () => {
     given.set('list', [undefined]);
   });
 });
+
+describe('get with a type', () => {
+  interface Note {
+    readonly text: string;
+    readonly tags?: readonly string[];
+  }
+  const valise = createValise({ name: 'shop', sessions: {} });
+
+  it('works the same on the jar and on sessions, also with an interface', () => {
+    const { session: jar, server } = valise.state();
+    const session = valise.session();
+    expectTypeOf(server.get<number>('visits')).toEqualTypeOf<number | undefined>();
+    expectTypeOf(jar.get<string>('name')).toEqualTypeOf<string | undefined>();
+    expectTypeOf(jar.get<Note[]>('notes')).toEqualTypeOf<Note[] | undefined>();
+    expectTypeOf(session?.get<number>('visits')).toEqualTypeOf<number | undefined>();
+    expectTypeOf(session?.get<Note[]>('notes')).toEqualTypeOf<Note[] | undefined>();
+    const notes: Note[] = [{ text: 'a' }];
+    jar.set('notes', notes);
+    session?.set('notes', notes);
+    session?.namespace('own').set('notes', notes);
+    // @ts-expect-error: JSON has no functions
+    session?.set('notes', { read: () => 1 });
+  });
+
+  it('of a session takes a schema', () => {
+    expectTypeOf(valise.session()?.get('cart', Cart)).toEqualTypeOf<Cart | undefined>();
+  });
+});

@@ -76,6 +76,7 @@ function setupOf(
     extra,
     signal,
     suspends: ways.length > 0 && ways[0] !== 'memory',
+    canAsk: () => ways.length > 0 && isAskable(exchange),
     admit(question) {
       if (ways.length === 0) throw noWay(exchange, question.key);
       requireRoom(journal.answers, question.key);
@@ -112,6 +113,15 @@ function setupOf(
       await exchange.link.transport.send(notification, { relatedRequestId: exchange.request.id });
     },
   };
+}
+
+function isAskable({ peer, era }: Exchange): boolean {
+  try {
+    requireCapability(peer, { key: '', method: 'elicitation/create', params: {} }, era === 'modern');
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** The round that goes out in place of the call's answer. */

@@ -1,5 +1,7 @@
+import type { ValiseError } from '../../errors.ts';
 import { isObject, type Json } from '../../json.ts';
 import { sha256 } from '../../seal/sha256.ts';
+import { jsonText } from '../json-text.ts';
 import { FlowError } from './errors.ts';
 import { hold } from './lease.ts';
 import type { Caller } from './quota.ts';
@@ -103,17 +105,15 @@ function valueIn(mark: Record<string, unknown>): Json | undefined {
 
 /** The value as later rounds will read it, so that the first round sees the same. */
 function plain(key: string, value: unknown): Json | undefined {
-  if (value === undefined) return undefined;
+  if (value === undefined || value === null) return value;
   try {
-    const text = JSON.stringify(value);
-    if (text !== undefined) return JSON.parse(text) as Json;
-  } catch {
-    // Told below.
+    return JSON.parse(jsonText(`What the effect "${key}" returned`, value)) as Json;
+  } catch (error) {
+    throw new FlowError('not-json', (error as ValiseError).what, {
+      key,
+      next: 'Return plain data, or nothing.',
+    });
   }
-  throw new FlowError('not-json', `What the effect "${key}" returned cannot be kept: it is not JSON.`, {
-    key,
-    next: 'Return plain data, or nothing.',
-  });
 }
 
 function cutOff(key: string, what: string): FlowError {

@@ -23,7 +23,7 @@ export interface RoundsApi extends Bare {
    * ```
    */
   flow<Args extends readonly unknown[] = [], Value = unknown, Extra = unknown>(
-    handler: (...args: [...Args, Flow]) => Value | Promise<Value>,
+    handler: (...args: [...Args, Flow<Extra>]) => Value | Promise<Value>,
     options?: FlowOptions,
   ): (...args: [...Args, Extra]) => Promise<Value>;
   /** What rounds have come to so far. */

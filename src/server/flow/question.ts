@@ -2,6 +2,7 @@ import { seconds } from '../../duration.ts';
 import { isObject, type Json, type JsonObject } from '../../json.ts';
 import { type Answer, isShallow, type Params, type Result } from '../../wire/index.ts';
 import { FlowError } from './errors.ts';
+import { formOf } from './form.ts';
 import type { Ending } from './journal.ts';
 import type { FormQuestion, PageQuestion } from './types.ts';
 
@@ -20,7 +21,10 @@ export function elicitation(flow: string, key: string, question: FormQuestion | 
   const params: Params =
     'url' in question && question.url !== undefined
       ? { mode: 'url', message, url: question.url, elicitationId: `${flow}.${key}` }
-      : { message, requestedSchema: formSchema(key, 'schema' in question ? question.schema : undefined) };
+      : {
+          message,
+          requestedSchema: formSchema(key, 'schema' in question ? formOf(question.schema) : undefined),
+        };
   return {
     key,
     method: 'elicitation/create',
@@ -39,7 +43,7 @@ function formSchema(key: string, schema: unknown): JsonObject {
   ) {
     throw new FlowError('bad-schema', `The schema of the question "${key}" is not the schema of a form.`, {
       key,
-      next: "Give { type: 'object', properties: { … } } with plain fields.",
+      next: "Give { type: 'object', properties: { … } } with plain fields, or an object schema of zod, valibot or arktype with such fields; of another library, the JSON Schema that it makes.",
     });
   }
   for (const [name, field] of Object.entries(schema.properties)) {

@@ -14,6 +14,7 @@ import type {
   OnceOptions,
   PageQuestion,
   QuestionKind,
+  Reaction,
   Root,
   Sample,
   UntilOptions,
@@ -24,6 +25,8 @@ export interface RunSetup {
   readonly id: string;
   readonly journal: Journal;
   readonly extra: unknown;
+  /** Whether the client can be asked to fill in a form. */
+  canAsk(): boolean;
   /** Throws where the client cannot be asked this. */
   admit(question: Question): void;
   /** The answer, where it came with the call or is waited for in memory; undefined where the question is to be carried. */
@@ -95,6 +98,26 @@ export class FlowRun implements Flow {
     checkQuestion(key, question);
     const asked = elicitation(this.id, key, question);
     return reactionOf(key, question, await this.#question('ask', asked)) as never;
+  }
+
+  async confirm(key: string, message: string): Promise<boolean> {
+    const schema = { type: 'object', properties: {} } as const;
+    const { action } = (await this.ask(key, { message, schema, refusal: 'value' })) as Reaction<unknown>;
+    return action === 'accept';
+  }
+
+  async choose<const Option extends string>(
+    key: string,
+    message: string,
+    options: readonly Option[],
+  ): Promise<Option> {
+    const choice = { type: 'string', enum: options };
+    const schema = { type: 'object', properties: { choice }, required: ['choice'] };
+    return ((await this.ask(key, { message, schema })) as { readonly choice: Option }).choice;
+  }
+
+  canAsk(): boolean {
+    return this.#setup.canAsk();
   }
 
   async sample(key: string, params: { readonly [name: string]: unknown }): Promise<Sample> {

@@ -1,6 +1,8 @@
 import type { Json, JsonObject } from '../../json.ts';
 import { checkForm, type FormSchema } from '../../wire/index.ts';
+import { issuesText, type SchemaResult } from '../state/schema.ts';
 import { FlowError } from './errors.ts';
+import { type AskSchema, formOf, standardOf } from './form.ts';
 import type { Ending } from './journal.ts';
 import type { FormQuestion, PageQuestion, Reaction } from './types.ts';
 
@@ -27,6 +29,8 @@ export function reactionOf(key: string, question: FormQuestion | PageQuestion, e
       'schema' in question && question.schema !== undefined
         ? checked(key, question.schema, content ?? {})
         : undefined;
+    if (accepted instanceof Promise)
+      return byValue ? accepted.then((late) => ({ action, content: late })) : accepted;
     return byValue ? { action, content: accepted } : accepted;
   }
   if (byValue) return { action };
@@ -39,19 +43,34 @@ export function reactionOf(key: string, question: FormQuestion | PageQuestion, e
   );
 }
 
-/** What the question asked for: fields that its schema does not name are dropped. */
+/** What the question asked for: fields that its form does not name are dropped. */
 function onlyAsked({ properties }: FormSchema, content: JsonObject): JsonObject {
   return Object.fromEntries(Object.entries(content).filter(([name]) => Object.hasOwn(properties, name)));
 }
 
-function checked(key: string, schema: FormSchema, content: JsonObject): JsonObject {
-  const problems = checkForm(schema, content);
-  if (problems.length === 0) return onlyAsked(schema, content);
+/** The answer as the handler gets it: a schema of a library may make another value of it, also asynchronously. */
+function checked(key: string, schema: AskSchema, content: JsonObject): unknown {
+  const standard = standardOf(schema);
+  if (standard) {
+    const result = standard['~standard'].validate(onlyAsked(formOf(schema) as FormSchema, content));
+    return result instanceof Promise ? result.then((late) => made(key, late)) : made(key, result);
+  }
+  const problems = checkForm(schema as FormSchema, content);
+  if (problems.length === 0) return onlyAsked(schema as FormSchema, content);
   const named = problems
     .slice(0, 5)
     .map(({ field, expected }) => (field === '' ? expected : `${field} should be ${expected}`))
     .join('; ');
-  throw new FlowError('answer-invalid', `The answer to "${key}" does not fit its schema: ${named}.`, {
+  throw unfit(key, named);
+}
+
+function made(key: string, result: SchemaResult<unknown>): unknown {
+  if (result.issues) throw unfit(key, issuesText(result.issues));
+  return result.value;
+}
+
+function unfit(key: string, named: string): FlowError {
+  return new FlowError('answer-invalid', `The answer to "${key}" does not fit its schema: ${named}.`, {
     key,
     next: 'Call again and answer what is asked.',
   });

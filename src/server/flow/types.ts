@@ -1,10 +1,13 @@
 import type { Duration } from '../../duration.ts';
-import type { FormContent, FormSchema } from '../../wire/index.ts';
+import type { AnswerOf, AskSchema } from './form.ts';
 
 /** A question to the user: a form to fill in. */
-export interface FormQuestion<Schema extends FormSchema = FormSchema> {
+export interface FormQuestion<Schema extends AskSchema = AskSchema> {
   readonly message: string;
-  /** What the form asks for: an object of plain fields, as elicitation allows them. */
+  /**
+   * What the form asks for: an object of plain fields, as elicitation allows them. As JSON Schema, or as a schema of zod,
+   * valibot, arktype or another library with Standard Schema, which then checks the answer and may transform it.
+   */
   readonly schema: Schema;
   /** `throw` (unless told): a refusal is an `ask-declined` or `ask-cancelled` error. `value`: it is returned. */
   readonly refusal?: 'throw' | 'value';
@@ -51,11 +54,11 @@ export interface UntilOptions {
 }
 
 /** A handler's dialogue with the client. Every step has a key of its own, which stays the same from round to round. */
-export interface Flow {
+export interface Flow<Extra = unknown> {
   /** The same on every round of this call, on whichever instance. */
   readonly id: string;
   /** What the SDK gives to handlers: `extra` in v1, `ctx` in v2. */
-  readonly extra: unknown;
+  readonly extra: Extra;
   /**
    * Asks the user.
    *
@@ -71,16 +74,37 @@ export interface Flow {
    * });
    * ```
    */
-  ask<const Schema extends FormSchema>(
+  ask<const Schema extends AskSchema>(
     key: string,
     question: FormQuestion<Schema> & { readonly refusal: 'value' },
-  ): Promise<Reaction<FormContent<Schema>>>;
-  ask<const Schema extends FormSchema>(
-    key: string,
-    question: FormQuestion<Schema>,
-  ): Promise<FormContent<Schema>>;
+  ): Promise<Reaction<AnswerOf<Schema>>>;
+  ask<const Schema extends AskSchema>(key: string, question: FormQuestion<Schema>): Promise<AnswerOf<Schema>>;
   ask(key: string, question: PageQuestion & { readonly refusal: 'value' }): Promise<Reaction<undefined>>;
   ask(key: string, question: PageQuestion): Promise<undefined>;
+  /**
+   * Asks the user to agree: true if they accept, false if they decline or close the question.
+   *
+   * @example
+   * ```ts
+   * if (await flow.confirm('sure', `Delete ${path}?`)) await flow.once('delete', () => disk.delete(path));
+   * ```
+   */
+  confirm(key: string, message: string): Promise<boolean>;
+  /**
+   * Asks the user to choose one of some options. A refusal is an error, as with `ask`.
+   *
+   * @example
+   * ```ts
+   * const size = await flow.choose('size', 'Which size?', ['S', 'M', 'L']);
+   * ```
+   */
+  choose<const Option extends string>(
+    key: string,
+    message: string,
+    options: readonly Option[],
+  ): Promise<Option>;
+  /** Whether this client can be asked to fill in a form: handlers may have another way for those that cannot. */
+  canAsk(): boolean;
   /** Asks the client's model: the params of `sampling/createMessage`, and its result. */
   sample(key: string, params: { readonly [name: string]: unknown }): Promise<Sample>;
   /** Asks for the client's roots. */

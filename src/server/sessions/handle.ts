@@ -1,6 +1,7 @@
 import { ValiseError } from '../../errors.ts';
 import type { Json } from '../../json.ts';
 import type { Params } from '../../wire/index.ts';
+import { checkSchema, type StandardSchema, validate } from '../state/schema.ts';
 import { checkName, type SessionData } from './data.ts';
 import type { Held } from './held.ts';
 import type { Session, SessionNamespace } from './session.ts';
@@ -35,12 +36,12 @@ export class Handle implements Session {
     this.#own = valuesOf(data, '', facts.answered);
   }
 
-  get<Value extends Json = Json>(key: string): Value | undefined {
-    return this.#own.get<Value>(key);
+  get(key: string, schema?: StandardSchema): never {
+    return this.#own.get(key, schema as StandardSchema) as never;
   }
 
-  set(key: string, value: Json): void {
-    this.#own.set(key, value);
+  set(key: string, value: unknown): void {
+    this.#own.set(key, value as Json);
   }
 
   delete(key: string): void {
@@ -73,10 +74,10 @@ export class Handle implements Session {
 /** The values of one namespace. */
 export function valuesOf(data: SessionData, namespace: string, answered: () => boolean): SessionNamespace {
   return {
-    get: <Value extends Json = Json>(key: string) => data.get(namespace, key) as Value | undefined,
-    set(key, value) {
+    get: (key: string, schema?: StandardSchema) => read(key, data.get(namespace, key), schema) as never,
+    set(key: string, value: unknown) {
       checkOpen(answered, 'changed');
-      data.set(namespace, key, value);
+      data.set(namespace, key, value as Json);
     },
     delete(key) {
       checkOpen(answered, 'changed');
@@ -85,6 +86,13 @@ export function valuesOf(data: SessionData, namespace: string, answered: () => b
     has: (key) => data.get(namespace, key) !== undefined,
     keys: () => data.keys(namespace),
   };
+}
+
+function read(key: string, value: Json | undefined, schema: StandardSchema | undefined): unknown {
+  if (value === undefined || schema === undefined) return value;
+  checkSchema(schema, key);
+  const result = validate(schema, key, value);
+  return result.issues ? undefined : result.value;
 }
 
 function checkOpen(answered: () => boolean, what: string): void {

@@ -1,12 +1,17 @@
 import type { Json } from '../../json.ts';
 import type { Params } from '../../wire/index.ts';
+import type { OutputOf, StandardSchema } from '../state/schema.ts';
+import type { Printed } from '../state/types.ts';
 
 /** Values by key. Nothing here waits: what the session holds is at hand, and what is set is kept when the call is answered. */
 export interface SessionValues {
   /** The value, or undefined where there is none. What is returned is a copy: set it to keep changes in it. */
-  get<Value extends Json = Json>(key: string): Value | undefined;
+  get<Value = Json>(key: string): Value | undefined;
+  /** The value as a schema reads it; undefined if it does not fit. */
+  get<Schema extends StandardSchema>(key: string, schema: Schema): OutputOf<Schema> | undefined;
   /** Replaces the whole value. `null` deletes. */
-  set(key: string, value: Json): void;
+  set<Value extends Json>(key: string, value: Value): void;
+  set<Value>(key: string, value: Printed<Value>): void;
   delete(key: string): void;
   has(key: string): boolean;
   keys(): string[];

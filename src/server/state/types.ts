@@ -15,7 +15,7 @@ export interface StateScope {
    * is a copy, another one each time: set it to keep changes in it.
    */
   get<Input, Output>(key: StateKey<Input, Output>): Output | undefined;
-  get(name: string): unknown;
+  get<Value = unknown>(name: string): Value | undefined;
   /** Replaces the whole value. `null` deletes. */
   set<Input, Output>(key: StateKey<Input, Output>, value: Exclude<NoInfer<Input>, undefined>): void;
   set<Value extends Json>(name: string, value: Value): void;
@@ -31,7 +31,8 @@ export interface StateScope {
 /** {@link StateScope} of a server whose declarations are known: names have the types of their schemas, and are any JSON without one. */
 export interface TypedScope<Keys extends KeyDeclarations> extends StateScope {
   get<Input, Output>(key: StateKey<Input, Output>): Output | undefined;
-  get<Name extends string>(name: Name): (Name extends keyof Keys ? Held<Keys[Name]> : Json) | undefined;
+  get<Name extends keyof Keys & string>(name: Name): Held<Keys[Name]> | undefined;
+  get<Value = Json>(name: string): Value | undefined;
   set<Input, Output>(key: StateKey<Input, Output>, value: Exclude<NoInfer<Input>, undefined>): void;
   set<Name extends string, Value extends Json>(name: Name, value: Settable<Keys, Name, Value>): void;
   set<Name extends string, Value>(name: Name, value: Settable<Keys, Name, Printed<Value>>): void;
@@ -65,7 +66,7 @@ export type Printable<Value> = Value extends (...args: never[]) => unknown
         : never;
 
 /** A value as far as it is {@link Printable}. */
-type Printed<Value> = Value & Exclude<Printable<Value>, undefined>;
+export type Printed<Value> = Value & Exclude<Printable<Value>, undefined>;
 
 /** What the schema of a name takes; else `Value`. */
 type Settable<Keys extends KeyDeclarations, Name, Value> = Name extends keyof WithSchema<Keys>
