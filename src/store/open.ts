@@ -110,7 +110,7 @@ export function checkStoreUrl(url: string): void {
   if (scheme === 'memory') checkNameless(rest);
   fileOf(url);
   if (scheme === 'sqlite') loadSqlite();
-  if (scheme.startsWith('redis')) requireDriver('ioredis');
+  if (REDIS.test(scheme)) requireDriver('ioredis');
   if (scheme.startsWith('postgres')) requireDriver('pg');
 }
 

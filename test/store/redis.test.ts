@@ -363,7 +363,9 @@ describe('the Redis store, given what it cannot use', () => {
       Redis.Redis = Redis;
       export default Redis;`;
     const url = 'redis://127.0.0.1:1';
-    const outcome = await withoutPackages('store/redis.ts', 'openRedisStore', url, { ioredis: source });
+    const outcome = await withoutPackages('store/redis/store.ts', 'openRedisStore', url, {
+      ioredis: source,
+    });
     expect(outcome.message).toBe('made');
   });
 });
