@@ -41,18 +41,24 @@ beforeAll(async () => {
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-// npm, and not links: what it refuses to install side by side is what a new user meets first.
+/** Installs the package beside others into an empty project, with the programs that the tests run there. */
+async function install(name: string, packages: readonly string[]): Promise<string> {
+  const cell = join(folder, name.replaceAll(' ', '-'));
+  mkdirSync(cell);
+  writeFileSync(join(cell, 'package.json'), '{ "type": "module", "private": true }');
+  for (const file of ['server.mjs', 'drive.mjs', 'mcp-handler.mjs'])
+    copyFileSync(join(root, 'test/house/matrix', file), join(cell, file));
+  // npm, and not links: what it refuses to install side by side is what a new user meets first.
+  const options = ['--no-audit', '--no-fund', '--ignore-scripts', '--prefer-offline'];
+  await run('npm', ['install', ...options, tarball, ...packages], { cwd: cell });
+  return cell;
+}
+
 describe.skipIf(!redis)('the package, installed by npm into an empty project', () => {
   it.each(CELLS)(
     'beside $name and zod $zod, finishes a call whose instance is killed while it asks',
     async ({ name, zod, major, packages }) => {
-      const cell = join(folder, `${name} zod ${zod}`.replaceAll(' ', '-'));
-      mkdirSync(cell);
-      writeFileSync(join(cell, 'package.json'), '{ "type": "module", "private": true }');
-      for (const file of ['server.mjs', 'drive.mjs'])
-        copyFileSync(join(root, 'test/house/matrix', file), join(cell, file));
-      const options = ['--no-audit', '--no-fund', '--ignore-scripts', '--prefer-offline'];
-      await run('npm', ['install', ...options, tarball, 'ioredis', `zod@${zod}`, ...packages], { cwd: cell });
+      const cell = await install(`${name} zod ${zod}`, ['ioredis', `zod@${zod}`, ...packages]);
       const env = { ...process.env, VALISE_KEYS: generateKey(), MATRIX_STORE: redis };
       const calls = ['stock', 'valise'].map((client) =>
         run(process.execPath, ['drive.mjs', major, client], { cwd: cell, env, timeout: 60_000 }),
@@ -60,4 +66,10 @@ describe.skipIf(!redis)('the package, installed by npm into an empty project', (
       for (const { stdout } of await Promise.all(calls)) expect(stdout).toBe('ordered 1 of size M\n');
     },
   );
+
+  it("wraps Vercel's mcp-handler as it is", async () => {
+    const cell = await install('mcp-handler', ['mcp-handler@2', '@modelcontextprotocol/server@2', 'zod@3']);
+    const { stdout } = await run(process.execPath, ['mcp-handler.mjs'], { cwd: cell, timeout: 60_000 });
+    expect(stdout).toBe('visit 1\nvisit 2\n');
+  });
 });
