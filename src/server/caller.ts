@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { isIPv6 } from 'node:net';
 import { isObject } from '../json.ts';
 import { type Principal, principalKey } from './principal.ts';
+import type { Caller } from './quota.ts';
 
 /** What is known of a request, for the option `caller`. */
 export interface CallerFacts {
@@ -22,10 +23,13 @@ export type TellCaller = (facts: CallerFacts) => string | undefined;
 
 /**
  * Whose share of a limit a request counts toward; never a reason to give access. It is the principal; without one what the
- * author's function says, else the remote address, else the connection or the transport's session. Undefined if nothing
- * tells one caller from another: then only limits in total hold.
+ * author's function says, else the remote address, else the connection or the transport's session.
  */
-export function callerOf(facts: Facts, tell: TellCaller | undefined): string | undefined {
+export function callerOf(facts: Facts, tell: TellCaller | undefined): Caller {
+  return { name: nameOf(facts, tell), isAnonymous: facts.principal === undefined };
+}
+
+function nameOf(facts: Facts, tell: TellCaller | undefined): string | undefined {
   const { address, header, transportSession } = facts;
   const principal = principalKey(facts.principal);
   if (principal !== undefined) return named('principal', principal);

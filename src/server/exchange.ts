@@ -9,6 +9,7 @@ import { callerOf, headerOf, type TellCaller } from './caller.ts';
 import type { Ingress } from './ingress.ts';
 import type { Peer } from './peer.ts';
 import type { Principal } from './principal.ts';
+import type { Caller } from './quota.ts';
 
 /** What all exchanges on one link share. */
 export interface Stage {
@@ -84,8 +85,8 @@ export class Exchange {
     return this.#stage.owner;
   }
 
-  /** Whose share of a limit it counts toward; undefined where nothing tells one caller from another. */
-  get caller(): string | undefined {
+  /** Whose share of a limit it counts toward. */
+  get caller(): Caller {
     const { principal, transportSession, extra } = this;
     const header = (name: string) => headerOf(extra, name);
     const address = this.ingress?.address;

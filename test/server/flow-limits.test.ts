@@ -268,16 +268,6 @@ describe('calls that wait', () => {
   });
 });
 
-it('Ended transport sessions are remembered up to a limit for one principal; then no more can be ended', async () => {
-  const { send, open, reasons } = stage({ store: memoryStore() });
-  for (let at = 0; at < 1000; at++)
-    expect((await send('DELETE', await open({ 'x-user': 'ada' }))).status).toBe(200);
-  const last = await open({ 'x-user': 'ada' });
-  expect((await send('DELETE', last)).status).toBe(405);
-  expect(reasons()).toEqual(['caller-count']);
-  expect((await send('DELETE', await open({ 'x-user': 'bob' }))).status).toBe(200);
-});
-
 it('Limits that are no limits are refused', () => {
   const make = (limits: object) => () => createValise({ name: 'test', rounds: { limits } });
   expect(make({ recordBytes: 2 * MIB })).toThrow('Give at most 1572864');

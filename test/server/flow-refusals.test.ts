@@ -308,7 +308,10 @@ describe.each(MAJORS)('[R-10] a context that is not taken by an SDK $major serve
       seal: (value, { purpose }) =>
         `mine.${Buffer.from(JSON.stringify([purpose, value])).toString('base64')}`,
       open(text, { purpose }) {
-        const [made, value] = JSON.parse(Buffer.from(String(text).slice(5), 'base64').toString()) as [string, Json];
+        const [made, value] = JSON.parse(Buffer.from(String(text).slice(5), 'base64').toString()) as [
+          string,
+          Json,
+        ];
         if (made !== purpose) throw new Error('for something else');
         return value;
       },

@@ -333,7 +333,11 @@ describe('what one caller has written', () => {
       handle(
         new Request('http://test/mcp', {
           method,
-          headers: { 'content-type': 'application/json', ...headers },
+          headers: {
+            'content-type': 'application/json',
+            accept: 'application/json, text/event-stream',
+            ...headers,
+          },
           ...(method === 'POST' && { body: JSON.stringify(initialize({})) }),
         }),
       );

@@ -18,7 +18,6 @@ import { callOf, originalOf, peerLine, principalDigest, type RoundContext } from
 import { FlowError } from './errors.ts';
 import type { Keeper, KeepOptions } from './keeper.ts';
 import type { Question } from './question.ts';
-import { callerOf } from './quota.ts';
 import { roomier, type Way } from './ways.ts';
 
 /** What each text that travels is for; one for another purpose is refused. */
@@ -102,7 +101,7 @@ async function byRequestState(sending: Sending, { keeper }: Carrying): Promise<S
     ...boundTo(exchange),
     purpose: PURPOSE.call,
     findable: false,
-    caller: callerOf(exchange),
+    caller: exchange.caller,
   });
   const inputRequests = Object.fromEntries(
     questions.map(({ key, method, params }) => [key, { method, ...(params && { params }) }]),
@@ -130,7 +129,7 @@ async function byDependent(sending: Sending, { keeper, codec }: Carrying, each: 
     ...seal,
     purpose: PURPOSE.call,
     findable: false,
-    caller: callerOf(exchange),
+    caller: exchange.caller,
   });
   const asked = questions.map(({ method, params }) => ({ method, ...(params && { params }) }));
   // With one state for each question there must be a question to hold it.
@@ -171,7 +170,7 @@ async function byQuestion(
     ...(byId && !exchange.peer.families.state && { most: LONGEST_ID }),
     purpose: byId ? PURPOSE.id : PURPOSE.answer,
     findable: !byId,
-    caller: callerOf(exchange),
+    caller: exchange.caller,
   });
   const id = byId
     ? stateText(state)

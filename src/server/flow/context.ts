@@ -13,6 +13,7 @@ import {
 import type { Exchange } from '../exchange.ts';
 import type { Peer } from '../peer.ts';
 import { type Principal, principalKey } from '../principal.ts';
+import type { Caller } from '../quota.ts';
 import type { JournalLines, StepKind } from './journal.ts';
 
 /** A question of the round, as it travels: its key, kind and fingerprint. */
@@ -101,4 +102,9 @@ export function peerLine({ capabilities, protocolVersion }: Peer): NonNullable<R
 /** The client of a context. */
 export function peerIn({ c }: RoundContext): Peer | undefined {
   return c && { capabilities: c.c, families: readAnnounced(c.c), protocolVersion: c.v };
+}
+
+/** Whose share a round counts toward whose answer comes without its call. */
+export function callerIn({ u, s }: Pick<RoundContext, 'u' | 's'>): Caller {
+  return { name: u ?? s, isAnonymous: u === undefined };
 }

@@ -9,7 +9,6 @@ import { FlowError, SUSPENDED } from './errors.ts';
 import { createOnce } from './once.ts';
 import { broughtAlong, REFUSED } from './opening.ts';
 import { requireRoom } from './question.ts';
-import { callerOf } from './quota.ts';
 import { begin, kindOf, type Run, timesOf } from './resume.ts';
 import type { Input, Rounds } from './rounds.ts';
 import { type Asked, FlowRun, type RunSetup } from './run.ts';
@@ -96,7 +95,7 @@ function setupOf(
     once: createOnce({
       flow: id,
       records: input && rounds.records.isShared ? rounds.records : undefined,
-      caller: callerOf(exchange),
+      caller: exchange.caller,
       exclusive: input?.turn.exclusive === true,
       ttl: Math.max(0, (input?.context.e ?? now) - now) + 240,
     }),

@@ -1,11 +1,11 @@
 import { isObject, type Json } from '../../json.ts';
 import { canonicalJson } from '../../seal/canonical.ts';
 import { type OpenOptions, SealError, type SealOptions } from '../../seal/index.ts';
+import type { Caller } from '../quota.ts';
 import { type RoundState, type StateCodec, stateText } from './codec.ts';
 import type { RoundContext } from './context.ts';
 import type { RoundCounters } from './counters.ts';
 import { FlowError } from './errors.ts';
-import type { Caller } from './quota.ts';
 import type { FlowRecords } from './records.ts';
 import type { RoundMode } from './types.ts';
 

@@ -2,9 +2,9 @@ import type { ValiseError } from '../../errors.ts';
 import { isObject, type Json } from '../../json.ts';
 import { sha256 } from '../../seal/sha256.ts';
 import { jsonText } from '../json-text.ts';
+import type { Caller } from '../quota.ts';
 import { FlowError } from './errors.ts';
 import { hold } from './lease.ts';
-import type { Caller } from './quota.ts';
 import type { FlowRecords, RecordOptions } from './records.ts';
 import type { Effect, OnceOptions } from './types.ts';
 

@@ -3,9 +3,9 @@ import { SealError, type Sealer } from '../../seal/index.ts';
 import { memoryStore } from '../../store/memory.ts';
 import type { Lease, PutOptions, Store } from '../../store/types.ts';
 import type { ServerContext } from '../context.ts';
+import { type Caller, type Exceeded, Quota } from '../quota.ts';
 import { FlowError } from './errors.ts';
 import type { Limits } from './limits.ts';
-import { type Caller, type Exceeded, Quota } from './quota.ts';
 
 /** A record as it was found. */
 export interface Found {
@@ -51,8 +51,11 @@ export class FlowRecords {
     this.#sealer = store && context.sealer;
     this.most = recordBytes;
     this.#quota = new Quota(
-      { count: perCaller.records, bytes: perCaller.bytes },
-      { count: total.records, bytes: total.bytes },
+      {
+        perCaller: { count: perCaller.records, bytes: perCaller.bytes },
+        total: { count: total.records, bytes: total.bytes },
+        anonymousPart: 0.5,
+      },
       // A store drops by itself what is over; in memory it would stay until somebody asks for it.
       store ? undefined : (key) => void this.#store.get(key),
     );
@@ -73,8 +76,8 @@ export class FlowRecords {
   ): Promise<string | undefined> {
     const size = Buffer.byteLength(JSON.stringify(value));
     if (size > this.most) throw this.#tooLarge(size);
-    const exceeded = this.#quota.take(key, caller, size, ttl);
-    if (exceeded) throw this.#full(exceeded);
+    const taken = this.#quota.take(caller, { key, bytes: size, ttl });
+    if (typeof taken === 'string') throw this.#full(taken);
     const kept = this.#sealer
       ? this.#sealer.seal(value, { purpose: PURPOSE, bind: [key, SCHEMA], ttl: ttl + SLACK })
       : value;

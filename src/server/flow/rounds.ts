@@ -8,6 +8,7 @@ import type { Exchange } from '../exchange.ts';
 import { type Fault, faultOn } from '../fault.ts';
 import { runWithIngress } from '../ingress.ts';
 import type { Reply, ServerPart } from '../part.ts';
+import { Quota } from '../quota.ts';
 import { Slot } from '../slot.ts';
 import { PURPOSE } from './carry.ts';
 import { type StateCodec, sealedCodec, stateCodec } from './codec.ts';
@@ -17,7 +18,6 @@ import { createKeeper, type Keeper } from './keeper.ts';
 import { type Limits, readLimits } from './limits.ts';
 import { isFault, openCall, REFUSED, reasonOf, withoutRetry } from './opening.ts';
 import { inPresent, readAnswer } from './present-session.ts';
-import { callerOf, Quota } from './quota.ts';
 import { FlowRecords } from './records.ts';
 import { checkRounds, type RoundsOptions, readMode } from './settings.ts';
 import { SHARED, type Turn, takeTurn } from './turn.ts';
@@ -72,10 +72,11 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
   const limits = readLimits(options.limits);
   const records = new FlowRecords(context, limits);
   const keeper = createKeeper(codec, records, counters);
-  const held = new Quota(
-    { count: limits.perCaller.waiting, bytes: Number.POSITIVE_INFINITY },
-    { count: limits.total.waiting, bytes: Number.POSITIVE_INFINITY },
-  );
+  const held = new Quota({
+    perCaller: { count: limits.perCaller.waiting },
+    total: { count: limits.total.waiting },
+    anonymousPart: 0.5,
+  });
   const waiting = new Waiting(held, events);
   const fault = faultOn(events);
   const once = options.singleUse === false || !store ? undefined : records;
@@ -136,7 +137,7 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
   ): Promise<Reply | undefined> => {
     try {
       const answered = await opened;
-      const turn = await takeTurn(once, answered, callerOf(exchange), (error) => storeFailed(context, error));
+      const turn = await takeTurn(once, answered, exchange.caller, (error) => storeFailed(context, error));
       if (turn.outcome) return turn.outcome;
       return accept(exchange, answered, turn);
     } catch (error) {

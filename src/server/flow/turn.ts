@@ -5,9 +5,9 @@ import { SealError } from '../../seal/index.ts';
 import { sha256 } from '../../seal/sha256.ts';
 import type { Response } from '../../wire/index.ts';
 import type { Reply } from '../part.ts';
+import type { Caller } from '../quota.ts';
 import type { Answered } from './context.ts';
 import { hold } from './lease.ts';
-import type { Caller } from './quota.ts';
 import type { FlowRecords } from './records.ts';
 
 /** The right to answer a round. */

@@ -3,10 +3,10 @@ import type { Link } from '../../link/instrument.ts';
 import type { Answer, Id, Request, Response } from '../../wire/index.ts';
 import type { ServerEventSource } from '../events.ts';
 import type { Exchange } from '../exchange.ts';
+import type { Quota } from '../quota.ts';
 import { FlowError } from './errors.ts';
 import { type Brought, noteWaited, readAnswer } from './present-session.ts';
 import type { Question } from './question.ts';
-import { callerOf, type Quota } from './quota.ts';
 import { full } from './records.ts';
 
 /** How a question is waited for. */
@@ -42,9 +42,9 @@ export class Waiting {
     const { key, method, params } = question;
     const request: Request = { jsonrpc: '2.0', id, method, ...(params && { params }) };
     const related = { relatedRequestId: exchange.request.id };
-    const exceeded = this.#held.take(id, callerOf(exchange));
-    if (exceeded) {
-      this.#events.emit('rejected', { family: 'rounds', what: 'a question', reason: `waiting-${exceeded}` });
+    const taken = this.#held.take(exchange.caller);
+    if (typeof taken === 'string') {
+      this.#events.emit('rejected', { family: 'rounds', what: 'a question', reason: `waiting-${taken}` });
       return Promise.reject(full());
     }
     return new Promise((resolve, reject) => {
@@ -64,7 +64,7 @@ export class Waiting {
         settle: (brought) => {
           clearTimeout(timer);
           this.#waiters.delete(id);
-          this.#held.release(id);
+          taken();
           if (brought instanceof FlowError) return reject(brought);
           noteWaited(exchange, brought.session);
           resolve(brought.answer);

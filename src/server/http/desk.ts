@@ -1,9 +1,8 @@
 import { isObject, type Json } from '../../json.ts';
 import { sha256 } from '../../seal/sha256.ts';
 import { type Id, INTERNAL_ERROR, isUndone, type Message, type RpcError } from '../../wire/index.ts';
-import { principalDigest, type RoundContext } from '../flow/context.ts';
+import { callerIn, principalDigest, type RoundContext } from '../flow/context.ts';
 import { FlowError } from '../flow/errors.ts';
-import { callerIn } from '../flow/quota.ts';
 import { full } from '../flow/records.ts';
 import type { Rounds } from '../flow/rounds.ts';
 import type { Asking } from '../ingress.ts';
@@ -43,7 +42,6 @@ const END = -1;
 export class Desk {
   readonly #rounds: Rounds;
   readonly #mailbox: Mailbox;
-  #streams = 0;
   /** When this instance began, in seconds. */
   readonly #since = Math.floor(Date.now() / 1000);
   /** Whether any client has come with a GET. */
@@ -102,10 +100,9 @@ export class Desk {
   /** Counts a stream that is held open for a caller; undefined if that would be one too many. */
   #enter(place: Pick<RoundContext, 'f' | 'u' | 's'>): (() => void) | undefined {
     const { held, context } = this.#rounds;
-    const key = `${place.f} ${++this.#streams}`;
-    const exceeded = held.take(key, callerIn(place));
-    if (!exceeded) return () => held.release(key);
-    context.events.emit('rejected', { family: 'rounds', what: 'a stream', reason: `waiting-${exceeded}` });
+    const taken = held.take(callerIn(place));
+    if (typeof taken === 'function') return taken;
+    context.events.emit('rejected', { family: 'rounds', what: 'a stream', reason: `waiting-${taken}` });
     return undefined;
   }
 

@@ -2,10 +2,9 @@ import { messageOf } from '../../errors.ts';
 import { sha256 } from '../../seal/sha256.ts';
 import { within } from '../../store/remote.ts';
 import type { Store } from '../../store/types.ts';
-import { Budget } from '../budget.ts';
 import type { ServerContext } from '../context.ts';
 import type { Principal } from '../principal.ts';
-import { shareOf } from '../shares.ts';
+import { type Caller, Quota, shareOf } from '../quota.ts';
 import { LIFE } from './session-id.ts';
 
 /** How long a request waits to hear whether its session was ended, in milliseconds. */
@@ -21,7 +20,10 @@ export type EndStandIn = (transportSession: string, principal: Principal | undef
 export class EndedSessions {
   readonly #context: ServerContext;
   readonly #endStandIn: EndStandIn;
-  readonly #budget = new Budget({ max: MAX_ENDED, perCaller: shareOf(MAX_ENDED) });
+  readonly #remembered = new Quota({
+    perCaller: { count: shareOf(MAX_ENDED) },
+    total: { count: MAX_ENDED },
+  });
 
   constructor(context: ServerContext, endStandIn: EndStandIn) {
     this.#context = context;
@@ -49,15 +51,11 @@ export class EndedSessions {
   }
 
   /** Ends a session for good; false where there is no store to remember it, or too many are remembered already. */
-  async add(
-    transportSession: string,
-    principal: Principal | undefined,
-    caller: string | undefined,
-  ): Promise<boolean> {
+  async add(transportSession: string, principal: Principal | undefined, caller: Caller): Promise<boolean> {
     const { store, events } = this.#context;
     if (!store) return false;
-    const exceeded = this.#budget.spend(caller, 1, LIFE);
-    if (exceeded) {
+    const exceeded = this.#remembered.take(caller, { ttl: LIFE });
+    if (typeof exceeded === 'string') {
       const reason = `Too many transport sessions have ended of late (${exceeded}).`;
       events.emit('rejected', { family: 'sessions', what: 'the end of a transport session', reason });
       return false;

@@ -1,4 +1,5 @@
 import type { SessionMeta } from '../../wire/index.ts';
+import type { Caller } from '../quota.ts';
 import type { SessionData } from './data.ts';
 import type { SessionsSettings } from './options.ts';
 import type { Found } from './registry.ts';
@@ -28,8 +29,8 @@ export interface Asker {
   readonly owner: string | null;
   /** The list that the asker's sessions stand in; undefined where nothing tells one asker from another. */
   readonly shelf: string | undefined;
-  /** Whose share of a limit it counts toward; undefined where nothing tells one caller from another. */
-  readonly caller: string | undefined;
+  /** Whose share of a limit it counts toward. */
+  readonly caller: Caller;
 }
 
 /** Why a session was not taken; told in an event, never to the client. */

@@ -1,6 +1,6 @@
 import type { Link } from '../../link/instrument.ts';
 import type { Exchange } from '../exchange.ts';
-import { Shares } from '../shares.ts';
+import { Quota } from '../quota.ts';
 import { newSession } from './create.ts';
 import { type Data, SessionData } from './data.ts';
 import { type Asker, type Committed, type Held, metaOf } from './held.ts';
@@ -33,14 +33,17 @@ interface Local {
 export class LocalSessions {
   readonly #settings: SessionsSettings;
   readonly #locals = new WeakMap<Link, Map<string, Local>>();
-  readonly #ofNobody: Shares;
-  readonly #ofPrincipals: Shares;
+  readonly #ofNobody: Quota;
+  readonly #ofPrincipals: Quota;
 
   constructor(settings: SessionsSettings) {
     this.#settings = settings;
-    const { maxAnonymous: max, maxAnonymousPerCaller, maxPerPrincipal } = settings;
-    this.#ofNobody = new Shares({ max, perCaller: maxAnonymousPerCaller });
-    this.#ofPrincipals = new Shares({ max: Number.POSITIVE_INFINITY, perCaller: maxPerPrincipal });
+    const { maxAnonymous, maxAnonymousPerCaller, maxPerPrincipal } = settings;
+    this.#ofNobody = new Quota({
+      perCaller: { count: maxAnonymousPerCaller },
+      total: { count: maxAnonymous },
+    });
+    this.#ofPrincipals = new Quota({ perCaller: { count: maxPerPrincipal }, total: {} });
   }
 
   /** The one of a connection and subject; throws where there are too many already. */
@@ -109,7 +112,7 @@ export class LocalSessions {
     const place = (subject === undefined ? this.#ofNobody : this.#ofPrincipals).take(caller);
     if (typeof place === 'function') return place;
     if (subject !== undefined) throw tooMany('sessions.maxPerPrincipal');
-    throw tooMany(`sessions.maxAnonymous${place === 'caller' ? 'PerCaller' : ''}`);
+    throw tooMany(`sessions.maxAnonymous${place === 'caller-count' ? 'PerCaller' : ''}`);
   }
 
   #hold({ id, created, data, seq }: Local, asker: Asker): Held {

@@ -2,8 +2,8 @@ import { ValiseError } from '../../errors.ts';
 import type { Json } from '../../json.ts';
 import { SealError } from '../../seal/index.ts';
 import type { SessionMeta } from '../../wire/index.ts';
-import { Budget } from '../budget.ts';
 import type { ServerContext } from '../context.ts';
+import { Quota } from '../quota.ts';
 import { readData, SessionData } from './data.ts';
 import type { Endings } from './endings.ts';
 import {
@@ -30,7 +30,10 @@ export function sealedKeeping(
   { registry, endings }: { readonly registry: Registry; readonly endings: Endings },
 ): Keeping {
   const purpose = 'session';
-  const spilled = new Budget({ max: settings.maxSpilled, perCaller: settings.maxSpilled / 10 });
+  const spilled = new Quota({
+    perCaller: { bytes: settings.maxSpilled / 10 },
+    total: { bytes: settings.maxSpilled },
+  });
 
   const seal = (held: Held, asker: Asker, expires: number, seq: number): string | Promise<string> => {
     const data = held.data.kept();
@@ -41,7 +44,7 @@ export function sealedKeeping(
     // Each state that stays in the store is there until its seal has run out: an older one may still come back.
     const bytes = Buffer.byteLength(JSON.stringify(data));
     const isLarge = (bytes * 4) / 3 > settings.spillAbove;
-    if (isLarge && spilled.spend(asker.caller, bytes, ttl)) throw tooMuch();
+    if (isLarge && typeof spilled.take(asker.caller, { bytes, ttl }) === 'string') throw tooMuch();
     return sealer.sealLarge(payload as Json, options);
   };
 

@@ -4,7 +4,7 @@ import { isObject } from '../../json.ts';
 import { ANYTHING, checkOptions, FLAG, FUNCTION, type TakenBy } from '../../options.ts';
 import { isBusUrl } from '../../store/open.ts';
 import type { Bus } from '../../store/types.ts';
-import { shareOf } from '../shares.ts';
+import { shareOf } from '../quota.ts';
 import type { EndedSession, NewListener, NewSession } from './hooks.ts';
 import { hook } from './reply.ts';
 

@@ -1,5 +1,5 @@
 import { ValiseError } from '../../errors.ts';
-import { shareOf } from '../shares.ts';
+import { shareOf } from '../quota.ts';
 import type { Asker } from './held.ts';
 import type { SessionsSettings } from './options.ts';
 import { type Caps, digest } from './registry.ts';
@@ -47,7 +47,8 @@ export function roomFor(settings: SessionsSettings, asker: Asker, { id, implicit
   if (maxAnonymous === 0) throw nobody();
   const shards = Math.min(SHARDS, Math.max(1, Math.floor(Math.min(maxAnonymous, maxEnded) / 500)));
   const total = `anonymous/${Buffer.from(digest(id), 'base64url').readUInt16BE(0) % shards}`;
-  const caller = asker.caller === undefined ? undefined : `caller/${digest(asker.caller)}`;
+  const { name } = asker.caller;
+  const caller = name === undefined ? undefined : `caller/${digest(name)}`;
   const caps: Caps = [
     [
       total,

@@ -2,10 +2,10 @@ import { ValiseError } from '../../errors.ts';
 import { namespaced } from '../../store/namespace.ts';
 import type { Store } from '../../store/types.ts';
 import type { Exchange } from '../exchange.ts';
+import { Quota } from '../quota.ts';
 import { Recent } from '../recent.ts';
 import { digest } from '../sessions/registry.ts';
 import { type Cap, Shelf, type ShelfOptions } from '../sessions/shelf.ts';
-import { Shares } from '../shares.ts';
 
 /** How many pieces of state the store keeps for clients that carry none: one for each scope of a session. */
 export interface PlacesSettings {
@@ -56,7 +56,7 @@ export class StatePlaces {
 
   #caps({ principal, caller }: Exchange, key: string): readonly (readonly [list: string, cap: Cap])[] {
     const { maxPerPrincipal, maxAnonymous, maxAnonymousPerCaller } = this.#settings;
-    const own = caller === undefined ? undefined : `caller/${digest(caller)}`;
+    const own = caller.name === undefined ? undefined : `caller/${digest(caller.name)}`;
     if (principal !== undefined && own !== undefined)
       return [[own, { max: maxPerPrincipal, refuse: false, full: () => tooMuch('state.maxPerPrincipal') }]];
     const shards = Math.min(SHARDS, Math.max(1, Math.floor(maxAnonymous / 500)));
@@ -77,12 +77,15 @@ export class StatePlaces {
 
 /** The same for connections of this process, which take what is kept for them along when they close. */
 export class LocalPlaces {
-  readonly #ofNobody: Shares;
-  readonly #ofPrincipals: Shares;
+  readonly #ofNobody: Quota;
+  readonly #ofPrincipals: Quota;
 
-  constructor({ maxPerPrincipal, maxAnonymous: max, maxAnonymousPerCaller }: PlacesSettings) {
-    this.#ofNobody = new Shares({ max, perCaller: maxAnonymousPerCaller });
-    this.#ofPrincipals = new Shares({ max: Number.POSITIVE_INFINITY, perCaller: maxPerPrincipal });
+  constructor({ maxPerPrincipal, maxAnonymous, maxAnonymousPerCaller }: PlacesSettings) {
+    this.#ofNobody = new Quota({
+      perCaller: { count: maxAnonymousPerCaller },
+      total: { count: maxAnonymous },
+    });
+    this.#ofPrincipals = new Quota({ perCaller: { count: maxPerPrincipal }, total: {} });
   }
 
   /** Takes a place; what it returns gives it back. */
@@ -90,7 +93,7 @@ export class LocalPlaces {
     const place = (principal ? this.#ofPrincipals : this.#ofNobody).take(caller);
     if (typeof place === 'function') return place;
     if (principal) throw tooMuch('state.maxPerPrincipal');
-    throw tooMuch(`state.maxAnonymous${place === 'caller' ? 'PerCaller' : ''}`);
+    throw tooMuch(`state.maxAnonymous${place === 'caller-count' ? 'PerCaller' : ''}`);
   }
 }
 

@@ -6,7 +6,7 @@ import type { ServerContext } from '../context.ts';
 import { currentExchange, type Exchange } from '../exchange.ts';
 import { type Fault, faultOn, isOfStore } from '../fault.ts';
 import type { ServerPart } from '../part.ts';
-import { shareOf } from '../shares.ts';
+import { shareOf } from '../quota.ts';
 import { Slot } from '../slot.ts';
 import { carriedSources, carries, writeCarried } from './carried.ts';
 import { createKeeper } from './keeper.ts';

@@ -14,7 +14,7 @@ import {
 import { complete } from '../../../wire/session-methods.ts';
 import type { Exchange } from '../../exchange.ts';
 import type { Later, Reply } from '../../part.ts';
-import { type Exceeded, Shares } from '../../shares.ts';
+import { type Exceeded, Quota } from '../../quota.ts';
 import { type Asker, isRefusal, type Keeping } from '../held.ts';
 import { type Failed, invalid, knowsUs } from '../reply.ts';
 import type { Admit } from './admission.ts';
@@ -64,11 +64,11 @@ const LOOK = 1000;
 export class Listeners {
   readonly #options: ListenersOptions;
   readonly #open = new Set<Open>();
-  readonly #shares: Shares;
+  readonly #places: Quota;
 
   constructor(options: ListenersOptions) {
     this.#options = options;
-    this.#shares = new Shares({ max: options.max, perCaller: options.maxPerCaller });
+    this.#places = new Quota({ perCaller: { count: options.maxPerCaller }, total: { count: options.max } });
   }
 
   /** Answers a listen request: with what a poll brings, with a stream, or with an error. */
@@ -76,7 +76,7 @@ export class Listeners {
     const asked = readListenParams(exchange.request.params);
     if (isProblem(asked)) return invalid(asked);
     // Taken before anything is waited for: so many requests at once find no more places than there are.
-    const leave = this.#shares.take(asker.caller);
+    const leave = this.#places.take(asker.caller);
     if (typeof leave !== 'function') return { error: this.#options.failed(this.#tooMany(leave)) };
     try {
       const answer = await this.#receive(exchange, asker, asked, leave);
@@ -116,7 +116,7 @@ export class Listeners {
   }
 
   #tooMany(exceeded: Exceeded): ValiseError {
-    const limit = `sessions.maxListeners${exceeded === 'caller' ? 'PerCaller' : ''}`;
+    const limit = `sessions.maxListeners${exceeded === 'caller-count' ? 'PerCaller' : ''}`;
     return new ValiseError('too-many-listeners', `There are too many listeners already (${limit}).`, {
       next: 'End one that is no longer needed, or try again later.',
     });
