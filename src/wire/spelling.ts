@@ -14,8 +14,8 @@ const OURS = NAMES.modern;
 const DRAFT = NAMES.legacy;
 
 /**
- * The spelling that a message uses; undefined for a family that it does not mention. If it uses both spellings of a
- * family, the method decides, and otherwise our own key: readers prefer that one too.
+ * The spelling that a message uses; undefined for a family that it does not mention, or mentions in both spellings: its
+ * sender understands either.
  */
 export function spellingUsed(
   meta: unknown,
@@ -30,9 +30,14 @@ export function spellingUsed(
     meta[DRAFTS.state.server] !== undefined;
   const isDraftSession = meta[DRAFT.session] !== undefined || meta[DRAFTS.session] !== undefined;
   return {
-    state: meta[OURS.state.key] !== undefined ? 'modern' : isDraftState ? 'legacy' : undefined,
-    sessions: called ?? (meta[OURS.session] !== undefined ? 'modern' : isDraftSession ? 'legacy' : undefined),
+    state: onlyOne(meta[OURS.state.key] !== undefined, isDraftState),
+    sessions: called ?? onlyOne(meta[OURS.session] !== undefined, isDraftSession),
   };
+}
+
+function onlyOne(isOurs: boolean, isDraft: boolean): Era | undefined {
+  if (isOurs === isDraft) return undefined;
+  return isOurs ? 'modern' : 'legacy';
 }
 
 /** The spelling of a request: the one that it uses, else `otherwise`. */
