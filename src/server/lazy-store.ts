@@ -1,5 +1,5 @@
 import { ValiseError } from '../errors.ts';
-import { checkStoreUrl, openStore } from '../store/open.ts';
+import { checkDriver, checkStoreUrl, openStore } from '../store/open.ts';
 import { within } from '../store/remote.ts';
 import type { Entry, Store } from '../store/types.ts';
 
@@ -13,6 +13,7 @@ const MOMENT = 500;
  */
 export function lazyStore(url: string): Store {
   checkStoreUrl(url);
+  checkDriver(url);
   let opened: Promise<Store> | undefined;
   let closed = false;
   let away: ValiseError | undefined;

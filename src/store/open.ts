@@ -103,12 +103,17 @@ const SCHEMES = new Set(['memory', 'file', 'sqlite', 'postgres', 'postgresql', '
 /** Redis and Valkey, also over TLS, as a Cluster or behind Sentinel. */
 const REDIS = /^(redis|valkey)s?(\+(cluster|sentinel))?$/;
 
-/** For those who open a store later: throws if its URL names no store, or if the package that it needs is not installed. */
+/** Throws if a URL names no store, for those who open it later. */
 export function checkStoreUrl(url: string): void {
   const { scheme, rest } = split(url);
   if (!SCHEMES.has(scheme) && !REDIS.test(scheme)) throw unknownError(scheme);
   if (scheme === 'memory') checkNameless(rest);
   fileOf(url);
+}
+
+/** Throws if the package that the store of a URL needs is not installed. */
+export function checkDriver(url: string): void {
+  const { scheme } = split(url);
   if (scheme === 'sqlite') loadSqlite();
   if (REDIS.test(scheme)) requireDriver('ioredis');
   if (scheme.startsWith('postgres')) requireDriver('pg');

@@ -48,7 +48,9 @@ export function readRow(value: unknown): Row | undefined {
     if (typeof value[name] !== 'number' || !(Math.abs(value[name]) <= MAX_TIME)) return undefined;
   }
   if (value['data'] !== null && !readData(value['data'])) return undefined;
-  if (value['places'] !== undefined && !Array.isArray(value['places'])) return undefined;
+  const { places } = value;
+  if (places !== undefined && !(Array.isArray(places) && places.every((name) => typeof name === 'string')))
+    return undefined;
   return value as unknown as Row;
 }
 
