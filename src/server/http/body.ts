@@ -90,17 +90,24 @@ export function withBody(request: Request, text: string): Request {
   return fresh;
 }
 
-/** Reads the text of a web-standard request, which is consumed by it; undefined if it is longer than `max` bytes. */
-export async function readWebText(request: Request, max: number): Promise<string | undefined> {
+/** Reads a copy of a web-standard request, which itself stays readable; undefined, and canceled, if it is longer than `max` bytes. */
+export async function peekWebText(request: Request, max: number): Promise<string | undefined> {
+  const copy = request.clone();
   const announced = Number(request.headers.get('content-length') ?? Number.NaN);
   // No HTTP server hands over more than was announced; but what unpacks a body may leave the old length.
-  if (announced <= max && !request.headers.has('content-encoding')) return request.text();
+  if (announced <= max && !request.headers.has('content-encoding')) return copy.text();
+  const reader = (copy.body as ReadableStream<Uint8Array>).getReader();
   const parts: Uint8Array[] = [];
   let length = 0;
-  for await (const chunk of request.body as unknown as AsyncIterable<Uint8Array>) {
-    length += chunk.length;
-    if (length > max) return undefined;
-    parts.push(chunk);
+  for (let read = await reader.read(); !read.done; read = await reader.read()) {
+    length += read.value.length;
+    if (length > max) {
+      // Nobody waits for this: a copy is canceled only together with its original.
+      void reader.cancel().catch(() => {});
+      void request.body?.cancel().catch(() => {});
+      return undefined;
+    }
+    parts.push(read.value);
   }
   return joined(parts).toString('utf8');
 }

@@ -3,7 +3,7 @@ import { REFUSED } from '../flow/opening.ts';
 import type { Asking, Ingress } from '../ingress.ts';
 import { runWithIngress } from '../ingress.ts';
 import type { AuthInfo } from '../principal.ts';
-import { isJson, mayBeMcp, readWebText, withBody } from './body.ts';
+import { isJson, mayBeMcp, peekWebText, withBody } from './body.ts';
 import type { Edge } from './edge.ts';
 import { Notes } from './notes.ts';
 import { errorBody, type Inbound, type Plan, planFor } from './plan.ts';
@@ -87,8 +87,7 @@ async function inboundOf(
   if (options.parsedBody !== undefined) return { ...base, body: { parsed: options.parsedBody } };
   if (method !== 'POST' || !isJson(headers.get('content-type')) || !request.body || request.bodyUsed)
     return { ...base, body: undefined };
-  // Of a copy: what is behind the edge may take the parsed body, or read the request.
-  const text = await readWebText(request.clone(), edge.maxBytes);
+  const text = await peekWebText(request, edge.maxBytes);
   return text === undefined ? replyWith(413, edge.tooLarge()) : { ...base, body: { text } };
 }
 
