@@ -1,13 +1,13 @@
-import type { StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import type { Transport } from '@modelcontextprotocol/client';
 
 /** A transport around another, as people write them for logs. */
 export class Around {
-  readonly #inner: StreamableHTTPClientTransport;
+  readonly #inner: Transport;
   onmessage: ((message: unknown) => void) | undefined;
   onclose: (() => void) | undefined;
   onerror: ((error: Error) => void) | undefined;
 
-  constructor(inner: StreamableHTTPClientTransport) {
+  constructor(inner: Transport) {
     this.#inner = inner;
   }
 

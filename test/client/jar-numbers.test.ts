@@ -7,6 +7,7 @@ import { openValise } from 'mcp-valise/client';
 import { memoryStore } from 'mcp-valise/store';
 import { CORE } from 'mcp-valise/wire';
 import { describe, expect, it } from 'vitest';
+import { Around } from './around.ts';
 import { KINDS, type Kind } from './hosts.ts';
 import { rawServer } from './rounds-server.ts';
 
@@ -126,7 +127,9 @@ describe('numbers in the jar over stdio', () => {
     const refused: string[] = [];
     valise.events.on('refused', ({ key, reason }) => refused.push(`${key} ${reason}`));
     const client = clientOf(KINDS[1]);
-    await valise.connect(client, new StdioV2(command));
+    // A transport around another has no byte edge.
+    const around = new Around(new StdioV2(command));
+    await valise.connect(client, around, { server: command });
     await call(client);
     const second = await call(client);
     expect(refused.slice(0, 2)).toEqual(['id bad-value', 'price bad-value']);

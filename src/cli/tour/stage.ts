@@ -90,6 +90,8 @@ export class Stage {
     { principal = this.settings.principal, answer }: ClientSettings = {},
   ): Promise<Entered> {
     const valise = await openValise({ store: this.settings.store('client'), principal, allowLocal: true });
+    // Its servers are on this machine on purpose.
+    valise.events.on('warning', () => {});
     this.#ends.push(() => valise.close());
     const capabilities = answer ? ELICITATION : {};
     const client = await makeClient({ sdk: 'v2', era: 'modern', capabilities });
