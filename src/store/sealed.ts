@@ -19,7 +19,7 @@ const FOREVER = 3e9;
 /** For entries without an end. */
 const PURPOSE = 'store';
 /** For entries with one, which is sealed with the value. */
-const PURPOSE_UNTIL = 'store-until';
+const PURPOSE_UNTIL = 'until of a store';
 /** By how much the clocks of those who share a store may differ, in milliseconds. */
 const SKEW = 300_000;
 /** What the mark says while plain entries are being sealed: the store opens for nobody until all of them are. */

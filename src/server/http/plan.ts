@@ -163,7 +163,7 @@ async function takeBack(body: unknown, transportSession: string, { desk, rounds 
 }
 
 function planRequest(body: Request, ingress: Ingress, inbound: Inbound, { rounds, ids }: Edge): Plan {
-  if (body.method === 'initialize') {
+  if (body.method === 'initialize' && eraOf(body) === 'legacy') {
     const mint = mintSessionId(rounds.context.sealer, body, inbound.principal);
     if (mint === undefined) return { do: 'serve', body, ingress };
     // What is set while the client introduces itself belongs to the session that this begins.

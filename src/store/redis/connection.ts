@@ -24,7 +24,7 @@ export interface IoredisClient {
   on(event: 'message', listener: (channel: string, message: string) => void): unknown;
   on(event: 'error', listener: (error: Error) => void): unknown;
   on(event: 'ready' | 'end' | 'close', listener: () => void): unknown;
-  off(event: 'ready' | 'end' | 'error', listener: (error: Error) => void): unknown;
+  off(event: 'ready' | 'end' | 'error' | 'close', listener: (error: Error) => void): unknown;
 }
 
 /** A connected client as the package `redis` (or `@redis/client`) makes them, for one server. */
@@ -68,6 +68,7 @@ export class RedisConnection {
   readonly #server: string;
   #lastError: Error | undefined;
   #losses = 0;
+  readonly #lost = (): void => void this.#losses++;
 
   private constructor(client: RedisClient, isOwn: boolean, server: string, timeout: number) {
     this.client = client;
@@ -75,7 +76,7 @@ export class RedisConnection {
     this.#isOwn = isOwn;
     this.#server = server;
     if (!isIoredis(client)) return;
-    client.on('close', () => this.#losses++);
+    client.on('close', this.#lost);
     if (isOwn) client.on('error', (error) => this.#failed(client, error));
   }
 
@@ -200,9 +201,11 @@ export class RedisConnection {
     }
   }
 
-  /** Disconnects a client of our own. */
+  /** Disconnects a client of our own; one of the caller's stays as it was. */
   close(): void {
-    if (this.#isOwn && isIoredis(this.client)) this.client.disconnect();
+    if (!isIoredis(this.client)) return;
+    this.client.off('close', this.#lost);
+    if (this.#isOwn) this.client.disconnect();
   }
 
   #send(args: readonly string[]): Promise<unknown> {
