@@ -99,6 +99,7 @@ const client = new Client(
   { capabilities: { elicitation: { form: {} } }, versionNegotiation: { mode: 'auto' } },
 );
 client.setRequestHandler('elicitation/create', async () => ({ action: 'accept', content: { ok: true } }));
+host.events.on('warning', () => {});
 await host.connect(client, host.http(url));
 const session = await host.sessions(client).create();
 
