@@ -1,3 +1,4 @@
+import { isObject } from '../json.ts';
 import type { Message, Meta, Params, Request, Result } from './message.ts';
 
 // On Node 20, what `{ ...other, added }` makes has a hidden class of its own, another one each time: it costs a microsecond,
@@ -31,4 +32,14 @@ export function withEntry(meta: Meta, name: string, value: unknown): Meta {
   const copy: Record<string, unknown> = { ...meta };
   copy[name] = value;
   return copy;
+}
+
+/** A result without these keys of its `_meta`, and without `_meta` if nothing is left in it. The result itself stays as it is. */
+export function withoutMeta(result: Result, keys: readonly string[]): Result {
+  const meta = result._meta;
+  if (!isObject(meta) || !keys.some((key) => Object.hasOwn(meta, key))) return result;
+  const left = Object.fromEntries(Object.entries(meta).filter(([key]) => !keys.includes(key)));
+  if (Object.keys(left).length > 0) return withMeta(result, left);
+  const { _meta: _, ...rest } = result;
+  return rest;
 }

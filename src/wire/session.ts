@@ -1,6 +1,7 @@
 import { isObject, type Json, type JsonObject } from '../json.ts';
+import { withoutMeta } from './copy.ts';
 import { isShallow } from './dict.ts';
-import type { Meta } from './message.ts';
+import type { Meta, Result } from './message.ts';
 import { DRAFTS, type Era, NAMES } from './names.ts';
 import type { Problem } from './problem.ts';
 
@@ -99,6 +100,13 @@ export function writeSession(era: Era, session: SessionMeta): Meta {
   const fragment: Record<string, unknown> = { [names.session]: sessionBody(session) };
   if (session.seq !== undefined) fragment[names.seq] = session.seq;
   return fragment;
+}
+
+const KEYS = [MODERN, LEGACY, DRAFT, SEQ];
+
+/** A result without its session, in any spelling: whoever keeps the session leaves nothing of it to the host. */
+export function withoutSession(result: Result): Result {
+  return withoutMeta(result, KEYS);
 }
 
 /** The session object itself, with the draft's fields alone. */

@@ -1,6 +1,7 @@
 import { isObject, type Json } from '../json.ts';
+import { withoutMeta } from './copy.ts';
 import { type Dict, dict, isEmpty, isShallow } from './dict.ts';
-import type { Meta } from './message.ts';
+import type { Meta, Result } from './message.ts';
 import { DRAFTS, type Era, NAMES, type Scope } from './names.ts';
 import type { Problem } from './problem.ts';
 
@@ -119,6 +120,13 @@ export function writeState(era: Era, state: { readonly [S in Scope]?: Meta | und
     fragment[names[scope]] = values;
   }
   return fragment && names.key !== undefined ? { [names.key]: fragment } : fragment;
+}
+
+const KEYS = [MODERN, SESSION, SERVER, SESSION_HTTP, SERVER_HTTP, NAMES.modern.state.attributes];
+
+/** A result without its jar state and the attributes of it, in any spelling: a jar that took it in leaves nothing to the host. */
+export function withoutState(result: Result): Result {
+  return withoutMeta(result, KEYS);
 }
 
 /**

@@ -638,9 +638,7 @@ describe('the jar', () => {
   it('gives the application values of its own', async () => {
     const client = await connect(valise, hosts, SHOP);
     sets({ server: { list: [1] } }, { server: { list: { 'max-age': 60 } } });
-    const result = await client.callTool({ name: 'one' });
-    const mine = result._meta!['modelcontextprotocol.io/state/server'] as { list: number[] };
-    mine.list.push(666);
+    await client.callTool({ name: 'one' });
     const [shown] = valise.jar.show('shop.example.com');
     (shown!.value as number[]).push(666);
     Object.assign(shown!.attributes, { methodScope: 'prompts' });

@@ -1,4 +1,5 @@
 import type { Meta, Response } from '../../wire/index.ts';
+import { withoutState } from '../../wire/state.ts';
 import type { Call } from '../call.ts';
 import type { Connection } from '../connection.ts';
 import type { ClientEventSource } from '../events.ts';
@@ -23,7 +24,7 @@ export interface JarPart extends ClientPart {
 }
 
 /**
- * Sends what the jar holds with each request, and takes in what each result sets. It must be the last of the parts:
+ * Sends what the jar holds with each request, and takes what each result sets out of it: hosts show results to models. It must be the last of the parts:
  * then the others have said what session a request belongs to, and it sees each result before anybody keeps it back.
  */
 export function jarPart(
@@ -75,7 +76,9 @@ export function jarPart(
     const meta = response.result._meta;
     if (meta === undefined) return response;
     const stored = shelf.take(meta, { ...origin, session: begins ? seat.session : session });
-    return stored ? stored.then(() => response) : response;
+    const result = withoutState(response.result);
+    const passed = result === response.result ? response : { ...response, result };
+    return stored ? stored.then(() => passed) : passed;
   };
 
   return {

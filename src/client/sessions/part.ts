@@ -17,6 +17,7 @@ import {
   sessionMethod,
   writeSession,
 } from '../../wire/index.ts';
+import { withoutSession } from '../../wire/session.ts';
 import type { Call } from '../call.ts';
 import type { Connection } from '../connection.ts';
 import type { ClientPart } from '../part.ts';
@@ -93,13 +94,15 @@ export function createSessions(options: HomeOptions): SessionsFamily {
     }
     const reading = readSession(response.result._meta);
     if (reading === undefined) return response;
-    if (reading === null) return session.home.gone(session, sent.id).then(() => response, warned(response));
+    // What is taken leaves the result: hosts show results to models.
+    const passed = { ...response, result: withoutSession(response.result) };
+    if (reading === null) return session.home.gone(session, sent.id).then(() => passed, warned(passed));
     if (isProblem(reading)) return refused(session, `${reading.problem} at ${reading.where}`, response);
     if (!isSession(reading)) return response;
     if (isTooLarge(reading)) return refused(session, 'its state is too large', response);
     if (reading.sessionId !== sent.id) return refused(session, 'the answer names another session', response);
-    if (session.id !== sent.id || !session.update(reading, sent.order) || !session.keeps) return response;
-    return session.home.save(session).then(() => response, warned(response));
+    if (session.id !== sent.id || !session.update(reading, sent.order) || !session.keeps) return passed;
+    return session.home.save(session).then(() => passed, warned(passed));
   };
 
   /** Another session may take the place of this one; the call is made once more there where it has not begun. */
