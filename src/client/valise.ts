@@ -208,11 +208,21 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
         const own = { owner, principal, parts: settings.sessions === false ? withoutSessions : parts };
         const target = to instanceof HttpTarget ? targetNamed(to.url) : targetOf(to, settings.server);
         const limit = limitFor(target);
+        const keepsSession = settings.session === 'kept';
         const connection =
           to instanceof HttpTarget
-            ? await connectHttp(client, to, { ...own, limit, store, secrets, events, jar, waiting })
+            ? await connectHttp(client, to, {
+                ...own,
+                limit,
+                store,
+                secrets,
+                events,
+                jar,
+                waiting,
+                keepsSession,
+              })
             : await connectOver(client, to, { ...own, target }, { store, limit });
-        if (settings.session === 'kept') await followTarget(jar, connection);
+        if (keepsSession && !(to instanceof HttpTarget)) await followTarget(jar, connection);
         connection.speakFor(client);
         sessions.connected(client, connection);
         rounds.connected(client, connection);

@@ -102,6 +102,10 @@ describe.each(['v1', 'v2', 'v2 auto'] as const)('valise connect with an SDK clie
     expect(await second.callTool({ name: 'recall', arguments: { name: 'size' } })).toMatchObject({
       content: [{ text: 'L' }],
     });
+    const added = await second.callTool({ name: 'add_item', arguments: { item: 'pen' } });
+    expect(added).toMatchObject({ structuredContent: { items: ['book', 'pen'] } });
+    // What Valise keeps is not for the model to read.
+    expect(JSON.stringify(added)).not.toMatch(/dev\.valise\/state|modelcontextprotocol\.io\/state/);
   });
 });
 

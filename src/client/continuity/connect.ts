@@ -18,7 +18,7 @@ import { fromClientStateStore } from './from-state-store.ts';
 import { holdKey, SessionHold } from './hold.ts';
 import { HostTokens } from './host-tokens.ts';
 import { Keeping, type KeepingParts } from './keeping.ts';
-import { followTransport, leaveTransport } from './kept-session.ts';
+import { followTarget, followTransport, leaveTransport } from './kept-session.ts';
 import { inTurn, underLease } from './lease.ts';
 import { Continuity } from './resume.ts';
 import type { Secrets } from './secrets.ts';
@@ -38,6 +38,8 @@ export interface Surroundings {
   readonly events: ClientEventSource;
   readonly jar: JarPart;
   readonly parts: readonly ClientPart[];
+  /** Whether session-scope state stays even if the transport has no session. */
+  readonly keepsSession: boolean;
   /** The connections that wait for their user. */
   readonly waiting: Set<Authorization>;
 }
@@ -196,7 +198,7 @@ class Attempt {
   }
 
   async make(kept: Snapshot | undefined): Promise<Connection> {
-    const { owner, principal, parts, jar } = this.#surroundings;
+    const { owner, principal, parts } = this.#surroundings;
     const continuity = this.#continuity(kept);
     this.#latest = continuity;
     const answers = new CutAnswers();
@@ -214,12 +216,12 @@ class Attempt {
     await this.#client.connect(transport, priorOf(this.#client, kept));
     this.#auth?.connected();
     if (kept?.era === 'modern') connection.server.introduce(kept.introduction, false);
-    await followTransport(jar, connection, await continuity.keptSession());
+    await continuity.settled();
     return connection;
   }
 
   #continuity(kept: Snapshot | undefined): Continuity {
-    const { store, events, jar } = this.#surroundings;
+    const { store, events, jar, keepsSession } = this.#surroundings;
     const target = redactUrls(this.#whose.target);
     const key = keyOf('connection', this.#whose);
     const warn = this.#warn;
@@ -233,7 +235,10 @@ class Attempt {
       kept,
       warn,
       alone: (work) => (keeper ? underLease(store, `${key}/renewal`, work, async () => undefined) : work()),
-      begun: (connection, sessionId) => followTransport(jar, connection, sessionId),
+      async begun(connection, sessionId) {
+        if (sessionId !== undefined) await followTransport(jar, connection, sessionId);
+        else if (keepsSession) await followTarget(jar, connection);
+      },
       left: (connection, sessionId) => leaveTransport(jar, connection, sessionId),
       renewed: (reason) => events.emit('renewed', { target, reason }),
     });

@@ -13,7 +13,7 @@ export interface ContinuityOptions {
   readonly kept: Snapshot | undefined;
   /** Does the work while no other process does it for this connection. */
   alone<T>(work: () => Promise<T>): Promise<T>;
-  /** The transport's session is another one, which later processes find too; undefined where they do not. */
+  /** A session has begun or goes on; its id if later processes find it too. */
   begun(connection: Connection, sessionId: string | undefined): Promise<void>;
   /** A session that later processes could find is over, or is left for a new one. */
   left(connection: Connection, sessionId: string | undefined): Promise<void>;

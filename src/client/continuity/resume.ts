@@ -39,6 +39,8 @@ export class Continuity implements ClientPart, SessionSeat {
   #connection: Connection | undefined;
   #initialize: Params = {};
   #saving: Promise<void> | undefined;
+  /** The newer era has no `initialize`: its first call has the jar follow. Undefined once that is done. */
+  #binding: Promise<void> | 'unbound' | undefined = 'unbound';
   #renewal: Promise<boolean> | undefined;
 
   constructor(options: ContinuityOptions) {
@@ -69,10 +71,22 @@ export class Continuity implements ClientPart, SessionSeat {
     return this.#sessionId;
   }
 
-  /** The session where later processes find it too; undefined where they do not. */
-  async keptSession(): Promise<string | undefined> {
+  /** Resolves when what is known of the session is kept, and the jar follows it. */
+  async settled(): Promise<void> {
     await this.#saving;
-    return this.#isKept ? this.#sessionId : undefined;
+  }
+
+  /**
+   * Has session-scope state follow the session. Only once `initialize` is answered is it known which one that is: the
+   * client of a bridge sends it long after it has connected.
+   */
+  async #bind(connection: Connection): Promise<void> {
+    const { begun, warn } = this.#options;
+    try {
+      await begun(connection, this.#isKept ? this.#sessionId : undefined);
+    } catch (error) {
+      warn('The state of its session could not be read or kept', error);
+    }
   }
 
   get lastEventId(): string | undefined {
@@ -96,10 +110,14 @@ export class Continuity implements ClientPart, SessionSeat {
 
   outbound(call: Call): void | Promise<void> {
     if (call.era === 'modern') {
-      if (call.method === 'server/discover')
+      if (call.method === 'server/discover') {
         call.whenAnswered((response) => this.#discovered(call, response));
-      else if (this.#unproved) call.whenAnswered((response) => this.#proved(response));
-      return undefined;
+        return undefined;
+      }
+      if (this.#unproved) call.whenAnswered((response) => this.#proved(response));
+      if (this.#binding === 'unbound')
+        this.#binding = this.#bind(call.connection).finally(() => (this.#binding = undefined));
+      return this.#binding;
     }
     if (this.#marked) this.#epoch.mark(call);
     if (call.method === 'initialize') return this.#initializing(call);
@@ -133,6 +151,7 @@ export class Continuity implements ClientPart, SessionSeat {
       this.#resuming = kept;
       this.#anew = false;
       call.answerWith(kept.introduction);
+      call.whenAnswered((response) => this.#bind(call.connection).then(() => response));
       return;
     }
     this.#spared = isAsked && !this.#isBeside ? undefined : seen;
@@ -216,17 +235,16 @@ export class Continuity implements ClientPart, SessionSeat {
   }
 
   async #renew(connection: Connection, lost: Snapshot, reason: LostReason): Promise<boolean> {
-    const { alone, keeping, begun, renewed, warn } = this.#options;
+    const { alone, keeping, renewed, warn } = this.#options;
     try {
       await alone(async () => {
         const other = await keeping.load();
         const isNewer = other && !isSame(other, lost) && other.savedAt > lost.savedAt;
         const serves = isNewer && !this.#isBeside && isToldOf(other, this.#initialize);
-        if (serves && (await keeping.isFree(other))) this.#follow(other);
+        if (serves && (await keeping.isFree(other))) await this.#follow(connection, other);
         else await this.#begin(connection, lost);
       });
       if (this.#snapshot) introduceAnew(this.#options.client, connection, this.#snapshot);
-      await begun(connection, await this.keptSession());
       renewed(reason);
       return true;
     } catch (error) {
@@ -241,8 +259,9 @@ export class Continuity implements ClientPart, SessionSeat {
   }
 
   /** Another process has noticed first, and has begun a session that serves us as well. */
-  #follow(other: Snapshot): void {
+  async #follow(connection: Connection, other: Snapshot): Promise<void> {
     this.#take(other);
+    await this.#bind(connection);
     this.#transport?.setProtocolVersion(other.protocolVersion);
     this.#stream.open();
   }
@@ -290,7 +309,10 @@ export class Continuity implements ClientPart, SessionSeat {
     if (snapshot.era === 'legacy' && this.#isBeside) return Promise.resolve();
     const saving = keeping
       .save(snapshot, this.#spared !== undefined)
-      .then((kept) => void (this.#isKept = kept))
+      .then((kept) => {
+        this.#isKept = kept;
+        return this.#connection && snapshot.era === 'legacy' ? this.#bind(this.#connection) : undefined;
+      })
       .finally(() => {
         if (this.#saving === saving) this.#saving = undefined;
       });
