@@ -70,6 +70,8 @@ export class Relay implements ClientLike, OpensOnly {
   /** By this, Valise takes the relay for a client of v2, and its HTTP with it. */
   declare getDiscoverResult?: () => undefined;
   #transport: Under | undefined;
+  /** The delivery of the host's `notifications/initialized`. */
+  #introducing: Promise<void> | undefined;
   #isLeft = false;
   /** Resolves when the server is gone. */
   readonly closed: Promise<void>;
@@ -105,11 +107,12 @@ export class Relay implements ClientLike, OpensOnly {
       return this.#request({ request: message, abort: new AbortController(), isAgain: false });
     if (isNotification(message) && message.method === 'notifications/cancelled')
       this.#cancelled(message.params?.['requestId'] as Id);
-    try {
-      await this.#transport?.send(message);
-    } catch {
+    const sending = this.#transport?.send(message).catch(() => {
       // A notification or a response has nobody to tell.
-    }
+    });
+    if (isNotification(message) && message.method === 'notifications/initialized')
+      this.#introducing = sending;
+    await sending;
   }
 
   async #request(open: Open): Promise<void> {
@@ -119,6 +122,8 @@ export class Relay implements ClientLike, OpensOnly {
       return this.#answer(request.id, OLDER_ONLY, undefined, METHOD_NOT_FOUND);
     this.#open.set(request.id, open);
     try {
+      // With its delivery the transport opens the stream by which the server asks. A call that came first could ask nothing.
+      await this.#introducing;
       const headers = this.#http ? await this.#headers.of(request) : {};
       if (abort.signal.aborted) return;
       await this.#transport?.send(request, {
