@@ -54,7 +54,7 @@ export function tellPending(
     return EXIT.pending;
   }
   const fields = questions.flatMap(answersTo);
-  remark(`The call waits for the answer. Go on with it at any time:`);
+  remark(`The call waits for the answer, as long as the server does. Answer it with:`);
   remark(`  ${goOn(id, options, target)}`);
   if (fields.length > 0)
     remark(`It asks you on a terminal; elsewhere add ${fields.map(answerOption).join(' ')}`);

@@ -21,8 +21,12 @@ describe.skipIf(!hasTmux)('a person at a terminal', { timeout: 180_000, ...becau
       '--store',
       'memory:',
     ]);
-    await terminal.shows(/How was this bug resolved\?[\s\S]*● Fixed/);
+    await terminal.shows(/How was this bug resolved\?[\s\S]*● Accept/);
+    await terminal.type('Enter');
+    await terminal.shows(/● Fixed/);
     await terminal.type('Down', 'Down', 'Enter');
+    await terminal.shows(/duplicate[\s\S]*● Accept/i);
+    await terminal.type('Enter');
     await terminal.shows(/Work item ID of the original bug/);
     await terminal.type('nonsense', 'Enter');
     await terminal.shows(/Write a number\./);
@@ -50,7 +54,9 @@ describe.skipIf(!hasTmux)('a person at a terminal', { timeout: 180_000, ...becau
     onTestFinished(async () => void (await server.stop('SIGTERM')));
     const call = [VALISE, 'call', server.url.href, 'unlock', '--sdk', sdk, '--store', 'memory:'];
     const terminal = await onTerminal([process.execPath, ...call]);
-    await terminal.shows(/What is the secret\?[\s\S]*◆ {2}secret/);
+    await terminal.shows(/What is the secret\?[\s\S]*● Accept/);
+    await terminal.type('Enter');
+    await terminal.shows(/◆ {2}secret/);
     await terminal.type('short', 'Enter');
     await terminal.shows(/At least 8 characters\./);
     await terminal.type('C-u', 'harbour-seven', 'Enter');
@@ -64,19 +70,23 @@ describe.skipIf(!hasTmux)('a person at a terminal', { timeout: 180_000, ...becau
     onTestFinished(async () => void (await server.stop('SIGTERM')));
     const call = [VALISE, 'call', server.url.href, 'introduce', '--era', era, '--store', 'memory:'];
     const terminal = await onTerminal([process.execPath, ...call]);
-    await terminal.shows(/What is your name\?[\s\S]*◆ {2}name/);
+    await terminal.shows(/What is your name\?[\s\S]*● Accept/);
+    await terminal.type('Enter');
+    await terminal.shows(/◆ {2}name/);
     expect(await terminal.screen()).not.toContain('What is your place?');
     await terminal.type('Ada', 'Enter');
     await terminal.shows(/◆ {2}name of birth/);
     await terminal.type('Byron', 'Enter');
-    await terminal.shows(/What is your place\?[\s\S]*◆ {2}place/);
+    await terminal.shows(/What is your place\?[\s\S]*● Accept/);
+    await terminal.type('Enter');
+    await terminal.shows(/◆ {2}place/);
     await terminal.type('London', 'Enter');
     await terminal.shows(/◆ {2}place of birth/);
     await terminal.type('Marylebone', 'Enter');
     await terminal.shows(/You are Ada\/Byron of London\/Marylebone\.\s+exit code 0/);
   });
 
-  it('goes on with a call that was left pending', async () => {
+  it('looks at a call that was left pending, leaves it with Esc or Ctrl+C, and goes on with it', async () => {
     const env = { VALISE_KEYS: generateKey() };
     const { url } = await serveExample(['work-items', '--stateless'], env);
     const store = ['--store', `sqlite:${join(await folder(), 'state.db')}`];
@@ -87,7 +97,16 @@ describe.skipIf(!hasTmux)('a person at a terminal', { timeout: 180_000, ...becau
       bug,
       ...store,
     ]);
-    const terminal = await onTerminal([process.execPath, VALISE, 'pending', 'answer', pending, ...store]);
+    const answer = [process.execPath, VALISE, 'pending', 'answer', pending, ...store];
+    for (const key of ['Escape', 'C-c']) {
+      const looking = await onTerminal(answer);
+      await looking.shows(/● Accept[\s\S]*○ Decline[\s\S]*○ Later/);
+      await looking.type(key);
+      await looking.shows(/exit code 3/);
+    }
+    const terminal = await onTerminal(answer);
+    await terminal.shows(/● Accept/);
+    await terminal.type('Enter');
     await terminal.shows(/● Fixed/);
     await terminal.type('Enter');
     await terminal.shows(/exit code 0/);

@@ -51,10 +51,14 @@ describe.each(CASES)(
   ({ host, way }) => {
     it('leaves the question to valise pending where it cannot be asked', async () => {
       const { env, store, command } = await stage(way);
-      const { client } = await sdkHost(host, command, { env });
+      const { client, log } = await sdkHost(host, command, { env });
       const { isError, content } = await client.callTool(BUG);
       expect(isError).toBe(true);
-      const { text } = content[0] as { text: string };
+      // What a model reads says who has to answer, and gives it no command to do so in the user's place.
+      expect(content).toEqual([{ type: 'text', text: expect.stringMatching(/^[^.\n]*the user[^.\n]*\.$/) }]);
+      expect(JSON.stringify(content)).not.toMatch(/pending answer|--answer/);
+      await expect.poll(log).toMatch(/--answer FIELD=VALUE/);
+      const text = log();
       expect(text).toContain('requires a resolution');
       const [, id] = /valise pending answer (\S+) (?:.*) --answer FIELD=VALUE/.exec(text) ?? [];
       const { pending } = await valiseJson<Listed>(['pending', ...store], env);

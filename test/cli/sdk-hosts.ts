@@ -23,6 +23,8 @@ export interface HostOptions {
 export interface SdkHost {
   readonly client: ClientV2;
   readonly pid: number;
+  /** What its server has written to stderr. */
+  log(): string;
   /** Sends any request, also one that the SDK does not know; the raw result. */
   ask(method: string, params?: object, options?: object): Promise<unknown>;
 }
@@ -44,7 +46,7 @@ export async function sdkHost(
   { capabilities = {}, env = {}, answers = {}, onNotification }: HostOptions = {},
 ): Promise<SdkHost> {
   const { VALISE_KEYS: _keys, VALISE_STORE: _store, ...inherited } = process.env as Record<string, string>;
-  const settings = { command, args, env: { ...inherited, ...env }, stderr: 'ignore' as const };
+  const settings = { command, args, env: { ...inherited, ...env }, stderr: 'pipe' as const };
   const transport = kind === 'v1' ? new StdioV1(settings) : new StdioV2(settings);
   const mode = kind === 'v2 auto' ? { versionNegotiation: { mode: 'auto' as const } } : {};
   const client =
@@ -58,11 +60,14 @@ export async function sdkHost(
         answer(params, 'mcpReq' in extra ? extra.mcpReq.signal : extra.signal)) as never,
     );
   client.fallbackNotificationHandler = async ({ method, params }) => onNotification?.(method, params);
+  const log: string[] = [];
+  transport.stderr?.on('data', (chunk) => log.push(String(chunk)));
   await client.connect(transport as StdioV2);
   onTestFinished(() => client.close());
   return {
     client,
     pid: transport.pid as number,
+    log: () => log.join(''),
     ask: (method, params, options) =>
       (client.request as (...all: unknown[]) => Promise<unknown>).call(
         client,

@@ -3,7 +3,7 @@ import { McpServer } from '@modelcontextprotocol/server';
 import { type ClientValise, LeaveOpen, openValise, type PendingRound } from 'mcp-valise/client';
 import { generateKey } from 'mcp-valise/seal';
 import { memoryStore } from 'mcp-valise/store';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { example as workItems } from '../../examples/work-items.ts';
 import { callText } from '../e2e/hosts.ts';
 import { type Ask, askable, asTheSeed, RESOLVE, RESOLVED, stage } from '../e2e/rounds-stage.ts';
@@ -57,6 +57,20 @@ describe.each(HOSTS)('a round that is open with a $client client, $era', ({ clie
       since: expect.any(Date),
     });
     expect(JSON.stringify(round)).not.toContain('v1.');
+    await host.close();
+    await server.close();
+  });
+
+  it('is gone once the server has refused its answer as too late', async () => {
+    const { server, valise, host } = await open();
+    await expect(callText(host, 'update_work_item', RESOLVE)).rejects.toThrow();
+    const { id } = await first(valise.pending.list());
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 900_000 });
+    onTestFinished(() => void vi.useRealTimers());
+    const answered = valise.pending.answer(id, accept({ resolution: 'Fixed' }));
+    await expect(answered).rejects.toThrow(/Invalid or expired requestState/);
+    vi.useRealTimers();
+    expect(await valise.pending.list()).toEqual([]);
     await host.close();
     await server.close();
   });

@@ -1,9 +1,19 @@
-import { cancel, confirm, isCancel, multiselect, note, password, select, text } from '@clack/prompts';
+import { confirm, isCancel, multiselect, note, password, select, text } from '@clack/prompts';
+import { LeaveOpen } from '../../client/index.ts';
 import { clean } from '../output.ts';
 import type { Elicited } from './answerer.ts';
 import { type Field, readValue } from './field.ts';
 
-/** Asks a person for the fields that are open. Escape or Ctrl+C takes the question back. */
+const CHOICES = [
+  { value: 'accept', label: 'Accept' },
+  { value: 'decline', label: 'Decline' },
+  { value: 'later', label: 'Later', hint: 'also Esc; the server is told nothing' },
+] as const;
+
+/**
+ * Asks a person to accept or decline, and for the fields that are open. Later, Escape and Ctrl+C leave the question open:
+ * then {@link LeaveOpen} is thrown.
+ */
 export async function askPerson(
   message: string,
   fields: readonly Field[],
@@ -11,22 +21,15 @@ export async function askPerson(
 ): Promise<Elicited> {
   const output = process.stderr;
   note(clean(message, 'lines'), 'The server asks', { output });
-  if (fields.length === 0) {
-    const agreed = await confirm({ message: 'Accept?', output });
-    if (isCancel(agreed)) return takenBack();
-    return agreed ? { action: 'accept', content } : { action: 'decline' };
-  }
+  const choice = await select({ message: 'Your answer', options: [...CHOICES], output });
+  if (isCancel(choice) || choice === 'later') throw new LeaveOpen();
+  if (choice === 'decline') return { action: 'decline' };
   for (const field of fields) {
     const value = await askField(field);
-    if (isCancel(value)) return takenBack();
+    if (isCancel(value)) throw new LeaveOpen();
     if (value !== undefined) content[field.name] = value;
   }
   return { action: 'accept', content };
-}
-
-function takenBack(): Elicited {
-  cancel('Not answered; the server is told so.', { output: process.stderr });
-  return { action: 'cancel' };
 }
 
 async function askField(field: Field): Promise<unknown> {

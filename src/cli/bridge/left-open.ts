@@ -53,7 +53,11 @@ export async function forget(
   }
 }
 
-/** What a host hears: what is asked, and the command that answers it and goes on with the call. */
+/** All that a host hears, and with it a model: nothing that answers in the user's place. */
+export const WAITING =
+  'This call waits for the user, who has to answer a question of the server in a terminal, where Valise lists what is pending; calling again would only ask again.';
+
+/** What people read in the log of the host: what is asked, and the command that answers it and goes on with the call. */
 export function waitingWords(
   { id, questions }: PendingRound,
   era: Era,
@@ -63,14 +67,15 @@ export function waitingWords(
   const command = goOn(id, { ...options, ...(era === 'legacy' && { era }) });
   const { env = [] } = options;
   const needed = [...new Set([...(process.env['VALISE_KEYS'] === undefined ? [] : ['VALISE_KEYS']), ...env])];
-  const terminal = `a terminal${needed.length === 0 ? '' : ` that has ${needed.join(' and ')} as this host has it`}`;
   const fields = questions.flatMap(answersTo);
   return [
-    'This call waits for an answer of the user, whom this host cannot ask.',
+    'valise connect: a call needs an answer from the user, and this host has no way to ask.',
     ...questions.map((question) => `The server asks: ${clean(wordsOf(question), 'lines')}`),
     ...fields.map((field) => `  ${clean([patternOf(field), field.description].filter(Boolean).join('   '))}`),
-    `Answer it in ${terminal}, at any time. The command goes on with the call, and prints its result:`,
+    ...(needed.length === 0
+      ? []
+      : [`Use a terminal that has the same ${needed.join(' and ')} as this host.`]),
+    'Answer it with:',
     `  ${command}${fields.length > 0 ? ' --answer FIELD=VALUE' : ''}`,
-    'The same call once more would ask once more.',
   ].join('\n');
 }

@@ -35,8 +35,10 @@ export interface OpenQuestionsOptions {
   restart(): Promise<void>;
   /** The round of a call, where it is kept. */
   find(left: LeftOpen): Promise<PendingRound | undefined>;
-  /** Says to people what is asked, and how to answer. */
-  words(round: PendingRound, era: Era): string;
+  /** Says to people, and not to the host, what is asked and how to answer. */
+  tell(round: PendingRound, era: Era): void;
+  /** What the host hears of a call that waits. */
+  readonly waiting: string;
 }
 
 /**
@@ -115,11 +117,12 @@ export class OpenQuestions {
   }
 
   async #leave(left: LeftOpen, response: Response, failure: unknown): Promise<void> {
-    const { find, words, toHost } = this.#options;
+    const { find, tell, toHost } = this.#options;
     const { request, era } = left;
     const round = await find(left).catch(() => undefined);
-    if (!round) toHost(response, failure);
-    else toHost(waiting(request, era, words(round, era)));
+    if (!round) return toHost(response, failure);
+    tell(round, era);
+    toHost(waiting(request, era, this.#options.waiting));
   }
 }
 

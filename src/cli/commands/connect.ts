@@ -14,7 +14,7 @@ import {
   storeFromAnywhere,
 } from '../bridge/host-config.ts';
 import { HostSession } from '../bridge/host-session.ts';
-import { forget, roundOf, waitingWords } from '../bridge/left-open.ts';
+import { forget, roundOf, WAITING, waitingWords } from '../bridge/left-open.ts';
 import { OpenQuestions } from '../bridge/open-questions.ts';
 import { OLDER_ONLY, Relay } from '../bridge/relay.ts';
 import { connectWith, openFor } from '../connect.ts';
@@ -104,7 +104,8 @@ async function bridge(text: string, options: BridgeOptions): Promise<number> {
         toServer,
         restart: () => relay.restart(),
         find: (left) => roundOf(left, valise.pending),
-        words: (round, era) => waitingWords(round, era, answering(options)),
+        tell: (round, era) => remark(waitingWords(round, era, answering(options))),
+        waiting: WAITING,
       })
     : undefined;
   const between = new Bridge({

@@ -1,10 +1,11 @@
-import { ValiseError } from '../../errors.ts';
+import { messageOf, ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
 import { checkArgument, checkOptions, type Taken, type TakenBy } from '../../options.ts';
 import { redactUrls } from '../../redact-urls.ts';
 import { type Answer, type Era, isUndone, type Result } from '../../wire/index.ts';
 import type { Connection } from '../connection.ts';
 import { holding } from '../continuity/lease.ts';
+import { statusOf } from '../continuity/lost.ts';
 import { CONNECTION_CLOSED, RequestError } from '../request-error.ts';
 import { SessionGoneError } from '../sessions/errors.ts';
 import { targetKey } from '../target.ts';
@@ -114,9 +115,19 @@ export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients
   };
 }
 
+/** What our servers say of a round that they do not take any more. */
+const EXPIRED = /invalid_request_state|Invalid or expired requestState/;
+
+function bodyOf(error: unknown): string {
+  const { data } = (error ?? {}) as { readonly data?: unknown };
+  return isObject(data) ? JSON.stringify(data) : '';
+}
+
 /** True where there is nothing left to answer: the server has answered the call, if only with an error. */
 function isOver(error: unknown): boolean {
   if (error instanceof SessionGoneError) return true;
+  // Over HTTP, an answer that comes alone is refused by the status of its own request.
+  if (statusOf(error) === 400 && EXPIRED.test(`${messageOf(error)} ${bodyOf(error)}`)) return true;
   return error instanceof RequestError && error.rpcCode !== CONNECTION_CLOSED.code && !isUndone(error);
 }
 
