@@ -1,4 +1,6 @@
+import { type Keyring, parseKeys } from '../seal/index.ts';
 import { type Entry, openStore, type Store, sealedStore } from '../store/index.ts';
+import { fileOf } from '../store/open.ts';
 import { PlainEntryError } from '../store/sealed-error.ts';
 import { declareSecrecy, secrecyOf } from '../store/secrecy.ts';
 import { closedError } from './closed.ts';
@@ -13,6 +15,8 @@ export const DEFAULT_STORE = 'sqlite:~/.valise/state.db';
 /** The store of one Valise. */
 export interface OwnStore {
   readonly store: Store;
+  /** Where the key of credentials goes, where there is no keychain; beside a store that is in a file. */
+  readonly keyFile?: string;
   /** Whether the store is refused, from now on, to whoever still asks it for something, also where it stays open. */
   refuse(isRefused: boolean): void;
   /** Lets go of a store that Valise has opened; one that was handed in stays open. */
@@ -25,8 +29,13 @@ export async function ownStore(
   events: ClientEventSource,
 ): Promise<OwnStore> {
   if (typeof store === 'string') {
-    const opened = await openStore(store, { keys });
-    return { ...untilRefused(opened, events), release: () => opened.close() };
+    const opened = await openStore(store, { keys: keys ?? keysOfEnvironment() });
+    const file = fileOf(store);
+    return {
+      ...untilRefused(opened, events),
+      ...(file !== undefined && { keyFile: `${file}.key` }),
+      release: () => opened.close(),
+    };
   }
   const given = isClientStateStore(store)
     ? fromClientStateStore(store)
@@ -34,6 +43,12 @@ export async function ownStore(
       ? store
       : sealedStore(store, keys);
   return { ...untilRefused(given, events), release: async () => {} };
+}
+
+/** The client's own variable: `VALISE_KEYS` are a server's keys. */
+function keysOfEnvironment(): Keyring | undefined {
+  const text = process.env['VALISE_CLIENT_KEYS']?.trim();
+  return text ? parseKeys(text) : undefined;
 }
 
 function untilRefused(store: Store, events: ClientEventSource): Omit<OwnStore, 'release'> {

@@ -51,7 +51,7 @@ export interface ClientValiseOptions extends SecretsOptions {
    * `sqlite:~/.valise/state.db` unless told, in a folder that only its owner can enter.
    */
   readonly store?: string | Store | ClientStateStore | undefined;
-  /** Seals what is kept with this keyring, or its text. */
+  /** Seals what is kept with this keyring, or its text; `VALISE_CLIENT_KEYS` unless told, for a store that is given by its URL. */
   readonly keys?: Keyring | string | undefined;
   /** Whose state this is, where one process serves several users; nobody's in particular unless told, never an empty text. */
   readonly principal?: string | undefined;
@@ -153,7 +153,7 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
   const { principal = '', quotas, allowLocal, digest } = options;
   const owner = {};
   const events = clientEvents();
-  const { store, refuse, release } = await ownStore(options, events);
+  const { store, keyFile, refuse, release } = await ownStore(options, events);
   const identity: IdentityOptions = { allowLocal, digest };
   const limitFor = (of: Target): MessageLimit => messageLimit(events, of, options.maxMessageBytes);
   let closed = false;
@@ -163,7 +163,7 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
   try {
     const shelf = new Shelf({ store, principal, events, quotas });
     await shelf.refresh();
-    const secrets = new Secrets(store, options);
+    const secrets = new Secrets(store, options, keyFile);
     const waiting = new Set<Authorization>();
     const jar = jarPart(shelf, { ...identity, events });
     const sessions = createSessions({ kept: new KeptSessions(store, principal), events, jar });

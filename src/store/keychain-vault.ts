@@ -170,7 +170,7 @@ const REMEDY =
 
 function unavailableError(why: string, cause: unknown, remedy = REMEDY): ValiseError {
   return new ValiseError('store-no-keychain', `The system's keychain cannot be used: ${why}.`, {
-    next: `${remedy}, or give keys (VALISE_KEYS, or the option keys) for a sealed file instead. Nothing is ever kept as plain text.`,
+    next: `${remedy}, or give keys (the option keys) for a sealed file instead. Nothing is ever kept as plain text.`,
     cause,
   });
 }

@@ -82,7 +82,7 @@ export async function sealInPlace(
   // What a key seals that lives as long as the process is lost.
   if (!keys || keys.ephemeral)
     throw new ValiseError('no-keys', 'There are no keys to seal the store with.', {
-      next: 'Set VALISE_KEYS.',
+      next: 'Give the option keys.',
     });
   if (typeof store !== 'string') return sealEntries(namespaced(store, prefix), keys, prefix);
   const { scheme, rest } = split(store);

@@ -3,7 +3,7 @@ import { ValiseError } from '../errors.ts';
 /** The store was written with keys, and opened with none. */
 export function sealedError(name: string): ValiseError {
   return new ValiseError('store-sealed', `${name} is sealed, and no keys were given.`, {
-    next: 'Open it with the keys it was written with (VALISE_KEYS, or the option keys).',
+    next: 'Open it with the keys it was written with: the option keys; for a client also VALISE_CLIENT_KEYS, on its command line also --key-file.',
   });
 }
 

@@ -55,6 +55,11 @@ export async function openSealed(store: Store, keys: Keyring, name: string, url?
   }
 }
 
+/** As {@link sealedStore}, for a part of a store that has its key in its name: nothing marks it, and it is checked entry by entry. */
+export function sealedPart(store: Store, keys: Keyring, name: string): Store {
+  return new SealedStore(store, keys, name, undefined, false);
+}
+
 /** Seals what `store` holds as plain text, or writes it again where it is sealed already; see `sealInPlace`. */
 export function sealEntries(store: Store, keys: Keyring, name: string, url?: string): Promise<number> {
   return new SealedStore(store, keys, name, url).sealEntries();
@@ -73,7 +78,8 @@ class SealedStore implements Store {
   readonly #url: string;
   #checked: Promise<void> | undefined;
 
-  constructor(inner: Store, keys: Keyring | string, name: string, url = 'URL') {
+  constructor(inner: Store, keys: Keyring | string, name: string, url = 'URL', isMarked = true) {
+    if (!isMarked) this.#checked = Promise.resolve();
     declareSecrecy(this, 'sealed');
     this.#inner = unguarded(inner);
     this.#url = url;

@@ -3,9 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Client } from '@modelcontextprotocol/client';
 import { type ClientValise, openValise } from 'mcp-valise/client';
-import { memoryStore, openStore } from 'mcp-valise/store';
+import { openStore } from 'mcp-valise/store';
 import { afterAll, describe, expect, it, vi } from 'vitest';
-import { Secrets } from '../../src/client/continuity/secrets.ts';
 import { because } from '../skip.ts';
 import { startSecretService } from '../store/secret-service.ts';
 import { ask, MAJORS, openVault, signIn } from './vault.ts';
@@ -21,7 +20,7 @@ afterAll(async () => {
 const needed = because('needs a Secret Service');
 
 describe.skipIf(!service).each(MAJORS)('with a keychain, secrets of a $major client', needed, ({ make }) => {
-  it('[C-10] go there, and the rest into the store', async () => {
+  it('[C-10] are sealed in the store with a key that is there', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'valise-secrets-'));
     const store = `sqlite:${join(folder, 'state.db')}`;
     const process = async (work: (client: Client, valise: ClientValise) => Promise<void>) => {
@@ -37,10 +36,12 @@ describe.skipIf(!service).each(MAJORS)('with a keychain, secrets of a $major cli
     await process(async (client) => expect(await ask(client, 'increment')).toBe('1'));
     const plain = await openStore(store);
     expect((await plain.list('credentials/')).keys).toEqual([]);
+    expect((await plain.list('secrets/')).keys).toHaveLength(1);
     expect((await plain.list('connection/')).keys).toHaveLength(1);
     await plain.close();
     const token = vault.sent.at(-1)?.authorization?.split(' ')[1];
     expect(token).toBeTruthy();
+    expect(readdirSync(folder)).not.toContain('state.db.key');
     for (const name of readdirSync(folder))
       expect(readFileSync(join(folder, name), 'latin1')).not.toContain(token);
     vault.sent.length = 0;
@@ -78,15 +79,5 @@ describe.skipIf(!service).each(MAJORS)('with a keychain, secrets of a $major cli
     expect((await fetch(vault.url, { method: 'POST', headers: { authorization } })).status).toBe(401);
     await second.close();
     rmSync(folder, { recursive: true, force: true });
-  });
-});
-
-describe.skipIf(!service)('the keychain', needed, () => {
-  it('is opened once, however many connections with stores of their own look into it', async () => {
-    const secrets = new Secrets(memoryStore(), { secrets: 'keychain' });
-    const [one, other] = [memoryStore(), memoryStore()];
-    const places = [secrets.within(one), secrets.within(one), secrets.within(other), secrets.place()];
-    expect(new Set(await Promise.all(places)).size).toBe(1);
-    await secrets.close();
   });
 });

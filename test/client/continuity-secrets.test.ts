@@ -1,4 +1,13 @@
-import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import {
+  chmodSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Client } from '@modelcontextprotocol/client';
@@ -60,13 +69,84 @@ describe('without a keychain, secrets', () => {
   });
   afterAll(() => vi.unstubAllEnvs());
 
-  it('are refused by a store that is not sealed, and the error says how to choose', async () => {
+  it('are sealed in the store with a key in a file beside it, which is made on first use', async () => {
+    const options = { store: `sqlite:${join(folder, 'made', 'state.db')}` };
     vault.sent.length = 0;
-    const failure = start({ store: `sqlite:${join(folder, 'state.db')}` });
-    await expect(failure).rejects.toMatchObject({ code: 'no-place-for-secrets' });
-    await expect(failure).rejects.toThrow(/VALISE_KEYS.*keychain.*--insecure-plaintext/);
+    expect(await ask(await start(options), 'increment')).toMatch(/^\d+$/);
+    await end();
+    const file = join(folder, 'made', 'state.db.key');
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    expect(statSync(join(folder, 'made')).mode & 0o777).toBe(0o700);
+    const key = readFileSync(file, 'utf8');
+    const stolen = readdirSync(join(folder, 'made'))
+      .filter((name) => name !== 'state.db.key')
+      .map((name) => readFileSync(join(folder, 'made', name), 'latin1'))
+      .join('\n');
+    for (const secret of [...tokens(), 'access_token', 'refresh_token']) expect(stolen).not.toContain(secret);
+    vault.sent.length = 0;
+    const client = await start(options);
+    await ask(client, 'increment');
     expect(vault.short()).not.toContain('authorization_code');
-    expect(vault.short()).not.toContain('register');
+    const [{ valise } = { valise: undefined }] = opened;
+    expect(await valise?.connections.list()).toMatchObject([{ target: vault.url, signedIn: true }]);
+    expect(await valise?.connections.logout(vault.url)).toBe(true);
+    expect(await valise?.connections.list()).toEqual([]);
+    expect(readFileSync(file, 'utf8')).toBe(key);
+  });
+
+  it('have one key, however many begin to need it at once', async () => {
+    const store = `sqlite:${join(folder, 'state.db')}`;
+    const principals = ['ann', 'ben', 'cem', 'dee'];
+    await Promise.all(principals.map((principal) => start({ store, principal })));
+    await end();
+    vault.sent.length = 0;
+    for (const principal of principals) await ask(await start({ store, principal }), 'increment');
+    expect(vault.short()).not.toContain('authorization_code');
+    expect(readdirSync(folder).filter((name) => name.includes('.key'))).toEqual(['state.db.key']);
+  });
+
+  it('whose key is elsewhere are not shown, and that is said; a new key signs in beside them', async () => {
+    const options = { store: `file:${join(folder, 'mcp-state.json')}` };
+    await start(options);
+    await end();
+    renameSync(join(folder, 'mcp-state.json.key'), join(folder, 'elsewhere.key'));
+    const valise = await openValise(options);
+    const said: string[] = [];
+    valise.events.on('warning', ({ what }) => said.push(what));
+    expect(await valise.connections.list()).toMatchObject([{ signedIn: false }]);
+    expect(said).toEqual([
+      expect.stringMatching(/keychain cannot be used.*whose key is missing are not shown/),
+    ]);
+    await valise.close();
+    await start(options);
+    expect(await opened[0]?.valise.connections.list()).toMatchObject([{ signedIn: true }]);
+  });
+
+  it('are refused where their key is a file that others can read, with the command that mends it', async () => {
+    const options = { store: `file:${join(folder, 'mcp-state.json')}` };
+    await start(options);
+    await end();
+    const file = join(folder, 'mcp-state.json.key');
+    chmodSync(file, 0o644);
+    await expect(start(options)).rejects.toThrow(`chmod 600 ${file}`);
+    writeFileSync(file, 'not a key', { mode: 0o600 });
+    chmodSync(file, 0o600);
+    await expect(start(options)).rejects.toMatchObject({ code: 'bad-key' });
+  });
+
+  it('are sealed with the store where VALISE_CLIENT_KEYS is set, and never with VALISE_KEYS', async () => {
+    const store = `file:${join(folder, 'mcp-state.json')}`;
+    vi.stubEnv('VALISE_CLIENT_KEYS', keys);
+    await start({ store });
+    await end();
+    expect(readdirSync(folder)).not.toContain('mcp-state.json.key');
+    vi.stubEnv('VALISE_CLIENT_KEYS', undefined);
+    // The server's are set in this process: see openVault.
+    expect(process.env['VALISE_KEYS']).toBeTruthy();
+    const failure = openValise({ store });
+    await expect(failure).rejects.toMatchObject({ code: 'store-sealed' });
+    await expect(failure).rejects.toThrow('VALISE_CLIENT_KEYS');
+    await (await openValise({ store, keys })).close();
   });
 
   it('do not stand in the way of servers that ask for none', async () => {
@@ -80,6 +160,7 @@ describe('without a keychain, secrets', () => {
         valise.http('https://open.example.com/mcp', { fetch: open, auth: { redirect() {} } }),
       ),
     ).rejects.toThrow('Error POSTing');
+    expect(readdirSync(folder).filter((name) => name.includes('key'))).toEqual([]);
   });
 
   it.each([
@@ -132,10 +213,14 @@ describe('without a keychain, secrets', () => {
   });
 
   it('that nobody can look for are not called gone', async () => {
-    const valise = await openValise({ store: `file:${join(folder, 'mcp-state.json')}` });
+    const store = `file:${join(folder, 'mcp-state.json')}`;
+    await start({ store });
+    await end();
+    rmSync(join(folder, 'mcp-state.json.key'));
+    const valise = await openValise({ store });
     const said: string[] = [];
     valise.events.on('warning', ({ what }) => said.push(what));
-    expect(await valise.connections.logout(vault.url)).toBe(false);
+    await valise.connections.logout(vault.url);
     expect(said).toEqual([expect.stringMatching(/keychain cannot be used.*stay/)]);
     await valise.close();
   });

@@ -27,7 +27,7 @@ describe('without a keychain', () => {
       await expect(openStore('keychain:valise')).rejects.toMatchObject({
         code: 'store-no-keychain',
         message: expect.stringMatching(
-          /cannot be used: .*Secret Service.*VALISE_KEYS.*Nothing is ever kept as plain text/s,
+          /cannot be used: .*Secret Service.*option keys.*Nothing is ever kept as plain text/s,
         ),
       });
       expect((await keychainProblem('valise'))?.code).toBe('store-no-keychain');
@@ -66,7 +66,7 @@ describe('without a keychain', () => {
   it('says what to install where the package is missing', async () => {
     const outcome = await withoutPackages('store/index.ts', 'openStore', 'keychain:valise');
     expect(outcome).toMatchObject({ code: 'store-no-keychain' });
-    expect(outcome.message).toMatch(/npm install @napi-rs\/keyring.*VALISE_KEYS/);
+    expect(outcome.message).toMatch(/npm install @napi-rs\/keyring.*option keys/);
   });
 
   it('wants the name of a service', async () => {

@@ -140,11 +140,11 @@ function authorize(
   access: Pick<AuthorizationParts, 'account' | 'owner' | 'signedIn'>,
 ): Authorization | undefined {
   if (!options.auth) return undefined;
-  const place = (): Promise<Store> => secrets.within(own);
+  const kept = secrets.within(own);
   return new Authorization({
     options: options.auth,
-    keeper: new CredentialKeeper(whenNeeded(place), whose),
-    place,
+    keeper: new CredentialKeeper(whenNeeded(kept), whose),
+    place: () => kept.place(),
     major: majorOf(client),
     introducesItself: !('opensOnly' in client),
     url,

@@ -98,7 +98,7 @@ export function openConnections(parts: ConnectionsParts): Connections {
     const credentials = (await Promise.all(places)).filter((each) => each !== undefined);
     if (problem && credentials.length === 0)
       parts.warn(
-        `${problem.what} Tokens for ${redactUrls(whose.target)} that are in it stay.`,
+        `${problem.what} Tokens for ${redactUrls(whose.target)} whose key is missing stay.`,
         'Sign out again where it can be used.',
       );
     const lost = credentials.flatMap(({ account }) =>
@@ -110,10 +110,10 @@ export function openConnections(parts: ConnectionsParts): Connections {
   };
 
   let isTold = false;
-  /** Tells, once, that a sign-in that is not seen may be in the keychain all the same. */
+  /** Tells, once, that there are sign-ins which cannot be seen. */
   const tellUnseen = ({ what }: ValiseError): void => {
     if (!isTold)
-      parts.warn(`${what} Sign-ins that are in it are not seen.`, 'Look again where it can be used.');
+      parts.warn(`${what} Sign-ins whose key is missing are not shown.`, 'Look again where it can be used.');
     isTold = true;
   };
 

@@ -1,10 +1,19 @@
 import { ValiseError } from '../../errors.ts';
+import type { Keyring } from '../../seal/index.ts';
+import { namespaced } from '../../store/namespace.ts';
+import { keysOf } from '../../store/page.ts';
+import { sealedPart } from '../../store/sealed.ts';
 import { secrecyOf } from '../../store/secrecy.ts';
 import type { Store } from '../../store/types.ts';
+import { KeychainKey, type KeyPlace, keyFile } from './secret-key.ts';
 
 /** Where secrets go. */
 export interface SecretsOptions {
-  /** `'keychain'` or `'store'` chooses one of the two; a store of its own takes them, whatever it is. */
+  /**
+   * Credentials are sealed in the store, unless it is sealed already, with a key that is made on first use: in the
+   * system's keychain, or else in a file beside the store that only its owner can read. `'keychain'` refuses where there
+   * is no keychain, `'store'` leaves the keychain alone. A store takes them as they are, whatever it is.
+   */
   readonly secrets?: 'keychain' | 'store' | Store | undefined;
   /** Keeps secrets in the store as plain text. A choice, never a fallback. */
   readonly insecurePlaintext?: boolean | undefined;
@@ -13,29 +22,37 @@ export interface SecretsOptions {
 /** Everywhere that secrets can be. */
 export interface SecretPlaces {
   readonly stores: readonly Store[];
-  /** Why the keychain is not among them, where it should be. */
+  /** Why some are not among them, where the store has such. */
   readonly problem?: ValiseError;
 }
+
+/** The key file of stores that are not in a file. */
+const KEY_FILE = '~/.valise/client.key';
+
+/** What is sealed with a key has this and the id of the key before its name, so that those with other keys are not in its way. */
+const PREFIX = 'secrets/';
 
 /** The place for secrets, found when the first one is to be kept or read. */
 export class Secrets {
   readonly #store: Store;
   readonly #options: SecretsOptions;
-  readonly #keychain: Keychain;
+  readonly #keychain: KeychainKey;
+  readonly #file: KeyPlace;
   #place: Promise<Store> | undefined;
 
-  constructor(store: Store, options: SecretsOptions, keychain = new Keychain()) {
+  constructor(store: Store, options: SecretsOptions, path = KEY_FILE, keychain = new KeychainKey()) {
     this.#store = store;
     this.#options = options;
+    this.#file = keyFile(path);
     this.#keychain = keychain;
   }
 
-  /** The place for secrets of a connection that has a store of its own. */
-  within(store: Store | undefined): Promise<Store> {
-    return store ? new Secrets(store, this.#options, this.#keychain).place() : this.place();
+  /** The secrets of a connection that has a store of its own. */
+  within(store: Store | undefined): Secrets {
+    return store ? new Secrets(store, this.#options, KEY_FILE, this.#keychain) : this;
   }
 
-  /** Keychain, where there is one; else the store, where it is sealed; else an error that says how to choose. */
+  /** Where secrets go. Makes a key where one is needed and there is none. */
   place(): Promise<Store> {
     this.#place ??= this.#find().catch((error: unknown) => {
       this.#place = undefined;
@@ -44,70 +61,99 @@ export class Secrets {
     return this.#place;
   }
 
+  /** Where secrets are that {@link place} has kept; undefined where there can be none. Makes nothing. */
+  async kept(): Promise<Store | undefined> {
+    const direct = this.#direct();
+    if (direct || this.#place) return direct ?? this.#place;
+    const { keys } = await this.#store.list(PREFIX, { limit: 1 });
+    const key = keys.length > 0 ? (await this.#ownKey()).key : undefined;
+    return key && this.#sealedWith(key);
+  }
+
   /** Where secrets can be that are kept already: the choice may have been another one, and there may have been no keychain. */
   async everywhere(): Promise<SecretPlaces> {
     const { secrets } = this.#options;
     const stores = typeof secrets === 'object' ? [this.#store, secrets] : [this.#store];
-    const secrecy = secrecyOf(this.#store);
-    const isOutOfUse = secrets ? secrets !== 'keychain' : secrecy && secrecy !== 'sealed';
-    if (isOutOfUse) return { stores };
-    const keychain = await this.#keychain.open();
-    return keychain instanceof ValiseError
-      ? { stores, problem: keychain }
-      : { stores: [...stores, keychain] };
-  }
-
-  async #find(): Promise<Store> {
-    const { secrets, insecurePlaintext } = this.#options;
-    if (typeof secrets === 'object') return secrets;
-    const secrecy = secrecyOf(this.#store);
-    if (secrets !== 'keychain') {
-      if (insecurePlaintext || (secrecy && secrecy !== 'sealed')) return this.#store;
-      if (secrets === 'store' && secrecy) return this.#store;
+    const kids = new Set<string>();
+    for await (const name of keysOf(this.#store, PREFIX)) kids.add(name.split('/')[1] ?? '');
+    let problem: ValiseError | undefined;
+    for (const at of [this.#file, this.#keychain]) {
+      if (kids.size === 0) break;
+      const key = await readOr(at, (why) => (problem = why));
+      if (key?.kids.some((kid) => kids.delete(kid))) stores.push(this.#sealedWith(key));
     }
-    let problem = 'it is not to be used';
-    if (secrets !== 'store') {
-      const keychain = await this.#keychain.open();
-      if (!(keychain instanceof ValiseError)) return keychain;
-      problem = keychain.message;
-    }
-    if (secrecy && secrets !== 'keychain') return this.#store;
-    throw new ValiseError(
-      'no-place-for-secrets',
-      `There is no safe place for tokens. The keychain: ${problem} The store: it is not sealed.`,
-      {
-        next: 'Give keys (VALISE_KEYS, made by: valise keys generate), or use a system with a keychain, or choose plain text with insecurePlaintext (--insecure-plaintext).',
-      },
-    );
+    return kids.size === 0 ? { stores } : { stores, problem: problem ?? strangeKeyError() };
   }
 
   close(): Promise<void> {
     return this.#keychain.close();
   }
+
+  /** The place that needs no key of ours. */
+  #direct(): Store | undefined {
+    const { secrets, insecurePlaintext } = this.#options;
+    if (typeof secrets === 'object') return secrets;
+    const isSafe = insecurePlaintext || secrecyOf(this.#store) !== undefined;
+    return isSafe && secrets !== 'keychain' ? this.#store : undefined;
+  }
+
+  async #find(): Promise<Store> {
+    const direct = this.#direct();
+    if (direct) return direct;
+    const { key, problems } = await this.#ownKey();
+    if (key) return this.#sealedWith(key);
+    for (const at of this.#places()) {
+      if (problems.has(at)) continue;
+      try {
+        return this.#sealedWith(await at.make());
+      } catch (error) {
+        if (!(error instanceof ValiseError)) throw error;
+        problems.set(at, error);
+      }
+    }
+    throw new ValiseError(
+      'no-place-for-secrets',
+      `There is no safe place for tokens. ${[...problems.values()].map(({ what }) => what).join(' ')}`,
+      {
+        next: 'Give keys (VALISE_CLIENT_KEYS, made by: valise keys generate), or use a system with a keychain, or choose plain text with insecurePlaintext (--insecure-plaintext).',
+      },
+    );
+  }
+
+  /** The first key that is there, and why places could not be looked into. */
+  async #ownKey(): Promise<{ key?: Keyring; problems: Map<KeyPlace, ValiseError> }> {
+    const problems = new Map<KeyPlace, ValiseError>();
+    for (const at of this.#places()) {
+      const key = await readOr(at, (why) => problems.set(at, why));
+      if (key) return { key, problems };
+    }
+    return { problems };
+  }
+
+  #places(): readonly KeyPlace[] {
+    const { secrets } = this.#options;
+    if (secrets === 'keychain') return [this.#keychain];
+    return secrets === 'store' ? [this.#file] : [this.#keychain, this.#file];
+  }
+
+  #sealedWith(key: Keyring): Store {
+    return sealedPart(namespaced(this.#store, `${PREFIX}${key.kids[0]}/`), key, 'secrets');
+  }
 }
 
-/** The system's keychain. To open it is work, and is done once. */
-class Keychain {
-  #opening: Promise<Store> | undefined;
-
-  /** The keychain, or why it cannot be used. */
-  async open(): Promise<Store | ValiseError> {
-    this.#opening ??= import('../../store/keychain.ts')
-      .then(({ keychainStore }) => keychainStore('mcp-valise'))
-      .catch((error: unknown) => {
-        this.#opening = undefined;
-        throw error;
-      });
-    try {
-      return await this.#opening;
-    } catch (error) {
-      if (error instanceof ValiseError) return error;
-      throw error;
-    }
+/** Whatever is wrong with a key that is there is said to whoever asks; only a keychain that is not there is no error. */
+async function readOr(at: KeyPlace, tell: (why: ValiseError) => void): Promise<Keyring | undefined> {
+  try {
+    return await at.read();
+  } catch (error) {
+    if (!(error instanceof ValiseError && error.code === 'store-no-keychain')) throw error;
+    tell(error);
+    return undefined;
   }
+}
 
-  async close(): Promise<void> {
-    const keychain = await this.#opening?.catch(() => undefined);
-    await keychain?.close();
-  }
+function strangeKeyError(): ValiseError {
+  return new ValiseError('no-keys', 'The store has sign-ins whose key is not on this machine.', {
+    next: 'Use them where their key is, or sign in again.',
+  });
 }

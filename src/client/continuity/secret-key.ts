@@ -1,0 +1,96 @@
+import { closeSync, readFileSync } from 'node:fs';
+import { ValiseError } from '../../errors.ts';
+import { generateKey, type Keyring, parseKeys } from '../../seal/index.ts';
+import { replaceFile } from '../../store/atomic-write.ts';
+import { fileLock } from '../../store/file-lock.ts';
+import { fullPath, privateFile, quoted, statOf } from '../../store/private-file.ts';
+import type { Store } from '../../store/types.ts';
+
+/** Where the key that seals credentials can be. */
+export interface KeyPlace {
+  /** The key that is there, if any. */
+  read(): Promise<Keyring | undefined>;
+  /** The key that is there. Makes one where there is none; all processes that do so at once get the same one. */
+  make(): Promise<Keyring>;
+}
+
+const ABOUT = '# This key opens the sign-ins that Valise keeps in its store. Whoever has both can use them.';
+
+/** A key in a file that only its owner can read. */
+export function keyFile(path: string): KeyPlace {
+  const read = async (): Promise<Keyring | undefined> => {
+    if (!statOf(fullPath(path))) return undefined;
+    const file = privateFile(path);
+    const text = readFileSync(file, 'utf8').replace(/^#.*\n?/gm, '');
+    return keysFrom(
+      text,
+      file,
+      `Restore it from a copy; or remove it, and sign in again: rm ${quoted(file)}`,
+    );
+  };
+  return {
+    read,
+    async make() {
+      const file = privateFile(path);
+      const lock = fileLock(`${file}.lock`);
+      await lock.acquire();
+      try {
+        const text = `${ABOUT}\n${generateKey()}\n`;
+        const found = await read();
+        if (found) return found;
+        const made = replaceFile(file, `${file}.${lock.nonce}`, text, { ready: () => lock.held() });
+        if (made?.fd !== undefined) closeSync(made.fd);
+      } finally {
+        lock.release();
+      }
+      const key = await read();
+      if (key) return key;
+      throw new ValiseError('store-busy', `${file} could not be made: another process was at it.`, {
+        next: 'Try again.',
+      });
+    },
+  };
+}
+
+const ITEM = 'client-key';
+
+/** A key in the system's keychain, which is opened once. */
+export class KeychainKey implements KeyPlace {
+  #opening: Promise<Store> | undefined;
+
+  async read(): Promise<Keyring | undefined> {
+    const entry = await (await this.#open()).get(ITEM);
+    return (
+      entry &&
+      keysFrom(String(entry.value), "The key in the system's keychain", 'Remove it, and sign in again.')
+    );
+  }
+
+  async make(): Promise<Keyring> {
+    await (await this.#open()).put(ITEM, generateKey(), { ifAbsent: true });
+    return (await this.read()) as Keyring;
+  }
+
+  #open(): Promise<Store> {
+    this.#opening ??= import('../../store/keychain.ts')
+      .then(({ keychainStore }) => keychainStore('mcp-valise'))
+      .catch((error: unknown) => {
+        this.#opening = undefined;
+        throw error;
+      });
+    return this.#opening;
+  }
+
+  async close(): Promise<void> {
+    const keychain = await this.#opening?.catch(() => undefined);
+    await keychain?.close();
+  }
+}
+
+function keysFrom(text: string, from: string, next: string): Keyring {
+  try {
+    return parseKeys(text);
+  } catch (cause) {
+    throw new ValiseError('bad-key', `${from} holds no key that can be used.`, { next, cause });
+  }
+}
