@@ -9,7 +9,7 @@ import { ELICITATION, setAnswerer } from './ask/handler.ts';
 import { openBrowser } from './browser.ts';
 import { tellNoEnv, withEnv } from './handed-env.ts';
 import { beforeSignals, unlessInterrupted } from './interrupted.ts';
-import { type KeyOptions, keysIfAny } from './key-source.ts';
+import { keysIfAny } from './key-source.ts';
 import { type ConnectOptions, storeUrl } from './options.ts';
 import { otherEra } from './other-era.ts';
 import { clean, remark } from './output.ts';
@@ -149,8 +149,10 @@ function answersOf({ answer = [] }: ConnectOptions): AnswerSource {
   };
 }
 
-type KeptOptions = Pick<ConnectOptions, 'store' | 'principal' | 'allowLocal' | 'insecurePlaintext'> &
-  KeyOptions & { readonly secrets?: 'keychain' | undefined };
+type KeptOptions = Pick<
+  ConnectOptions,
+  'store' | 'keyFile' | 'principal' | 'allowLocal' | 'insecurePlaintext'
+>;
 
 /** As {@link openFor}, for commands that have nothing to keep: where there is no store yet, they make none. */
 export function openKept(options: KeptOptions): Promise<ClientValise> {
@@ -158,8 +160,7 @@ export function openKept(options: KeptOptions): Promise<ClientValise> {
   if (file === undefined || isThere(file)) return openFor(options);
   if (options.store !== undefined || process.env['VALISE_STORE'] !== undefined)
     remark(`valise: There is no store in ${clean(file)} yet.`);
-  // Tokens may be in the keychain all the same.
-  return openFor({ ...options, store: 'memory:', secrets: 'keychain' });
+  return openFor({ ...options, store: 'memory:' });
 }
 
 function isThere(file: string): boolean {
@@ -173,18 +174,17 @@ function isThere(file: string): boolean {
 
 /** What the options say about where and whose state is kept. */
 export async function openFor(options: KeptOptions): Promise<ClientValise> {
-  const { principal, allowLocal, insecurePlaintext, secrets } = options;
+  const { principal, allowLocal, insecurePlaintext } = options;
   if (principal === '')
     throw new ValiseError('bad-option', '--principal has an empty name.', {
       next: 'Say whose state it is, or leave the option out.',
     });
-  const keys = keysIfAny(options);
+  const keys = keysIfAny(options, 'VALISE_CLIENT_KEYS');
   const valise = await openValise({
     store: storeUrl(options.store),
     principal,
     allowLocal,
     insecurePlaintext,
-    secrets,
     keys,
   });
   tellEvents(valise);

@@ -9,39 +9,44 @@ export interface KeyOptions {
   readonly keyFile?: string;
 }
 
+/** Whose keys they are: what a server seals, and what a client keeps, are sealed with different ones. */
+export type KeyVariable = 'VALISE_KEYS' | 'VALISE_CLIENT_KEYS';
+
 /** `--key-file`, for keys that are not in the environment. Never on the command line itself, where others could read them. */
-export function keyOptions(command: Command): Command {
+export function keyOptions(command: Command, variable: KeyVariable = 'VALISE_KEYS'): Command {
+  const whose = variable === 'VALISE_KEYS' ? 'the keys' : 'the keys that seal what is kept here';
   return command.option(
     '--key-file <path>',
-    'file that holds the keys, as VALISE_KEYS=… or bare (default: the variable VALISE_KEYS)',
+    `file that holds ${whose}, as ${variable}=… or bare (default: the variable ${variable})`,
   );
 }
 
 /** The keyring, where there is one. */
-export function keysIfAny(options: KeyOptions): Keyring | undefined {
-  return options.keyFile === undefined && !process.env['VALISE_KEYS']?.trim() ? undefined : readKeys(options);
+export function keysIfAny(options: KeyOptions, variable: KeyVariable = 'VALISE_KEYS'): Keyring | undefined {
+  const isThere = options.keyFile !== undefined || process.env[variable]?.trim();
+  return isThere ? readKeys(options, variable) : undefined;
 }
 
 /** The keyring; where it cannot be read, the error says where it came from and how to make a good one. */
-export function readKeys(options: KeyOptions): Keyring {
-  const text = keysText(options);
+export function readKeys(options: KeyOptions, variable: KeyVariable = 'VALISE_KEYS'): Keyring {
+  const text = keysText(options, variable);
   try {
     return parseKeys(text);
   } catch (cause) {
     const { code } = cause as ValiseError;
-    throw new ValiseError(code, `${options.keyFile ?? 'VALISE_KEYS'}: ${whatOnly(cause)}`, {
+    throw new ValiseError(code, `${options.keyFile ?? variable}: ${whatOnly(cause)}`, {
       next: 'Make a new key: valise keys generate',
     });
   }
 }
 
 /** The text of the keyring: from the file, else from the environment. */
-export function keysText({ keyFile }: KeyOptions): string {
-  const text = keyFile === undefined ? process.env['VALISE_KEYS'] : readKeyFile(keyFile);
+export function keysText({ keyFile }: KeyOptions, variable: KeyVariable = 'VALISE_KEYS'): string {
+  const text = keyFile === undefined ? process.env[variable] : readKeyFile(keyFile);
   if (text === undefined || text.trim() === '') {
     throw new ValiseError(
       'no-keys',
-      keyFile === undefined ? 'VALISE_KEYS is not set.' : `${keyFile} holds no keys.`,
+      keyFile === undefined ? `${variable} is not set.` : `${keyFile} holds no keys.`,
       {
         next:
           keyFile === undefined
@@ -70,7 +75,7 @@ function readKeyFile(path: string): string {
   }
   return text
     .replace(/^#.*\n?/gm, '')
-    .replace(/^\s*(?:export\s+)?VALISE_KEYS=/, '')
+    .replace(/^\s*(?:export\s+)?VALISE_(?:CLIENT_)?KEYS=/, '')
     .replace(/^(['"])(.*)\1\s*$/s, '$2');
 }
 

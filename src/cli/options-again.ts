@@ -1,3 +1,4 @@
+import { resolve as absolute } from 'node:path';
 import { redactUrls } from '../redact-urls.ts';
 import type { ConnectOptions } from './options.ts';
 import { resolutionText } from './resolve.ts';
@@ -8,6 +9,7 @@ import { resolutionText } from './resolve.ts';
  */
 export function optionsAgain({
   store,
+  keyFile,
   principal,
   resolve = [],
   allowLocal,
@@ -19,6 +21,7 @@ export function optionsAgain({
 }: Partial<ConnectOptions>): string[] {
   return [
     ...(store === undefined ? [] : ['--store', redactUrls(store)]),
+    ...(keyFile === undefined ? [] : ['--key-file', absolute(keyFile)]),
     ...(principal === undefined ? [] : ['--principal', principal]),
     ...resolve.flatMap((one) => ['--resolve', resolutionText(one)]),
     ...(allowLocal ? ['--allow-local'] : []),

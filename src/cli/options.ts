@@ -3,11 +3,12 @@ import { ValiseError } from '../errors.ts';
 import { parseAnswers } from './ask/answerer.ts';
 import { parseEnvName } from './handed-env.ts';
 import { installedSdk } from './installed.ts';
+import { type KeyOptions, keyOptions } from './key-source.ts';
 import { parseResolution, type Resolution, withResolution } from './resolve.ts';
 import type { EraChoice, Sdk } from './sdk.ts';
 
 /** Options of every command that connects to a server. */
-export interface ConnectOptions {
+export interface ConnectOptions extends KeyOptions {
   readonly store?: string;
   readonly principal?: string;
   readonly resolve: readonly Resolution[];
@@ -34,11 +35,14 @@ export function reading<T>(read: (text: string, before: T) => T): (text: string,
   };
 }
 
-/** `--store`, shared by every command that looks into what is kept. */
+/** `--store` and `--key-file`, shared by every command that looks into what is kept. */
 export function storeOption(command: Command): Command {
-  return command.option(
-    '--store <url>',
-    'where state is kept: sqlite:PATH, file:PATH, redis://…, postgres://…, memory: (default: $VALISE_STORE, else sqlite:~/.valise/state.db)',
+  return keyOptions(
+    command.option(
+      '--store <url>',
+      'where state is kept: sqlite:PATH, file:PATH, redis://…, postgres://…, memory: (default: $VALISE_STORE, else sqlite:~/.valise/state.db)',
+    ),
+    'VALISE_CLIENT_KEYS',
   );
 }
 

@@ -63,16 +63,17 @@ describe('valise connect --print-config', () => {
   });
 
   it('says which variables the host must have as well', async () => {
-    const env = { VALISE_KEYS: 'secret', VALISE_STORE: 'file:x' };
+    const env = { VALISE_CLIENT_KEYS: 'secret', VALISE_KEYS: 'other', VALISE_STORE: 'file:x' };
     const { stderr } = await config([URL], env);
-    expect(stderr).toMatch(/VALISE_KEYS is set here.*"env"/);
+    expect(stderr).toMatch(/VALISE_CLIENT_KEYS is set here.*"env"/);
+    expect(stderr).not.toContain('VALISE_KEYS');
     expect(stderr).toMatch(/VALISE_STORE is set here.*"env"/);
     expect(stderr).not.toContain('secret');
     expect((await config([URL, '--store', 'memory:'], env)).stderr).not.toContain('VALISE_STORE');
   });
 
   it('takes a variable that is empty for one that is not set', async () => {
-    const { packages, args, stderr } = await config([URL], { VALISE_KEYS: '', VALISE_STORE: '' });
+    const { packages, args, stderr } = await config([URL], { VALISE_CLIENT_KEYS: '', VALISE_STORE: '' });
     expect(packages).toContain('better-sqlite3@12');
     expect({ args, stderr }).toEqual({ args: [URL], stderr: '' });
   });

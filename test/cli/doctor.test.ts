@@ -120,9 +120,11 @@ describe('valise doctor', { timeout: 60_000 }, () => {
     await writeFile(file, `VALISE_KEYS=${keys}\n`, { mode: 0o600 });
     const store = ['--store', `sqlite:${join(path, 'state.db')}`];
     const odd = `stdio:${process.execPath} ${join(import.meta.dirname, 'odd-server.mjs')}`;
-    expect(await valise(['call', odd, 'first', ...store], { VALISE_KEYS: keys })).toMatchObject({ code: 0 });
+    expect(await valise(['call', odd, 'first', ...store], { VALISE_CLIENT_KEYS: keys })).toMatchObject({
+      code: 0,
+    });
     for (const report of [
-      await valiseJson<Report>(['doctor', ...store], { VALISE_KEYS: keys }),
+      await valiseJson<Report>(['doctor', ...store], { VALISE_CLIENT_KEYS: keys }),
       await valiseJson<Report>(['doctor', '--key-file', file, ...store]),
     ])
       expect(of(report, 'store')).toMatchObject({ status: 'ok' });
@@ -132,8 +134,8 @@ describe('valise doctor', { timeout: 60_000 }, () => {
   it('says once that a file of keys cannot be read, and asks for the file, not for new keys', async () => {
     const path = join(await folder(), 'nope.env');
     const report = await valiseJson<Report>(['doctor', '--key-file', path, '--store', 'memory:']);
-    expect(of(report, 'keys')).toEqual({
-      check: 'keys',
+    expect(of(report, 'client keys')).toEqual({
+      check: 'client keys',
       status: 'fail',
       what: expect.stringMatching(/cannot be read \(ENOENT[^)]*\)\.$/),
       fix: 'Check the path and its permissions.',

@@ -100,7 +100,7 @@ describe('valise keys', () => {
     const plain = await openStore(store);
     await plain.put('a', 'as it was');
     await plain.close();
-    const env = { VALISE_KEYS: generateKey() };
+    const env = { VALISE_CLIENT_KEYS: generateKey() };
     const command = `valise keys seal --store ${store}`;
     expect(await valise(['status', '--store', store], env)).toMatchObject({
       code: 1,
@@ -119,7 +119,7 @@ describe('valise keys', () => {
     expect(await doctor()).toMatchObject({ status: 'ok' });
     expect(await valise(['status', '--store', store], env)).toMatchObject({ code: 0 });
     expect(await valiseJson(['keys', 'seal', '--store', store], env)).toMatchObject({ sealed: 1 });
-    const sealed = await openStore(store, { keys: env.VALISE_KEYS });
+    const sealed = await openStore(store, { keys: env.VALISE_CLIENT_KEYS });
     expect((await sealed.get('a'))?.value).toBe('as it was');
     await sealed.close();
   });
@@ -127,8 +127,8 @@ describe('valise keys', () => {
   it('drops what was written without keys into a sealed store, once told to, and names it; nothing is taken over', async () => {
     const path = join(await folder(), 'state.json');
     const store = `file:${path}`;
-    const env = { VALISE_KEYS: generateKey() };
-    const sealed = await openStore(store, { keys: env.VALISE_KEYS });
+    const env = { VALISE_CLIENT_KEYS: generateKey() };
+    const sealed = await openStore(store, { keys: env.VALISE_CLIENT_KEYS });
     await sealed.put('sealed', true);
     await sealed.close();
     const plain = plainFileStore(path);

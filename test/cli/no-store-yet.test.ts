@@ -11,7 +11,7 @@ describe('a command that has nothing to keep, where there is no store yet', { ti
     ['jar list', { entries: [] }],
     ['jar show x.example.com', { entries: [] }],
     ['jar export', expect.objectContaining({ version: 1 })],
-    ['jar clear', { cleared: 0 }],
+    ['jar clear --yes', { cleared: 0 }],
     ['status', { connections: [] }],
     ['pending list', { pending: [] }],
     ['pending drop x', { dropped: false }],
@@ -30,15 +30,13 @@ describe('a command that has nothing to keep, where there is no store yet', { ti
     expect(await readdir(place)).toEqual([]);
   });
 
-  it('signs out of nothing, makes none, and says what it could not look into', async () => {
+  it('signs out of nothing, and makes none', async () => {
     const place = await folder();
     const out = await valise(['logout', 'https://x.example.com/mcp'], { ...NO_KEYCHAIN, HOME: place });
     expect(out).toEqual({
       code: 1,
       stdout: 'Nothing was kept of https://x.example.com/mcp.\n',
-      stderr: expect.stringMatching(
-        /^valise: The system's keychain cannot be used: .* that are in it stay\./,
-      ),
+      stderr: '',
     });
     expect(await readdir(place)).toEqual([]);
   });

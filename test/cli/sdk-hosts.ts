@@ -45,7 +45,12 @@ export async function sdkHost(
   [command, ...args]: readonly [string, ...string[]],
   { capabilities = {}, env = {}, answers = {}, onNotification }: HostOptions = {},
 ): Promise<SdkHost> {
-  const { VALISE_KEYS: _keys, VALISE_STORE: _store, ...inherited } = process.env as Record<string, string>;
+  const {
+    VALISE_KEYS: _keys,
+    VALISE_CLIENT_KEYS: _own,
+    VALISE_STORE: _store,
+    ...inherited
+  } = process.env as Record<string, string>;
   const settings = { command, args, env: { ...inherited, ...env }, stderr: 'pipe' as const };
   const transport = kind === 'v1' ? new StdioV1(settings) : new StdioV2(settings);
   const mode = kind === 'v2 auto' ? { versionNegotiation: { mode: 'auto' as const } } : {};

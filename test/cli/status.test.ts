@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { generateKey } from 'mcp-valise/seal';
 import { openStore } from 'mcp-valise/store';
@@ -54,18 +55,13 @@ describe('valise status and logout', { timeout: 120_000 }, () => {
     });
   });
 
-  it('says that it does not see sign-ins that are in a keychain which cannot be opened, where there may be some', async () => {
+  it('looks into no keychain, and says nothing of one, where no sign-in was sealed with its key', async () => {
     const env = { DBUS_SESSION_BUS_ADDRESS: 'unix:path=/nonexistent' };
     const store = ['--store', `sqlite:${join(await folder(), 'state.db')}`];
     const { url } = await serveExample(['vault']);
     await valise(['call', url, 'increment', ...store], env);
-    const said = /^valise: The system's keychain cannot be used: .* Sign-ins that are in it are not seen\./;
-    for (const target of [[], [url], ['https://other.example.com/mcp']]) {
-      const { code, stderr } = await valise(['status', ...target, ...store], env);
-      expect({ code, stderr }).toEqual({ code: 0, stderr: expect.stringMatching(said) });
-    }
-    // Nobody looks into one that is not to be used.
-    expect((await valise(['status', '--store', 'memory:'], env)).stderr).toBe('');
+    for (const target of [[], [url], ['https://other.example.com/mcp']])
+      expect(await valise(['status', ...target, ...store], env)).toMatchObject({ code: 0, stderr: '' });
   });
 
   it('shows what is kept, whatever times are in it', async () => {
@@ -109,17 +105,61 @@ describe('valise status and logout', { timeout: 120_000 }, () => {
     expect((await valise(['status', ...store], env)).stdout).toBe('Nothing is kept of any connection.\n');
   });
 
-  it('refuses to keep tokens where nothing is safe, and tells how to choose', async () => {
+  it('[C-12] signs in with no setup and no keychain, beside keys of a server, and the next shell is signed in', async () => {
+    const home = await folder();
+    // As the pages for servers say, and no keychain can be reached from here.
+    const server = { VALISE_KEYS: generateKey() };
+    const { url } = await serveExample(['vault', '--with-auth'], server);
+    const machine = { HOME: home, DBUS_SESSION_BUS_ADDRESS: 'unix:path=/nonexistent' };
+    const env = { ...server, ...machine, VALISE_BROWSER: await browserIn(home) };
+    expect(await valise(['call', url, 'increment'], env)).toMatchObject({ code: 0 });
+    for (const name of ['state.db', 'state.db.key'])
+      expect((await stat(join(home, '.valise', name))).mode & 0o777).toBe(0o600);
+    expect((await stat(join(home, '.valise'))).mode & 0o777).toBe(0o700);
+    const later = { ...machine, VALISE_BROWSER: '/bin/false' };
+    const again = await valise(['call', url, 'increment'], later);
+    expect(again).toMatchObject({ code: 0, stderr: expect.not.stringContaining('Sign in here') });
+    for (const command of ['jar', 'sessions', 'pending'])
+      expect(await valise([command], { ...server, ...later })).toMatchObject({ code: 0, stderr: '' });
+    expect(await valiseJson(['status'], later)).toMatchObject({ connections: [{ signedIn: true }] });
+    expect(await valise(['logout', url], later)).toMatchObject({
+      code: 0,
+      stdout: 'signed out and forgotten\n',
+      stderr: '',
+    });
+  });
+
+  it('seals with VALISE_CLIENT_KEYS or the keys of a file, on every command that looks into the store', async () => {
     const path = await folder();
-    const browser = await browserIn(path);
+    const keyFile = join(path, 'client.key');
+    await valise(['keys', 'generate', '--out', keyFile]);
+    const store = ['--store', `sqlite:${join(path, 'state.db')}`];
+    const { url } = await serveExample(['vault']);
+    const keyed = [...store, '--key-file', keyFile];
+    expect(await valise(['call', url, 'increment', ...keyed])).toMatchObject({ code: 0 });
+    const [, keys = ''] = /VALISE_KEYS=(\S+)/.exec(await readFile(keyFile, 'utf8')) ?? [];
+    for (const words of [
+      ['jar'],
+      ['status'],
+      ['sessions'],
+      ['pending'],
+      ['list', url],
+      ['call', url, 'increment'],
+    ]) {
+      expect(await valise([...words, ...keyed])).toMatchObject({ code: 0 });
+      expect(await valise([...words, ...store], { VALISE_CLIENT_KEYS: keys })).toMatchObject({ code: 0 });
+    }
+    expect(await valise(['jar', ...store], { VALISE_KEYS: keys })).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/sealed.*VALISE_CLIENT_KEYS.*--key-file/),
+    });
+  });
+
+  it('keeps tokens as plain text where that is chosen, and looks after them without choosing it again', async () => {
+    const path = await folder();
     const { url } = await serveExample(['vault', '--with-auth'], { VALISE_KEYS: generateKey() });
     const store = ['--store', `sqlite:${join(path, 'state.db')}`];
-    // No keychain can be reached from here.
-    const env = { VALISE_BROWSER: browser, DBUS_SESSION_BUS_ADDRESS: 'unix:path=/nonexistent' };
-    expect(await valise(['call', url, 'increment', ...store], env)).toMatchObject({
-      code: 1,
-      stderr: expect.stringContaining('--insecure-plaintext'),
-    });
+    const env = { VALISE_BROWSER: await browserIn(path), DBUS_SESSION_BUS_ADDRESS: 'unix:path=/nonexistent' };
     expect(await valise(['call', url, 'increment', '--insecure-plaintext', ...store], env)).toMatchObject({
       code: 0,
     });

@@ -208,9 +208,11 @@ describe('what the command says where it fails', { timeout: 60_000 }, () => {
     expect(explain(named)).toBe('The package pg is missing. Install it.');
     const store = `sqlite:${join(await folder(), 'state.db')}`;
     const odd = `stdio:${process.execPath} ${join(import.meta.dirname, 'odd-server.mjs')}`;
-    const sealed = await valise(['call', odd, 'first', '--store', store], { VALISE_KEYS: generateKey() });
+    const sealed = await valise(['call', odd, 'first', '--store', store], {
+      VALISE_CLIENT_KEYS: generateKey(),
+    });
     expect(sealed.code).toBe(0);
-    const { stderr } = await valise(['jar', '--store', store], { VALISE_KEYS: generateKey() });
+    const { stderr } = await valise(['jar', '--store', store], { VALISE_CLIENT_KEYS: generateKey() });
     expect(stderr).toMatch(
       /^valise: The store was sealed with another key \(its id is [\w-]+\)\. Add that key .*\n$/,
     );
@@ -284,11 +286,11 @@ describe('what the command says where it fails', { timeout: 60_000 }, () => {
     },
   );
 
-  it('names VALISE_KEYS where it is bad, and a port that is taken', async () => {
-    const keys = await valise(['jar', ...memory], { VALISE_KEYS: 'abc' });
+  it('names VALISE_CLIENT_KEYS where it is bad, and a port that is taken', async () => {
+    const keys = await valise(['jar', ...memory], { VALISE_CLIENT_KEYS: 'abc' });
     expect(keys).toMatchObject({
       code: 1,
-      stderr: expect.stringMatching(/^valise: VALISE_KEYS: .*valise keys generate\n$/),
+      stderr: expect.stringMatching(/^valise: VALISE_CLIENT_KEYS: .*valise keys generate\n$/),
     });
     const { port } = await serveExample(['shop']);
     const taken = await valise(['example', 'shop', '--http', port]);

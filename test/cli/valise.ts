@@ -102,7 +102,7 @@ function start(
   launcher: string,
   cwd?: string,
 ): ChildProcess {
-  const { VALISE_KEYS: _keys, VALISE_STORE: _store, ...inherited } = process.env;
+  const { VALISE_KEYS: _keys, VALISE_CLIENT_KEYS: _own, VALISE_STORE: _store, ...inherited } = process.env;
   return spawn(process.execPath, [launcher, ...args], {
     cwd,
     env: { ...inherited, ...env },

@@ -76,7 +76,7 @@ export function configRemarks(
   { store, header, env: handedOn }: BridgeOptions,
   env: NodeJS.ProcessEnv,
 ): string[] {
-  const missing = ['VALISE_KEYS', ...(store === undefined ? ['VALISE_STORE'] : [])].filter(
+  const missing = ['VALISE_CLIENT_KEYS', ...(store === undefined ? ['VALISE_STORE'] : [])].filter(
     (name) => env[name] !== undefined && !handedOn.includes(name),
   );
   const secrets = Object.keys(header).filter((name) => /auth|cookie|key|secret|token/i.test(name));

@@ -66,7 +66,9 @@ export function waitingWords(
   // Only who speaks the era that the server asked in can answer.
   const command = goOn(id, { ...options, ...(era === 'legacy' && { era }) });
   const { env = [] } = options;
-  const needed = [...new Set([...(process.env['VALISE_KEYS'] === undefined ? [] : ['VALISE_KEYS']), ...env])];
+  const needed = [
+    ...new Set([...(process.env['VALISE_CLIENT_KEYS'] === undefined ? [] : ['VALISE_CLIENT_KEYS']), ...env]),
+  ];
   const fields = questions.flatMap(answersTo);
   return [
     'valise connect: a call needs an answer from the user, and this host has no way to ask.',

@@ -11,7 +11,6 @@ import {
 import { checkTarget } from '../doctor/target.ts';
 import { EXIT, type SetExit } from '../exit.ts';
 import { tellNoEnv, withEnv } from '../handed-env.ts';
-import { type KeyOptions, keyOptions } from '../key-source.ts';
 import { type ConnectOptions, connectOptions, storeUrl } from '../options.ts';
 import { clean, colour, print, printJson } from '../output.ts';
 import { tellUnused } from '../resolve.ts';
@@ -19,16 +18,14 @@ import { parseTarget } from '../target.ts';
 
 /** `valise doctor [TARGET]`: what works, what is missing, and how to put it right. */
 export function doctorCommand(program: Command, exit: SetExit): void {
-  keyOptions(
-    connectOptions(
-      program
-        .command('doctor')
-        .description('check keys, store, keychain, and what a server supports')
-        .argument('[target]', "a URL, or 'stdio:COMMAND'"),
-    ),
+  connectOptions(
+    program
+      .command('doctor')
+      .description('check keys, store, keychain, and what a server supports')
+      .argument('[target]', "a URL, or 'stdio:COMMAND'"),
   )
     .addHelpText('after', '\nExample:\n  valise doctor https://shop.example.com/mcp')
-    .action(async (target: string | undefined, options: ConnectOptions & KeyOptions) => {
+    .action(async (target: string | undefined, options: ConnectOptions) => {
       const findings = await examine(target, options);
       if (options.json) printJson({ findings });
       else report(findings);
@@ -37,14 +34,14 @@ export function doctorCommand(program: Command, exit: SetExit): void {
     });
 }
 
-async function examine(target: string | undefined, options: ConnectOptions & KeyOptions): Promise<Finding[]> {
+async function examine(target: string | undefined, options: ConnectOptions): Promise<Finding[]> {
   const found = target === undefined ? undefined : withEnv(parseTarget(target), options.env);
   if (found) tellNoEnv(found, options.env);
   const url = storeUrl(options.store);
   return [
     checkNode(),
     checkSdk(),
-    checkKeys(options),
+    ...checkKeys(options),
     await checkStore(url, options),
     ...checkPermissions(url),
     await checkKeychain(),

@@ -2,12 +2,13 @@ import { type Command, Option } from 'commander';
 import type { ClientValise, JarEntry, JarFilter } from '../../client/index.ts';
 import { openKept } from '../connect.ts';
 import { EXIT, type SetExit } from '../exit.ts';
+import type { KeyOptions } from '../key-source.ts';
 import { storeOption } from '../options.ts';
 import { clean, print, printJson, printTable, size, when } from '../output.ts';
 import { parseTarget } from '../target.ts';
 import { whoIs } from '../tell.ts';
 
-interface JarOptions {
+interface JarOptions extends KeyOptions {
   readonly store?: string;
   readonly principal?: string;
   readonly scope?: 'session' | 'server';

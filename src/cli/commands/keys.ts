@@ -62,12 +62,10 @@ Example:
   valise keys rotate --phase add --key-file 0.env --out 1.env`,
     )
     .action(rotate);
-  keyOptions(
-    storeOption(
-      keys
-        .command('seal')
-        .description('seal all that a store holds with the first key, also what is plain so far'),
-    ),
+  storeOption(
+    keys
+      .command('seal')
+      .description('seal all that a store holds with the first key, also what is plain so far'),
   )
     .option('--drop-plain', 'first delete what was written without keys into a store that was sealed already')
     .option('--json', 'print as JSON on one line')
@@ -77,8 +75,9 @@ Example:
 For a store that was begun without keys, once; and in a rotation before --phase drop, so that nothing needs the old keys.
 End what uses the store without keys first: it could not read it any more, and what it still writes is not taken over.
 
-Example:
-  valise keys seal --store sqlite:./state.db`,
+Examples:
+  valise keys seal --key-file client.env
+  valise keys seal --store redis://127.0.0.1:6379 --key-file server.env`,
     )
     .action(seal);
 }
@@ -86,7 +85,7 @@ Example:
 async function seal(
   options: KeyOptions & { store?: string; dropPlain?: boolean; json?: boolean },
 ): Promise<void> {
-  const keys = readKeys(options);
+  const keys = readKeys(options, 'VALISE_CLIENT_KEYS');
   const url = storeUrl(options.store);
   const dropped = options.dropPlain ? await dropFrom(url, keys) : undefined;
   const sealed = await sealInPlace(url, { keys });

@@ -15,7 +15,7 @@ import { shellWord } from '../shell-word.ts';
 import { type CliTarget, nameOfKept, parseKept, parseTarget } from '../target.ts';
 import { printResult } from './call.ts';
 
-type StoreOptions = Pick<ConnectOptions, 'store' | 'principal' | 'json'>;
+type StoreOptions = Pick<ConnectOptions, 'store' | 'keyFile' | 'principal' | 'json'>;
 
 /** `valise pending [list|answer|drop]`: calls that wait for somebody's answer. */
 export function pendingCommand(program: Command, exit: SetExit): void {
@@ -97,8 +97,12 @@ function callName({ call }: PendingRound): string {
 async function answer(id: string, given: string | undefined, options: ConnectOptions): Promise<number> {
   const round = (await rest(options)).find((each) => each.id === id);
   if (!round) {
-    const { store, principal } = options;
-    const again = optionsAgain({ ...(store && { store }), ...(principal && { principal }) });
+    const { store, keyFile, principal } = options;
+    const again = optionsAgain({
+      ...(store && { store }),
+      ...(keyFile && { keyFile }),
+      ...(principal && { principal }),
+    });
     const words = ['valise', 'pending', ...again];
     throw new ValiseError('not-pending', `Nothing waits under the id ${id}.`, {
       next: `See what does: ${words.map(shellWord).join(' ')}`,

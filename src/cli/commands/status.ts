@@ -8,7 +8,7 @@ import { type ConnectOptions, keptOptions } from '../options.ts';
 import { print, printJson, printTable, when } from '../output.ts';
 import { parseUrl } from '../target.ts';
 
-type KeptOptions = Pick<ConnectOptions, 'store' | 'principal' | 'json' | 'insecurePlaintext'>;
+type KeptOptions = Pick<ConnectOptions, 'store' | 'keyFile' | 'principal' | 'json' | 'insecurePlaintext'>;
 
 /** `valise status [TARGET]` and `valise logout TARGET`: what is kept of connections over HTTP. */
 export function statusCommand(program: Command, exit: SetExit): void {

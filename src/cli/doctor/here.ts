@@ -8,7 +8,7 @@ import { fileOf } from '../../store/open.ts';
 import { plainEntries } from '../../store/plain-entries.ts';
 import { explain } from '../exit.ts';
 import { isInstalled, SDK_PACKAGES } from '../installed.ts';
-import { type KeyOptions, keysIfAny } from '../key-source.ts';
+import { type KeyOptions, type KeyVariable, keysIfAny } from '../key-source.ts';
 import { shellWord } from '../shell-word.ts';
 import { type Finding, fail, ok, warn, whatAndFix } from './check.ts';
 import { redisRisks } from './redis.ts';
@@ -31,22 +31,39 @@ export function checkSdk(): Finding {
   return isInstalled(SDK_PACKAGES.server.v2) ? warn('sdk', what, fix) : fail('sdk', what, fix);
 }
 
-/** The keys that seal state. */
-export function checkKeys(options: KeyOptions): Finding {
+/** The keys of servers that are started here, and those that seal what this client keeps. */
+export function checkKeys(options: KeyOptions): Finding[] {
+  return [
+    keysFinding('keys', {}, 'VALISE_KEYS', () =>
+      warn(
+        'keys',
+        'VALISE_KEYS is not set: a server that is started here seals with a key that ends with its process.',
+        'For servers: export VALISE_KEYS=$(valise keys generate), the same on every instance.',
+      ),
+    ),
+    keysFinding('client keys', options, 'VALISE_CLIENT_KEYS', () =>
+      ok(
+        'client keys',
+        'VALISE_CLIENT_KEYS is not set: sign-ins are sealed with a key of this machine, and nothing else is.',
+      ),
+    ),
+  ];
+}
+
+function keysFinding(
+  check: string,
+  options: KeyOptions,
+  variable: KeyVariable,
+  otherwise: () => Finding,
+): Finding {
   try {
-    const keys = keysIfAny(options);
-    if (keys) {
-      const [first, ...others] = keys.kids;
-      const rest = others.length > 0 ? `, and ${others.length} more can open` : '';
-      return ok('keys', `The key ${first} seals${rest}.`);
-    }
-    return warn(
-      'keys',
-      'VALISE_KEYS is not set: a server seals with a key that no other instance and no later process has, and what a client keeps is not sealed.',
-      'export VALISE_KEYS=$(valise keys generate), the same on every instance of a server; then, once, for what the store holds already: valise keys seal',
-    );
+    const keys = keysIfAny(options, variable);
+    if (!keys) return otherwise();
+    const [first, ...others] = keys.kids;
+    const rest = others.length > 0 ? `, and ${others.length} more can open` : '';
+    return ok(check, `The key ${first} seals${rest}.`);
   } catch (error) {
-    return fail('keys', ...whatAndFix(error, 'Make a new key: valise keys generate'));
+    return fail(check, ...whatAndFix(error, 'Make a new key: valise keys generate'));
   }
 }
 
@@ -56,7 +73,7 @@ export async function checkStore(url: string, options: KeyOptions): Promise<Find
   const key = `doctor/${randomBytes(8).toString('hex')}`;
   let keys: Keyring | undefined;
   try {
-    keys = keysIfAny(options);
+    keys = keysIfAny(options, 'VALISE_CLIENT_KEYS');
   } catch {
     return warn('store', `${shown} was not looked at, for want of its keys.`, 'Put right the keys first.');
   }
@@ -125,19 +142,19 @@ export function checkPermissions(url: string): Finding[] {
 
 const KEYRING = '@napi-rs/keyring';
 
-/** The system's keychain, where secrets go if there is one. */
+/** The system's keychain, which holds the key that seals tokens if there is one. */
 export async function checkKeychain(): Promise<Finding> {
   if (!isInstalled(KEYRING))
     return warn(
       'keychain',
-      `The package ${KEYRING} is not installed: tokens are sealed in the store, which needs VALISE_KEYS.`,
-      `To keep them in the system's keychain: npm install ${KEYRING}`,
+      `The package ${KEYRING} is not installed: the key that seals tokens is in a file that only you can read.`,
+      `To keep it in the system's keychain: npm install ${KEYRING}`,
     );
   const problem = await keychainProblem('valise-doctor');
-  if (!problem) return ok('keychain', "The system's keychain can be used for tokens.");
+  if (!problem) return ok('keychain', "The system's keychain can be used for the key that seals tokens.");
   return warn(
     'keychain',
     explain(problem),
-    'Without it tokens are sealed in the store, which needs VALISE_KEYS.',
+    'Without it the key that seals tokens is in a file that only you can read.',
   );
 }

@@ -1,6 +1,5 @@
 import type { ClientValise } from '../../client/index.ts';
 import { hasAuthorization, openFor } from '../connect.ts';
-import type { KeyOptions } from '../key-source.ts';
 import type { ConnectOptions } from '../options.ts';
 import { newerOnly, OLDER_ONLY, refusesNewer } from '../other-era.ts';
 import { type CliTarget, nameOfTarget } from '../target.ts';
@@ -11,10 +10,7 @@ import { look, type Seen, wantsSignIn } from './look.ts';
 const ERAS = ['legacy', 'modern'] as const;
 
 /** Connects in each era and tells what works. */
-export async function checkTarget(
-  target: CliTarget,
-  options: ConnectOptions & KeyOptions,
-): Promise<Finding[]> {
+export async function checkTarget(target: CliTarget, options: ConnectOptions): Promise<Finding[]> {
   const bare = await lookAround(target, options, undefined);
   if (!bare.errors.some(wantsSignIn)) return report(target, options, bare);
   if (hasAuthorization(options.header)) {
@@ -30,7 +26,7 @@ export async function checkTarget(
 }
 
 /** As whoever signed in here before, if somebody did. */
-async function withKept(target: CliTarget, options: ConnectOptions & KeyOptions): Promise<Finding[]> {
+async function withKept(target: CliTarget, options: ConnectOptions): Promise<Finding[]> {
   const name = nameOfTarget(target);
   const needed = fail(
     'sign-in',
