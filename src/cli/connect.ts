@@ -13,6 +13,7 @@ import { keysIfAny } from './key-source.ts';
 import { type ConnectOptions, storeUrl } from './options.ts';
 import { otherEra } from './other-era.ts';
 import { clean, remark } from './output.ts';
+import { PastedSignIn } from './paste.ts';
 import { whileWaiting } from './patience.ts';
 import { resolvingFetch, tellUnused } from './resolve.ts';
 import { makeClient } from './sdk.ts';
@@ -96,9 +97,10 @@ export function connectWith(
 ): Promise<void> {
   const { sessions = true } = options;
   let waitedFor = `${nameOfTarget(target)} to answer`;
-  const redirect = (page: URL): void => {
-    waitedFor = 'you to sign in with the browser';
-    openBrowser(page);
+  const pasted = options.browser === false ? new PastedSignIn() : undefined;
+  const redirect = (page: URL): unknown => {
+    waitedFor = `you to ${pasted ? 'paste where the sign-in has led' : 'sign in with the browser'}`;
+    return pasted ? pasted.redirect(page) : openBrowser(page);
   };
   valise.events.on('sign-in-elsewhere', () => {
     waitedFor = 'you to sign in where another process asks for it';
@@ -114,14 +116,14 @@ export function connectWith(
   return whileWaiting(
     () => waitedFor,
     () => unlessInterrupted(valise.connect(client, way, { sessions, ...kept }), release),
-  );
+  ).finally(() => pasted?.close());
 }
 
 function wayTo(
   valise: ClientValise,
   target: CliTarget,
   options: ConnectWith,
-  redirect: (page: URL) => void,
+  redirect: (page: URL) => unknown,
 ): TransportLike | HttpTarget {
   if (target.kind === 'stdio') {
     const transport = valise.stdio(target.command);
@@ -133,7 +135,7 @@ function wayTo(
     fetch: resolvingFetch(options.resolve),
     resume: options.alone ? 'alone' : true,
     // A header of the user's own is how to be signed in then.
-    ...(!hasAuthorization(options.header) && { auth: { redirect } }),
+    ...(!hasAuthorization(options.header) && { auth: { redirect, port: options.redirectPort } }),
   });
 }
 

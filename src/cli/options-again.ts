@@ -18,6 +18,8 @@ export function optionsAgain({
   header = {},
   env = [],
   insecurePlaintext,
+  browser,
+  redirectPort,
 }: Partial<ConnectOptions>): string[] {
   return [
     ...(store === undefined ? [] : ['--store', redactUrls(store)]),
@@ -30,5 +32,7 @@ export function optionsAgain({
     ...Object.keys(header).flatMap((name) => ['-H', `${name}: …`]),
     ...env.flatMap((name) => ['--env', name]),
     ...(insecurePlaintext ? ['--insecure-plaintext'] : []),
+    ...(browser === false ? ['--no-browser'] : []),
+    ...(redirectPort === undefined ? [] : ['--redirect-port', String(redirectPort)]),
   ];
 }

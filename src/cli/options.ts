@@ -21,6 +21,9 @@ export interface ConnectOptions extends KeyOptions {
   readonly json?: boolean;
   readonly answer?: readonly string[];
   readonly insecurePlaintext?: boolean;
+  /** False where the user signs in on another machine, and pastes where that has led. */
+  readonly browser?: boolean;
+  readonly redirectPort?: number;
 }
 
 /** Turns a reader that throws into one that commander reports as a usage error. */
@@ -63,6 +66,12 @@ export function connectOptions(command: Command): Command {
       reading<readonly Resolution[]>((text, before) => withResolution(before, parseResolution(text))),
       [],
     )
+    .option('--no-browser', 'print the page to sign in at, and read the address that it leads to from stdin')
+    .option(
+      '--redirect-port <port>',
+      'port of 127.0.0.1 that a sign-in comes back to (default: a free one)',
+      reading<number | undefined>(parsePort),
+    )
     .option('--allow-local', 'keep state also for localhost and addresses (for development)')
     .addOption(
       new Option('--era <era>', 'era of the protocol to speak')
@@ -87,6 +96,14 @@ export function connectOptions(command: Command): Command {
       (text: string, before: readonly string[]) => [...before, parseEnvName(text)],
       [],
     );
+}
+
+function parsePort(text: string): number {
+  const port = /^\d{1,5}$/.test(text) ? Number(text) : 0;
+  if (port >= 1 && port <= 65_535) return port;
+  throw new ValiseError('bad-option', `${JSON.stringify(text)} is not a port.`, {
+    next: 'Ports go from 1 to 65535.',
+  });
 }
 
 function parseHeader(text: string): Record<string, string> {

@@ -62,10 +62,10 @@ A host that knows only 2026-07-28 reaches older servers with --era modern.`,
     });
 }
 
-/** There is no result to print as JSON here, and the client is the host's. */
+/** There is no result to print as JSON here, and the client and the input are the host's. */
 function withoutForeign(command: Command): Command {
   const options = command.options as Option[];
-  for (const name of ['--json', '--sdk'])
+  for (const name of ['--json', '--sdk', '--no-browser'])
     options.splice(
       options.findIndex(({ long }) => long === name),
       1,

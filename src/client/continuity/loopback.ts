@@ -65,7 +65,7 @@ async function listening(server: Server, port: number): Promise<number> {
       'sign-in-port',
       `Port ${port} of 127.0.0.1 cannot be listened on for the sign-in.`,
       {
-        next: 'Free it, or choose another one with the option port.',
+        next: 'Free it, or choose another one with the option port (--redirect-port).',
         cause,
       },
     );
