@@ -1,4 +1,3 @@
-import { statSync } from 'node:fs';
 import type { HttpTarget } from '../client/http.ts';
 import { type ClientValise, openValise } from '../client/index.ts';
 import { ValiseError } from '../errors.ts';
@@ -10,7 +9,7 @@ import { openBrowser } from './browser.ts';
 import { tellNoEnv, withEnv } from './handed-env.ts';
 import { beforeSignals, unlessInterrupted } from './interrupted.ts';
 import { keysIfAny } from './key-source.ts';
-import { type ConnectOptions, storeUrl } from './options.ts';
+import { type ConnectOptions, isThere, storeUrl } from './options.ts';
 import { otherEra } from './other-era.ts';
 import { clean, remark } from './output.ts';
 import { PastedSignIn } from './paste.ts';
@@ -163,15 +162,6 @@ export function openKept(options: KeptOptions): Promise<ClientValise> {
   if (options.store !== undefined || process.env['VALISE_STORE'] !== undefined)
     remark(`valise: There is no store in ${clean(file)} yet.`);
   return openFor({ ...options, store: 'memory:' });
-}
-
-function isThere(file: string): boolean {
-  try {
-    return statSync(file, { throwIfNoEntry: false }) !== undefined;
-  } catch {
-    // Whoever opens it says why it cannot be looked at.
-    return true;
-  }
 }
 
 /** What the options say about where and whose state is kept. */

@@ -7,7 +7,7 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
     'valise jar show shop.example.com',
     "valise jar show 'stdio:node server.js' --key theme --json",
   ],
-  'jar clear': ['valise jar clear shop.example.com --scope session', 'valise jar clear'],
+  'jar clear': ['valise jar clear shop.example.com --scope session', 'valise jar clear --yes'],
   'jar export': ['valise jar export > jar.json'],
   'sessions list': ['valise sessions list', 'valise sessions list https://notes.example.com/mcp'],
   'sessions show': ['valise sessions show diary'],

@@ -1,5 +1,7 @@
+import { statSync } from 'node:fs';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { ValiseError } from '../errors.ts';
+import { fileOf } from '../store/open.ts';
 import { parseAnswers } from './ask/answerer.ts';
 import { parseEnvName } from './handed-env.ts';
 import { installedSdk } from './installed.ts';
@@ -147,4 +149,23 @@ export function isLasting(store: string | undefined): boolean {
 /** Where state is kept, as told on the command line or in the environment. */
 export function storeUrl(store: string | undefined): string {
   return store ?? process.env['VALISE_STORE'] ?? 'sqlite:~/.valise/state.db';
+}
+
+/** Throws where a URL names a file that is not there: whoever reads a store, and has mistyped it, must not make another one. */
+export function checkThere(url: string): void {
+  const file = fileOf(url);
+  if (file !== undefined && !isThere(file))
+    throw new ValiseError('no-store', `There is no store in ${file}.`, {
+      next: 'Check its path. A store is made by whoever first keeps something in it.',
+    });
+}
+
+/** Whether a file is there. */
+export function isThere(file: string): boolean {
+  try {
+    return statSync(file, { throwIfNoEntry: false }) !== undefined;
+  } catch {
+    // Whoever opens it says why it cannot be looked at.
+    return true;
+  }
 }

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { folder, serveExample, valise, valiseJson } from './valise.ts';
+import { hasTmux, onTerminal } from './tmux.ts';
+import { folder, serveExample, VALISE, valise, valiseJson } from './valise.ts';
 
 describe('valise jar', () => {
   it('[J-12] lists, shows, exports and clears: one key, one scope, one server, everything', async () => {
@@ -52,7 +53,7 @@ describe('valise jar', () => {
         cleared,
       });
     await remember('a.example.com', 'z');
-    expect(await valiseJson(['jar', 'clear', ...store])).toEqual({ cleared: 1 });
+    expect(await valiseJson(['jar', 'clear', '--yes', ...store])).toEqual({ cleared: 1 });
     expect((await valise(['jar', ...store])).stdout).toBe('The jar is empty.\n');
   });
 });
@@ -85,8 +86,35 @@ describe('valise jar for a server of which nothing is kept', () => {
         code: 0,
         stdout: `Nothing is kept ${found}; see valise jar.\n`,
       });
-    expect(await valiseJson(['jar', 'clear', ...store])).toEqual({ cleared: 1 });
-    expect((await valise(['jar', 'clear', ...store])).stdout).toBe('The jar is empty.\n');
+    expect(await valiseJson(['jar', 'clear', '--yes', ...store])).toEqual({ cleared: 1 });
+    expect((await valise(['jar', 'clear', '--yes', ...store])).stdout).toBe('The jar is empty.\n');
+  });
+
+  it('forgets the state of all servers only where it is told to, and asks on a terminal', async () => {
+    const store = ['--store', `sqlite:${join(await folder(), 'state.db')}`];
+    const odd = `stdio:${process.execPath} ${join(import.meta.dirname, 'odd-server.mjs')}`;
+    await valise(['call', odd, 'first', ...store]);
+    for (const more of [[], ['--key', 'NOPE']])
+      expect(await valise(['jar', 'clear', ...more, ...store])).toMatchObject({
+        code: 1,
+        stdout: '',
+        stderr: expect.stringContaining('--yes'),
+      });
+    const kept = async () => (await valiseJson<{ entries: unknown[] }>(['jar', ...store])).entries.length;
+    expect(await kept()).toBe(1);
+    if (!hasTmux) return;
+    const command = [process.execPath, VALISE, 'jar', 'clear', odd, ...store];
+    for (const [key, code, left] of [
+      ['n', 1, 1],
+      ['Escape', 1, 1],
+      ['y', 0, 0],
+    ] as const) {
+      const terminal = await onTerminal(command);
+      await terminal.shows(/Forget 1 key of /);
+      await terminal.type(key);
+      await terminal.shows(new RegExp(`exit code ${code}`));
+      expect(await kept()).toBe(left);
+    }
   });
 
   it('finds a server by its command', async () => {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { statSync } from 'node:fs';
-import { chmod, readFile, writeFile } from 'node:fs/promises';
+import { chmod, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createSealer, generateKey, parseKeys } from 'mcp-valise/seal';
 import { openStore } from 'mcp-valise/store';
@@ -156,6 +156,16 @@ describe('valise keys', () => {
       dropped: [],
     });
     expect(await valise(['doctor', '--store', store], env)).toMatchObject({ code: 0 });
+  });
+
+  it('does not make the store that it is to seal', async () => {
+    const path = join(await folder(), 'mistyped.db');
+    const env = { VALISE_CLIENT_KEYS: generateKey() };
+    expect(await valise(['keys', 'seal', '--store', `sqlite:${path}`], env)).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining(`There is no store in ${path}.`),
+    });
+    await expect(stat(path)).rejects.toThrow('ENOENT');
   });
 
   it('says why a file could not be made', async () => {

@@ -32,6 +32,11 @@ export async function askPerson(
   return { action: 'accept', content };
 }
 
+/** Asks a person whether to go on with something that cannot be undone. */
+export async function agreed(message: string): Promise<boolean> {
+  return (await confirm({ message: clean(message), initialValue: false, output: process.stderr })) === true;
+}
+
 async function askField(field: Field): Promise<unknown> {
   const output = process.stderr;
   const initial = field.initial === undefined ? undefined : String(field.initial);

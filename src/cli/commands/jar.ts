@@ -1,5 +1,6 @@
 import { type Command, Option } from 'commander';
 import type { ClientValise, JarEntry, JarFilter } from '../../client/index.ts';
+import { ValiseError } from '../../errors.ts';
 import { openKept } from '../connect.ts';
 import { EXIT, type SetExit } from '../exit.ts';
 import type { KeyOptions } from '../key-source.ts';
@@ -14,6 +15,7 @@ interface JarOptions extends KeyOptions {
   readonly scope?: 'session' | 'server';
   readonly key?: string;
   readonly json?: boolean;
+  readonly yes?: boolean;
 }
 
 /** `valise jar [list|show|clear|export]`: what servers have left with this client. */
@@ -46,14 +48,19 @@ Examples:
         exit(entries.length > 0 ? EXIT.ok : EXIT.failed);
       }),
   );
-  sub(jar, 'clear', 'forget state: all of it, one server, one scope, one key').action(
-    (server: string | undefined, options: JarOptions) =>
+  sub(jar, 'clear', 'forget state: all of it, one server, one scope, one key')
+    .option('--yes', 'do not ask')
+    .action((server: string | undefined, options: JarOptions) =>
       withJar(options, async (valise) => {
+        if (!(await mayClear(valise, server, options))) {
+          exit(EXIT.failed);
+          return;
+        }
         const cleared = await valise.jar.clear(filterOf(server, options));
         if (options.json) printJson({ cleared });
         else print(cleared === 0 ? nothing(server, options) : `${cleared} cleared`);
       }),
-  );
+    );
   sub(jar, 'export', 'print everything with its values as JSON').action(
     (server: string | undefined, options: JarOptions) =>
       withJar(options, async (valise) => printJson(valise.jar.export(filterOf(server, options)))),
@@ -86,6 +93,27 @@ async function withJar(options: JarOptions, work: (valise: ClientValise) => Prom
   } finally {
     await valise.close();
   }
+}
+
+/** What is forgotten is gone: a person is asked, and a program must say what it means. */
+async function mayClear(
+  { jar }: ClientValise,
+  server: string | undefined,
+  options: JarOptions,
+): Promise<boolean> {
+  if (options.yes) return true;
+  if (process.stdin.isTTY === true && process.stderr.isTTY === true) {
+    const entries = jar.list(filterOf(server, options));
+    if (entries.length === 0) return true;
+    const servers = [...new Set(entries.map((entry) => entry.server))];
+    const whose = servers.length === 1 ? servers[0] : `${servers.length} servers`;
+    const { agreed } = await import('../ask/terminal.ts');
+    return agreed(`Forget ${entries.length} ${entries.length === 1 ? 'key' : 'keys'} of ${whose}?`);
+  }
+  if (server !== undefined || options.scope !== undefined) return true;
+  throw new ValiseError('not-confirmed', 'This would forget the state of all servers.', {
+    next: 'Add --yes, or name a server.',
+  });
 }
 
 function filterOf(server: string | undefined, { scope, key }: JarOptions): JarFilter {

@@ -13,7 +13,7 @@ import {
   phaseIn,
   readKeys,
 } from '../key-source.ts';
-import { storeOption, storeUrl } from '../options.ts';
+import { checkThere, storeOption, storeUrl } from '../options.ts';
 import { clean, print, printJson, printTable, remark } from '../output.ts';
 import { shellWord } from '../shell-word.ts';
 
@@ -87,6 +87,7 @@ async function seal(
 ): Promise<void> {
   const keys = readKeys(options, 'VALISE_CLIENT_KEYS');
   const url = storeUrl(options.store);
+  checkThere(url);
   const dropped = options.dropPlain ? await dropFrom(url, keys) : undefined;
   const sealed = await sealInPlace(url, { keys });
   if (options.json) {
