@@ -12,6 +12,7 @@ import { listCommand } from './commands/list.ts';
 import { pendingCommand } from './commands/pending.ts';
 import { sessionsCommand } from './commands/sessions.ts';
 import { statusCommand } from './commands/status.ts';
+import { storeCommand } from './commands/store.ts';
 import { tokenCommand } from './commands/token.ts';
 import { tourCommand } from './commands/tour.ts';
 import { addExamples, FIRST_STEPS } from './examples.ts';
@@ -29,6 +30,7 @@ const COMMANDS = [
   sessionsCommand,
   pendingCommand,
   statusCommand,
+  storeCommand,
   keysCommand,
   tokenCommand,
   doctorCommand,

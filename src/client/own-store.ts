@@ -5,6 +5,7 @@ import { PlainEntryError } from '../store/sealed-error.ts';
 import { declareSecrecy, secrecyOf } from '../store/secrecy.ts';
 import { closedError } from './closed.ts';
 import { fromClientStateStore } from './continuity/from-state-store.ts';
+import { KEY_FILE } from './continuity/secrets.ts';
 import { isClientStateStore } from './continuity/state-store.ts';
 import type { ClientEventSource } from './events.ts';
 import type { ClientValiseOptions } from './valise.ts';
@@ -30,12 +31,8 @@ export async function ownStore(
 ): Promise<OwnStore> {
   if (typeof store === 'string') {
     const opened = await openStore(store, { keys: keys ?? keysOfEnvironment() });
-    const file = fileOf(store);
-    return {
-      ...untilRefused(opened, events),
-      ...(file !== undefined && { keyFile: `${file}.key` }),
-      release: () => opened.close(),
-    };
+    const keyFile = keyFileOf(store);
+    return { ...untilRefused(opened, events), keyFile, release: () => opened.close() };
   }
   const given = isClientStateStore(store)
     ? fromClientStateStore(store)
@@ -43,6 +40,12 @@ export async function ownStore(
       ? store
       : sealedStore(store, keys);
   return { ...untilRefused(given, events), release: async () => {} };
+}
+
+/** The file that the key of credentials is in, where there is no keychain. */
+export function keyFileOf(url: string): string {
+  const file = fileOf(url);
+  return file === undefined ? KEY_FILE : `${file}.key`;
 }
 
 /** The client's own variable: `VALISE_KEYS` are a server's keys. */

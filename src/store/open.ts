@@ -169,6 +169,12 @@ export async function openBus(url: string, options: OpenBusOptions = {}): Promis
   }
 }
 
+/** As {@link openStore}, with what the store holds as it is there, sealed or not: for those who copy it. */
+export function openAsItIs(url: string): Promise<Store> {
+  const { scheme, rest } = split(url);
+  return scheme === 'keychain' ? openStore(url) : openPlain(url, scheme, rest, {});
+}
+
 async function openPlain(
   url: string,
   scheme: string,

@@ -27,7 +27,7 @@ export interface SecretPlaces {
 }
 
 /** The key file of stores that are not in a file. */
-const KEY_FILE = '~/.valise/client.key';
+export const KEY_FILE = '~/.valise/client.key';
 
 /** What is sealed with a key has this and the id of the key before its name, so that those with other keys are not in its way. */
 const PREFIX = 'secrets/';

@@ -1,0 +1,65 @@
+import { ValiseError } from '../errors.ts';
+import { inspectToken } from '../seal/index.ts';
+import { entryPages } from './page.ts';
+import type { Entry, Store } from './types.ts';
+import { SEAL_MARK } from './unsealed.ts';
+
+/** How entries are copied. */
+export interface CopyOptions {
+  /** Also into a store that holds something; what it holds stays. */
+  readonly merge?: boolean | undefined;
+  /** Hears how many entries have been looked at. */
+  readonly onProgress?: ((count: number) => void) | undefined;
+}
+
+/** What has become of the entries. */
+export interface Copied {
+  readonly copied: number;
+  /** Those whose names the target had already. */
+  readonly skipped: number;
+}
+
+const AT_ONCE = 50;
+
+/**
+ * Copies all entries as they are, sealed or not, each with the rest of its life. Both stores are as their drivers made
+ * them, so that the mark of a sealed store is an entry too.
+ */
+export async function copyEntries(from: Store, to: Store, options: CopyOptions = {}): Promise<Copied> {
+  const isEmpty = (await to.list('', { limit: 1 })).keys.length === 0;
+  if (!isEmpty && !options.merge)
+    throw new ValiseError('store-not-empty', 'The target holds something already.', {
+      next: 'Choose an empty one; or add --merge, which leaves what is there as it is.',
+    });
+  const mark = await from.get(SEAL_MARK);
+  if (!isEmpty) checkAlike(mark, await to.get(SEAL_MARK));
+  // First, so that nobody begins to use the target without keys.
+  if (mark) await to.put(SEAL_MARK, mark.value, { ifAbsent: true });
+  let [copied, skipped] = [0, 0];
+  const copy = async ([key, { value, expiresAt }]: readonly [string, Entry]): Promise<void> => {
+    if (key === SEAL_MARK) return;
+    const ttl = expiresAt === undefined ? undefined : (expiresAt - Date.now()) / 1000;
+    if (ttl !== undefined && ttl <= 0) return;
+    const version = await to.put(key, value, { ifAbsent: true, ...(ttl !== undefined && { ttl }) });
+    if (version === undefined) skipped += 1;
+    else copied += 1;
+  };
+  for await (const page of entryPages(from, '')) {
+    for (let at = 0; at < page.length; at += AT_ONCE)
+      await Promise.all(page.slice(at, at + AT_ONCE).map(copy));
+    options.onProgress?.(copied + skipped);
+  }
+  return { copied, skipped };
+}
+
+/** What is sealed with other keys, or not at all, would not open beside what is there. */
+function checkAlike(one: Entry | undefined, other: Entry | undefined): void {
+  if (kidOf(one) === kidOf(other)) return;
+  throw new ValiseError('store-not-alike', 'The two stores are not sealed with the same key.', {
+    next: 'Seal both with one key first (valise keys seal), or copy into an empty store.',
+  });
+}
+
+function kidOf(mark: Entry | undefined): string | undefined {
+  return mark && inspectToken(String(mark.value)).kid;
+}
