@@ -9,6 +9,7 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
   ],
   'jar clear': ['valise jar clear shop.example.com --scope session', 'valise jar clear --yes'],
   'jar export': ['valise jar export > jar.json'],
+  'jar import': ['valise jar import jar.json --store redis://127.0.0.1:6379'],
   'sessions list': ['valise sessions list', 'valise sessions list https://notes.example.com/mcp'],
   'sessions show': ['valise sessions show diary'],
   'sessions delete': [

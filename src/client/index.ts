@@ -29,6 +29,7 @@ export type {
   JarEvents,
   JarExport,
   JarFilter,
+  JarImported,
   JarQuotas,
   JarRefusal,
   JarSubject,

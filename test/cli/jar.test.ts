@@ -1,3 +1,4 @@
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { hasTmux, onTerminal } from './tmux.ts';
@@ -55,6 +56,76 @@ describe('valise jar', () => {
     await remember('a.example.com', 'z');
     expect(await valiseJson(['jar', 'clear', '--yes', ...store])).toEqual({ cleared: 1 });
     expect((await valise(['jar', ...store])).stdout).toBe('The jar is empty.\n');
+  });
+});
+
+describe('valise jar import', () => {
+  it('[J-12] takes in what export has printed, says what it refuses, and keeps what is newer', async () => {
+    const { port } = await serveExample(['shop']);
+    const path = await folder();
+    const server = ['--resolve', `shop.example.com:${port}:127.0.0.1`];
+    const [from, to] = ['from', 'to'].map((name) => ['--store', `sqlite:${join(path, `${name}.db`)}`]) as [
+      string[],
+      string[],
+    ];
+    const call = (tool: string, args: object, store: string[]) =>
+      valise([
+        'call',
+        `http://shop.example.com:${port}/mcp`,
+        tool,
+        JSON.stringify(args),
+        ...server,
+        ...store,
+      ]);
+    await call('remember', { name: 'theme', value: 'dark' }, from);
+    const exported = await valiseJson<{ version: 1; entries: Record<string, unknown>[] }>([
+      'jar',
+      'export',
+      ...from,
+    ]);
+    const file = join(path, 'jar.json');
+    const write = (entries: readonly unknown[]) => writeFile(file, JSON.stringify({ version: 1, entries }));
+    await write(exported.entries);
+    expect(await valise(['jar', 'import', file, ...to])).toEqual({
+      code: 0,
+      stdout: '1 imported\n',
+      stderr: '',
+    });
+    expect((await call('recall', { name: 'theme' }, to)).stdout).toContain('dark');
+    expect((await valiseJson<typeof exported>(['jar', 'export', ...to])).entries[0]).toMatchObject({
+      ...exported.entries[0],
+      usedAt: expect.any(String),
+    });
+    const [good] = exported.entries;
+    const bad = [
+      good,
+      null,
+      { ...good, key: 7 },
+      { ...good, server: '' },
+      { ...good, key: 'scope', scope: 'all' },
+      { ...good, key: 'session', scope: 'session' },
+      { ...good, key: 'none', value: null },
+      { ...good, key: 'large', value: 'x'.repeat(9000) },
+      { ...good, key: 'over', expiresAt: '2001-01-01T00:00:00Z' },
+      { ...good, key: 'times', setAt: 'yesterday' },
+      { ...good, key: 'wide', attributes: { serverScope: 'com' } },
+      { ...good, key: 'other', attributes: { serverScope: 'evil.example.net' } },
+      { ...good, key: 'age', attributes: { maxAge: -1 } },
+      { ...good, key: 'fine', attributes: { serverScope: 'example.com' } },
+    ];
+    await write(bad);
+    const ran = await valise(['jar', 'import', file, ...to]);
+    expect(ran).toMatchObject({ code: 1, stdout: '1 imported\n' });
+    expect(ran.stderr.trim().split('\n')).toHaveLength(bad.length - 1);
+    expect(ran.stderr).toContain('"wide" of shop.example.com was refused: Its server-scope');
+    const { entries } = await valiseJson<typeof exported>(['jar', ...to]);
+    expect(entries.map(({ key }) => key)).toEqual(['fine', 'theme']);
+    await writeFile(file, '{"secret');
+    for (const one of [file, join(path, 'nope.json')]) {
+      const { code, stderr } = await valise(['jar', 'import', one, ...to]);
+      expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining('valise jar export') });
+      expect(stderr).not.toContain('secret');
+    }
   });
 });
 

@@ -1,11 +1,12 @@
+import { readFileSync } from 'node:fs';
 import { type Command, Option } from 'commander';
 import type { ClientValise, JarEntry, JarFilter } from '../../client/index.ts';
 import { ValiseError } from '../../errors.ts';
-import { openKept } from '../connect.ts';
+import { openFor, openKept } from '../connect.ts';
 import { EXIT, type SetExit } from '../exit.ts';
 import type { KeyOptions } from '../key-source.ts';
 import { storeOption } from '../options.ts';
-import { clean, print, printJson, printTable, size, when } from '../output.ts';
+import { clean, print, printJson, printTable, remark, size, when } from '../output.ts';
 import { parseTarget } from '../target.ts';
 import { whoIs } from '../tell.ts';
 
@@ -18,7 +19,7 @@ interface JarOptions extends KeyOptions {
   readonly yes?: boolean;
 }
 
-/** `valise jar [list|show|clear|export]`: what servers have left with this client. */
+/** `valise jar [list|show|clear|export|import]`: what servers have left with this client. */
 export function jarCommand(program: Command, exit: SetExit): void {
   const jar = program
     .command('jar')
@@ -65,6 +66,44 @@ Examples:
     (server: string | undefined, options: JarOptions) =>
       withJar(options, async (valise) => printJson(valise.jar.export(filterOf(server, options)))),
   );
+  storeOption(
+    jar
+      .command('import')
+      .description('take in what export has printed; what is kept already and is newer stays')
+      .argument('<file>', 'the file'),
+  )
+    .option('--principal <id>', 'whose state it becomes')
+    .option('--json', 'print as JSON on one line')
+    .action(async (file: string, options: JarOptions) => exit(await importFile(file, options)));
+}
+
+/** Whatever is refused is named, and the rest is taken. */
+async function importFile(file: string, options: JarOptions): Promise<number> {
+  const exported = readExported(file);
+  const valise = await openFor(options);
+  try {
+    const { imported, refused } = await valise.jar.import(exported);
+    if (options.json) printJson({ imported, refused });
+    else print(`${imported} imported`);
+    for (const { server = '?', key = '?', detail } of options.json ? [] : refused)
+      remark(`valise: ${clean(`${JSON.stringify(key)} of ${server} was refused: ${detail}`)}`);
+    return refused.length === 0 ? EXIT.ok : EXIT.failed;
+  } finally {
+    await valise.close();
+  }
+}
+
+function readExported(file: string): unknown {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8'));
+  } catch (cause) {
+    // What a parser says repeats the text, which may hold secrets.
+    const isRead = cause instanceof SyntaxError;
+    throw new ValiseError('bad-export', `${file} ${isRead ? 'is not JSON' : 'cannot be read'}.`, {
+      next: 'Give a file that was written by: valise jar export > FILE',
+      ...(!isRead && { cause }),
+    });
+  }
 }
 
 function sub(

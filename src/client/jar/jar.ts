@@ -2,7 +2,7 @@ import type { Listener } from '../../events.ts';
 import type { ClientEventSource, ClientEvents } from '../events.ts';
 import { type Matcher, matcher } from './filter.ts';
 import type { Shelf } from './shelf.ts';
-import type { Jar, JarEntry, JarEvents, JarExport, JarFilter } from './types.ts';
+import type { Jar, JarEntry, JarEvents, JarExport, JarFilter, JarImported } from './types.ts';
 
 /** The jar as people see it: what is on the shelf, and how to be rid of it. */
 export class ClientJar implements Jar {
@@ -24,6 +24,10 @@ export class ClientJar implements Jar {
 
   export(filter: JarFilter = {}): JarExport {
     return { version: 1, entries: this.#entries(matcher(filter), true) };
+  }
+
+  import(exported: unknown): Promise<JarImported> {
+    return this.#shelf.import(exported);
   }
 
   async clear(filter: JarFilter = {}): Promise<number> {
@@ -65,6 +69,7 @@ export class ClientJar implements Jar {
           attributes: { ...item.attributes },
           ...(bag.session !== undefined && { session: bag.session }),
           ...(bag.account !== '' && { account: bag.account }),
+          ...(item.secure && { secure: true as const }),
           ...(values && { value: structuredClone(item.value) }),
           ...(values && item.text !== undefined && { text: item.text }),
         });

@@ -6,13 +6,14 @@ import type { Identity, NoIdentity } from '../identity.ts';
 import { type Absorber, absorb, type Origin } from './absorb.ts';
 import { Bag } from './bag.ts';
 import { enforce } from './enforce.ts';
+import { readExport } from './import.ts';
 import { Keeper } from './keeper.ts';
 import { told } from './problem-detail.ts';
 import { readQuotas } from './quotas.ts';
 import { Seat, type SeatFacts } from './seat.ts';
 import type { StoredBag } from './stored.ts';
 import { Tally } from './tally.ts';
-import type { JarQuotas } from './types.ts';
+import type { JarImported, JarQuotas } from './types.ts';
 
 /** What a shelf is opened with. */
 export interface ShelfOptions {
@@ -66,6 +67,29 @@ export class Shelf {
   async save(): Promise<void> {
     const changed = [...this.#bags.values()].filter((bag) => bag.hasChanges);
     await Promise.all(changed.map((bag) => this.#keeper.save(bag)));
+  }
+
+  /** Takes in what was exported, unless something newer is here. */
+  async import(exported: unknown): Promise<JarImported> {
+    const { items, refused } = readExport(exported, this.#absorber.quotas.bytesPerKey);
+    await this.refresh();
+    const grown = new Set<Bag>();
+    let imported = 0;
+    for (const { bag: of, scope, key, item } of items) {
+      const id = idOf(of.server, of.account, of.session);
+      const bag = this.#bags.get(id) ?? this.#add(of.server, of.account, of.session, true);
+      if ((bag.items.get(key)?.setAt ?? Number.NEGATIVE_INFINITY) >= item.setAt) {
+        refused.push({ server: item.from, key, detail: 'What is kept is not older.' });
+        continue;
+      }
+      bag.set(key, item);
+      grown.add(bag);
+      imported += 1;
+      this.#absorber.events.emit('set', { server: item.from, scope, key, size: item.size });
+    }
+    for (const bag of grown) this.#trim(bag);
+    await this.save();
+    return { imported, refused };
   }
 
   /** Deletes what is stored and cannot be looked into; how many entries. */

@@ -20,6 +20,8 @@ export interface JarEntry {
   readonly session?: string;
   /** A digest that stands for the user's account at the server; absent if nothing tells whose it is. */
   readonly account?: string;
+  /** True if it came over an encrypted connection: it goes over no other. */
+  readonly secure?: true;
   /** Only where it was asked for. */
   readonly value?: Json;
   /** The value's JSON text, if it was asked for and has numbers that `value` cannot hold exactly. It is what is sent. */
@@ -38,6 +40,13 @@ export interface JarFilter {
 export interface JarExport {
   readonly version: 1;
   readonly entries: readonly JarEntry[];
+}
+
+/** What has become of the entries of an export. */
+export interface JarImported {
+  readonly imported: number;
+  /** Those that were not taken, and why: a sentence for people. */
+  readonly refused: readonly { readonly server?: string; readonly key?: string; readonly detail: string }[];
 }
 
 /** Which piece of state an event is about. */
@@ -112,6 +121,15 @@ export interface Jar {
   clear(filter?: JarFilter): Promise<number>;
   /** Everything with its values, as one JSON value. */
   export(filter?: JarFilter): JarExport;
+  /**
+   * Takes in what `export` gave, also as parsed from a file. Each entry is checked; what is held already and is newer stays.
+   *
+   * @example
+   * ```ts
+   * const { imported, refused } = await valise.jar.import(JSON.parse(await readFile('jar.json', 'utf8')));
+   * ```
+   */
+  import(exported: unknown): Promise<JarImported>;
   /** Reads what other processes have changed. Connecting does this for the server it connects to. */
   refresh(): Promise<void>;
   /** Hears what happens in the jar; the function returned ends it. */
