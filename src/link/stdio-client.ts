@@ -1,5 +1,6 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { PassThrough, type Readable } from 'node:stream';
+import spawn from 'cross-spawn';
 import { ValiseError } from '../errors.ts';
 import { isObject } from '../json.ts';
 import { type Id, INTERNAL_ERROR, isId, isRequest, METHOD_NOT_FOUND, type Message } from '../wire/message.ts';
@@ -92,7 +93,7 @@ export class StdioClientTransport implements TransportLike {
   #spawn(): Promise<void> {
     const { command, args = [], cwd, env, stderr = 'inherit' } = this.#command;
     return new Promise((resolve, reject) => {
-      const child = spawn(command, args, {
+      const child = spawn(command, [...args], {
         cwd,
         env: { ...inheritedEnv(), ...env },
         stdio: ['pipe', 'pipe', stderr],
