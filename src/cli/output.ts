@@ -49,27 +49,76 @@ export function printJson(value: unknown): void {
   print(clean(JSON.stringify(value)));
 }
 
-/** Prints rows under their headings, columns aligned; says `empty` where there are none. */
+/** What a table may do to fit. */
+interface TableSettings {
+  /** A column of ids: it is cut last, and never so far that two of them look the same. */
+  readonly idColumn?: number;
+}
+
+/** Prints rows under their headings, columns aligned and cut to fit a terminal; says `empty` if there are none. */
 export function printTable(
   headings: readonly string[],
   given: readonly (readonly string[])[],
   empty: string,
+  { idColumn }: TableSettings = {},
 ): void {
   const rows = given.map((row) => row.map((cell) => clean(cell)));
   if (rows.length === 0) {
     print(empty);
     return;
   }
-  const widths = headings.map((heading, at) =>
-    Math.max(heading.length, ...rows.map((row) => (row[at] ?? '').length)),
+  const widths = fitted(
+    headings.map((heading, at) => Math.max(heading.length, ...rows.map((row) => (row[at] ?? '').length))),
+    headings.map((_, at) =>
+      at === idColumn ? prefixLength(rows.map((row) => row[at] ?? '')) + 1 : NARROWEST_COLUMN,
+    ),
+    process.stdout.isTTY ? process.stdout.columns : Number.POSITIVE_INFINITY,
+    idColumn,
   );
   const line = (cells: readonly string[]): string =>
     cells
-      .map((cell, at) => cell.padEnd(widths[at] ?? 0))
+      .map((cell, at) => cut(cell, widths[at] ?? 0).padEnd(widths[at] ?? 0))
       .join('  ')
       .trimEnd();
   print(line(headings), colour.bold);
   for (const row of rows) print(line(row));
+}
+
+const NARROWEST_COLUMN = 8;
+
+/** The widths of columns in a terminal: the widest gives way first, ids give way last. */
+function fitted(
+  wanted: readonly number[],
+  least: readonly number[],
+  available: number,
+  idColumn: number | undefined,
+): number[] {
+  const widths = wanted.map((width) => Math.min(width, available));
+  const gap = 2 * (widths.length - 1);
+  while (widths.reduce((sum, width) => sum + width, gap) > available) {
+    const giving = [...widths.keys()].filter((at) => (widths[at] ?? 0) > (least[at] ?? 0));
+    const others = giving.filter((at) => at !== idColumn);
+    const widest = Math.max(...(others.length > 0 ? others : giving).map((at) => widths[at] ?? 0));
+    const at = (others.length > 0 ? others : giving).find((each) => widths[each] === widest);
+    if (at === undefined) break;
+    widths[at] = widest - 1;
+  }
+  return widths;
+}
+
+/** How many characters tell each of these texts from the others; at least eight. */
+function prefixLength(texts: readonly string[]): number {
+  const distinct = new Set(texts).size;
+  const longest = Math.max(...texts.map(({ length }) => length));
+  for (let length = NARROWEST_COLUMN; length < longest; length++)
+    if (new Set(texts.map((text) => text.slice(0, length))).size === distinct) return length;
+  return longest;
+}
+
+/** A text in at most so many characters. */
+export function cut(text: string, most: number): string {
+  // Half of a pair is no character.
+  return text.length <= most ? text : `${text.slice(0, Math.max(most - 1, 0)).replace(/[\ud800-\udbff]$/, '')}…`;
 }
 
 /** A time as people read it, e.g. `2026-11-15 22:30:05Z`; `-` for none, and for what cannot be one. */

@@ -68,6 +68,7 @@ async function list(options: StoreOptions): Promise<void> {
         round.questions.flatMap(answersTo).map(patternOf).join(' ') || '-',
       ]),
       'Nothing waits for an answer.',
+      { idColumn: 0 },
     );
   }
 }

@@ -61,6 +61,7 @@ async function listKept(options: ConnectOptions): Promise<void> {
         expiry(each),
       ]),
       'No sessions are kept.',
+      { idColumn: 0 },
     );
   }
 }
@@ -81,6 +82,7 @@ async function listAt(target: string, options: ConnectOptions): Promise<void> {
           expiry(each),
         ]),
         'No sessions with this server are kept, and it lists none of yours.',
+        { idColumn: 0 },
       );
     }
   } finally {

@@ -1,3 +1,5 @@
+import { cut } from '../output.ts';
+
 const NARROWEST = 18;
 const WIDEST = 26;
 
@@ -51,9 +53,4 @@ export class Lanes {
   #isLane(at: number): boolean {
     return at % this.#width === 0;
   }
-}
-
-/** A text in at most so many characters. */
-export function cut(text: string, most: number): string {
-  return text.length <= most ? text : `${text.slice(0, Math.max(most - 1, 0))}…`;
 }

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { clean, colour, print, printJson } from '../output.ts';
+import { clean, colour, cut, print, printJson } from '../output.ts';
 import { tellCarried } from './carried.ts';
-import { cut, Lanes } from './lanes.ts';
+import { Lanes } from './lanes.ts';
 import type { Step } from './step.ts';
 
 /** Something that a story says is so, and whether it was. */
