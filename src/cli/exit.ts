@@ -27,6 +27,7 @@ const USAGE = new Set<unknown>([
   'bad-resolve',
   'bad-header',
   'bad-option',
+  'ambiguous-id',
   'no-such-era',
   'store-bad-url',
 ]);

@@ -5,6 +5,7 @@ import { ValiseError } from '../../errors.ts';
 import { redactUrls } from '../../redact-urls.ts';
 import { answersTo, patternOf, wordsOf } from '../ask/question.ts';
 import { argumentsOf } from '../bridge/asked-calls.ts';
+import { byId } from '../by-id.ts';
 import { type Connected, connectTo, openKept } from '../connect.ts';
 import { EXIT, exitCodeOf, explain, type SetExit, whatOnly } from '../exit.ts';
 import { answerOption, type ConnectOptions, connectOptions, storeOption } from '../options.ts';
@@ -36,14 +37,14 @@ export function pendingCommand(program: Command, exit: SetExit): void {
         .description(
           'answer what was asked, and go on with the call; without --answer, on a terminal, it asks',
         )
-        .argument('<id>', 'which one, as the list shows it')
+        .argument('<id>', 'which one: its id, or how its id begins')
         .argument('[target]', 'where the server is now, where that has changed'),
     ),
   ).action(async (id: string, target: string | undefined, options: ConnectOptions) =>
     exit(await answer(id, target, options)),
   );
   ofStore(
-    pending.command('drop').description('forget a call; the server never hears of it again').argument('<id>'),
+    pending.command('drop').description('forget a call; the server never hears of it again').argument('<id>', 'which one: its id, or how its id begins'),
   ).action(async (id: string, options: StoreOptions) => exit(await drop(id, options)));
 }
 
@@ -95,8 +96,12 @@ function callName({ call }: PendingRound): string {
   return String(call?.params?.['name'] ?? call?.params?.['uri'] ?? call?.method ?? '-');
 }
 
-async function answer(id: string, given: string | undefined, options: ConnectOptions): Promise<number> {
-  const round = (await rest(options)).find((each) => each.id === id);
+async function answer(
+  wanted: string,
+  given: string | undefined,
+  options: ConnectOptions,
+): Promise<number> {
+  const round = byId(wanted, await rest(options));
   if (!round) {
     const { store, keyFile, principal } = options;
     const again = optionsAgain({
@@ -105,10 +110,11 @@ async function answer(id: string, given: string | undefined, options: ConnectOpt
       ...(principal && { principal }),
     });
     const words = ['valise', 'pending', ...again];
-    throw new ValiseError('not-pending', `Nothing waits under the id ${id}.`, {
+    throw new ValiseError('not-pending', `Nothing waits under the id ${wanted}.`, {
       next: `See what does: ${words.map(shellWord).join(' ')}`,
     });
   }
+  const { id } = round;
   const connected = await connectFor(round, given, options);
   const { pending } = connected.valise;
   try {
@@ -178,9 +184,10 @@ function targetOf({ id, server }: PendingRound): CliTarget {
   throw new ValiseError('no-target', what, { next });
 }
 
-async function drop(id: string, options: StoreOptions): Promise<number> {
+async function drop(wanted: string, options: StoreOptions): Promise<number> {
   const valise = await openKept(options);
   try {
+    const { id } = byId(wanted, await valise.pending.list()) ?? { id: wanted };
     const dropped = await valise.pending.drop(id);
     if (options.json) printJson({ dropped });
     else print(dropped ? 'dropped' : `Nothing waits under the id ${id}.`);

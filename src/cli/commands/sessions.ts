@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import type { KeptSession } from '../../client/index.ts';
 import { ValiseError } from '../../errors.ts';
 import { redactUrls } from '../../redact-urls.ts';
+import { byId } from '../by-id.ts';
 import { connectTo, openKept } from '../connect.ts';
 import { type ConnectOptions, connectOptions } from '../options.ts';
 import { clean, print, printJson, printTable, when } from '../output.ts';
@@ -27,13 +28,13 @@ export function sessionsCommand(program: Command): void {
     target === undefined ? listKept(options) : listAt(target, options),
   );
   connectOptions(
-    sessions.command('show').description('show one session').argument('<session>', 'its id or label'),
+    sessions.command('show').description('show one session').argument('<session>', 'its label, its id, or how its id begins'),
   ).action(async (session: string, options: ConnectOptions) => show(await find(session, options), options));
   connectOptions(
     sessions
       .command('delete')
       .description('end a session: at its server where a target is given, else only here')
-      .argument('<session>', 'its id or label')
+      .argument('<session>', 'its label, its id, or how its id begins')
       .argument('[target]', "a URL, or 'stdio:COMMAND'"),
   ).action(remove);
 }
@@ -144,16 +145,13 @@ async function end(name: string, target: string, options: ConnectOptions): Promi
   }
 }
 
-/** The session that goes by an id, a label, or an id as the tables show it. */
+/** The session that goes by a label, an id, or how its id begins. */
 function named<Listed extends { readonly id: string; readonly label: string | undefined }>(
   name: string,
   sessions: readonly Listed[],
 ): Listed | undefined {
-  return (
-    sessions.find(({ id }) => id === name) ??
-    sessions.find(({ label }) => label === name) ??
-    sessions.find(({ id }) => short(id) === name)
-  );
+  const labelled = sessions.find(({ label }) => label === name);
+  return sessions.find(({ id }) => id === name) ?? labelled ?? byId(name, sessions);
 }
 
 /** A session as it is printed: without the secrets of its server's URL. */
