@@ -1,6 +1,7 @@
 import type { HttpTarget } from '../client/http.ts';
 import { type ClientValise, openValise } from '../client/index.ts';
 import { ValiseError } from '../errors.ts';
+import type { StdioClientTransport } from '../link/stdio-client.ts';
 import type { TransportLike } from '../link/transport.ts';
 import { fileOf } from '../store/open.ts';
 import { type AnswerSource, parseAnswers } from './ask/answerer.ts';
@@ -11,11 +12,12 @@ import { beforeSignals, unlessInterrupted } from './interrupted.ts';
 import { keysIfAny } from './key-source.ts';
 import { type ConnectOptions, isThere, storeUrl } from './options.ts';
 import { otherEra } from './other-era.ts';
-import { clean, remark } from './output.ts';
+import { clean, handOn, remark } from './output.ts';
 import { PastedSignIn } from './paste.ts';
 import { whileWaiting } from './patience.ts';
 import { resolvingFetch, tellUnused } from './resolve.ts';
 import { makeClient } from './sdk.ts';
+import { relayStderr } from './server-stderr.ts';
 import { type CliTarget, nameOfTarget, parseTarget } from './target.ts';
 import { tellEvents, tellOverlong, tellUnkept } from './tell.ts';
 
@@ -125,8 +127,9 @@ function wayTo(
   redirect: (page: URL) => unknown,
 ): TransportLike | HttpTarget {
   if (target.kind === 'stdio') {
-    const transport = valise.stdio(target.command);
+    const transport = valise.stdio({ stderr: 'pipe', ...target.command }) as StdioClientTransport;
     transport.onerror = tellOverlong;
+    relayStderr(transport, handOn);
     return transport;
   }
   return valise.http(target.url, {

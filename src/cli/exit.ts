@@ -77,7 +77,9 @@ export function errorBody(error: unknown): Record<string, unknown> {
   const { cause: _cause, ...rest } = isObject(data) ? data : {};
   const kept = isObject(data) ? rest : data;
   const empty = kept === undefined || (isObject(kept) && Object.keys(kept).length === 0);
-  return { ...(code !== undefined && { code }), message: explain(error), ...(!empty && { data: kept }) };
+  // Commander begins its messages with the prefix that it prints.
+  const message = explain(error).replace(/^error: /, '');
+  return { ...(code !== undefined && { code }), message, ...(!empty && { data: kept }) };
 }
 
 /** Of what went wrong on the way to a server, the code of what was behind it: an SDK's own says only what it was about to do. */

@@ -1,4 +1,4 @@
-import { Command, CommanderError } from 'commander';
+import { Command, CommanderError, Help, type Option } from 'commander';
 import pkg from '../../package.json' with { type: 'json' };
 import { callCommand } from './commands/call.ts';
 import { clusterCommand } from './commands/cluster.ts';
@@ -17,7 +17,7 @@ import { tokenCommand } from './commands/token.ts';
 import { tourCommand } from './commands/tour.ts';
 import { addExamples, FIRST_STEPS } from './examples.ts';
 import { EXIT, errorBody, exitCodeOf, explain, type SetExit } from './exit.ts';
-import { escapeConsole, printJson, remark } from './output.ts';
+import { escapeConsole, print, printJson, remark } from './output.ts';
 
 const COMMANDS = [
   tourCommand,
@@ -40,7 +40,11 @@ const COMMANDS = [
 /** All commands with their help. */
 export function makeProgram(exit: SetExit): Command {
   const program = new Command('valise')
-    .configureOutput({ writeErr: (text) => remark(text.replace(/\n$/, '')) })
+    .configureOutput({
+      writeErr: (text) => remark(text.replace(/\n$/, '')),
+      outputError: (text, write) => write(inOurName(text)),
+    })
+    .configureHelp({ optionDescription: withoutEmptyDefault })
     .description('The state layer for the Model Context Protocol: carry it, seal it, resume it.')
     .version(pkg.version)
     .addHelpText(
@@ -48,9 +52,28 @@ export function makeProgram(exit: SetExit): Command {
       `${FIRST_STEPS}\n\nExit codes: 0 done, 1 failed, 2 the command line was not understood, 3 the server waits for an answer (valise pending).`,
     );
   for (const command of COMMANDS) command(program, exit);
+  program
+    .command('version')
+    .description('print the version')
+    .addHelpText('after', '\nExample:\n  valise version')
+    .action(() => print(pkg.version));
   nameHelp(program, 'valise');
   addExamples(program);
   return program;
+}
+
+/** What commander says of a command line, with the prefix that all our remarks have. */
+function inOurName(text: string): string {
+  return text.replace(/^error: /, 'valise: ');
+}
+
+/** "(default: [])" and "(default: {})" tell nobody anything. */
+function withoutEmptyDefault(this: Help, option: Option): string {
+  const { defaultValue } = option;
+  const isEmpty =
+    typeof defaultValue === 'object' && defaultValue !== null && Object.keys(defaultValue).length === 0;
+  const shown = isEmpty ? Object.assign(Object.create(option), { defaultValue: undefined }) : option;
+  return Help.prototype.optionDescription.call(this, shown as Option);
 }
 
 /** Where a command line is not understood, a whole page of help would hide what is wrong with it. */
@@ -64,9 +87,14 @@ function nameHelp(command: Command, path: string): void {
   }
 }
 
+function forEach(command: Command, work: (command: Command) => void): void {
+  work(command);
+  for (const part of command.commands) forEach(part, work);
+}
+
 function nameOthers(command: Command, others: string): void {
   command.configureOutput({
-    outputError: (text, write) => write(`${text}${/too many arguments/.test(text) ? `${others}\n` : ''}`),
+    outputError: (text, write) => write(`${inOurName(text)}${/too many arguments/.test(text) ? `${others}\n` : ''}`),
   });
 }
 
@@ -84,6 +112,11 @@ export async function main(argv: readonly string[]): Promise<number> {
   const program = makeProgram((exit) => {
     code = exit;
   });
+  const named = program.commands.find((command) => command.name() === argv[0]);
+  // The standard output of `connect` is the host's.
+  const isJson = argv.includes('--json') && named?.name() !== 'connect';
+  // The error is told once, on stdout.
+  if (isJson) forEach(program, (command) => command.configureOutput({ writeErr: () => {} }));
   try {
     await program.parseAsync([...argv], { from: 'user' });
     return code;
@@ -91,7 +124,7 @@ export async function main(argv: readonly string[]): Promise<number> {
     // Help is an error to commander too, and it has printed what there is to say.
     if (error instanceof CommanderError && error.exitCode === 0) return EXIT.ok;
     const isUsage = error instanceof CommanderError;
-    if (argv.includes('--json')) printJson({ error: errorBody(error) });
+    if (isJson) printJson({ error: errorBody(error) });
     else if (!isUsage) remark(`valise: ${explain(error)}`);
     return isUsage ? EXIT.usage : exitCodeOf(error);
   }

@@ -36,6 +36,11 @@ export function remark(line: string): void {
   process.stderr.write(`${clean(line, 'lines')}\n`);
 }
 
+/** Hands on what another program writes to stderr, escaped; it need not be whole lines. */
+export function handOn(text: string): void {
+  process.stderr.write(clean(text.replaceAll('\r\n', '\n'), 'lines'));
+}
+
 /** Escapes what the SDKs and the examples write to the console. Only `console.log` goes to standard output. */
 export function escapeConsole(): void {
   console.log = (...parts: unknown[]) => print(format(...parts));

@@ -34,6 +34,8 @@ export const HANDED_ON: readonly string[] = [
   'USERPROFILE',
 ];
 const INHERITED = [...HANDED_ON, 'LANG', 'LC_ALL', 'TMPDIR'];
+/** How long what a server wrote to stderr may take to arrive after its end; milliseconds. */
+const STDERR_GRACE = 500;
 /** What ends a call whose answer the SDKs would pass over, and wait on. */
 const BAD_ANSWER = {
   code: INTERNAL_ERROR,
@@ -126,7 +128,10 @@ export class StdioClientTransport implements TransportLike {
       child.stdout?.on('data', (chunk: Buffer) => this.#read(chunk));
       // No answer can come any more. Most servers are about to leave; calls must not wait for one that lives on.
       child.stdout?.once('end', () => void this.#end(child));
-      if (this.#stderr) child.stderr?.pipe(this.#stderr, { end: false });
+      if (!this.#stderr) return;
+      child.stderr?.pipe(this.#stderr, { end: false });
+      // A process that the server leaves behind may hold its stderr open for ever.
+      child.once('exit', () => setTimeout(() => child.stderr?.destroy(), STDERR_GRACE).unref());
     });
   }
 

@@ -63,8 +63,26 @@ describe('a command line that is not understood', () => {
     expect(ran).toEqual({
       code: 2,
       stdout: '',
-      stderr: `error: unknown option '--nonsense'\nFor its options and examples: ${path} --help\n`,
+      stderr: `valise: unknown option '--nonsense'\nFor its options and examples: ${path} --help\n`,
     });
+  });
+});
+
+describe('help and errors', () => {
+  it('shows no default that is an empty list or object', async () => {
+    for (const command of ['call', 'list', 'connect', 'doctor'])
+      expect((await valise([command, '--help'])).stdout).not.toMatch(/default: (\[\]|\{\})/);
+  });
+
+  it('prints the version for `valise version`', async () => {
+    const { stdout } = await valise(['--version']);
+    expect(await valise(['version'])).toEqual({ code: 0, stdout, stderr: '' });
+  });
+
+  it('tells a command line that is not understood once with --json', async () => {
+    const { code, stdout, stderr } = await valise(['list', '--nonsense', '--json']);
+    expect({ code, stderr }).toEqual({ code: 2, stderr: '' });
+    expect(JSON.parse(stdout)).toMatchObject({ error: { message: "unknown option '--nonsense'" } });
   });
 });
 

@@ -217,8 +217,9 @@ describe('valise call where the server asks', () => {
     const server = await startHttp('greeter', ['--no-edge']);
     onTestFinished(async () => void (await server.stop('SIGTERM')));
     const call = ['call', server.url.href, 'greet', '--era', 'legacy', '--store', 'memory:'];
-    const { code, stderr } = await valise(call);
-    expect(code).toBe(1);
+    const { code, stdout, stderr } = await valise(call);
+    // What the server makes of our refusal ("MCP error -31061: …") is nothing to read.
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
     expect(stderr).toContain('The server asks: Who are you?\n  name=TEXT\n');
     expect(stderr).toContain('cannot wait for the answer. Call again with --answer name=…');
     expect(await valise([...call, '--answer', 'name=Ada'])).toMatchObject({ code: 0 });

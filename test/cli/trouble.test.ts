@@ -156,6 +156,14 @@ describe('what the command says where it fails', { timeout: 60_000 }, () => {
     },
   );
 
+  it('prints what a server says that crashes at its start once', async () => {
+    const path = join(await folder(), 'crash.mjs');
+    await writeFile(path, "console.error('no API \\u001b[2Jkey'); process.exit(1);");
+    const { code, stderr } = await valise(['list', `stdio:${process.execPath} ${path}`, ...memory]);
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/^no API \\u001b\[2Jkey\nvalise: Connection closed: .*\n$/);
+  });
+
   it('tells a server of the older era from others, and names the way out', async () => {
     const odd = `stdio:${process.execPath} ${join(import.meta.dirname, 'odd-server.mjs')}`;
     const refused = 'The server does not speak 2026-07-28';

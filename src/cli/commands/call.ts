@@ -1,6 +1,6 @@
 import type { CallToolResult } from '@modelcontextprotocol/client';
 import type { Command } from 'commander';
-import type { ClientSession } from '../../client/index.ts';
+import { type ClientSession, LEFT_OPEN } from '../../client/index.ts';
 import { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
 import { isAsking, leftBy } from '../ask/handler.ts';
@@ -59,11 +59,13 @@ async function call(target: string, name: string, args: string, options: CallOpt
       () => (isAsking(connected.client) ? undefined : `${clean(name)} to answer`),
       () => (session ? session.run(work) : work()),
     );
+    const left = result.isError ? leftBy(connected.client) : undefined;
     if (options.json) printJson(result);
-    else printResult(result);
+    // What the server makes of an error that we sent it is said below, in plain words.
+    else if (!left || !JSON.stringify(result.content).includes(String(LEFT_OPEN))) printResult(result);
     await endIfNew(session);
     if (!result.isError) return EXIT.ok;
-    tellUnanswered(leftBy(connected.client));
+    tellUnanswered(left);
     return EXIT.failed;
   } catch (error) {
     const round = await pendingIn(error, connected.valise.pending);
