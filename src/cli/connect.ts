@@ -25,6 +25,8 @@ import { tellEvents, tellOverlong, tellUnkept } from './tell.ts';
 export interface Connected {
   readonly client: Awaited<ReturnType<typeof makeClient>>;
   readonly valise: ClientValise;
+  /** Says, after a call that failed, that the server keeps state with clients, and none is kept for it here. */
+  tellUnkept(): void;
   close(): Promise<void>;
 }
 
@@ -58,9 +60,9 @@ export async function connectTo(to: string | CliTarget, options: ConnectOptions)
     await connectWith(valise, client, target, options);
     // A server that does not see its input end would be left behind.
     if (target.kind === 'stdio') ignore = beforeSignals(close);
-    tellUnkept(target, options, client.getServerCapabilities());
     unasked = notAsked;
-    return { client, valise, close };
+    const capabilities = client.getServerCapabilities();
+    return { client, valise, close, tellUnkept: () => tellUnkept(target, options, capabilities) };
   } catch (error) {
     await close().catch((late: unknown) => remark(String(late)));
     throw otherEra(error, options) ?? error;

@@ -74,7 +74,10 @@ export function connectOptions(command: Command): Command {
       'port of 127.0.0.1 that a sign-in comes back to (default: a free one)',
       reading<number | undefined>(parsePort),
     )
-    .option('--allow-local', 'keep state also for localhost and addresses (for development)')
+    .option(
+      '--allow-local',
+      'keep state also for localhost and addresses; for development: another program may take over such a name',
+    )
     .addOption(
       new Option('--era <era>', 'era of the protocol to speak')
         .choices(['auto', 'legacy', 'modern'])

@@ -21,7 +21,10 @@ export function tellEvents({ events }: Pick<ClientValise, 'events'>): void {
   events.on('evicted', ({ server, key, quota }) =>
     say(key, server, `had to go: the jar is full (${quota}).`),
   );
-  events.on('warning', ({ what, next }) => remark(`valise: ${clean(`${what} ${next}`)}`));
+  events.on('warning', ({ what, next }) => {
+    // Whoever writes --allow-local has read in its help what this says.
+    if (!/because allowLocal is on\.$/.test(what)) remark(`valise: ${clean(`${what} ${next}`)}`);
+  });
   events.on('refused', ({ server, key, reason, detail }) => {
     if (reason === 'server') {
       sayUnkept({ name: server, refused: detail });
@@ -31,7 +34,7 @@ export function tellEvents({ events }: Pick<ClientValise, 'events'>): void {
   });
 }
 
-/** Says that nothing is kept for a server that announces state, before it sets any, and how to change that. */
+/** Says that nothing is kept for a server that announces state, and how to change that: it may be why a call has failed. */
 export function tellUnkept(
   target: CliTarget,
   { allowLocal }: { readonly allowLocal?: boolean | undefined },

@@ -66,6 +66,7 @@ async function call(target: string, name: string, args: string, options: CallOpt
     await endIfNew(session);
     if (!result.isError) return EXIT.ok;
     tellUnanswered(left);
+    if (!left) connected.tellUnkept();
     return EXIT.failed;
   } catch (error) {
     const round = await pendingIn(error, connected.valise.pending);
