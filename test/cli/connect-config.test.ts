@@ -97,10 +97,41 @@ describe('valise connect --print-config', () => {
     expect(stderr).not.toContain('abc');
   });
 
+  it('warns of a password in the URL of the store, and of a query in that of the server', async () => {
+    const store = ['--store', 'redis://user:verysecret@127.0.0.1:6379'];
+    const { stderr } = await config([`${URL}?api_key=s3cret`, ...store]);
+    expect(stderr).toMatch(/the password of the store is in the configuration/);
+    expect(stderr).toMatch(/the query of the URL is in the configuration/);
+    expect(stderr).not.toMatch(/verysecret|s3cret/);
+  });
+
+  it('writes the entry as each host has it', async () => {
+    const print = async (host: string, ...more: string[]) =>
+      (await valise(['connect', '--print-config', host, URL, '--store', 'memory:', ...more])).stdout;
+    const { command, args } = (JSON.parse(await print('claude')) as Config).mcpServers[
+      'shop.example.com'
+    ] as { command: string; args: string[] };
+    const server = { command, args };
+    for (const host of ['cursor', 'windsurf'])
+      expect(JSON.parse(await print(host))).toEqual({ mcpServers: { 'shop.example.com': server } });
+    expect(JSON.parse(await print('vscode'))).toEqual({
+      servers: { 'shop.example.com': { type: 'stdio', ...server } },
+    });
+    expect(JSON.parse(await print('zed'))).toEqual({ context_servers: { 'shop.example.com': server } });
+    expect(JSON.parse(await print('opencode'))).toEqual({
+      mcp: { 'shop.example.com': { type: 'local', command: [command, ...args], enabled: true } },
+    });
+    expect(await print('codex')).toBe(
+      `[mcp_servers.shop-example-com]\ncommand = "npx"\nargs = [${args.map((arg) => JSON.stringify(arg)).join(', ')}]\n`,
+    );
+  });
+
   it.each([
     ["stdio:'/opt/my tools/server' --fast", 'server'],
     ['stdio:npx -y thing', 'npx'],
-    ['http://[::1]:3000/mcp', '1'],
+    ['http://[::1]:3000/mcp', '1-3000'],
+    ['http://127.0.0.1:4101/mcp', '127.0.0.1-4101'],
+    ['http://127.0.0.1:4102/mcp', '127.0.0.1-4102'],
     ["stdio:'%%'", 'server'],
   ])('names %s "%s"', async (target, name) => {
     expect((await config([target])).name).toBe(name);

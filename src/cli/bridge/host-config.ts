@@ -4,7 +4,7 @@ import { optionsAgain } from '../options-again.ts';
 import type { CliTarget } from '../target.ts';
 
 /** Hosts whose configuration `--print-config` can write. */
-export const HOSTS = ['claude', 'cursor', 'vscode'] as const;
+export const HOSTS = ['claude', 'codex', 'cursor', 'opencode', 'vscode', 'windsurf', 'zed'] as const;
 
 /** One of {@link HOSTS}. */
 export type HostName = (typeof HOSTS)[number];
@@ -35,20 +35,52 @@ function packagesFor(store: string): string[] {
   ];
 }
 
-/** The JSON that makes a host start the bridge. VS Code names its servers otherwise than the others do. */
-export function hostConfig(host: HostName, name: string, args: readonly string[], store = 'sqlite:'): string {
-  const packages = packagesFor(store).flatMap((each) => ['-p', each]);
-  const server = { command: 'npx', args: ['-y', ...packages, 'valise', 'connect', ...args] };
-  const config =
-    host === 'vscode'
-      ? { servers: { [name]: { type: 'stdio', ...server } } }
-      : { mcpServers: { [name]: server } };
-  return JSON.stringify(config, undefined, 2);
+/** A command that starts the bridge, and the name that the host shows it under. */
+interface Entry {
+  readonly name: string;
+  readonly command: string;
+  readonly args: readonly string[];
 }
 
-/** A short name for a target, as hosts show it. */
+const MCP_SERVERS = ({ name, ...server }: Entry): object => ({ mcpServers: { [name]: server } });
+
+/** How each host writes an entry: JSON, except for Codex. */
+const FORMATS: Readonly<Record<HostName, (entry: Entry) => object | string>> = {
+  claude: MCP_SERVERS,
+  cursor: MCP_SERVERS,
+  windsurf: MCP_SERVERS,
+  vscode: ({ name, ...server }) => ({ servers: { [name]: { type: 'stdio', ...server } } }),
+  zed: ({ name, ...server }) => ({ context_servers: { [name]: server } }),
+  opencode: ({ name, command, args }) => ({
+    mcp: { [name]: { type: 'local', command: [command, ...args], enabled: true } },
+  }),
+  codex: toml,
+};
+
+/** A JSON string is a TOML string too, except that TOML wants DEL escaped. Codex takes letters, digits, `-` and `_` in names. */
+function toml({ name, command, args }: Entry): string {
+  const quoted = (text: string): string => JSON.stringify(text).replaceAll('\u007f', '\\u007f');
+  return [
+    `[mcp_servers.${name.replace(/[^A-Za-z0-9_-]+/g, '-')}]`,
+    `command = ${quoted(command)}`,
+    `args = [${args.map(quoted).join(', ')}]`,
+  ].join('\n');
+}
+
+/** What makes a host start the bridge, as its configuration file has it. */
+export function hostConfig(host: HostName, name: string, args: readonly string[], store = 'sqlite:'): string {
+  const packages = packagesFor(store).flatMap((each) => ['-p', each]);
+  const config = FORMATS[host]({
+    name,
+    command: 'npx',
+    args: ['-y', ...packages, 'valise', 'connect', ...args],
+  });
+  return typeof config === 'string' ? config : JSON.stringify(config, undefined, 2);
+}
+
+/** A short name for a target, as hosts show it. A port is part of it: two servers on one machine are two entries. */
 export function nameOf(target: CliTarget): string {
-  const bare = target.kind === 'http' ? target.url.hostname : target.command.command.split(/[/\\]/).at(-1);
+  const bare = target.kind === 'http' ? target.url.host : target.command.command.split(/[/\\]/).at(-1);
   return bare?.replace(/[^A-Za-z0-9.]+/g, '-').replace(/^-|-$/g, '') || 'server';
 }
 
@@ -71,27 +103,54 @@ export function storeFromAnywhere(url: string): string {
   return path === undefined ? url : `${scheme}:${resolve(path)}`;
 }
 
+/** How hosts name the variables of an entry. */
+const ENV: Partial<Record<HostName, string>> & { readonly claude: string } = {
+  claude: '"env": { "NAME": "…" }',
+  codex: 'env = { NAME = "…" }',
+  opencode: '"environment": { "NAME": "…" }',
+};
+
+/** Whether a store's URL has a password: before its host, or in its query as PostgreSQL takes it. */
+function hasPassword(store: string): boolean {
+  if (!URL.canParse(store)) return false;
+  const { password, searchParams } = new URL(store);
+  return password !== '' || searchParams.has('password');
+}
+
 /** What whoever pastes the configuration should know, one sentence each. */
 export function configRemarks(
+  host: HostName,
+  target: string,
   { store, header, env: handedOn }: BridgeOptions,
   env: NodeJS.ProcessEnv,
 ): string[] {
   const missing = ['VALISE_CLIENT_KEYS', ...(store === undefined ? ['VALISE_STORE'] : [])].filter(
     (name) => env[name] !== undefined && !handedOn.includes(name),
   );
+  const add = (name: string): string => `add ${ENV[host] ?? ENV.claude}`.replace('NAME', name);
   const secrets = Object.keys(header).filter((name) => /auth|cookie|key|secret|token/i.test(name));
   return [
     ...missing.map(
       (name) =>
-        `valise: ${name} is set here, and the host may not hand it on: add "env": { "${name}": "…" } to the entry.`,
+        `valise: ${name} is set here, and the host may not hand it on: ${add(name)} to the entry.`,
     ),
     ...handedOn.map(
       (name) =>
-        `valise: the server is handed ${name}, which the host must have: add "env": { "${name}": "…" } to the entry.`,
+        `valise: the server is handed ${name}, which the host must have: ${add(name)} to the entry.`,
     ),
     ...secrets.map(
       (name) =>
         `valise: the header ${name} is in the configuration, for everybody to read who can read the file.`,
     ),
+    ...(target.startsWith('http') && URL.canParse(target) && new URL(target).search !== ''
+      ? [
+          'valise: the query of the URL is in the configuration; if it has a secret, everybody can read it who can read the file.',
+        ]
+      : []),
+    ...(store !== undefined && hasPassword(store)
+      ? [
+          'valise: the password of the store is in the configuration, for everybody to read who can read the file. Give the store as VALISE_STORE instead.',
+        ]
+      : []),
   ];
 }

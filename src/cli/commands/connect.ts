@@ -77,7 +77,7 @@ function printConfig(host: HostName, text: string, options: BridgeOptions): void
   const store = options.store ?? process.env['VALISE_STORE'];
   checkStoreUrl(storeUrl(store));
   print(hostConfig(host, nameOf(parseTarget(text)), [text, ...flagsOf(options)], store));
-  for (const line of configRemarks(options, process.env)) remark(line);
+  for (const line of configRemarks(host, text, options, process.env)) remark(line);
 }
 
 /** A host that falls back by itself cannot be told from one that gives up, unless its user says so. */
