@@ -123,7 +123,9 @@ function prefixLength(texts: readonly string[]): number {
 /** A text in at most so many characters. */
 export function cut(text: string, most: number): string {
   // Half of a pair is no character.
-  return text.length <= most ? text : `${text.slice(0, Math.max(most - 1, 0)).replace(/[\ud800-\udbff]$/, '')}…`;
+  return text.length <= most
+    ? text
+    : `${text.slice(0, Math.max(most - 1, 0)).replace(/[\ud800-\udbff]$/, '')}…`;
 }
 
 /** A time as people read it, e.g. `2026-11-15 22:30:05Z`; `-` for none, and for what cannot be one. */

@@ -229,6 +229,36 @@ describe('valise doctor', { timeout: 60_000 }, () => {
     expect(stderr).toContain('--resolve nosuch.example.com:443 was not used');
   });
 
+  it('shows the last lines that a command wrote to stderr before it died', async () => {
+    const path = join(await folder(), 'crash.mjs');
+    await writeFile(path, "console.error('first\\nError: no API_KEY in the environment'); process.exit(1);");
+    const report = await valiseJson<Report>([
+      'doctor',
+      `stdio:${process.execPath} ${path}`,
+      '--store',
+      'memory:',
+    ]);
+    expect(of(report, 'target')).toMatchObject({
+      status: 'fail',
+      what: expect.stringMatching(/It wrote: first \/ Error: no API_KEY in the environment$/),
+    });
+  });
+
+  it('warns of nothing about a server without Valise, and says what works with it', async () => {
+    const odd = `stdio:${process.execPath} ${join(import.meta.dirname, 'odd-server.mjs')}`;
+    const report = await valiseJson<Report>(['doctor', odd, '--store', 'memory:']);
+    const ofServer = report.findings.filter(({ check }) =>
+      /^(era|families|the jar|sessions|rounds)/.test(check),
+    );
+    expect(ofServer.map(({ check, status }) => `${check}: ${status}`)).toEqual([
+      'era legacy: ok',
+      'era modern: ok',
+      'families: ok',
+    ]);
+    expect(of(report, 'families')?.what).toContain('Calls, sign-in and questions work');
+    expect(JSON.stringify(report)).not.toContain('install Valise');
+  });
+
   it('does not ask for Valise where it is', async () => {
     const { url } = await serveExample(['shop']);
     const report = await valiseJson<Report>(['doctor', url, '--store', 'memory:']);

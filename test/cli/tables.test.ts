@@ -15,14 +15,20 @@ async function twoPending(): Promise<{ readonly store: readonly string[]; readon
     const args = JSON.stringify({ workItemId, fields: { 'System.State': 'Resolved' } });
     expect(await valise(['call', url, 'update_work_item', args, ...store])).toMatchObject({ code: 3 });
   }
-  const { pending } = await valiseJson<{ pending: readonly { readonly id: string }[] }>(['pending', ...store]);
+  const { pending } = await valiseJson<{ pending: readonly { readonly id: string }[] }>([
+    'pending',
+    ...store,
+  ]);
   return { store, ids: pending.map(({ id }) => id) };
 }
 
 describe('an id', { timeout: 60_000 }, () => {
   /** The shortest beginning that tells an id from the others. */
   const shortest = (id: string, others: readonly string[]): string =>
-    [...id].reduce((begun, char) => (others.some((other) => other.startsWith(begun)) ? begun + char : begun), '');
+    [...id].reduce(
+      (begun, char) => (others.some((other) => other.startsWith(begun)) ? begun + char : begun),
+      '',
+    );
 
   it('of a pending call may be shortened to a beginning that no other has', async () => {
     const { store, ids } = await twoPending();

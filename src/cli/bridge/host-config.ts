@@ -131,12 +131,10 @@ export function configRemarks(
   const secrets = Object.keys(header).filter((name) => /auth|cookie|key|secret|token/i.test(name));
   return [
     ...missing.map(
-      (name) =>
-        `valise: ${name} is set here, and the host may not hand it on: ${add(name)} to the entry.`,
+      (name) => `valise: ${name} is set here, and the host may not hand it on: ${add(name)} to the entry.`,
     ),
     ...handedOn.map(
-      (name) =>
-        `valise: the server is handed ${name}, which the host must have: ${add(name)} to the entry.`,
+      (name) => `valise: the server is handed ${name}, which the host must have: ${add(name)} to the entry.`,
     ),
     ...secrets.map(
       (name) =>

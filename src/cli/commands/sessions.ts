@@ -28,7 +28,10 @@ export function sessionsCommand(program: Command): void {
     target === undefined ? listKept(options) : listAt(target, options),
   );
   connectOptions(
-    sessions.command('show').description('show one session').argument('<session>', 'its label, its id, or how its id begins'),
+    sessions
+      .command('show')
+      .description('show one session')
+      .argument('<session>', 'its label, its id, or how its id begins'),
   ).action(async (session: string, options: ConnectOptions) => show(await find(session, options), options));
   connectOptions(
     sessions

@@ -7,35 +7,34 @@ export type SeenByEra = Partial<Record<'legacy' | 'modern', Seen>>;
 const ERAS = ['legacy', 'modern'] as const;
 
 const MEANING = {
-  state: [
-    'the jar',
-    'State that it sets travels with the client.',
-    'It sets no state; nothing to do unless you expected a jar.',
-  ],
-  sessions: [
-    'sessions',
-    'valise call --session works.',
-    'Data-layer sessions are not offered; install Valise on the server with the option sessions.',
-  ],
-  rounds: [
-    'rounds',
-    'Its questions survive the death of an instance.',
-    'Its questions live in its memory; install Valise on the server to have them carried.',
-  ],
+  state: ['the jar', 'State that it sets travels with the client.'],
+  sessions: ['sessions', 'valise call --session works.'],
+  rounds: ['rounds', 'Its questions survive the death of an instance.'],
 } as const;
 
-/** Which families a server offers, and what that means. */
+const FAMILIES = ['state', 'sessions', 'rounds'] as const;
+
+/** Which families a server offers, and what that means. A server without them is as good as any: whoever asks may not be able to change it. */
 export function checkFamilies(seen: SeenByEra): Finding[] {
-  const findings = (['state', 'sessions', 'rounds'] as const).map((family) => {
-    const eras = ERAS.filter((era) => offers(seen[era], family));
-    const [name, works, missing] = MEANING[family];
-    if (eras.length > 0) return ok(name, `Offered in ${eras.join(' and ')}. ${works}`);
-    // Where Valise is installed, rounds are announced as soon as there is a flow.
-    if (family === 'rounds' && ERAS.some((era) => offers(seen[era], 'state')))
-      return ok(name, 'The server has Valise and asks no questions; there is nothing to carry.');
-    return warn(name, 'Not offered by this server.', missing);
+  const offered = FAMILIES.filter((family) => ERAS.some((era) => offers(seen[era], family)));
+  if (offered.length === 0)
+    return [
+      ok(
+        'families',
+        'The server announces no state, data-layer sessions or rounds. Calls, sign-in and questions work; it gets no --session, and a question is open only as long as the server waits.',
+      ),
+    ];
+  const findings = offered.map((family) => {
+    const [name, works] = MEANING[family];
+    return ok(name, `Offered in ${ERAS.filter((era) => offers(seen[era], family)).join(' and ')}. ${works}`);
   });
-  return [...findings, ...revocation(seen)];
+  const missing = FAMILIES.filter((family) => !offered.includes(family)).map((family) =>
+    // With Valise, rounds are announced as soon as there is a flow.
+    family === 'rounds' && offered.includes('state')
+      ? ok('rounds', 'The server has Valise and asks no questions; there is nothing to carry.')
+      : ok(MEANING[family][0], 'Not offered by this server.'),
+  );
+  return [...findings, ...missing, ...revocation(seen)];
 }
 
 function offers(seen: Seen | undefined, family: keyof typeof MEANING): boolean {

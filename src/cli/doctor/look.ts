@@ -2,7 +2,7 @@ import { statusOf } from '../../client/continuity/lost.ts';
 import { makeHttpTransport } from '../../client/http.ts';
 import type { ClientValise } from '../../client/index.ts';
 import { majorOf } from '../../client/major.ts';
-import { ValiseError } from '../../errors.ts';
+import { messageOf, ValiseError } from '../../errors.ts';
 import type { FetchLike } from '../../link/edge-fetch.ts';
 import { instrument } from '../../link/instrument.ts';
 import { StdioClientTransport } from '../../link/stdio-client.ts';
@@ -13,6 +13,7 @@ import type { ConnectOptions } from '../options.ts';
 import { whileWaiting } from '../patience.ts';
 import { resolvingFetch } from '../resolve.ts';
 import { makeClient, type Sdk } from '../sdk.ts';
+import { lastLines } from '../server-stderr.ts';
 import { type CliTarget, nameOfTarget } from '../target.ts';
 import { causesOf } from '../trouble.ts';
 
@@ -48,6 +49,7 @@ export async function look(
     if (!Number.isNaN(date)) skew = Math.round((date - Date.now()) / 1000);
   });
   const transport = await bareTransport(options.sdk, target, fetch, (result) => (introduction = result));
+  const said = transport instanceof StdioClientTransport ? lastLines(transport) : (): string[] => [];
   const leave = async (): Promise<void> => {
     await client.close();
     // As long as the client probes for the era, it has no transport.
@@ -65,7 +67,22 @@ export async function look(
       skew,
     };
   };
-  return unlessInterrupted(seen().finally(leave), leave);
+  const told = async (error: unknown): Promise<never> => {
+    await leave();
+    const lines = said();
+    throw lines.length === 0 ? error : new SaidError(error, lines);
+  };
+  return unlessInterrupted(seen().catch(told).finally(leave), leave);
+}
+
+/** A failure to connect to a command, with the last lines that it wrote to stderr. */
+export class SaidError extends Error {
+  readonly lines: readonly string[];
+
+  constructor(cause: unknown, lines: readonly string[]) {
+    super(messageOf(cause), { cause });
+    this.lines = lines;
+  }
 }
 
 /** Waits for the answer to `method`, and says so, but not for ever. */
@@ -99,7 +116,7 @@ async function bareTransport(
 ): Promise<TransportLike> {
   const transport =
     target.kind === 'stdio'
-      ? new StdioClientTransport({ ...target.command, stderr: 'ignore' })
+      ? new StdioClientTransport({ ...target.command, stderr: 'pipe' })
       : await makeHttpTransport(sdk, target.url, { fetch });
   instrument(
     transport,

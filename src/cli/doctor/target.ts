@@ -5,7 +5,7 @@ import { newerOnly, OLDER_ONLY, refusesNewer } from '../other-era.ts';
 import { type CliTarget, nameOfTarget } from '../target.ts';
 import { type Finding, fail, ok, warn, whatAndFix } from './check.ts';
 import { checkFamilies, type SeenByEra } from './families.ts';
-import { look, type Seen, wantsSignIn } from './look.ts';
+import { look, SaidError, type Seen, wantsSignIn } from './look.ts';
 
 const ERAS = ['legacy', 'modern'] as const;
 
@@ -58,6 +58,8 @@ interface Around {
   readonly seen: SeenByEra;
   readonly failed: Partial<Record<(typeof ERAS)[number], unknown>>;
   readonly errors: readonly unknown[];
+  /** The last lines that a command wrote to stderr before it failed. */
+  readonly said: readonly string[];
 }
 
 async function lookAround(
@@ -66,40 +68,48 @@ async function lookAround(
   signedIn: ClientValise | undefined,
 ): Promise<Around> {
   const seen: SeenByEra = {};
+  let said: readonly string[] = [];
   const failed: Partial<Record<(typeof ERAS)[number], unknown>> = {};
   for (const era of ERAS) {
     try {
       seen[era] = await look(target, options, era, signedIn);
     } catch (error) {
-      failed[era] = error;
+      failed[era] = error instanceof SaidError ? error.cause : error;
+      if (error instanceof SaidError) said = error.lines;
     }
   }
-  return { seen, failed, errors: Object.values(failed) };
+  return { seen, failed, said, errors: Object.values(failed) };
 }
 
-function report(target: CliTarget, { sdk }: ConnectOptions, { seen, failed }: Around): Finding[] {
+function report(target: CliTarget, { sdk }: ConnectOptions, { seen, failed, said }: Around): Finding[] {
   const best = seen.modern ?? seen.legacy;
   // Every server can be asked in the older era, so that is the failure to tell.
-  if (!best) return [unreachable(target, newerOnly(failed.legacy, { sdk, era: 'auto' }) ?? failed.legacy)];
+  if (!best) {
+    const error = newerOnly(failed.legacy, { sdk, era: 'auto' }) ?? failed.legacy;
+    return [unreachable(target, error, said)];
+  }
   const eras = ERAS.map((era) => {
     const found = seen[era];
     if (found) return ok(`era ${era}`, `The server speaks ${found.version}.`);
     const other = era === 'modern' ? 'legacy' : 'modern';
     const use = `Use --era ${other} with this server, or auto.`;
-    if (refusesNewer(failed[era])) return warn(`era ${era}`, OLDER_ONLY, use);
+    // Nothing is wrong with it: commands find the era by themselves.
+    if (refusesNewer(failed[era]))
+      return ok(`era ${era}`, `${OLDER_ONLY} With --era auto that is what it is asked in.`);
     return warn(`era ${era}`, ...whatAndFix(failed[era], use));
   });
   return [...eras, ...checkFamilies(seen), ...transport(seen), ...clock(best)];
 }
 
-function unreachable(target: CliTarget, error: unknown): Finding {
+function unreachable(target: CliTarget, error: unknown, said: readonly string[]): Finding {
   const [what, fix] = whatAndFix(
     error,
     target.kind === 'stdio'
       ? 'Run the command by itself, and see what it writes to stderr.'
       : 'Check the URL, and whether the server is up.',
   );
-  return fail('target', `${nameOfTarget(target)}: ${what}`, fix);
+  const stderr = said.length === 0 ? '' : ` It wrote: ${said.join(' / ')}`;
+  return fail('target', `${nameOfTarget(target)}: ${what}${stderr}`, fix);
 }
 
 function transport({ legacy }: SeenByEra): Finding[] {
