@@ -10,6 +10,8 @@ import { jarCommand } from './commands/jar.ts';
 import { keysCommand } from './commands/keys.ts';
 import { listCommand } from './commands/list.ts';
 import { pendingCommand } from './commands/pending.ts';
+import { promptCommand } from './commands/prompt.ts';
+import { readCommand } from './commands/read.ts';
 import { sessionsCommand } from './commands/sessions.ts';
 import { statusCommand } from './commands/status.ts';
 import { storeCommand } from './commands/store.ts';
@@ -25,6 +27,8 @@ const COMMANDS = [
   clusterCommand,
   callCommand,
   listCommand,
+  readCommand,
+  promptCommand,
   connectCommand,
   jarCommand,
   sessionsCommand,
@@ -94,7 +98,8 @@ function forEach(command: Command, work: (command: Command) => void): void {
 
 function nameOthers(command: Command, others: string): void {
   command.configureOutput({
-    outputError: (text, write) => write(`${inOurName(text)}${/too many arguments/.test(text) ? `${others}\n` : ''}`),
+    outputError: (text, write) =>
+      write(`${inOurName(text)}${/too many arguments/.test(text) ? `${others}\n` : ''}`),
   });
 }
 

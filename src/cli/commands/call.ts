@@ -1,19 +1,20 @@
-import type { CallToolResult } from '@modelcontextprotocol/client';
+import type { CallToolResult, Progress } from '@modelcontextprotocol/client';
 import type { Command } from 'commander';
 import { type ClientSession, LEFT_OPEN } from '../../client/index.ts';
 import { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
-import { isAsking, leftBy } from '../ask/handler.ts';
-import { type Connected, connectTo } from '../connect.ts';
+import { leftBy } from '../ask/handler.ts';
+import type { Connected } from '../connect.ts';
+import { printResult, saveParts } from '../content.ts';
 import { EXIT, type SetExit } from '../exit.ts';
 import { answerOption, type ConnectOptions, connectOptions } from '../options.ts';
-import { clean, print, printJson } from '../output.ts';
-import { whileWaiting } from '../patience.ts';
-import { pendingIn, tellPending, tellUnanswered } from '../pending.ts';
-import { inCommandWords } from '../session-words.ts';
+import { clean, printJson, remark } from '../output.ts';
+import { tellUnanswered } from '../pending.ts';
+import { perform, TIMEOUT } from '../perform.ts';
 
 interface CallOptions extends ConnectOptions {
   readonly session: string;
+  readonly out?: string;
 }
 
 /** `valise call TARGET TOOL [ARGS-JSON]`: a one-shot client with a jar, as curl is with its cookie jar. */
@@ -33,6 +34,10 @@ export function callCommand(program: Command, exit: SetExit): void {
       'session to call in: a new one that ends with the call, one of this name (made where there is none), or none',
       'none',
     )
+    .option(
+      '--out <path>',
+      'save images, audio and other files of the result to this file, or into this folder',
+    )
     .addHelpText(
       'after',
       `
@@ -50,33 +55,36 @@ Examples:
 async function call(target: string, name: string, args: string, options: CallOptions): Promise<number> {
   const input = parseArguments(args);
   checkSession(options.session);
-  const connected = await connectTo(target, options);
   let session: ClientSession | undefined;
-  try {
-    session = await sessionFor(connected, options.session);
-    const work = () => callTool(connected.client, options.sdk, { name, arguments: input });
-    const result = await whileWaiting(
-      () => (isAsking(connected.client) ? undefined : `${clean(name)} to answer`),
-      () => (session ? session.run(work) : work()),
-    );
-    const left = result.isError ? leftBy(connected.client) : undefined;
-    if (options.json) printJson(result);
-    // What the server makes of an error that we sent it is said below, in plain words.
-    else if (!left || !JSON.stringify(result.content).includes(String(LEFT_OPEN))) printResult(result);
-    await endIfNew(session);
-    if (!result.isError) return EXIT.ok;
-    tellUnanswered(left);
-    if (!left) connected.tellUnkept();
-    return EXIT.failed;
-  } catch (error) {
-    const round = await pendingIn(error, connected.valise.pending);
-    // The call goes on in its session later.
-    if (round) return tellPending(round, options, { why: error });
-    await endIfNew(session);
-    throw options.json ? error : inCommandWords(error, target);
-  } finally {
-    await connected.close();
-  }
+  return perform(target, options, name, {
+    async work(connected) {
+      session = await sessionFor(connected, options.session);
+      const work = () => callTool(connected.client, options.sdk, { name, arguments: input });
+      return session ? session.run(work) : work();
+    },
+    async show(result, connected) {
+      const left = result.isError ? leftBy(connected.client) : undefined;
+      await showResult(result, options, left !== undefined);
+      await endIfNew(session);
+      if (!result.isError) return EXIT.ok;
+      tellUnanswered(left);
+      if (!left) connected.tellUnkept();
+      return EXIT.failed;
+    },
+    failed: () => endIfNew(session),
+  });
+}
+
+async function showResult(
+  result: CallToolResult,
+  { json, out }: CallOptions,
+  isLeft: boolean,
+): Promise<void> {
+  if (json) printJson(result);
+  if (out !== undefined && !result.isError) await saveParts(result.content, out, { show: !json });
+  // What the server makes of an error that we sent it is said in plain words.
+  else if (!json && !(isLeft && JSON.stringify(result.content).includes(String(LEFT_OPEN))))
+    printResult(result);
 }
 
 /** Nobody can call in a session again that has no name; the server need not hold it any longer. */
@@ -85,10 +93,21 @@ async function endIfNew(session: ClientSession | undefined): Promise<void> {
     await session.delete().catch(() => undefined);
 }
 
-/** People may take their time over a question. */
-const TIMEOUT = 24 * 3600 * 1000;
-
 type ToolCall = { readonly name: string; readonly arguments: Record<string, unknown> };
+
+/** How many lines of progress one call may print. */
+const MOST_PROGRESS = 1000;
+
+/** Says on stderr how far a call is, as the server tells it. */
+function progressTeller(): (progress: Progress) => void {
+  let told = 0;
+  return ({ progress, total, message }) => {
+    told += 1;
+    if (told > MOST_PROGRESS) return;
+    const far = total === undefined ? `${progress}` : `${progress}/${total}`;
+    remark(`valise: ${far}${message === undefined ? '' : ` ${clean(message)}`}`);
+  };
+}
 
 /** v1 takes a schema of the result before the options. */
 function callTool(
@@ -96,7 +115,7 @@ function callTool(
   sdk: ConnectOptions['sdk'],
   call: ToolCall,
 ): Promise<CallToolResult> {
-  const settings = { timeout: TIMEOUT };
+  const settings = { timeout: TIMEOUT, onprogress: progressTeller() };
   if (sdk === 'v2') return client.callTool(call, settings);
   const v1 = client as unknown as {
     callTool(call: ToolCall, schema: undefined, settings: object): Promise<CallToolResult>;
@@ -116,7 +135,8 @@ async function sessionFor({ valise, client }: Connected, name: string): Promise<
   return name === 'new' ? valise.sessions(client).create() : valise.sessions(client).named(name);
 }
 
-function parseArguments(text: string): Record<string, unknown> {
+/** Reads arguments that are written as a JSON object. */
+export function parseArguments(text: string): Record<string, unknown> {
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -130,17 +150,4 @@ function parseArguments(text: string): Record<string, unknown> {
   throw new ValiseError('bad-arguments', 'The arguments are not a JSON object.', {
     next: `Write an object, e.g. '{"item":"book"}'.`,
   });
-}
-
-/** Texts as they are, except for control characters; anything else as JSON. */
-export function printResult(result: {
-  readonly [key: string]: unknown;
-  readonly content?: unknown;
-  readonly structuredContent?: unknown;
-}): void {
-  const content = Array.isArray(result.content) ? result.content : [];
-  for (const part of content)
-    if (isObject(part) && part['type'] === 'text') print(clean(String(part['text']), 'lines'));
-    else printJson(part);
-  if (content.length === 0) printJson(result.structuredContent ?? result);
 }

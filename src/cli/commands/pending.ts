@@ -7,6 +7,7 @@ import { answersTo, patternOf, wordsOf } from '../ask/question.ts';
 import { argumentsOf } from '../bridge/asked-calls.ts';
 import { byId } from '../by-id.ts';
 import { type Connected, connectTo, openKept } from '../connect.ts';
+import { printResult } from '../content.ts';
 import { EXIT, exitCodeOf, explain, type SetExit, whatOnly } from '../exit.ts';
 import { answerOption, type ConnectOptions, connectOptions, storeOption } from '../options.ts';
 import { optionsAgain } from '../options-again.ts';
@@ -14,7 +15,6 @@ import { print, printJson, printTable, when } from '../output.ts';
 import { eraFor, findPending, goOn, tellPending } from '../pending.ts';
 import { shellWord } from '../shell-word.ts';
 import { type CliTarget, nameOfKept, parseKept, parseTarget } from '../target.ts';
-import { printResult } from './call.ts';
 
 type StoreOptions = Pick<ConnectOptions, 'store' | 'keyFile' | 'principal' | 'json'>;
 
@@ -44,7 +44,10 @@ export function pendingCommand(program: Command, exit: SetExit): void {
     exit(await answer(id, target, options)),
   );
   ofStore(
-    pending.command('drop').description('forget a call; the server never hears of it again').argument('<id>', 'which one: its id, or how its id begins'),
+    pending
+      .command('drop')
+      .description('forget a call; the server never hears of it again')
+      .argument('<id>', 'which one: its id, or how its id begins'),
   ).action(async (id: string, options: StoreOptions) => exit(await drop(id, options)));
 }
 
@@ -96,11 +99,7 @@ function callName({ call }: PendingRound): string {
   return String(call?.params?.['name'] ?? call?.params?.['uri'] ?? call?.method ?? '-');
 }
 
-async function answer(
-  wanted: string,
-  given: string | undefined,
-  options: ConnectOptions,
-): Promise<number> {
+async function answer(wanted: string, given: string | undefined, options: ConnectOptions): Promise<number> {
   const round = byId(wanted, await rest(options));
   if (!round) {
     const { store, keyFile, principal } = options;

@@ -1,0 +1,54 @@
+import type { Command } from 'commander';
+import type { Connected } from '../connect.ts';
+import { printPart } from '../content.ts';
+import { EXIT, type SetExit } from '../exit.ts';
+import { answerOption, type ConnectOptions, connectOptions } from '../options.ts';
+import { print, printJson } from '../output.ts';
+import { perform, TIMEOUT } from '../perform.ts';
+import { parseArguments } from './call.ts';
+
+type Prompt = Awaited<ReturnType<Connected['client']['getPrompt']>>;
+
+/** `valise prompt TARGET NAME [ARGS-JSON]`: a prompt, filled in. */
+export function promptCommand(program: Command, exit: SetExit): void {
+  answerOption(
+    connectOptions(
+      program
+        .command('prompt')
+        .description('get a prompt of a server')
+        .argument('<target>', "a URL, or 'stdio:COMMAND'")
+        .argument('<name>', 'name of the prompt, as valise list shows it')
+        .argument('[args-json]', 'arguments of the prompt as a JSON object', '{}'),
+    ),
+  )
+    .addHelpText(
+      'after',
+      `\nExample:\n  valise prompt https://docs.example.com/mcp summarize '{"topic":"sessions"}'`,
+    )
+    .action(async (target: string, name: string, args: string, options: ConnectOptions) => {
+      const given = Object.entries(parseArguments(args));
+      // Arguments of prompts are strings; what is written as a number is meant as its digits.
+      const strings = given.map(([key, value]) => [
+        key,
+        typeof value === 'string' ? value : JSON.stringify(value),
+      ]);
+      const params = { name, arguments: Object.fromEntries(strings) as Record<string, string> };
+      exit(
+        await perform(target, options, name, {
+          work: ({ client }) => client.getPrompt(params, { timeout: TIMEOUT }),
+          show: async (prompt) => {
+            if (options.json) printJson(prompt);
+            else printPrompt(prompt);
+            return EXIT.ok;
+          },
+        }),
+      );
+    });
+}
+
+function printPrompt({ messages }: Prompt): void {
+  for (const [at, { role, content }] of messages.entries()) {
+    print(`${at === 0 ? '' : '\n'}${role}:`);
+    printPart(content);
+  }
+}

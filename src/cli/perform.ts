@@ -1,0 +1,44 @@
+import { isAsking } from './ask/handler.ts';
+import { type Connected, connectTo } from './connect.ts';
+import type { ConnectOptions } from './options.ts';
+import { clean } from './output.ts';
+import { whileWaiting } from './patience.ts';
+import { pendingIn, tellPending } from './pending.ts';
+import { inCommandWords } from './session-words.ts';
+
+/** People may take their time over a question; milliseconds. */
+export const TIMEOUT = 24 * 3600 * 1000;
+
+/** A request and what is done with its result. */
+interface Request<Result> {
+  work(connected: Connected): Promise<Result>;
+  /** Returns the exit code. */
+  show(result: Result, connected: Connected): Promise<number>;
+  /** Called if the request failed and is not pending. */
+  failed?(): Promise<void>;
+}
+
+/** Connects, makes one request, and shows its result, or the question that it waits for. Returns the exit code. */
+export async function perform<Result>(
+  target: string,
+  options: ConnectOptions,
+  name: string,
+  { work, show, failed }: Request<Result>,
+): Promise<number> {
+  const connected = await connectTo(target, options);
+  try {
+    const result = await whileWaiting(
+      () => (isAsking(connected.client) ? undefined : `${clean(name)} to answer`),
+      () => work(connected),
+    );
+    return await show(result, connected);
+  } catch (error) {
+    const round = await pendingIn(error, connected.valise.pending);
+    // The request goes on later.
+    if (round) return tellPending(round, options, { why: error });
+    await failed?.();
+    throw options.json ? error : inCommandWords(error, target);
+  } finally {
+    await connected.close();
+  }
+}
