@@ -20,6 +20,7 @@ import { makeClient } from './sdk.ts';
 import { relayStderr } from './server-stderr.ts';
 import { type CliTarget, nameOfTarget, parseTarget } from './target.ts';
 import { tellEvents, tellOverlong, tellUnkept } from './tell.ts';
+import { tracedFetch, traceTransport } from './trace.ts';
 
 /** A client of a command, connected. */
 export interface Connected {
@@ -132,11 +133,13 @@ function wayTo(
     const transport = valise.stdio({ stderr: 'pipe', ...target.command }) as StdioClientTransport;
     transport.onerror = tellOverlong;
     relayStderr(transport, handOn);
+    if (options.trace) traceTransport(transport);
     return transport;
   }
+  const fetch = resolvingFetch(options.resolve);
   return valise.http(target.url, {
     headers: options.header,
-    fetch: resolvingFetch(options.resolve),
+    fetch: options.trace ? tracedFetch(target.url, fetch) : fetch,
     resume: options.alone ? 'alone' : true,
     // A header of the user's own is how to be signed in then.
     ...(!hasAuthorization(options.header) && { auth: { redirect, port: options.redirectPort } }),

@@ -26,6 +26,7 @@ export interface ConnectOptions extends KeyOptions {
   /** False where the user signs in on another machine, and pastes where that has led. */
   readonly browser?: boolean;
   readonly redirectPort?: number;
+  readonly trace?: boolean;
 }
 
 /** Turns a reader that throws into one that commander reports as a usage error. */
@@ -142,6 +143,11 @@ export function answerOption(command: Command): Command {
     }),
     [],
   );
+}
+
+/** `--trace`, for commands in which it is of interest who says what. */
+export function traceOption(command: Command): Command {
+  return command.option('--trace', 'draw the messages on stderr as they come and go');
 }
 
 /** True where what is kept in a store is there for other processes, and after this one. */

@@ -7,7 +7,7 @@ import { leftBy } from '../ask/handler.ts';
 import type { Connected } from '../connect.ts';
 import { printResult, saveParts } from '../content.ts';
 import { EXIT, type SetExit } from '../exit.ts';
-import { answerOption, type ConnectOptions, connectOptions } from '../options.ts';
+import { answerOption, type ConnectOptions, connectOptions, traceOption } from '../options.ts';
 import { clean, printJson, remark } from '../output.ts';
 import { tellUnanswered } from '../pending.ts';
 import { perform, TIMEOUT } from '../perform.ts';
@@ -19,14 +19,16 @@ interface CallOptions extends ConnectOptions {
 
 /** `valise call TARGET TOOL [ARGS-JSON]`: a one-shot client with a jar, as curl is with its cookie jar. */
 export function callCommand(program: Command, exit: SetExit): void {
-  answerOption(
-    connectOptions(
-      program
-        .command('call')
-        .description('call a tool once, with the state that is kept for the server')
-        .argument('<target>', "a URL, or 'stdio:COMMAND'")
-        .argument('<tool>', 'name of the tool')
-        .argument('[args-json]', 'arguments of the tool as a JSON object', '{}'),
+  traceOption(
+    answerOption(
+      connectOptions(
+        program
+          .command('call')
+          .description('call a tool once, with the state that is kept for the server')
+          .argument('<target>', "a URL, or 'stdio:COMMAND'")
+          .argument('<tool>', 'name of the tool')
+          .argument('[args-json]', 'arguments of the tool as a JSON object', '{}'),
+      ),
     ),
   )
     .option(

@@ -22,7 +22,7 @@ import { EXIT, explain, type SetExit } from '../exit.ts';
 import { tellNoEnv, withEnv } from '../handed-env.ts';
 import { installedSdk } from '../installed.ts';
 import { SIGNALS } from '../interrupted.ts';
-import { type ConnectOptions, connectOptions, isLasting, storeUrl } from '../options.ts';
+import { type ConnectOptions, connectOptions, isLasting, storeUrl, traceOption } from '../options.ts';
 import { print, remark } from '../output.ts';
 import { tellUnused } from '../resolve.ts';
 import { shellWord } from '../shell-word.ts';
@@ -31,12 +31,14 @@ import { tellPerson } from '../tell-person.ts';
 
 /** `valise connect TARGET`: a stdio server for any host that bridges to another one, with everything the host lacks. */
 export function connectCommand(program: Command, exit: SetExit): void {
-  withoutForeign(
-    connectOptions(
-      program
-        .command('connect')
-        .description('bridge a host over stdio to a server, and keep its state, session and sign-in')
-        .argument('<target>', "a URL, or 'stdio:COMMAND'"),
+  traceOption(
+    withoutForeign(
+      connectOptions(
+        program
+          .command('connect')
+          .description('bridge a host over stdio to a server, and keep its state, session and sign-in')
+          .argument('<target>', "a URL, or 'stdio:COMMAND'"),
+      ),
     ),
   )
     .option(

@@ -10,7 +10,12 @@ export interface Ends {
 }
 
 /** A `fetch` that tells what it sends to a server and what comes back; of secrets, only their fingerprints. */
-export function watchedFetch(endpoint: URL, { client, server }: Ends, see: (step: Step) => void): FetchLike {
+export function watchedFetch(
+  endpoint: URL,
+  { client, server }: Ends,
+  see: (step: Step) => void,
+  base: FetchLike = fetch,
+): FetchLike {
   const there = { from: client, to: server };
   const back = { from: server, to: client };
   return async (input, init = {}) => {
@@ -24,7 +29,7 @@ export function watchedFetch(endpoint: URL, { client, server }: Ends, see: (step
       if (typeof init.body === 'string') reader.take(Buffer.from(init.body));
       reader.end();
     } else see(bare(there, `${method} ${url.pathname}`));
-    const response = await fetch(input, init);
+    const response = await base(input, init);
     // A stream of its own that a server does not offer is nothing to tell of.
     if (!isMcp || (!response.ok && method === 'POST')) see(bare(back, `HTTP ${response.status}`));
     return isMcp && response.ok && response.body
