@@ -444,6 +444,7 @@ describe('the jar', () => {
       setAt: expect.any(Date),
       usedAt: expect.any(Date),
       expiresAt: expect.any(Date),
+      secure: true,
       attributes: { maxAge: 60, methodScope: 'tools' },
     });
     expect(server!.expiresAt.getTime() - server!.setAt.getTime()).toBe(60_000);
