@@ -12,7 +12,7 @@ const THERE = { from: ENDS.client, to: ENDS.server };
 const BACK = { from: ENDS.server, to: ENDS.client };
 
 /** Draws messages on stderr as they come and go. Ids of sessions, tokens and what the user answers are not shown. */
-function drawer(): (step: Step) => void {
+function laneWriter(): (step: Step) => void {
   const columns = process.stderr.columns ?? 100;
   const lanes = new Lanes(Object.values(ENDS), columns);
   remark(lanes.heading());
@@ -32,12 +32,12 @@ function withoutId(one: Carried): Carried {
 
 /** A `fetch` whose messages are drawn. */
 export function tracedFetch(endpoint: URL, base: FetchLike): FetchLike {
-  return watchedFetch(endpoint, ENDS, drawer(), base);
+  return watchedFetch(endpoint, ENDS, laneWriter(), base);
 }
 
 /** Draws the messages of a transport that is a command. */
 export function traceTransport(transport: TransportLike): void {
-  const draw = drawer();
+  const draw = laneWriter();
   instrument(
     transport,
     {},

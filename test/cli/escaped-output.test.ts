@@ -129,6 +129,8 @@ for (const name of ['log', 'info', 'debug', 'warn', 'error']) console[name]('%s'
     async () => {
       const call = [process.execPath, VALISE, 'call', odd, 'ask', '--store', 'memory:'];
       const terminal = await onTerminal(call);
+      await terminal.shows(/● Accept/);
+      await terminal.type('Enter');
       await terminal.shows(/its default has\s+characters that are not shown/);
       await terminal.type('Enter');
       await terminal.shows(/● a\\u001b/);

@@ -42,11 +42,11 @@ describe('variables that a server which is a command is handed', { timeout: 60_0
   it('are handed on by valise connect, which says where an answer needs them', async () => {
     const { env, store } = await stage();
     const command = [process.execPath, VALISE, 'connect', NEEDS, '--env', 'VALISE_KEYS', ...store] as const;
-    const { client } = await sdkHost('v1', [...command], { env });
-    const { content } = await client.callTool({ name: 'update_work_item', arguments: bug });
-    const { text } = content[0] as { text: string };
-    expect(text).toContain('in a terminal that has VALISE_KEYS as this host has it');
-    const [, id, options] = /valise pending answer (\S+) (.*) --answer FIELD=VALUE/.exec(text) ?? [];
+    const { client, log } = await sdkHost('v1', [...command], { env });
+    await client.callTool({ name: 'update_work_item', arguments: bug });
+    await expect.poll(log).toMatch(/--answer FIELD=VALUE/);
+    expect(log()).toContain('Use a terminal that has the same VALISE_KEYS as this host.');
+    const [, id, options] = /valise pending answer (\S+) (.*) --answer FIELD=VALUE/.exec(log()) ?? [];
     const answer = ['pending', 'answer', id ?? '', ...(options ?? '').split(' '), ...ANSWER];
     expect(await valise(answer, env)).toMatchObject({ code: 0, stdout: DONE });
   });

@@ -9,14 +9,14 @@ import { librarySources, root, type Source } from './sources.ts';
  * context, no import cycle, no retired word.
  */
 const HOPS = {
-  plain: { functions: 253, files: 85 },
-  jar: { functions: 377, files: 108 },
-  session: { functions: 425, files: 117 },
-  flow: { functions: 504, files: 128 },
+  plain: { functions: 256, files: 85 },
+  jar: { functions: 381, files: 108 },
+  session: { functions: 430, files: 117 },
+  flow: { functions: 507, files: 128 },
 };
 const ASYNC_CONTEXTS = 8;
 const MODULE_LEVEL_REGISTRIES = 23;
-const ERA_LINES = 313;
+const ERA_LINES = 318;
 const IMPORT_CYCLES = 12;
 
 /** Private metaphors, and how many files still use each. A word that reaches 0 stays listed, so that it does not return. */
