@@ -6,11 +6,15 @@ import { VALISE } from './valise.ts';
 describe.skipIf(!hasTmux)('valise tour on a terminal', { timeout: 180_000, ...because('needs tmux') }, () => {
   it('waits for a person, whose answers decide how the story goes on', async () => {
     const terminal = await onTerminal([process.execPath, VALISE, 'tour', '--story', 'bug']);
+    await terminal.shows(/● Accept/);
+    await terminal.type('Enter');
     await terminal.shows(/How was this bug resolved\?[\s\S]*● Fixed/);
     expect(await terminal.screen()).toMatch(
       /instance B .* is killed with SIGKILL while its question is open/,
     );
     await terminal.type('Down', 'Down', 'Enter');
+    await terminal.shows(/● Accept/);
+    await terminal.type('Enter');
     await terminal.shows(/Work item ID of the original bug/);
     await terminal.type('77', 'Enter');
     await terminal.shows(/exit code \d/);
@@ -22,7 +26,7 @@ describe.skipIf(!hasTmux)('valise tour on a terminal', { timeout: 180_000, ...be
 
   it('tells the server where a person takes the question back, and nothing is resolved', async () => {
     const terminal = await onTerminal([process.execPath, VALISE, 'tour', '--story', 'bug']);
-    await terminal.shows(/● Fixed/);
+    await terminal.shows(/● Accept/);
     await terminal.type('Escape');
     await terminal.shows(/exit code \d/);
     const screen = await terminal.screen();

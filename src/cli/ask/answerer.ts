@@ -8,7 +8,7 @@ import { readLink } from './question.ts';
 /** What an elicitation is answered with. */
 export type Elicited =
   | { readonly action: 'accept'; readonly content: Record<string, unknown> }
-  | { readonly action: 'decline' };
+  | { readonly action: 'decline' | 'cancel' };
 
 /** Where answers come from: the command line first, then a person at the terminal, else nobody. */
 export interface AnswerSource {

@@ -1,4 +1,4 @@
-import { type ClientValise, openValise } from '../../client/index.ts';
+import { type ClientValise, LeaveOpen, openValise } from '../../client/index.ts';
 import { generateKey } from '../../seal/index.ts';
 import { answerElicitation, type Elicited } from '../ask/answerer.ts';
 import { ELICITATION } from '../ask/handler.ts';
@@ -106,10 +106,14 @@ export class Stage {
   async answer(params: unknown, given: Readonly<Record<string, string>>): Promise<Elicited> {
     await this.show.shown();
     const { interactive } = this.settings;
-    return answerElicitation(params, {
-      given: new Map(interactive ? [] : Object.entries(given)),
-      interactive,
-    });
+    const source = { given: new Map(interactive ? [] : Object.entries(given)), interactive };
+    try {
+      return await answerElicitation(params, source);
+    } catch (error) {
+      // Nobody comes back to a tour later.
+      if (error instanceof LeaveOpen) return { action: 'cancel' };
+      throw error;
+    }
   }
 
   /** Kills an instance as a crash would. */
