@@ -16,7 +16,9 @@ const secrets = await startSecretService();
 afterAll(() => secrets?.stop());
 
 /** What the tests use of better-sqlite3, which comes without types. */
-const Database = createRequire(import.meta.url)('better-sqlite3') as new (
+/** The SQLite that Node brings, if it does: better-sqlite3 is built for one version of Node. */
+const builtIn = process.getBuiltinModule?.('node:sqlite' as never) as { DatabaseSync: unknown } | undefined;
+const Database = (builtIn?.DatabaseSync ?? createRequire(import.meta.url)('better-sqlite3')) as new (
   file: string,
 ) => { prepare(sql: string): { run(...values: unknown[]): unknown }; close(): void };
 
