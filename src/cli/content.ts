@@ -66,7 +66,7 @@ function lastSegment(uri: string): string {
     .slice(0, 100);
 }
 
-/** Writes what is no text to `out`, a folder or a file, and prints the rest. With `all`, texts are written too. */
+/** Saves images, audio and blobs to `out`, a folder or a file, and prints the texts. With `all`, texts are saved too. */
 export async function saveParts(
   parts: readonly unknown[],
   out: string,

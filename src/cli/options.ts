@@ -23,7 +23,7 @@ export interface ConnectOptions extends KeyOptions {
   readonly json?: boolean;
   readonly answer?: readonly string[];
   readonly insecurePlaintext?: boolean;
-  /** False where the user signs in on another machine, and pastes where that has led. */
+  /** False if the user signs in on another machine and pastes the redirected URL here. */
   readonly browser?: boolean;
   readonly redirectPort?: number;
   readonly trace?: boolean;

@@ -24,7 +24,7 @@ export class PastedSignIn {
     });
   }
 
-  /** Nothing is read any more. */
+  /** Stops reading. */
   close(): void {
     this.#lines?.close();
     this.#lines = undefined;

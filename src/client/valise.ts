@@ -51,7 +51,7 @@ export interface ClientValiseOptions extends SecretsOptions {
    * `sqlite:~/.valise/state.db` unless told, in a folder that only its owner can enter.
    */
   readonly store?: string | Store | ClientStateStore | undefined;
-  /** Seals what is kept with this keyring, or its text; `VALISE_CLIENT_KEYS` unless told, for a store that is given by its URL. */
+  /** Seals the store with this keyring, or its text. @defaultValue `VALISE_CLIENT_KEYS`, if the store is given by its URL */
   readonly keys?: Keyring | string | undefined;
   /** Whose state this is, where one process serves several users; nobody's in particular unless told, never an empty text. */
   readonly principal?: string | undefined;

@@ -181,7 +181,7 @@ export function currentExchange(of: object): Exchange | undefined {
   return exchange && (exchange.owner === of || exchange.link === of) ? exchange : undefined;
 }
 
-/** The exchange whose handler is running, of whichever Valise. */
+/** The exchange whose handler is running, of any Valise. */
 export function runningExchange(): Exchange | undefined {
   return current.current;
 }

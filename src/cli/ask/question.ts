@@ -10,7 +10,7 @@ export function wordsOf({ method, params }: PendingQuestion): string {
 
 /**
  * A page that a server asks the user to open. The words name the host as it is looked up, in ASCII, whatever the server's URL
- * makes it look like. Not safe is what is no web page: `javascript:` and `file:` do something here.
+ * makes it look like. Other schemes, such as `javascript:` and `file:`, are not safe: they act on this machine.
  */
 export function readLink(text: unknown): { readonly words: string; readonly isSafe: boolean } {
   const url = URL.canParse(String(text)) ? new URL(String(text)) : undefined;

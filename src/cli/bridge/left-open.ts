@@ -57,7 +57,7 @@ export async function forget(
 export const WAITING =
   'This call waits for the user, who has to answer a question of the server in a terminal, where Valise lists what is pending; calling again would only ask again.';
 
-/** What people read in the log of the host: what is asked, and the command that answers it and goes on with the call. */
+/** The text for the host's log: the questions, and the command that answers them and continues the call. */
 export function waitingWords(
   { id, questions }: PendingRound,
   era: Era,

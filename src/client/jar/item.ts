@@ -25,7 +25,7 @@ export interface Change {
   readonly item?: Item;
   /** A removal that gives way to an item set after this time: an eviction must not take what another process has just set. */
   readonly unlessSetAfter?: number;
-  /** A removal of what is not known here: only the store can tell whether another process has set it. */
+  /** A removal of a key that is unknown here: another process may have set it, so the store decides. */
   readonly isUnseen?: true;
 }
 

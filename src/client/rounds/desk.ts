@@ -178,7 +178,7 @@ export class RoundDesk {
     return this.#store.delete(this.#prefix + id, version === undefined ? {} : { ifVersion: version });
   }
 
-  /** The user has signed out of a server: nobody is to answer its questions any more. How many there were. */
+  /** Drops the pending questions of a server that the user signed out of. Returns how many there were. */
   async forget(server: string): Promise<number> {
     const own = (await this.all()).filter((each) => each.server === server);
     await Promise.all(own.map(({ id }) => this.drop(id)));

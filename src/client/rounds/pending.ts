@@ -115,7 +115,7 @@ export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients
   };
 }
 
-/** What our servers say of a round that they do not take any more. */
+/** How our servers refuse the answer to a round that has expired. */
 const EXPIRED = /invalid_request_state|Invalid or expired requestState/;
 
 function bodyOf(error: unknown): string {

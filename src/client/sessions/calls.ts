@@ -34,7 +34,7 @@ const MAX_LISTED = 10_000;
 /** The longest state of a session that a client keeps and sends. */
 const MAX_STATE = 1024 * 1024;
 
-/** True where a server gives more state than a client keeps. */
+/** Whether a server sent more state than a client keeps. */
 export function isTooLarge({ state }: SessionMeta): boolean {
   return state !== undefined && state.length > MAX_STATE;
 }

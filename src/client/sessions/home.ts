@@ -237,7 +237,7 @@ export class Home {
     await Promise.allSettled(costly.map((session) => this.delete(session, PARTING)));
   }
 
-  /** The user has signed out: nothing of these sessions is used any more. */
+  /** Forgets sessions after the user signed out. */
   forget(): void {
     for (const session of this.#live) session.end();
     this.streams.close();
