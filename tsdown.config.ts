@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { defineConfig } from 'tsdown';
+import { defineConfig, type UserConfig } from 'tsdown';
 
 interface Manifest {
   exports: Record<string, string | { default: string }>;
@@ -15,7 +15,7 @@ function publicEntries(): string[] {
 }
 
 // A room that is not there yet is left out here and reported by the test of the exports.
-const rooms = [...publicEntries(), 'store/contract-worker', 'cli/main']
+const rooms = [...publicEntries(), 'store/contract-worker']
   .map((name) => [name, `src/${name}.ts`] as const)
   .filter(([, file]) => existsSync(file));
 
@@ -30,21 +30,37 @@ function forgetTypeMap({ outDir, fileName }: { outDir: string; fileName: string 
   writeFileSync(file, readFileSync(file, 'utf8').replace(/\n\/\/# sourceMappingURL=.*\s*$/, '\n'));
 }
 
-/** One file per subpath export, plus what the launcher in `bin/` runs and the examples it starts. */
-export default defineConfig({
-  entry: Object.fromEntries([...rooms, ...examples]),
-  outDir: 'dist',
+/** A build goes beside `dist` first (scripts/prepare.mjs), so that whoever runs from there finds every file. */
+const dist = process.env['VALISE_DIST'] ?? 'dist';
+
+const both: UserConfig = {
   format: 'esm',
   target: 'node20',
   platform: 'node',
   // `.js` and `.d.ts`, as the exports say; the package is ESM throughout.
   fixedExtension: false,
-  // A map for stack traces; none for the types, since the sources are not in the package.
-  dts: { resolver: 'tsc', sourcemap: false },
   sourcemap: true,
-  // The examples import the package by its own name, as their readers will; what is in node_modules stays there.
+  // The examples and the command line import the library by its name, as their readers will; what is in node_modules stays there.
   deps: { neverBundle: [/^mcp-valise(\/|$)/], skipNodeModulesBundle: true },
   report: { gzip: false },
   checks: { pluginTimings: false },
-  hooks: { 'build:done': ({ chunks }) => chunks.forEach(forgetTypeMap) },
-});
+};
+
+export default defineConfig([
+  // The library: one file per subpath export.
+  {
+    ...both,
+    entry: Object.fromEntries(rooms),
+    outDir: dist,
+    // A map for stack traces; none for the types, since the sources are not in the package.
+    dts: { resolver: 'tsc', sourcemap: false },
+    hooks: { 'build:done': ({ chunks }) => chunks.forEach(forgetTypeMap) },
+  },
+  // The command line: what its launcher runs, and the examples it starts.
+  {
+    ...both,
+    entry: Object.fromEntries([['main', 'cli/src/main.ts'], ...examples]),
+    outDir: `cli/${dist}`,
+    dts: false,
+  },
+]);

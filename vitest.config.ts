@@ -6,7 +6,7 @@ const src = (path: string) => fileURLToPath(new URL(`./src/${path}.ts`, import.m
 export default defineConfig({
   resolve: {
     alias: [
-      { find: /^mcp-valise\/(client|server|seal|store|wire)$/, replacement: src('$1/index') },
+      { find: /^mcp-valise\/(client|server|seal|store|wire|internal)$/, replacement: src('$1/index') },
       {
         find: /^mcp-valise\/store\/(contract|sqlite|keychain)$/,
         replacement: src('store/$1'),

@@ -18,7 +18,7 @@ const env = { ...process.env, VALISE_KEYS: randomBytes(32).toString('base64url')
 
 const vault = spawn(
   process.execPath,
-  [`${root}dist/examples/vault.js`, '--http', '0', '--with-auth', '--store', 'memory:'],
+  [`${root}cli/dist/examples/vault.js`, '--http', '0', '--with-auth', '--store', 'memory:'],
   {
     env,
     stdio: ['ignore', 'pipe', 'ignore'],

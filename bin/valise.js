@@ -1,41 +1,25 @@
 #!/usr/bin/env node
-// The launcher of the command `valise`. In a fresh checkout it builds first, since dist is not in git.
+// `valise` of the library hands over to the package mcp-valise-cli: the one beside it in a checkout, else the installed one.
 import { existsSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { pathToFileURL } from 'node:url';
 
-const built = new URL('../dist/cli/main.js', import.meta.url);
+const launcher = find();
+if (launcher) await import(launcher.href);
+else {
+  process.stderr.write(
+    'valise: This command is in the package mcp-valise-cli, which is not installed here. Run `npx mcp-valise-cli`, or install it: npm install mcp-valise-cli\n',
+  );
+  process.exitCode = 1;
+}
 
-if (!existsSync(built)) {
-  const prepare = new URL('../scripts/prepare.mjs', import.meta.url);
-  if (!existsSync(prepare)) {
-    process.stderr.write(
-      'valise: dist/cli/main.js is missing from this installation. Install mcp-valise again.\n',
-    );
-    process.exit(1);
-  }
-  process.stderr.write('valise: dist is not built yet; building it once.\n');
-  const { build, install } = await import(prepare.href);
+function find() {
+  const beside = new URL('../cli/bin/valise.js', import.meta.url);
+  if (existsSync(beside)) return beside;
   try {
-    await install();
-    await build();
-  } catch (error) {
-    process.stderr.write(`valise: ${error.message}\n`);
-    process.exit(1);
-  }
-  if (!existsSync(built)) {
-    process.stderr.write('valise: the build made no dist/cli/main.js. Is src/cli/main.ts there?\n');
-    process.exit(1);
+    const manifest = createRequire(import.meta.url).resolve('mcp-valise-cli/package.json');
+    return new URL('bin/valise.js', pathToFileURL(manifest));
+  } catch {
+    return undefined;
   }
 }
-
-// Whoever reads along, such as `head`, may have had enough; or there is no room left for what is written.
-for (const stream of [process.stdout, process.stderr]) {
-  stream.on('error', (error) => {
-    if (error.code === 'EPIPE') process.exit();
-    if (stream === process.stdout)
-      process.stderr.write(`valise: The output could not be written (${error.message}).\n`);
-    process.exit(1);
-  });
-}
-
-const { main } = await import(built.href);
-process.exitCode = await main(process.argv.slice(2));

@@ -11,19 +11,24 @@ const folder = mkdtempSync(join(tmpdir(), 'valise-check-'));
 const node = (path, ...args) => [process.execPath, [`${root}${path}`, ...args]];
 const bin = (path, ...args) => node(`node_modules/${path}`, ...args);
 
-/** The package as npm would publish it; the checks of the package look at that and not at the folder. */
-function tarball() {
-  const name = readdirSync(folder).find((file) => file.endsWith('.tgz'));
+/** A package as npm would publish it; the checks of the packages look at that and not at the folder. */
+function tarball(pattern) {
+  const name = readdirSync(folder).find((file) => pattern.test(file));
   return join(folder, name ?? 'there-is-no-tarball.tgz');
 }
+
+const LIBRARY = /^mcp-valise-\d.*\.tgz$/;
+const COMMAND = /^mcp-valise-cli-.*\.tgz$/;
 
 /** @type {Record<string, () => [string, string[]]>} */
 const CHECKS = {
   types: () => bin('typescript/bin/tsc', '-p', 'tsconfig.json'),
   lint: () => bin('@biomejs/biome/bin/biome', 'check', '--error-on-warnings', '.'),
-  pack: () => ['npm', ['pack', '--ignore-scripts', '--pack-destination', folder]],
-  publint: () => bin('publint/src/cli.js', '--strict', tarball()),
-  attw: () => bin('@arethetypeswrong/cli/dist/index.js', tarball(), '--profile', 'esm-only'),
+  pack: () => ['npm', ['pack', '--workspaces', '--ignore-scripts', '--pack-destination', folder]],
+  publint: () => bin('publint/src/cli.js', '--strict', tarball(LIBRARY)),
+  'publint-cli': () => bin('publint/src/cli.js', '--strict', tarball(COMMAND)),
+  // The command line has no types to check: it is run, not imported.
+  attw: () => bin('@arethetypeswrong/cli/dist/index.js', tarball(LIBRARY), '--profile', 'esm-only'),
   knip: () => bin('knip/bin/knip.js'),
   rooms: () => bin('vitest/vitest.mjs', 'run', 'test/house/rooms.test.ts'),
   trace: () => node('scripts/trace.mjs', '--missing'),
@@ -52,14 +57,14 @@ try {
 }
 
 function needed(name) {
-  return name === 'pack' && (asked.includes('publint') || asked.includes('attw'));
+  return name === 'pack' && asked.some((other) => /^(publint|attw)/.test(other));
 }
 
 async function check(name) {
   const start = performance.now();
   const [command, args] = CHECKS[name]();
   const { code, output } = await run(command, args, { quiet: true });
-  console.log(`${code === 0 ? 'ok  ' : 'FAIL'} ${name.padEnd(8)} ${took(start)}`);
+  console.log(`${code === 0 ? 'ok  ' : 'FAIL'} ${name.padEnd(11)} ${took(start)}`);
   if (code !== 0) console.log(output.trimEnd());
   return code === 0;
 }

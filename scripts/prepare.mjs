@@ -1,4 +1,4 @@
-// Makes a checkout ready to run: installs what package-lock.json asks for and builds dist, each only where needed.
+// Makes a checkout ready to run: installs what package-lock.json asks for and builds dist and cli/dist, each only where needed.
 // Plain Node, no dependency: on a fresh clone this is what runs first.
 import { createHash } from 'node:crypto';
 import {
@@ -18,7 +18,15 @@ import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { must, root, say } from './steps.mjs';
 
-const INPUTS = ['package.json', 'tsconfig.json', 'tsdown.config.ts', 'src', 'examples'];
+const INPUTS = [
+  'package.json',
+  'tsconfig.json',
+  'tsdown.config.ts',
+  'src',
+  'examples',
+  'cli/package.json',
+  'cli/src',
+];
 const STAMP = 'dist/.inputs';
 
 /**
@@ -51,18 +59,20 @@ export async function build() {
     const digest = inputsDigest();
     const fresh = `.dist-${process.pid}`;
     try {
-      await must('build', process.execPath, ['node_modules/tsdown/dist/run.mjs', '--out-dir', fresh]);
+      const env = { ...process.env, VALISE_DIST: fresh };
+      await must('build', process.execPath, ['node_modules/tsdown/dist/run.mjs'], { env });
+      rmSync(`${root}${STAMP}`, { force: true });
       moveIn(fresh, 'dist');
+      moveIn(`cli/${fresh}`, 'cli/dist');
       writeFileSync(`${root}${STAMP}`, digest);
     } finally {
-      rmSync(`${root}${fresh}`, { recursive: true, force: true });
+      for (const draft of [fresh, `cli/${fresh}`]) rmSync(root + draft, { recursive: true, force: true });
     }
   });
 }
 
 /** Makes folder `to` the same as `from`; what is only in `to` goes last. */
 function moveIn(from, to) {
-  rmSync(`${root}${STAMP}`, { force: true });
   const names = filesUnder(from).map((file) => file.slice(from.length + 1));
   for (const name of names) {
     mkdirSync(dirname(`${root}${to}/${name}`), { recursive: true });
@@ -72,9 +82,13 @@ function moveIn(from, to) {
   for (const file of filesUnder(to)) if (!wanted.has(file)) rmSync(root + file);
 }
 
-/** Whether dist was built from the sources as they are now. */
+/** Whether dist and cli/dist were built from the sources as they are now. */
 export function isBuilt() {
-  return existsSync(root + STAMP) && readFileSync(root + STAMP, 'utf8') === inputsDigest();
+  return (
+    existsSync(`${root}cli/dist/main.js`) &&
+    existsSync(root + STAMP) &&
+    readFileSync(root + STAMP, 'utf8') === inputsDigest()
+  );
 }
 
 /** What npm wrote into node_modules, against what the lock file asks for; optional packages may be left out by npm. */
@@ -82,13 +96,14 @@ function notInstalled() {
   const installed = packagesOf('node_modules/.package-lock.json');
   if (!installed) return 'nothing is installed';
   for (const [path, wanted] of Object.entries(packagesOf('package-lock.json') ?? {})) {
-    if (path === '' || wanted.optional || wanted.devOptional) continue;
-    if (installed[path]?.version !== wanted.version) return `${path} is not at ${wanted.version}`;
+    if (path === '' || wanted.optional) continue;
+    if (!installed[path]) return `${path} is missing`;
+    if (installed[path].version !== wanted.version) return `${path} is not at ${wanted.version}`;
   }
   return undefined;
 }
 
-/** @returns {Record<string, { version?: string, optional?: boolean, devOptional?: boolean }> | undefined} */
+/** @returns {Record<string, { version?: string, optional?: boolean }> | undefined} */
 function packagesOf(lock) {
   return existsSync(root + lock) ? JSON.parse(readFileSync(root + lock, 'utf8')).packages : undefined;
 }

@@ -1,10 +1,10 @@
 import type { ChildProcess } from 'node:child_process';
 import { PassThrough, type Readable } from 'node:stream';
-import spawn from 'cross-spawn';
 import { ValiseError } from '../errors.ts';
 import { isObject } from '../json.ts';
 import { type Id, INTERNAL_ERROR, isId, isRequest, METHOD_NOT_FOUND, type Message } from '../wire/message.ts';
 import { MAX_MESSAGE, type MessageLimit, tooLargeError } from './limit.ts';
+import { platformSpawn } from './platform-spawn.ts';
 import { parseLowered, restoreRaw } from './top.ts';
 import type { TransportLike } from './transport.ts';
 
@@ -95,7 +95,7 @@ export class StdioClientTransport implements TransportLike {
   #spawn(): Promise<void> {
     const { command, args = [], cwd, env, stderr = 'inherit' } = this.#command;
     return new Promise((resolve, reject) => {
-      const child = spawn(command, [...args], {
+      const child = platformSpawn()(command, [...args], {
         cwd,
         env: { ...inheritedEnv(), ...env },
         stdio: ['pipe', 'pipe', stderr],

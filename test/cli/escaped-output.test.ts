@@ -114,7 +114,7 @@ describe('the command', { timeout: 120_000 }, () => {
   });
 
   it('escapes what an SDK writes to the console', () => {
-    const script = `const { main } = await import(${JSON.stringify(`${VALISE}/../../dist/cli/main.js`)});
+    const script = `const { main } = await import(${JSON.stringify(`${VALISE}/../../cli/dist/main.js`)});
 await main(['keys', 'generate']);
 for (const name of ['log', 'info', 'debug', 'warn', 'error']) console[name]('%s', ${JSON.stringify(HOSTILE)});`;
     const { stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', script], {

@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Command } from 'commander';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { makeProgram } from '../../cli/src/main.ts';
 import { example as notebook } from '../../examples/notebook.ts';
 import { example as vault } from '../../examples/vault.ts';
-import { makeProgram } from '../../src/cli/main.ts';
 import { folder, valise } from './valise.ts';
 
 const run = promisify(execFile);

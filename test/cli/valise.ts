@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { onTestFinished } from 'vitest';
+import cli from '../../cli/package.json' with { type: 'json' };
 import pkg from '../../package.json' with { type: 'json' };
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
@@ -83,13 +84,16 @@ export async function folder(): Promise<string> {
   return path;
 }
 
-/** The launcher of a project that has the package, and beside it only these of its optional peers. */
+/** The launcher of a project that has both packages, and beside them only these of its optional peers. */
 export async function launcherBeside(...peers: readonly string[]): Promise<string> {
   const modules = join(await folder(), 'node_modules');
   const own = join(modules, 'mcp-valise');
-  for (const part of ['bin', 'dist', 'package.json'])
+  for (const part of ['bin', 'dist', 'package.json']) {
     await cp(join(ROOT, part), join(own, part), { recursive: true });
-  for (const name of [...Object.keys(pkg.dependencies), ...peers]) {
+    await cp(join(ROOT, 'cli', part), join(modules, 'mcp-valise-cli', part), { recursive: true });
+  }
+  const { 'mcp-valise': _, ...others } = cli.dependencies;
+  for (const name of [...Object.keys({ ...pkg.dependencies, ...others }), ...peers]) {
     await mkdir(dirname(join(modules, name)), { recursive: true });
     await symlink(join(ROOT, 'node_modules', name), join(modules, name));
   }

@@ -6,7 +6,7 @@ import { createValise } from 'mcp-valise/server';
 import { memoryStore } from 'mcp-valise/store';
 import { CARRIERS, type Carrier } from 'mcp-valise/wire';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { makeClient } from '../../src/cli/sdk.ts';
+import { makeClient } from '../../cli/src/sdk.ts';
 import { MAJORS } from '../server/majors.ts';
 
 const QUESTIONS = 12;

@@ -1,13 +1,13 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { EXIT } from '../../src/cli/exit.ts';
+import { EXIT } from '../../cli/src/exit.ts';
 import { root } from '../house/sources.ts';
 
 const page = readFileSync(`${root}docs/cli.md`, 'utf8');
 
 describe('docs/cli.md', () => {
   it('has a section for every command, and none for others', () => {
-    const commands = readdirSync(`${root}src/cli/commands`).map((file) => file.replace('.ts', ''));
+    const commands = readdirSync(`${root}cli/src/commands`).map((file) => file.replace('.ts', ''));
     const sections = [...page.matchAll(/^## valise (\S+)/gm)].map(([, name = '']) => name);
     expect(sections.sort()).toEqual(commands.sort());
   });

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { describe, expect, it } from 'vitest';
 import { creations, eraLines, importCycles, moduleLevelCreations, wordsOf } from './measures.ts';
-import { librarySources, root, type Source } from './sources.ts';
+import { allSources, root, type Source } from './sources.ts';
 
 /**
  * Ceilings that only go down. A change that gets below one lowers it here; none may raise one.
@@ -41,7 +41,7 @@ const RETIRED_WORDS: Readonly<Record<string, number>> = {
   wishes: 7,
 };
 
-const sources = librarySources();
+const sources = allSources();
 const outsideWire = sources.filter(({ path }) => !/^wire\/|\/carriers\//.test(path));
 const total = (measure: (source: Source) => number, of = sources) =>
   of.reduce((sum, source) => sum + measure(source), 0);

@@ -22,11 +22,13 @@ write(
   'node_modules/tsdown/dist/run.mjs',
   `import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
    appendFileSync('runs', 'x');
-   const out = process.argv[3];
+   const out = process.env.VALISE_DIST;
    mkdirSync(out + '/deep', { recursive: true });
    const text = readFileSync('src/a.ts', 'utf8');
    if (text === 'broken') process.exit(1);
-   writeFileSync(out + '/deep/' + text + '.js', text);`,
+   writeFileSync(out + '/deep/' + text + '.js', text);
+   mkdirSync('cli/' + out, { recursive: true });
+   writeFileSync('cli/' + out + '/main.js', text);`,
 );
 
 function build(times = 1) {
@@ -41,7 +43,8 @@ const runs = () => readFileSync(file('runs'), 'utf8').length;
 describe('the build', () => {
   it('runs where there is no dist, and not again while the sources stay the same', () => {
     expect(build().status).toBe(0);
-    expect(existsSync(file('dist/deep/a.js'))).toBe(true);
+    for (const made of ['dist/deep/a.js', 'cli/dist/main.js'])
+      expect(existsSync(file(made)), made).toBe(true);
     expect(build().status).toBe(0);
     expect(runs()).toBe(1);
   });

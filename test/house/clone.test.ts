@@ -1,5 +1,14 @@
 import { spawnSync } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -29,8 +38,23 @@ function proxies(): NodeJS.ProcessEnv {
 beforeAll(() => {
   mkdirSync(home, { recursive: true });
   if (spawnSync('git', ['clone', '--quiet', root, clone]).status !== 0) copySources();
-  if (!isLong) symlinkSync(join(root, 'node_modules'), join(clone, 'node_modules'));
+  if (!isLong) borrowPackages();
 });
+
+/** Links to all packages here, but for the two of this repository, which are those of the clone. */
+function borrowPackages(): void {
+  const modules = join(clone, 'node_modules');
+  mkdirSync(modules);
+  for (const name of readdirSync(join(root, 'node_modules')))
+    symlinkSync(join(root, 'node_modules', name), join(modules, name));
+  for (const [name, folder] of [
+    ['mcp-valise', '..'],
+    ['mcp-valise-cli', '../cli'],
+  ] as const) {
+    rmSync(join(modules, name), { force: true });
+    symlinkSync(folder, join(modules, name));
+  }
+}
 
 /** Where there is no repository, as in an archive of the sources: everything but what is made from them. */
 function copySources(): void {
@@ -46,7 +70,8 @@ describe('on a fresh clone', () => {
     expect(status, stderr).toBe(0);
     expect(stdout).toContain('✓');
     expect(existsSync(join(clone, 'node_modules'))).toBe(true);
-    expect(existsSync(join(clone, 'dist/wire/index.js'))).toBe(true);
+    for (const file of ['dist/wire/index.js', 'cli/dist/main.js'])
+      expect(existsSync(join(clone, file)), file).toBe(true);
   });
 
   it('npm test ends with one line of counts', { timeout: 10 * MINUTES }, () => {
@@ -81,7 +106,7 @@ describe('on a fresh clone', () => {
   });
 
   it('bin/valise.js builds where dist is missing, and says so', { timeout: 10 * MINUTES }, () => {
-    rmSync(join(clone, 'dist'), { recursive: true, force: true });
+    for (const dist of ['dist', 'cli/dist']) rmSync(join(clone, dist), { recursive: true, force: true });
     const { status, stdout, stderr } = inClone('node', 'bin/valise.js', '--version');
     expect(status, stderr).toBe(0);
     expect(stderr).toContain('building it once');
@@ -90,12 +115,12 @@ describe('on a fresh clone', () => {
   });
 
   it('bin/valise.js of a broken installation says what to do', () => {
-    rmSync(join(clone, 'dist'), { recursive: true, force: true });
+    rmSync(join(clone, 'cli/dist'), { recursive: true, force: true });
     rmSync(join(clone, 'scripts'), { recursive: true, force: true });
     const { status, stderr } = inClone('node', 'bin/valise.js');
     expect(status).toBe(1);
     expect(stderr).toBe(
-      'valise: dist/cli/main.js is missing from this installation. Install mcp-valise again.\n',
+      'valise: dist/main.js is missing from this installation. Install mcp-valise-cli again.\n',
     );
   });
 });

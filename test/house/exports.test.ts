@@ -1,14 +1,15 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { manifest, subpaths } from './manifest.ts';
-import { librarySources, root } from './sources.ts';
+import { cliManifest, manifest, subpaths } from './manifest.ts';
+import { allSources, root } from './sources.ts';
 
-const sources = librarySources().map(({ path }) => path);
+const sources = allSources().map(({ path }) => path);
 
 describe('the public subpaths', () => {
   it('are the ones that the project promises', () => {
     expect(subpaths.map(({ specifier }) => specifier).sort()).toEqual([
       'mcp-valise/client',
+      'mcp-valise/internal',
       'mcp-valise/seal',
       'mcp-valise/server',
       'mcp-valise/store',
@@ -70,6 +71,22 @@ describe('package.json', () => {
       /^\s*Apache License\n\s*Version 2\.0, January 2004\n/,
     );
     expect(existsSync(`${root}bin/valise.js`)).toBe(true);
+  });
+
+  it('depends on tldts alone', () => {
+    expect(Object.keys(manifest.dependencies)).toEqual(['tldts']);
+  });
+
+  it('of the command line has the version of the library, depends on exactly that one, and takes the same peers', () => {
+    const { version, engines, license, type, peerDependencies, peerDependenciesMeta } = manifest;
+    const same = { version, engines, license, type, peerDependencies, peerDependenciesMeta };
+    expect(cliManifest).toMatchObject({
+      ...same,
+      name: 'mcp-valise-cli',
+      bin: { valise: './bin/valise.js' },
+    });
+    expect(cliManifest.dependencies['mcp-valise']).toBe(version);
+    expect(readFileSync(`${root}cli/LICENSE`, 'utf8')).toBe(readFileSync(`${root}LICENSE`, 'utf8'));
   });
 
   it('makes both SDK majors and the library of every driver an optional peer, and installs it for development', () => {

@@ -17,8 +17,11 @@ interface Manifest {
   readonly peerDependenciesMeta: Record<string, { readonly optional?: boolean }>;
 }
 
-/** package.json. */
+/** package.json of the library. */
 export const manifest = JSON.parse(readFileSync(`${root}package.json`, 'utf8')) as Manifest;
+
+/** package.json of the command line. */
+export const cliManifest = JSON.parse(readFileSync(`${root}cli/package.json`, 'utf8')) as Manifest;
 
 /** A public subpath, e.g. `mcp-valise/store/sqlite`, and the file below `src/` that it is. */
 export interface Subpath {

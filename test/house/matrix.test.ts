@@ -29,19 +29,17 @@ const SDKS = [
 ];
 const CELLS = SDKS.flatMap((sdk) => ['3', '4'].map((zod) => ({ ...sdk, zod })));
 
-let tarball: string;
+let tarballs: string[];
 
 beforeAll(async () => {
   await build();
-  const { stdout } = await run('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', folder], {
-    cwd: root,
-  });
-  const [packed] = JSON.parse(stdout) as { filename: string }[];
-  tarball = join(folder, packed!.filename);
+  const args = ['pack', '--workspaces', '--json', '--ignore-scripts', '--pack-destination', folder];
+  const { stdout } = await run('npm', args, { cwd: root });
+  tarballs = (JSON.parse(stdout) as { filename: string }[]).map(({ filename }) => join(folder, filename));
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** Installs the package beside others into an empty project, with the programs that the tests run there. */
+/** Installs both packages beside others into an empty project, with the programs that the tests run there. */
 async function install(name: string, packages: readonly string[]): Promise<string> {
   const cell = join(folder, name.replaceAll(' ', '-'));
   mkdirSync(cell);
@@ -50,7 +48,7 @@ async function install(name: string, packages: readonly string[]): Promise<strin
     copyFileSync(join(root, 'test/house/matrix', file), join(cell, file));
   // npm, and not links: what it refuses to install side by side is what a new user meets first.
   const options = ['--no-audit', '--no-fund', '--ignore-scripts', '--prefer-offline'];
-  await run('npm', ['install', ...options, tarball, ...packages], { cwd: cell });
+  await run('npm', ['install', ...options, ...tarballs, ...packages], { cwd: cell });
   return cell;
 }
 
@@ -66,6 +64,12 @@ describe.skipIf(!redis)('the package, installed by npm into an empty project', (
       for (const { stdout } of await Promise.all(calls)) expect(stdout).toBe('ordered 1 of size M\n');
     },
   );
+
+  it('runs as the command that npm links for the two packages', async () => {
+    const cell = await install('command', []);
+    const { stdout } = await run('npx', ['--no-install', 'valise', '--version'], { cwd: cell });
+    expect(stdout).toMatch(/^\d+\.\d+\.\d+/);
+  });
 
   it("wraps Vercel's mcp-handler as it is", async () => {
     const cell = await install('mcp-handler', ['mcp-handler@2', '@modelcontextprotocol/server@2', 'zod@3']);

@@ -1,5 +1,6 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import {
+  copyFileSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -13,38 +14,57 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { build } from '../../scripts/prepare.mjs';
-import { manifest, subpaths } from './manifest.ts';
+import { cliManifest, manifest, subpaths } from './manifest.ts';
 import { root } from './sources.ts';
 
-// The package as people get it: packed, unpacked into two projects of their own, one with every peer and one with none.
+// The packages as people get them: packed, unpacked into projects of their own: the library with every peer and with
+// none, and the command line with none.
 const folder = mkdtempSync(join(tmpdir(), 'valise-package-'));
 const bare = join(folder, 'bare');
 const full = join(folder, 'full');
+const command = join(folder, 'command');
 
 beforeAll(async () => {
   await build();
-  const [packed] = JSON.parse(
-    execFileSync('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', folder], {
-      cwd: root,
-      encoding: 'utf8',
-    }),
-  ) as { filename: string }[];
-  const tarball = join(folder, packed!.filename);
-  project(bare, tarball, Object.keys(manifest.dependencies));
-  project(full, tarball, [
-    ...Object.keys(manifest.dependencies),
-    ...Object.keys(manifest.peerDependencies),
-    '@types/node',
-    '@types/pg',
-  ]);
+  const library = pack('mcp-valise');
+  project(bare, [library], Object.keys(manifest.dependencies));
+  const { 'mcp-valise': _, ...others } = cliManifest.dependencies;
+  project(
+    command,
+    [library, pack('mcp-valise-cli')],
+    [...Object.keys(manifest.dependencies), ...Object.keys(others)],
+  );
+  project(
+    full,
+    [library],
+    [
+      ...Object.keys(manifest.dependencies),
+      ...Object.keys(manifest.peerDependencies),
+      '@types/node',
+      '@types/pg',
+    ],
+  );
 }, 120_000);
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** A project that has the package unpacked and those others linked. */
-function project(path: string, tarball: string, others: readonly string[]): void {
-  const own = join(path, 'node_modules/mcp-valise');
-  mkdirSync(own, { recursive: true });
-  execFileSync('tar', ['-xzf', tarball, '--strip-components=1', '-C', own]);
+interface Packed {
+  readonly name: string;
+  readonly filename: string;
+}
+
+function pack(name: string): Packed {
+  const args = ['pack', '--workspace', name, '--json', '--ignore-scripts', '--pack-destination', folder];
+  const [packed] = JSON.parse(execFileSync('npm', args, { cwd: root, encoding: 'utf8' })) as Packed[];
+  return packed!;
+}
+
+/** A project that has the packages unpacked and those others linked. */
+function project(path: string, packages: readonly Packed[], others: readonly string[]): void {
+  for (const { name, filename } of packages) {
+    const own = join(path, 'node_modules', name);
+    mkdirSync(own, { recursive: true });
+    execFileSync('tar', ['-xzf', join(folder, filename), '--strip-components=1', '-C', own]);
+  }
   writeFileSync(join(path, 'package.json'), '{ "type": "module" }');
   for (const name of others) {
     const link = join(path, 'node_modules', name);
@@ -115,8 +135,11 @@ describe('the package', () => {
     expect(Object.keys(manifest.peerDependencies)).not.toContain('oidc-provider');
   });
 
-  it('names no source map that is not there', () => {
-    const dist = join(bare, 'node_modules/mcp-valise/dist');
+  it.each([
+    ['mcp-valise', bare],
+    ['mcp-valise-cli', command],
+  ])('%s names no source map that is not there', (name, path) => {
+    const dist = join(path, 'node_modules', name, 'dist');
     const files = filesIn(dist);
     for (const file of files.filter((name) => /\.(js|d\.ts)$/.test(name))) {
       const [, map] = /\/\/# sourceMappingURL=(.+)\s*$/.exec(readFileSync(join(dist, file), 'utf8')) ?? [];
@@ -125,7 +148,7 @@ describe('the package', () => {
   });
 
   it('has examples that import the package by its name, as their readers will', () => {
-    const dist = join(bare, 'node_modules/mcp-valise/dist/examples');
+    const dist = join(command, 'node_modules/mcp-valise-cli/dist/examples');
     const built = readdirSync(dist)
       .filter((file) => file.endsWith('.js'))
       .map((file) => readFileSync(join(dist, file), 'utf8'));
@@ -150,6 +173,52 @@ describe('the package', () => {
     const output = tsc([...options, ...modules, 'use.ts']);
     // What the peers' own declarations get wrong is not ours to judge.
     expect(output.split('\n').filter((line) => /mcp-valise|^use\.ts/.test(line))).toEqual([]);
+  });
+});
+
+describe('the package of the command line', () => {
+  const own = join(command, 'node_modules/mcp-valise-cli');
+  const run = (path: string, ...args: string[]) =>
+    spawnSync(process.execPath, [path, ...args], { cwd: command, encoding: 'utf8' });
+
+  it('holds its launcher and what that runs, and nothing else', () => {
+    const tops = new Set(filesIn(own).map((file) => file.split('/')[0]));
+    expect([...tops].sort()).toEqual(['LICENSE', 'README.md', 'bin', 'dist', 'package.json']);
+  });
+
+  it.each(['mcp-valise-cli', 'mcp-valise'])(
+    'runs as `valise` of %s, with no optional peer installed',
+    (name) => {
+      const { stdout, stderr } = run(
+        join(command, 'node_modules', name, 'bin/valise.js'),
+        'keys',
+        'generate',
+      );
+      expect(stderr).toBe('');
+      expect(stdout).toMatch(/\S{40,}/);
+    },
+  );
+
+  it('is named by `valise` of the library where it is not installed', () => {
+    const { status, stdout, stderr } = run(
+      join(bare, 'node_modules/mcp-valise/bin/valise.js'),
+      'keys',
+      'new',
+    );
+    expect({ status, stdout }).toEqual({ status: 1, stdout: '' });
+    expect(stderr).toBe(
+      'valise: This command is in the package mcp-valise-cli, which is not installed here. Run `npx mcp-valise-cli`, or install it: npm install mcp-valise-cli\n',
+    );
+  });
+
+  it('says what to do where its files are missing', () => {
+    const broken = join(folder, 'broken/bin');
+    mkdirSync(broken, { recursive: true });
+    copyFileSync(join(own, 'bin/valise.js'), join(broken, 'valise.mjs'));
+    expect(run(join(broken, 'valise.mjs'))).toMatchObject({
+      status: 1,
+      stderr: 'valise: dist/main.js is missing from this installation. Install mcp-valise-cli again.\n',
+    });
   });
 });
 

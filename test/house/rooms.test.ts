@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { manifest, subpaths } from './manifest.ts';
 import { brokenImports, hasDefaultExport, isBarrel, placeOf, ROOMS } from './rules.ts';
-import { librarySources, type Source } from './sources.ts';
+import { allSources, type Source } from './sources.ts';
 
-const sources = librarySources();
+const sources = allSources();
 const peers = Object.keys(manifest.peerDependencies);
 const publicFiles = subpaths.map(({ source }) => source);
 
@@ -81,11 +81,18 @@ describe('the check of the rooms', () => {
   });
 
   it('lets the command line alone tell the version and start the examples', () => {
-    for (const file of ['package.json', 'examples/shop.ts']) {
-      expect(problems('cli/commands/a.ts', `import x from '../../../${file}';`)).toEqual([]);
+    for (const file of ['package.json', '../examples/shop.ts'])
+      expect(problems('cli/commands/a.ts', `import x from '../../${file}';`)).toEqual([]);
+    for (const file of ['package.json', 'examples/shop.ts'])
       expect(problems('server/a.ts', `import x from '../../${file}';`)).toHaveLength(1);
-    }
     expect(problems('cli/a.ts', "import x from '../../test/house/rules.ts';")).toHaveLength(1);
+  });
+
+  it('lets the command line import the library by its subpaths alone, and the library nothing of it', () => {
+    expect(problems('cli/a.ts', "import { openValise } from 'mcp-valise/client';")).toEqual([]);
+    expect(problems('cli/a.ts', "import { x } from '../client/index.ts';")).toHaveLength(1);
+    expect(problems('cli/a.ts', "import { x } from '../errors.ts';")).toHaveLength(1);
+    expect(problems('server/a.ts', "import { x } from '../cli/exit.ts';")).toHaveLength(1);
   });
 
   it('keeps wire pure and seal to cryptography', () => {

@@ -3,15 +3,15 @@ import ts from 'typescript';
 import { importsOf, parse, type Source } from './sources.ts';
 
 /** The rooms, left to right: a room imports only from rooms to its left, and from the floor (files right in `src/`). */
-export const ROOMS = ['wire', 'seal', 'store', 'link', 'client', 'server', 'cli'] as const;
+export const ROOMS = ['wire', 'seal', 'store', 'link', 'client', 'server', 'internal'] as const;
 
-type Place = (typeof ROOMS)[number] | 'floor' | 'elsewhere';
+type Place = (typeof ROOMS)[number] | 'floor' | 'cli' | 'elsewhere';
 
 /** Neighbours that must not know each other, although one stands to the left of the other. */
 const STRANGERS: readonly (readonly [Place, Place])[] = [['server', 'client']];
 
 /** The command line tells its version and starts the examples. */
-const CLI_EXTRAS = /^\.\.\/(package\.json|examples\/[\w-]+\.ts)$/;
+const CLI_EXTRAS = /^(package\.json|\.\.\/examples\/[\w-]+\.ts)$/;
 
 /** What a room may take from Node: `wire` is pure, `seal` is about cryptography alone. */
 const BUILTINS: Partial<Record<Place, readonly string[]>> = {
@@ -22,7 +22,7 @@ const BUILTINS: Partial<Record<Place, readonly string[]>> = {
 export function placeOf(path: string): Place {
   const [first = '', ...rest] = path.split('/');
   if (rest.length === 0) return 'floor';
-  return ROOMS.find((room) => room === first) ?? 'elsewhere';
+  return [...ROOMS, 'cli' as const].find((room) => room === first) ?? 'elsewhere';
 }
 
 /** What is wrong with a file's imports, a sentence each. */
@@ -35,8 +35,11 @@ export function brokenImports(source: Source, optionalPeers: readonly string[]):
       const target = posix.join(posix.dirname(source.path), specifier);
       if (from === 'cli' && CLI_EXTRAS.test(target)) return [];
       const to = placeOf(target);
+      if (from === 'cli')
+        return to === 'cli' ? [] : say('the command line imports the library by its subpaths');
       return mayImport(from, to) ? [] : say(`${from} may not use ${to}`);
     }
+    if (from === 'cli') return [];
     if (specifier === 'mcp-valise' || specifier.startsWith('mcp-valise/'))
       return say('inside the package, import the file itself');
     if (specifier.startsWith('node:')) {
@@ -44,14 +47,12 @@ export function brokenImports(source: Source, optionalPeers: readonly string[]):
       return !allowed || allowed.includes(specifier) ? [] : say(`${from} does without it`);
     }
     const peer = optionalPeers.find((name) => specifier === name || specifier.startsWith(`${name}/`));
-    return peer && atLoad && from !== 'cli'
-      ? say('an optional peer is loaded where it is needed, with `import()`')
-      : [];
+    return peer && atLoad ? say('an optional peer is loaded where it is needed, with `import()`') : [];
   });
 }
 
 function mayImport(from: Place, to: Place): boolean {
-  if (to === 'elsewhere') return false;
+  if (to === 'elsewhere' || to === 'cli') return false;
   if (from === to || to === 'floor') return true;
   if (from === 'floor' || STRANGERS.some(([a, b]) => a === from && b === to)) return false;
   return ROOMS.indexOf(to as never) < ROOMS.indexOf(from as never);

@@ -5,7 +5,7 @@ import ts from 'typescript';
 /** The root of the repository, with a slash at the end. */
 export const root = fileURLToPath(new URL('../../', import.meta.url));
 
-/** A source file, by its path below `src/`. */
+/** A source file, by its path below `src/`; files of the command line, which are in `cli/src/`, as `cli/…`. */
 export interface Source {
   readonly path: string;
   readonly text: string;
@@ -18,12 +18,16 @@ export interface Import {
   readonly atLoad: boolean;
 }
 
-/** All files of the library, in a stable order. */
-export function librarySources(): Source[] {
-  return readdirSync(`${root}src`, { recursive: true, encoding: 'utf8' })
+/** All files of the library and of the command line, in a stable order. */
+export function allSources(): Source[] {
+  return [...sourcesIn('src', ''), ...sourcesIn('cli/src', 'cli/')];
+}
+
+function sourcesIn(folder: string, prefix: string): Source[] {
+  return readdirSync(`${root}${folder}`, { recursive: true, encoding: 'utf8' })
     .filter((path) => path.endsWith('.ts'))
     .sort()
-    .map((path) => ({ path, text: readFileSync(`${root}src/${path}`, 'utf8') }));
+    .map((path) => ({ path: prefix + path, text: readFileSync(`${root}${folder}/${path}`, 'utf8') }));
 }
 
 export function parse({ path, text }: Source): ts.SourceFile {

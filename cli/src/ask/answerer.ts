@@ -1,0 +1,81 @@
+import { LeaveOpen, ValiseError } from 'mcp-valise/client';
+import { isObject } from 'mcp-valise/internal';
+import { clean, remark } from '../output.ts';
+import { type Field, fieldsOf, readValue } from './field.ts';
+import { readLink } from './question.ts';
+
+/** What an elicitation is answered with. */
+export type Elicited =
+  | { readonly action: 'accept'; readonly content: Record<string, unknown> }
+  | { readonly action: 'decline' | 'cancel' };
+
+/** Where answers come from: the command line first, then a person at the terminal, else nobody. */
+export interface AnswerSource {
+  /** `--answer FIELD=VALUE`, by field. */
+  readonly given: ReadonlyMap<string, string>;
+  readonly interactive: boolean;
+}
+
+/** Reads `--answer` values. */
+export function parseAnswers(texts: readonly string[]): Map<string, string> {
+  return new Map(
+    texts.map((text) => {
+      const equals = text.indexOf('=');
+      if (equals < 1)
+        throw new ValiseError('bad-answer', `"${text}" is not FIELD=VALUE.`, {
+          next: 'Write for example --answer resolution=Fixed.',
+        });
+      return [text.slice(0, equals), text.slice(equals + 1)];
+    }),
+  );
+}
+
+/**
+ * Answers an elicitation, or leaves it open where nobody is there to ask. `asked`: the fields that the server has asked
+ * for so far; one of several questions may use what another one has no use for.
+ */
+export async function answerElicitation(
+  params: unknown,
+  { given, interactive }: AnswerSource,
+  asked = new Set<string>(),
+): Promise<Elicited> {
+  const { message, requestedSchema, url } = isObject(params) ? params : {};
+  if (url !== undefined) {
+    const { words, isSafe } = readLink(url);
+    remark(clean(words));
+    if (isSafe) throw new LeaveOpen();
+    return { action: 'decline' };
+  }
+  const fields = fieldsOf(requestedSchema);
+  const content: Record<string, unknown> = {};
+  const open: Field[] = [];
+  for (const field of fields) {
+    asked.add(field.name);
+    const text = given.get(field.name);
+    if (text === undefined) open.push(field);
+    else content[field.name] = taken(field, text);
+  }
+  const answered = open.length < fields.length || fields.length === 0;
+  if (answered && given.size > 0 && open.every((field) => !field.required || field.initial !== undefined)) {
+    for (const field of open) if (field.initial !== undefined) content[field.name] = field.initial;
+    return { action: 'accept', content };
+  }
+  tellUnasked(given, asked);
+  if (!interactive) throw new LeaveOpen();
+  const { askPerson } = await import('./terminal.ts');
+  return askPerson(String(message ?? ''), open, content);
+}
+
+function taken(field: Field, text: string): unknown {
+  const read = readValue(field, text);
+  if ('value' in read) return read.value;
+  const value = field.secret ? 'The value' : `"${text}"`;
+  throw new ValiseError('answer-unfit', `${value} does not fit ${field.name}.`, { next: read.problem });
+}
+
+/** Says it once of each name: they count as asked from then on. */
+function tellUnasked(given: ReadonlyMap<string, string>, asked: Set<string>): void {
+  const names = [...given.keys()].filter((name) => !asked.has(name));
+  if (names.length > 0) remark(`valise: ${names.join(', ')} of --answer is not asked here.`);
+  for (const name of names) asked.add(name);
+}

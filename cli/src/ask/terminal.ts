@@ -1,0 +1,74 @@
+import { confirm, isCancel, multiselect, note, password, select, text } from '@clack/prompts';
+import { LeaveOpen } from 'mcp-valise/client';
+import { clean } from '../output.ts';
+import type { Elicited } from './answerer.ts';
+import { type Field, readValue } from './field.ts';
+
+const CHOICES = [
+  { value: 'accept', label: 'Accept' },
+  { value: 'decline', label: 'Decline' },
+  { value: 'later', label: 'Later', hint: 'also Esc; the server is told nothing' },
+] as const;
+
+/**
+ * Asks a person to accept or decline, and for the fields that are open. Later, Escape and Ctrl+C leave the question open:
+ * then {@link LeaveOpen} is thrown.
+ */
+export async function askPerson(
+  message: string,
+  fields: readonly Field[],
+  content: Record<string, unknown>,
+): Promise<Elicited> {
+  const output = process.stderr;
+  note(clean(message, 'lines'), 'The server asks', { output });
+  const choice = await select({ message: 'Your answer', options: [...CHOICES], output });
+  if (isCancel(choice) || choice === 'later') throw new LeaveOpen();
+  if (choice === 'decline') return { action: 'decline' };
+  for (const field of fields) {
+    const value = await askField(field);
+    if (isCancel(value)) throw new LeaveOpen();
+    if (value !== undefined) content[field.name] = value;
+  }
+  return { action: 'accept', content };
+}
+
+/** Asks a person whether to go on with something that cannot be undone. */
+export async function agreed(message: string): Promise<boolean> {
+  return (await confirm({ message: clean(message), initialValue: false, output: process.stderr })) === true;
+}
+
+async function askField(field: Field): Promise<unknown> {
+  const output = process.stderr;
+  const initial = field.initial === undefined ? undefined : String(field.initial);
+  // What the prompt writes cannot be escaped without changing the answer, and nobody should send what they do not see.
+  const isShown = initial === undefined || initial === clean(initial);
+  const message =
+    clean([field.title, field.description].filter(Boolean).join(' · ')) +
+    (field.required ? '' : ' (optional)') +
+    (isShown ? '' : ` (its default has characters that are not shown: ${clean(initial)})`);
+  const options = field.choices?.map(({ value, label }) => ({ value, label: clean(label) }));
+  if (field.type === 'array' && options) {
+    return multiselect({ message, options, required: field.required, output });
+  }
+  if (options) {
+    const chosen = typeof field.initial === 'string' ? { initialValue: field.initial } : {};
+    return select({ message, options, ...chosen, output });
+  }
+  if (field.type === 'boolean') return confirm({ message, initialValue: field.initial === true, output });
+  const validate = (typed: string | undefined): string | undefined => {
+    if (!typed) return field.required ? 'This one is needed.' : undefined;
+    const read = readValue(field, typed);
+    return 'problem' in read ? read.problem : undefined;
+  };
+  const typed = field.secret
+    ? await password({ message, validate, output })
+    : await text({
+        message,
+        validate,
+        output,
+        ...(initial !== undefined && isShown && { initialValue: initial }),
+      });
+  if (isCancel(typed) || !typed) return isCancel(typed) ? typed : undefined;
+  const read = readValue(field, typed);
+  return 'value' in read ? read.value : undefined;
+}

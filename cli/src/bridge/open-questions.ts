@@ -1,0 +1,150 @@
+import { LEFT_OPEN, type PendingRound } from 'mcp-valise/client';
+import { isObject } from 'mcp-valise/internal';
+import {
+  CORE,
+  type Era,
+  eraOf,
+  type Id,
+  INPUT_METHODS,
+  isNotification,
+  isRequest,
+  type Message,
+  type Params,
+  type Request,
+  type Response,
+  type Result,
+  readAnnounced,
+} from 'mcp-valise/wire';
+import { canBeAsked, leavesOpen, withForms } from './askable.ts';
+
+/** A call of a host that cannot be asked, and the round that it waits in. */
+export interface LeftOpen {
+  readonly request: Request;
+  readonly era: Era;
+  /** What the error of the call says about its round. */
+  readonly data?: unknown;
+  /** What the server asks, where that was the answer. */
+  readonly inputRequests?: Readonly<Record<string, unknown>>;
+}
+
+/** What open questions work with. */
+export interface OpenQuestionsOptions {
+  toHost(message: Message, failure?: unknown): void;
+  toServer(message: Message): Promise<void>;
+  /** Ends what `initialize` has begun, so that it can be sent once more. */
+  restart(): Promise<void>;
+  /** The round of a call, where it is kept. */
+  find(left: LeftOpen): Promise<PendingRound | undefined>;
+  /** Says to people, and not to the host, what is asked and how to answer. */
+  tell(round: PendingRound, era: Era): void;
+  /** What the host hears of a call that waits. */
+  readonly waiting: string;
+}
+
+/**
+ * Stands before a server for a host that cannot be asked: what the server asks is left open, for `valise pending`, and
+ * the host hears that its call waits. In the older era only servers are told that they may ask which can wait for an
+ * answer; in the newer one, each can.
+ */
+export class OpenQuestions {
+  readonly #options: OpenQuestionsOptions;
+  /** The host's `initialize`, until the server has answered it. */
+  #initialize: Request | undefined;
+  /** What a host of the older era has said that it can do. */
+  #capabilities: unknown;
+  readonly #calls = new Map<Id, Request>();
+
+  constructor(options: OpenQuestionsOptions) {
+    this.#options = options;
+  }
+
+  /** Takes a message for the server. */
+  fromHost(message: Message): Promise<void> {
+    if (isRequest(message)) return this.#options.toServer(this.#requested(message));
+    if (isNotification(message) && message.method === 'notifications/cancelled')
+      this.#calls.delete(message.params?.['requestId'] as Id);
+    return this.#options.toServer(message);
+  }
+
+  /** Takes a message of the server. */
+  fromServer(message: Message, failure?: unknown): void {
+    if (isRequest(message) && leavesOpen(this.#capabilities, message)) {
+      // A server that cannot wait hears this text.
+      const error = { code: LEFT_OPEN, message: 'The host cannot be asked.' };
+      void this.#options.toServer({ jsonrpc: '2.0', id: message.id, error });
+    } else if ('method' in message || !this.#answered(message, failure))
+      this.#options.toHost(message, failure);
+  }
+
+  #requested(request: Request): Request {
+    const { id, method, params } = request;
+    if (method === 'initialize') {
+      this.#capabilities = params?.['capabilities'] ?? {};
+      this.#initialize = canBeAsked(this.#capabilities) ? undefined : request;
+      return request;
+    }
+    if (!INPUT_METHODS.includes(method)) return request;
+    const isModern = eraOf(request) === 'modern';
+    const capabilities = isModern ? params?._meta?.[CORE.clientCapabilities] : this.#capabilities;
+    if (canBeAsked(capabilities)) return request;
+    this.#calls.set(id, request);
+    if (!isModern) return request;
+    const _meta = { ...params?._meta, [CORE.clientCapabilities]: withForms(capabilities) };
+    return { ...request, params: { ...params, _meta } };
+  }
+
+  /** True where the host does not hear this answer, or hears another one. */
+  #answered(response: Response, failure: unknown): boolean {
+    const { id } = response;
+    if (id === undefined || id === null) return false;
+    if (id === this.#initialize?.id) return this.#introduced(this.#initialize, response);
+    const request = this.#calls.get(id);
+    this.#calls.delete(id);
+    const left = request && leftIn(request, response);
+    if (left) void this.#leave(left, response, failure);
+    return left !== undefined;
+  }
+
+  /** The server can wait for answers: it may ask, and is told so by another `initialize`. */
+  #introduced(initialize: Request, response: Response): boolean {
+    this.#initialize = undefined;
+    if (!('result' in response)) return false;
+    if (readAnnounced(response.result['capabilities']).rounds.length === 0) return false;
+    const { toServer, restart } = this.#options;
+    const params: Params = { ...initialize.params, capabilities: withForms(this.#capabilities) };
+    void restart().then(() => toServer({ ...initialize, params }));
+    return true;
+  }
+
+  async #leave(left: LeftOpen, response: Response, failure: unknown): Promise<void> {
+    const { find, tell, toHost } = this.#options;
+    const { request, era } = left;
+    const round = await find(left).catch(() => undefined);
+    if (!round) return toHost(response, failure);
+    tell(round, era);
+    toHost(waiting(request, era, this.#options.waiting));
+  }
+}
+
+/** What a response leaves open; undefined where it is an answer, or asks what the host can be asked. */
+function leftIn(request: Request, response: Response): LeftOpen | undefined {
+  const era = eraOf(request);
+  if ('error' in response)
+    return response.error.code === LEFT_OPEN ? { request, era, data: response.error.data } : undefined;
+  const { resultType, inputRequests } = response.result;
+  if (resultType !== 'input_required' || !isObject(inputRequests)) return undefined;
+  const capabilities = request.params?._meta?.[CORE.clientCapabilities];
+  const isLeft = Object.values(inputRequests).some((asked) => leavesOpen(capabilities, asked));
+  return isLeft ? { request, era, inputRequests } : undefined;
+}
+
+/** What a host hears of a call that waits. A tool can say it as its result, which is what models read. */
+function waiting({ id, method }: Request, era: Era, text: string): Response {
+  if (method !== 'tools/call') return { jsonrpc: '2.0', id, error: { code: LEFT_OPEN, message: text } };
+  const result: Result = {
+    content: [{ type: 'text', text }],
+    isError: true,
+    ...(era === 'modern' && { resultType: 'complete' }),
+  };
+  return { jsonrpc: '2.0', id, result };
+}

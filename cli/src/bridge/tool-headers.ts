@@ -1,0 +1,55 @@
+import { isObject } from 'mcp-valise/internal';
+import { eraOf, type Meta, type Params, type Request, type Response, type Result } from 'mcp-valise/wire';
+import { envelopeOf } from './newer-shapes.ts';
+import { type MarkedArgument, markedArguments, paramHeaders } from './param-headers.ts';
+
+const MOST_PAGES = 100;
+
+/** Which arguments each tool of a server wants as headers, learnt from the lists that pass by. */
+export class ToolHeaders {
+  readonly #ask: (method: string, params: Params) => Promise<Response>;
+  readonly #known = new Map<string, readonly MarkedArgument[]>();
+  #listing: Promise<void> | undefined;
+
+  constructor(ask: (method: string, params: Params) => Promise<Response>) {
+    this.#ask = ask;
+  }
+
+  /** The headers of a request; asks for the list where it calls a tool that nobody has listed yet. */
+  async of(request: Request): Promise<Record<string, string>> {
+    const { method, params } = request;
+    if (method !== 'tools/call' || eraOf(request) !== 'modern') return {};
+    const name = String(params?.['name']);
+    if (!this.#known.has(name)) await (this.#listing ??= this.#list(params?._meta ?? {}));
+    return paramHeaders(this.#known.get(name) ?? [], params?.['arguments']);
+  }
+
+  /** Takes note of a list of tools, or a page of it. */
+  learn({ tools }: Result): void {
+    for (const tool of Array.isArray(tools) ? tools : [])
+      if (isObject(tool) && typeof tool['name'] === 'string')
+        this.#known.set(tool['name'], markedArguments(tool['inputSchema']));
+  }
+
+  /** The tools are not what they were. */
+  forget(): void {
+    this.#known.clear();
+    this.#listing = undefined;
+  }
+
+  async #list(meta: Meta): Promise<void> {
+    const _meta = envelopeOf(meta);
+    let cursor: unknown;
+    for (let page = 0; page < MOST_PAGES; page++) {
+      const response = await this.#ask('tools/list', { _meta, ...(cursor !== undefined && { cursor }) });
+      if (!('result' in response)) {
+        // The call goes on without, and the next one may have more luck.
+        this.#listing = undefined;
+        return;
+      }
+      this.learn(response.result);
+      cursor = response.result['nextCursor'];
+      if (typeof cursor !== 'string') return;
+    }
+  }
+}

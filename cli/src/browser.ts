@@ -1,0 +1,31 @@
+import { spawn } from 'node:child_process';
+import { ValiseError } from 'mcp-valise/client';
+import { remark } from './output.ts';
+
+/**
+ * Shows a page to the user: in a browser if there is one, and in words in any case. `VALISE_BROWSER` names another program.
+ * The server chooses the URL, so no shell sees it, and the browser sees none of our variables.
+ */
+export function openBrowser(url: URL): void {
+  if (url.protocol !== 'https:' && url.protocol !== 'http:')
+    throw new ValiseError('not-a-page', `A ${url.protocol} URL is not opened in a browser.`, {
+      next: 'Ask whoever runs the server for an https: address.',
+    });
+  remark(`Sign in here: ${url.href}`);
+  const [command, ...args] = browserCommand();
+  const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^VALISE_/i.test(name)));
+  const child = spawn(command, [...args, url.href], { env, stdio: 'ignore', detached: true });
+  // Without a browser the words are enough.
+  child.on('error', () => {});
+  child.unref();
+}
+
+function browserCommand(): readonly [string, ...string[]] {
+  const { VALISE_BROWSER: own, SystemRoot: windows = 'C:\\Windows' } = process.env;
+  if (own) return [own];
+  if (process.platform === 'darwin') return ['/usr/bin/open'];
+  if (process.platform !== 'win32') return ['xdg-open'];
+  // Hands the rest of its command line to ShellExecute. The href of an http(s) URL has no blanks and no quotes, so nothing
+  // has to be quoted. By its full path: Windows would look in the current folder first.
+  return [`${windows}\\System32\\rundll32.exe`, 'url.dll,FileProtocolHandler'];
+}

@@ -1,0 +1,25 @@
+import { ValiseError } from 'mcp-valise/client';
+
+/**
+ * The one that goes by an id, or whose id alone begins so; undefined if there is none. An ellipsis at the end, as tables have it,
+ * is not part of the id.
+ */
+export function byId<Listed extends { readonly id: string }>(
+  given: string,
+  all: readonly Listed[],
+): Listed | undefined {
+  const exact = all.find(({ id }) => id === given);
+  const beginning = given.replace(/…$/, '');
+  if (exact || beginning === '') return exact;
+  const found = all.filter(({ id }) => id.startsWith(beginning));
+  if (found.length < 2) return found[0];
+  const shown = found.slice(0, MOST_SHOWN).map(({ id }) => (id.length > 64 ? `${id.slice(0, 64)}…` : id));
+  const more = found.length > MOST_SHOWN ? [`and ${found.length - MOST_SHOWN} more`] : [];
+  throw new ValiseError(
+    'ambiguous-id',
+    `${found.length} ids begin with ${beginning}: ${[...shown, ...more].join(', ')}.`,
+    { next: 'Write more of the one you mean.' },
+  );
+}
+
+const MOST_SHOWN = 10;

@@ -1,0 +1,160 @@
+import { type Command, Option } from 'commander';
+import { checkStoreUrl } from 'mcp-valise/internal';
+import type { Message } from 'mcp-valise/wire';
+import { Bridge } from '../bridge/bridge.ts';
+import { Host } from '../bridge/host.ts';
+import {
+  type BridgeOptions,
+  configRemarks,
+  flagsOf,
+  HOSTS,
+  type HostName,
+  hostConfig,
+  nameOf,
+  storeFromAnywhere,
+} from '../bridge/host-config.ts';
+import { HostSession } from '../bridge/host-session.ts';
+import { forget, roundOf, WAITING, waitingWords } from '../bridge/left-open.ts';
+import { OpenQuestions } from '../bridge/open-questions.ts';
+import { OLDER_ONLY, Relay } from '../bridge/relay.ts';
+import { connectWith, openFor } from '../connect.ts';
+import { EXIT, explain, type SetExit } from '../exit.ts';
+import { tellNoEnv, withEnv } from '../handed-env.ts';
+import { installedSdk } from '../installed.ts';
+import { SIGNALS } from '../interrupted.ts';
+import { type ConnectOptions, connectOptions, isLasting, storeUrl, traceOption } from '../options.ts';
+import { print, remark } from '../output.ts';
+import { tellUnused } from '../resolve.ts';
+import { shellWord } from '../shell-word.ts';
+import { parseTarget } from '../target.ts';
+import { tellPerson } from '../tell-person.ts';
+
+/** `valise connect TARGET`: a stdio server for any host that bridges to another one, with everything the host lacks. */
+export function connectCommand(program: Command, exit: SetExit): void {
+  traceOption(
+    withoutForeign(
+      connectOptions(
+        program
+          .command('connect')
+          .description('bridge a host over stdio to a server, and keep its state, session and sign-in')
+          .argument('<target>', "a URL, or 'stdio:COMMAND'"),
+      ),
+    ),
+  )
+    .option(
+      '--session <new|NAME|none>',
+      'data-layer session of this host: a new one, one of this name, or none',
+      'none',
+    )
+    .addOption(
+      new Option('--print-config <host>', 'print the configuration for a host instead').choices(HOSTS),
+    )
+    .addHelpText(
+      'after',
+      `
+Examples:
+  valise connect --print-config claude https://shop.example.com/mcp
+  valise connect 'stdio:npx -y @modelcontextprotocol/server-everything'
+
+A host that knows only 2026-07-28 reaches older servers with --era modern.`,
+    )
+    .action(async (target: string, options: BridgeOptions) => {
+      if (options.printConfig) printConfig(options.printConfig, target, options);
+      else exit(await bridge(target, options));
+    });
+}
+
+/** There is no result to print as JSON here, and the client and the input are the host's. */
+function withoutForeign(command: Command): Command {
+  const options = command.options as Option[];
+  for (const name of ['--json', '--sdk', '--no-browser'])
+    options.splice(
+      options.findIndex(({ long }) => long === name),
+      1,
+    );
+  return command;
+}
+
+function printConfig(host: HostName, text: string, options: BridgeOptions): void {
+  const store = options.store ?? process.env['VALISE_STORE'];
+  checkStoreUrl(storeUrl(store));
+  print(hostConfig(host, nameOf(parseTarget(text)), [text, ...flagsOf(options)], store));
+  for (const line of configRemarks(host, text, options, process.env)) remark(line);
+}
+
+/** A host that falls back by itself cannot be told from one that gives up, unless its user says so. */
+const NEWER = { legacy: 'never', auto: 'insisting', modern: 'always' } as const;
+
+async function bridge(text: string, options: BridgeOptions): Promise<number> {
+  const target = withEnv(parseTarget(text), options.env);
+  tellPerson(`To have a host start it: valise connect --print-config claude ${shellWord(text)}`);
+  const host = new Host(process.stdin, process.stdout);
+  const sdk = installedSdk('client');
+  if (target.kind === 'http' && sdk === 'v1') remark(`valise connect: ${OLDER_ONLY}`);
+  const valise = await openFor(options);
+  const relay = new Relay({
+    toHost: (message, failure) => (questions ?? between).fromServer(message, failure),
+    http: target.kind === 'http',
+    sdk,
+  });
+  valise.events.on('renewed', () => relay.renewed());
+  const session = new HostSession(options.session, valise, relay);
+  const toServer = (message: Message): Promise<void> => session.run(message, () => relay.send(message));
+  const questions = isLasting(options.store)
+    ? new OpenQuestions({
+        toHost: (message, failure) => between.fromServer(message, failure),
+        toServer,
+        restart: () => relay.restart(),
+        find: (left) => roundOf(left, valise.pending),
+        tell: (round, era) => remark(waitingWords(round, era, answering(options))),
+        waiting: WAITING,
+      })
+    : undefined;
+  const between = new Bridge({
+    toHost: (message) => host.send(message),
+    toServer: (message) => (questions ? questions.fromHost(message) : toServer(message)),
+    newer: NEWER[options.era],
+    standing: relay.standing,
+    takenBack: (asking, reason) => void forget(asking, reason, valise.pending),
+  });
+  try {
+    // A host that knows nothing of sessions is told nothing of them: servers that want one take the transport's.
+    const sessions = options.session !== 'none';
+    await connectWith(valise, relay, target, { ...options, sessions, alone: true });
+    const over = Promise.race([
+      forward(host, between),
+      dismissed(),
+      relay.closed.then(() => 'server' as const),
+    ]);
+    if ((await over) === 'host') {
+      await session.end().catch((error: unknown) => remark(`valise connect: ${explain(error)}`));
+      return EXIT.ok;
+    }
+    remark('valise connect: the server is gone.');
+    return EXIT.failed;
+  } finally {
+    await relay.close();
+    await valise.close();
+    tellUnused(options.resolve);
+    tellNoEnv(target, options.env);
+    process.stdin.destroy();
+  }
+}
+
+/** What `valise pending answer` needs to find what this bridge has kept. */
+function answering({ store: given, era: _era, ...options }: BridgeOptions): Partial<ConnectOptions> {
+  const store = given ?? process.env['VALISE_STORE'];
+  return { ...options, ...(store !== undefined && { store: storeFromAnywhere(store) }) };
+}
+
+/** A host that has waited for our end sends a signal. Whoever dies of it leaves a server behind that does not see its input end. */
+function dismissed(): Promise<'host'> {
+  return new Promise((resolve) => {
+    for (const signal of SIGNALS) process.on(signal, () => resolve('host'));
+  });
+}
+
+async function forward(host: Host, between: Bridge): Promise<'host'> {
+  for await (const message of host.messages()) between.fromHost(message);
+  return 'host';
+}

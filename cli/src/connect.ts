@@ -1,0 +1,190 @@
+import type { HttpTarget } from 'mcp-valise/client';
+import { type ClientValise, openValise, ValiseError } from 'mcp-valise/client';
+import type { StdioClientTransport, TransportLike } from 'mcp-valise/internal';
+import { fileOf } from 'mcp-valise/internal';
+import { type AnswerSource, parseAnswers } from './ask/answerer.ts';
+import { ELICITATION, setAnswerer } from './ask/handler.ts';
+import { openBrowser } from './browser.ts';
+import { tellNoEnv, withEnv } from './handed-env.ts';
+import { beforeSignals, unlessInterrupted } from './interrupted.ts';
+import { keysIfAny } from './key-source.ts';
+import { type ConnectOptions, isThere, storeUrl } from './options.ts';
+import { otherEra } from './other-era.ts';
+import { clean, handOn, remark } from './output.ts';
+import { PastedSignIn } from './paste.ts';
+import { whileWaiting } from './patience.ts';
+import { resolvingFetch, tellUnused } from './resolve.ts';
+import { makeClient } from './sdk.ts';
+import { relayStderr } from './server-stderr.ts';
+import { type CliTarget, nameOfTarget, parseTarget } from './target.ts';
+import { tellEvents, tellOverlong, tellUnkept } from './tell.ts';
+import { tracedFetch, traceTransport } from './trace.ts';
+
+/** A client of a command, connected. */
+export interface Connected {
+  readonly client: Awaited<ReturnType<typeof makeClient>>;
+  readonly valise: ClientValise;
+  /** Says, after a call that failed, that the server keeps state with clients, and none is kept for it here. */
+  tellUnkept(): void;
+  close(): Promise<void>;
+}
+
+/** Connects to TARGET as the options say, with everything that Valise keeps for it. */
+export async function connectTo(to: string | CliTarget, options: ConnectOptions): Promise<Connected> {
+  const target = withEnv(typeof to === 'string' ? parseTarget(to) : to, options.env);
+  const answers = answersOf(options);
+  const valise = await openFor(options);
+  let client: Connected['client'] | undefined;
+  let unasked = (): readonly string[] => [];
+  let closing: Promise<void> | undefined;
+  let ignore: (() => void) | undefined;
+  let isTried = false;
+  const leave = async (): Promise<void> => {
+    try {
+      await client?.close();
+      await valise.close();
+      for (const name of unasked())
+        remark(`valise: --answer ${clean(name)} was not used: the server did not ask for it.`);
+    } finally {
+      ignore?.();
+      if (isTried) tellNoUse(target, options);
+    }
+  };
+  // Whoever closes while a signal does waits for the same end.
+  const close = (): Promise<void> => (closing ??= leave());
+  try {
+    client = await makeClient({ sdk: options.sdk, era: options.era, capabilities: ELICITATION });
+    const notAsked = await setAnswerer(client, options.sdk, answers);
+    isTried = true;
+    await connectWith(valise, client, target, options);
+    // A server that does not see its input end would be left behind.
+    if (target.kind === 'stdio') ignore = beforeSignals(close);
+    unasked = notAsked;
+    const capabilities = client.getServerCapabilities();
+    return { client, valise, close, tellUnkept: () => tellUnkept(target, options, capabilities) };
+  } catch (error) {
+    await close().catch((late: unknown) => remark(String(late)));
+    throw otherEra(error, options) ?? error;
+  }
+}
+
+/** Says which options were of no use: it may be why the server was not found. */
+function tellNoUse(target: CliTarget, options: ConnectOptions): void {
+  tellUnused(options.resolve);
+  tellNoHeaders(target, options);
+  tellNoEnv(target, options.env);
+}
+
+/** Says that headers go to servers over HTTP only; without their values, which may be secrets. */
+function tellNoHeaders(target: CliTarget, { header }: ConnectOptions): void {
+  if (target.kind === 'http') return;
+  for (const name of Object.keys(header))
+    remark(`valise: --header ${name} was not used: a server that is a command is sent no headers.`);
+}
+
+/** How a command connects, beyond what its user says. */
+interface ConnectWith extends ConnectOptions {
+  /** False where it makes no use of data-layer sessions. */
+  readonly sessions?: boolean;
+  /** True where a session of the transport is for this process alone, as a host's is. */
+  readonly alone?: boolean;
+}
+
+/** Runs of a command over HTTP are one session together, as runs of curl with one cookie jar are. */
+export function connectWith(
+  valise: ClientValise,
+  client: Parameters<ClientValise['connect']>[0],
+  target: CliTarget,
+  options: ConnectWith,
+): Promise<void> {
+  const { sessions = true } = options;
+  let waitedFor = `${nameOfTarget(target)} to answer`;
+  const pasted = options.browser === false ? new PastedSignIn() : undefined;
+  const redirect = (page: URL): unknown => {
+    waitedFor = `you to ${pasted ? 'paste where the sign-in has led' : 'sign in with the browser'}`;
+    return pasted ? pasted.redirect(page) : openBrowser(page);
+  };
+  valise.events.on('sign-in-elsewhere', () => {
+    waitedFor = 'you to sign in where another process asks for it';
+    remark('valise: another process has opened a page to sign in; waiting for what comes of it.');
+  });
+  const way = wayTo(valise, target, options, redirect);
+  const release = async (): Promise<void> => {
+    // Not the client: as long as it probes for the era, it has no transport.
+    if ('close' in way) await way.close();
+    await valise.close();
+  };
+  const kept = target.kind === 'http' ? ({ session: 'kept' } as const) : {};
+  return whileWaiting(
+    () => waitedFor,
+    () => unlessInterrupted(valise.connect(client, way, { sessions, ...kept }), release),
+  ).finally(() => pasted?.close());
+}
+
+function wayTo(
+  valise: ClientValise,
+  target: CliTarget,
+  options: ConnectWith,
+  redirect: (page: URL) => unknown,
+): TransportLike | HttpTarget {
+  if (target.kind === 'stdio') {
+    const transport = valise.stdio({ stderr: 'pipe', ...target.command }) as StdioClientTransport;
+    transport.onerror = tellOverlong;
+    relayStderr(transport, handOn);
+    if (options.trace) traceTransport(transport);
+    return transport;
+  }
+  const fetch = resolvingFetch(options.resolve);
+  return valise.http(target.url, {
+    headers: options.header,
+    fetch: options.trace ? tracedFetch(target.url, fetch) : fetch,
+    resume: options.alone ? 'alone' : true,
+    // A header of the user's own is how to be signed in then.
+    ...(!hasAuthorization(options.header) && { auth: { redirect, port: options.redirectPort } }),
+  });
+}
+
+/** True where the user says who asks. */
+export function hasAuthorization(headers: Readonly<Record<string, string>>): boolean {
+  return Object.keys(headers).some((name) => name.toLowerCase() === 'authorization');
+}
+
+function answersOf({ answer = [] }: ConnectOptions): AnswerSource {
+  return {
+    given: parseAnswers(answer),
+    interactive: process.stdin.isTTY === true && process.stderr.isTTY === true,
+  };
+}
+
+type KeptOptions = Pick<
+  ConnectOptions,
+  'store' | 'keyFile' | 'principal' | 'allowLocal' | 'insecurePlaintext'
+>;
+
+/** As {@link openFor}, for commands that have nothing to keep: where there is no store yet, they make none. */
+export function openKept(options: KeptOptions): Promise<ClientValise> {
+  const file = fileOf(storeUrl(options.store));
+  if (file === undefined || isThere(file)) return openFor(options);
+  if (options.store !== undefined || process.env['VALISE_STORE'] !== undefined)
+    remark(`valise: There is no store in ${clean(file)} yet.`);
+  return openFor({ ...options, store: 'memory:' });
+}
+
+/** What the options say about where and whose state is kept. */
+export async function openFor(options: KeptOptions): Promise<ClientValise> {
+  const { principal, allowLocal, insecurePlaintext } = options;
+  if (principal === '')
+    throw new ValiseError('bad-option', '--principal has an empty name.', {
+      next: 'Say whose state it is, or leave the option out.',
+    });
+  const keys = keysIfAny(options, 'VALISE_CLIENT_KEYS');
+  const valise = await openValise({
+    store: storeUrl(options.store),
+    principal,
+    allowLocal,
+    insecurePlaintext,
+    keys,
+  });
+  tellEvents(valise);
+  return valise;
+}

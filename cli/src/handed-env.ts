@@ -1,0 +1,34 @@
+import { ValiseError } from 'mcp-valise/client';
+import { remark } from './output.ts';
+import type { CliTarget } from './target.ts';
+
+/** Reads one `--env` value. It takes names only: what stands on a command line, others can read. */
+export function parseEnvName(text: string): string {
+  // What was given is not shown: it may be a secret.
+  if (/^[^=\s]+$/.test(text)) return text;
+  throw new ValiseError('bad-option', '--env takes the name of a variable, and no value.', {
+    next: 'Set the variable where valise runs, and write for example --env API_TOKEN.',
+  });
+}
+
+/** A target, with the variables of this process that a server which is a command is to have. */
+export function withEnv(target: CliTarget, names: readonly string[]): CliTarget {
+  if (target.kind !== 'stdio' || names.length === 0) return target;
+  const env = Object.fromEntries(names.map((name) => [name, readEnv(name)]));
+  return { ...target, command: { ...target.command, env } };
+}
+
+function readEnv(name: string): string {
+  const value = process.env[name];
+  if (value !== undefined) return value;
+  throw new ValiseError('bad-option', `The variable ${name}, which --env names, is not set.`, {
+    next: 'Set it where valise runs, or leave the option out.',
+  });
+}
+
+/** Says that a server over HTTP is handed no variables. */
+export function tellNoEnv({ kind }: CliTarget, names: readonly string[]): void {
+  if (kind === 'stdio') return;
+  for (const name of names)
+    remark(`valise: --env ${name} was not used: only a server that is a command is handed variables.`);
+}

@@ -1,0 +1,136 @@
+import { Command, CommanderError, Help, type Option } from 'commander';
+import pkg from '../package.json' with { type: 'json' };
+import { callCommand } from './commands/call.ts';
+import { clusterCommand } from './commands/cluster.ts';
+import { completionCommand } from './commands/completion.ts';
+import { connectCommand } from './commands/connect.ts';
+import { doctorCommand } from './commands/doctor.ts';
+import { exampleCommand } from './commands/example.ts';
+import { jarCommand } from './commands/jar.ts';
+import { keysCommand } from './commands/keys.ts';
+import { listCommand } from './commands/list.ts';
+import { pendingCommand } from './commands/pending.ts';
+import { promptCommand } from './commands/prompt.ts';
+import { readCommand } from './commands/read.ts';
+import { sessionsCommand } from './commands/sessions.ts';
+import { statusCommand } from './commands/status.ts';
+import { storeCommand } from './commands/store.ts';
+import { tokenCommand } from './commands/token.ts';
+import { tourCommand } from './commands/tour.ts';
+import { addExamples, FIRST_STEPS } from './examples.ts';
+import { EXIT, errorBody, exitCodeOf, explain, type SetExit } from './exit.ts';
+import { escapeConsole, print, printJson, remark } from './output.ts';
+
+const COMMANDS = [
+  tourCommand,
+  exampleCommand,
+  clusterCommand,
+  callCommand,
+  listCommand,
+  readCommand,
+  promptCommand,
+  connectCommand,
+  jarCommand,
+  sessionsCommand,
+  pendingCommand,
+  statusCommand,
+  storeCommand,
+  keysCommand,
+  tokenCommand,
+  doctorCommand,
+  completionCommand,
+];
+
+/** All commands with their help. */
+export function makeProgram(exit: SetExit): Command {
+  const program = new Command('valise')
+    .configureOutput({
+      writeErr: (text) => remark(text.replace(/\n$/, '')),
+      outputError: (text, write) => write(inOurName(text)),
+    })
+    .configureHelp({ optionDescription: withoutEmptyDefault })
+    .description('The state layer for the Model Context Protocol: carry it, seal it, resume it.')
+    .version(pkg.version)
+    .addHelpText(
+      'after',
+      `${FIRST_STEPS}\n\nExit codes: 0 done, 1 failed, 2 the command line was not understood, 3 the server waits for an answer (valise pending).`,
+    );
+  for (const command of COMMANDS) command(program, exit);
+  program
+    .command('version')
+    .description('print the version')
+    .addHelpText('after', '\nExample:\n  valise version')
+    .action(() => print(pkg.version));
+  nameHelp(program, 'valise');
+  addExamples(program);
+  return program;
+}
+
+/** What commander says of a command line, with the prefix that all our remarks have. */
+function inOurName(text: string): string {
+  return text.replace(/^error: /, 'valise: ');
+}
+
+/** "(default: [])" and "(default: {})" tell nobody anything. */
+function withoutEmptyDefault(this: Help, option: Option): string {
+  const { defaultValue } = option;
+  const isEmpty =
+    typeof defaultValue === 'object' && defaultValue !== null && Object.keys(defaultValue).length === 0;
+  const shown = isEmpty ? Object.assign(Object.create(option), { defaultValue: undefined }) : option;
+  return Help.prototype.optionDescription.call(this, shown as Option);
+}
+
+/** Where a command line is not understood, a whole page of help would hide what is wrong with it. */
+function nameHelp(command: Command, path: string): void {
+  command.exitOverride().showHelpAfterError(`For its options and examples: ${path} --help`);
+  const names = command.commands.map((part) => part.name());
+  for (const part of command.commands) {
+    nameHelp(part, `${path} ${part.name()}`);
+    // It also runs where none is named, and so for one that is misspelt.
+    if (part.name() === 'list' && command.parent) nameOthers(part, `${path} has: ${names.join(', ')}.`);
+  }
+}
+
+function forEach(command: Command, work: (command: Command) => void): void {
+  work(command);
+  for (const part of command.commands) forEach(part, work);
+}
+
+function nameOthers(command: Command, others: string): void {
+  command.configureOutput({
+    outputError: (text, write) =>
+      write(`${inOurName(text)}${/too many arguments/.test(text) ? `${others}\n` : ''}`),
+  });
+}
+
+/** As with other programs, a variable that is empty is one that is not set. */
+function unsetEmpty(env: NodeJS.ProcessEnv): void {
+  for (const [name, value] of Object.entries(env))
+    if (name.startsWith('VALISE_') && value?.trim() === '') delete env[name];
+}
+
+/** Runs the command line; returns the exit code. */
+export async function main(argv: readonly string[]): Promise<number> {
+  unsetEmpty(process.env);
+  escapeConsole();
+  let code: number = EXIT.ok;
+  const program = makeProgram((exit) => {
+    code = exit;
+  });
+  const named = program.commands.find((command) => command.name() === argv[0]);
+  // The standard output of `connect` is the host's.
+  const isJson = argv.includes('--json') && named?.name() !== 'connect';
+  // The error is told once, on stdout.
+  if (isJson) forEach(program, (command) => command.configureOutput({ writeErr: () => {} }));
+  try {
+    await program.parseAsync([...argv], { from: 'user' });
+    return code;
+  } catch (error) {
+    // Help is an error to commander too, and it has printed what there is to say.
+    if (error instanceof CommanderError && error.exitCode === 0) return EXIT.ok;
+    const isUsage = error instanceof CommanderError;
+    if (isJson) printJson({ error: errorBody(error) });
+    else if (!isUsage) remark(`valise: ${explain(error)}`);
+    return isUsage ? EXIT.usage : exitCodeOf(error);
+  }
+}

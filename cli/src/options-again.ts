@@ -1,0 +1,38 @@
+import { resolve as absolute } from 'node:path';
+import { redactUrls } from 'mcp-valise/internal';
+import type { ConnectOptions } from './options.ts';
+import { resolutionText } from './resolve.ts';
+
+/**
+ * The options of a command, as another command that is to go on from it needs them. Secrets are left out: what is printed
+ * may end up in a log.
+ */
+export function optionsAgain({
+  store,
+  keyFile,
+  principal,
+  resolve = [],
+  allowLocal,
+  era = 'auto',
+  sdk = 'v2',
+  header = {},
+  env = [],
+  insecurePlaintext,
+  browser,
+  redirectPort,
+}: Partial<ConnectOptions>): string[] {
+  return [
+    ...(store === undefined ? [] : ['--store', redactUrls(store)]),
+    ...(keyFile === undefined ? [] : ['--key-file', absolute(keyFile)]),
+    ...(principal === undefined ? [] : ['--principal', principal]),
+    ...resolve.flatMap((one) => ['--resolve', resolutionText(one)]),
+    ...(allowLocal ? ['--allow-local'] : []),
+    ...(era === 'auto' ? [] : ['--era', era]),
+    ...(sdk === 'v2' ? [] : ['--sdk', sdk]),
+    ...Object.keys(header).flatMap((name) => ['-H', `${name}: …`]),
+    ...env.flatMap((name) => ['--env', name]),
+    ...(insecurePlaintext ? ['--insecure-plaintext'] : []),
+    ...(browser === false ? ['--no-browser'] : []),
+    ...(redirectPort === undefined ? [] : ['--redirect-port', String(redirectPort)]),
+  ];
+}

@@ -1,0 +1,180 @@
+import { statSync } from 'node:fs';
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { ValiseError } from 'mcp-valise/client';
+import { fileOf } from 'mcp-valise/internal';
+import { parseAnswers } from './ask/answerer.ts';
+import { parseEnvName } from './handed-env.ts';
+import { installedSdk } from './installed.ts';
+import { type KeyOptions, keyOptions } from './key-source.ts';
+import { parseResolution, type Resolution, withResolution } from './resolve.ts';
+import type { EraChoice, Sdk } from './sdk.ts';
+
+/** Options of every command that connects to a server. */
+export interface ConnectOptions extends KeyOptions {
+  readonly store?: string;
+  readonly principal?: string;
+  readonly resolve: readonly Resolution[];
+  readonly allowLocal?: boolean;
+  readonly era: EraChoice;
+  readonly sdk: Sdk;
+  readonly header: Readonly<Record<string, string>>;
+  /** Names of variables. */
+  readonly env: readonly string[];
+  readonly json?: boolean;
+  readonly answer?: readonly string[];
+  readonly insecurePlaintext?: boolean;
+  /** False if the user signs in on another machine and pastes the redirected URL here. */
+  readonly browser?: boolean;
+  readonly redirectPort?: number;
+  readonly trace?: boolean;
+}
+
+/** Turns a reader that throws into one that commander reports as a usage error. */
+export function reading<T>(read: (text: string, before: T) => T): (text: string, before: T) => T {
+  return (text, before) => {
+    try {
+      return read(text, before);
+    } catch (error) {
+      if (error instanceof ValiseError) throw new InvalidArgumentError(error.message);
+      throw error;
+    }
+  };
+}
+
+/** `--store` and `--key-file`, shared by every command that looks into what is kept. */
+export function storeOption(command: Command): Command {
+  return keyOptions(
+    command.option(
+      '--store <url>',
+      'where state is kept: sqlite:PATH, file:PATH, redis://…, postgres://…, memory: (default: $VALISE_STORE, else sqlite:~/.valise/state.db)',
+    ),
+    'VALISE_CLIENT_KEYS',
+  );
+}
+
+/** The options of commands that look into what is kept and connect to nobody. */
+export function keptOptions(command: Command): Command {
+  return storeOption(command)
+    .option('--principal <id>', 'whose it is, where one store serves several users')
+    .option('--insecure-plaintext', 'keep tokens in the store as plain text; a choice, never a fallback')
+    .option('--json', 'print as JSON on one line');
+}
+
+/** The options of {@link ConnectOptions}. */
+export function connectOptions(command: Command): Command {
+  return keptOptions(command)
+    .option(
+      '--resolve <host:port:address[:port]>',
+      'go to ADDRESS (or several, parted by commas) for HOST:PORT (HOST * is any), as curl does; may be given several times',
+      reading<readonly Resolution[]>((text, before) => withResolution(before, parseResolution(text))),
+      [],
+    )
+    .option('--no-browser', 'print the page to sign in at, and read the address that it leads to from stdin')
+    .option(
+      '--redirect-port <port>',
+      'port of 127.0.0.1 that a sign-in comes back to (default: a free one)',
+      reading<number | undefined>(parsePort),
+    )
+    .option(
+      '--allow-local',
+      'keep state also for localhost and addresses; for development: another program may take over such a name',
+    )
+    .addOption(
+      new Option('--era <era>', 'era of the protocol to speak')
+        .choices(['auto', 'legacy', 'modern'])
+        .default('auto'),
+    )
+    .addOption(
+      new Option('--sdk <major>', 'major of the official SDK to use')
+        .choices(['v1', 'v2'])
+        .default(installedSdk('client'), 'v2, or v1 where only that is installed'),
+    )
+    .option(
+      '-H, --header <name: value>',
+      'add an HTTP header; may be given several times',
+      // Not by `reading`: where that refuses something, what was given is shown, and it may be a secret.
+      (text: string, before: Readonly<Record<string, string>>) => ({ ...before, ...parseHeader(text) }),
+      {},
+    )
+    .option(
+      '--env <name>',
+      'hand this variable on to a server that is a command; may be given several times',
+      (text: string, before: readonly string[]) => [...before, parseEnvName(text)],
+      [],
+    );
+}
+
+function parsePort(text: string): number {
+  const port = /^\d{1,5}$/.test(text) ? Number(text) : 0;
+  if (port >= 1 && port <= 65_535) return port;
+  throw new ValiseError('bad-option', `${JSON.stringify(text)} is not a port.`, {
+    next: 'Ports go from 1 to 65535.',
+  });
+}
+
+function parseHeader(text: string): Record<string, string> {
+  const colon = text.indexOf(':');
+  const name = text.slice(0, colon).trim();
+  if (colon < 1 || !/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)) {
+    throw new ValiseError('bad-header', 'What was given with --header is not a header.', {
+      next: "Write for example 'X-Tenant: acme'.",
+    });
+  }
+  const value = text.slice(colon + 1).trim();
+  try {
+    new Headers([[name, value]]);
+  } catch {
+    // What is thrown here repeats the value.
+    throw new ValiseError('bad-header', `The value of ${name} has characters that no header can carry.`, {
+      next: 'Write it in ASCII.',
+    });
+  }
+  return { [name]: value };
+}
+
+/** `--answer`, for commands in which a server may ask something. */
+export function answerOption(command: Command): Command {
+  return command.option(
+    '--answer <field=value>',
+    'answer what the server asks, by field; may be given several times',
+    reading<readonly string[]>((text, before) => {
+      parseAnswers([text]);
+      return [...before, text];
+    }),
+    [],
+  );
+}
+
+/** `--trace`, for commands in which it is of interest who says what. */
+export function traceOption(command: Command): Command {
+  return command.option('--trace', 'draw the messages on stderr as they come and go');
+}
+
+/** True where what is kept in a store is there for other processes, and after this one. */
+export function isLasting(store: string | undefined): boolean {
+  return !storeUrl(store).startsWith('memory:');
+}
+
+/** Where state is kept, as told on the command line or in the environment. */
+export function storeUrl(store: string | undefined): string {
+  return store ?? process.env['VALISE_STORE'] ?? 'sqlite:~/.valise/state.db';
+}
+
+/** Throws where a URL names a file that is not there: whoever reads a store, and has mistyped it, must not make another one. */
+export function checkThere(url: string): void {
+  const file = fileOf(url);
+  if (file !== undefined && !isThere(file))
+    throw new ValiseError('no-store', `There is no store in ${file}.`, {
+      next: 'Check its path. A store is made by whoever first keeps something in it.',
+    });
+}
+
+/** Whether a file is there. */
+export function isThere(file: string): boolean {
+  try {
+    return statSync(file, { throwIfNoEntry: false }) !== undefined;
+  } catch {
+    // Whoever opens it says why it cannot be looked at.
+    return true;
+  }
+}

@@ -1,0 +1,69 @@
+import { ValiseError } from 'mcp-valise/client';
+import { isObject, messageOf, UNSUPPORTED_VERSION } from 'mcp-valise/internal';
+import { isModernVersion, METHOD_NOT_FOUND } from 'mcp-valise/wire';
+import { supportsModern } from './bridge/refusal.ts';
+import type { ConnectOptions } from './options.ts';
+import { USE_V2 } from './sdk.ts';
+import { bodyOf, causesOf, wayTrouble } from './trouble.ts';
+
+/** What is to be said in place of an error by which a server shows that it knows another era only; undefined for others. */
+export function otherEra(
+  error: unknown,
+  options: Pick<ConnectOptions, 'sdk' | 'era'>,
+): ValiseError | undefined {
+  return newerOnly(error, options) ?? olderOnly(error, options);
+}
+
+function olderOnly(error: unknown, { era }: Pick<ConnectOptions, 'era'>): ValiseError | undefined {
+  if (era !== 'modern' || !refusesNewer(error)) return undefined;
+  return new ValiseError('older-only', OLDER_ONLY, { next: 'Leave out --era modern.' });
+}
+
+/** Said of a server that knows only the older era. */
+export const OLDER_ONLY =
+  'The server does not speak 2026-07-28, but may speak the protocol up to 2025-11-25.';
+
+/** True where a client that speaks only 2026-07-28 was refused, and not for another reason, which would be its cause. */
+export function refusesNewer(error: unknown): boolean {
+  const { code } = (error ?? {}) as { readonly code?: unknown };
+  return code === 'ERA_NEGOTIATION_FAILED' && causesOf(error).length === 1 && wayTrouble(error) === undefined;
+}
+
+/** What is to be said in place of an error by which a server shows that it knows only 2026-07-28; undefined for others. */
+export function newerOnly(
+  error: unknown,
+  { sdk, era }: Pick<ConnectOptions, 'sdk' | 'era'>,
+): ValiseError | undefined {
+  const isOlder = sdk === 'v1' || era === 'legacy';
+  if (!isOlder || !causesOf(error).some(refusesOlder)) return undefined;
+  const why = sdk === 'v1' ? 'the v1 SDK speaks' : 'with --era legacy it is spoken to in';
+  return new ValiseError(
+    'newer-only',
+    `The server speaks only 2026-07-28, and ${why} the protocol up to 2025-11-25.`,
+    { next: sdk === 'v1' ? USE_V2 : 'Leave out --era legacy.' },
+  );
+}
+
+/** True where a server does not know `initialize`, or no version that it could begin with. */
+function refusesOlder(error: unknown): boolean {
+  if (isRefusal(error) || isRefusal(errorIn(bodyOf(error)))) return true;
+  // What v1 says of an answer that names another version than it knows.
+  const answered = /protocol version is not supported: (\S+)/.exec(messageOf(error))?.[1];
+  return answered !== undefined && isModernVersion(answered);
+}
+
+function isRefusal(error: unknown): boolean {
+  if (!isObject(error)) return false;
+  const { code, data } = error;
+  if (code === METHOD_NOT_FOUND) return true;
+  return code === UNSUPPORTED_VERSION && supportsModern(data);
+}
+
+/** The error in a body of JSON-RPC. */
+function errorIn(body: string): unknown {
+  try {
+    return (JSON.parse(body) as { readonly error?: unknown } | null)?.error;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,83 @@
+import { LEFT_OPEN, type Pending, type PendingQuestion, type PendingRound } from 'mcp-valise/client';
+import { isObject, redactUrls } from 'mcp-valise/internal';
+import { answersTo, patternOf, wordsOf } from './ask/question.ts';
+import { EXIT, whatOnly } from './exit.ts';
+import { type ConnectOptions, isLasting } from './options.ts';
+import { optionsAgain } from './options-again.ts';
+import { clean, printJson, remark } from './output.ts';
+import { shellWord } from './shell-word.ts';
+
+/** True for the error of a call whose question was left open. */
+function isLeftOpen(error: unknown): boolean {
+  const { code, rpcCode } = (error ?? {}) as Readonly<Record<string, unknown>>;
+  return code === LEFT_OPEN || rpcCode === LEFT_OPEN || code === 'left-open';
+}
+
+/** The round that a failed call waits in: its error names it. A server may name anything; what is not kept is none. */
+export async function pendingIn(error: unknown, pending: Pending): Promise<PendingRound | undefined> {
+  const { data } = (error ?? {}) as { readonly data?: unknown };
+  return isObject(data) ? findPending(data['pending'], pending) : undefined;
+}
+
+/** The round of an id, where it still waits. */
+export async function findPending(id: unknown, pending: Pending): Promise<PendingRound | undefined> {
+  return (await pending.list()).find((each) => each.id === id);
+}
+
+/** The era to answer a round in. A server of both eras would be met in the newer one, where it knows no older round. */
+export function eraFor({ era }: PendingRound, options: Pick<ConnectOptions, 'era'>): ConnectOptions['era'] {
+  return options.era === 'auto' && era === 'legacy' ? era : options.era;
+}
+
+/** The command that goes on with a round, as it must be written where this one was. */
+export function goOn(id: string, options: Partial<ConnectOptions>, target?: string): string {
+  const words = [id, ...(target === undefined ? [] : [redactUrls(target)]), ...optionsAgain(options)];
+  return ['valise pending answer', ...words.map(shellWord)].join(' ');
+}
+
+/** Says that a call waits for an answer, what is asked, and how to go on. `why`: what kept the answer from the server. */
+export function tellPending(
+  { id, questions }: PendingRound,
+  options: Partial<ConnectOptions>,
+  { why, target }: { readonly why?: unknown; readonly target?: string | undefined } = {},
+): number {
+  if (why !== undefined && !isLeftOpen(why)) remark(`valise: ${whatOnly(why)}`);
+  const isForgotten = !isLasting(options.store);
+  if (options.json) {
+    printJson(isForgotten ? { questions } : { pending: id, questions });
+    return EXIT.pending;
+  }
+  for (const question of questions) tellQuestion(question);
+  if (isForgotten) {
+    remark(`With --store memory: nothing waits for the answer. ${callAgain(questions)}`);
+    return EXIT.pending;
+  }
+  const fields = questions.flatMap(answersTo);
+  remark(`The call waits for the answer, as long as the server does. Answer it with:`);
+  remark(`  ${goOn(id, options, target)}`);
+  if (fields.length > 0)
+    remark(`It asks you on a terminal; elsewhere add ${fields.map(answerOption).join(' ')}`);
+  return EXIT.pending;
+}
+
+/** Says what a server has asked that cannot wait for the answer, and has given up. */
+export function tellUnanswered(question: PendingQuestion | undefined): void {
+  if (!question) return;
+  tellQuestion(question);
+  remark(`This server cannot wait for the answer. ${callAgain([question])}`);
+}
+
+function callAgain(questions: readonly PendingQuestion[]): string {
+  const answers = questions.flatMap(answersTo).map(answerOption).join(' ');
+  return `Call again with ${answers || '--answer FIELD=VALUE'}`;
+}
+
+function tellQuestion(question: PendingQuestion): void {
+  remark(`The server asks: ${clean(wordsOf(question), 'lines')}`);
+  for (const field of answersTo(question))
+    remark(`  ${clean([patternOf(field), field.description].filter(Boolean).join('   '))}`);
+}
+
+function answerOption({ name }: { readonly name: string }): string {
+  return `--answer ${shellWord(`${clean(name)}=…`)}`;
+}

@@ -1,0 +1,38 @@
+import { SessionConflictError, SessionGoneError, ValiseError } from 'mcp-valise/client';
+import { messageOf, sessionErrorIn } from 'mcp-valise/internal';
+import { INVALID_PARAMS } from 'mcp-valise/wire';
+import { shellWord } from './shell-word.ts';
+
+/** An error about a session, or a call that is refused, with what can be done about it on the command line; others as they are. */
+export function inCommandWords(error: unknown, target: string): unknown {
+  if (error instanceof SessionGoneError) {
+    const { label, hasBegun } = error;
+    return new ValiseError(
+      'session-gone',
+      `The server no longer knows the session ${JSON.stringify(label)}.`,
+      {
+        next: hasBegun
+          ? 'The call had begun: see what it has done before you make it again. A new session of that name is made then.'
+          : 'It is forgotten here too: call again, and a new one of that name is made.',
+        cause: error,
+      },
+    );
+  }
+  if (error instanceof SessionConflictError) {
+    return new ValiseError('session-conflict', 'Others changed the session while the call ran.', {
+      next: 'Nothing of the call was kept: try again.',
+      cause: error,
+    });
+  }
+  const { kind } = sessionErrorIn(error) ?? {};
+  if (kind === undefined && (error as { readonly code?: unknown }).code === INVALID_PARAMS)
+    return new ValiseError('call-refused', `${messageOf(error).replace(/\.$/, '')}.`, {
+      next: `What there is to call: valise list ${shellWord(target)}`,
+      cause: error,
+    });
+  if (kind !== 'required') return error;
+  return new ValiseError('session-required', 'The server wants a session for this: Session required.', {
+    next: 'Add --session NAME.',
+    cause: error,
+  });
+}

@@ -1,0 +1,107 @@
+import type { StdioCommand } from 'mcp-valise/client';
+import { ValiseError } from 'mcp-valise/client';
+import { redactUrls } from 'mcp-valise/internal';
+import { shellWord } from './shell-word.ts';
+
+/** What a command line names as TARGET: a URL, or `stdio:COMMAND`. */
+export type CliTarget =
+  | { readonly kind: 'http'; readonly url: URL }
+  | { readonly kind: 'stdio'; readonly command: StdioCommand };
+
+/** A target for people, as they would write it, without its secrets. */
+export function nameOfTarget(target: CliTarget): string {
+  if (target.kind === 'http') return redactUrls(target.url.href);
+  const { command, args = [] } = target.command;
+  return redactUrls(`stdio:${[command, ...args].join(' ')}`);
+}
+
+/** Reads a TARGET that must be a URL. */
+export function parseUrl(text: string): URL {
+  const target = parseTarget(text);
+  if (target.kind === 'http') return target.url;
+  throw new ValiseError('bad-target', 'Nothing is kept of connections with a command.', {
+    next: 'Give an http(s) URL.',
+  });
+}
+
+/** Reads a TARGET. */
+export function parseTarget(text: string): CliTarget {
+  if (text.startsWith('stdio:')) {
+    const [command, ...args] = splitWords(text.slice('stdio:'.length));
+    if (command === undefined) {
+      throw new ValiseError('bad-target', 'stdio: names no command.', {
+        next: "Write for example 'stdio:node server.js'.",
+      });
+    }
+    return { kind: 'stdio', command: { command, args } };
+  }
+  let url: URL;
+  try {
+    url = new URL(text);
+  } catch {
+    url = new URL('invalid:');
+  }
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') {
+    throw new ValiseError('bad-target', `"${redactUrls(text)}" is not a target.`, {
+      next: `Give an http(s) URL, or 'stdio:COMMAND ARGS'.${likely(text)}`,
+    });
+  }
+  if (url.username !== '' || url.password !== '') {
+    throw new ValiseError('bad-target', 'The URL says who asks, which others could read.', {
+      next: "Leave it out, and give a header: -H 'Authorization: …'.",
+    });
+  }
+  return { kind: 'http', url };
+}
+
+/** What was meant, where only the beginning is missing. */
+function likely(text: string): string {
+  if (/^[\w./-]+ [^:]*$/.test(text)) return ` Is it ${shellWord(`stdio:${text}`)}?`;
+  const [, host] = /^([\w-]+(?:\.[\w-]+)*)(?::\d{1,5})?(?:\/\S*)?$/.exec(text) ?? [];
+  if (host === undefined || !/[.:]|^localhost/.test(text)) return '';
+  return ` Is it ${/^(localhost|[\d.]+)$/.test(host) ? 'http' : 'https'}://${text}?`;
+}
+
+/** Reads a target as a store names it: a URL, or a command with the folder that it was started in. */
+export function parseKept(name: string): CliTarget {
+  if (!name.startsWith('stdio:')) return parseTarget(name);
+  const words = JSON.parse(name.slice('stdio:'.length)) as [string, ...string[]];
+  const [command, ...args] = words.slice(0, -1) as [string, ...string[]];
+  const [cwd] = [words.at(-1)].flat() as [string];
+  return { kind: 'stdio', command: { command, args, cwd } };
+}
+
+/** A target that a store names, for people, without its secrets. */
+export function nameOfKept(name: string): string {
+  const target = name.startsWith('stdio:') ? parseKept(name) : undefined;
+  return target?.kind === 'stdio' ? `${nameOfTarget(target)} (in ${target.command.cwd})` : redactUrls(name);
+}
+
+/** Splits a command as a shell would: blanks part words, quotes and backslashes keep them together. No expansion. */
+function splitWords(text: string): string[] {
+  const words: string[] = [];
+  let word: string | undefined;
+  let quote: string | undefined;
+  for (let at = 0; at < text.length; at++) {
+    const char = text[at] as string;
+    if (quote) {
+      if (char === quote) quote = undefined;
+      else if (char === '\\' && quote === '"' && /["\\$`]/.test(text[at + 1] ?? ''))
+        word += text[++at] as string;
+      else word += char;
+    } else if (char === '"' || char === "'") {
+      quote = char;
+      word ??= '';
+    } else if (char === '\\' && at + 1 < text.length) {
+      word = (word ?? '') + (text[++at] as string);
+    } else if (/\s/.test(char)) {
+      if (word !== undefined) words.push(word);
+      word = undefined;
+    } else {
+      word = (word ?? '') + char;
+    }
+  }
+  if (quote) throw new ValiseError('bad-target', `The quote ${quote} in "${text}" is not closed.`);
+  if (word !== undefined) words.push(word);
+  return words;
+}

@@ -1,0 +1,83 @@
+import { isObject } from 'mcp-valise/internal';
+import { NAMES, readSession } from 'mcp-valise/wire';
+import { type Seen, type Stage, type Story, textOf } from './stage.ts';
+
+/** Two calls may just miss each other on a busy machine; then another two are sent. */
+const MOST_PAIRS = 5;
+
+/** Family S: a session that calls share. */
+export const notebook: Story = {
+  name: 'notebook',
+  title: 'A notebook session, shared by two calls in parallel',
+  about:
+    'Two instances share a store. Two calls write into the same notebook at the same time, one on each instance.',
+  async tell(stage) {
+    const store = stage.settings.store('server');
+    const instances = await stage.serve('notebook', 2, ['--stateless', '--mode', 'stored', '--store', store]);
+    const url = await stage.open(instances);
+    const { client, valise } = await stage.client(url);
+    const session = await valise.sessions(client).create();
+    const append = (text: string) =>
+      session.run(() => client.callTool({ name: 'notebook_append', arguments: { text } }));
+    const sent: string[] = [];
+    while (sent.length < MOST_PAIRS * 2 && !together(stage)) {
+      const pair = [`note ${sent.length + 1}`, `note ${sent.length + 2}`];
+      sent.push(...pair);
+      await Promise.all(pair.map(append));
+    }
+    const read = textOf(await session.run(() => client.callTool({ name: 'notebook_read', arguments: {} })));
+    const outside: unknown = await client
+      .callTool({ name: 'notebook_read', arguments: {} })
+      .catch((error: unknown) => error);
+    await session.delete();
+
+    const pair = together(stage);
+    stage.claim(
+      `two calls were under way at the same time, on ${pair?.map(({ instance }) => instance.name).join(' and ') ?? 'no two instances'}`,
+      pair !== undefined,
+    );
+    stage.claim(
+      `nothing was lost: the notebook has all ${sent.length} notes`,
+      read.split('\n').sort().join() === sent.sort().join(),
+    );
+    const ids = appends(stage, 'client').map(({ message }) => sessionIn(message));
+    stage.claim(
+      'the session came along with each call, named in the message itself',
+      ids.length === sent.length && ids.every((id) => id === session.id),
+    );
+    stage.claim(
+      'without the session, the notebook stays closed',
+      isObject(outside) && outside['code'] === NAMES.modern.code.sessionRequired,
+    );
+  },
+};
+
+/** Two calls on different instances, of which the second was sent before the first was answered. */
+function together(stage: Stage): [Seen, Seen] | undefined {
+  const sent = appends(stage, 'client');
+  for (const first of sent) {
+    const answer = stage.seen.findIndex(
+      ({ from, exchange }) => from === 'server' && exchange === first.exchange,
+    );
+    const start = stage.seen.indexOf(first);
+    const second = sent.find((each) => {
+      const at = stage.seen.indexOf(each);
+      return each.instance !== first.instance && at > start && at < answer;
+    });
+    if (second) return [first, second];
+  }
+  return undefined;
+}
+
+function appends({ seen }: Stage, from: Seen['from']): Seen[] {
+  return seen.filter(({ from: sender, message }) => {
+    const params = isObject(message) ? message['params'] : undefined;
+    return sender === from && isObject(params) && params['name'] === 'notebook_append';
+  });
+}
+
+function sessionIn(message: unknown): unknown {
+  const params = isObject(message) ? message['params'] : undefined;
+  const session = readSession(isObject(params) ? params['_meta'] : undefined);
+  return isObject(session) && 'sessionId' in session ? session.sessionId : undefined;
+}

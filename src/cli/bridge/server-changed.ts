@@ -1,8 +1,0 @@
-import { INTERNAL_ERROR, type RpcError } from '../../wire/index.ts';
-
-/** What a host hears of a call that a server has asked something in, where another one is in its place by now. */
-export const SERVER_CHANGED: RpcError = {
-  code: INTERNAL_ERROR,
-  message:
-    'valise connect: The server was replaced while this call waited for an answer of the host, and the new one does not know of it. It may have been carried out in part: look before calling again.',
-};

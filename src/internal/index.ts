@@ -1,0 +1,32 @@
+/**
+ * What `mcp-valise-cli` needs beyond the public subpaths. Not for applications: names here change without notice, and
+ * the command line therefore depends on exactly the version of the library that it was built with.
+ *
+ * @internal
+ * @module
+ */
+export type { OpensOnly } from '../client/continuity/authorization.ts';
+export { statusOf, VERSION_GONE } from '../client/continuity/lost.ts';
+export { makeHttpTransport } from '../client/http.ts';
+export { type Identity, identify, isIdentity, type NoIdentity } from '../client/identity.ts';
+export { loadSdk, majorOf } from '../client/major.ts';
+export { keyFileOf } from '../client/own-store.ts';
+export { saysTimeout } from '../client/rounds/open-calls.ts';
+export { sessionErrorIn } from '../client/sessions/errors.ts';
+export { targetNamed } from '../client/target.ts';
+export { seconds } from '../duration.ts';
+export { messageOf } from '../errors.ts';
+export { isObject } from '../json.ts';
+export type { FetchLike } from '../link/edge-fetch.ts';
+export { limitLines, tooLargeRequest } from '../link/edge-stdio.ts';
+export { instrument } from '../link/instrument.ts';
+export { MAX_MESSAGE } from '../link/limit.ts';
+export { StdioClientTransport } from '../link/stdio-client.ts';
+export type { TransportLike } from '../link/transport.ts';
+export { redactUrls } from '../redact-urls.ts';
+export { copyEntries } from '../store/copy.ts';
+export { checkStoreUrl, fileOf, openAsItIs } from '../store/open.ts';
+export { plainEntries } from '../store/plain-entries.ts';
+export { fullPath, privateFile } from '../store/private-file.ts';
+export { RedisConnection } from '../store/redis/connection.ts';
+export { UNSUPPORTED_VERSION } from '../wire/message.ts';
