@@ -47,7 +47,7 @@ describe('valise connect --print-config', () => {
   ])('has npx bring along what the bridge needs: store "%s"', async (store, driver) => {
     const { packages } = await config([URL, ...(store ? ['--store', store] : [])]);
     const names = [
-      'mcp-valise',
+      'mcp-valise-cli',
       '@modelcontextprotocol/client@2',
       '@napi-rs/keyring@2',
       ...(driver ? [driver] : []),

@@ -116,7 +116,7 @@ describe('valise connect', () => {
       mcpServers: {
         'shop.example.com': {
           command: 'npx',
-          args: expect.arrayContaining(['-y', 'mcp-valise', 'connect', 'https://shop.example.com/mcp']),
+          args: expect.arrayContaining(['-y', 'mcp-valise-cli', 'connect', 'https://shop.example.com/mcp']),
         },
       },
     });

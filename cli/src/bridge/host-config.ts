@@ -28,7 +28,7 @@ const DRIVERS: Readonly<Record<string, string>> = {
 function packagesFor(store: string): string[] {
   const driver = DRIVERS[store.split(':', 1)[0] ?? ''];
   return [
-    'mcp-valise',
+    'mcp-valise-cli',
     '@modelcontextprotocol/client@2',
     '@napi-rs/keyring@2',
     ...(driver === undefined ? [] : [driver]),
