@@ -93,7 +93,7 @@ class Instrument implements Link, TapEnd {
     else this.#pass(passage, extra);
   }
 
-  closed(): void {
+  ended(): void {
     this.#hooks.closed?.(this);
   }
 

@@ -91,7 +91,7 @@ export class AlwaysTap implements Tap {
       return;
     }
     this.#isClosed = true;
-    this.#end.closed();
+    this.#end.ended();
     this.#closing?.();
   };
 }

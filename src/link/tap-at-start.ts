@@ -18,7 +18,7 @@ export class StartTap implements Tap {
       this.#handler = onmessage;
       transport.onmessage = (message: Message, extra?: unknown) => end.receive(message, extra);
       transport.onclose = () => {
-        if (!this.#isClosed) end.closed();
+        if (!this.#isClosed) end.ended();
         this.#isClosed = true;
         onclose?.();
       };

@@ -10,7 +10,7 @@ export interface Tap {
 /** Where a tap leads what comes. */
 export interface TapEnd {
   receive(message: Message, extra?: unknown): void;
-  closed(): void;
+  ended(): void;
 }
 
 const OWNERS = Symbol('valise.owners');

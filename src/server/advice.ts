@@ -1,9 +1,9 @@
-import { type ValiseError, watchErrors } from '../errors.ts';
+import { ValiseError, watchErrors } from '../errors.ts';
 import type { Response } from '../wire/index.ts';
 import type { ServerContext } from './context.ts';
 import { type Exchange, runningExchange } from './exchange.ts';
-import { isOfStore } from './fault.ts';
-import { Slot } from './slot.ts';
+import { type Fault, isOfStore } from './fault.ts';
+import { FlowError } from './flow/errors.ts';
 
 /** Errors whose advice is for whoever made the call. All other advice is for the author of the server. */
 const FOR_CALLERS: ReadonlySet<string> = new Set([
@@ -17,35 +17,44 @@ const FOR_CALLERS: ReadonlySet<string> = new Set([
   'too-many-subscriptions',
 ]);
 
-/** How many errors of one request are looked for in its answer: a handler may catch any number. */
-const MOST = 32;
-const advised = new Slot<number>();
-
-/**
- * The SDKs make a result of what a handler throws, and the model reads it. So the model gets what happened, and the author
- * gets the advice, as a warning.
- */
-export function keepAdviceFromModels(): void {
+/** Has each error that gives advice noted with the request in whose handler it was made. */
+export function noteErrors(): void {
   watchErrors((error) => {
     const exchange = runningExchange();
-    if (!exchange || exchange.isAnswered || FOR_CALLERS.has(error.code) || isOfStore(error)) return;
-    const noted = advised.get(exchange) ?? 0;
-    advised.set(exchange, noted + 1);
-    if (noted < MOST) exchange.whenAnswered((response) => withoutAdvice(exchange, response, error));
+    if (exchange && !exchange.isAnswered) exchange.note(error);
   });
 }
 
-function withoutAdvice(exchange: Exchange, response: Response, error: ValiseError): Response {
-  const text = JSON.stringify(response);
-  const message = inJson(error.message);
-  if (!text.includes(message)) return response;
-  const { method, request, owner } = exchange;
+/**
+ * The SDKs make a result of what a handler throws, and the model reads it. So the model gets what happened, and the author
+ * gets the advice, as a warning. What a store says may name its place: the client hears only that something failed.
+ */
+export function withoutAdvice(exchange: Exchange, response: Response, fault: Fault): Response {
+  if (!exchange.errors) return response;
+  let text = JSON.stringify(response);
+  for (const error of exchange.errors) {
+    const message = inJson(error.message);
+    if (!text.includes(message)) continue;
+    if (error instanceof FlowError && error.rpc) return exchange.respond({ error: error.rpc });
+    if (!isOurs(error)) return exchange.respond({ error: fault(error) });
+    if (error.next === undefined || FOR_CALLERS.has(error.code)) continue;
+    warn(exchange, error);
+    text = text.replaceAll(message, () => inJson(error.what));
+  }
+  return JSON.parse(text) as Response;
+}
+
+/** False for what a store says. It may be of any kind. */
+function isOurs(error: Error): error is ValiseError {
+  return error instanceof ValiseError && !isOfStore(error);
+}
+
+function warn({ method, request, owner }: Exchange, { what, next }: ValiseError): void {
   const name = request.params?.['name'] ?? request.params?.['uri'];
   (owner as ServerContext).events.emit('warning', {
-    what: `${method}${typeof name === 'string' ? ` of ${JSON.stringify(name)}` : ''} failed: ${error.what}`,
-    next: error.next ?? '',
+    what: `${method}${typeof name === 'string' ? ` of ${JSON.stringify(name)}` : ''} failed: ${what}`,
+    next: next ?? '',
   });
-  return JSON.parse(text.replaceAll(message, () => inJson(error.what))) as Response;
 }
 
 function inJson(text: string): string {

@@ -1,8 +1,11 @@
 import { randomBytes } from 'node:crypto';
+import { compose, NO_RESPONSE } from '../core/compose.ts';
+import { ValiseError } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
 import { lazy } from '../lazy.ts';
 import { tooLargeRequest } from '../link/edge-stdio.ts';
-import { type Dispatch, type Hooks, instrument, type Link, type Passage } from '../link/instrument.ts';
+import { claim, type TapEnd } from '../link/tap.ts';
+import { StartTap } from '../link/tap-at-start.ts';
 import { type Top, takeTop } from '../link/top.ts';
 import type { TransportLike } from '../link/transport.ts';
 import { UnderWay } from '../link/under-way.ts';
@@ -20,26 +23,38 @@ import {
   type Request,
   type Response,
 } from '../wire/index.ts';
-import { complete } from '../wire/session-methods.ts';
+import { withoutAdvice } from './advice.ts';
 import type { TellCaller } from './caller.ts';
 import { configOf } from './config.ts';
-import { admitted, currentExchange, Exchange, type Stage, sending } from './exchange.ts';
+import { currentExchange, Exchange, type ServerLink, type ServerMiddleware, type Stage } from './exchange.ts';
 import { type Fault, MAX_UNDER_WAY, tooManyRequests } from './fault.ts';
 import { handles } from './handles.ts';
 import { takeIngress } from './ingress.ts';
 import { isHttp } from './over-http.ts';
-import type { Later, Reply, ServerPart } from './part.ts';
 import { type Peer, peerOf, STRANGER, withoutIntroduction } from './peer.ts';
-import { authInfoOf, type Principal, type TellPrincipal } from './principal.ts';
+import { authInfoOf, type TellPrincipal } from './principal.ts';
 import type { ServerLike } from './server-like.ts';
 
 /** What all links of all servers of one Valise share. */
 export interface Attachment {
   readonly owner: object;
-  readonly parts: readonly ServerPart[];
+  /** What requests pass through, outermost first. */
+  readonly stack: readonly ServerMiddleware[];
+  /** True for a request that a middleware answers itself, though the server has no handler for it. */
+  answers(exchange: Exchange): boolean;
+  /** What the client is told that the server can do. */
+  families(introduction: Exchange): Families;
+  /** A notification of the server; undefined keeps it back. */
+  notifying(
+    notification: Notification,
+    exchange: Exchange | undefined,
+    link: ServerLink,
+  ): Notification | undefined;
+  /** An answer that nobody in this process waits for; true if it was taken. */
+  answered(response: Response, top: Top | undefined, link: ServerLink, extra: unknown): boolean;
   readonly principalOf: TellPrincipal;
-  readonly tellCaller?: TellCaller | undefined;
-  /** For what fails in a part: the client must get an answer all the same. */
+  readonly tellCaller: TellCaller | undefined;
+  /** For what fails in a middleware: the client must get an answer all the same. */
   readonly fault: Fault;
 }
 
@@ -47,33 +62,53 @@ export interface Attachment {
 const processName = lazy(() => randomBytes(12).toString('base64url'));
 let links = 0;
 
-/** Reaches the messages of one server transport. */
-export function attach(server: ServerLike, transport: TransportLike, attachment: Attachment): Link {
-  return new ServerLink(server, transport, attachment).link;
+/** Puts the middlewares between a transport and the server that connects to it, in place: the transport stays the same object. */
+export function attach(server: ServerLike, transport: TransportLike, attachment: Attachment): ServerLink {
+  if (claim(transport, attachment.owner) === undefined)
+    throw new ValiseError('already-attached', 'This transport is attached to this Valise already.', {
+      next: 'Attach each transport once, and make a new one for each connection.',
+    });
+  return new Attached(server, transport, attachment);
 }
 
-/** The way of each message through the parts, on one transport. A stateless server makes one per request: methods are cheaper than closures. */
-class ServerLink implements Hooks, Stage {
-  readonly setOnce = true;
+/** A notification that came while requests before it had not reached the SDK. */
+interface Held {
+  readonly message: Message;
+  readonly extra: unknown;
+  readonly behind: readonly Exchange[];
+}
+
+/** One transport. A stateless server makes one per request: methods are cheaper than closures. */
+class Attached implements ServerLink, Stage, TapEnd {
   readonly owner: object;
   readonly tellCaller: TellCaller | undefined;
-  readonly link: Link;
+  readonly transport: TransportLike;
+  readonly link = this;
   readonly #server: ServerLike;
-  readonly #transport: TransportLike;
   readonly #attachment: Attachment;
+  readonly #tap: StartTap;
+  readonly #send: TransportLike['send'];
   readonly #exchanges = new UnderWay<Exchange>();
-  #asked: Map<Id, Id> | undefined;
   readonly #number = ++links;
+  /** Requests that have not reached the SDK, and notifications that must not overtake them. */
+  readonly #onTheWay = new Set<Exchange>();
+  #held: Held[] = [];
+  /** The SDK's ids of our own requests, by those on the wire. */
+  #asked: Map<Id, Id> | undefined;
   #name: string | undefined;
   #known: Peer = STRANGER;
+  #closing: AbortController | undefined;
+  #isClosed = false;
 
   constructor(server: ServerLike, transport: TransportLike, attachment: Attachment) {
     this.#server = server;
-    this.#transport = transport;
+    this.transport = transport;
     this.#attachment = attachment;
     this.owner = attachment.owner;
     this.tellCaller = attachment.tellCaller;
-    this.link = instrument(transport, attachment.owner, this);
+    this.#send = transport.send;
+    this.#tap = new StartTap(transport, this);
+    transport.send = (message: Message, options?: unknown) => this.#outbound(message, options);
   }
 
   handles(method: string): boolean {
@@ -84,50 +119,145 @@ class ServerLink implements Hooks, Stage {
     return configOf(this.#server, request);
   }
 
-  again(exchange: Exchange): void {
-    const passage = this.#begin(exchange);
-    const deliver = (passed: Passage): void => {
-      if (passed && 'run' in passed) passed.run(() => this.link.deliver(passed.message, exchange.extra));
-    };
-    if (passage instanceof Promise) void passage.then(deliver);
-    else deliver(passage);
+  deliver(message: Message, extra?: unknown): void {
+    this.#tap.deliver(message, extra);
   }
 
-  inbound(arrived: Message, extra: unknown): Passage | Promise<Passage> {
+  send(message: Message, options?: unknown): Promise<void> {
+    return this.#send.call(this.transport, message, options);
+  }
+
+  get closed(): AbortSignal {
+    this.#closing ??= new AbortController();
+    if (this.#isClosed) this.#closing.abort();
+    return this.#closing.signal;
+  }
+
+  ended(): void {
+    this.#isClosed = true;
+    for (const exchange of this.#exchanges.values()) exchange.cancel('closed');
+    this.#closing?.abort();
+    this.#asked?.clear();
+  }
+
+  /** From the wire. */
+  receive(arrived: Message, extra?: unknown): void {
     const { message, top } = takeTop(arrived);
-    if (isRequest(message)) return this.#received(message, top, extra);
-    if (this.#isLost(extra)) return undefined;
-    if (!isNotification(message)) return this.#answered(message, top, extra);
-    for (const part of this.#attachment.parts) part.notified?.(message, this.link);
-    // The SDKs do not answer what is cancelled.
-    if (message.method === 'notifications/cancelled')
-      this.#exchanges.take(message.params?.['requestId'] as Id);
-    return message;
+    if (isRequest(message)) this.#received(message, top, extra);
+    else if (this.#isLost(extra)) return;
+    else if (isNotification(message)) this.#notified(message, extra);
+    else this.#answered(message, top, extra);
   }
 
-  outbound(message: Message, options?: unknown): Dispatch | Promise<Dispatch> {
-    if (!isRequest(message) && !isNotification(message)) return this.#sent(message);
+  /** From the SDK. */
+  #outbound(message: Message, options?: unknown): Promise<void> {
+    if (!isRequest(message) && !isNotification(message)) return this.#responded(message, options);
     const out = isRequest(message) ? this.#asking(message) : this.#notifying(message);
+    if (!out) return Promise.resolve();
     const { relatedRequestId } = (options ?? {}) as { readonly relatedRequestId?: Id };
-    if (out && relatedRequestId !== undefined) this.#exchanges.get(relatedRequestId)?.ingress?.sent?.(out);
-    return out;
+    if (relatedRequestId !== undefined) this.#exchanges.get(relatedRequestId)?.ingress?.sent?.(out);
+    return this.send(out, options);
+  }
+
+  #received(message: Request, top: Top | undefined, extra: unknown): void {
+    const { fault, principalOf } = this.#attachment;
+    const refuse = (error: ReturnType<Fault>): void => this.#reply({ jsonrpc: '2.0', id: message.id, error });
+    if (this.#exchanges.size >= MAX_UNDER_WAY) {
+      refuse(fault(tooManyRequests()));
+      return;
+    }
+    const ingress = takeIngress(this.owner, this.#number, extra, message.id);
+    const isFirst = message.method === 'initialize';
+    const isKnown = isFirst || this.transport.sessionId !== undefined;
+    const refused = tooLargeRequest(message) ?? ingress?.stray?.judge(isKnown);
+    if (refused) {
+      refuse(refused);
+      return;
+    }
+    const peer = peerOf(message, ingress?.peer ?? this.#known);
+    if (isFirst) this.#known = peer;
+    const params = withoutIntroduction(message.params);
+    let principal: ReturnType<TellPrincipal>;
+    try {
+      principal = principalOf(authInfoOf(extra), extra);
+    } catch (error) {
+      refuse(fault(error));
+      return;
+    }
+    const exchange = new Exchange(this, {
+      request: params === message.params ? message : { ...message, params },
+      top,
+      extra,
+      ingress,
+      peer,
+      principal,
+      transportSession:
+        this.transport.sessionId ??
+        ingress?.transportSession ??
+        (isHttp(extra) ? undefined : `link:${this.#nonce}`),
+    });
+    const isHandled = exchange.isHandled;
+    // The SDK says at once that it knows no such method, and the HTTP status depends on that. Of two requests with one id,
+    // against the protocol, the second one does without us.
+    if ((!isHandled && !this.#attachment.answers(exchange)) || this.#exchanges.get(message.id)) {
+      this.#tap.deliver(exchange.request, extra);
+      return;
+    }
+    // What never reaches the SDK holds nothing up.
+    if (isHandled) this.#onTheWay.add(exchange);
+    void this.#run(exchange);
+  }
+
+  async #run(exchange: Exchange): Promise<void> {
+    const { id } = exchange.request;
+    this.#exchanges.set(id, exchange);
+    let response: Response | undefined;
+    try {
+      response = await compose(this.#attachment.stack, exchange, () => this.#handle(exchange));
+    } catch (error) {
+      if (error !== NO_RESPONSE) response = { jsonrpc: '2.0', id, error: this.#attachment.fault(error) };
+    } finally {
+      this.#exchanges.take(id);
+      this.#reached(exchange);
+    }
+    if (response) this.#reply(response);
+  }
+
+  async #handle(exchange: Exchange): Promise<Response> {
+    const response = await exchange.handle(() => {
+      this.#tap.deliver(exchange.request, exchange.extra);
+      this.#reached(exchange);
+    });
+    return this.#introducing(exchange, withoutAdvice(exchange, response, this.#attachment.fault));
+  }
+
+  /** Lets the notifications through that waited for a request alone. */
+  #reached(exchange: Exchange): void {
+    if (!this.#onTheWay.delete(exchange)) return;
+    const isFree = ({ behind }: Held): boolean => !behind.some((before) => this.#onTheWay.has(before));
+    while (this.#held[0] && isFree(this.#held[0])) {
+      const [first, ...others] = this.#held;
+      this.#held = others;
+      this.#tap.deliver(first.message, first.extra);
+    }
+  }
+
+  #notified(message: Notification, extra: unknown): void {
+    if (message.method === 'notifications/cancelled')
+      this.#exchanges.get(message.params?.['requestId'] as Id)?.cancel('cancelled');
+    if (this.#onTheWay.size === 0) this.#tap.deliver(message, extra);
+    else this.#held.push({ message, extra, behind: [...this.#onTheWay] });
   }
 
   #notifying(message: Notification): Notification | undefined {
-    const { parts } = this.#attachment;
-    let current: Notification | undefined = this.#cancelling(message);
-    for (let at = parts.length - 1; current && at >= 0; at--) {
-      const part = parts[at];
-      if (part?.notifying) current = part.notifying(current, currentExchange(this.link), this.link);
-    }
-    return current;
+    return this.#attachment.notifying(this.#cancelling(message), currentExchange(this), this);
   }
 
-  closed(): void {
-    const { parts } = this.#attachment;
-    for (let at = parts.length - 1; at >= 0; at--) parts[at]?.closed?.(this.link);
-    this.#exchanges.clear();
-    this.#asked?.clear();
+  /** The SDK's answer to a request. */
+  #responded(response: Response, options: unknown): Promise<void> {
+    const { id } = response;
+    const exchange = id === undefined || id === null ? undefined : this.#exchanges.get(id);
+    return exchange?.answered(response) ? Promise.resolve() : this.send(response, options);
   }
 
   /** Another instance may have asked under the same number: ids of our own requests are told apart by this. */
@@ -139,122 +269,17 @@ class ServerLink implements Hooks, Stage {
   /** True where a message without an answer names a session of the transport that nobody knows: the edge says so. */
   #isLost(extra: unknown): boolean {
     const ingress = takeIngress(this.owner, this.#number, extra);
-    return ingress?.stray?.judge(this.#transport.sessionId !== undefined) !== undefined;
+    return ingress?.stray?.judge(this.transport.sessionId !== undefined) !== undefined;
   }
 
-  #received(message: Request, top: Top | undefined, extra: unknown): Passage | Promise<Passage> {
-    if (this.#exchanges.size >= MAX_UNDER_WAY)
-      return this.#reply({
-        jsonrpc: '2.0',
-        id: message.id,
-        error: this.#attachment.fault(tooManyRequests()),
-      });
-    const ingress = takeIngress(this.owner, this.#number, extra, message.id);
-    const isFirst = message.method === 'initialize';
-    const isKnown = isFirst || this.#transport.sessionId !== undefined;
-    const refused = tooLargeRequest(message) ?? ingress?.stray?.judge(isKnown);
-    if (refused) return this.#reply({ jsonrpc: '2.0', id: message.id, error: refused });
-    const peer = peerOf(message, ingress?.peer ?? this.#known);
-    if (isFirst) this.#known = peer;
-    const params = withoutIntroduction(message.params);
-    let principal: Principal | undefined;
-    try {
-      principal = this.#attachment.principalOf(authInfoOf(extra), extra);
-    } catch (error) {
-      return this.#reply({ jsonrpc: '2.0', id: message.id, error: this.#attachment.fault(error) });
-    }
-    return this.#begin(
-      new Exchange(this, {
-        request: params === message.params ? message : { ...message, params },
-        top,
-        extra,
-        ingress,
-        peer,
-        principal,
-        transportSession:
-          this.#transport.sessionId ??
-          ingress?.transportSession ??
-          (isHttp(extra) ? undefined : `link:${this.#nonce}`),
-      }),
-    );
-  }
-
-  #begin(exchange: Exchange): Passage | Promise<Passage> {
-    this.#exchanges.set(exchange.request.id, exchange);
-    return this.#walk(exchange, undefined, 0);
-  }
-
-  /** Shows the request to the parts from number `from` on, until one replies. */
-  #walk(exchange: Exchange, before: Reply | Later | undefined, from: number): Passage | Promise<Passage> {
-    const { parts } = this.#attachment;
-    try {
-      let reply: ReturnType<NonNullable<ServerPart['receive']>> = before;
-      for (let at = from; !reply && at < parts.length; at++) {
-        reply = parts[at]?.receive?.(exchange);
-        if (reply instanceof Promise)
-          return reply.then(
-            (late) => this.#walk(exchange, late, at + 1),
-            (error: unknown) => this.#failNow(exchange, error),
-          );
-      }
-      return reply ? this.#answerNow(exchange, reply) : admitted(exchange);
-    } catch (error) {
-      return this.#failNow(exchange, error);
-    }
-  }
-
-  #failNow(exchange: Exchange, error: unknown): undefined {
-    return this.#answerNow(exchange, { error: this.#attachment.fault(error) });
-  }
-
-  #answerNow(exchange: Exchange, reply: Reply | Later): undefined {
-    if ('later' in reply) return undefined;
-    const { era } = exchange;
-    const { id } = exchange.request;
-    return this.#reply(
-      'result' in reply
-        ? { jsonrpc: '2.0', id, result: complete(era, reply.result) }
-        : { jsonrpc: '2.0', id, ...reply },
-    );
-  }
-
-  /** The same way out as a handler's answer, only without the SDK in between. */
-  #reply(response: Response): undefined {
-    const transport = this.#transport;
-    transport.send(response).catch((error: unknown) => transport.onerror?.(error as Error));
-    return undefined;
-  }
-
-  #sent(response: Response): Dispatch | Promise<Dispatch> {
-    const exchange =
-      response.id === undefined || response.id === null ? undefined : this.#exchanges.take(response.id);
-    if (!exchange) return response;
-    let out: ReturnType<Exchange['answer']>;
-    try {
-      out = exchange.answer(this.#introducing(exchange, response));
-    } catch (error) {
-      out = this.#failed(exchange, error);
-    }
-    const { told } = exchange;
-    const isOverHttp = isHttp(exchange.extra);
-    if (!(out instanceof Promise)) return told || isOverHttp ? sending(out, told, isOverHttp) : out;
-    return out
-      .catch((error: unknown) => this.#failed(exchange, error))
-      .then((answer) => sending(answer, told, isOverHttp));
-  }
-
-  #failed(exchange: Exchange, error: unknown): Response {
-    return { jsonrpc: '2.0', id: exchange.request.id, error: this.#attachment.fault(error) };
+  #reply(response: Response): void {
+    this.send(response).catch((error: unknown) => this.transport.onerror?.(error as Error));
   }
 
   #introducing(exchange: Exchange, response: Response): Response {
     if (!INTRODUCTIONS.has(exchange.method) || !('result' in response)) return response;
     const own = response.result['capabilities'] as JsonObject | undefined;
-    const families = Object.assign(
-      {},
-      ...this.#attachment.parts.map(({ families: own }) => (typeof own === 'function' ? own(exchange) : own)),
-    ) as Families;
-    const capabilities = announceServer(families);
+    const capabilities = announceServer(this.#attachment.families(exchange));
     return {
       ...response,
       result: { ...response.result, capabilities: mergeCapabilities(own, capabilities) },
@@ -262,17 +287,11 @@ class ServerLink implements Hooks, Stage {
   }
 
   #asking(request: Request): Message {
-    const { parts } = this.#attachment;
-    let current = request;
-    for (let at = parts.length - 1; at >= 0; at--)
-      current = parts[at]?.asking?.(current, currentExchange(this.link)) ?? current;
-    if (current.id === request.id && typeof request.id === 'number')
-      current = { ...current, id: `${this.#nonce}.${request.id}` };
-    if (current.id !== request.id) {
-      this.#asked ??= new Map();
-      this.#asked.set(current.id, request.id);
-    }
-    return current;
+    if (typeof request.id !== 'number') return request;
+    const id = `${this.#nonce}.${request.id}`;
+    this.#asked ??= new Map();
+    this.#asked.set(id, request.id);
+    return { ...request, id };
   }
 
   /** A cancellation of our own request names the id that the SDK knows; the client knows the one on the wire. */
@@ -286,14 +305,11 @@ class ServerLink implements Hooks, Stage {
     return message;
   }
 
-  #answered(response: Response, top: Top | undefined, extra: unknown): Passage {
+  #answered(response: Response, top: Top | undefined, extra: unknown): void {
     const own = response.id === undefined || response.id === null ? undefined : this.#asked?.get(response.id);
     if (own !== undefined) {
       this.#asked?.delete(response.id as Id);
-      return { ...response, id: own } as Response;
-    }
-    return this.#attachment.parts.some((part) => part.answered?.(response, top, this.link, extra))
-      ? undefined
-      : response;
+      this.#tap.deliver({ ...response, id: own } as Response, extra);
+    } else if (!this.#attachment.answered(response, top, this, extra)) this.#tap.deliver(response, extra);
   }
 }

@@ -1,9 +1,18 @@
+import { type Middleware, NO_RESPONSE } from '../core/compose.ts';
 import { Course } from '../link/course.ts';
-import type { Dispatch, Link, Passage } from '../link/instrument.ts';
-import { type Answered, type Step, walk } from '../link/steps.ts';
+import type { Link } from '../link/instrument.ts';
 import type { Top } from '../link/top.ts';
 import { withMeta } from '../wire/copy.ts';
-import { type Era, eraOf, type Meta, type Request, type Response } from '../wire/index.ts';
+import {
+  type Era,
+  eraOf,
+  type Meta,
+  type Request,
+  type Response,
+  type Result,
+  type RpcError,
+} from '../wire/index.ts';
+import { complete } from '../wire/session-methods.ts';
 import { answerSpelling, type Spelling } from '../wire/spelling.ts';
 import { callerOf, headerOf, type TellCaller } from './caller.ts';
 import type { Ingress } from './ingress.ts';
@@ -11,19 +20,29 @@ import type { Peer } from './peer.ts';
 import type { Principal } from './principal.ts';
 import type { Caller } from './quota.ts';
 
+/** One step around a request to the server. */
+export type ServerMiddleware = Middleware<Exchange, Response>;
+
+/** An answer that a middleware gives in the handler's place. */
+export type Reply = { readonly result: Result } | { readonly error: RpcError };
+
+/** A server's transport. */
+export interface ServerLink extends Link {
+  /** Aborted when the transport closes. */
+  readonly closed: AbortSignal;
+}
+
 /** What all exchanges on one link share. */
 export interface Stage {
   /** The Valise that the link is of. */
   readonly owner: object;
-  readonly link: Link;
+  readonly link: ServerLink;
   /** Whether the server has a handler for a method. */
   readonly handles: (method: string) => boolean;
   /** The `_meta` in the config of what a request is about. */
   readonly config: (request: Request) => Meta | undefined;
   /** Tells one caller from another, where the author does. */
   readonly tellCaller: TellCaller | undefined;
-  /** Gives the request to the handler once more; see {@link Exchange.rerun}. */
-  readonly again: (exchange: Exchange) => void;
 }
 
 /** What an exchange is made from. */
@@ -37,9 +56,15 @@ export interface ExchangeFacts {
   readonly transportSession: string | undefined;
 }
 
+/** Sends the questions of a call: as the response that is returned, or in another way if there is none. */
+export type SendRound = (answer: Response) => Promise<Response | undefined>;
+
+/** How many errors of one request are looked for in its response: a handler may catch any number. */
+const MAX_ERRORS = 32;
+
 /** A request from when it came until its response is sent. Handlers find it through {@link currentExchange}. */
 export class Exchange {
-  /** As it came, without top-level members. Parts may put another one in place before the handler sees it. */
+  /** As it came, without top-level members. A middleware may replace it before `next()`. */
   request: Request;
   readonly era: Era;
   /** The names in which the client is answered: those of its request, else those that it announced, else its era's. */
@@ -50,21 +75,28 @@ export class Exchange {
   readonly extra: unknown;
   /** What our HTTP edge knows of it, where it came through that. */
   readonly ingress: Ingress | undefined;
-  readonly link: Link;
+  readonly link: ServerLink;
   /** What is known about the client. */
   readonly peer: Peer;
   /** Who asks, where auth has been verified. */
   readonly principal: Principal | undefined;
   /** The id of the transport's own session, where it has one. */
   readonly transportSession: string | undefined;
-  /** What parts keep with the exchange, each in a `Slot` of its own. */
+  /** What middlewares keep with the exchange, each in a `Slot` of its own. */
   kept: unknown[] | undefined;
+  /** How often the handler has been given the request. */
+  runs = 0;
+  /** True once the handler has answered: what it does later cannot go with the response. */
+  isAnswered = false;
+  /** What the handler asks in place of an answer: whatever the SDK makes of the call is then replaced by it. */
+  round: SendRound | undefined;
+  /** Errors that a handler may let out and the client must not read as they are; see `advice.ts`. */
+  errors: Error[] | undefined;
   readonly #stage: Stage;
-  #isAnswered = false;
-  #run = 1;
-  #meta: Readonly<Record<string, unknown>> | undefined;
-  #lastStep: Step | undefined;
-  #sent: ((response: Response) => void)[] | undefined;
+  #abort: AbortController | undefined;
+  #reason: string | undefined;
+  #settle: ((response: Response) => void) | undefined;
+  #fail: ((error: unknown) => void) | undefined;
 
   constructor(stage: Stage, facts: ExchangeFacts) {
     this.#stage = stage;
@@ -97,10 +129,7 @@ export class Exchange {
     return this.request.method;
   }
 
-  /**
-   * True where the server has a handler for the request. Where it has none there is nothing to prepare, and an answer
-   * without waiting keeps the HTTP status that the SDK gives to unknown methods.
-   */
+  /** True if the server has a handler for the request. */
   get isHandled(): boolean {
     return this.#stage.handles(this.request.method);
   }
@@ -110,67 +139,63 @@ export class Exchange {
     return this.#stage.config(request);
   }
 
-  /** Which run of the handler this is: 1, or more where it has started over. */
-  get run(): number {
-    return this.#run;
+  /** Aborted once nobody waits for the response: with `cancelled` or `closed` as the reason. */
+  get signal(): AbortSignal {
+    this.#abort ??= new AbortController();
+    if (this.#reason !== undefined) this.#abort.abort(this.#reason);
+    return this.#abort.signal;
   }
 
-  /** True once the handler has answered: what it does later cannot go with the response. */
-  get isAnswered(): boolean {
-    return this.#isAnswered;
+  /** Nobody waits for the response any longer. */
+  cancel(reason: 'cancelled' | 'closed'): void {
+    if (this.#reason !== undefined) return;
+    this.#reason = reason;
+    this.#abort?.abort(reason);
+    this.#fail?.(NO_RESPONSE);
   }
 
-  /** Adds to the result's `_meta`. A JSON-RPC error carries none. */
-  addMeta(fragment: Readonly<Record<string, unknown>> | undefined): void {
-    if (fragment) this.#meta = this.#meta ? { ...this.#meta, ...fragment } : fragment;
+  /** Has `deliver` give the request to the SDK, and waits for what it answers. */
+  handle(deliver: () => void): Promise<Response> {
+    if (this.#reason !== undefined) return Promise.reject(NO_RESPONSE);
+    this.runs++;
+    this.isAnswered = false;
+    this.round = undefined;
+    return new Promise<Response>((resolve, reject) => {
+      this.#settle = resolve;
+      this.#fail = reject;
+      current.run(this, deliver);
+    });
   }
 
-  /** Has the handler's response shown to `answered`; the one registered last sees it first. */
-  whenAnswered(answered: Answered): void {
-    this.#lastStep = { answered, before: this.#lastStep };
+  /** The SDK's answer; false if none is waited for. */
+  answered(response: Response): boolean {
+    if (!this.#settle) return false;
+    this.isAnswered = true;
+    this.#settle(response);
+    this.#settle = undefined;
+    return true;
   }
 
-  /** Calls `sent` once the response has been handed to the transport, or could not be. */
-  whenSent(sent: (response: Response) => void): void {
-    this.#sent ??= [];
-    this.#sent.push(sent);
+  /** Adds to {@link errors}. */
+  note(error: unknown): void {
+    if (!(error instanceof Error)) return;
+    this.errors ??= [];
+    if (this.errors.length < MAX_ERRORS && !this.errors.includes(error)) this.errors.push(error);
   }
 
-  /** Tells that the response is out. Undefined where nobody wants to know. */
-  get told(): ((response: Response) => void) | undefined {
-    const sent = this.#sent;
-    return (
-      sent &&
-      ((response) => {
-        for (const tell of sent) tell(response);
-      })
-    );
+  /** The response that says `reply`. */
+  respond(reply: Reply): Response {
+    const { id } = this.request;
+    if ('error' in reply) return { jsonrpc: '2.0', id, error: reply.error };
+    return { jsonrpc: '2.0', id, result: complete(this.era, reply.result) };
   }
+}
 
-  /**
-   * Starts over: the parts see the request again and the handler runs again. For a part that has kept the response
-   * back because what the handler saw is no longer true.
-   */
-  rerun(): void {
-    this.#run++;
-    this.#meta = undefined;
-    this.#lastStep = undefined;
-    this.#isAnswered = false;
-    this.#stage.again(this);
-  }
-
-  /** Runs the response through the steps and adds what they had to add. */
-  answer(response: Response): Response | undefined | Promise<Response | undefined> {
-    this.#isAnswered = true;
-    const out = walk(this.#lastStep, response);
-    return out instanceof Promise ? out.then((late) => this.#finish(late)) : this.#finish(out);
-  }
-
-  #finish(response: Response | undefined): Response | undefined {
-    if (!this.#meta || !response || !('result' in response)) return response;
-    const own = response.result._meta;
-    return { ...response, result: withMeta(response.result, own ? { ...own, ...this.#meta } : this.#meta) };
-  }
+/** A response with more in its result's `_meta`. A JSON-RPC error carries none. */
+export function addMeta(response: Response, fragment: Meta | undefined): Response {
+  if (!fragment || !('result' in response)) return response;
+  const own = response.result._meta;
+  return { ...response, result: withMeta(response.result, own ? { ...own, ...fragment } : fragment) };
 }
 
 const current = new Course<Exchange>();
@@ -184,33 +209,4 @@ export function currentExchange(of: object): Exchange | undefined {
 /** The exchange whose handler is running, of any Valise. */
 export function runningExchange(): Exchange | undefined {
   return current.current;
-}
-
-/** Runs `work` as part of an exchange. */
-export function runIn<T>(exchange: Exchange, work: () => T): T {
-  return current.run(exchange, work);
-}
-
-/**
- * Runs `work` as part of no exchange. What Node makes in order to send a response lives longer than the request, and holds
- * on to the course that it was made in: all of the request would stay in memory with it.
- */
-function outsideExchange<T>(work: () => T): T {
-  return current.run(undefined, work);
-}
-
-/** Has the handler work on the request of an exchange. */
-export function admitted(exchange: Exchange): Passage {
-  return { message: exchange.request, run: (deliver) => runIn(exchange, deliver) };
-}
-
-/** What other transports make in order to send a response does not outlive it. */
-export function sending(
-  message: Response | undefined,
-  told: Exchange['told'],
-  isOverHttp: boolean,
-): Dispatch {
-  if (!message) return undefined;
-  const go = (send: () => Promise<void>) => (isOverHttp ? outsideExchange(send) : send());
-  return { message, run: (send) => (told ? go(send).finally(() => told(message)) : go(send)) };
 }

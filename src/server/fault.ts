@@ -1,7 +1,6 @@
 import { messageOf, ValiseError } from '../errors.ts';
-import { INTERNAL_ERROR, type Response, type RpcError, undone } from '../wire/index.ts';
+import { INTERNAL_ERROR, type RpcError, undone } from '../wire/index.ts';
 import type { ServerEventSource } from './events.ts';
-import type { Exchange } from './exchange.ts';
 
 /** Takes a failure that is not the client's, tells the author of it, and gives what the client may know: it may try again. */
 export type Fault = (error: unknown) => RpcError;
@@ -38,16 +37,4 @@ export function faultOn(events: ServerEventSource): Fault {
     });
     return undone({ code: INTERNAL_ERROR, message: isAway(error) ? AWAY : BROKEN });
   };
-}
-
-/** What a store says may name its place. A handler may do without it; where it ends with it, that is for the author alone. */
-export function keepToAuthor(exchange: Exchange, failed: unknown, fault: Fault): void {
-  exchange.whenAnswered((response) =>
-    repeats(response, failed) ? { jsonrpc: '2.0', id: exchange.request.id, error: fault(failed) } : response,
-  );
-}
-
-/** True where a response has the words of an error in it, wherever the SDK or the handler has put them. */
-function repeats(response: Response, error: unknown): boolean {
-  return JSON.stringify(response).includes(JSON.stringify(messageOf(error)).slice(1, -1));
 }

@@ -2,7 +2,6 @@ export { ValiseError } from '../errors.ts';
 export type { Json } from '../json.ts';
 export type { CallerFacts } from './caller.ts';
 export type { ServerEvents, ServerListeners } from './events.ts';
-export type { Bare, Continuation, Continue, RequestOptions } from './flow/bare.ts';
 export { plainCodec, type RoundCodec, type RoundState } from './flow/codec.ts';
 export type { RoundCounts } from './flow/counters.ts';
 export { FlowError, type FlowErrorCode } from './flow/errors.ts';

@@ -9,8 +9,8 @@ import { ANYTHING, BYTES, checkOptions, FUNCTION, SETTINGS, type TakenBy } from 
 import { createSealer, type Keyring, loadKeys } from '../seal/index.ts';
 import { isStore } from '../store/is-store.ts';
 import type { Store } from '../store/types.ts';
-import { keepAdviceFromModels } from './advice.ts';
-import { attach } from './attach.ts';
+import { noteErrors } from './advice.ts';
+import { type Attachment, attach } from './attach.ts';
 import type { TellCaller } from './caller.ts';
 import type { ServerContext } from './context.ts';
 import { type ServerEvents, type ServerListeners, serverEvents, warnOnceOn } from './events.ts';
@@ -20,7 +20,6 @@ import { createRounds } from './flow/rounds.ts';
 import type { RoundsOptions } from './flow/settings.ts';
 import { createHttp, type Http } from './http/edge.ts';
 import { lazyStore } from './lazy-store.ts';
-import type { ServerPart } from './part.ts';
 import { type AuthInfo, checkedPrincipal, type Principal, principalOf } from './principal.ts';
 import { claimServer, type ServerLike } from './server-like.ts';
 import { SAFE_STATE, type SessionsOptions } from './sessions/options.ts';
@@ -201,7 +200,7 @@ export function createValise<const Declared extends StateDeclarations = Record<n
 ): TypedServerValise<Declared> {
   if (typeof options?.name !== 'string' || options.name === '') throw noName();
   checkOptions('createValise', options, TAKEN);
-  keepAdviceFromModels();
+  noteErrors();
   const events = serverEvents(options.events);
   const opened = typeof options.store === 'string' ? lazyStore(options.store) : undefined;
   const store = opened ?? (options.store as Store | undefined);
@@ -222,13 +221,25 @@ export function createValise<const Declared extends StateDeclarations = Record<n
     createSessions(context, options.sessions, typeof options.store === 'string' ? options.store : undefined);
   const state = createState(context, options.state, sessions !== undefined);
   const rounds = createRounds(context, options.rounds);
-  // Rounds come last: what goes on after an answer finds everything else in place.
-  const parts: ServerPart[] = sessions
-    ? [sessions.door, state.part, sessions.desk, rounds.part]
-    : [state.part, rounds.part];
-  const shared = {
+  const shared: Attachment = {
     owner: context,
-    parts,
+    // The way of a request, outermost first.
+    stack: [
+      rounds.carry, // sends what a flow asks; settles the round that the call goes on from
+      ...(sessions ? [sessions.door.middleware] : []), // proves the session; runs the rest again on a conflict
+      state.middleware, // loads the jar of a client that carries none; keeps what was set
+      ...(sessions ? [sessions.commit] : []), // writes the session; a conflict stops everything outside of it
+      rounds.resume, // opens the answers that the call brings, for the flow to go on from
+    ],
+    answers: (exchange) => sessions?.door.answers(exchange) === true,
+    families: (introduction) => ({
+      state: true,
+      ...(sessions && { sessions: true, revocation: sessions.revocation }),
+      ...rounds.families(introduction),
+    }),
+    notifying: (notification, exchange, link) =>
+      sessions ? sessions.door.notifying(notification, exchange, link) : notification,
+    answered: rounds.answered,
     principalOf: options.principal
       ? checkedPrincipal(options.principal, context.warnOnce)
       : principalOf(context.warnOnce),

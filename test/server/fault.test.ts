@@ -1,9 +1,9 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { ValiseError } from '../../src/errors.ts';
-import { attach } from '../../src/server/attach.ts';
+import { type Attachment, attach } from '../../src/server/attach.ts';
 import { serverEvents } from '../../src/server/events.ts';
+import type { ServerMiddleware } from '../../src/server/exchange.ts';
 import { faultOn } from '../../src/server/fault.ts';
-import type { ServerPart } from '../../src/server/part.ts';
 import type { Message } from '../../src/wire/index.ts';
 import { MAJORS, setHandler } from './majors.ts';
 
@@ -12,27 +12,34 @@ const broken = (): never => {
 };
 const brokenLater = async (): Promise<never> => broken();
 
-const PARTS: Record<string, ServerPart> = {
-  'on the way in': { receive: broken },
-  'on the way in, later': { receive: brokenLater },
-  'on the way out': { receive: (exchange) => void exchange.whenAnswered(broken) },
-  'on the way out, later': { receive: (exchange) => void exchange.whenAnswered(brokenLater) },
+const MIDDLEWARES: Record<string, ServerMiddleware> = {
+  'on the way in': broken,
+  'on the way in, later': brokenLater,
+  'on the way out': (_, next) => next().then(broken),
+  'on the way out, later': (_, next) => next().then(brokenLater),
 };
 
-describe.each(MAJORS)('a request that a part fails on ($major)', ({ McpServer, Memory }) => {
-  it.each(Object.entries(PARTS))(
+const attachment = (stack: readonly ServerMiddleware[], fault: Attachment['fault']): Attachment => ({
+  owner: {},
+  stack,
+  answers: () => false,
+  families: () => ({}),
+  notifying: (notification) => notification,
+  answered: () => false,
+  principalOf: () => undefined,
+  tellCaller: undefined,
+  fault,
+});
+
+describe.each(MAJORS)('a request that a middleware fails on ($major)', ({ McpServer, Memory }) => {
+  it.each(Object.entries(MIDDLEWARES))(
     'is answered %s, without the reason; the author hears it',
-    async (_, part) => {
+    async (_, middleware) => {
       const warnings: string[] = [];
       const events = serverEvents({ warning: ({ what }) => warnings.push(what) });
       const [client, transport] = Memory.createLinkedPair();
       const server = new McpServer({ name: 'test', version: '1.0.0' });
-      attach(server, transport as never, {
-        owner: {},
-        parts: [part],
-        principalOf: () => undefined,
-        fault: faultOn(events),
-      });
+      attach(server, transport as never, attachment([middleware], faultOn(events)));
       await server.connect(transport);
       const answer = new Promise<Message>((resolve) => {
         client.onmessage = (message) => resolve(message as Message);
@@ -65,25 +72,20 @@ it('what failed and the next step are told apart, also where one is in the words
 describe.each(MAJORS)('a request that was cancelled ($major)', (major) => {
   it('is not waited for any more, since the SDK does not answer it', async () => {
     const answered: unknown[] = [];
-    const receive: ServerPart['receive'] = (exchange) =>
-      exchange.whenAnswered((response) => {
-        answered.push(response.id);
-        return response;
-      }) as undefined;
+    const middleware: ServerMiddleware = async (_, next) => {
+      const response = await next();
+      answered.push(response.id);
+      return response;
+    };
     const [client, transport] = major.Memory.createLinkedPair();
     const server = new major.McpServer({ name: 'test', version: '1.0.0' });
     setHandler(major, server, 'ping', () => new Promise(() => {}));
-    attach(server, transport as never, {
-      owner: {},
-      parts: [{ receive }],
-      principalOf: () => undefined,
-      fault: faultOn(serverEvents({})),
-    });
+    attach(server, transport as never, attachment([middleware], faultOn(serverEvents({}))));
     await server.connect(transport);
     await client.start();
     for (const id of [5, 6]) await client.send({ jsonrpc: '2.0', id, method: 'ping' });
     await client.send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 5 } });
     for (const id of [5, 6]) await transport.send({ jsonrpc: '2.0', id, result: {} });
-    expect(answered).toEqual([6]);
+    await vi.waitFor(() => expect(answered).toEqual([6]));
   });
 });

@@ -89,25 +89,6 @@ describe.each(MAJORS)('an answer to an SDK $major server', (major) => {
     });
   });
 
-  it('reaches a continuation without such names too', async () => {
-    const peer = await flowPeer(major, () => text('none'), {
-      also(server, valise) {
-        valise.onResponse('ask', ({ result }) => text(JSON.stringify(result)));
-        server.registerTool('bare', {}, (() =>
-          valise.request('elicitation/create', { message: 'Who?', requestedSchema: form.schema } as never, {
-            key: 'ask',
-          })) as never);
-      },
-    });
-    const asked = await peer.say({ ...call(), params: { name: 'bare', arguments: {} } });
-    const done = await peer.say(echo(asked, { action: 'accept', content: HOSTILE }));
-    expect(JSON.parse(done.result.content[0].text)).toEqual({
-      action: 'accept',
-      content: { name: 'Ada', role: 'admin', tags: ['a'] },
-    });
-    await peer.close();
-  });
-
   it('cannot be asked for under such names', async () => {
     const schema = JSON.parse('{"type":"object","properties":{"__proto__":{"type":"string"}}}');
     const peer = await flowPeer(major, (_, flow) => flow.ask('a', { message: 'Who?', schema }));

@@ -1,4 +1,4 @@
-import { createValise, type Flow } from 'mcp-valise/server';
+import type { Flow } from 'mcp-valise/server';
 import { describe, expect, it } from 'vitest';
 import { flowPeer, modernCall, name, text } from './flow-peer.ts';
 import { MAJORS } from './majors.ts';
@@ -90,33 +90,6 @@ describe.each(MAJORS)('a flow on an SDK $major server refuses by name', (major) 
     expect(words.startsWith(told)).toBe(true);
     expect(peer.warnings.map(({ next }) => `${told} ${next}`)).toContain(words);
     await peer.close();
-  });
-
-  it('options of a request that there are not', async () => {
-    const peer = await flowPeer(major, async () => text('unused'), {
-      also: (server, valise) =>
-        server.registerTool('bare', {}, async () => {
-          await valise.request('roots/list', {}, { tll: 60 } as never);
-          return text('fine');
-        }),
-    });
-    const { result } = await peer.say(modernCall({}, { name: 'bare' }));
-    expect(result).toMatchObject({
-      isError: true,
-      content: [{ text: 'valise.request has no option tll.' }],
-    });
-    expect(peer.warnings).toContainEqual(expect.objectContaining({ next: 'Give one of state, key, ttl.' }));
-    await peer.close();
-  });
-
-  it.each([
-    ['a key', [undefined, () => ({})], 'Give text.'],
-    ['a function', ['a', undefined], 'Give a function.'],
-  ])('a continuation without %s', (_, given, next) => {
-    const { onResponse } = createValise({ name: 'test' });
-    expect(() => onResponse(...(given as [never, never]))).toThrow(
-      expect.objectContaining({ code: 'bad-argument', next }),
-    );
   });
 
   it('nothing, where an option is undefined', async () => {

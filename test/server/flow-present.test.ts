@@ -22,7 +22,6 @@ describe.each(MAJORS)('a question that an SDK $major server asks in a session, a
     const valise = createValise({ name: 'test', store: memoryStore(), sessions: { mode } });
     const warned: string[] = [];
     valise.events.on('warning', ({ what }) => what.includes('lost') && warned.push(what));
-    valise.onResponse('bare', async ({ result }) => text(JSON.stringify(result)));
     const peer = await flowPeer(
       major,
       async ({ id }, flow) => {
@@ -37,9 +36,6 @@ describe.each(MAJORS)('a question that an SDK $major server asks in a session, a
       {
         valise,
         capabilities: able,
-        also: (server) =>
-          server.registerTool('bare', {}, (async () =>
-            valise.request('elicitation/create', name, { key: 'bare' })) as never),
       },
     );
     const create = async (): Promise<Session> =>
@@ -115,17 +111,6 @@ describe.each(MAJORS)('a question that an SDK $major server asks in a session, a
     expect(said(await answer(asked))).toEqual([7, true]);
     expect(warned).toEqual([]);
   });
-
-  it.each([KEY, NAMES.modern.session])(
-    'tells its handler nothing of what the answer brings as %s',
-    async (key) => {
-      const { create, within, answer } = await open('sealed');
-      const first = await create();
-      const asked = await within(first, {}, 'bare');
-      const { _meta } = said(await answer(asked, first, key)) as { _meta: object };
-      expect(_meta).toEqual({ own: 1 });
-    },
-  );
 
   describe('and waited for in memory', () => {
     const waiting = { elicitation: {}, extensions: { 'dev.valise/sessions': {} } };

@@ -137,16 +137,6 @@ describe('what is given to a Valise', () => {
     expect(() => valise.flow('x' as never)).toThrow(refused('bad-argument', /valise\.flow\(\).*function/));
   });
 
-  it.each([
-    ['who', undefined, 'function'],
-    ['who', { state: 1 }, 'function'],
-    [undefined, () => ({}), 'text'],
-  ])('to go on with after an answer is refused by name: %j, %j', (key, go, words) => {
-    expect(() => valise.onResponse(key as never, go as never)).toThrow(
-      refused('bad-argument', new RegExp(`valise\\.onResponse\\(\\).*${words}`)),
-    );
-  });
-
   it.each([5, undefined, {}, { tol: 'x' }, { tool: 5 }])(
     'to require a session for is refused: %j',
     (gated) => {

@@ -46,7 +46,6 @@ describe.each(MAJORS)('several Valises in one process, on SDK $major', (major) =
   it.each<[string, () => unknown, string]>([
     ['state', () => audit.state(), 'outside-request'],
     ['session', () => audit.session(), 'outside-request'],
-    ['request', () => audit.request('elicitation/create', { message: '?' }), 'not-installed'],
     ['flow', () => audit.flow(async () => 'done')({}), 'not-installed'],
   ])('%s() of one is refused in a handler of another', async (_, use, code) => {
     const seen: unknown[] = [];

@@ -6,11 +6,10 @@ import {
   inputRequired,
   NAMES,
   type Request,
-  type Response,
   type Result,
 } from '../../wire/index.ts';
 import { writeQuestionId } from '../../wire/question-id.ts';
-import type { Exchange } from '../exchange.ts';
+import type { Exchange, SendRound } from '../exchange.ts';
 import type { Asking } from '../ingress.ts';
 import { principalKey } from '../principal.ts';
 import { type RoundState, type StateCodec, stateText } from './codec.ts';
@@ -52,9 +51,6 @@ export interface Carrying {
 
 /** Longest id that a question gets; some clients and proxies cut longer ones. Clients that carry state for us do not. */
 const LONGEST_ID = 6 * 1024;
-
-/** Sends a round in the place of the answer that the SDK has made of the suspended call. */
-export type SendRound = (answer: Response) => Promise<void>;
 
 /** Makes a round ready to be sent, on one of the ways there are, or on another that has room for it. */
 export async function carry(
@@ -111,9 +107,9 @@ async function byRequestState(sending: Sending, { keeper }: Carrying): Promise<S
     ...(questions.length > 0 && { inputRequests }),
   });
   const own = renewBy === undefined ? undefined : { [NAMES.modern.extension.rounds]: { renewBy } };
-  return (answer) => {
+  return async (answer) => {
     const meta = { ...('result' in answer ? answer.result._meta : undefined), ...own };
-    return exchange.link.send({ jsonrpc: '2.0', id: exchange.request.id, result: withMeta(round, meta) });
+    return { jsonrpc: '2.0', id: exchange.request.id, result: withMeta(round, meta) };
   };
 }
 
@@ -147,7 +143,7 @@ async function byDependent(sending: Sending, { keeper, codec }: Carrying, each: 
     { dependent_requests },
     { without: 'result' },
   );
-  return () => exchange.link.send(message);
+  return async () => message;
 }
 
 async function byQuestion(
@@ -179,6 +175,7 @@ async function byQuestion(
   return async () => {
     if (suspend) suspend({ message, context, byId });
     else await exchange.link.send(message, { relatedRequestId: exchange.request.id });
+    return undefined;
   };
 }
 

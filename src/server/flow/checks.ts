@@ -9,7 +9,6 @@ import {
   type TakenBy,
   TEXT,
 } from '../../options.ts';
-import type { RequestOptions } from './bare.ts';
 import type { FormQuestion, OnceOptions, PageQuestion, UntilOptions } from './types.ts';
 
 const QUESTION: TakenBy<FormQuestion & PageQuestion> = {
@@ -41,8 +40,6 @@ const ONCE: TakenBy<OnceOptions> = {
 
 const UNTIL: TakenBy<UntilOptions> = { every: ANYTHING, hold: ANYTHING };
 
-const REQUEST: TakenBy<RequestOptions> = { state: ANYTHING, key: TEXT, ttl: ANYTHING };
-
 /** Throws where nobody could be asked what was given to `flow.ask`. */
 export function checkQuestion(key: string, question: FormQuestion | PageQuestion): void {
   const name = step('ask', key);
@@ -71,11 +68,6 @@ export function checkUntil(key: string, look: unknown, options: UntilOptions | u
   const name = step('until', key);
   checkArgument(name, look, FUNCTION);
   if (options) checkOptions(name, options, UNTIL);
-}
-
-/** Throws where a request has an option that there is not. */
-export function checkRequest(options: RequestOptions): void {
-  checkOptions('valise.request', options, REQUEST);
 }
 
 function step(name: string, key: string): string {

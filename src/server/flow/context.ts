@@ -35,8 +35,6 @@ export interface RoundContext {
   readonly j?: JournalLines;
   /** What this round asks. */
   readonly q?: readonly AskedLine[];
-  /** A bare request's continuation: the key of its handler, its method, and the author's own state. */
-  readonly b?: { readonly k: string; readonly m: string; readonly s?: Json };
   /** The call itself, where the client does not repeat it with its answer. */
   readonly o?: { readonly i: Id; readonly m: string; readonly p?: Params };
   /** The client, where its answer does not introduce it. */

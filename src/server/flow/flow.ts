@@ -1,9 +1,8 @@
+import { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
-import type { Response, RpcError } from '../../wire/index.ts';
-import { currentExchange, type Exchange } from '../exchange.ts';
-import { isOfStore } from '../fault.ts';
+import { currentExchange, type Exchange, type SendRound } from '../exchange.ts';
 import { requireCapability } from './capability.ts';
-import { carry, type SendRound } from './carry.ts';
+import { carry } from './carry.ts';
 import type { RoundContext } from './context.ts';
 import { FlowError, SUSPENDED } from './errors.ts';
 import { createOnce } from './once.ts';
@@ -13,7 +12,6 @@ import { begin, kindOf, type Run, timesOf } from './resume.ts';
 import type { Input, Rounds } from './rounds.ts';
 import { type Asked, FlowRun, type RunSetup } from './run.ts';
 import type { FlowSettings } from './settings.ts';
-import type { Turn } from './turn.ts';
 import type { Flow } from './types.ts';
 import { signalIn } from './waiting.ts';
 import { isSingle, noWay, pick, type Way, waysOf } from './ways.ts';
@@ -49,13 +47,12 @@ export function flowHandler(rounds: Rounds, settings: FlowSettings, handler: Han
       const run = new FlowRun(setupOf(call, args.at(-1)));
       const outcome = await run.run((flow: Flow) => handler(...args.slice(0, -1), flow));
       if ('value' in outcome) return outcome.value;
-      suspend(exchange, await sendable(call, outcome.asked), input?.turn);
+      // What the handler did to other state on its way does not count: it will run again from the top, and its last run is
+      // the one whose answer goes out.
+      exchange.round = await sendable(call, outcome.asked);
     } catch (error) {
-      if (error instanceof FlowError && error.rpc) answerWith(exchange, error.rpc);
-      keepToAuthor(rounds, exchange, error);
+      if (error instanceof ValiseError) exchange.note(error);
       throw error;
-    } finally {
-      if (input?.turn.exclusive) abandonUnsent(exchange, input.turn, signalIn(args.at(-1)));
     }
     // Either way the SDK makes an answer that never leaves. Where it serves 2026-07-28, this one costs it less.
     if (isServedModern(exchange)) return UNANSWERED;
@@ -154,53 +151,11 @@ function sendable(call: FlowCall, all: readonly Asked[]): Promise<SendRound> {
   );
 }
 
-/**
- * Puts a round in the place of the answer that the SDK is about to make. What the handler did to other state on its
- * way does not count: it will run again from the top, and its last run is the one whose answer goes out.
- */
-export function suspend(exchange: Exchange, send: SendRound, turn: Turn | undefined): void {
-  exchange.whenAnswered(async (answer) => {
-    try {
-      await turn?.goesOn();
-      await send(answer);
-    } finally {
-      // A lease that cannot be given back runs out by itself.
-      turn?.abandon().catch(() => {});
-    }
-    return undefined;
-  });
-}
-
-/** The SDKs send nothing for a call that has been cancelled by the time its handler ends: its round is still open. */
-function abandonUnsent(exchange: Exchange, turn: Turn, signal: AbortSignal | undefined): void {
-  const abandon = (): void => {
-    // A lease that cannot be given back runs out by itself.
-    if (!exchange.isAnswered) turn.abandon().catch(() => {});
-  };
-  if (signal?.aborted) abandon();
-  else signal?.addEventListener('abort', abandon, { once: true });
-}
-
 /** True where the SDK itself has told the request's revision; one that has not would take the result for work to do. */
 function isServedModern({ era, extra }: Exchange): boolean {
   if (era !== 'modern' || !isObject(extra)) return false;
   const { classification } = extra;
   return isObject(classification) && classification['era'] === 'modern';
-}
-
-/** An error as JSON-RPC has it, past the SDKs' habit of making text of what tools throw. */
-function answerWith(exchange: Exchange, error: RpcError): void {
-  exchange.whenAnswered((): Response => ({ jsonrpc: '2.0', id: exchange.request.id, error }));
-}
-
-/** Where a handler ends because a store failed under it, the client hears only that something did, and may try again. */
-export function keepToAuthor({ fault }: Rounds, exchange: Exchange, error: unknown): void {
-  if (!isOfStore(error)) return;
-  const told = fault(error);
-  exchange.whenAnswered((response) => {
-    if ('result' in response && response.result['isError'] !== true) return response;
-    return { jsonrpc: '2.0', id: exchange.request.id, error: told };
-  });
 }
 
 function notInstalled(): FlowError {

@@ -1,5 +1,4 @@
 import { checkArgument, FUNCTION } from '../../options.ts';
-import { type Bare, createBare } from './bare.ts';
 import type { RoundCounts } from './counters.ts';
 import { flowHandler, type Handler } from './flow.ts';
 import type { Rounds } from './rounds.ts';
@@ -7,7 +6,7 @@ import { readFlowOptions } from './settings.ts';
 import type { Flow, FlowOptions } from './types.ts';
 
 /** The rounds of a server, as its author uses them. */
-export interface RoundsApi extends Bare {
+export interface RoundsApi {
   /**
    * Makes a handler of a tool, prompt or resource that may ask in the middle and goes on anywhere. The handler gets the
    * same arguments as without it, with the flow in the place of the SDK's own; on every round it runs again from the
@@ -32,7 +31,6 @@ export interface RoundsApi extends Bare {
 
 export function roundsApi(rounds: Rounds): RoundsApi {
   return {
-    ...createBare(rounds),
     flow(handler, options = {}) {
       checkArgument('valise.flow()', handler, FUNCTION);
       rounds.asks = true;

@@ -1,13 +1,12 @@
-import type { Link } from '../../link/instrument.ts';
+import { NO_RESPONSE } from '../../core/compose.ts';
 import type { Top } from '../../link/top.ts';
 import { SealError } from '../../seal/index.ts';
-import { CARRIERS, isUndone, type Response } from '../../wire/index.ts';
+import { CARRIERS, type Families, isUndone, type Response } from '../../wire/index.ts';
 import { readQuestionId } from '../../wire/question-id.ts';
 import type { ServerContext } from '../context.ts';
-import type { Exchange } from '../exchange.ts';
+import type { Exchange, ServerLink, ServerMiddleware } from '../exchange.ts';
 import { type Fault, faultOn } from '../fault.ts';
 import { runWithIngress } from '../ingress.ts';
-import type { Reply, ServerPart } from '../part.ts';
 import { Quota } from '../quota.ts';
 import { Slot } from '../slot.ts';
 import { PURPOSE } from './carry.ts';
@@ -32,7 +31,14 @@ export interface Input extends Answered {
 
 /** What the rounds of one server share. */
 export interface Rounds {
-  readonly part: ServerPart;
+  /** Sends the questions that a call asks in place of its answer, and settles the round that it goes on from. */
+  readonly carry: ServerMiddleware;
+  /** Opens what a client has brought back, for the flow to go on from. */
+  readonly resume: ServerMiddleware;
+  /** What the client is told that the server can do. */
+  families(introduction: Exchange): Families;
+  /** An answer that came without its call; true if it is one of a round. */
+  answered(response: Response, top: Top | undefined, link: ServerLink, extra: unknown): boolean;
   readonly context: ServerContext;
   readonly codec: StateCodec;
   readonly keeper: Keeper;
@@ -57,8 +63,6 @@ export interface Rounds {
   openAnswer(response: Response, top: Top | undefined, session?: string): Promise<Answered> | undefined;
   /** True once the author has made something that asks. */
   asks: boolean;
-  /** Takes the answers of bare requests; see `bare.ts`. */
-  continuation: ((exchange: Exchange, input: Input) => Promise<Reply>) | undefined;
 }
 
 const inputs = new Slot<Input>();
@@ -86,62 +90,72 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
     events.emit('rejected', { family: 'rounds', what, reason: reasonOf(error) });
   };
 
-  const refusal = (exchange: Exchange, error: unknown): Reply => {
+  const refusal = (exchange: Exchange, error: unknown): Response => {
     if (isFault(error)) throw error;
     const brought = exchange.ingress?.answered;
     if (brought) brought.isRefused = true;
     refused('the context of a round', error);
-    return { error: REFUSED };
+    return exchange.respond({ error: REFUSED });
   };
 
-  const accept = (exchange: Exchange, answered: Answered, turn: Turn): undefined | Promise<Reply> => {
+  const open = (exchange: Exchange): Answered | undefined | Promise<Answered> => {
+    const brought = exchange.ingress?.answered;
+    if (brought && !isOf(brought.context, exchange.principal)) throw new SealError('wrong-subject');
+    return brought ?? openCall(exchange, rounds);
+  };
+
+  /** What a call goes on from, and the outcome if the same answer has come to one before. */
+  const enter = async (exchange: Exchange, answered: Answered): Promise<Response | undefined> => {
+    const turn = once
+      ? await takeTurn(once, answered, exchange.caller, (error) => storeFailed(context, error))
+      : SHARED;
+    if (turn.outcome) return exchange.respond(turn.outcome);
     counters.add('answered');
     inputs.set(exchange, { ...answered, turn });
-    exchange.whenSent((response) => {
-      // What could not be kept can be tried again, with the same answer. A lease that cannot be given back runs out by itself.
-      if ('error' in response && isUndone(response.error)) turn.abandon().catch(() => {});
-      else turn.done(response);
-    });
     exchange.request = { ...exchange.request, params: withoutRetry(exchange.request.params) };
-    return goOn(exchange);
+    return undefined;
   };
 
-  /** Where the author goes on in a function of their own, and not in the handler. */
-  const goOn = (exchange: Exchange): undefined | Promise<Reply> => {
-    const input = inputs.get(exchange);
-    return input?.context.b && rounds.continuation?.(exchange, input);
-  };
-
-  const receive = (exchange: Exchange): Reply | undefined | Promise<Reply | undefined> => {
-    // A part may have had the handler run again; what it goes on from is still the same.
-    if (inputs.get(exchange)) return goOn(exchange);
-    const brought = exchange.ingress?.answered;
-    let opened: Answered | undefined | Promise<Answered>;
+  const resume: ServerMiddleware = async (exchange, next) => {
+    // The handler may be running again; what it goes on from is still the same.
+    if (inputs.get(exchange)) return next();
+    let outcome: Response | undefined;
     try {
-      if (brought && !isOf(brought.context, exchange.principal)) throw new SealError('wrong-subject');
-      opened = brought ?? openCall(exchange, rounds);
+      const opened = open(exchange);
+      if (opened) outcome = await enter(exchange, await opened);
+      else if (exchange.top?.dependent_responses !== undefined) counters.add('notEchoed');
     } catch (error) {
       return refusal(exchange, error);
     }
-    if (opened === undefined) {
-      if (exchange.top?.dependent_responses !== undefined) counters.add('notEchoed');
-      return undefined;
-    }
-    if (!once && !(opened instanceof Promise)) return accept(exchange, opened, SHARED);
-    return admit(exchange, opened);
+    return outcome ?? next();
   };
 
-  const admit = async (
-    exchange: Exchange,
-    opened: Answered | Promise<Answered>,
-  ): Promise<Reply | undefined> => {
+  /** A lease that cannot be given back runs out by itself. */
+  const abandon = (exchange: Exchange): void => {
+    inputs
+      .get(exchange)
+      ?.turn.abandon()
+      .catch(() => {});
+  };
+
+  const carry: ServerMiddleware = async (exchange, next) => {
     try {
-      const answered = await opened;
-      const turn = await takeTurn(once, answered, exchange.caller, (error) => storeFailed(context, error));
-      if (turn.outcome) return turn.outcome;
-      return accept(exchange, answered, turn);
+      const response = await next();
+      const turn = inputs.get(exchange)?.turn;
+      if (exchange.round) {
+        await turn?.goesOn();
+        const asking = await exchange.round(response);
+        abandon(exchange);
+        if (!asking) throw NO_RESPONSE;
+        return asking;
+      }
+      // What could not be kept can be tried again, with the same answer.
+      if ('error' in response && isUndone(response.error)) abandon(exchange);
+      else turn?.done(response);
+      return response;
     } catch (error) {
-      return refusal(exchange, error);
+      abandon(exchange);
+      throw error;
     }
   };
 
@@ -199,7 +213,7 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
 
   /** On a connection that stays: the call is given to its handler once more, as if it had come again. */
   const replay = async (
-    link: Link,
+    link: ServerLink,
     extra: unknown,
     { id }: Response,
     opening: Promise<Answered>,
@@ -223,11 +237,12 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
     }
   };
 
-  const part: ServerPart = {
+  const rounds: Rounds = {
+    carry,
+    resume,
     // A server without flows asks nothing, and need not say that it could.
     families: (introduction) =>
       rounds.asks && carries(introduction, introduction.ingress !== undefined) ? { rounds: CARRIERS } : {},
-    receive,
     answered(response, top, link, extra) {
       if (waiting.answered(response, link)) return true;
       const opening = openAnswer(response, top);
@@ -235,14 +250,6 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
       void replay(link, extra, response, opening);
       return true;
     },
-    notified({ method, params }, link) {
-      if (method === 'notifications/cancelled') waiting.cancelled(params?.['requestId'], link);
-    },
-    closed: (link) => waiting.closed(link),
-  };
-
-  const rounds: Rounds = {
-    part,
     context,
     codec,
     keeper,
@@ -258,7 +265,6 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
     isAnswer,
     openAnswer,
     asks: false,
-    continuation: undefined,
   };
   return rounds;
 }

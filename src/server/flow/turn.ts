@@ -4,7 +4,7 @@ import { canonicalJson } from '../../seal/canonical.ts';
 import { SealError } from '../../seal/index.ts';
 import { sha256 } from '../../seal/sha256.ts';
 import type { Response } from '../../wire/index.ts';
-import type { Reply } from '../part.ts';
+import type { Reply } from '../exchange.ts';
 import type { Caller } from '../quota.ts';
 import type { Answered } from './context.ts';
 import { hold } from './lease.ts';

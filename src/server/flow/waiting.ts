@@ -1,8 +1,7 @@
 import { isObject } from '../../json.ts';
-import type { Link } from '../../link/instrument.ts';
 import type { Answer, Id, Request, Response } from '../../wire/index.ts';
 import type { ServerEventSource } from '../events.ts';
-import type { Exchange } from '../exchange.ts';
+import type { Exchange, ServerLink } from '../exchange.ts';
 import type { Quota } from '../quota.ts';
 import { FlowError } from './errors.ts';
 import { type Brought, noteWaited, readAnswer } from './present-session.ts';
@@ -16,11 +15,7 @@ export interface WaitOptions {
 }
 
 interface Waiter {
-  readonly link: Link;
-  /** The id of the call in whose course it is asked. */
-  readonly call: Id;
-  /** Takes the question back. */
-  cancel(): void;
+  readonly link: ServerLink;
   settle(brought: Brought | FlowError): void;
 }
 
@@ -38,7 +33,7 @@ export class Waiting {
 
   /** Sends the question and waits, for at most `ttl` seconds. */
   ask(exchange: Exchange, question: Question, { id, ttl }: WaitOptions): Promise<Answer> {
-    const { link } = exchange;
+    const { link, signal } = exchange;
     const { key, method, params } = question;
     const request: Request = { jsonrpc: '2.0', id, method, ...(params && { params }) };
     const related = { relatedRequestId: exchange.request.id };
@@ -56,13 +51,17 @@ export class Waiting {
           .catch(() => {});
       };
       const timer = setTimeout(() => end(tooLate(key, ttl)), ttl * 1000);
+      const aborted = (): void => {
+        const closed = 'The connection closed while a question was open.';
+        if (signal.reason === 'closed') this.#waiters.get(id)?.settle(new FlowError('ask-cancelled', closed));
+        else end(new FlowError('ask-cancelled', `The call was cancelled while "${key}" was open.`, { key }));
+      };
+      signal.addEventListener('abort', aborted);
       this.#waiters.set(id, {
         link,
-        call: exchange.request.id,
-        cancel: () =>
-          end(new FlowError('ask-cancelled', `The call was cancelled while "${key}" was open.`, { key })),
         settle: (brought) => {
           clearTimeout(timer);
+          signal.removeEventListener('abort', aborted);
           this.#waiters.delete(id);
           taken();
           if (brought instanceof FlowError) return reject(brought);
@@ -81,27 +80,12 @@ export class Waiting {
   }
 
   /** True where the response answers a question that is waited for on this link. */
-  answered(response: Response, link: Link): boolean {
+  answered(response: Response, link: ServerLink): boolean {
     const waiter =
       response.id === undefined || response.id === null ? undefined : this.#waiters.get(response.id);
     if (!waiter || waiter.link !== link) return false;
     waiter.settle(readAnswer(response));
     return true;
-  }
-
-  /** Takes back the questions of a call that nobody waits for any more. */
-  cancelled(call: unknown, link: Link): void {
-    for (const waiter of [...this.#waiters.values()])
-      if (waiter.link === link && waiter.call === call) waiter.cancel();
-  }
-
-  /** Ends all waiting on a link that has closed. */
-  closed(link: Link): void {
-    for (const [id, waiter] of this.#waiters) {
-      if (waiter.link !== link) continue;
-      waiter.settle(new FlowError('ask-cancelled', 'The connection closed while a question was open.'));
-      this.#waiters.delete(id);
-    }
   }
 }
 

@@ -1,17 +1,20 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
   isProblem,
-  type Revocation,
+  type Notification,
+  type Response,
   readSession,
   type SessionMeta,
+  sessionConflict,
   sessionMethod,
   sessionNotFound,
   sessionRequired,
   tagNotification,
+  undone,
   writeSession,
 } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
-import type { Exchange } from '../exchange.ts';
-import type { Later, Reply, ServerPart } from '../part.ts';
+import type { Exchange, Reply, ServerLink, ServerMiddleware } from '../exchange.ts';
 import { askerOf } from './asker.ts';
 import type { Endings } from './endings.ts';
 import { type Gates, isOperation } from './gate.ts';
@@ -26,7 +29,7 @@ import type { Switchboard } from './listen/switchboard.ts';
 import type { sessionMethods } from './methods.ts';
 import type { SessionsSettings } from './options.ts';
 import { type Failed, invalid, toldTo } from './reply.ts';
-import { unfound, type Work, works } from './work.ts';
+import { SessionChanged, unfound, type Work, works } from './work.ts';
 
 /** What the door needs. */
 export interface DoorOptions {
@@ -39,8 +42,6 @@ export interface DoorOptions {
   readonly listeners: Listeners;
   readonly admit: Admit;
   readonly switchboard: Switchboard;
-  /** How far the end of a session reaches. */
-  readonly revocation: Revocation;
   /** Tells why a session was not taken. */
   readonly refuse: (id: string, reason: string) => void;
   readonly failed: Failed;
@@ -48,12 +49,24 @@ export interface DoorOptions {
 }
 
 /** Where requests come in. */
-export interface Door extends ServerPart {
+export interface Door {
+  /** Proves the session of each request, and answers what is about sessions. */
+  readonly middleware: ServerMiddleware;
+  /** True for what is answered here though the server has no handler for it. */
+  answers(exchange: Exchange): boolean;
+  /** A notification of the server, as the client is told it; undefined keeps it back. */
+  notifying(
+    notification: Notification,
+    exchange: Exchange | undefined,
+    link: ServerLink,
+  ): Notification | undefined;
   /** Lets the transport's own session stand in, for a handler that asks for a session only now. */
   standIn(exchange: Exchange): Work | undefined;
 }
 
-type Answer = Reply | Later | undefined;
+type Answer = Reply | undefined;
+
+const MAX_RERUNS = 100;
 
 const SUBSCRIBING = new Set(['resources/subscribe', 'resources/unsubscribe']);
 
@@ -88,14 +101,13 @@ export function createDoor(options: DoorOptions): Door {
   };
 
   const entered = (exchange: Exchange, asker: Asker, held: Held): Answer | Promise<Answer> => {
-    const { spelling, method } = exchange;
     if (!exchange.isHandled) {
       // Nobody else cares for subscriptions here, so they are ours.
       if (typeof exchange.request.params?.['uri'] !== 'string')
         return invalid({ problem: 'wrong-type', where: 'params.uri' });
-      const meta = metaOf(held.id, held.expires, held.seq);
-      exchange.addMeta(writeSession(spelling.sessions, toldTo(exchange, meta)));
-      return switchboard.subscribe(exchange, held.id).then(() => ({ result: {} }), broken);
+      const meta = toldTo(exchange, metaOf(held.id, held.expires, held.seq));
+      const _meta = writeSession(exchange.spelling.sessions, meta);
+      return switchboard.subscribe(exchange, held.id).then(() => ({ result: { _meta } }), broken);
     }
     works.set(exchange, {
       held,
@@ -103,7 +115,6 @@ export function createDoor(options: DoorOptions): Door {
       commit: () => keeping.commit(held, asker),
       end: () => endings.end(held.id, 'revoked'),
     });
-    if (SUBSCRIBING.has(method)) noteSubscription(exchange, held.id);
     return undefined;
   };
 
@@ -130,7 +141,6 @@ export function createDoor(options: DoorOptions): Door {
     settings.implicit && !peer.families.sessions && transportSession !== undefined && isOperation(method);
 
   const without = (exchange: Exchange): Answer | Promise<Answer> => {
-    if (SUBSCRIBING.has(exchange.method)) noteSubscription(exchange, '');
     const required = gates.requires(exchange);
     if (!mayStandIn(exchange))
       return required ? { error: sessionRequired(exchange.spelling.sessions) } : undefined;
@@ -157,57 +167,74 @@ export function createDoor(options: DoorOptions): Door {
     }
   };
 
-  const noteSubscription = (exchange: Exchange, scope: string): void =>
-    exchange.whenAnswered((response) =>
-      'result' in response
-        ? switchboard.subscribe(exchange, scope).then(
-            () => response,
-            (error: unknown) => ({ jsonrpc: '2.0', id: response.id, error: failed(error) }),
-          )
-        : response,
-    );
+  const enterBy = (exchange: Exchange): Answer | Promise<Answer> => {
+    // The handler may be running again, on what is true now.
+    works.set(exchange, undefined);
+    unfound.set(exchange, undefined);
+    const session = readSession(exchange.request.params?._meta);
+    if (session === undefined)
+      return exchange.method === 'resources/subscribe'
+        ? admitted(exchange, undefined, () => without(exchange))
+        : without(exchange);
+    if (session === null) return invalid({ problem: 'bad-value', where: 'params._meta' });
+    return isProblem(session) ? invalid(session) : within(exchange, session);
+  };
+
+  /** Notes a subscription that the server's own handler has answered. */
+  const noteSubscription = async (exchange: Exchange, response: Response): Promise<Response> => {
+    const work = works.get(exchange);
+    const scope = work && !work.handle.implicit ? work.held.id : '';
+    try {
+      await switchboard.subscribe(exchange, scope);
+      return response;
+    } catch (error) {
+      return exchange.respond(broken(error));
+    }
+  };
+
+  /** Whoever came in between has finished; a crowd is spread out a little. */
+  const pause = async (tries: number): Promise<void> => {
+    if (tries > 3) await sleep(Math.random() * Math.min(tries, 20));
+  };
 
   return {
-    families: { sessions: true, revocation: options.revocation },
-
-    receive(exchange) {
-      // The handler may be running again, on what is true now.
-      works.set(exchange, undefined);
-      unfound.set(exchange, undefined);
+    async middleware(exchange, next) {
       const method = sessionMethod(exchange.method);
-      if (method?.verb === 'listen') return listeners.receive(exchange, askerOf(exchange));
-      if (method)
-        return options.answerMethod(
-          method.verb as Exclude<typeof method.verb, 'listen'>,
-          exchange,
-          askerOf(exchange),
+      if (method) {
+        const { verb } = method;
+        const asker = askerOf(exchange);
+        return exchange.respond(
+          await (verb === 'listen'
+            ? listeners.receive(exchange, asker)
+            : options.answerMethod(verb, exchange, asker)),
         );
-      const session = readSession(exchange.request.params?._meta);
-      // Where nobody will answer, the SDK says so, with the HTTP status that belongs to it.
-      if (!exchange.isHandled && !(session && SUBSCRIBING.has(exchange.method))) return undefined;
-      if (session === undefined)
-        return exchange.method === 'resources/subscribe'
-          ? admitted(exchange, undefined, () => without(exchange))
-          : without(exchange);
-      if (session === null) return invalid({ problem: 'bad-value', where: 'params._meta' });
-      return isProblem(session) ? invalid(session) : within(exchange, session);
+      }
+      for (let tries = 1; ; tries++) {
+        const entering = enterBy(exchange);
+        const answer = entering instanceof Promise ? await entering : entering;
+        if (answer) return exchange.respond(answer);
+        try {
+          const response = await next();
+          const isSubscribed = SUBSCRIBING.has(exchange.method) && 'result' in response && !exchange.round;
+          return isSubscribed ? noteSubscription(exchange, response) : response;
+        } catch (error) {
+          if (!(error instanceof SessionChanged)) throw error;
+          if (!settings.rerun || tries > MAX_RERUNS)
+            return exchange.respond({ error: undone(sessionConflict(exchange.spelling.sessions, error.id)) });
+          await pause(tries);
+        }
+      }
     },
 
-    notified({ method, params }, link) {
-      if (method === 'notifications/cancelled') listeners.cancelled(link, params?.['requestId']);
-    },
+    answers: ({ method, request }) =>
+      sessionMethod(method) !== undefined ||
+      (SUBSCRIBING.has(method) && readSession(request.params?._meta) !== undefined),
 
     notifying(notification, exchange, link) {
       const work = exchange && works.get(exchange);
       if (work && !work.handle.implicit)
         return tagNotification(exchange.spelling.sessions, notification, { sessionId: work.held.id });
       return switchboard.updated(notification, link);
-    },
-
-    closed(link) {
-      implicit.closed(link);
-      listeners.closed(link);
-      switchboard.closed(link);
     },
 
     standIn(exchange) {
@@ -231,7 +258,7 @@ export function createDoor(options: DoorOptions): Door {
 }
 
 /** True where a handler has been at work on the call: it goes on with a round, or starts over. */
-function hasBegun({ run, top, ingress, request: { params } }: Exchange): boolean {
+function hasBegun({ runs, top, ingress, request: { params } }: Exchange): boolean {
   const answers = params?.['requestState'] ?? top?.dependent_responses ?? ingress?.answered;
-  return run > 1 || answers !== undefined;
+  return runs > 0 || answers !== undefined;
 }

@@ -1,5 +1,4 @@
-import type { Link } from '../../link/instrument.ts';
-import type { Exchange } from '../exchange.ts';
+import type { Exchange, ServerLink } from '../exchange.ts';
 import { Quota } from '../quota.ts';
 import { newSession } from './create.ts';
 import { type Data, SessionData } from './data.ts';
@@ -32,7 +31,7 @@ interface Local {
 /** Implicit sessions that are in this process, with the connection or the HTTP session of the SDK's that they stand for. */
 export class LocalSessions {
   readonly #settings: SessionsSettings;
-  readonly #locals = new WeakMap<Link, Map<string, Local>>();
+  readonly #locals = new WeakMap<ServerLink, Map<string, Local>>();
   readonly #ofNobody: Quota;
   readonly #ofPrincipals: Quota;
 
@@ -61,7 +60,7 @@ export class LocalSessions {
     return this.#settings.onCreate ? undefined : this.#local(exchange, asker, this.#begin(exchange, asker));
   }
 
-  closed(link: Link): void {
+  #closed(link: ServerLink): void {
     for (const local of this.#locals.get(link)?.values() ?? []) {
       local.leave();
       const told = local.begun
@@ -89,7 +88,10 @@ export class LocalSessions {
       begun: undefined,
     };
     let ofLink = this.#locals.get(link);
-    if (!ofLink) this.#locals.set(link, (ofLink = new Map()));
+    if (!ofLink) {
+      this.#locals.set(link, (ofLink = new Map()));
+      link.closed.addEventListener('abort', () => this.#closed(link));
+    }
     const locals = ofLink.set(subject, local);
     if (!onCreate) return local;
     const held = this.#hold(local, asker);

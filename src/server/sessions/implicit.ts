@@ -1,4 +1,3 @@
-import type { Link } from '../../link/instrument.ts';
 import type { Exchange } from '../exchange.ts';
 import { hold } from '../flow/lease.ts';
 import { isHttp } from '../over-http.ts';
@@ -80,10 +79,6 @@ export class ImplicitSessions {
   /** Ends what stands in for a session that only our HTTP edge proves: its client has ended it. */
   async over(transportSession: string, subject: string | undefined): Promise<void> {
     await this.#options.shared?.endings.end(implicitId(transportSession, { subject }), 'closed');
-  }
-
-  closed(link: Link): void {
-    this.#local.closed(link);
   }
 
   async #openShared(

@@ -11,8 +11,7 @@ import {
   sessionNotFound,
   sessionResult,
 } from '../../wire/index.ts';
-import type { Exchange } from '../exchange.ts';
-import type { Reply } from '../part.ts';
+import type { Exchange, Reply } from '../exchange.ts';
 import { type Cradle, createSession } from './create.ts';
 import { type Asker, type Held, isRefusal, type Refusal, rowOf } from './held.ts';
 import { type Failed, invalid, toldTo } from './reply.ts';

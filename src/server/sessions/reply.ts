@@ -8,9 +8,8 @@ import {
   type SessionMeta,
 } from '../../wire/index.ts';
 import type { ServerEventSource } from '../events.ts';
-import type { Exchange } from '../exchange.ts';
+import type { Exchange, Reply } from '../exchange.ts';
 import type { Fault } from '../fault.ts';
-import type { Reply } from '../part.ts';
 
 const INVALID_REQUEST = -32600;
 /** What a client may hear of, by the code that goes with it: the first ones are its own to put right. */

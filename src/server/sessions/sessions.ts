@@ -2,11 +2,10 @@ import { ValiseError } from '../../errors.ts';
 import { memoryStore } from '../../store/memory.ts';
 import type { Params, Revocation } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
-import { currentExchange } from '../exchange.ts';
-import { faultOn, keepToAuthor } from '../fault.ts';
-import type { ServerPart } from '../part.ts';
+import { currentExchange, type ServerMiddleware } from '../exchange.ts';
+import { faultOn } from '../fault.ts';
 import { type Principal, principalKey } from '../principal.ts';
-import { createDoor } from './door.ts';
+import { createDoor, type Door } from './door.ts';
 import { Endings } from './endings.ts';
 import { type Gated, Gates } from './gate.ts';
 import { ImplicitSessions } from './implicit.ts';
@@ -29,10 +28,12 @@ import { createFinish, unfound, works } from './work.ts';
 
 /** Family S on the server's side. */
 export interface SessionsFamily {
-  /** Proves sessions and answers their methods; it comes before the parts that trust what a request says. */
-  readonly door: ServerPart;
-  /** Keeps what changed; it comes after the parts that must not act twice where a handler runs again. */
-  readonly desk: ServerPart;
+  /** Proves sessions and answers their methods; it is outside of all that trusts what a request says. */
+  readonly door: Door;
+  /** Keeps what changed, or has the door run the handler again; it is inside of all that must not act twice. */
+  readonly commit: ServerMiddleware;
+  /** How far the end of a session reaches. */
+  readonly revocation: Revocation;
   session(): Session | undefined;
   require(gated: readonly Gated[]): void;
   revoke(id: string): Promise<boolean>;
@@ -130,7 +131,6 @@ export function createSessions(
     listeners,
     admit,
     switchboard,
-    revocation: reach(settings.mode, store !== undefined && !storeUrl?.startsWith('memory:')),
     refuse,
     failed,
     warnOnce,
@@ -139,12 +139,12 @@ export function createSessions(
   return {
     door,
 
-    desk: {
-      receive(exchange) {
-        const work = works.get(exchange);
-        if (work) exchange.whenAnswered((response) => finish(exchange, work, response));
-        return undefined;
-      },
+    revocation: reach(settings.mode, store !== undefined && !storeUrl?.startsWith('memory:')),
+
+    async commit(exchange, next) {
+      const response = await next();
+      const work = works.get(exchange);
+      return work && !exchange.round ? finish(exchange, work, response) : response;
     },
 
     session() {
@@ -154,12 +154,10 @@ export function createSessions(
       if (work) return work.handle;
       const missing = unfound.get(exchange);
       if (missing) {
-        keepToAuthor(exchange, missing.error, failed);
+        exchange.note(missing.error);
         throw missing.error;
       }
-      const begun = door.standIn(exchange);
-      if (begun) exchange.whenAnswered((response) => finish(exchange, begun, response));
-      return begun?.handle;
+      return door.standIn(exchange)?.handle;
     },
 
     require: (gated) => gates.add(gated),

@@ -5,6 +5,7 @@ import {
   type Dict,
   DRAFTS,
   dict,
+  type Meta,
   NAMES,
   readState,
   type Scope,
@@ -84,14 +85,14 @@ export function carriedSources(
   return { session: source('session'), server: source('server') };
 }
 
-/** Puts what a handler changed into its result, for the client to carry. Only what changed: the rest stays as it is. */
+/** What a handler changed, as its result tells the client that carries it. Only what changed: the rest stays as it is. */
 export function writeCarried(
   exchange: Exchange,
   { sealer, warnOnce }: ServerContext,
   keys: Keys,
   changes: Readonly<Record<Scope, Changes>>,
   session: string | null,
-): void {
+): Meta | undefined {
   const subject = principalKey(exchange.principal);
   const overHttp = isHttp(exchange.extra);
   const printed = (scope: Scope, name: string, json: Json, { plain, ttl }: Key): Json =>
@@ -120,8 +121,9 @@ export function writeCarried(
       }
     }
   }
-  exchange.addMeta(writeState(exchange.spelling.state, state));
-  exchange.addMeta(writeAttributes(exchange.spelling.state, attributes));
+  const { state: spelling } = exchange.spelling;
+  const written = writeState(spelling, state);
+  return written && { ...written, ...writeAttributes(spelling, attributes) };
 }
 
 /** What a seal is bound to: a value of session scope opens in no other session. */

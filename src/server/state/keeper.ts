@@ -1,9 +1,7 @@
 import { messageOf, ValiseError } from '../../errors.ts';
-import type { Link } from '../../link/instrument.ts';
 import { type Era, MAX_AGE, type Scope } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
-import type { Exchange } from '../exchange.ts';
-import { type Fault, keepToAuthor } from '../fault.ts';
+import type { Exchange, ServerLink } from '../exchange.ts';
 import { Slot } from '../slot.ts';
 import type { Keys } from './key.ts';
 import { isNamed, noCarrier, ownersOf } from './owner.ts';
@@ -24,8 +22,6 @@ export interface Keeper {
   source(exchange: Exchange, scope: Scope): Source;
   /** Writes changes back. */
   save(exchange: Exchange, changes: { readonly [S in Scope]: Changes }): Promise<void>;
-  /** Where a connection was the session, what was kept for it ends with it. */
-  forget(link: Link): void;
 }
 
 export interface KeeperOptions {
@@ -34,7 +30,6 @@ export interface KeeperOptions {
   readonly sessionTtl: number;
   /** Data-layer sessions are proved by another part. */
   readonly withSessions: boolean;
-  readonly fault: Fault;
   readonly limits: PlacesSettings;
 }
 
@@ -44,7 +39,7 @@ const loads = new Slot<Loaded>();
 
 export function createKeeper(
   { store, name, events, warnOnce }: ServerContext,
-  { keys, sessionTtl, withSessions, fault, limits }: KeeperOptions,
+  { keys, sessionTtl, withSessions, limits }: KeeperOptions,
 ): Keeper {
   const places = store && new StatePlaces(store, name, sessionTtl, limits);
   const local = new LocalPlaces(limits);
@@ -59,8 +54,7 @@ export function createKeeper(
     try {
       // What ends with a connection of this process is counted here.
       if (transportSession?.startsWith('link:')) {
-        const noted = ofLink.get(link) ?? new Map<string, () => void>();
-        ofLink.set(link, noted);
+        const noted = keptFor(link);
         if (!isLasting && !noted.has(key)) noted.set(key, local.take(exchange));
       } else if (version === undefined && !isLasting) await places?.take(exchange, key);
     } catch (error) {
@@ -70,7 +64,23 @@ export function createKeeper(
     }
   };
   /** What is kept for connections, with what gives its place back. */
-  const ofLink = new WeakMap<Link, Map<string, () => void>>();
+  const ofLink = new WeakMap<ServerLink, Map<string, () => void>>();
+
+  /** Where a connection is the session, what is kept for it ends with it. */
+  const keptFor = (link: ServerLink): Map<string, () => void> => {
+    const known = ofLink.get(link);
+    if (known) return known;
+    const kept = new Map<string, () => void>();
+    ofLink.set(link, kept);
+    link.closed.addEventListener('abort', () => {
+      for (const [key, leave] of kept) {
+        leave();
+        // What cannot be deleted now ends by its own time.
+        store?.delete(key).catch(() => undefined);
+      }
+    });
+    return kept;
+  };
 
   const note = (exchange: Exchange, scope: Scope): void => {
     if (scope === 'server') {
@@ -103,7 +113,7 @@ export function createKeeper(
       const loaded = loads.get(exchange);
       if (!loaded) return nowhere(store !== undefined, exchange.era);
       if ('failed' in loaded) {
-        keepToAuthor(exchange, loaded.failed, fault);
+        exchange.note(loaded.failed);
         throw loaded.failed;
       }
       const shelf = loaded.shelves[scope];
@@ -127,15 +137,6 @@ export function createKeeper(
           await (nothing ? saving.catch(notPutOff) : saving);
         }),
       );
-    },
-
-    forget(link) {
-      // What cannot be deleted now ends by its own time.
-      for (const [key, leave] of ofLink.get(link) ?? []) {
-        leave();
-        store?.delete(key).catch(() => undefined);
-      }
-      ofLink.delete(link);
     },
   };
 }

@@ -1,11 +1,10 @@
 import { type Duration, seconds } from '../../duration.ts';
 import { ValiseError } from '../../errors.ts';
 import { ANYTHING, checkOptions, SETTINGS, type Taken, type TakenBy } from '../../options.ts';
-import { INTERNAL_ERROR, type RpcError, type Scope, undone } from '../../wire/index.ts';
+import { INTERNAL_ERROR, type Response, type RpcError, type Scope, undone } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
-import { currentExchange, type Exchange } from '../exchange.ts';
+import { addMeta, currentExchange, type Exchange, type ServerMiddleware } from '../exchange.ts';
 import { type Fault, faultOn, isOfStore } from '../fault.ts';
-import type { ServerPart } from '../part.ts';
 import { shareOf } from '../quota.ts';
 import { Slot } from '../slot.ts';
 import { carriedSources, carries, writeCarried } from './carried.ts';
@@ -44,7 +43,8 @@ type BothScopes = { readonly [S in Scope]: ScopedState };
 
 /** Family J on the server's side. */
 export interface StateFamily {
-  readonly part: ServerPart;
+  /** Loads state before the handler runs, and keeps what it set: with the client, or in the store. */
+  readonly middleware: ServerMiddleware;
   /** The state of the request whose handler is running. */
   state(): BothScopes;
   /** Declares a key, for both scopes. */
@@ -64,7 +64,14 @@ const TAKEN: TakenBy<StateOptions> = {
   maxAnonymousPerCaller: COUNT,
 };
 
-const states = new Slot<BothScopes>();
+/** The state of one request. */
+interface Begun {
+  readonly scopes: BothScopes;
+  /** The session that carried values are bound to. */
+  readonly session: string | null;
+}
+
+const begun = new Slot<Begun>();
 
 /** Makes family J. `withSessions` says that another part proves data-layer sessions. */
 export function createState(
@@ -85,7 +92,6 @@ export function createState(
     keys,
     sessionTtl: seconds(ttl),
     withSessions,
-    fault,
     limits: { maxPerPrincipal, maxAnonymous, maxAnonymousPerCaller },
   });
 
@@ -108,46 +114,38 @@ export function createState(
         report: report(scope),
         answered: () => exchange.isAnswered,
       });
-    const state = { session: scoped('session'), server: scoped('server') };
-    states.set(exchange, state);
-    if (carried) {
-      exchange.whenAnswered((response) => {
-        if ('result' in response) writeCarried(exchange, context, keys, changesOf(state), session);
-        return response;
-      });
+    const scopes = { session: scoped('session'), server: scoped('server') };
+    begun.set(exchange, { scopes, session });
+    return scopes;
+  };
+
+  const save = async (exchange: Exchange, response: Response): Promise<Response> => {
+    try {
+      await keeper.save(exchange, changesOf(begun.get(exchange)?.scopes));
+      return response;
+    } catch (error) {
+      return exchange.respond({ error: notSaved(error, fault) });
     }
-    return state;
   };
 
   return {
-    part: {
-      families: { state: true },
-
-      receive(exchange) {
-        // The handler may be running again, on what is true now.
-        states.set(exchange, undefined);
-        if (carries(exchange)) return undefined;
-        const loading = keeper.load(exchange);
-        // Registered before any handler's own steps, so that it comes last: what is saved has really been answered.
-        if (loading) {
-          exchange.whenAnswered((response) => {
-            if (!('result' in response)) return response;
-            return keeper.save(exchange, changesOf(states.get(exchange))).then(
-              () => response,
-              (error: unknown) => ({ jsonrpc: '2.0', id: response.id, error: notSaved(error, fault) }),
-            );
-          });
-        }
-        return loading;
-      },
-
-      closed: (link) => keeper.forget(link),
+    async middleware(exchange, next) {
+      // The handler may be running again, on what is true now.
+      begun.set(exchange, undefined);
+      const loading = carries(exchange) ? undefined : keeper.load(exchange);
+      if (loading) await loading;
+      const response = await next();
+      if (exchange.round || !('result' in response)) return response;
+      if (loading) return save(exchange, response);
+      const state = carries(exchange) ? begun.get(exchange) : undefined;
+      if (!state) return response;
+      return addMeta(response, writeCarried(exchange, context, keys, changesOf(state.scopes), state.session));
     },
 
     state() {
       const exchange = currentExchange(context);
       if (!exchange) throw outsideRequest();
-      return states.get(exchange) ?? begin(exchange);
+      return begun.get(exchange)?.scopes ?? begin(exchange);
     },
 
     key(name, settings) {

@@ -1,7 +1,6 @@
 import { ValiseError } from '../../../errors.ts';
 import { sessionRequired } from '../../../wire/index.ts';
-import type { Exchange } from '../../exchange.ts';
-import type { Reply } from '../../part.ts';
+import type { Exchange, Reply } from '../../exchange.ts';
 import type { Gates } from '../gate.ts';
 import type { SessionsSettings } from '../options.ts';
 

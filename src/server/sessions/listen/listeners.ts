@@ -1,8 +1,6 @@
 import { ValiseError } from '../../../errors.ts';
-import type { Link } from '../../../link/instrument.ts';
 import {
   emptyResult,
-  type Id,
   isProblem,
   type ListenRequest,
   pollResult,
@@ -11,9 +9,7 @@ import {
   sessionNotFound,
   tagNotification,
 } from '../../../wire/index.ts';
-import { complete } from '../../../wire/session-methods.ts';
-import type { Exchange } from '../../exchange.ts';
-import type { Later, Reply } from '../../part.ts';
+import type { Exchange, Reply, ServerLink } from '../../exchange.ts';
 import { type Exceeded, Quota } from '../../quota.ts';
 import { type Asker, isRefusal, type Keeping } from '../held.ts';
 import { type Failed, invalid, knowsUs } from '../reply.ts';
@@ -48,8 +44,7 @@ export interface ListenersOptions {
 
 /** A listener, and how it ends. */
 interface Open {
-  readonly link: Link;
-  readonly id: Id;
+  readonly link: ServerLink;
   /** What a stream listens to; undefined for a poll. */
   readonly scope?: string;
   end(): void;
@@ -71,29 +66,23 @@ export class Listeners {
     this.#places = new Quota({ perCaller: { count: options.maxPerCaller }, total: { count: options.max } });
   }
 
-  /** Answers a listen request: with what a poll brings, with a stream, or with an error. */
-  async receive(exchange: Exchange, asker: Asker): Promise<Reply | Later> {
+  /** Answers a listen request once it is over: with what a poll brings, at the end of a stream, or with an error. */
+  async receive(exchange: Exchange, asker: Asker): Promise<Reply> {
     const asked = readListenParams(exchange.request.params);
     if (isProblem(asked)) return invalid(asked);
     // Taken before anything is waited for: so many requests at once find no more places than there are.
     const leave = this.#places.take(asker.caller);
     if (typeof leave !== 'function') return { error: this.#options.failed(this.#tooMany(leave)) };
     try {
-      const answer = await this.#receive(exchange, asker, asked, leave);
-      if (!('later' in answer)) leave();
-      return answer;
+      return await this.#receive(exchange, asker, asked);
     } catch (error) {
-      leave();
       return { error: this.#options.failed(error) };
+    } finally {
+      leave();
     }
   }
 
-  async #receive(
-    exchange: Exchange,
-    asker: Asker,
-    asked: ListenRequest,
-    leave: () => void,
-  ): Promise<Reply | Later> {
+  async #receive(exchange: Exchange, asker: Asker, asked: ListenRequest): Promise<Reply> {
     const held = asked.session && (await this.#options.keeping.open(asked.session, asker));
     if (held && isRefusal(held)) {
       const { sessionId } = asked.session as { sessionId: string };
@@ -110,9 +99,9 @@ export class Listeners {
       await subscriptions.add(resources, subscriber);
       follow(exchange, subscriber);
     }
-    if (asked.poll) return this.#poll(exchange, asked, audience, leave);
-    await this.#stream(exchange, asked, audience, leave);
-    return { later: true };
+    if (asked.poll) return { result: await this.#poll(exchange, asked, audience) };
+    await this.#stream(exchange, asked, audience);
+    return { result: emptyResult(exchange.era) };
   }
 
   #tooMany(exceeded: Exceeded): ValiseError {
@@ -122,25 +111,11 @@ export class Listeners {
     });
   }
 
-  /** The client no longer wants to hear. */
-  cancelled(link: Link, id: unknown): void {
-    for (const open of this.#open) if (open.link === link && open.id === id) open.end();
-  }
-
-  closed(link: Link): void {
-    for (const open of this.#open) if (open.link === link) open.end();
-  }
-
   close(): void {
     for (const open of this.#open) open.end();
   }
 
-  async #poll(
-    exchange: Exchange,
-    asked: ListenRequest,
-    audience: Audience,
-    leave: () => void,
-  ): Promise<Reply | Later> {
+  async #poll(exchange: Exchange, asked: ListenRequest, audience: Audience): Promise<Result> {
     const { sessions } = exchange.spelling;
     const { scope } = audience;
     const wanted = wantedBy(audience, this.#options.subscriptions);
@@ -160,9 +135,8 @@ export class Listeners {
       return { result, isEmpty: entries.length === 0 && !missed };
     };
     const first = await bring();
-    if (!first.isEmpty || !asked.wait) return { result: first.result };
+    if (!first.isEmpty || !asked.wait) return first.result;
 
-    const { link } = exchange;
     let finish = (): void => {};
     const woken = new Promise<void>((resolve) => {
       finish = resolve;
@@ -173,41 +147,33 @@ export class Listeners {
     );
     const timer = setTimeout(finish, asked.wait * 1000);
     const looking = this.#options.looks ? setInterval(look, LOOK) : undefined;
-    const open: Open = { link, id: exchange.request.id, end: finish };
+    const open: Open = { link: exchange.link, end: finish };
     this.#open.add(open);
+    exchange.signal.addEventListener('abort', finish);
     // What came between the first look and the subscription.
     look();
-    void woken.then(async () => {
-      clearTimeout(timer);
-      clearInterval(looking);
-      this.#open.delete(open);
-      leave();
-      await off();
-      this.#answer(
-        exchange,
-        await bring().then(
-          ({ result }) => result,
-          () => first.result,
-        ),
-      );
-    });
-    return { later: true };
+    await woken;
+    clearTimeout(timer);
+    clearInterval(looking);
+    this.#open.delete(open);
+    await off();
+    return bring().then(
+      ({ result }) => result,
+      () => first.result,
+    );
   }
 
-  async #stream(
-    exchange: Exchange,
-    asked: ListenRequest,
-    audience: Audience,
-    leave: () => void,
-  ): Promise<void> {
+  /** Sends what the client wants to hear, until it is gone or the session is over. */
+  async #stream(exchange: Exchange, asked: ListenRequest, audience: Audience): Promise<void> {
     const { channel, log, looks, lives, subscriptions } = this.#options;
-    const { link, era, spelling, request } = exchange;
+    const { link, spelling, request, signal } = exchange;
     const { scope } = audience;
     const positions = knowsUs(exchange);
     const timers: NodeJS.Timeout[] = [];
-    let off: (() => Promise<void>) | undefined;
-    let isOpen = false;
-    let isOver = false;
+    let finish = (): void => {};
+    const ended = new Promise<void>((resolve) => {
+      finish = resolve;
+    });
     const listener = new Listener({
       scope,
       spelling: spelling.sessions,
@@ -216,44 +182,37 @@ export class Listeners {
       wanted: wantedBy(audience, subscriptions),
       write: (notification) =>
         link.send(unrouted(notification, link.transport), { relatedRequestId: request.id }),
-      ended: () => {
-        for (const timer of timers) clearInterval(timer);
-        this.#open.delete(open);
-        leave();
-        void off?.();
-        isOver = true;
-        // Where it cannot be opened, the error is the answer.
-        if (isOpen) this.#answer(exchange, emptyResult(era));
-      },
+      ended: finish,
     });
-    const open: Open = { link, id: request.id, scope, end: () => listener.end('lost') };
+    const open: Open = { link, scope, end: () => listener.end('lost') };
     // One stream for each session of a connection: a client that asks again has lost the one before, and not every
     // transport tells.
     for (const other of this.#open) if (other.link === link && other.scope === scope) other.end();
     // Subscribed before the log is read, so that nothing falls in between.
     const waiting: Signal[] = [];
-    off = await channel.subscribe(scope, (signal) => {
+    let isOpen = false;
+    const off = await channel.subscribe(scope, (signal) => {
       if (isOpen) listener.signal(signal);
       else if (waiting.length < MAX_WAITING) waiting.push(signal);
     });
     this.#open.add(open);
-    await listener.open(asked.after);
-    isOpen = true;
-    if (isOver) return this.#answer(exchange, emptyResult(era));
-    for (const signal of waiting) listener.signal(signal);
-    if (waiting.length === MAX_WAITING) listener.look();
-    const check = async (): Promise<void> => {
-      if (scope !== '' && !(await lives(scope))) listener.end('over');
-      else if (positions) listener.beat();
-    };
-    timers.push(setInterval(() => void check().catch(() => undefined), BEAT).unref());
-    if (looks) timers.push(setInterval(() => listener.look(), LOOK).unref());
-  }
-
-  /** A client that is gone gets no answer, and that is no reason to fail. */
-  #answer({ link, era, request }: Exchange, result: Result): void {
-    link.transport
-      .send({ jsonrpc: '2.0', id: request.id, result: complete(era, result) })
-      .catch(() => undefined);
+    try {
+      signal.addEventListener('abort', open.end);
+      await listener.open(asked.after);
+      isOpen = true;
+      for (const signal of waiting) listener.signal(signal);
+      if (waiting.length === MAX_WAITING) listener.look();
+      const check = async (): Promise<void> => {
+        if (scope !== '' && !(await lives(scope))) listener.end('over');
+        else if (positions) listener.beat();
+      };
+      timers.push(setInterval(() => void check().catch(() => undefined), BEAT).unref());
+      if (looks) timers.push(setInterval(() => listener.look(), LOOK).unref());
+      await ended;
+    } finally {
+      for (const timer of timers) clearInterval(timer);
+      this.#open.delete(open);
+      void off();
+    }
   }
 }

@@ -1,8 +1,7 @@
 import { messageOf, ValiseError } from '../../../errors.ts';
-import type { Link } from '../../../link/instrument.ts';
 import { isShallow, type Notification, type Params } from '../../../wire/index.ts';
 import type { ServerContext } from '../../context.ts';
-import type { Exchange } from '../../exchange.ts';
+import type { Exchange, ServerLink } from '../../exchange.ts';
 import { resourceOf, UPDATED } from './audience.ts';
 import type { Channel } from './channel.ts';
 import type { NotificationLog } from './log.ts';
@@ -26,9 +25,9 @@ const MAX_SCOPES = 1000;
 export class Switchboard {
   readonly #options: SwitchboardOptions;
   /** Resources that were subscribed to on a link, by session; '' is without one. */
-  readonly #onLink = new WeakMap<Link, Map<string, Set<string>>>();
+  readonly #onLink = new WeakMap<ServerLink, Map<string, Set<string>>>();
   /** Owners that subscribed without a session, and are gone with their link. */
-  readonly #owners = new WeakMap<Link, Map<string, Subscriber>>();
+  readonly #owners = new WeakMap<ServerLink, Map<string, Subscriber>>();
 
   constructor(options: SwitchboardOptions) {
     this.#options = options;
@@ -81,21 +80,26 @@ export class Switchboard {
   follow({ link, transportSession }: Exchange, subscriber: Subscriber): void {
     const { scope, owner } = subscriber;
     if (scope !== '' || owner === undefined || !transportSession?.startsWith('link:')) return;
-    const owners = this.#owners.get(link) ?? new Map<string, Subscriber>();
-    this.#owners.set(link, owners.set(owner, subscriber));
+    const owners = this.#owners.get(link) ?? this.#forgetAtClose(link);
+    owners.set(owner, subscriber);
   }
 
-  closed(link: Link): void {
-    const { subscriptions } = this.#options;
-    for (const [owner, subscriber] of this.#owners.get(link) ?? [])
-      if (owner.startsWith('transport/')) subscriptions.forget(subscriber).catch(() => undefined);
+  #forgetAtClose(link: ServerLink): Map<string, Subscriber> {
+    const owners = new Map<string, Subscriber>();
+    this.#owners.set(link, owners);
+    link.closed.addEventListener('abort', () => {
+      for (const [owner, subscriber] of owners)
+        if (owner.startsWith('transport/'))
+          this.#options.subscriptions.forget(subscriber).catch(() => undefined);
+    });
+    return owners;
   }
 
   /**
    * The server tells a client of a resource. Where the client subscribed within sessions, each session's listener is
    * told; only where it also subscribed without one does the notification go on as it is.
    */
-  updated(notification: Notification, link: Link): Notification | undefined {
+  updated(notification: Notification, link: ServerLink): Notification | undefined {
     const uri = resourceOf(notification.method, notification.params);
     if (uri === undefined) return notification;
     const scopes = [...(this.#onLink.get(link) ?? [])]
@@ -117,7 +121,7 @@ export class Switchboard {
   }
 
   /** Forgets sessions that are over where a link has many; each has no more resources than it may subscribe to. */
-  async #makeRoom(link: Link, scope: string): Promise<void> {
+  async #makeRoom(link: ServerLink, scope: string): Promise<void> {
     const ofLink = this.#onLink.get(link);
     if (!ofLink || ofLink.size < MAX_SCOPES || ofLink.has(scope)) return;
     for (const each of ofLink.keys())
@@ -125,7 +129,7 @@ export class Switchboard {
     if (ofLink.size >= MAX_SCOPES) throw tooManyOnLink();
   }
 
-  #note(link: Link, scope: string, uri: string): void {
+  #note(link: ServerLink, scope: string, uri: string): void {
     const ofLink = this.#onLink.get(link) ?? new Map<string, Set<string>>();
     this.#onLink.set(link, ofLink.set(scope, (ofLink.get(scope) ?? new Set()).add(uri)));
   }
