@@ -27,7 +27,14 @@ export function exchange(
   return new Promise((resolve, reject) => {
     const made = send({ host: '127.0.0.1', port, method, path, headers, agent, setHost: true });
     let timer: NodeJS.Timeout | undefined;
+    let isLeft = false;
+    const leave = () => {
+      isLeft = true;
+      made.destroy();
+    };
     made.on('error', (error: NodeJS.ErrnoException) => {
+      // A request that was left before its response ends as if the connection had been lost. Nobody waits for it any more.
+      if (isLeft) return;
       // The server may close a connection that nobody uses, in the moment in which it is used again.
       if (!made.reusedSocket || error.code !== 'ECONNRESET') return reject(error);
       resolve(exchange(port, method, path, { ...headers, connection: 'close' }, body, mayStayOpen));
@@ -38,7 +45,7 @@ export function exchange(
       const type = response.headers['content-type'] ?? '';
       const finish = (open: boolean) => {
         clearTimeout(timer);
-        if (open) made.destroy();
+        if (open) leave();
         try {
           const session = response.headers['mcp-session-id'];
           resolve({
@@ -69,7 +76,7 @@ export function exchange(
     if (mayStayOpen)
       timer = setTimeout(() => {
         resolve({ status: 200, type: 'none', session: undefined, messages: [], body: '', open: true });
-        made.destroy();
+        leave();
       }, 300);
     made.end(body);
   });
