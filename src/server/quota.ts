@@ -71,7 +71,10 @@ export class Quota {
     this.#dropped = dropped;
   }
 
-  /** Counts something. Returns what gives it back, or the limit that it would exceed; then nothing is counted. */
+  /**
+   * Counts something. Returns what undoes it, so that what was counted under the same key before counts again; or the limit that it
+   * would exceed, and then nothing is counted.
+   */
   take(caller: Caller, { key = Symbol(), bytes = 0, ttl }: Held = {}): (() => void) | Exceeded {
     const before = this.#entries.get(key);
     this.release(key);
@@ -84,7 +87,9 @@ export class Quota {
     this.#put(key, entry);
     if (ttl !== undefined) this.#schedule();
     return () => {
-      if (this.#entries.get(key) === entry) this.release(key);
+      if (this.#entries.get(key) !== entry) return;
+      this.release(key);
+      if (before) this.#put(key, before);
     };
   }
 

@@ -182,6 +182,25 @@ describe.each(SERVED)('an anonymous client (%s)', (_, form) => {
     await valise.close();
   });
 
+  it('has the store keep no more bytes of state than its share, and all together no more than the total', async () => {
+    const store = memoryStore();
+    const { client, rejected, valise } = await serve(form, { store, state: { maxAnonymousBytes: 1000 } });
+    const size = JSON.stringify({ rows: [['n', 1, null]] }).length;
+    const seen: boolean[] = [];
+    for (let n = 0; n < 60; n++) {
+      const { send } = await client(n < 10 ? 'mallory' : `mallory ${n}`, {});
+      seen.push(JSON.stringify(await send(call('remember'))).includes('seen 1'));
+    }
+    expect(seen.slice(0, 10).filter(Boolean)).toHaveLength(Math.floor(100 / size));
+    expect(seen.filter(Boolean)).toHaveLength(Math.floor(1000 / size));
+    expect(await entries(store, /^state\//)).toBe(Math.floor(1000 / size));
+    expect(rejected).toContainEqual(
+      expect.stringContaining('(state.maxAnonymousBytes, the share of one caller)'),
+    );
+    expect(rejected).toContainEqual(expect.stringContaining('(state.maxAnonymousBytes)'));
+    await valise.close();
+  });
+
   it('with a name keeps the state of its last sessions, in place of its own oldest', async () => {
     const store = memoryStore();
     const { client, valise } = await serve(form, {
@@ -316,6 +335,64 @@ describe('what one caller has written', () => {
     expect(await ann.in(await ann.create(), 'work', { size: 20_000 })).toMatchObject({ result: {} });
     // What is small travels, and is not limited.
     expect(await mallory.in(session, 'work', { size: 100 })).toMatchObject({ result: {} });
+    await valise.close();
+  });
+
+  it.each([
+    ['stored sessions', SESSIONS, 'work'],
+    ['sessions that stand in for connections', {}, 'gated'],
+  ])(
+    'of state in anonymous %s is limited in bytes, for the caller and in total, and is free again',
+    async (_, capabilities, tool) => {
+      const { valise, rejected } = makeServer(
+        (session, { size }) => session?.set('text', 'x'.repeat(Number(size))),
+        { store: memoryStore(), sessions: { mode: 'stored', maxAnonymousBytes: 1_000_000 } },
+      );
+      const isStandIn = tool === 'gated';
+      const write = async (client: SessionClient, session: Wire | undefined, size: number) =>
+        'result' in
+        (session
+          ? await client.in(session, tool, { size })
+          : await client.request('tools/call', { name: tool, arguments: { size } }));
+      const made: (readonly [SessionClient, Wire | undefined])[] = [];
+      const room = async (client: SessionClient) => {
+        const session = isStandIn ? undefined : await client.create();
+        if (!(await write(client, session, 20_000))) return false;
+        made.push([client, session]);
+        return true;
+      };
+      const mallory = await connect(valise, at, capabilities);
+      if (isStandIn) expect(await write(mallory, undefined, 100_001)).toBe(false);
+      else for (let n = 0; n < 8; n++) expect(await room(mallory)).toBe(n < 4);
+      expect(rejected.at(-1)?.reason).toContain('(sessions.maxAnonymousBytes, the share of one caller)');
+      for (let n = 0; n < 60; n++) await room(await connect(valise, at, capabilities));
+      expect(made).toHaveLength(49);
+      expect(rejected.at(-1)?.reason).toContain('(sessions.maxAnonymousBytes)');
+      // A smaller state in the place of a large one makes room, and so does an end.
+      const late = await connect(valise, at, capabilities);
+      expect(await room(late)).toBe(false);
+      const [[smaller, own], [ending, ended]] = made.slice(-2) as [(typeof made)[0], (typeof made)[0]];
+      expect(await write(smaller, own, 10)).toBe(true);
+      expect(await room(late)).toBe(true);
+      expect(await room(await connect(valise, at, capabilities))).toBe(false);
+      if (ended) await ending.request(at.method.delete, { _meta: at.sent(ended) });
+      else await ending.close();
+      expect(await room(await connect(valise, at, capabilities))).toBe(true);
+      await valise.close();
+    },
+  );
+
+  it('of state in anonymous stored sessions counts once, however many calls change it at a time', async () => {
+    const { valise } = makeServer((session, { key }) => session?.set(String(key), 'x'.repeat(10_000)), {
+      store: memoryStore(),
+      sessions: { mode: 'stored', maxAnonymousBytes: 1_000_000 },
+    });
+    const mallory = await connect(valise, at);
+    const session = await mallory.create();
+    const answers = await Promise.all(
+      Array.from({ length: 15 }, (_, key) => mallory.in(session, 'work', { key })),
+    );
+    expect(answers.filter((each) => 'result' in each)).toHaveLength(9);
     await valise.close();
   });
 

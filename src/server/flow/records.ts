@@ -81,7 +81,10 @@ export class FlowRecords {
     const kept = this.#sealer
       ? this.#sealer.seal(value, { purpose: PURPOSE, bind: [key, SCHEMA], ttl: ttl + SLACK })
       : value;
-    return this.#store.put(key, kept, { ttl, ...conditions });
+    const version = await this.#store.put(key, kept, { ttl, ...conditions });
+    // Nothing was written: what is there still counts.
+    if (version === undefined) taken();
+    return version;
   }
 
   async delete(key: string, options?: { readonly ifVersion?: string }): Promise<boolean> {

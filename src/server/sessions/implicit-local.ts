@@ -5,7 +5,7 @@ import { type Data, SessionData } from './data.ts';
 import { type Asker, type Committed, type Held, metaOf } from './held.ts';
 import type { EndedSession } from './hooks.ts';
 import type { SessionsSettings } from './options.ts';
-import { digest } from './registry.ts';
+import { callerList, countState, digest } from './registry.ts';
 import { STAND_IN } from './row.ts';
 import { tooMany } from './shelf.ts';
 
@@ -19,6 +19,8 @@ export interface Implicit {
 /** A session that ends with the connection it stands for. */
 interface Local {
   readonly id: string;
+  /** What its state counts under. */
+  readonly key: symbol;
   readonly created: number;
   data: Data;
   seq: number;
@@ -34,8 +36,11 @@ export class LocalSessions {
   readonly #locals = new WeakMap<ServerLink, Map<string, Local>>();
   readonly #ofNobody: Quota;
   readonly #ofPrincipals: Quota;
+  readonly #states: Quota;
 
-  constructor(settings: SessionsSettings) {
+  /** `states` counts the bytes of state in sessions that belong to nobody. */
+  constructor(settings: SessionsSettings, states: Quota) {
+    this.#states = states;
     this.#settings = settings;
     const { maxAnonymous, maxAnonymousPerCaller, maxPerPrincipal } = settings;
     this.#ofNobody = new Quota({
@@ -79,8 +84,14 @@ export class LocalSessions {
   #begin({ link, transportSession }: Exchange, asker: Asker): Local {
     const { subject = '' } = asker;
     const { onCreate } = this.#settings;
+    const leave = this.#place(asker);
+    const key = Symbol('stand-in');
     const local: Local = {
-      leave: this.#place(asker),
+      key,
+      leave: () => {
+        leave();
+        this.#states.release(key);
+      },
       id: implicitId(transportSession ?? '', asker),
       created: Date.now(),
       data: {},
@@ -98,7 +109,7 @@ export class LocalSessions {
     const beginning = async (): Promise<void> => {
       try {
         await onCreate(newSession(held, { implicit: true, parent: undefined }));
-        local.data = held.data.merged();
+        this.#keep(local, asker, held.data.merged());
         local.begun = undefined;
       } catch (error) {
         locals.delete(subject);
@@ -115,6 +126,15 @@ export class LocalSessions {
     if (typeof place === 'function') return place;
     if (subject !== undefined) throw tooMany('sessions.maxPerPrincipal');
     throw tooMany(`sessions.maxAnonymous${place === 'caller-count' ? 'PerCaller' : ''}`);
+  }
+
+  /** Throws if it is nobody's, and more than such sessions may have. */
+  #keep(local: Local, { subject, caller }: Asker, data: Data): void {
+    if (subject === undefined) {
+      const bytes = Buffer.byteLength(JSON.stringify(data));
+      countState(this.#states, { name: callerList(caller), isAnonymous: true }, { key: local.key, bytes });
+    }
+    local.data = data;
   }
 
   #hold({ id, created, data, seq }: Local, asker: Asker): Held {
@@ -140,7 +160,7 @@ export class LocalSessions {
       commit: () => {
         if (!held.data.isChanged) return metaOf(held.id, held.expires, local.seq);
         if (local.seq !== held.seq && !held.data.rebase(local.data)) return 'conflict';
-        local.data = held.data.kept();
+        this.#keep(local, asker, held.data.kept());
         local.seq++;
         return metaOf(held.id, held.expires, local.seq);
       },

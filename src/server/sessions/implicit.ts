@@ -1,6 +1,7 @@
 import type { Exchange } from '../exchange.ts';
 import { hold } from '../flow/lease.ts';
 import { isHttp } from '../over-http.ts';
+import type { Quota } from '../quota.ts';
 import { beginningRow, notBegun, prepare } from './beginning.ts';
 import { lifetime, newSession } from './create.ts';
 import { SessionData } from './data.ts';
@@ -14,6 +15,8 @@ import { roomFor } from './room.ts';
 /** What an implicit session lives in. */
 export interface ImplicitOptions {
   readonly settings: SessionsSettings;
+  /** Counts the bytes of state in sessions that belong to nobody. */
+  readonly states: Quota;
   /** Where sessions are kept that several instances serve; undefined where they share no store. */
   readonly shared: Shared | undefined;
 }
@@ -38,7 +41,7 @@ export class ImplicitSessions {
 
   constructor(options: ImplicitOptions) {
     this.#options = options;
-    this.#local = new LocalSessions(options.settings);
+    this.#local = new LocalSessions(options.settings, options.states);
   }
 
   /** The session that stands in for a request; undefined where there is none, and none can be or need be. */

@@ -1,4 +1,3 @@
-import { ValiseError } from '../../errors.ts';
 import type { Json } from '../../json.ts';
 import { SealError } from '../../seal/index.ts';
 import type { SessionMeta } from '../../wire/index.ts';
@@ -19,6 +18,7 @@ import {
 } from './held.ts';
 import { SAFE_STATE, type SessionsSettings } from './options.ts';
 import type { Found, Registry } from './registry.ts';
+import { tooMuch } from './shelf.ts';
 
 /** What travels sealed in a session's `state`: everything that a session is, so that it needs no store at all. */
 type Payload = readonly [seq: number, expires: number, until: number, label: string | 0, data: Json];
@@ -44,7 +44,8 @@ export function sealedKeeping(
     // Each state that stays in the store is there until its seal has run out: an older one may still come back.
     const bytes = Buffer.byteLength(JSON.stringify(data));
     const isLarge = (bytes * 4) / 3 > settings.spillAbove;
-    if (isLarge && typeof spilled.take(asker.caller, { bytes, ttl }) === 'string') throw tooMuch();
+    if (isLarge && typeof spilled.take(asker.caller, { bytes, ttl }) === 'string')
+      throw tooMuch('sessions.maxSpilled');
     return sealer.sealLarge(payload as Json, options);
   };
 
@@ -134,13 +135,6 @@ export function sealedKeeping(
       );
     },
   };
-}
-
-function tooMuch(): ValiseError {
-  const what = 'Too much state of sessions has been written of late (sessions.maxSpilled).';
-  return new ValiseError('too-many-states', what, {
-    next: "Try again later; or, as the author, keep less in a session, or use sessions: { mode: 'stored' }.",
-  });
 }
 
 function refusalOf(error: unknown): Refusal {

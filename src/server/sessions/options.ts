@@ -42,6 +42,13 @@ export interface SessionsOptions {
    */
   readonly maxAnonymousPerCaller?: number | undefined;
   /**
+   * How many bytes of state sessions of nobody may have together that this instance keeps: in the store, with `stored`, and in
+   * stand-ins for a transport's session. One caller may have a tenth of them. A call that would add more fails.
+   *
+   * @defaultValue 268435456 (256 MiB)
+   */
+  readonly maxAnonymousBytes?: number | undefined;
+  /**
    * How many sessions may have ended within `ttl`: for each the server remembers until its seal has run out that it is over. One
    * principal or caller may have a tenth of them. From then on new sessions are refused; no end is ever forgotten.
    *
@@ -114,6 +121,7 @@ export interface SessionsSettings {
   readonly refuseWhenFull: boolean;
   readonly maxAnonymous: number;
   readonly maxAnonymousPerCaller: number;
+  readonly maxAnonymousBytes: number;
   readonly maxEnded: number;
   readonly maxListeners: number;
   readonly maxListenersPerCaller: number;
@@ -140,6 +148,7 @@ const TAKEN: TakenBy<SessionsOptions> = {
   whenFull: ANYTHING,
   maxAnonymous: ANYTHING,
   maxAnonymousPerCaller: ANYTHING,
+  maxAnonymousBytes: ANYTHING,
   maxEnded: ANYTHING,
   maxListeners: ANYTHING,
   maxListenersPerCaller: ANYTHING,
@@ -184,6 +193,7 @@ export function sessionsSettings(options: SessionsOptions, hasStore: boolean): S
       options.maxAnonymousPerCaller ?? shareOf(maxAnonymous),
       0,
     ),
+    maxAnonymousBytes: count('maxAnonymousBytes', options.maxAnonymousBytes ?? 256 * 1024 * 1024, 1),
     maxEnded: count('maxEnded', options.maxEnded ?? 100_000, 1),
     maxListeners,
     maxListenersPerCaller: count(

@@ -1,11 +1,11 @@
-import type { Json } from '../../json.ts';
 import { sha256 } from '../../seal/sha256.ts';
 import { namespaced } from '../../store/namespace.ts';
-import type { Store } from '../../store/types.ts';
+import type { PutOptions, Store } from '../../store/types.ts';
+import type { Caller, Held, Quota } from '../quota.ts';
 import { Recent } from '../recent.ts';
 import type { RecordProof } from './record-proof.ts';
 import { isBeginning, isLiving, type Row, readRow, rowJson } from './row.ts';
-import { type Cap, Shelf, type ShelfOptions } from './shelf.ts';
+import { type Cap, Shelf, type ShelfOptions, tooMuch } from './shelf.ts';
 
 /** A row, where it is, and the version by which it can be replaced. */
 export interface Found {
@@ -40,6 +40,8 @@ export interface RegistryOptions {
   readonly longestAnonymous: number;
   /** Proves that this server wrote a record; without it, records are believed. */
   readonly proof?: RecordProof | undefined;
+  /** Counts the bytes of state in sessions that belong to nobody. */
+  readonly states: Quota;
 }
 
 const PAGE = 50;
@@ -55,11 +57,12 @@ export class Registry {
   readonly #proof: RecordProof | undefined;
   readonly #shelves: ShelfOptions;
   readonly #longestAnonymous: number;
+  readonly #states: Quota;
 
   constructor(
     store: Store,
     name: string,
-    { lingers, ttl, longest, longestAnonymous, proof }: RegistryOptions,
+    { lingers, ttl, longest, longestAnonymous, proof, states }: RegistryOptions,
   ) {
     this.#proof = proof;
     this.store = namespaced(store, `sessions/${digest(name).slice(0, 16)}/`);
@@ -67,6 +70,7 @@ export class Registry {
     const tombstone = Math.max(ttl, this.#linger);
     this.#shelves = { store: this.store, ttl: longest, tombstone, full: new Recent(LISTS) };
     this.#longestAnonymous = longestAnonymous;
+    this.#states = states;
   }
 
   find(id: string): Promise<Found | undefined> {
@@ -83,11 +87,11 @@ export class Registry {
   async add(row: Row, caps: Caps): Promise<Added> {
     const key = rowKey(row.id);
     // The row comes first: whoever has to end a session of the list must find it.
-    const version = (await this.store.put(key, this.#json(row), { ttl: this.#ttl(row) })) ?? '';
+    const version = (await this.#put(row, {})) ?? '';
     try {
       return { added: { row, key, version }, crowded: await this.reserve(row, caps) };
     } catch (error) {
-      await this.store.delete(key);
+      await this.remove(row.id);
       throw error;
     }
   }
@@ -109,8 +113,8 @@ export class Registry {
   }
 
   /** Puts `row` in the place of the one found, where nobody else has; the new version, or undefined. */
-  save(row: Row, { key, version }: Found): Promise<string | undefined> {
-    return this.store.put(key, this.#json(row), { ttl: this.#ttl(row), ifVersion: version });
+  save(row: Row, { version }: Found): Promise<string | undefined> {
+    return this.#put(row, { ifVersion: version });
   }
 
   /**
@@ -125,7 +129,7 @@ export class Registry {
       const isFree = !found || !isLiving(found.row) || (row.beginning && found.row.beginning);
       if (!isFree) return false;
       const condition = found ? { ifVersion: found.version } : { ifAbsent: true };
-      const version = await this.store.put(key, this.#json(row), { ttl: this.#ttl(row), ...condition });
+      const version = await this.#put(row, condition);
       if (version !== undefined) return { claimed: { row, key, version }, before: found?.row };
     }
     return false;
@@ -133,18 +137,19 @@ export class Registry {
 
   /** Undoes {@link add}. */
   async drop(row: Pick<Row, 'id' | 'shelf' | 'places'>): Promise<void> {
-    await this.store.delete(rowKey(row.id));
+    await this.remove(row.id);
     await this.#leave(row, false);
   }
 
   /** Marks a session as over for `ttl` seconds; undefined where somebody else has changed the row, or written one. */
   bury(row: Row, version: string | undefined, ttl: number): Promise<string | undefined> {
     const condition = version === undefined ? { ifAbsent: true } : { ifVersion: version };
-    return this.store.put(rowKey(row.id), this.#json(row), { ttl, ...condition });
+    return this.#put(row, condition, ttl);
   }
 
   async remove(id: string): Promise<void> {
     await this.store.delete(rowKey(id));
+    this.#states.release(id);
   }
 
   /** Takes a session that has ended off its lists. */
@@ -177,8 +182,25 @@ export class Registry {
     return found !== undefined && isLiving(found.row);
   }
 
-  #json(row: Row): Json {
-    return rowJson(this.#proof?.signed(row) ?? row);
+  /** Writes a row; throws if it is nobody's, and its state is more than such sessions may have. */
+  async #put(
+    row: Row,
+    condition: Pick<PutOptions, 'ifAbsent' | 'ifVersion'>,
+    ttl = this.#ttl(row),
+  ): Promise<string | undefined> {
+    const isCounted = row.owner === null && row.data !== null;
+    const undo = isCounted ? this.#count(row, ttl) : undefined;
+    const json = rowJson(this.#proof?.signed(row) ?? row);
+    const version = await this.store.put(rowKey(row.id), json, { ttl, ...condition });
+    if (version === undefined) undo?.();
+    else if (!isCounted) this.#states.release(row.id);
+    return version;
+  }
+
+  #count({ id, data, places }: Row, ttl: number): () => void {
+    const name = places?.find((each) => each.startsWith(CALLER));
+    const bytes = Buffer.byteLength(JSON.stringify(data));
+    return countState(this.#states, { name, isAnonymous: true }, { key: id, bytes, ttl });
   }
 
   #shelf(name: string): Shelf {
@@ -190,6 +212,20 @@ export class Registry {
   #ttl({ expires }: Row): number {
     return Math.max(1, (expires - Date.now()) / 1000) + this.#linger;
   }
+}
+
+const CALLER = 'caller/';
+
+/** The list that names the caller of what belongs to nobody. */
+export function callerList({ name }: Caller): string | undefined {
+  return name === undefined ? undefined : `${CALLER}${digest(name)}`;
+}
+
+/** Counts state of a session that belongs to nobody; throws if it is too much. Returns what undoes it. */
+export function countState(states: Quota, caller: Caller, held: Held): () => void {
+  const taken = states.take(caller, held);
+  if (typeof taken === 'function') return taken;
+  throw tooMuch(`sessions.maxAnonymousBytes${taken === 'caller-bytes' ? ', the share of one caller' : ''}`);
 }
 
 /** A digest for keys in a store. */

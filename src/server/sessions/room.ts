@@ -2,7 +2,7 @@ import { ValiseError } from '../../errors.ts';
 import { shareOf } from '../quota.ts';
 import type { Asker } from './held.ts';
 import type { SessionsSettings } from './options.ts';
-import { type Caps, digest } from './registry.ts';
+import { type Caps, callerList, digest } from './registry.ts';
 import { tooMany } from './shelf.ts';
 
 /** Where a new session stands, and what limits it. */
@@ -47,8 +47,7 @@ export function roomFor(settings: SessionsSettings, asker: Asker, { id, implicit
   if (maxAnonymous === 0) throw nobody();
   const shards = Math.min(SHARDS, Math.max(1, Math.floor(Math.min(maxAnonymous, maxEnded) / 500)));
   const total = `anonymous/${Buffer.from(digest(id), 'base64url').readUInt16BE(0) % shards}`;
-  const { name } = asker.caller;
-  const caller = name === undefined ? undefined : `caller/${digest(name)}`;
+  const caller = callerList(asker.caller);
   const caps: Caps = [
     [
       total,

@@ -5,6 +5,7 @@ import type { ServerContext } from '../context.ts';
 import { currentExchange, type ServerMiddleware } from '../exchange.ts';
 import { faultOn } from '../fault.ts';
 import { type Principal, principalKey } from '../principal.ts';
+import { Quota } from '../quota.ts';
 import { createDoor, type Door } from './door.ts';
 import { Endings } from './endings.ts';
 import { type Gated, Gates } from './gate.ts';
@@ -56,12 +57,17 @@ export function createSessions(
   const place = store ?? memoryStore();
   // A key that was made up is another one after a restart, and in each instance.
   const proof = store && !context.sealer.ephemeral ? new RecordProof(context) : undefined;
+  const states = new Quota({
+    perCaller: { bytes: settings.maxAnonymousBytes / 10 },
+    total: { bytes: settings.maxAnonymousBytes },
+  });
   const registry = new Registry(place, name, {
     lingers: onEnd !== undefined,
     ttl,
     longest,
     longestAnonymous: settings.maxAnonymousLifetime,
     proof,
+    states,
   });
   const channel = new Channel({ name, bus: options.bus ?? busBeside(storeUrl) });
   const log = new NotificationLog(registry.store, Math.max(ttl, 86_400));
@@ -119,6 +125,7 @@ export function createSessions(
   const finish = createFinish(settings, failed, warnOnce);
   const implicit = new ImplicitSessions({
     settings,
+    states,
     shared: store && { registry, endings, keeping: stored },
   });
   const door = createDoor({

@@ -150,6 +150,17 @@ function cursorOf(at: number): string {
   return `at-${at.toString(36)}`;
 }
 
+/** What a client hears whose state is too much. */
+export function tooMuch(limit: string): ValiseError {
+  return new ValiseError(
+    'too-many-states',
+    `The server keeps too much state of sessions already (${limit}).`,
+    {
+      next: 'Try again later; or, as the author, keep less in a session.',
+    },
+  );
+}
+
 /** What a client hears that has reached a limit. */
 export function tooMany(limit: string): ValiseError {
   return new ValiseError('too-many-sessions', `There are too many sessions already (${limit}).`, {

@@ -2,12 +2,13 @@ import { messageOf, ValiseError } from '../../errors.ts';
 import { type Era, MAX_AGE, type Scope } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
 import type { Exchange, ServerLink } from '../exchange.ts';
+import { Quota } from '../quota.ts';
 import { Slot } from '../slot.ts';
 import type { Keys } from './key.ts';
 import { isNamed, noCarrier, ownersOf } from './owner.ts';
-import { LocalPlaces, type PlacesSettings, StatePlaces } from './places.ts';
+import { LocalPlaces, type PlacesSettings, StatePlaces, tooMuch } from './places.ts';
 import type { Changes, Source } from './source.ts';
-import { loadShelf, type Shelf, saveShelf, storedSource } from './stored.ts';
+import { loadShelf, type Shelf, type ShelfCount, saveShelf, storedSource } from './stored.ts';
 
 type Shelves = { readonly [S in Scope]: Shelf | undefined };
 
@@ -43,6 +44,10 @@ export function createKeeper(
 ): Keeper {
   const places = store && new StatePlaces(store, name, sessionTtl, limits);
   const local = new LocalPlaces(limits);
+  const held = new Quota({
+    perCaller: { bytes: limits.maxAnonymousBytes / 10 },
+    total: { bytes: limits.maxAnonymousBytes },
+  });
   // Without a name server scope ends with the session, and is kept no longer than that.
   const ttlOf = (exchange: Exchange, scope: Scope): number =>
     scope === 'server' && isNamed(exchange) ? MAX_AGE : sessionTtl;
@@ -51,17 +56,29 @@ export function createKeeper(
   const place = async (exchange: Exchange, scope: Scope, { key, version }: Shelf): Promise<void> => {
     const { link, transportSession } = exchange;
     const isLasting = scope === 'server' && isNamed(exchange);
-    try {
-      // What ends with a connection of this process is counted here.
-      if (transportSession?.startsWith('link:')) {
-        const noted = keptFor(link);
-        if (!isLasting && !noted.has(key)) noted.set(key, local.take(exchange));
-      } else if (version === undefined && !isLasting) await places?.take(exchange, key);
-    } catch (error) {
-      if (error instanceof ValiseError && error.code === 'too-much-state')
-        events.emit('rejected', { family: 'state', what: error.code, reason: error.what });
-      throw error;
-    }
+    // What ends with a connection of this process is counted here.
+    if (transportSession?.startsWith('link:')) {
+      const noted = keptFor(link);
+      if (!isLasting && !noted.has(key)) noted.set(key, local.take(exchange));
+    } else if (version === undefined && !isLasting) await places?.take(exchange, key);
+  };
+  /** What those without a name have is limited in bytes too. */
+  const countOf = ({ caller }: Exchange, { key }: Shelf, ttl: number): ShelfCount | undefined =>
+    caller.isAnonymous
+      ? {
+          take(bytes) {
+            const taken = held.take(caller, { key, bytes, ttl });
+            if (typeof taken === 'function') return taken;
+            const share = taken === 'caller-bytes' ? ', the share of one caller' : '';
+            throw tooMuch(`state.maxAnonymousBytes${share}`);
+          },
+          release: () => held.release(key),
+        }
+      : undefined;
+  const tell = (error: unknown): never => {
+    if (error instanceof ValiseError && error.code === 'too-much-state')
+      events.emit('rejected', { family: 'state', what: error.code, reason: error.what });
+    throw error;
   };
   /** What is kept for connections, with what gives its place back. */
   const ofLink = new WeakMap<ServerLink, Map<string, () => void>>();
@@ -75,6 +92,7 @@ export function createKeeper(
     link.closed.addEventListener('abort', () => {
       for (const [key, leave] of kept) {
         leave();
+        held.release(key);
         // What cannot be deleted now ends by its own time.
         store?.delete(key).catch(() => undefined);
       }
@@ -130,10 +148,11 @@ export function createKeeper(
           const ttl = ttlOf(exchange, scope);
           if (!shelf || (nothing && !(ttl === sessionTtl && isHalfOver(shelf, sessionTtl)))) return;
           if (!nothing) {
-            await place(exchange, scope, shelf);
+            await place(exchange, scope, shelf).catch(tell);
             note(exchange, scope);
           }
-          const saving = saveShelf(store, shelf, changes[scope], { scope, keys, ttl });
+          const count = countOf(exchange, shelf, ttl);
+          const saving = saveShelf(store, shelf, changes[scope], { scope, keys, ttl, count }).catch(tell);
           await (nothing ? saving.catch(notPutOff) : saving);
         }),
       );

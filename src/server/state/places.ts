@@ -15,6 +15,8 @@ export interface PlacesSettings {
   readonly maxAnonymous: number;
   /** For one caller of those. */
   readonly maxAnonymousPerCaller: number;
+  /** How many bytes all who have no name have together. */
+  readonly maxAnonymousBytes: number;
 }
 
 const SHARDS = 16;
@@ -97,8 +99,8 @@ export class LocalPlaces {
   }
 }
 
-function tooMuch(limit: string): ValiseError {
-  return new ValiseError('too-much-state', `The server keeps state for too many already (${limit}).`, {
+export function tooMuch(limit: string): ValiseError {
+  return new ValiseError('too-much-state', `The server keeps too much state already (${limit}).`, {
     next: 'Try again later, sign in, or use a client that carries its state.',
   });
 }

@@ -37,6 +37,13 @@ export interface StateOptions extends StateDeclarations {
    * @defaultValue a tenth of `maxAnonymous`, and at least 100
    */
   readonly maxAnonymousPerCaller?: number;
+  /**
+   * How many bytes these entries may take together, as far as this instance has written them. One caller may have a tenth. A
+   * call that would add more fails.
+   *
+   * @defaultValue 268435456 (256 MiB)
+   */
+  readonly maxAnonymousBytes?: number;
 }
 
 type BothScopes = { readonly [S in Scope]: ScopedState };
@@ -62,6 +69,7 @@ const TAKEN: TakenBy<StateOptions> = {
   maxPerPrincipal: COUNT,
   maxAnonymous: COUNT,
   maxAnonymousPerCaller: COUNT,
+  maxAnonymousBytes: COUNT,
 };
 
 /** The state of one request. */
@@ -81,7 +89,7 @@ export function createState(
 ): StateFamily {
   checkOptions('createValise, under state,', options, TAKEN);
   const { ttl = SESSION_TTL, maxPerPrincipal = 100, maxAnonymous = 10_000, session, server } = options;
-  const { maxAnonymousPerCaller = shareOf(maxAnonymous) } = options;
+  const { maxAnonymousPerCaller = shareOf(maxAnonymous), maxAnonymousBytes = 256 * 1024 * 1024 } = options;
   const declared: StateDeclarations = { ...(session && { session }), ...(server && { server }) };
   const keys = new Keys(declared);
   const warnOfSuffix = suffixWarning(context.warnOnce);
@@ -92,7 +100,7 @@ export function createState(
     keys,
     sessionTtl: seconds(ttl),
     withSessions,
-    limits: { maxPerPrincipal, maxAnonymous, maxAnonymousPerCaller },
+    limits: { maxPerPrincipal, maxAnonymous, maxAnonymousPerCaller, maxAnonymousBytes },
   });
 
   const report =

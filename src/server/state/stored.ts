@@ -19,6 +19,13 @@ export interface Shelf {
   readonly expiresAt: number | undefined;
 }
 
+/** Counts what one shelf takes in the store. */
+export interface ShelfCount {
+  /** Throws if it is too much. Returns what undoes it. */
+  take(bytes: number): () => void;
+  release(): void;
+}
+
 /** More than this for one owner and scope is refused: a client that carries none could otherwise fill the store. */
 const MAX_SHELF = 1024 * 1024;
 const TRIES = 100;
@@ -63,12 +70,22 @@ export async function saveShelf(
   store: Store,
   loaded: Shelf,
   changes: Changes,
-  { scope, keys, ttl }: { readonly scope: Scope; readonly keys: Keys; readonly ttl: number },
+  {
+    scope,
+    keys,
+    ttl,
+    count,
+  }: {
+    readonly scope: Scope;
+    readonly keys: Keys;
+    readonly ttl: number;
+    readonly count: ShelfCount | undefined;
+  },
 ): Promise<void> {
   let shelf = loaded;
   for (let tries = 0; tries < TRIES; tries++) {
     const rows = changed(shelf, changes, scope, keys);
-    if (await replace(store, shelf, rows, ttl)) return;
+    if (await replace(store, shelf, rows, ttl, count)) return;
     // Whoever came in between has finished; a crowd is spread out a little.
     if (tries > 2) await sleep(Math.random() * Math.min(tries, 20));
     shelf = await loadShelf(store, shelf.key);
@@ -97,15 +114,26 @@ function untilOf({ attributes: { maxAge } }: Key, scope: Scope): number | null {
   return age === undefined ? null : Date.now() + age * 1000;
 }
 
-async function replace(store: Store, shelf: Shelf, rows: readonly Row[], ttl: number): Promise<boolean> {
+async function replace(
+  store: Store,
+  shelf: Shelf,
+  rows: readonly Row[],
+  ttl: number,
+  count: ShelfCount | undefined,
+): Promise<boolean> {
   const { key, version } = shelf;
   if (rows.length === 0) {
-    if (version === undefined || (await store.delete(key, { ifVersion: version }))) return true;
-    // Gone already, by its time or by another's hand, is as good.
-    return (await store.get(key)) === undefined;
+    const isGone =
+      version === undefined ||
+      (await store.delete(key, { ifVersion: version })) ||
+      // Gone already, by its time or by another's hand, is as good.
+      (await store.get(key)) === undefined;
+    if (isGone) count?.release();
+    return isGone;
   }
   const value = { rows } as unknown as Json;
-  if (JSON.stringify(value).length > MAX_SHELF) {
+  const bytes = Buffer.byteLength(JSON.stringify(value));
+  if (bytes > MAX_SHELF) {
     throw new ValiseError(
       'state-too-large',
       `All state of one client together would take over ${MAX_SHELF} bytes.`,
@@ -115,5 +143,8 @@ async function replace(store: Store, shelf: Shelf, rows: readonly Row[], ttl: nu
     );
   }
   const condition = version === undefined ? { ifAbsent: true } : { ifVersion: version };
-  return (await store.put(key, value, { ttl, ...condition })) !== undefined;
+  const undo = count?.take(bytes);
+  const isWritten = (await store.put(key, value, { ttl, ...condition })) !== undefined;
+  if (!isWritten) undo?.();
+  return isWritten;
 }
