@@ -25,6 +25,8 @@ export interface Errand {
 export interface AnswerWatch {
   /** Whole events of its stream have been read, the last id among them is this. */
   read(lastEventId: string): void;
+  /** An event has an id that is too long to be sent back. */
+  skipped?(): void;
   /** It has ended, or broken off; what it brought may still be on its way through the SDK. */
   ended?(): void;
 }
@@ -154,6 +156,7 @@ function lowerStream(
       read(id);
       watch?.read(id);
     },
+    skipped: () => watch?.skipped?.(),
     ended() {
       lent?.giveBack();
       watch?.ended?.();

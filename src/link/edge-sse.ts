@@ -3,7 +3,8 @@ import { lowerText, mayHaveTop } from './top.ts';
 
 const BLANK_LINE = /\r\n\r\n|\n\n|\r\r/g;
 const LONGEST_END = '\r\n\r\n'.length;
-const MAX_ID = 8192;
+/** The longest id of an event that is kept and sent back: it travels in a header. */
+export const MAX_EVENT_ID = 4096;
 
 type Bytes = Uint8Array<ArrayBuffer>;
 
@@ -11,6 +12,8 @@ type Bytes = Uint8Array<ArrayBuffer>;
 export interface StreamWatch {
   /** Hears the id that the latest whole events had, once whoever reads the stream can have them. */
   readonly read?: ((lastEventId: string) => void) | undefined;
+  /** An event has an id that is too long to be sent back in a header, and counts as one without. */
+  readonly skipped?: (() => void) | undefined;
   /** It has ended, has broken off, or nobody reads on. */
   readonly ended?: (() => void) | undefined;
   /** How large one event may be. */
@@ -36,7 +39,7 @@ export function lowerSse(body: ReadableStream<Bytes>, watch: StreamWatch = {}): 
         lowering ??= new SseLowering(BYTES);
         const out = done ? lowering.end() : lowering.take(value);
         if (out) controller.enqueue(out);
-        lowering.tell(watch.read);
+        lowering.tell(watch);
         if (!done && lowering.held > maxBytes) {
           const last = watch.exceeded?.() ?? tooLargeError('event', maxBytes);
           void reader.cancel().catch(() => {});
@@ -144,8 +147,8 @@ class SseLowering<Chunk> {
   }
 
   /** Tells the last id in the events that were taken last, once. */
-  tell(read: StreamWatch['read']): void {
-    const id = read && lastIdIn(this.#whole);
+  tell({ read, skipped }: StreamWatch): void {
+    const id = read && lastIdIn(this.#whole, skipped);
     this.#whole = '';
     if (id) read(id);
   }
@@ -165,12 +168,14 @@ function endOfEvents(text: string): number {
 }
 
 /** JSON holds no line that begins like this, so a look from the end finds it, or nothing, at once. */
-function lastIdIn(events: string): string | undefined {
+function lastIdIn(events: string, skipped: StreamWatch['skipped']): string | undefined {
   for (let at = events.lastIndexOf('id:'); at >= 0; at = at > 0 ? events.lastIndexOf('id:', at - 1) : -1) {
     if (at > 0 && events[at - 1] !== '\n' && events[at - 1] !== '\r') continue;
-    const id = /^ ?([^\r\n]*)/.exec(events.slice(at + 3, at + 3 + MAX_ID))?.[1];
+    const id = /^ ?([^\r\n]*)/.exec(events.slice(at + 3, at + 5 + MAX_EVENT_ID))?.[1];
     // The standard has ids with NUL ignored; what does not fit into a header cannot be sent back either.
-    if (id && id.length < MAX_ID - 1 && /^[\x20-\x7e]+$/.test(id)) return id;
+    if (!id || !/^[\x20-\x7e]+$/.test(id)) continue;
+    if (id.length <= MAX_EVENT_ID) return id;
+    skipped?.();
   }
   return undefined;
 }

@@ -49,8 +49,15 @@ export function warnOnceOn(
   return (id, warning) => {
     const kind = id.split(' ', 1)[0] as string;
     const ofKind = told.get(kind) ?? new Set();
-    if (ofKind.size >= MAX_PER_KIND || ofKind.has(id)) return;
+    if (ofKind.size > MAX_PER_KIND || ofKind.has(id)) return;
     told.set(kind, ofKind.add(id));
-    events.emit('warning', warning);
+    events.emit('warning', ofKind.size > MAX_PER_KIND ? noMore(kind) : warning);
+  };
+}
+
+function noMore(kind: string): ServerEvents['warning'] {
+  return {
+    what: `There are more than ${MAX_PER_KIND} warnings of the kind "${kind}". Further ones are not told.`,
+    next: 'Follow what the earlier ones say.',
   };
 }

@@ -1,3 +1,6 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { Client, InMemoryTransport, type JSONRPCMessage } from '@modelcontextprotocol/client';
 import { LeaveOpen, openValise } from 'mcp-valise/client';
 import { memoryStore } from 'mcp-valise/store';
@@ -128,4 +131,132 @@ describe('a hostile server', () => {
     await client.close();
     await valise.close();
   });
+
+  it.each([5000, 100_000])(
+    'that numbers events with %i characters has none of them kept, and the host hears of it once',
+    async (length) => {
+      const http = createServer(async (request, response) => {
+        if (request.method === 'GET') {
+          response.writeHead(200, { 'content-type': 'text/event-stream' });
+          const data = JSON.stringify({ jsonrpc: '2.0', method: 'notifications/tools/list_changed' });
+          for (let n = 0; n < 3; n++) response.write(`id: ${n}${'x'.repeat(length)}\ndata: ${data}\n\n`);
+          return;
+        }
+        let text = '';
+        for await (const chunk of request) text += chunk;
+        const { id, params } = JSON.parse(text) as { id?: unknown; params?: { protocolVersion: string } };
+        if (id === undefined) return void response.writeHead(202).end();
+        const result = {
+          protocolVersion: params?.protocolVersion,
+          capabilities: { tools: { listChanged: true } },
+          serverInfo: { name: 'hostile', version: '1' },
+        };
+        response.writeHead(200, { 'content-type': 'application/json', 'mcp-session-id': 'mine' });
+        response.end(JSON.stringify({ jsonrpc: '2.0', id, result }));
+      }).listen(0, '127.0.0.1');
+      await once(http, 'listening');
+      const store = memoryStore();
+      const valise = await openValise({ store });
+      const warnings: string[] = [];
+      valise.events.on('warning', ({ what }) => warnings.push(what));
+      const client = new Client({ name: 'me', version: '1' }, { versionNegotiation: { mode: 'legacy' } });
+      let heard = 0;
+      client.setNotificationHandler('notifications/tools/list_changed', () => void heard++);
+      const url = `http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp`;
+      await valise.connect(client, valise.http(url));
+      await vi.waitFor(() => expect(heard).toBe(3));
+      expect(warnings).toEqual([expect.stringMatching(/stream stands is not kept.*4096 characters/)]);
+      await client.close();
+      await valise.close();
+      const { keys } = await store.list('');
+      const kept = await Promise.all(keys.map((key) => store.get(key)));
+      expect(JSON.stringify(kept)).not.toContain('xxx');
+      http.closeAllConnections();
+      http.close();
+    },
+  );
+
+  it('that says too much of itself has it not kept, and the host hears of it', async () => {
+    const server = await rawServer(() => undefined, {
+      capabilities: { experimental: { much: { text: 'x'.repeat(1_100_000) } } },
+    });
+    const store = memoryStore();
+    const valise = await openValise({ store });
+    const warnings: string[] = [];
+    valise.events.on('warning', ({ what }) => warnings.push(what));
+    const client = new Client({ name: 'me', version: '1' }, { versionNegotiation: { mode: 'legacy' } });
+    await valise.connect(client, valise.http(server.url));
+    expect(warnings).toEqual([expect.stringMatching(/says more than 1048576 bytes of itself/)]);
+    expect(JSON.stringify(await store.list('')).includes('connection')).toBe(false);
+    await client.close();
+    await valise.close();
+    await server.close();
+  });
+
+  it.each([
+    ['more tools than are remembered', 1003, ''],
+    ['tools with names of any length', 3, 'x'.repeat(2000)],
+  ])('that lists %s is listened to, and the host hears of the rest', async (_, length, name) => {
+    const annotations = { resourceAllocation: true };
+    const { client, valise } = await hostile(() => ({
+      tools: Array.from({ length }, (_, n) => ({
+        name: `tool-${n}${name}`,
+        inputSchema: { type: 'object' },
+        annotations,
+      })),
+    }));
+    const warnings: string[] = [];
+    valise.events.on('warning', ({ what }) => warnings.push(what));
+    expect((await client.listTools()).tools).toHaveLength(length);
+    expect(warnings).toEqual([expect.stringContaining('3 are not remembered')]);
+    await client.close();
+    await valise.close();
+  });
+
+  it.each([
+    ['contexts that differ', 1000, (n: number) => ({ requestState: `${n}` })],
+    ['one context', 100, () => ({ requestState: 'same' })],
+  ])(
+    'whose questions with %s are too many to watch goes on, and the host hears of it',
+    async (_, most, state) => {
+      let asked = 0;
+      const complete = { resultType: 'complete', ttlMs: 0, cacheScope: 'private' };
+      const about = { capabilities: { tools: {} }, serverInfo: { name: 'hostile', version: '1' } };
+      const question = {
+        method: 'elicitation/create',
+        params: { message: 'Name?', requestedSchema: { type: 'object', properties: {} } },
+      };
+      const server = await rawServer(({ message: { id, method } }) => {
+        const result =
+          method === 'server/discover'
+            ? { ...complete, ...about, supportedVersions: ['2026-07-28'] }
+            : method === 'tools/list'
+              ? { ...complete, tools: [] }
+              : { resultType: 'input_required', inputRequests: { a: question }, ...state(asked++) };
+        return JSON.stringify({ jsonrpc: '2.0', id, result });
+      });
+      const valise = await openValise({ store: memoryStore() });
+      const warnings: string[] = [];
+      valise.events.on('warning', ({ what }) => warnings.push(what));
+      const host = askable('v2', 'modern', () => {
+        throw new LeaveOpen();
+      });
+      await valise.connect(host, valise.http(server.url, { resume: false }));
+      const ids: string[] = [];
+      for (let n = 0; n < most + 3; n++) {
+        await callText(host, 'any', { n }).catch(() => undefined);
+        // Otherwise the limit of what is kept would come first.
+        for (const { id } of await valise.pending.list()) {
+          ids.push(id);
+          await valise.pending.drop(id);
+        }
+      }
+      expect(ids).toHaveLength(most + 3);
+      expect(warnings).toHaveLength(3);
+      for (const n of [0, 1, 2]) expect(warnings[n]).toContain(`${ids[n]} will still be listed`);
+      await host.close();
+      await valise.close();
+      await server.close();
+    },
+  );
 });

@@ -30,6 +30,7 @@ describe.each(MAJORS)('warnings ($major)', ({ McpServer, Memory }) => {
     for (let calls = 0; calls < 12; calls++) await carrying.call('work', { times: 100 });
     const large = warnings.filter((what) => what.includes('a client need not keep more'));
     expect([n, large.length]).toEqual([1200, 100]);
+    expect(warnings.filter((what) => what.includes('Further ones are not told'))).toHaveLength(1);
     const other = await connect({});
     await other.call('work', { times: 0 });
     expect(warnings.at(-1)).toContain('Server-scope state of a client that carries none');

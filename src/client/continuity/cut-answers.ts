@@ -70,6 +70,7 @@ export class CutAnswers implements ClientPart {
     this.#standing += 1;
     return {
       read: (id) => other.read(id),
+      skipped: () => other.skipped?.(),
       ended: () => {
         this.#standing -= 1;
       },

@@ -1,5 +1,5 @@
 import type { SessionHold } from './hold.ts';
-import { NOT_KEPT, type Snapshot, type SnapshotKeeper } from './snapshot.ts';
+import { NOT_KEPT, type Snapshot, type SnapshotKeeper, TOO_LARGE } from './snapshot.ts';
 
 const ROOM = 'The connection goes on. To have its session kept, forget the other one: connections.forget.';
 
@@ -51,12 +51,15 @@ export class Keeping {
     if (!keeper) return false;
     try {
       if (!spared && !(await this.isFree(snapshot))) return false;
-      if (await keeper.save(snapshot)) {
+      const isKept = await keeper.save(snapshot);
+      if (isKept === true) {
         if (spared) await this.isFree(snapshot);
         return true;
       }
       if (!spared) this.leave();
-      if (snapshot.sessionId !== undefined) warn('Its session ends with this connection', NOT_KEPT, ROOM);
+      if (isKept === 'too-large') warn('The next process connects anew', TOO_LARGE);
+      else if (snapshot.sessionId !== undefined)
+        warn('Its session ends with this connection', NOT_KEPT, ROOM);
     } catch (error) {
       warn('What the server said of itself could not be kept', error);
     }

@@ -1,3 +1,4 @@
+import { MAX_EVENT_ID } from '../../link/edge-sse.ts';
 import { CORE, INTRODUCTIONS, type Notification, type Params, type Response } from '../../wire/index.ts';
 import { UNSUPPORTED_VERSION } from '../../wire/message.ts';
 import { isSessionId } from '../../wire/session.ts';
@@ -42,6 +43,8 @@ export class Continuity implements ClientPart, SessionSeat {
   /** The newer era has no `initialize`: its first call has the jar follow. Undefined once that is done. */
   #binding: Promise<void> | 'unbound' | undefined = 'unbound';
   #renewal: Promise<boolean> | undefined;
+  /** Whether it was told that an id of an event was too long. */
+  #hasSkipped = false;
 
   constructor(options: ContinuityOptions) {
     const { kept } = options;
@@ -293,6 +296,13 @@ export class Continuity implements ClientPart, SessionSeat {
 
   read(lastEventId: string): void {
     this.#stream.read(lastEventId);
+  }
+
+  skipped(): void {
+    if (this.#hasSkipped) return;
+    this.#hasSkipped = true;
+    const why = new Error(`ids of events may have ${MAX_EVENT_ID} characters.`);
+    this.#options.warn('Where the stream stands is not kept', why);
   }
 
   streamTaken(): void {

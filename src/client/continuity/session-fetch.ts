@@ -10,6 +10,8 @@ export interface SessionSeat {
   readonly lastEventId: string | undefined;
   /** The standalone stream has been read up to this event. */
   read(lastEventId: string): void;
+  /** The standalone stream has an event whose id is too long to go on behind it. */
+  skipped?(): void;
   /** Another process, or the one before this, has the session's standalone stream. */
   streamTaken(): void;
 }
@@ -51,5 +53,7 @@ export function watchStandalone(
 ): AnswerWatch | undefined {
   if (method !== 'GET') return undefined;
   const from = new Headers(headers).get(LAST_EVENT);
-  return from === null || from === seat.lastEventId ? { read: (id) => seat.read(id) } : undefined;
+  return from === null || from === seat.lastEventId
+    ? { read: (id) => seat.read(id), skipped: () => seat.skipped?.() }
+    : undefined;
 }

@@ -29,8 +29,10 @@ const MAX_BYTES = 1024 * 1024;
 const DAY = 24 * 60 * 60 * 1000;
 
 /** Why {@link SnapshotKeeper.save} has kept nothing. */
+export const TOO_LARGE = `the server says more than ${MAX_BYTES} bytes of itself.`;
+
 export const NOT_KEPT =
-  'another process has begun one first, or goes on in one as a client that can be asked other things, or the server says too much of itself to be kept.';
+  'another process has begun one first, or goes on in one as a client that can be asked other things.';
 
 /** Keeps one snapshot per target, principal and era. It is one entry, so it is replaced in one step. */
 export class SnapshotKeeper {
@@ -72,17 +74,17 @@ export class SnapshotKeeper {
    * what would take the place of a session that another process has begun since this one looked, or that a client goes on
    * in of which other things can be asked.
    */
-  async save(snapshot: Snapshot): Promise<boolean> {
+  async save(snapshot: Snapshot): Promise<boolean | 'too-large'> {
     const { era } = snapshot;
     const value = { ...this.#whose, ...snapshot, ...this.#own } as unknown as Json;
-    const fits = JSON.stringify(value).length <= MAX_BYTES;
+    const fits = Buffer.byteLength(JSON.stringify(value)) <= MAX_BYTES;
     for (;;) {
       const { snapshot: now, version } = await this.#read(era);
       const isOthers = now?.sessionId !== this.#seen.get(era)?.sessionId || now?.askable !== snapshot.askable;
       if (now?.sessionId !== undefined && isOthers) return false;
       if (!fits) {
         await this.#store.delete(this.#at(era));
-        return false;
+        return 'too-large';
       }
       const condition = version === undefined ? { ifAbsent: true } : { ifVersion: version };
       if ((await this.#store.put(this.#at(era), value, condition)) === undefined) continue;

@@ -3,8 +3,6 @@ import { statusOf } from './lost.ts';
 
 const FIRST_PAUSE = 500;
 const LONGEST_PAUSE = 60_000;
-/** A longer id of an event is neither kept nor sent back: it travels in a header. */
-const MAX_EVENT_ID = 4096;
 
 /** The standalone stream of a session, by which the server speaks first: where it stands, and how it is opened again. */
 export class StandaloneStream {
@@ -39,7 +37,6 @@ export class StandaloneStream {
 
   /** Notes an event. However many come, one write is under way. */
   read(lastEventId: string): void {
-    if (lastEventId.length > MAX_EVENT_ID) return;
     this.lastEventId = lastEventId;
     this.#pause = FIRST_PAUSE;
     this.#keeping ??= this.#keepLatest().finally(() => {

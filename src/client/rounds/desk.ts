@@ -99,7 +99,8 @@ export class RoundDesk {
 
   /** Throws where a question is too large to be kept, or where too many of its server, or of all, wait already. */
   async #checkRoom(value: JsonObject, isNew: boolean): Promise<void> {
-    if (JSON.stringify(value).length > MAX_BYTES) throw tooMuch(`it takes more than ${MAX_BYTES} bytes`);
+    if (Buffer.byteLength(JSON.stringify(value)) > MAX_BYTES)
+      throw tooMuch(`it takes more than ${MAX_BYTES} bytes`);
     if (!isNew) return;
     const { keys } = await this.#store.list(this.#prefix, { limit: MAX_PENDING });
     if (keys.length >= MAX_PENDING) throw tooMuch(`${MAX_PENDING} questions wait for answers`);
@@ -135,6 +136,14 @@ export class RoundDesk {
     } catch (error) {
       this.#warn('A question that is over could not be dropped, and is still listed', error);
     }
+  }
+
+  /** Too many wait: that this one was answered will not be noticed. */
+  unwatched(id: string): void {
+    this.#events.emit('warning', {
+      what: `Too many questions wait for answers: ${id} will still be listed after it was answered.`,
+      next: 'Answer or drop what waits: valise.pending.list(), valise.pending.drop(id).',
+    });
   }
 
   #warn(what: string, error: unknown, next = 'See to it that the store can be reached.'): void {

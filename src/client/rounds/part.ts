@@ -35,7 +35,7 @@ export class RoundsPart implements ClientPart {
   readonly #echo: Echo;
   readonly #carriers: readonly Carrier[];
   readonly #drives: Drives;
-  readonly #observed = new Watched();
+  readonly #observed: Watched;
   /** The calls whose rounds the SDK answers by itself, from their first round on. */
   readonly #asked = new Set<OpenCall>();
   readonly #clients = new Map<Connection, object>();
@@ -43,6 +43,7 @@ export class RoundsPart implements ClientPart {
 
   constructor(desk: RoundDesk, carriers: readonly Carrier[] = CARRIERS) {
     this.#desk = desk;
+    this.#observed = new Watched((id) => desk.unwatched(id));
     this.#drives = new Drives(desk);
     this.#echo = new Echo(desk, this.#drives);
     this.#carriers = carriers;

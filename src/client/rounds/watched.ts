@@ -12,22 +12,35 @@ const MOST_ALIKE = 100;
 
 /** Rounds that whoever made the call answers by itself: finds what is kept of a round when its answer goes out. */
 export class Watched {
+  /** By the digest of the context: a server may make that long. */
   readonly #kept = new Map<string, readonly string[]>();
+  readonly #forgot: (id: string) => void;
+
+  /** `forgot` hears of what had to go for others. */
+  constructor(forgot: (id: string) => void) {
+    this.#forgot = forgot;
+  }
 
   add(context: string, id: string): void {
-    this.#kept.set(context, [...(this.#kept.get(context) ?? []), id].slice(-MOST_ALIKE));
+    const key = sha256(context);
+    const alike = [...(this.#kept.get(key) ?? []), id];
+    this.#kept.set(key, alike.slice(-MOST_ALIKE));
+    alike.slice(0, -MOST_ALIKE).forEach(this.#forgot);
     if (this.#kept.size <= MOST_WATCHED) return;
-    const [oldest] = this.#kept.keys();
-    if (oldest !== undefined) this.#kept.delete(oldest);
+    const [oldest] = this.#kept;
+    if (!oldest) return;
+    this.#kept.delete(oldest[0]);
+    oldest[1].forEach(this.#forgot);
   }
 
   /** Takes out what is kept under a context: `id` where it is known, or the oldest. */
   take(context: string, id?: string): string | undefined {
-    const ids = this.#kept.get(context) ?? [];
+    const key = sha256(context);
+    const ids = this.#kept.get(key) ?? [];
     const taken = id ?? ids[0];
     const rest = ids.filter((other) => other !== taken);
-    if (rest.length > 0) this.#kept.set(context, rest);
-    else this.#kept.delete(context);
+    if (rest.length > 0) this.#kept.set(key, rest);
+    else this.#kept.delete(key);
     return taken;
   }
 }

@@ -32,6 +32,7 @@ import type { ClientSessions, SessionsAccess } from './types.ts';
 
 /** Of how many tools of a server it is remembered that their sessions hold something expensive. */
 const MAX_COSTLY = 1000;
+const MAX_TOOL_NAME = 1024;
 
 /** Family S on the client's side. */
 export interface SessionsFamily {
@@ -152,11 +153,21 @@ export function createSessions(options: HomeOptions): SessionsFamily {
       const tools = 'result' in response ? response.result['tools'] : undefined;
       if (!Array.isArray(tools)) return response;
       const names = costly.get(call.connection) ?? new Set();
+      let forgotten = 0;
       for (const tool of tools as unknown[]) {
-        if (isObject(tool) && typeof tool['name'] === 'string' && allocatesResources(tool))
-          if (names.size < MAX_COSTLY) names.add(tool['name']);
+        if (!isObject(tool) || typeof tool['name'] !== 'string' || !allocatesResources(tool)) continue;
+        const { name } = tool as { readonly name: string };
+        if (names.has(name)) continue;
+        if (names.size < MAX_COSTLY && name.length <= MAX_TOOL_NAME) names.add(name);
+        else forgotten++;
       }
       costly.set(call.connection, names);
+      if (forgotten > 0) {
+        options.events.emit('warning', {
+          what: `A server lists too many tools whose sessions hold something expensive: ${forgotten} are not remembered (${redactUrls(targetKey(call.connection.target))}).`,
+          next: `Up to ${MAX_COSTLY} are, with names of up to ${MAX_TOOL_NAME} characters. End the sessions in which the others are called.`,
+        });
+      }
       return response;
     });
 

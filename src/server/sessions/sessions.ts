@@ -14,6 +14,7 @@ import { sealedKeeping } from './keep-sealed.ts';
 import { storedKeeping } from './keep-stored.ts';
 import { admission } from './listen/admission.ts';
 import { busBeside, Channel } from './listen/channel.ts';
+import { MAX_WAITING } from './listen/listener.ts';
 import { Listeners } from './listen/listeners.ts';
 import { NotificationLog } from './listen/log.ts';
 import { Subscriptions, subscribers } from './listen/subscriptions.ts';
@@ -119,6 +120,12 @@ export function createSessions(
     maxPerCaller: settings.maxListenersPerCaller,
     looks,
     refuse,
+    behind: () =>
+      events.emit('rejected', {
+        family: 'sessions',
+        what: 'notifications for a listener',
+        reason: `it does not read, and ${MAX_WAITING} wait in memory; it gets the rest from those that are kept`,
+      }),
     failed,
     lives,
   });

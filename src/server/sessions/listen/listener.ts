@@ -16,12 +16,14 @@ export interface ListenerOptions {
   readonly wanted: Wanted;
   /** Sends to the client; rejects where the client is gone. */
   readonly write: (notification: Notification) => Promise<void>;
+  /** The client does not read: what comes now is read from the log later. */
+  readonly behind: () => void;
   /** The listener has ended: because the session did, or because the client is gone. */
   readonly ended: (why: 'over' | 'lost') => void;
 }
 
 /** How many signals wait for a client that is slow to read. */
-const MAX_WAITING = 100;
+export const MAX_WAITING = 100;
 
 /** One stream of notifications to one client. Everything happens in turn: nothing overtakes, nothing comes twice. */
 export class Listener {
@@ -30,6 +32,8 @@ export class Listener {
   #turn: Promise<void> = Promise.resolve();
   #over = false;
   #waiting = 0;
+  /** Whether signals were left out since the log was last read. */
+  #isBehind = false;
 
   constructor(options: ListenerOptions) {
     this.#options = options;
@@ -57,7 +61,11 @@ export class Listener {
   /** Something has happened. */
   signal(signal: Signal): void {
     // A client that does not read must not have them pile up here; what is left out is in the log.
-    if (this.#waiting >= MAX_WAITING && !('end' in signal)) return;
+    if (this.#waiting >= MAX_WAITING && !('end' in signal)) {
+      if (!this.#isBehind) this.#options.behind();
+      this.#isBehind = true;
+      return;
+    }
     this.#waiting++;
     const isLast = this.#waiting === MAX_WAITING;
     void this.#step(async () => {
@@ -67,7 +75,10 @@ export class Listener {
         return;
       }
       const { gen, n } = readCursor(this.#cursor);
-      if (isLast) return this.#catchUp();
+      if (isLast) {
+        this.#isBehind = false;
+        return this.#catchUp();
+      }
       if (signal.gen === gen && signal.n <= n) return;
       const isNext = signal.n === n + 1 && (signal.gen === gen || gen === '');
       if (!isNext) return this.#catchUp();

@@ -16,7 +16,7 @@ import { type Failed, invalid, knowsUs } from '../reply.ts';
 import type { Admit } from './admission.ts';
 import { type Audience, wantedBy } from './audience.ts';
 import type { Channel, Signal } from './channel.ts';
-import { Listener } from './listener.ts';
+import { Listener, MAX_WAITING } from './listener.ts';
 import { cursorOf, type NotificationLog, since } from './log.ts';
 import type { Subscriptions } from './subscriptions.ts';
 import type { Switchboard, SwitchboardOptions } from './switchboard.ts';
@@ -37,6 +37,8 @@ export interface ListenersOptions {
   /** True where instances share a store but no bus: then the log is looked at from time to time. */
   readonly looks: boolean;
   readonly refuse: (id: string, reason: string) => void;
+  /** A listener does not read: more wait for it than are held in memory. */
+  readonly behind: () => void;
   readonly failed: Failed;
   /** True while the session can be used. */
   readonly lives: (id: string) => Promise<boolean>;
@@ -50,8 +52,6 @@ interface Open {
   end(): void;
 }
 
-/** Signals that wait until a stream is open; the listener looks into the log for what comes after them. */
-const MAX_WAITING = 100;
 const BEAT = 15_000;
 const LOOK = 1000;
 
@@ -165,7 +165,7 @@ export class Listeners {
 
   /** Sends what the client wants to hear, until it is gone or the session is over. */
   async #stream(exchange: Exchange, asked: ListenRequest, audience: Audience): Promise<void> {
-    const { channel, log, looks, lives, subscriptions } = this.#options;
+    const { channel, log, looks, lives, subscriptions, behind } = this.#options;
     const { link, spelling, request, signal } = exchange;
     const { scope } = audience;
     const positions = knowsUs(exchange);
@@ -182,6 +182,7 @@ export class Listeners {
       wanted: wantedBy(audience, subscriptions),
       write: (notification) =>
         link.send(unrouted(notification, link.transport), { relatedRequestId: request.id }),
+      behind,
       ended: finish,
     });
     const open: Open = { link, scope, end: () => listener.end('lost') };
@@ -189,11 +190,14 @@ export class Listeners {
     // transport tells.
     for (const other of this.#open) if (other.link === link && other.scope === scope) other.end();
     // Subscribed before the log is read, so that nothing falls in between.
+    // Signals that wait until the stream is open; the listener looks into the log for what comes after them.
     const waiting: Signal[] = [];
     let isOpen = false;
+    let hasMore = false;
     const off = await channel.subscribe(scope, (signal) => {
       if (isOpen) listener.signal(signal);
       else if (waiting.length < MAX_WAITING) waiting.push(signal);
+      else hasMore = true;
     });
     this.#open.add(open);
     try {
@@ -201,7 +205,10 @@ export class Listeners {
       await listener.open(asked.after);
       isOpen = true;
       for (const signal of waiting) listener.signal(signal);
-      if (waiting.length === MAX_WAITING) listener.look();
+      if (hasMore) {
+        behind();
+        listener.look();
+      }
       const check = async (): Promise<void> => {
         if (scope !== '' && !(await lives(scope))) listener.end('over');
         else if (positions) listener.beat();
