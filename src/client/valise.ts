@@ -39,8 +39,7 @@ import { accountOf } from './transport-account.ts';
 
 /** A client of either SDK major. */
 export interface ClientLike {
-  // biome-ignore lint/suspicious/noExplicitAny: the majors' transport and option types differ, and only open parameters accept both
-  connect(transport: any, options?: any): Promise<void>;
+  connect(transport: unknown, options?: unknown): Promise<void>;
   getServerCapabilities(): object | undefined;
 }
 

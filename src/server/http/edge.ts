@@ -32,8 +32,7 @@ export interface Edge {
 
 /** A handler with a web-standard `fetch`, such as `createMcpHandler` makes. */
 export interface FetchHandler {
-  // biome-ignore lint/suspicious/noExplicitAny: platforms give their handlers more arguments, of types of their own
-  fetch(request: Request, ...rest: any[]): Response | Promise<Response>;
+  fetch(request: Request, ...rest: unknown[]): Response | Promise<Response>;
 }
 
 /**
