@@ -90,6 +90,51 @@ async function host(major: 'v1' | 'v2', url: string): Promise<ClientV2> {
 const calls = ({ seen }: Served) => seen.filter(({ method }) => method === 'tools/call');
 const lists = ({ seen }: Served) => seen.filter(({ method }) => method === 'tools/list');
 
+it('valise connect says once that a server lists more tools than it remembers', async () => {
+  const complete = { resultType: 'complete', ttlMs: 0, cacheScope: 'private' };
+  const about = { capabilities: { tools: {} }, serverInfo: { name: 'many', version: '1' } };
+  const tools = Array.from({ length: 10_002 }, (_, n) => ({
+    name: `tool-${n}`,
+    inputSchema: { type: 'object' },
+  }));
+  const server = createServer(async (request, response) => {
+    let text = '';
+    for await (const chunk of request) text += chunk;
+    const { id, method } = JSON.parse(text) as { id?: unknown; method: string };
+    if (id === undefined) return void response.writeHead(202).end();
+    const isList = method === 'tools/list';
+    const result = { ...complete, ...(isList ? { tools } : { ...about, supportedVersions: ['2026-07-28'] }) };
+    response.writeHead(200, { 'content-type': 'application/json' });
+    response.end(JSON.stringify({ jsonrpc: '2.0', id, result }));
+  }).listen(0, '127.0.0.1');
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  await once(server, 'listening');
+  const transport = new StdioV2({
+    command: process.execPath,
+    args: [
+      VALISE,
+      'connect',
+      `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`,
+      '--store',
+      'memory:',
+    ],
+    stderr: 'pipe',
+  });
+  let said = '';
+  transport.stderr?.on('data', (chunk: Buffer) => (said += String(chunk)));
+  const client = new ClientV2(
+    { name: 'host', version: '1.0.0' },
+    { versionNegotiation: { mode: { pin: '2026-07-28' } } },
+  );
+  await client.connect(transport);
+  onTestFinished(() => client.close());
+  for (let times = 0; times < 2; times++) expect((await client.listTools()).tools).toHaveLength(10_002);
+  await expect.poll(() => said.match(/more than 10000 tools/g)?.length).toBe(1);
+});
+
 describe.each(['v1', 'v2'] as const)(
   'valise connect with tools that want headers, for a %s host',
   (major) => {

@@ -49,6 +49,8 @@ export interface RelayOptions {
   readonly http: boolean;
   /** The major of the SDK that HTTP goes by. */
   readonly sdk: Sdk;
+  /** Says something about the server to whoever runs the bridge. */
+  tell(what: string): void;
 }
 
 /**
@@ -65,7 +67,7 @@ export class Relay implements ClientLike, OpensOnly {
   readonly #own = new ServerRequests('valise-relay', (message) => this.send(message));
   /** What the server keeps for the host as long as their session lasts. */
   readonly standing = new Standing();
-  readonly #headers = new ToolHeaders((method, params) => this.#ask(method, params));
+  readonly #headers: ToolHeaders;
   /** By this, Valise takes the relay for a client of v2, and its HTTP with it. */
   declare getDiscoverResult?: () => undefined;
   #transport: Under | undefined;
@@ -76,7 +78,8 @@ export class Relay implements ClientLike, OpensOnly {
   readonly closed: Promise<void>;
   #close: () => void = () => {};
 
-  constructor({ toHost, http, sdk }: RelayOptions) {
+  constructor({ toHost, http, sdk, tell }: RelayOptions) {
+    this.#headers = new ToolHeaders((method, params) => this.#ask(method, params), tell);
     this.#toHost = toHost;
     this.#http = http;
     this.#isOlder = http && sdk === 'v1';

@@ -4,15 +4,22 @@ import { envelopeOf } from './newer-shapes.ts';
 import { type MarkedArgument, markedArguments, paramHeaders } from './param-headers.ts';
 
 const MOST_PAGES = 100;
+/** Of how many tools it is remembered what they want, and how long their names may be. */
+const MOST_TOOLS = 10_000;
+const LONGEST_NAME = 1024;
 
 /** Which arguments each tool of a server wants as headers, learnt from the lists that pass by. */
 export class ToolHeaders {
   readonly #ask: (method: string, params: Params) => Promise<Response>;
   readonly #known = new Map<string, readonly MarkedArgument[]>();
+  readonly #tell: (what: string) => void;
   #listing: Promise<void> | undefined;
+  #isTold = false;
 
-  constructor(ask: (method: string, params: Params) => Promise<Response>) {
+  /** `tell` hears once that a server lists more than is remembered. */
+  constructor(ask: (method: string, params: Params) => Promise<Response>, tell: (what: string) => void) {
     this.#ask = ask;
+    this.#tell = tell;
   }
 
   /** The headers of a request; asks for the list where it calls a tool that nobody has listed yet. */
@@ -26,9 +33,21 @@ export class ToolHeaders {
 
   /** Takes note of a list of tools, or a page of it. */
   learn({ tools }: Result): void {
-    for (const tool of Array.isArray(tools) ? tools : [])
-      if (isObject(tool) && typeof tool['name'] === 'string')
-        this.#known.set(tool['name'], markedArguments(tool['inputSchema']));
+    for (const tool of Array.isArray(tools) ? tools : []) {
+      const name = isObject(tool) ? tool['name'] : undefined;
+      if (typeof name !== 'string') continue;
+      const hasRoom = this.#known.size < MOST_TOOLS || this.#known.has(name);
+      if (hasRoom && name.length <= LONGEST_NAME) this.#known.set(name, markedArguments(tool['inputSchema']));
+      else this.#tellOnce();
+    }
+  }
+
+  #tellOnce(): void {
+    if (this.#isTold) return;
+    this.#isTold = true;
+    this.#tell(
+      `The server lists more than ${MOST_TOOLS} tools, or names longer than ${LONGEST_NAME} characters. Calls of the others go without the headers they may want.`,
+    );
   }
 
   /** The tools are not what they were. */

@@ -96,6 +96,7 @@ async function bridge(text: string, options: BridgeOptions): Promise<number> {
     toHost: (message, failure) => (questions ?? between).fromServer(message, failure),
     http: target.kind === 'http',
     sdk,
+    tell: (what) => remark(`valise connect: ${what}`),
   });
   valise.events.on('renewed', () => relay.renewed());
   const session = new HostSession(options.session, valise, relay);
