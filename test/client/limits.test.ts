@@ -186,7 +186,7 @@ describe('a hostile server', () => {
     valise.events.on('warning', ({ what }) => warnings.push(what));
     const client = new Client({ name: 'me', version: '1' }, { versionNegotiation: { mode: 'legacy' } });
     await valise.connect(client, valise.http(server.url));
-    expect(warnings).toEqual([expect.stringMatching(/says more than 1048576 bytes of itself/)]);
+    expect(warnings).toEqual([expect.stringMatching(/says more than 1 MiB of itself/)]);
     expect(JSON.stringify(await store.list('')).includes('connection')).toBe(false);
     await client.close();
     await valise.close();

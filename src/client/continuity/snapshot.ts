@@ -29,8 +29,7 @@ const MAX_BYTES = 1024 * 1024;
 const DAY = 24 * 60 * 60 * 1000;
 
 /** Why {@link SnapshotKeeper.save} has kept nothing. */
-export const TOO_LARGE = `the server says more than ${MAX_BYTES} bytes of itself.`;
-
+export const TOO_LARGE = 'the server says more than 1 MiB of itself.';
 export const NOT_KEPT =
   'another process has begun one first, or goes on in one as a client that can be asked other things.';
 

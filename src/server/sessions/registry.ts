@@ -188,19 +188,16 @@ export class Registry {
     condition: Pick<PutOptions, 'ifAbsent' | 'ifVersion'>,
     ttl = this.#ttl(row),
   ): Promise<string | undefined> {
-    const isCounted = row.owner === null && row.data !== null;
-    const undo = isCounted ? this.#count(row, ttl) : undefined;
+    const { id, data, places } = row;
+    const isCounted = row.owner === null && data !== null;
+    const name = isCounted ? places?.find((each) => each.startsWith(CALLER)) : undefined;
+    const bytes = isCounted ? Buffer.byteLength(JSON.stringify(data)) : 0;
+    const undo = isCounted && countState(this.#states, { name, isAnonymous: true }, { key: id, bytes, ttl });
     const json = rowJson(this.#proof?.signed(row) ?? row);
-    const version = await this.store.put(rowKey(row.id), json, { ttl, ...condition });
-    if (version === undefined) undo?.();
-    else if (!isCounted) this.#states.release(row.id);
+    const version = await this.store.put(rowKey(id), json, { ttl, ...condition });
+    if (version !== undefined && !isCounted) this.#states.release(id);
+    else if (version === undefined && undo) undo();
     return version;
-  }
-
-  #count({ id, data, places }: Row, ttl: number): () => void {
-    const name = places?.find((each) => each.startsWith(CALLER));
-    const bytes = Buffer.byteLength(JSON.stringify(data));
-    return countState(this.#states, { name, isAnonymous: true }, { key: id, bytes, ttl });
   }
 
   #shelf(name: string): Shelf {
