@@ -1,6 +1,5 @@
-import type { Place } from '../link/course.ts';
+import { NO_RESPONSE } from '../core/compose.ts';
 import type { Errand } from '../link/edge-fetch.ts';
-import { type Answered, type Step, walk } from '../link/steps.ts';
 import { raise, type Top } from '../link/top.ts';
 import { withMeta, withParams } from '../wire/copy.ts';
 import {
@@ -8,14 +7,13 @@ import {
   eraOf,
   type Id,
   type Message,
+  type Params,
   type Request,
   type Response,
   type Result,
-  type ResultResponse,
 } from '../wire/index.ts';
 import { type Spelling, spellingOf } from '../wire/spelling.ts';
 import type { Connection } from './connection.ts';
-import type { ClientPart } from './part.ts';
 
 /** What goes out of a call besides its request, or in its place. */
 export interface CallForm {
@@ -26,25 +24,33 @@ export interface CallForm {
    * its turn has come.
    */
   readonly answer?: { readonly message: () => Message; readonly wireId?: Id | undefined } | undefined;
-  /** Stands behind its id on the wire, where the server has had a request of that id already. */
-  readonly mark?: string | undefined;
 }
 
 /** As the SDK's own requests go out. */
 const PLAIN: CallForm = {};
 
-/** A request of the client on its way out and, until its response has come, under way. */
+type Meta = Readonly<Record<string, unknown>>;
+
+/** A request of the client, from when it is made until its response is delivered. */
 export class Call {
   readonly connection: Connection;
   /** As the SDK (or Valise itself) made it. */
   readonly request: Request;
   readonly era: Era;
-  /** The names in which parts add to it: those that the request uses already, else those of its server. */
+  /** The names in which middlewares add to it: those that the request uses already, else those of its server. */
   readonly spelling: Spelling;
-  /** The id that stands on the wire; parts may change it before the request is sent. */
-  wireId: Id;
   readonly form: CallForm;
-  /** The kept session that the call belongs to, where a part says so; session-scope state follows it. */
+  /** The params that go out; those of a later round bring its answers. */
+  params: Params | undefined;
+  /** Top-level members that go out with it, as text. */
+  top: Top | undefined;
+  /** Its id on the wire, without {@link mark}. A middleware may change it before `next()`. */
+  baseId: Id;
+  /** Stands behind its id on the wire, if the server has had a request of that id already. */
+  mark: string | undefined;
+  /** Top-level members that came with the latest response, as text. */
+  cameWith: Top | undefined;
+  /** The kept session that the call belongs to, if a middleware says so; session-scope state follows it. */
   session: string | undefined;
   /** What the SDK gave its transport along with the request: headers, and the signal by which it hangs up. */
   options: unknown;
@@ -54,39 +60,44 @@ export class Call {
   cancelled = false;
   /** True once its answer is to come another way than on the stream that its request opened. */
   movedOn = false;
-  /** Hears that it could not be delivered. */
-  undelivered: (() => void) | undefined;
-  /** Where it was made: what comes of its response belongs there, whatever brought it in. */
-  readonly place: Place | undefined;
-  /** The parts that may still rescue it; all where undefined. */
-  rescuers: readonly ClientPart[] | undefined;
-  /** The call that it is sent in place of, since that one could not be delivered. */
-  instead: Call | undefined;
-  #meta: Record<string, unknown> | undefined;
+  /** A result that is known already: nothing is sent, and the middlewares see it as if it had come. */
+  known: Result | undefined;
+  /** Why it could not be delivered, if that is why `next()` has rejected. */
+  undelivered: unknown;
+  /** Resolves what the SDK waits for when it sends. */
+  sent: () => void = () => {};
+  #meta: Record<string, Meta | undefined> | undefined;
   #errand: Errand | undefined;
-  #known: Result | undefined;
-  #lastStep: Step | undefined;
+  #settle: ((response: Response) => void) | undefined;
+  #fail: ((error: unknown) => void) | undefined;
 
-  constructor(connection: Connection, request: Request, place: Place | undefined, form: CallForm = PLAIN) {
+  constructor(connection: Connection, request: Request, form: CallForm = PLAIN) {
     this.connection = connection;
     this.request = request;
-    this.place = place;
     this.form = form;
+    this.params = request.params;
+    this.top = form.top;
     this.era = eraOf(request);
     this.spelling = spellingOf(request, connection.server.spelling(this.era));
-    this.wireId = form.answer?.wireId ?? request.id;
+    this.baseId = form.answer?.wireId ?? request.id;
   }
 
   get method(): string {
     return this.request.method;
   }
 
+  /** The id that stands on the wire. */
+  get wireId(): Id {
+    return this.mark === undefined ? this.baseId : `${this.baseId}${this.mark}`;
+  }
+
   /** True where the server has begun with it: it has asked something, and this brings the answer, or one was sent. */
   get hasBegun(): boolean {
-    const { requestState, inputResponses } = this.request.params ?? {};
-    const { top, answer } = this.form;
+    const { requestState, inputResponses } = this.params ?? {};
+    const { answer } = this.form;
     return (
-      this.movedOn || (requestState ?? inputResponses ?? top?.dependent_responses ?? answer) !== undefined
+      this.movedOn ||
+      (requestState ?? inputResponses ?? this.top?.dependent_responses ?? answer) !== undefined
     );
   }
 
@@ -100,9 +111,10 @@ export class Call {
     return this.cancelled || this.signal?.aborted === true;
   }
 
-  /** Adds to the request's `_meta`. */
-  addMeta(fragment: Readonly<Record<string, unknown>> | undefined): void {
-    if (fragment) this.#meta = this.#meta ? Object.assign(this.#meta, fragment) : { ...fragment };
+  /** Adds to the `_meta` that goes out, in place of what was added for the same reason before. */
+  addMeta(reason: string, fragment: Meta | undefined): void {
+    this.#meta ??= {};
+    this.#meta[reason] = fragment;
   }
 
   /** Asks something of the HTTP request that will carry this call; without effect on other transports. */
@@ -116,40 +128,45 @@ export class Call {
     return this.#errand;
   }
 
-  /** Answers the call with a result that is known already: nothing is sent, and the steps see it as if it had come. */
-  answerWith(result: Result): void {
-    this.#known = result;
-  }
-
-  get known(): Result | undefined {
-    return this.#known;
-  }
-
-  /** Has the response shown to `answered`; the one registered last sees it first. */
-  whenAnswered(answered: Answered): void {
-    this.#lastStep = { answered, before: this.#lastStep };
-  }
-
-  /** The request as it goes out, with everything that parts added. */
+  /** The message that goes out, with everything that was added. */
   outgoing(): Message {
-    const { top, answer } = this.form;
+    const { answer } = this.form;
     if (answer) return answer.message();
     const request = this.#withMeta();
-    return top ? raise(request, top) : request;
+    return this.top ? raise(request, this.top) : request;
   }
 
   #withMeta(): Request {
-    const { request } = this;
-    if (!this.#meta) return this.wireId === request.id ? request : { ...request, id: this.wireId };
-    const own = request.params?._meta;
-    const params = withMeta(request.params, own ? { ...own, ...this.#meta } : this.#meta);
-    return { ...withParams(request, params), id: this.wireId };
+    const { request, params, wireId } = this;
+    const added = this.#meta && Object.assign({}, ...Object.values(this.#meta));
+    const isPlain = !added || Object.keys(added).length === 0;
+    if (isPlain && params === request.params)
+      return wireId === request.id ? request : { ...request, id: wireId };
+    const changed = isPlain ? (params ?? {}) : withMeta(params, { ...params?._meta, ...added });
+    return { ...withParams(request, changed), id: wireId };
   }
 
-  /** Runs the response through the steps, with the id that the sender of the request knows. */
-  answer(response: Response, top: Top | undefined): Response | undefined | Promise<Response | undefined> {
-    const own =
-      response.id === this.request.id ? response : ({ ...response, id: this.request.id } as ResultResponse);
-    return walk(this.#lastStep, own, top);
+  /** Has `send` bring the call on its way, and waits for its response. Rejects if it cannot be delivered. */
+  wait(send: () => Promise<void>): Promise<Response> {
+    return new Promise<Response>((resolve, reject) => {
+      this.#settle = resolve;
+      this.#fail = reject;
+      send().then(this.sent, (error: unknown) => {
+        this.undelivered = error;
+        reject(error);
+      });
+    });
+  }
+
+  /** Its response has come, or stands in for one that cannot come any more. */
+  settle(response: Response, cameWith?: Top): void {
+    this.cameWith = cameWith;
+    const { id } = this.request;
+    this.#settle?.(response.id === id ? response : ({ ...response, id } as Response));
+  }
+
+  /** Nothing will come of it. */
+  leave(error: unknown = NO_RESPONSE): void {
+    this.#fail?.(error);
   }
 }

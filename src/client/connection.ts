@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
+import { compose, type Middleware, NO_RESPONSE } from '../core/compose.ts';
 import { ValiseError } from '../errors.ts';
-import { presentPlace, runAt } from '../link/course.ts';
 import { currentErrand, outsideErrand, withErrand } from '../link/edge-fetch.ts';
 import { type Dispatch, type Hooks, instrument, type Link, type Passage } from '../link/instrument.ts';
-import { type Top, takeTop } from '../link/top.ts';
+import { takeTop } from '../link/top.ts';
 import type { TransportLike } from '../link/transport.ts';
 import { steady } from '../wire/copy.ts';
 import {
@@ -25,9 +25,8 @@ import { Announcer } from './announcer.ts';
 import { Ask } from './ask.ts';
 import { Asks } from './asks.ts';
 import { Call } from './call.ts';
-import { CallsUnderWay } from './calls-under-way.ts';
-import { Departures } from './departures.ts';
-import { type OwnRequestOptions, OwnRequests } from './own-requests.ts';
+import { Calls } from './calls.ts';
+import { type OwnRequestOptions, resultOf } from './own-requests.ts';
 import { askParts, type ClientPart } from './part.ts';
 import { failureOf } from './request-error.ts';
 import { ServerFacts } from './server-facts.ts';
@@ -38,6 +37,15 @@ const MAX_ASKS = 1000;
 
 type Send = () => Promise<void>;
 
+/** One step around a call of the client. */
+export type ClientMiddleware = Middleware<Call, Response>;
+
+/** A notification that came while the response before it was taken in. */
+interface Held {
+  readonly message: Notification;
+  readonly behind: readonly Call[];
+}
+
 /** Settings of a connection. */
 export interface ConnectionOptions {
   readonly owner: object;
@@ -46,9 +54,11 @@ export interface ConnectionOptions {
   /** Nobody's in particular if it is left out. */
   readonly account?: Account | undefined;
   readonly parts: readonly ClientPart[];
+  /** What calls pass through, outermost first. */
+  readonly stack: readonly ClientMiddleware[];
 }
 
-/** One client on one transport: the way of each message through the parts. */
+/** One client on one transport: the way of each message. */
 export class Connection implements Hooks {
   readonly target: Target;
   /** Whose state this is; `''` where the host does not tell users apart. */
@@ -61,25 +71,26 @@ export class Connection implements Hooks {
   readonly link: Link;
   readonly #parts: readonly ClientPart[];
   readonly #inwards: readonly ClientPart[];
+  readonly #stack: readonly ClientMiddleware[];
   readonly #announcer: Announcer;
-  readonly #departures: Departures;
-  /** The calls that wait for their response. */
-  readonly calls = new CallsUnderWay();
+  readonly calls = new Calls();
   readonly #asks = new Asks((message) => this.link.deliver(message));
-  readonly #own = new OwnRequests(
-    (request) => this.link.transport.send(request),
-    () => this.#announcer.envelope,
-    (id) => this.calls.cancel(id),
-  );
+  /** Calls whose response is being taken in, and notifications that must not overtake it. */
+  readonly #arriving = new Set<Call>();
+  #held: Held[] = [];
+  #ownRequests = 0;
   #era: Era | undefined;
 
-  constructor(transport: TransportLike, { owner, target, principal, account, parts }: ConnectionOptions) {
+  constructor(
+    transport: TransportLike,
+    { owner, target, principal, account, parts, stack }: ConnectionOptions,
+  ) {
     this.target = target;
     this.principal = principal;
     this.account = account ?? new Account();
     this.#parts = parts;
     this.#inwards = [...parts].reverse();
-    this.#departures = new Departures(this, parts);
+    this.#stack = stack;
     this.link = instrument(transport, owner, this);
     this.#announcer = new Announcer(
       Object.assign({}, ...parts.map((part) => part.announce?.(this))) as Families,
@@ -108,14 +119,34 @@ export class Connection implements Hooks {
   }
 
   /** Sends a request of Valise's own, on the same way as the SDK's. */
-  request(method: string, params: Params = {}, options: OwnRequestOptions = {}): Promise<Result> {
-    return this.#own.request(method, params, options);
+  async request(
+    method: string,
+    params: Params = {},
+    { timeout = 60, ...form }: OwnRequestOptions = {},
+  ): Promise<Result> {
+    const { envelope } = this.#announcer;
+    const _meta = envelope ? { ...envelope, ...params._meta } : params._meta;
+    const request: Request = {
+      jsonrpc: '2.0',
+      id: this.#newId(),
+      method,
+      params: _meta ? { ...params, _meta } : params,
+    };
+    const call = this.#callOf(request, undefined, form);
+    return resultOf(call, this.#run(call), timeout, () => this.calls.cancel(request.id)).finally(() =>
+      this.release(call),
+    );
   }
 
   /** Hands a request to the client's own handlers, as if the server had sent it, and waits for what they answer. */
   askClient(method: string, params: Params | undefined, signal?: AbortSignal): Promise<Response> {
-    const request = { jsonrpc: '2.0' as const, id: this.#own.newId(), method, ...(params && { params }) };
+    const request = { jsonrpc: '2.0' as const, id: this.#newId(), method, ...(params && { params }) };
     return this.#asks.askClient(this, request, signal);
+  }
+
+  /** An id that the SDK never uses. */
+  #newId(): string {
+    return `valise:${++this.#ownRequests}`;
   }
 
   /** Tells the client's handler that nobody waits for its answer any more; false where it has answered. */
@@ -125,32 +156,25 @@ export class Connection implements Hooks {
 
   /** Ends a call with an error of ours, as if the server had answered it. */
   fail(call: Call, code: number, message: string, data?: object): void {
-    this.leave(call);
-    const error = { code, message, ...(data && { data }) };
-    const passed = this.#settle(call, { jsonrpc: '2.0', id: call.request.id, error });
-    if (passed) runAt(call.place, () => this.link.deliver(passed));
-  }
-
-  /** Ends a request of Valise's own that nothing will come of. */
-  giveUp(call: Call, error: Error): void {
-    this.leave(call);
-    this.#own.giveUp(call.request.id, error);
-  }
-
-  /** No answer of the server will end the call: whoever waits for its end hears of it so. */
-  leave(call: Call): void {
     this.calls.drop(call);
-    call.undelivered?.();
+    call.settle({ jsonrpc: '2.0', id: call.request.id, error: { code, message, ...(data && { data }) } });
   }
 
-  /** Has the parts put right why what belongs to a call could not be delivered; see {@link Departures.putRight}. */
-  putRight(call: Call, error: unknown): Promise<boolean> {
-    return this.#departures.putRight(call, error);
+  /** True where a part has put right why what belongs to a call could not be delivered. */
+  async putRight(call: Call, error: unknown): Promise<boolean> {
+    for (const part of this.#parts) if (await part.undelivered?.(call, error)) return true;
+    return false;
   }
 
-  /** Sends a call once more; see {@link Departures.again}. */
-  again(call: Call, params: Params | undefined, mark: string, top?: Top): Promise<void> {
-    return this.#departures.again(call, params, mark, top);
+  /** What a response brought is taken in: notifications that came after it need not wait for the call. */
+  release(call: Call): void {
+    if (!this.#arriving.delete(call)) return;
+    const isFree = ({ behind }: Held): boolean => !behind.some((before) => this.#arriving.has(before));
+    while (this.#held[0] && isFree(this.#held[0])) {
+      const [first, ...others] = this.#held;
+      this.#held = others;
+      this.#notified(first.message);
+    }
   }
 
   outbound(given: Message, options?: unknown): Dispatch | Promise<Dispatch> {
@@ -184,13 +208,69 @@ export class Connection implements Hooks {
     }
   }
 
-  #requesting(request: Request, options: unknown): Dispatch | Promise<Dispatch> {
+  /** A request of the SDK's. What is returned settles as its `send` does: once the request is out. */
+  #requesting(request: Request, options: unknown): Promise<undefined> {
+    const call = this.#callOf(request, options);
+    return new Promise((resolve, reject) => {
+      let isSent = false;
+      call.sent = () => {
+        isSent = true;
+        resolve(undefined);
+      };
+      this.#run(call).then(
+        (response) => {
+          call.sent();
+          // The SDKs wait for an answer only once `send` has returned.
+          queueMicrotask(() => {
+            this.link.deliver(response);
+            this.release(call);
+          });
+        },
+        (error: unknown) => {
+          if (error === NO_RESPONSE) call.sent();
+          else if (isSent) this.link.deliver(failureOf(request, error));
+          else reject(error);
+          this.release(call);
+        },
+      );
+    });
+  }
+
+  #callOf(request: Request, options: unknown, form?: OwnRequestOptions): Call {
     const remembered = this.target.kind !== 'http' || this.link.transport.sessionId !== undefined;
-    const announced = this.#announcer.announce(request, remembered);
-    const call = new Call(this, announced, presentPlace(), this.#own.formOf(request));
+    const call = new Call(this, this.#announcer.announce(request, remembered), form);
     call.options = options;
     this.#era = call.era;
-    return this.#departures.begin(call);
+    return call;
+  }
+
+  async #run(call: Call): Promise<Response> {
+    this.calls.begin(call);
+    try {
+      const response = await compose(this.#stack, call, () => this.#send(call));
+      if (INTRODUCTIONS.has(call.method) && 'result' in response) {
+        this.server.introduce(response.result, call.known === undefined);
+        this.#announcer.hear(call.method, response.result);
+      }
+      return response;
+    } finally {
+      this.calls.end(call);
+    }
+  }
+
+  /** The end of the stack: sends the call, and waits for its response. */
+  async #send(call: Call): Promise<Response> {
+    this.release(call);
+    if (call.isGivenUp) throw NO_RESPONSE;
+    if (call.known) return { jsonrpc: '2.0', id: call.request.id, result: call.known };
+    this.calls.send(call);
+    const send = (): Promise<void> => this.link.send(call.outgoing(), call.options);
+    const { errand } = call;
+    try {
+      return await call.wait(() => (errand ? withErrand(errand, send) : send()));
+    } finally {
+      this.calls.drop(call);
+    }
   }
 
   /** Takes a message as if it had just come over the transport. A promise where it does not pass at once. */
@@ -230,29 +310,22 @@ export class Connection implements Hooks {
       return askParts(this.#inwards, ask)?.then(shown) ?? passage;
     }
     if (isNotification(message)) {
-      // The SDKs do not answer what is cancelled.
-      if (message.method === 'notifications/cancelled') this.#asks.take(message.params?.['requestId']);
-      return this.#inwards.some((part) => part.notified?.(message, this)) ? undefined : message;
+      if (this.#arriving.size === 0) this.#notified(message);
+      else this.#held.push({ message, behind: [...this.#arriving] });
+      return undefined;
     }
     const call = this.calls.take(message);
     if (!call) return message;
     if ('result' in message) this.server.hear(message.result);
-    const answer = call.answer(message, top);
-    return answer instanceof Promise
-      ? answer.then(
-          (late) => placed(call, this.#settle(call, late)),
-          (error: unknown) => placed(call, this.#settle(call, failureOf(call.request, error))),
-        )
-      : placed(call, this.#settle(call, answer));
+    this.#arriving.add(call);
+    call.settle(message, top);
+    return undefined;
   }
 
-  #settle(call: Call, response: Response | undefined): Message | undefined {
-    if (!response) return undefined;
-    if (INTRODUCTIONS.has(call.method) && 'result' in response) {
-      this.server.introduce(response.result, call.known === undefined);
-      this.#announcer.hear(call.method, response.result);
-    }
-    return this.#own.settle(call.request.id, response) ? undefined : response;
+  #notified(message: Notification): void {
+    // The SDKs do not answer what is cancelled.
+    if (message.method === 'notifications/cancelled') this.#asks.take(message.params?.['requestId']);
+    if (!this.#inwards.some((part) => part.notified?.(message, this))) this.link.deliver(message);
   }
 
   /** A server that asks without end gets an error, and the client's handlers see nothing of it. */
@@ -269,14 +342,7 @@ export class Connection implements Hooks {
 
   closed(): void {
     for (const part of this.#inwards) part.closed?.(this);
-    this.#own.closed();
     this.calls.closed();
     this.#asks.closed();
   }
-}
-
-/** The SDKs go on with a call where its response is delivered: an answer to a round, say, is sent from there. */
-function placed({ place }: Call, message: Message | undefined): Passage {
-  if (!message || place === presentPlace()) return message;
-  return { message, run: (deliver) => runAt(place, deliver) };
 }

@@ -2,7 +2,7 @@ import type { Families } from '../wire/announce.ts';
 import type { Notification } from '../wire/message.ts';
 import type { Ask } from './ask.ts';
 import type { Call } from './call.ts';
-import type { Connection } from './connection.ts';
+import type { ClientMiddleware, Connection } from './connection.ts';
 
 /**
  * One family on the client's side. A connection asks its parts in order on the way out and in the opposite order
@@ -13,8 +13,6 @@ export interface ClientPart {
   announce?(connection: Connection): Families;
   /** Before anything is sent: what must be loaded is loaded here. */
   opening?(connection: Connection): void | Promise<void>;
-  /** A request on its way out: add to `call.meta`, register `call.whenAnswered`. A promise only where waiting is needed. */
-  outbound?(call: Call): void | Promise<void>;
   /**
    * A request of the server on its way in: register `ask.whenAnswered`. A promise only where the client must not see it
    * yet; false: it need not see it any more.
@@ -24,10 +22,22 @@ export interface ClientPart {
   notified?(notification: Notification, connection: Connection): boolean;
   /** A notification of the client on its way out; true keeps it from the server. */
   notifying?(notification: Notification, connection: Connection): boolean;
-  /** A call could not be delivered; true where the reason is gone and the call is to be sent once more. */
+  /** A call, or an answer in its course, could not be delivered; true where the reason is gone and it is to be sent once more. */
   undelivered?(call: Call, error: unknown): Promise<boolean>;
   /** The transport has closed. */
   closed?(connection: Connection): void;
+}
+
+/** Sends a call once more if `part` has put right why it could not be delivered. */
+export function sendingAgain(part: Required<Pick<ClientPart, 'undelivered'>>): ClientMiddleware {
+  return async (call, next) => {
+    try {
+      return await next();
+    } catch (error) {
+      if (error !== call.undelivered || !(await part.undelivered(call, error)) || call.isGivenUp) throw error;
+      return next();
+    }
+  };
 }
 
 /** Shows a request of the server to the parts, in order. A promise only where one of them must be waited for. */

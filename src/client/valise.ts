@@ -9,11 +9,12 @@ import type { Keyring } from '../seal/index.ts';
 import type { Store } from '../store/types.ts';
 import type { Carrier, Result } from '../wire/index.ts';
 import { closedError } from './closed.ts';
-import { Connection, type ConnectionOptions } from './connection.ts';
+import { type ClientMiddleware, Connection, type ConnectionOptions } from './connection.ts';
 import type { Authorization } from './continuity/authorization.ts';
 import { connectHttp } from './continuity/connect.ts';
 import { type Connections, openConnections } from './continuity/connections.ts';
 import { endTransport, followTarget } from './continuity/kept-session.ts';
+import type { Continuity } from './continuity/resume.ts';
 import { Secrets, type SecretsOptions } from './continuity/secrets.ts';
 import type { ClientStateStore } from './continuity/state-store.ts';
 import { type ClientEvents, clientEvents, messageLimit } from './events.ts';
@@ -25,7 +26,7 @@ import { Shelf } from './jar/shelf.ts';
 import type { Jar, JarQuotas } from './jar/types.ts';
 import { checkClientOptions } from './options.ts';
 import { ownStore } from './own-store.ts';
-import type { ClientPart } from './part.ts';
+import { type ClientPart, sendingAgain } from './part.ts';
 import { RoundDesk } from './rounds/desk.ts';
 import { RoundsPart } from './rounds/part.ts';
 import { pendingRounds } from './rounds/pending.ts';
@@ -168,8 +169,16 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
     const sessions = createSessions({ kept: new KeptSessions(store, principal), events, jar });
     const desk = new RoundDesk(store, principal, sessions.returning, events);
     const rounds = new RoundsPart(desk, options.carriers);
-    // The jar comes last; see there. Rounds come first, so that the others have seen what a round brings.
     const parts: ClientPart[] = [rounds, sessions.part, jar];
+    // The way of a call, outermost first.
+    const stack = (continuity?: Continuity, auth?: Authorization): ClientMiddleware[] => [
+      rounds.middleware, // answers what the server asks in place of a result, and sends the call again
+      sessions.turns, // lets the calls of a serial session go one after another
+      ...(continuity ? [sendingAgain(continuity), continuity.middleware] : []), // begins anew where the session is lost
+      ...(auth ? [sendingAgain(auth)] : []), // waits for the user to sign in
+      sessions.middleware, // says in which session the call takes place; begins another where that is gone
+      jar.middleware, // sends what servers set, and takes what they set now
+    ];
     const { announce: _, ...unannounced } = sessions.part;
     const withoutSessions: ClientPart[] = [rounds, unannounced, jar];
     return {
@@ -204,7 +213,12 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
         checkClient(client);
         checkOptions('connect', settings, CONNECT);
         if (settings.server !== undefined && to instanceof HttpTarget) throw namedTwice();
-        const own = { owner, principal, parts: settings.sessions === false ? withoutSessions : parts };
+        const own = {
+          owner,
+          principal,
+          parts: settings.sessions === false ? withoutSessions : parts,
+          stack,
+        };
         const target = to instanceof HttpTarget ? targetNamed(to.url) : targetOf(to, settings.server);
         const limit = limitFor(target);
         const keepsSession = settings.session === 'kept';
@@ -220,7 +234,7 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
                 waiting,
                 keepsSession,
               })
-            : await connectOver(client, to, { ...own, target }, { store, limit });
+            : await connectOver(client, to, { ...own, stack: stack(), target }, { store, limit });
         if (keepsSession && !(to instanceof HttpTarget)) await followTarget(jar, connection);
         connection.speakFor(client);
         sessions.connected(client, connection);

@@ -76,6 +76,7 @@ class Instrument implements Link, TapEnd {
   }
 
   send(message: Message, options?: unknown): Promise<void> {
+    if (this.#sendsAgain) mark(message, this);
     return this.#send.call(this.transport, message, options);
   }
 
@@ -132,7 +133,7 @@ class Instrument implements Link, TapEnd {
   }
 
   #dispatch(message: Message, options: unknown): Promise<void> {
-    if (this.#sendsAgain && isSentBy(message, this)) return this.send(message, options);
+    if (this.#sendsAgain && isSentBy(message, this)) return this.#send.call(this.transport, message, options);
     const out = this.#hooks.outbound ? this.#hooks.outbound(message, options, this) : message;
     return out instanceof Promise
       ? out.then((late) => this.#release(late, options))
@@ -141,13 +142,8 @@ class Instrument implements Link, TapEnd {
 
   #release(out: Dispatch, options: unknown): Promise<void> {
     if (out === undefined) return Promise.resolve();
-    if (!('run' in out)) return this.#go(out, options);
-    return out.run((other = out.message) => this.#go(other, options));
-  }
-
-  #go(message: Message, options: unknown): Promise<void> {
-    if (this.#sendsAgain) mark(message, this);
-    return this.send(message, options);
+    if (!('run' in out)) return this.send(out, options);
+    return out.run((other = out.message) => this.send(other, options));
   }
 }
 

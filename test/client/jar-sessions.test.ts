@@ -4,7 +4,7 @@ import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/
 import type { Store } from 'mcp-valise/client';
 import { memoryStore } from 'mcp-valise/store';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { Connection } from '../../src/client/connection.ts';
+import { type ClientMiddleware, Connection } from '../../src/client/connection.ts';
 import type { ClientEvents } from '../../src/client/events.ts';
 import { ClientJar } from '../../src/client/jar/jar.ts';
 import { type JarPart, jarPart } from '../../src/client/jar/part.ts';
@@ -37,24 +37,24 @@ interface Opened {
   close(): Promise<void>;
 }
 
-/** A client whose calls a part before the jar gives to sessions, as data-layer sessions do. */
+/** A client whose calls a middleware outside of the jar gives to sessions, as data-layer sessions do. */
 async function open(url = SHOP, shared?: Shelf): Promise<Opened> {
   const events = new Events<ClientEvents>();
   const shelf = shared ?? new Shelf({ store, principal: '', events });
   await shelf.refresh();
   const part = jarPart(shelf, { events });
   let current: string | undefined;
-  const chooser = {
-    outbound(call: { session: string | undefined }) {
-      call.session = current;
-    },
+  const chooser: ClientMiddleware = (call, next) => {
+    call.session = current;
+    return next();
   };
   const transport = new StreamableHTTPClientTransport(new URL(url), { fetch: hosts.fetch });
   const connection = new Connection(transport, {
     owner: {},
     target: targetOf(transport),
     principal: '',
-    parts: [chooser, part],
+    parts: [part],
+    stack: [chooser, part.middleware],
   });
   await connection.open();
   const client = new Client({ name: 'test', version: '1.0.0' });

@@ -4,7 +4,7 @@ import { redactUrls } from '../../redact-urls.ts';
 import { secrecyOf } from '../../store/secrecy.ts';
 import type { Store } from '../../store/types.ts';
 import { Account, accountOfHeaders, TokenOwner } from '../account.ts';
-import { Connection } from '../connection.ts';
+import { type ClientMiddleware, Connection } from '../connection.ts';
 import type { ClientEventSource } from '../events.ts';
 import { type HttpTarget, type HttpTransport, makeHttpTransport, transportFetch } from '../http.ts';
 import type { JarPart } from '../jar/part.ts';
@@ -38,6 +38,8 @@ export interface Surroundings {
   readonly events: ClientEventSource;
   readonly jar: JarPart;
   readonly parts: readonly ClientPart[];
+  /** What calls pass through. */
+  readonly stack: (continuity: Continuity, auth: Authorization | undefined) => readonly ClientMiddleware[];
   /** Whether session-scope state stays even if the transport has no session. */
   readonly keepsSession: boolean;
   /** The connections that wait for their user. */
@@ -198,7 +200,7 @@ class Attempt {
   }
 
   async make(kept: Snapshot | undefined): Promise<Connection> {
-    const { owner, principal, parts } = this.#surroundings;
+    const { owner, principal, parts, stack } = this.#surroundings;
     const continuity = this.#continuity(kept);
     this.#latest = continuity;
     const answers = new CutAnswers();
@@ -211,6 +213,7 @@ class Attempt {
       principal,
       account: this.#account,
       parts: [continuity, answers, ...(this.#auth ? [this.#auth] : []), ...parts],
+      stack: stack(continuity, this.#auth),
     });
     await connection.open();
     await this.#client.connect(transport, priorOf(this.#client, kept));

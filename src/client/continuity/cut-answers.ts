@@ -147,7 +147,7 @@ export class CutAnswers implements ClientPart {
     // Such streams end with their answer or without one, and the SDK knows.
     if (!call || call.cancelled || call.movedOn || call.method === 'subscriptions/listen') return;
     // Given up by hanging up, as 2026-07-28 has it.
-    if (signal?.aborted) connection.leave(call);
+    if (signal?.aborted) call.leave();
     else if (lastEventId !== undefined) this.#resumed.set(lastEventId, { id: call.wireId, failures: 0 });
     else if (grace > 0)
       setTimeout(() => this.#ended(() => call.wireId, undefined, {}, error, 0), grace).unref();

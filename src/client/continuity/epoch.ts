@@ -13,9 +13,9 @@ export class Epoch {
   mark(call: Call): void {
     const { id, params } = call.request;
     if (typeof id !== 'number' && !id.startsWith('valise:')) return;
-    call.wireId = `${this.#mark}${id}`;
+    call.baseId = `${this.#mark}${id}`;
     const token = params?._meta?.['progressToken'];
-    if (typeof token === 'number') call.addMeta({ progressToken: `${this.#mark}${token}` });
+    if (typeof token === 'number') call.addMeta('epoch', { progressToken: `${this.#mark}${token}` });
   }
 
   /** A progress notification with the token that the SDK knows; undefined where it is none of ours. */

@@ -1,10 +1,11 @@
+import type { Next } from '../../core/compose.ts';
 import { MAX_EVENT_ID } from '../../link/edge-sse.ts';
 import { CORE, INTRODUCTIONS, type Notification, type Params, type Response } from '../../wire/index.ts';
 import { UNSUPPORTED_VERSION } from '../../wire/message.ts';
 import { isSessionId } from '../../wire/session.ts';
 import type { Ask } from '../ask.ts';
 import type { Call } from '../call.ts';
-import type { Connection } from '../connection.ts';
+import type { ClientMiddleware, Connection } from '../connection.ts';
 import type { HttpTransport } from '../http.ts';
 import type { ClientPart } from '../part.ts';
 import type { ContinuityOptions } from './continuity-options.ts';
@@ -111,23 +112,26 @@ export class Continuity implements ClientPart, SessionSeat {
     this.#connection = connection;
   }
 
-  outbound(call: Call): void | Promise<void> {
-    if (call.era === 'modern') {
-      if (call.method === 'server/discover') {
-        call.whenAnswered((response) => this.#discovered(call, response));
-        return undefined;
-      }
-      if (this.#unproved) call.whenAnswered((response) => this.#proved(response));
-      if (this.#binding === 'unbound')
-        this.#binding = this.#bind(call.connection).finally(() => (this.#binding = undefined));
-      return this.#binding;
-    }
+  /** Goes on with what is known of the session, and notes what the server says of it. */
+  readonly middleware: ClientMiddleware = async (call, next) => {
+    if (call.era === 'modern') return this.#modern(call, next);
     if (this.#marked) this.#epoch.mark(call);
-    if (call.method === 'initialize') return this.#initializing(call);
+    if (call.method === 'initialize') return this.#initializing(call, next);
     // What follows `initialize` leaves once its result is kept: no process that is killed now leaves a session behind.
-    const leave = (): void => void (call.leftIn = this.#snapshot);
     const wait = this.#renewal ?? this.#saving;
-    return wait ? wait.then(leave, leave) : leave();
+    if (wait) await wait.catch(() => undefined);
+    call.leftIn = this.#snapshot;
+    return next();
+  };
+
+  async #modern(call: Call, next: Next<Response>): Promise<Response> {
+    if (call.method === 'server/discover') return this.#discovered(call, await next());
+    const isUnproved = this.#unproved !== undefined;
+    if (this.#binding === 'unbound')
+      this.#binding = this.#bind(call.connection).finally(() => (this.#binding = undefined));
+    if (this.#binding) await this.#binding;
+    const response = await next();
+    return isUnproved ? this.#proved(response) : response;
   }
 
   /** The answer may leave in another session than the call that it belongs to. */
@@ -138,7 +142,7 @@ export class Continuity implements ClientPart, SessionSeat {
     });
   }
 
-  async #initializing(call: Call): Promise<void> {
+  async #initializing(call: Call, next: Next<Response>): Promise<Response> {
     this.#initialize = call.request.params ?? {};
     const { keeping, left } = this.#options;
     // What is begun in place of a session that was lost goes on in none.
@@ -153,9 +157,10 @@ export class Continuity implements ClientPart, SessionSeat {
       this.#take(kept);
       this.#resuming = kept;
       this.#anew = false;
-      call.answerWith(kept.introduction);
-      call.whenAnswered((response) => this.#bind(call.connection).then(() => response));
-      return;
+      call.known = kept.introduction;
+      const response = await next();
+      await this.#bind(call.connection);
+      return response;
     }
     this.#spared = isAsked && !this.#isBeside ? undefined : seen;
     const before = this.#spared ? undefined : seen?.sessionId;
@@ -169,12 +174,12 @@ export class Continuity implements ClientPart, SessionSeat {
         this.#sessionId = isSessionId(id) ? id : undefined;
       },
     });
-    call.whenAnswered((response) => {
-      if (!('result' in response)) return response;
-      this.#snapshot = initialized(response.result, this.#sessionId, this.#initialize);
-      this.#stream.lastEventId = undefined;
-      return before === undefined ? response : left(call.connection, before).then(() => response);
-    });
+    const response = await next();
+    if (!('result' in response)) return response;
+    this.#snapshot = initialized(response.result, this.#sessionId, this.#initialize);
+    this.#stream.lastEventId = undefined;
+    if (before !== undefined) await left(call.connection, before);
+    return response;
   }
 
   async #discovered(call: Call, response: Response): Promise<Response> {

@@ -1,18 +1,19 @@
 import type { Meta, Response } from '../../wire/index.ts';
 import { withoutState } from '../../wire/state.ts';
 import type { Call } from '../call.ts';
-import type { Connection } from '../connection.ts';
+import type { ClientMiddleware, Connection } from '../connection.ts';
 import type { ClientEventSource } from '../events.ts';
 import { hasByteEdge } from '../http-edge.ts';
 import { type Identity, type IdentityOptions, identify, isIdentity, type NoIdentity } from '../identity.ts';
 import type { ClientPart } from '../part.ts';
 import type { Origin } from './absorb.ts';
-import type { Bag } from './bag.ts';
 import type { Seat } from './seat.ts';
 import type { Shelf } from './shelf.ts';
 
 /** The jar on the way of messages. */
 export interface JarPart extends ClientPart {
+  /** Sends what the jar holds with each call, and takes what each result sets out of it: hosts show results to models. */
+  readonly middleware: ClientMiddleware;
   /**
    * Has session-scope state of a connection follow a session that outlives the connection, under a key of the caller's
    * choice: state that is stored under it comes back, and what comes is stored under it. Without a key, the state ends
@@ -23,10 +24,7 @@ export interface JarPart extends ClientPart {
   endSession(connection: Connection, key?: string): Promise<void>;
 }
 
-/**
- * Sends what the jar holds with each request, and takes what each result sets out of it: hosts show results to models. It must be the last of the parts:
- * then the others have said what session a request belongs to, and it sees each result before anybody keeps it back.
- */
+/** The jar. Its middleware is the innermost: the others have said by then what session a call belongs to. */
 export function jarPart(
   shelf: Shelf,
   { events, ...options }: IdentityOptions & { readonly events: ClientEventSource },
@@ -55,17 +53,7 @@ export function jarPart(
     });
   };
 
-  const send = (call: Call, seat: Seat, session: Bag): void => {
-    const fragment =
-      call.method === 'initialize'
-        ? seat.pickServer(call.request, call.spelling.state)
-        : seat.pick(call.request, call.spelling.state, session);
-    call.addMeta(seat.identity.passing ? copy(fragment) : fragment);
-    const { epoch } = shelf;
-    call.whenAnswered((response, top) => take(call, { seat, session, epoch, texts: top?.exact }, response));
-  };
-
-  const take = (call: Call, origin: Origin, response: Response): Response | Promise<Response> => {
+  const take = async (call: Call, origin: Origin, response: Response): Promise<Response> => {
     const { seat, session } = origin;
     if (!('result' in response)) return response;
     const begins = call.method === 'initialize';
@@ -77,8 +65,8 @@ export function jarPart(
     if (meta === undefined) return response;
     const stored = shelf.take(meta, { ...origin, session: begins ? seat.session : session });
     const result = withoutState(response.result);
-    const passed = result === response.result ? response : { ...response, result };
-    return stored ? stored.then(() => passed) : passed;
+    await stored;
+    return result === response.result ? response : { ...response, result };
   };
 
   return {
@@ -94,21 +82,27 @@ export function jarPart(
       await shelf.open(seat);
     },
 
-    outbound(call) {
+    async middleware(call, next) {
       const seat = seatOf(call.connection);
       if ('refused' in seat) {
-        call.whenAnswered((response) => {
-          if ('result' in response) shelf.refuse(response.result._meta, seat);
-          return response;
-        });
-        return undefined;
+        const response = await next();
+        if ('result' in response) shelf.refuse(response.result._meta, seat);
+        return response;
       }
       seat.transport = call.connection.link.transport;
       if (call.method !== 'initialize') shelf.follow(seat);
       const session = call.session === undefined ? seat.session : shelf.keptSession(seat, call.session);
       const reading = shelf.ready(seat, session);
-      if (reading) return reading.then(() => send(call, seat, session));
-      return send(call, seat, session);
+      if (reading) await reading;
+      const { state } = call.spelling;
+      const fragment =
+        call.method === 'initialize'
+          ? seat.pickServer(call.request, state)
+          : seat.pick(call.request, state, session);
+      call.addMeta('jar', seat.identity.passing ? copy(fragment) : fragment);
+      const { epoch } = shelf;
+      const response = await next();
+      return take(call, { seat, session, epoch, texts: call.cameWith?.exact }, response);
     },
 
     closed(connection) {

@@ -62,8 +62,7 @@ function answerTo(
 /** Has the HTTP answer to an answer read: the rest of the call comes on it. */
 export function followed(call: Call): Errand {
   const lost = (what: string): void =>
-    call.connection.giveUp(
-      call,
+    call.leave(
       new ValiseError('no-answer', what, {
         next: 'The round stays open: answer it again, or drop it and make the call again.',
       }),

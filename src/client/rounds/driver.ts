@@ -1,3 +1,4 @@
+import { type Next, NO_RESPONSE } from '../../core/compose.ts';
 import { messageOf } from '../../errors.ts';
 import { type Answer, type Response, sessionNotFound } from '../../wire/index.ts';
 import type { Call } from '../call.ts';
@@ -52,8 +53,8 @@ export class Drive {
     return this.#kept;
   }
 
-  /** Goes on with the next round of the call. Throws {@link RoundFailure} where it does not go on. */
-  async round(round: Driven): Promise<void> {
+  /** Goes on with the next round of the call. Throws {@link RoundFailure} if it does not go on, and NO_RESPONSE if nobody waits for it. */
+  async round(round: Driven, next: Next<Response>): Promise<Response> {
     const { method } = this.#call;
     if (round.questions.length > 0 && ++this.#asked > MAX_ROUNDS) {
       await this.end();
@@ -64,10 +65,10 @@ export class Drive {
     }
     this.#isAsking = true;
     const kept = await this.keep(round);
-    if (this.#stop.signal.aborted) return;
+    if (this.#stop.signal.aborted) throw NO_RESPONSE;
     const answers = await this.#answers(round);
     this.#isAsking = false;
-    if (this.#stop.signal.aborted) return;
+    if (this.#stop.signal.aborted) throw NO_RESPONSE;
     if (answers.some((answer) => 'error' in answer && answer.error.code === LEFT_OPEN)) {
       const { message, data } = leftOpen(kept);
       throw new RoundFailure(LEFT_OPEN, message, data);
@@ -77,7 +78,8 @@ export class Drive {
       await this.end();
       throw new RoundFailure(failed.error.code, failed.error.message);
     }
-    await this.#retry(round, answers, kept);
+    Object.assign(this.#call, retryOf(this.#call.request, round, answers), { mark: `~${++this.#sent}` });
+    return this.#retry(next, kept);
   }
 
   /** The call has its answer: nothing waits any more. */
@@ -108,14 +110,12 @@ export class Drive {
     );
   }
 
-  async #retry(round: Driven, answers: readonly Answer[], pending: string | undefined): Promise<void> {
+  async #retry(next: Next<Response>, pending: string | undefined): Promise<Response> {
     const call = this.#call;
-    const { params, top } = retryOf(call.request, round, answers);
     try {
-      await this.#desk.sessions.goOn(call, () =>
-        call.connection.again(call, params, `~${++this.#sent}`, top),
-      );
+      return await next();
     } catch (error) {
+      if (error === NO_RESPONSE) throw error;
       if (error instanceof SessionGoneError) {
         await this.end();
         const { code, message, data } = sessionNotFound(call.spelling.sessions, error.sessionId, {

@@ -1,3 +1,4 @@
+import { type Next, NO_RESPONSE } from '../../core/compose.ts';
 import { messageOf } from '../../errors.ts';
 import { StdioClientTransport } from '../../link/stdio-client.ts';
 import type { TransportLike } from '../../link/transport.ts';
@@ -13,7 +14,7 @@ import {
 } from '../../wire/index.ts';
 import type { Ask } from '../ask.ts';
 import type { Call } from '../call.ts';
-import type { Connection } from '../connection.ts';
+import type { ClientMiddleware, Connection } from '../connection.ts';
 import { CUT } from '../continuity/cut-answers.ts';
 import { hasHttpEdge } from '../http-edge.ts';
 import type { ClientPart } from '../part.ts';
@@ -82,36 +83,46 @@ export class RoundsPart implements ClientPart {
     this.#drives.closed(connection);
   }
 
-  outbound(call: Call): void {
-    if (!INPUT_METHODS.includes(call.method)) return;
+  /** Answers the rounds of a call; it is outside of all that the answers must pass through too. */
+  readonly middleware: ClientMiddleware = async (call, next) => {
+    if (!INPUT_METHODS.includes(call.method)) return next();
     const resumed = takeResumed();
     const open = isOwn(call) ? undefined : currentCall(this.#clients.get(call.connection));
     if (open) open.isAsking = resumed !== undefined;
     if (resumed) {
       if (open) Object.assign(open, { pending: resumed.id, drop: this.#drop, isResumed: true });
-      call.answerWith(resumed.result);
       if (resumed.requestState !== undefined) this.#observed.add(resumed.requestState, resumed.id);
-      return;
+      call.known = resumed.result;
+      return next();
     }
     if (call.form.answer) call.addErrand(followed(call));
     if (mayAskInCourse(call)) call.addErrand({ origin: call });
     this.#tellApart(call);
-    call.whenAnswered((response, top) => {
-      const round = readRound(response, top);
+    let response = await next();
+    for (;;) {
+      const round = readRound(response, call.cameWith);
       // It has crossed the cancellation on its way: nobody is asked for a call that is given up.
       if (round && call.cancelled) return response;
       if (isOwn(call)) return round && 'form' in round ? handOver(call.request.id, round) : response;
       if (call.era === 'modern') return this.#observe(call, response, round, open);
-      return round ? this.#drive(call, round) : this.#ended(call, response);
-    });
-  }
+      if (!round) return this.#ended(call, response);
+      try {
+        response = await this.#goOn(call, round, next);
+      } catch (error) {
+        if (error === NO_RESPONSE) throw error;
+        this.#drives.take(call.connection, call.request.id);
+        const { code, message, data } = failureOf(error);
+        return { jsonrpc: '2.0', id: call.request.id, error: { code, message, ...(data && { data }) } };
+      }
+    }
+  };
 
   /** Where answers of an earlier process may still come: its calls had the same numbers as ours. */
   #tellApart(call: Call): void {
     const { server, target, epoch } = call.connection;
-    if (target.kind === 'http' || server.families.rounds.length === 0 || call.wireId !== call.request.id)
+    if (target.kind === 'http' || server.families.rounds.length === 0 || call.baseId !== call.request.id)
       return;
-    call.wireId = `${epoch}.${call.request.id}`;
+    call.baseId = `${epoch}.${call.request.id}`;
   }
 
   asked(ask: Ask): Promise<boolean> | undefined {
@@ -136,21 +147,13 @@ export class RoundsPart implements ClientPart {
     return drive.isAsking;
   }
 
-  #drive(call: Call, round: Round | BadRound): undefined {
-    const { connection, request } = call;
-    const drive = this.#drives.of(call);
-    const going =
-      'form' in round && round.form !== 'state'
-        ? drive.round(round)
-        : Promise.reject(
-            new Error(`The server's round cannot be read: ${'bad' in round ? round.bad : round.form}.`),
-          );
-    going.catch((error: unknown) => {
-      this.#drives.take(connection, request.id);
-      const { code, message, data } = failureOf(error);
-      connection.fail(call, code, message, data);
-    });
-    return undefined;
+  /** Answers a round, and sends the call once more with the answers. */
+  #goOn(call: Call, round: Round | BadRound, next: Next<RpcResponse>): Promise<RpcResponse> {
+    if (!('form' in round) || round.form === 'state')
+      throw new Error(`The server's round cannot be read: ${'bad' in round ? round.bad : round.form}.`);
+    // The user may take hours: what the server tells meanwhile need not wait.
+    call.connection.release(call);
+    return this.#drives.of(call).round(round, next);
   }
 
   #ended(call: Call, response: RpcResponse): RpcResponse | Promise<RpcResponse> {

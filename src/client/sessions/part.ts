@@ -1,6 +1,5 @@
 import { messageOf, ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
-import { runAt } from '../../link/course.ts';
 import { redactUrls } from '../../redact-urls.ts';
 import {
   allocatesResources,
@@ -19,7 +18,7 @@ import {
 } from '../../wire/index.ts';
 import { withoutSession } from '../../wire/session.ts';
 import type { Call } from '../call.ts';
-import type { Connection } from '../connection.ts';
+import type { ClientMiddleware, Connection } from '../connection.ts';
 import type { ClientPart } from '../part.ts';
 import { targetKey } from '../target.ts';
 import { isTooLarge } from './calls.ts';
@@ -37,6 +36,10 @@ const MAX_TOOL_NAME = 1024;
 /** Family S on the client's side. */
 export interface SessionsFamily {
   readonly part: ClientPart;
+  /** Lets the calls of a serial session go one after another. */
+  readonly turns: ClientMiddleware;
+  /** Sends each call in its session, and takes what the server says of it. */
+  readonly middleware: ClientMiddleware;
   readonly access: SessionsAccess;
   /** For calls that wait for answers. */
   readonly returning: Returning;
@@ -50,7 +53,6 @@ export interface SessionsFamily {
 interface Sent {
   readonly id: string;
   readonly order: number;
-  readonly isRetry: boolean;
 }
 
 /** Makes family S. */
@@ -68,31 +70,30 @@ export function createSessions(options: HomeOptions): SessionsFamily {
     return own ? [own, ...others.filter((each) => each !== own && each.account.name === name)] : [];
   };
 
-  const attach = (call: Call, { session, isRetry }: Running): void => {
+  const attach = (call: Call, session: HeldSession): Sent => {
+    session.home.check(session, call.hasBegun);
+    if (call.connection.server.lacksSessions) throw sessionsLacking(session.label);
     const { id } = session;
-    const order = session.nextCall();
     call.session = id;
-    call.addMeta(writeSession(call.spelling.sessions, session.sent()));
+    call.addMeta('session', writeSession(call.spelling.sessions, session.sent()));
     mirror(call, { sessionId: id });
     if (isCostly(call)) session.allocates = true;
-    call.whenAnswered((response) => settle(call, session, { id, order, isRetry }, response));
+    return { id, order: session.nextCall() };
+  };
+
+  /** The session that a call is made in. What runs in one may also talk to other servers, for which it is not. */
+  const sessionOf = ({ connection, method }: Call): Running | undefined => {
+    const run = currentRun();
+    if (!run || INTRODUCTIONS.has(method) || sessionMethod(method)) return undefined;
+    return homesAt(connection).includes(run.session.home) ? run : undefined;
   };
 
   const isCostly = ({ connection, method, request }: Call): boolean =>
     method === 'tools/call' && (costly.get(connection)?.has(String(request.params?.['name'])) ?? false);
 
-  const settle = (
-    call: Call,
-    session: HeldSession,
-    sent: Sent,
-    response: Response,
-  ): Response | Promise<Response | undefined> => {
-    session.queue?.leave(call);
-    if (!('result' in response)) {
-      const reading = readSessionError(response.error);
-      const isGone = reading?.kind === 'not-found' && (reading.sessionId ?? sent.id) === sent.id;
-      return isGone ? lost(call, session, sent, response, reading.begun) : response;
-    }
+  /** Takes what a response says of the session. */
+  const settle = async (session: HeldSession, sent: Sent, response: Response): Promise<Response> => {
+    if (!('result' in response)) return response;
     const reading = readSession(response.result._meta);
     if (reading === undefined) return response;
     // What is taken leaves the result: hosts show results to models.
@@ -106,27 +107,10 @@ export function createSessions(options: HomeOptions): SessionsFamily {
     return session.home.save(session).then(() => passed, warned(passed));
   };
 
-  /** Another session may take the place of this one; the call is made once more there where it has not begun. */
-  const lost = async (
-    call: Call,
-    session: HeldSession,
-    { id, isRetry }: Sent,
-    response: Response,
-    begun = call.hasBegun,
-  ): Promise<Response | undefined> => {
-    const { connection, request, place } = call;
-    let renewed: boolean;
-    connection.calls.prepare(call);
-    try {
-      renewed = session.recreates && !isRetry && (await session.home.renew(session, id));
-    } finally {
-      connection.calls.prepared(call);
-    }
-    if (!renewed) return session.home.gone(session, id).then(() => response, warned(response));
-    if (begun) return response;
-    if (call.isGivenUp) return undefined;
-    await runAt(place, () => session.retry(() => connection.link.transport.send(request, call.options)));
-    return undefined;
+  /** Whether the server no longer has the session of a call, and whether a handler had begun with it. */
+  const lossIn = (response: Response, { id }: Sent): { readonly begun?: boolean } | undefined => {
+    const reading = 'error' in response ? readSessionError(response.error) : undefined;
+    return reading?.kind === 'not-found' && (reading.sessionId ?? id) === id ? reading : undefined;
   };
 
   const refused = (session: HeldSession, reason: string, response: Response): Response => {
@@ -148,28 +132,27 @@ export function createSessions(options: HomeOptions): SessionsFamily {
       return response;
     };
 
-  const learnCosts = (call: Call): void =>
-    call.whenAnswered((response) => {
-      const tools = 'result' in response ? response.result['tools'] : undefined;
-      if (!Array.isArray(tools)) return response;
-      const names = costly.get(call.connection) ?? new Set();
-      let forgotten = 0;
-      for (const tool of tools as unknown[]) {
-        if (!isObject(tool) || typeof tool['name'] !== 'string' || !allocatesResources(tool)) continue;
-        const { name } = tool as { readonly name: string };
-        if (names.has(name)) continue;
-        if (names.size < MAX_COSTLY && name.length <= MAX_TOOL_NAME) names.add(name);
-        else forgotten++;
-      }
-      costly.set(call.connection, names);
-      if (forgotten > 0) {
-        options.events.emit('warning', {
-          what: `A server lists too many tools whose sessions hold something expensive: ${forgotten} are not remembered (${redactUrls(targetKey(call.connection.target))}).`,
-          next: `Up to ${MAX_COSTLY} are, with names of up to ${MAX_TOOL_NAME} characters. End the sessions in which the others are called.`,
-        });
-      }
-      return response;
-    });
+  const learnCosts = ({ connection }: Call, response: Response): Response => {
+    const tools = 'result' in response ? response.result['tools'] : undefined;
+    if (!Array.isArray(tools)) return response;
+    const names = costly.get(connection) ?? new Set();
+    let forgotten = 0;
+    for (const tool of tools as unknown[]) {
+      if (!isObject(tool) || typeof tool['name'] !== 'string' || !allocatesResources(tool)) continue;
+      const { name } = tool as { readonly name: string };
+      if (names.has(name)) continue;
+      if (names.size < MAX_COSTLY && name.length <= MAX_TOOL_NAME) names.add(name);
+      else forgotten++;
+    }
+    costly.set(connection, names);
+    if (forgotten > 0) {
+      options.events.emit('warning', {
+        what: `A server lists too many tools whose sessions hold something expensive: ${forgotten} are not remembered (${redactUrls(targetKey(connection.target))}).`,
+        next: `Up to ${MAX_COSTLY} are, with names of up to ${MAX_TOOL_NAME} characters. End the sessions in which the others are called.`,
+      });
+    }
+    return response;
+  };
 
   /** Lets the calls of a connection that nobody waits for any more out of the queues of their sessions. */
   const leaveQueues = (connection: Connection, isOver: (call: Call) => boolean): void => {
@@ -237,6 +220,39 @@ export function createSessions(options: HomeOptions): SessionsFamily {
       ofConnection.set(connection, home);
     },
 
+    async turns(call, next) {
+      const run = sessionOf(call);
+      const queue = run?.session.queue;
+      if (!queue) return next();
+      run.calls.add(call);
+      call.signal?.addEventListener('abort', () => call.leave(), { once: true });
+      try {
+        await queue.enter(call);
+        return await next();
+      } finally {
+        queue.leave(call);
+      }
+    },
+
+    async middleware(call, next) {
+      mirror(call, readSession(call.request.params?._meta));
+      if (sessionMethod(call.method)?.verb === 'listen') currentStream()?.sending(call);
+      const run = sessionOf(call);
+      if (!run) return call.method === 'tools/list' ? learnCosts(call, await next()) : next();
+      const { session } = run;
+      for (let isRetry = false; ; isRetry = true) {
+        const sent = attach(call, session);
+        const response = await next();
+        if (call.method === 'tools/list') learnCosts(call, response);
+        const loss = lossIn(response, sent);
+        if (!loss) return settle(session, sent, response);
+        // Another session may take the place of this one; the call is made once more there if it has not begun.
+        const isRenewed = session.recreates && !isRetry && (await session.home.renew(session, sent.id));
+        if (!isRenewed) return session.home.gone(session, sent.id).then(() => response, warned(response));
+        if (loss.begun ?? call.hasBegun) return response;
+      }
+    },
+
     part: {
       announce: () => ({ sessions: true }),
 
@@ -247,32 +263,6 @@ export function createSessions(options: HomeOptions): SessionsFamily {
           await ofConnection.get(connection)?.release(connection);
           await close();
         };
-      },
-
-      outbound(call) {
-        if (call.method === 'tools/list') learnCosts(call);
-        mirror(call, readSession(call.request.params?._meta));
-        const verb = sessionMethod(call.method)?.verb;
-        if (verb === 'listen') currentStream()?.sending(call);
-        const run = currentRun();
-        if (!run || INTRODUCTIONS.has(call.method) || verb) return undefined;
-        const { session } = run;
-        // What runs in a session may also talk to other servers; the session is not for them.
-        if (!homesAt(call.connection).includes(session.home)) return undefined;
-        const send = (): void => {
-          session.home.check(session, call.hasBegun);
-          if (call.connection.server.lacksSessions) throw sessionsLacking(session.label);
-          attach(call, run);
-        };
-        if (!session.queue) return settled(send);
-        run.calls.add(call);
-        call.undelivered = () => session.queue?.leave(call);
-        call.signal?.addEventListener('abort', () => call.connection.leave(call), { once: true });
-        const turn = session.queue.enter(call, call.instead);
-        return (turn ?? Promise.resolve()).then(send).catch((error: unknown) => {
-          session.queue?.leave(call);
-          throw error;
-        });
       },
 
       notifying(notification, connection) {
@@ -304,14 +294,4 @@ function mirror(call: Call, session: SessionReading): void {
   if (!isSession(session) || connection.target.kind !== 'http') return;
   const column = connection.link.transport.sessionId === undefined ? spelling.sessions : 'modern';
   call.addErrand({ headers: { [NAMES[column].header.session]: session.sessionId } });
-}
-
-/** An error as the outcome of sending: the SDKs hand it to whoever made the call. */
-function settled(send: () => void): Promise<void> | undefined {
-  try {
-    send();
-    return undefined;
-  } catch (error) {
-    return Promise.reject(error);
-  }
 }

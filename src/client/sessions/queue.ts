@@ -5,14 +5,8 @@ export class Queue {
   readonly #under = new Map<Call, () => void>();
   #last: Promise<void> | undefined;
 
-  /** Waits until the call's turn has come; at once where nobody is before it, or it is sent in place of one whose turn it was. */
-  enter(call: Call, instead?: Call): Promise<void> | undefined {
-    const place = instead && this.#under.get(instead);
-    if (instead && place) {
-      this.#under.delete(instead);
-      this.#under.set(call, place);
-      return undefined;
-    }
+  /** Waits until the call's turn has come. */
+  enter(call: Call): Promise<void> | undefined {
     const before = this.#last;
     let leave = (): void => {};
     const mine = new Promise<void>((resolve) => {

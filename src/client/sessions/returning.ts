@@ -1,7 +1,6 @@
 import { type Response, writeSession } from '../../wire/index.ts';
 import type { Call } from '../call.ts';
 import type { Connection } from '../connection.ts';
-import { SessionGoneError } from './errors.ts';
 import type { Home } from './home.ts';
 import type { Kept } from './kept.ts';
 import type { HeldSession } from './session.ts';
@@ -14,8 +13,6 @@ export interface Returning {
   waits(connection: Connection, session: Kept, round: string): void;
   /** A round is over. */
   over(round: string): void;
-  /** Sends the next message of a call under way in its session, whatever brought it about. */
-  goOn(call: Call, send: () => Promise<void>): Promise<void>;
   /** The answer to what was asked in the course of a call, with the call's session as it is now. */
   naming(connection: Connection, session: string | undefined, answer: Response): Response;
   /** Runs `work` in such a session. */
@@ -48,14 +45,6 @@ export function returningTo(homesAt: (connection: Connection) => readonly Home[]
     over(round) {
       waiting.get(round)?.waiting.delete(round);
       waiting.delete(round);
-    },
-
-    goOn(call, send) {
-      if (call.session === undefined) return send();
-      const session = live(call);
-      return session
-        ? session.goOn(send)
-        : Promise.reject(new SessionGoneError(call.session, undefined, undefined, true));
     },
 
     naming(connection, id, answer) {

@@ -20,8 +20,6 @@ export interface Running {
   readonly session: HeldSession;
   /** Calls that it has sent, where they go one after another. */
   readonly calls: Set<Call>;
-  /** True where a call is made a second time, because its session was gone. */
-  readonly isRetry: boolean;
 }
 
 const running = new Course<Running>();
@@ -81,23 +79,13 @@ export class HeldSession implements ClientSession {
 
   run<Value>(work: () => Value): Value {
     checkArgument('session.run()', work, FUNCTION);
-    const run: Running = { session: this, calls: new Set(), isRetry: false };
+    const run: Running = { session: this, calls: new Set() };
     try {
       const value = running.run(run, work);
       return isThenable(value) ? (this.#settled(run, value) as Value) : value;
     } catch (error) {
       throw this.#typed(error);
     }
-  }
-
-  /** Makes a call a second time, in what has taken this session's place. */
-  retry(send: () => Promise<void>): Promise<void> {
-    return running.run({ session: this, calls: new Set(), isRetry: true }, send);
-  }
-
-  /** Sends the next message of a call that belongs here, wherever that happens. */
-  goOn(send: () => Promise<void>): Promise<void> {
-    return running.run({ session: this, calls: new Set(), isRetry: false }, send);
   }
 
   async delete(): Promise<void> {
