@@ -156,7 +156,10 @@ function vaultOf(items: Items, partBytes: number): Vault {
 
 async function load(): Promise<Library> {
   try {
-    return (await import('@napi-rs/keyring')) as unknown as Library;
+    // Native code, which no bundler can take in: it stays where it is installed.
+    return (await import(
+      /* webpackIgnore: true */ /* turbopackIgnore: true */ '@napi-rs/keyring'
+    )) as unknown as Library;
   } catch (cause) {
     const remedy = 'Run `npm install @napi-rs/keyring`';
     throw unavailableError('the package @napi-rs/keyring is not installed', cause, remedy);

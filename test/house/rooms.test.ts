@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { manifest, subpaths } from './manifest.ts';
-import { brokenImports, hasDefaultExport, isBarrel, placeOf, ROOMS } from './rules.ts';
+import { brokenImports, hasDefaultExport, importsOutsideTry, isBarrel, placeOf, ROOMS } from './rules.ts';
 import { allSources, type Source } from './sources.ts';
 
 const sources = allSources();
@@ -25,6 +25,11 @@ describe('the rooms of src/', () => {
   it('have an index.ts only where it is a public subpath', () => {
     const indexes = sources.map(({ path }) => path).filter((path) => /(^|\/)index\.ts$/.test(path));
     expect(indexes.filter((path) => !publicFiles.includes(path))).toEqual([]);
+  });
+
+  it('load optional packages inside of `try`: anywhere else, bundlers take one that is not installed for an error', () => {
+    const bundled = sources.filter(({ path }) => !/^(cli|client)\//.test(path));
+    expect(bundled.flatMap((source) => importsOutsideTry(source, peers))).toEqual([]);
   });
 
   it('keep their files at 450 lines at most', () => {

@@ -58,6 +58,22 @@ function mayImport(from: Place, to: Place): boolean {
   return ROOMS.indexOf(to as never) < ROOMS.indexOf(from as never);
 }
 
+/** The optional packages that a file loads outside of `try`. */
+export function importsOutsideTry(source: Source, optionalPeers: readonly string[]): string[] {
+  const found: string[] = [];
+  const visit = (node: ts.Node, isTried: boolean): void => {
+    if (ts.isCallExpression(node) && node.expression.kind === ts.SyntaxKind.ImportKeyword) {
+      const [name] = node.arguments;
+      if (!isTried && name && ts.isStringLiteral(name) && optionalPeers.includes(name.text))
+        found.push(`${source.path} loads ${name.text} outside of try`);
+    }
+    const within = ts.isTryStatement(node) ? node.tryBlock : undefined;
+    ts.forEachChild(node, (child) => visit(child, isTried || child === within));
+  };
+  visit(parse(source), false);
+  return found;
+}
+
 export function hasDefaultExport(source: Source): boolean {
   return parse(source).statements.some((statement) => {
     if (ts.isExportAssignment(statement)) return true;

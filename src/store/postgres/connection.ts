@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { ValiseError } from '../../errors.ts';
-import { driverMissing } from '../driver.ts';
+import { loadPg } from '../driver.ts';
 import {
   badUrl,
   codeOf,
@@ -91,9 +91,7 @@ export class PostgresConnection {
   ): Promise<PostgresConnection> {
     if (typeof source !== 'string') return new PostgresConnection(source, undefined, 'PostgreSQL', timeout);
     const { urls, shown, isWritable, isPreparing } = parsePostgresUrl(source);
-    const { default: pg } = await import('pg').catch((cause: unknown) => {
-      throw driverMissing('pg', cause);
-    });
+    const { default: pg } = await loadPg();
     const create = (connectionString: string): OwnPool =>
       new pg.Pool({
         connectionString,

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { ValiseError } from '../../errors.ts';
-import { driverMissing } from '../driver.ts';
+import { loadIoredis } from '../driver.ts';
 import { badUrl, parseRemoteUrl, type RemoteFailure, remoteError, timeoutError, within } from '../remote.ts';
 
 /** A client as ioredis and iovalkey make them, for one server, for Sentinel or for a Cluster. */
@@ -346,11 +346,7 @@ async function createClient(
   timeout: number,
   given: Readonly<Record<string, unknown>> = {},
 ): Promise<IoredisClient> {
-  const library = await import('ioredis').catch((cause: unknown) => {
-    throw driverMissing('ioredis', cause);
-  });
-  // Bundlers that treat ioredis as CommonJS offer its exports as one default export.
-  const { Redis, Cluster } = library.Redis ? library : (library.default as unknown as typeof library);
+  const { Redis, Cluster } = await loadIoredis();
   const own = { ...behavior(timeout), ...options };
   if (kind === 'cluster')
     return new Cluster([...nodes], { ...clusterBehavior(own), ...given }) as IoredisClient;
