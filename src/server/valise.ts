@@ -309,7 +309,10 @@ function closedError(): ValiseError {
 function readKeys(keys: Keyring | string | undefined): Keyring | string {
   if (keys === EPHEMERAL) return loadKeys({ env: {} });
   const given = keys ?? loadKeys();
-  if (keys === undefined && (given as Keyring).ephemeral && process.env['NODE_ENV'] === 'production')
+  const { NODE_ENV, NEXT_PHASE } = process.env;
+  // `next build` loads every route as in production, but serves nothing: keys are needed where it is started.
+  const isServing = NODE_ENV === 'production' && NEXT_PHASE !== 'phase-production-build';
+  if (keys === undefined && (given as Keyring).ephemeral && isServing)
     throw new ValiseError('no-keys', 'There are no keys, and this is production (NODE_ENV).', {
       next: "Set VALISE_KEYS to the same key on every instance (`npx valise keys generate` makes one), or give createValise keys: 'ephemeral' if there is one process and its state may end with it.",
     });

@@ -68,6 +68,14 @@ describe('without keys, in production', () => {
     vi.stubEnv('VALISE_KEYS', generateKey());
     make();
   });
+
+  it('one is made while `next build` loads the routes, which has the environment of production but serves nothing', () => {
+    vi.stubEnv('NODE_ENV', 'production');
+    vi.stubEnv('NEXT_PHASE', 'phase-production-build');
+    make();
+    vi.stubEnv('NEXT_PHASE', 'phase-production-server');
+    expect(() => make()).toThrow(expect.objectContaining({ code: 'no-keys' }));
+  });
 });
 
 describe('what a tool throws', () => {
