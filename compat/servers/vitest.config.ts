@@ -1,0 +1,12 @@
+import { defineConfig } from 'vitest/config';
+
+export default defineConfig({
+  test: {
+    include: ['*.test.ts'],
+    globalSetup: ['./setup.ts'],
+    execArgv: ['--disable-warning=ValiseWarning'],
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
+    maxWorkers: 3,
+  },
+});
