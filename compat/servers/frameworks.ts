@@ -1,5 +1,5 @@
 import type { Kind } from './clients.ts';
-import { inProcesses, onBun, onDeno, onLambda, onNext, onNode, onWorkerd } from './runtimes.ts';
+import { inProcesses, onBun, onDeno, onLambda, onNext, onNode, onNode22, onWorkerd } from './runtimes.ts';
 import type { Started } from './start.ts';
 
 /** The columns of the table in docs/frameworks.md. */
@@ -79,4 +79,38 @@ export const FRAMEWORKS: readonly Framework[] = [
     packages: ['@nestjs/core', '@rekog/mcp-nest'],
     start: onNode('nest'),
   },
+  {
+    name: 'fastmcp',
+    example: 'fastmcp',
+    packages: ['fastmcp'],
+    start: onNode('fastmcp'),
+    clients: ['SDK 1', 'SDK 2, 2025-11-25'],
+  },
+  {
+    name: 'Mastra',
+    example: 'mastra',
+    packages: ['@mastra/mcp'],
+    start: onNode22('mastra'),
+    clients: ['SDK 2, 2026-07-28'],
+    fails: {
+      'stock-jar':
+        'Mastra serves 2026-07-28 only, where a client that is not signed in has no session. Next: tell createValise who asks (principal).',
+    },
+  },
 ];
+
+/** Frameworks that let nobody reach the servers they make: nothing of Valise works in them. */
+export const CLOSED = [
+  {
+    name: 'mcp-use',
+    packages: ['mcp-use'],
+    reason:
+      'Not possible: the SDK is bundled into the package, and the servers are made in a private method. Next: serve those tools with an SDK handler beside it.',
+  },
+  {
+    name: 'xmcp',
+    packages: ['xmcp'],
+    reason:
+      'Not possible: the compiled runtime makes the servers, and no export gives them out. Next: serve those tools with an SDK handler beside it.',
+  },
+] as const;

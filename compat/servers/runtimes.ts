@@ -11,6 +11,10 @@ const packages = fileURLToPath(new URL('node_modules/', import.meta.url));
 export const onNode = (example: string) => () =>
   start(process.execPath, ['--import', 'tsx', `${example}.ts`]);
 
+/** Starts an example on Node 22, for packages that need it; scripts/compat.mjs says where it is. */
+export const onNode22 = (example: string) => () =>
+  start(process.env['COMPAT_NODE22'] ?? process.execPath, ['--import', 'tsx', `${example}.ts`]);
+
 /** Starts an example on Node as processes that share a store. */
 export const inProcesses = (example: string) => () =>
   start(process.execPath, ['--import', 'tsx', `${example}.ts`], { env: sharedStore(example) });

@@ -28,7 +28,7 @@ export function claimServer(server: ServerLike): void {
       'not-a-server',
       `Valise cannot be installed on ${kind}: it is no server of an MCP SDK.`,
       {
-        next: 'Call valise.install() with an McpServer or a Server of @modelcontextprotocol/server or @modelcontextprotocol/sdk. If a framework makes it for you, ask the framework for it (as server.getServer() of @mastra/mcp), before it connects.',
+        next: 'Call valise.install() with an McpServer or a Server of @modelcontextprotocol/server or @modelcontextprotocol/sdk. If a framework makes it for you, ask the framework for it before it connects: docs/frameworks.md says how for some.',
       },
     );
   }
