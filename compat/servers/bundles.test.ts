@@ -3,12 +3,12 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import commonjs from '@rollup/plugin-commonjs';
+import commonjsModule from '@rollup/plugin-commonjs';
 import { nodeResolve } from '@rollup/plugin-node-resolve';
 import { build as esbuild, transformSync } from 'esbuild';
-import { rollup } from 'rollup';
+import { type Plugin, rollup } from 'rollup';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import webpack from 'webpack';
+import webpack, { type Stats } from 'webpack';
 import { call, withStock, withValise } from './clients.ts';
 import { examples, root } from './places.ts';
 import { runToEnd, start } from './start.ts';
@@ -38,6 +38,11 @@ async function install(...packages: string[]): Promise<void> {
   const options = ['--no-audit', '--no-fund', '--ignore-scripts', '--prefer-offline'];
   await promisify(execFile)('npm', ['install', ...options, ...packages], { cwd: project });
 }
+
+type RunWebpack = (done: (error: Error | null, stats: Stats) => void) => void;
+
+// Its types are those of CommonJS.
+const commonjs = commonjsModule as unknown as () => Plugin;
 
 /** Each bundles a file into one file or folder, and returns what to run. */
 const BUNDLERS: Record<string, (input: string) => Promise<string>> = {
@@ -71,17 +76,16 @@ const BUNDLERS: Record<string, (input: string) => Promise<string>> = {
   },
   async webpack(input) {
     const folder = join(deployed, 'webpack');
-    const stats = await promisify(webpack)([
-      {
-        entry: input,
-        target: 'node',
-        mode: 'production',
-        optimization: { minimize: false },
-        context: project,
-        output: { path: folder, filename: 'server.cjs' },
-      },
-    ]);
-    expect(stats?.toJson({ all: false, errors: true }).errors).toEqual([]);
+    const compiler = webpack({
+      entry: input,
+      target: 'node',
+      mode: 'production',
+      optimization: { minimize: false },
+      context: project,
+      output: { path: folder, filename: 'server.cjs' },
+    });
+    const stats = await promisify(compiler.run.bind(compiler) as RunWebpack)();
+    expect(stats.toJson({ all: false, errors: true }).errors).toEqual([]);
     return join(folder, 'server.cjs');
   },
   async rollup(input) {

@@ -21,9 +21,15 @@ export interface Framework {
   start(): Promise<Started>;
   /** The clients that it is tried with; all by default. */
   readonly clients?: readonly Kind[];
+  /** What holds where it works, in place of the word alone. */
+  readonly limits?: Partial<Record<Column, string>>;
   /** What does not work, why, and what to do instead. The tests fail if it works after all. */
   readonly fails?: Partial<Record<Column, string>>;
 }
+
+const IN_ONE_ISOLATE =
+  'works in one isolate. Cloudflare has many, and no store of Valise reaches across them yet. Next: write a store over a Durable Object.';
+const IN_ONE_PROCESS = 'works in one process, which has the sessions';
 
 export const FRAMEWORKS: readonly Framework[] = [
   {
@@ -48,7 +54,16 @@ export const FRAMEWORKS: readonly Framework[] = [
   { name: 'Hono on Node', example: 'hono', packages: ['hono', '@hono/node-server'], start: onNode('hono') },
   { name: 'Fastify', example: 'fastify', packages: ['fastify'], start: onNode('fastify') },
   { name: 'Next.js, mcp-handler', example: 'next', packages: ['next', 'mcp-handler'], start: onNext('next') },
-  { name: 'Cloudflare Workers', example: 'workers', packages: ['workerd'], start: onWorkerd('workers') },
+  {
+    name: 'Cloudflare Workers',
+    example: 'workers',
+    packages: ['workerd'],
+    start: onWorkerd('workers'),
+    limits: {
+      'stock-jar': IN_ONE_ISOLATE,
+      'stock-ask': 'works on 2026-07-28; on 2025-11-25, as for state, in one isolate',
+    },
+  },
   { name: 'Deno', example: 'deno', packages: ['deno'], start: onDeno('deno') },
   { name: 'Bun', example: 'bun', packages: ['bun'], start: onBun('bun') },
   {
@@ -84,6 +99,7 @@ export const FRAMEWORKS: readonly Framework[] = [
     example: 'fastmcp',
     packages: ['fastmcp'],
     start: onNode('fastmcp'),
+    limits: { 'stock-jar': IN_ONE_PROCESS, 'stock-ask': IN_ONE_PROCESS, 'valise-ask': IN_ONE_PROCESS },
     clients: ['SDK 1', 'SDK 2, 2025-11-25'],
   },
   {

@@ -13,9 +13,3 @@ export const examples = `${root}examples/frameworks/`;
 
 /** What the last run has found, a file for each framework. */
 export const found = `${work}results/`;
-
-/** What is kept in the repository of the last run with `--write`. */
-export const kept = `${here}results.json`;
-
-/** The page that has the table. */
-export const page = `${root}docs/frameworks.md`;

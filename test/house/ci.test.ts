@@ -9,9 +9,9 @@ import { root } from './sources.ts';
 const folder = mkdtempSync(join(tmpdir(), 'valise-ci-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-function ci(tests: string, checks: string) {
+function ci(tests: string, checks: string, compat = 'echo "0 passed, 0 failed"') {
   const npm = join(folder, 'npm');
-  writeFileSync(npm, `#!/bin/sh\ncase "$1" in test) ${tests};; *) ${checks};; esac\n`);
+  writeFileSync(npm, `#!/bin/sh\ncase "$*" in test*) ${tests};; *check) ${checks};; *) ${compat};; esac\n`);
   chmodSync(npm, 0o755);
   const env = { ...process.env, PATH: `${folder}${delimiter}${process.env['PATH']}` };
   const { status, stdout } = spawnSync(join(root, '.ci/run'), [], { env, encoding: 'utf8' });
@@ -24,6 +24,12 @@ describe('.ci/run', () => {
       status: 0,
       last: '48 passed, 0 failed',
     });
+  });
+
+  it('adds the tests with real packages', () => {
+    expect(
+      ci('echo "40 passed, 0 failed"', 'echo "8 passed, 0 failed"', 'echo "70 passed, 1 failed"; exit 1'),
+    ).toEqual({ status: 1, last: '118 passed, 1 failed' });
   });
 
   it('fails where either fails', () => {
