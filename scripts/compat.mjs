@@ -62,7 +62,7 @@ async function pack() {
   rmSync(join(CACHE, made));
 }
 
-/** One folder: installed if needed, then its tests. */
+/** One folder: installed if needed, then its tests, which are told of a Node 22 and whether to keep their results. */
 async function test(folder) {
   const home = `${root}compat/${folder}`;
   await prepare(folder, home);
@@ -76,6 +76,7 @@ async function test(folder) {
     env: {
       ...process.env,
       ...(node && { COMPAT_NODE22: node }),
+      ...(values.write && { COMPAT_WRITE: '1' }),
     },
   });
   const read = readReport(report) ?? { passed: 0, failed: 1, skipped: 0 };

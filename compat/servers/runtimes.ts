@@ -112,6 +112,7 @@ export const onWorkerd = (example: string) => async (): Promise<Started> => {
     target: 'es2022',
     conditions: ['workerd', 'worker', 'browser'],
     mainFields: ['browser', 'module', 'main'],
+    // Drivers as if they were not installed: esbuild leaves those alone, and nobody loads them there.
     external: ['node:*', 'cloudflare:*', 'ioredis', 'pg', '@napi-rs/keyring'],
     logLevel: 'silent',
   });
