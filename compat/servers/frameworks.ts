@@ -27,8 +27,6 @@ export interface Framework {
   readonly fails?: Partial<Record<Column, string>>;
 }
 
-const IN_ONE_ISOLATE =
-  'works in one isolate. Cloudflare has many, and no store of Valise reaches across them yet. Next: write a store over a Durable Object.';
 const IN_ONE_PROCESS = 'works in one process, which has the sessions';
 
 export const FRAMEWORKS: readonly Framework[] = [
@@ -59,10 +57,6 @@ export const FRAMEWORKS: readonly Framework[] = [
     example: 'workers',
     packages: ['workerd'],
     start: onWorkerd('workers'),
-    limits: {
-      'stock-jar': IN_ONE_ISOLATE,
-      'stock-ask': 'works on 2026-07-28; on 2025-11-25, as for state, in one isolate',
-    },
   },
   { name: 'Deno', example: 'deno', packages: ['deno'], start: onDeno('deno') },
   { name: 'Bun', example: 'bun', packages: ['bun'], start: onBun('bun') },

@@ -13,3 +13,20 @@ declare const Bun: {
     fetch(request: Request): Promise<Response>;
   }): unknown;
 };
+
+/** What the example uses of Workers. */
+interface DurableObjectNamespace<T> {
+  getByName(name: string): T;
+}
+declare module 'cloudflare:workers' {
+  interface Storage {
+    get<T>(key: string): Promise<T | undefined>;
+    put<T>(key: string, value: T): Promise<void>;
+    delete(key: string): Promise<boolean>;
+    list<T>(options: { prefix: string; limit: number; startAfter?: string }): Promise<Map<string, T>>;
+  }
+  export class DurableObject {
+    protected readonly ctx: { readonly storage: Storage };
+  }
+  export const env: Record<string, unknown>;
+}

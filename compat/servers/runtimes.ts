@@ -117,20 +117,43 @@ export const onWorkerd = (example: string) => async (): Promise<Started> => {
     logLevel: 'silent',
   });
   const port = await freePort();
-  writeFileSync(
-    `${folder}worker.capnp`,
-    `using Workerd = import "/workerd/workerd.capnp";
-const config :Workerd.Config = (
-  services = [(name = "main", worker = (
-    modules = [(name = "worker.mjs", esModule = embed "worker.mjs")],
-    compatibilityDate = "2026-07-01",
-    compatibilityFlags = ["nodejs_compat"],
-    bindings = [(name = "VALISE_KEYS", fromEnvironment = "VALISE_KEYS")],
-  ))],
-  sockets = [(name = "http", address = "127.0.0.1:${port}", http = (), service = "main")],
-);
-`,
-  );
+  writeFileSync(`${folder}front.mjs`, FRONT);
+  writeFileSync(`${folder}worker.capnp`, workerdConfig(port));
   const program = `${packages}@cloudflare/workerd-${process.platform}-${process.arch === 'x64' ? '64' : process.arch}/bin/workerd`;
   return start(program, ['serve', 'worker.capnp'], { cwd: folder, port });
 };
+
+/** Hands each request to the other isolate than the one before. */
+const FRONT = `let count = 0;
+export default { fetch: (request, { first, second }) => (count++ % 2 ? second : first).fetch(request) };
+`;
+
+/** The Worker in two isolates, which share a Durable Object and nothing else, and what hands them requests. */
+function workerdConfig(port: number): string {
+  const worker = (namespace: string, more = '') => `(
+    modules = [(name = "worker.mjs", esModule = embed "worker.mjs")],
+    compatibilityDate = "2026-07-01",
+    compatibilityFlags = ["nodejs_compat"],
+    bindings = [
+      (name = "VALISE_KEYS", fromEnvironment = "VALISE_KEYS"),
+      (name = "STORE", durableObjectNamespace = ${namespace}),
+    ],
+    ${more}
+  )`;
+  const own = `durableObjectNamespaces = [(className = "ValiseStore", uniqueKey = "valise")],
+    durableObjectStorage = (inMemory = void),`;
+  return `using Workerd = import "/workerd/workerd.capnp";
+const config :Workerd.Config = (
+  services = [
+    (name = "first", worker = ${worker('"ValiseStore"', own)}),
+    (name = "second", worker = ${worker('(className = "ValiseStore", serviceName = "first")')}),
+    (name = "front", worker = (
+      modules = [(name = "front.mjs", esModule = embed "front.mjs")],
+      compatibilityDate = "2026-07-01",
+      bindings = [(name = "first", service = "first"), (name = "second", service = "second")],
+    )),
+  ],
+  sockets = [(name = "http", address = "127.0.0.1:${port}", http = (), service = "front")],
+);
+`;
+}
