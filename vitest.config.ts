@@ -6,9 +6,12 @@ const src = (path: string) => fileURLToPath(new URL(`./src/${path}.ts`, import.m
 export default defineConfig({
   resolve: {
     alias: [
-      { find: /^mcp-valise\/(client|server|seal|store|wire|internal)$/, replacement: src('$1/index') },
       {
-        find: /^mcp-valise\/store\/(contract|sqlite|keychain)$/,
+        find: /^mcp-valise\/(client|server|seal|store|wire|testing|internal)$/,
+        replacement: src('$1/index'),
+      },
+      {
+        find: /^mcp-valise\/store\/(sqlite|keychain)$/,
         replacement: src('store/$1'),
       },
       { find: /^mcp-valise\/store\/(redis|postgres)$/, replacement: src('store/$1/store') },

@@ -65,7 +65,7 @@ export interface Lease {
  * There are no transactions: one key holds what must change together, and `ifVersion` makes that safe.
  * A key is 1 to 1,024 bytes of well-formed Unicode without NUL, told apart byte by byte (`store-bad-key` else); a value is
  * what JSON can write (`store-bad-value` else). Leases have names of their own: they neither hide nor list entries.
- * Every driver, also your own, is proved by the contract test in `mcp-valise/store/contract`.
+ * Every driver, also your own, is proved by the contract test in `mcp-valise/testing`.
  */
 export interface Store {
   /** The entry under `key`, or undefined where there is none or its time is over. */

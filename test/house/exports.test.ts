@@ -13,11 +13,11 @@ describe('the public subpaths', () => {
       'mcp-valise/seal',
       'mcp-valise/server',
       'mcp-valise/store',
-      'mcp-valise/store/contract',
       'mcp-valise/store/keychain',
       'mcp-valise/store/postgres',
       'mcp-valise/store/redis',
       'mcp-valise/store/sqlite',
+      'mcp-valise/testing',
       'mcp-valise/wire',
     ]);
   });

@@ -3,7 +3,17 @@ import ts from 'typescript';
 import { importsOf, parse, type Source } from './sources.ts';
 
 /** The rooms, left to right: a room imports only from rooms to its left, and from the floor (files right in `src/`). */
-export const ROOMS = ['core', 'wire', 'seal', 'store', 'link', 'client', 'server', 'internal'] as const;
+export const ROOMS = [
+  'core',
+  'wire',
+  'seal',
+  'store',
+  'link',
+  'client',
+  'server',
+  'testing',
+  'internal',
+] as const;
 
 type Place = (typeof ROOMS)[number] | 'floor' | 'cli' | 'elsewhere';
 

@@ -1,8 +1,8 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { type ContractOptions, type Runner, storeContract } from 'mcp-valise/testing';
 import { describe, expect, it } from 'vitest';
 import { memoryBus } from '../../src/store/bus.ts';
-import { type ContractOptions, type Runner, storeContract } from '../../src/store/contract.ts';
 import { memoryStore, type Store } from '../../src/store/index.ts';
 import { temporaryFolder, tsx } from './places.ts';
 import { tornStore } from './torn-store.ts';

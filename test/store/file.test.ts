@@ -1,6 +1,6 @@
 import { chownSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { storeContract } from 'mcp-valise/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { storeContract } from '../../src/store/contract.ts';
 import { fileStore, openStore } from '../../src/store/index.ts';
 import { soak, temporaryFolder, tsx } from './places.ts';
 

@@ -1,8 +1,8 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { homedir } from 'node:os';
+import { storeContract } from 'mcp-valise/testing';
 import { afterAll, describe, expect, it } from 'vitest';
 import { generateKey } from '../../src/seal/index.ts';
-import { storeContract } from '../../src/store/contract.ts';
 import { openStore } from '../../src/store/index.ts';
 import { keychainStore, storeIn } from '../../src/store/keychain.ts';
 import { openVault } from '../../src/store/keychain-vault.ts';

@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import { openPostgresBus, openPostgresStore } from 'mcp-valise/store/postgres';
 import { openRedisBus, openRedisStore } from 'mcp-valise/store/redis';
+import { storeContract } from 'mcp-valise/testing';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { storeContract } from '../../src/store/contract.ts';
 import type { Bus, Store } from '../../src/store/types.ts';
 import { noServices, type Service, startPostgres, startRedis, uniqueName } from '../services.ts';
 import { because } from '../skip.ts';

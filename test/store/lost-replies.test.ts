@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis';
-import { storeContract } from 'mcp-valise/store/contract';
 import { openPostgresStore } from 'mcp-valise/store/postgres';
 import { openRedisStore } from 'mcp-valise/store/redis';
+import { storeContract } from 'mcp-valise/testing';
 import pg from 'pg';
 import { describe, it } from 'vitest';
 import { noServices, service, uniqueName } from '../services.ts';

@@ -1,6 +1,6 @@
+import { busContract, storeContract } from 'mcp-valise/testing';
 import { describe, expect, it } from 'vitest';
 import { memoryBus } from '../../src/store/bus.ts';
-import { busContract, storeContract } from '../../src/store/contract.ts';
 import { memoryStore } from '../../src/store/memory.ts';
 
 storeContract(

@@ -1,6 +1,6 @@
+import { storeContract } from 'mcp-valise/testing';
 import { describe, expect, it } from 'vitest';
 import { generateKey } from '../../src/seal/index.ts';
-import { storeContract } from '../../src/store/contract.ts';
 import { memoryStore, namespaced, openStore } from '../../src/store/index.ts';
 import { temporaryFolder } from './places.ts';
 

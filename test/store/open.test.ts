@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { contentionCases } from '../../src/store/contract-contention.ts';
 import { openBus, openStore } from '../../src/store/index.ts';
+import { contentionCases } from '../../src/testing/contract-contention.ts';
 import { service, uniqueName } from '../services.ts';
 import { because } from '../skip.ts';
 import { temporaryFolder, tsx } from './places.ts';

@@ -1,5 +1,5 @@
 import { describe, it } from 'node:test';
-import { storeContract } from '../../src/store/contract.ts';
+import { storeContract } from 'mcp-valise/testing';
 import { ownStore } from './own-driver.ts';
 
 storeContract(

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { inspect } from 'node:util';
 import { openPostgresStore, type PostgresClient, type PostgresPool } from 'mcp-valise/store/postgres';
+import { storeContract } from 'mcp-valise/testing';
 import pg from 'pg';
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { storeContract } from '../../src/store/contract.ts';
 import { openBus, openStore } from '../../src/store/index.ts';
 import type { Store } from '../../src/store/types.ts';
 import { service, uniqueName } from '../services.ts';

@@ -2,8 +2,8 @@ import { createClient } from '@redis/client';
 import { Cluster, Redis } from 'ioredis';
 import { Redis as Redis5 } from 'ioredis-5';
 import { openRedisBus, openRedisStore, type RedisClient } from 'mcp-valise/store/redis';
+import { busContract, storeContract } from 'mcp-valise/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { busContract, storeContract } from '../../src/store/contract.ts';
 import { noServices, type Service, service, startRedis, uniqueName } from '../services.ts';
 import { because } from '../skip.ts';
 

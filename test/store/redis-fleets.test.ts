@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { Cluster } from 'ioredis';
 import { openBus, openStore } from 'mcp-valise/store';
-import { storeContract } from 'mcp-valise/store/contract';
 import { openRedisStore } from 'mcp-valise/store/redis';
+import { storeContract } from 'mcp-valise/testing';
 import { afterAll, describe, expect, it, onTestFinished } from 'vitest';
 import { noServices, startRedisCluster, startRedisSentinel, uniqueName } from '../services.ts';
 

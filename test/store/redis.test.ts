@@ -1,8 +1,8 @@
 import { inspect } from 'node:util';
 import { Redis } from 'ioredis';
 import { openRedisStore } from 'mcp-valise/store/redis';
+import { storeContract } from 'mcp-valise/testing';
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { storeContract } from '../../src/store/contract.ts';
 import { openBus, openStore } from '../../src/store/index.ts';
 import type { Store } from '../../src/store/types.ts';
 import { noServices, type Service, service, startRedis, uniqueName } from '../services.ts';

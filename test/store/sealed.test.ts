@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
+import { storeContract } from 'mcp-valise/testing';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { generateKey } from '../../src/seal/index.ts';
-import { storeContract } from '../../src/store/contract.ts';
 import { fileStore, memoryStore, openStore, reseal, type Store, sealedStore } from '../../src/store/index.ts';
 import { sqliteStore } from '../../src/store/sqlite.ts';
 import { temporaryFolder } from './places.ts';

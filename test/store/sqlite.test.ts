@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { storeContract } from 'mcp-valise/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { storeContract } from '../../src/store/contract.ts';
 import { openStore } from '../../src/store/index.ts';
 import { sqliteStore } from '../../src/store/sqlite.ts';
 import { type Database, loadSqlite, openDatabase } from '../../src/store/sqlite-library.ts';

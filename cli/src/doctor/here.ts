@@ -89,7 +89,7 @@ export async function checkStore(url: string, options: KeyOptions): Promise<Find
         return fail(
           'store',
           `${shown} does not keep what is written.`,
-          'Run the contract test of mcp-valise/store/contract against the driver.',
+          'Run the contract test of mcp-valise/testing against the driver.',
         );
       }
       const plain = keys ? await namesOfPlain(store) : [];

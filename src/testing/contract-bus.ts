@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import type { Json } from '../json.ts';
+import type { Bus } from '../store/types.ts';
 import type { Runner } from './contract-types.ts';
 import { until } from './contract-wait.ts';
-import type { Bus } from './types.ts';
 
 /**
  * The contract of {@link Bus} as a test suite. `open` gives another handle on the same bus with each call.

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
+import type { Store } from '../store/types.ts';
 import type { Bench } from './contract-types.ts';
-import type { Store } from './types.ts';
 
 /** Waits until something is so, asking again and again; fails where it never is. */
 export async function until(holds: () => Promise<boolean>, seconds = 10): Promise<void> {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
+import type { Lease, Store } from '../store/types.ts';
 import { withWorkers } from './contract-processes.ts';
 import type { Case } from './contract-types.ts';
 import { sharesHandles, until } from './contract-wait.ts';
-import type { Lease, Store } from './types.ts';
 
 /** Leases: one holder, a fence that rises, and a way on when a holder is gone. */
 export const leaseCases: readonly Case[] = [

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
+import type { Store } from '../store/types.ts';
 import type { Case } from './contract-types.ts';
 import { sharesHandles } from './contract-wait.ts';
-import type { Store } from './types.ts';
 
 const ODD_KEYS: readonly string[] = [
   ' ',

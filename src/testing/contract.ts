@@ -7,9 +7,6 @@ import { listCases } from './contract-lists.ts';
 import { lostReplyCases } from './contract-lost-replies.ts';
 import type { Case, ContractOptions, Count, Place, Runner } from './contract-types.ts';
 
-export { busContract } from './contract-bus.ts';
-export type { ContractOptions, Opener, Place, Runner } from './contract-types.ts';
-
 /**
  * The contract of {@link Store} as a test suite: every driver of Valise passes it, and yours can.
  * It works with any runner that has `describe` and `it`, and asserts with `node:assert`.
@@ -20,8 +17,8 @@ export type { ContractOptions, Opener, Place, Runner } from './contract-types.ts
  * @example
  * ```ts
  * import { describe, it } from 'node:test';
- * import { storeContract } from 'mcp-valise/store/contract';
- * import { openStore } from './my-store.js';
+ * import { storeContract } from 'mcp-valise/testing';
+ * import { openStore } from '../store/my-store.js';
  *
  * storeContract(
  *   async () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
+import type { Lease, Store } from '../store/types.ts';
 import type { Case } from './contract-types.ts';
-import type { Lease, Store } from './types.ts';
 
 /** What stays when a store is closed, and what closing waits for. */
 export const lifeCases: readonly Case[] = [

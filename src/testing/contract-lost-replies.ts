@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
+import type { Lease, PutOptions, Store } from '../store/types.ts';
 import type { Case } from './contract-types.ts';
-import type { Lease, PutOptions, Store } from './types.ts';
 
 /** What a store says of a write whose reply was lost on the way. */
 export const lostReplyCases: readonly Case[] = [

@@ -1,5 +1,5 @@
 import type { Json } from '../json.ts';
-import type { Store } from './types.ts';
+import type { Store } from '../store/types.ts';
 
 /** How another process opens the same place: it imports `module` and calls what it exports with `args`. */
 export interface Opener {

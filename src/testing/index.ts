@@ -1,0 +1,12 @@
+/**
+ * Tools for tests of applications that use Valise, and the contract that every store keeps. Not for production.
+ *
+ * @module
+ */
+export type { Duration } from '../duration.ts';
+export { ValiseError } from '../errors.ts';
+export { storeContract } from './contract.ts';
+export { busContract } from './contract-bus.ts';
+export type { ContractOptions, Opener, Place, Runner } from './contract-types.ts';
+export { connectInProcess, handlerFetch, type InProcessOptions, linkedTransports } from './in-process.ts';
+export { type VirtualClock, virtualClock } from './virtual-clock.ts';

@@ -1,0 +1,129 @@
+import { type Duration, seconds } from '../duration.ts';
+import { ValiseError } from '../errors.ts';
+
+/** The time of this process, which a test can move forward. */
+export interface VirtualClock {
+  /** Milliseconds since 1970, as `Date.now()` returns them while the clock is in use. */
+  now(): number;
+  /** Moves the time forward and runs the timers that become due on the way, in their order. */
+  advance(by: Duration): Promise<void>;
+  /** Puts the real time back. */
+  restore(): void;
+}
+
+interface Timer {
+  readonly run: () => void;
+  readonly period: number;
+  readonly repeats: boolean;
+  at: number;
+}
+
+/** The most timers that one `advance` runs: more means that a timer sets itself again without end. */
+const MAX_RUNS = 100_000;
+
+let inUse = false;
+
+/**
+ * Puts a clock in place of the time of this process: `Date`, `performance.now()`, `setTimeout()` and `setInterval()`.
+ * Lifetimes of sessions, jar entries, seals and stores in this process then end when the test says so. Time goes on as
+ * usual between two calls of `advance`, so nothing that waits for a socket or a promise hangs.
+ *
+ * It is one for the whole process, since a seal, the record that it protects and the store must agree on the time. Redis and
+ * PostgreSQL have clocks of their own, which it does not reach.
+ *
+ * @throws ValiseError `clock-in-use` if there is one already.
+ *
+ * @example
+ * ```ts
+ * const clock = virtualClock();
+ * await store.put('key', 'value', { ttl: 3600 });
+ * await clock.advance('2h');
+ * await store.get('key'); // undefined
+ * clock.restore();
+ * ```
+ */
+export function virtualClock(): VirtualClock {
+  if (inUse) {
+    throw new ValiseError('clock-in-use', 'Another virtual clock is in use in this process.', {
+      next: 'Call its restore() first, for example after each test.',
+    });
+  }
+  inUse = true;
+  const { Date: RealDate, setTimeout, setInterval, clearTimeout, clearInterval } = globalThis;
+  const measured = performance.now.bind(performance);
+  const timers = new Map<unknown, Timer>();
+  let offset = 0;
+  let restored = false;
+  const now = (): number => RealDate.now() + offset;
+
+  const settingTimer = <F extends typeof setTimeout | typeof setInterval>(set: F, repeats: boolean): F =>
+    new Proxy(set, {
+      apply(target, self, [task, ms, ...args]: [(...args: unknown[]) => void, number?, ...unknown[]]) {
+        const period = Math.max(1, Number(ms) || 1);
+        const run = (): void => {
+          const timer = timers.get(handle);
+          if (timer && repeats) timer.at = now() + period;
+          else timers.delete(handle);
+          task(...args);
+        };
+        const handle: unknown = Reflect.apply(target, self, [run, ms]);
+        timers.set(handle, { run, period, repeats, at: now() + period });
+        return handle;
+      },
+    });
+  const clearingTimer = <F extends typeof clearTimeout>(clear: F): F =>
+    new Proxy(clear, {
+      apply(target, self, [handle]: [unknown]) {
+        timers.delete(handle);
+        return Reflect.apply(target, self, [handle]);
+      },
+    });
+
+  globalThis.Date = new Proxy(RealDate, {
+    construct: (target, args, self) => Reflect.construct(target, args.length === 0 ? [now()] : args, self),
+    apply: () => new RealDate(now()).toString(),
+    get: (target, key, self) => (key === 'now' ? now : Reflect.get(target, key, self)),
+  });
+  globalThis.setTimeout = settingTimer(setTimeout, false);
+  globalThis.setInterval = settingTimer(setInterval, true);
+  globalThis.clearTimeout = clearingTimer(clearTimeout);
+  globalThis.clearInterval = clearingTimer(clearInterval);
+  Object.defineProperty(performance, 'now', { configurable: true, value: () => measured() + offset });
+
+  /** The timer that is due first, up to a time. */
+  const nextUntil = (end: number): readonly [unknown, Timer] | undefined =>
+    [...timers].filter(([, { at }]) => at <= end).sort(([, a], [, b]) => a.at - b.at)[0];
+
+  return {
+    now,
+    async advance(by) {
+      const end = now() + seconds(by) * 1000;
+      for (let runs = 0, next = nextUntil(end); next; next = nextUntil(end)) {
+        if (++runs > MAX_RUNS) {
+          throw new ValiseError('clock-busy', `More than ${MAX_RUNS} timers ran while the time was moved.`, {
+            next: 'Advance by less at a time, or look for a timer that sets itself again without end.',
+          });
+        }
+        const [handle, { at, run, repeats }] = next;
+        offset += Math.max(0, at - now());
+        if (!repeats) clearTimeout(handle as NodeJS.Timeout);
+        run();
+        await settled();
+      }
+      offset += Math.max(0, end - now());
+      await settled();
+    },
+    restore() {
+      if (restored) return;
+      restored = true;
+      Object.assign(globalThis, { Date: RealDate, setTimeout, setInterval, clearTimeout, clearInterval });
+      Reflect.deleteProperty(performance, 'now');
+      inUse = false;
+    },
+  };
+}
+
+/** Lets what a timer began go on, as far as it needs nothing from outside. */
+function settled(): Promise<void> {
+  return new Promise((resolve) => void setImmediate(resolve));
+}

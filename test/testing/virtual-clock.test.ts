@@ -1,0 +1,120 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { Client } from '@modelcontextprotocol/client';
+import { McpServer } from '@modelcontextprotocol/server';
+import { openValise, SessionGoneError } from 'mcp-valise/client';
+import { createSealer, generateKey } from 'mcp-valise/seal';
+import { createValise } from 'mcp-valise/server';
+import { memoryStore } from 'mcp-valise/store';
+import { connectInProcess, type VirtualClock, virtualClock } from 'mcp-valise/testing';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+
+let clock: VirtualClock;
+beforeEach(() => void (clock = virtualClock()));
+afterEach(() => clock.restore());
+
+describe('A virtual clock', () => {
+  it('ends the life of entries in a store', async () => {
+    const store = memoryStore();
+    await store.put('key', 'value', { ttl: 3600 });
+    await clock.advance('59m');
+    expect(await store.get('key')).toMatchObject({ value: 'value' });
+    await clock.advance('2m');
+    expect(await store.get('key')).toBeUndefined();
+    await store.close();
+  });
+
+  it('lets leases run out', async () => {
+    const store = memoryStore();
+    expect(await store.lease('right', 60)).toBeDefined();
+    expect(await store.lease('right', 60)).toBeUndefined();
+    await clock.advance('61s');
+    expect(await store.lease('right', 60)).toBeDefined();
+    await store.close();
+  });
+
+  it('ends sessions and expires seals, with client and server in one process', async () => {
+    const serverValise = createValise({
+      name: 'shop',
+      keys: 'ephemeral',
+      store: 'memory:',
+      sessions: { ttl: '4h' },
+    });
+    const server = serverValise.install(new McpServer({ name: 'shop', version: '1.0.0' }));
+    server.registerTool('visit', {}, async () => {
+      const { session } = serverValise.state();
+      const visits = Number(session.get('visits') ?? 0) + 1;
+      session.set('visits', visits);
+      return { content: [{ type: 'text', text: `visit ${visits}` }] };
+    });
+    const valise = await openValise({ store: 'memory:' });
+    const client = new Client({ name: 'host', version: '1.0.0' });
+    await connectInProcess(valise, client, server);
+    const session = await valise.sessions(client).create();
+    const visit = () => session.run(() => client.callTool({ name: 'visit' }));
+    expect(await visit()).toMatchObject({ content: [{ text: 'visit 1' }] });
+    await clock.advance('3h');
+    expect(await visit()).toMatchObject({ content: [{ text: 'visit 2' }] });
+    await clock.advance('5h');
+    await expect(visit()).rejects.toBeInstanceOf(SessionGoneError);
+    await client.close();
+    await valise.close();
+    const sealer = createSealer({ keys: generateKey(), ttl: '10m' });
+    const token = sealer.seal('value', { purpose: 'test' });
+    expect(sealer.open(token, { purpose: 'test' })).toBe('value');
+    await clock.advance('12m');
+    expect(() => sealer.open(token, { purpose: 'test' })).toThrow(
+      expect.objectContaining({ code: 'expired' }),
+    );
+  });
+
+  it('runs timers in their order when it passes them, and only then', async () => {
+    const ran: string[] = [];
+    setTimeout(() => ran.push('hour'), 3_600_000);
+    setTimeout(() => ran.push('minute'), 60_000);
+    const cleared = setTimeout(() => ran.push('cleared'), 1000);
+    const ticking = setInterval(() => ran.push(`tick ${Math.round(clock.now() / 1000) - start}`), 1_000_000);
+    const start = Math.round(clock.now() / 1000);
+    clearTimeout(cleared);
+    await clock.advance(30);
+    expect(ran).toEqual([]);
+    await clock.advance('1h');
+    clearInterval(ticking);
+    await clock.advance('1h');
+    expect(ran.filter((what) => !what.startsWith('tick'))).toEqual(['minute', 'hour']);
+    expect(ran.filter((what) => what.startsWith('tick'))).toHaveLength(3);
+  });
+
+  it('moves Date and performance.now() alike, and lets real time go on', async () => {
+    const [date, measured] = [Date.now(), performance.now()];
+    await clock.advance('1h');
+    expect(Date.now() - date).toBeGreaterThanOrEqual(3_600_000);
+    expect(Number(new Date()) - date).toBeGreaterThanOrEqual(3_600_000);
+    expect(performance.now() - measured).toBeGreaterThanOrEqual(3_599_000);
+    expect(new Date(0).toISOString()).toBe('1970-01-01T00:00:00.000Z');
+    expect(new Date()).toBeInstanceOf(Date);
+    const before = Date.now();
+    await pause(5);
+    expect(Date.now()).toBeGreaterThan(before);
+  });
+
+  it('is one for the process, and gives the real time back', async () => {
+    expect(() => virtualClock()).toThrow(expect.objectContaining({ code: 'clock-in-use' }));
+    await clock.advance('30d');
+    const moved = Date.now();
+    clock.restore();
+    expect(Date.now()).toBeLessThan(moved - 86_400_000);
+    const next = virtualClock();
+    clock.restore();
+    await next.advance('1h');
+    expect(Date.now()).toBe(next.now());
+    next.restore();
+  });
+
+  it('stops where timers set each other without end', async () => {
+    let ended = false;
+    const again = (): void => void (ended || setTimeout(again, 1));
+    again();
+    await expect(clock.advance('1d')).rejects.toMatchObject({ code: 'clock-busy' });
+    ended = true;
+  });
+});
