@@ -17,7 +17,7 @@ export interface Service {
 
 export type ServiceKind = 'redis' | 'postgres';
 
-export function startRedis(options?: { cluster?: boolean; args?: string[] }): Promise<Service>;
+export function startRedis(options?: { cluster?: boolean; args?: string[]; disk?: string }): Promise<Service>;
 /** Several Redis servers that work together. */
 export interface RedisFleet {
   readonly url: string;
@@ -31,6 +31,20 @@ export function startRedisCluster(options?: {
 }): Promise<RedisFleet>;
 export function startRedisSentinel(options?: { replicas?: number }): Promise<RedisFleet>;
 export function startPostgres(options?: { settings?: Record<string, string> }): Promise<Service>;
+/** A primary and a streaming replica of it. */
+export interface PostgresPair {
+  /** Names both hosts. */
+  readonly url: string;
+  readonly primary: Service;
+  readonly replica: Service;
+  /** Makes the replica the primary. */
+  promote(): Promise<void>;
+  stop(): Promise<void>;
+}
+/** `synchronous`: a commit waits for the replica. */
+export function startPostgresPair(options?: { synchronous?: boolean }): Promise<PostgresPair>;
+/** A port on 127.0.0.1 that nobody listens on right now. */
+export function freePort(): Promise<number>;
 export function startNginx(options: { upstreams: string[]; failover?: boolean }): Promise<Service>;
 
 export interface Services {

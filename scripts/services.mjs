@@ -9,11 +9,12 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { realpathSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { startPostgres } from './services/postgres.mjs';
+import { startPostgres, startPostgresPair } from './services/postgres.mjs';
 import { startRedis, startRedisCluster, startRedisSentinel } from './services/redis.mjs';
 
+export { freePort } from './services/daemon.mjs';
 export { startNginx } from './services/nginx.mjs';
-export { startPostgres, startRedis, startRedisCluster, startRedisSentinel };
+export { startPostgres, startPostgresPair, startRedis, startRedisCluster, startRedisSentinel };
 
 const KINDS = {
   redis: { variable: 'VALISE_TEST_REDIS', start: startRedis },

@@ -1,16 +1,27 @@
 import { relative } from 'node:path';
 import { expect, inject } from 'vitest';
 import {
+  freePort,
   type Service,
   type ServiceKind,
   startNginx,
   startPostgres,
+  startPostgresPair,
   startRedis,
   startRedisCluster,
   startRedisSentinel,
 } from '../scripts/services.mjs';
 
-export { type Service, startNginx, startPostgres, startRedis, startRedisCluster, startRedisSentinel };
+export {
+  freePort,
+  type Service,
+  startNginx,
+  startPostgres,
+  startPostgresPair,
+  startRedis,
+  startRedisCluster,
+  startRedisSentinel,
+};
 
 /** True where the run was told to do without Redis and PostgreSQL. */
 export const noServices: boolean = process.env.VALISE_NO_SERVICES === '1';

@@ -1,6 +1,7 @@
-import { spawnSync } from 'node:child_process';
+import { execFile, spawnSync } from 'node:child_process';
 import { readFileSync, rmSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
+import { promisify } from 'node:util';
 import { launch, onFreePort, temporaryFolder } from './daemon.mjs';
 import { need, unprivileged } from './install.mjs';
 
@@ -18,13 +19,44 @@ const SETTINGS = {
 
 /** A private PostgreSQL on loopback that lets in anyone who reaches it. */
 export async function startPostgres({ settings = {} } = {}) {
+  return launchOn(settings, ({ command, data, dir, env, user }) => {
+    const args = ['-D', data, '-U', 'valise', '-A', 'trust', '-E', 'UTF8', '--locale=C.UTF-8', '--no-sync'];
+    prepare(join(dirname(command), 'initdb'), args, { dir, env, user });
+  });
+}
+
+/** A primary and a streaming replica; with `synchronous` a commit waits until the replica has it. */
+export async function startPostgresPair({ synchronous = false } = {}) {
+  const primary = await startPostgres(synchronous ? { settings: { synchronous_standby_names: '*' } } : {});
+  let tools;
+  const replica = await launchOn({}, ({ command, data, dir, env, user }) => {
+    const source = `host=127.0.0.1 port=${primary.port} user=valise`;
+    const args = ['-d', source, '-D', data, '-R', '-X', 'stream', '-c', 'fast', '--no-sync'];
+    prepare(join(dirname(command), 'pg_basebackup'), args, { dir, env, user });
+    tools = { command: join(dirname(command), 'pg_ctl'), data, options: { cwd: dir, env, ...user } };
+  }).catch(async (error) => {
+    await primary.stop();
+    throw error;
+  });
+  return {
+    url: `postgres://valise@127.0.0.1:${primary.port},127.0.0.1:${replica.port}/postgres`,
+    primary,
+    replica,
+    promote: async () =>
+      void (await promisify(execFile)(tools.command, ['promote', '-D', tools.data], tools.options)),
+    stop: async () => void (await Promise.all([primary.stop(), replica.stop()])),
+  };
+}
+
+/** A server in a new folder that `fill` puts its data into. */
+function launchOn(settings, fill) {
   const command = need('postgres', 'postgresql');
   const user = unprivileged('postgres', 'nobody');
   return onFreePort(async (port) => {
     const dir = temporaryFolder('postgres', user);
     const data = join(dir, 'data');
     const env = { HOME: dir, LC_ALL: 'C.UTF-8', TZ: 'UTC' };
-    initialise({ initdb: join(dirname(command), 'initdb'), data, dir, env, user });
+    fill({ command, data, dir, env, user });
     return launch({
       name: 'postgres',
       dir,
@@ -51,9 +83,8 @@ export async function startPostgres({ settings = {} } = {}) {
   });
 }
 
-function initialise({ initdb, data, dir, env, user }) {
-  const args = ['-D', data, '-U', 'valise', '-A', 'trust', '-E', 'UTF8', '--locale=C.UTF-8', '--no-sync'];
-  const { status, stdout, stderr, error } = spawnSync(initdb, args, {
+function prepare(command, args, { dir, env, user }) {
+  const { status, stdout, stderr, error } = spawnSync(command, args, {
     cwd: dir,
     env,
     ...user,
@@ -61,7 +92,7 @@ function initialise({ initdb, data, dir, env, user }) {
   });
   if (status === 0) return;
   rmSync(dir, { recursive: true, force: true });
-  throw new Error(`initdb failed: ${error?.message ?? ''}\n${stdout}\n${stderr}`);
+  throw new Error(`${basename(command)} failed: ${error?.message ?? ''}\n${stdout}\n${stderr}`);
 }
 
 /** The server writes how far it is into the last line of its pid file. */

@@ -9,9 +9,10 @@ import { need } from './install.mjs';
 /**
  * A private redis-server on loopback. It writes nothing to disk while it runs, but `restart()` keeps the data.
  * With `cluster` it is a Redis Cluster of one node that holds all slots, as strict about them as a large one.
+ * With `disk` its folder is a disk of that size, which it alone sees: others find it in `/proc/PID/root`.
  */
-export async function startRedis({ cluster = false, args = [] } = {}) {
-  const service = await startNode({ isClustered: cluster, args });
+export async function startRedis({ cluster = false, args = [], disk } = {}) {
+  const service = await startNode({ isClustered: cluster, args, disk });
   if (!cluster) return service;
   await answers(service.port, 'CLUSTER ADDSLOTSRANGE 0 16383\r\n', /OK/);
   while (!(await answers(service.port, 'CLUSTER INFO\r\n', /cluster_state:ok/))) await pause(20);
@@ -90,7 +91,7 @@ function startSentinel(primary) {
   });
 }
 
-function startNode({ isClustered = false, args = [] }) {
+function startNode({ isClustered = false, args = [], disk }) {
   const command = need('redis-server', 'redis-server');
   return onFreePort(async (port) => {
     const dir = temporaryFolder('redis');
@@ -118,11 +119,17 @@ function startNode({ isClustered = false, args = [] }) {
       dir,
       port,
       url: `redis://127.0.0.1:${port}`,
-      command,
-      args: [...own, ...args],
+      ...onDisk(disk, dir, command, [...own, ...args]),
       // Not SIGTERM alone: it would lose what was written since the last save.
       beforeHalt: () => answers(port, 'SHUTDOWN SAVE\r\n', /-ERR/),
       ready: () => answers(port, 'PING\r\n', /PONG|NOAUTH/),
     });
   });
+}
+
+/** How to run a command with a small disk at `dir`. */
+function onDisk(size, dir, command, args) {
+  if (size === undefined) return { command, args };
+  const mount = `mount -t tmpfs -o size=${size} tmpfs "$0" && cd "$0" && exec "$@"`;
+  return { command: 'unshare', args: ['--mount', 'sh', '-c', mount, dir, command, ...args] };
 }

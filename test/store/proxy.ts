@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
 
 /** A wire between a client and a server that can go dead without a word, as when a cable is cut or a firewall forgets. */
 export interface Wire {
@@ -9,6 +10,10 @@ export interface Wire {
   cut(): void;
   /** The next data from the server is lost, and both ends of its connection are closed. */
   loseReply(): void;
+  /** Nothing passes, on old and new connections, until the function returned is called; then all of it does. */
+  freeze(): () => void;
+  /** Everything takes this much longer, in each direction, in milliseconds. */
+  slow(ms: number): void;
   close(): Promise<void>;
 }
 
@@ -16,7 +21,31 @@ export interface Wire {
 export async function layWire(url: string): Promise<Wire> {
   const target = new URL(url);
   const sockets = new Set<Socket>();
+  const cut = new WeakSet<Socket>();
   let losing = false;
+  let delay = 0;
+  let frozen: Promise<void> | undefined;
+
+  /** Hands on what arrives, in order, when it is due. */
+  const handOn = (from: Socket, to: Socket, isReply: boolean) => {
+    let last: Promise<unknown> | undefined;
+    from.on('data', (data) => {
+      if (cut.has(from)) return;
+      if (isReply && losing) {
+        losing = false;
+        from.destroy();
+        to.destroy();
+        return;
+      }
+      if (!last && !frozen && delay === 0) return void to.write(data);
+      const held = Promise.all([last, frozen, delay > 0 && pause(delay)]).then(() => {
+        if (!to.destroyed) to.write(data);
+        if (last === held) last = undefined;
+      });
+      last = held;
+    });
+  };
+
   const server = createServer((near) => {
     const far = connect(Number(target.port), target.hostname);
     for (const [one, other] of [
@@ -29,31 +58,30 @@ export async function layWire(url: string): Promise<Wire> {
         sockets.delete(one);
         if (!cut.has(one)) other.destroy();
       });
-      one.pipe(other);
+      handOn(one, other, one === far);
     }
-    far.unpipe(near);
-    far.resume();
-    far.on('data', (data) => {
-      if (cut.has(far)) return;
-      if (!losing) return void near.write(data);
-      losing = false;
-      near.destroy();
-      far.destroy();
-    });
   }).listen(0, '127.0.0.1');
-  const cut = new WeakSet<Socket>();
   await once(server, 'listening');
   return {
     url: Object.assign(new URL(url), { port: String((server.address() as AddressInfo).port) }).href,
     cut() {
-      for (const socket of sockets) {
-        cut.add(socket);
-        socket.unpipe();
-        socket.resume();
-      }
+      for (const socket of sockets) cut.add(socket);
     },
     loseReply() {
       losing = true;
+    },
+    freeze() {
+      let thaw = (): void => {};
+      frozen = new Promise((resolve) => {
+        thaw = () => {
+          frozen = undefined;
+          resolve();
+        };
+      });
+      return thaw;
+    },
+    slow(ms) {
+      delay = ms;
     },
     async close() {
       for (const socket of sockets) socket.destroy();
