@@ -8,6 +8,8 @@ const PROGRAMS = {
   'gnome-keyring': 'gnome-keyring-daemon',
   dbus: 'dbus-daemon',
   'nginx-light': 'nginx',
+  haproxy: 'haproxy',
+  pgbouncer: 'pgbouncer',
   tmux: 'tmux',
 };
 

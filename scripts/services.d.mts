@@ -46,6 +46,11 @@ export function startPostgresPair(options?: { synchronous?: boolean }): Promise<
 /** A port on 127.0.0.1 that nobody listens on right now. */
 export function freePort(): Promise<number>;
 export function startNginx(options: { upstreams: string[]; failover?: boolean }): Promise<Service>;
+/** nginx and HAProxy as `examples/nginx.conf` and `examples/haproxy.cfg` configure them, before three instances (`host:port`). */
+export function startDocumentedNginx(options: { upstreams: string[] }): Promise<Service>;
+export function startHaproxy(options: { upstreams: string[] }): Promise<Service>;
+/** PgBouncer in transaction mode before a PostgreSQL. */
+export function startPgBouncer(options: { postgres: string }): Promise<Service>;
 
 export interface Services {
   readonly urls: { readonly redis: string; readonly postgres: string };

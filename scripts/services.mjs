@@ -13,7 +13,9 @@ import { startPostgres, startPostgresPair } from './services/postgres.mjs';
 import { startRedis, startRedisCluster, startRedisSentinel } from './services/redis.mjs';
 
 export { freePort } from './services/daemon.mjs';
-export { startNginx } from './services/nginx.mjs';
+export { startHaproxy } from './services/haproxy.mjs';
+export { startDocumentedNginx, startNginx } from './services/nginx.mjs';
+export { startPgBouncer } from './services/pgbouncer.mjs';
 export { startPostgres, startPostgresPair, startRedis, startRedisCluster, startRedisSentinel };
 
 const KINDS = {

@@ -1,7 +1,21 @@
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { answers, launch, onFreePort, temporaryFolder } from './daemon.mjs';
 import { need, unprivileged } from './install.mjs';
+
+/** Puts real addresses into a configuration from `examples/`, which listens on 8080 and names three instances. */
+export function withAddresses(text, port, upstreams) {
+  let next = 0;
+  return text
+    .replace(/^(\s*)(listen|bind) :?8080/m, `$1$2 127.0.0.1:${port}`)
+    .replaceAll(/10\.0\.0\.1\d:3000/g, () => upstreams[next++]);
+}
+
+/** A private nginx with the configuration of `examples/nginx.conf`, before three `upstreams` (`host:port`). */
+export async function startDocumentedNginx({ upstreams }) {
+  const text = readFileSync(new URL('../../examples/nginx.conf', import.meta.url), 'utf8');
+  return launchWith((port) => withAddresses(text, port, upstreams));
+}
 
 /**
  * A private nginx on loopback that hands every request to the next of `upstreams` (URLs or `host:port`) in turn,
@@ -9,13 +23,17 @@ import { need, unprivileged } from './install.mjs';
  * `failover`: a request that finds its instance gone goes to the next one, as nginx does unless told otherwise.
  */
 export async function startNginx({ upstreams, failover = false }) {
+  const hosts = upstreams.map((upstream) => (upstream.includes('://') ? new URL(upstream).host : upstream));
+  return launchWith((port) => configuration({ port, hosts, failover }));
+}
+
+function launchWith(configure) {
   const command = need('nginx', 'nginx-light');
   const user = unprivileged('www-data', 'nobody');
-  const hosts = upstreams.map((upstream) => (upstream.includes('://') ? new URL(upstream).host : upstream));
   return onFreePort(async (port) => {
     const dir = temporaryFolder('nginx', user);
     const file = join(dir, 'nginx.conf');
-    writeFileSync(file, configuration({ dir, port, hosts, failover }));
+    writeFileSync(file, surroundings(dir, configure(port)));
     return launch({
       name: 'nginx',
       dir,
@@ -25,13 +43,13 @@ export async function startNginx({ upstreams, failover = false }) {
       args: ['-p', dir, '-c', file, '-e', join(dir, 'error.log')],
       user,
       halt: 'SIGQUIT',
-      ready: () => answers(port, 'GET /.balancer HTTP/1.0\r\n\r\n', / 204 /),
+      ready: () => answers(port, 'GET /.balancer HTTP/1.0\r\n\r\n', /^HTTP/),
     });
   });
 }
 
-/** One process, so that the turns are strict; no second try elsewhere unless told, so that a test sees each instance as it is. */
-function configuration({ dir, port, hosts, failover }) {
+/** One process, so that the turns are strict. */
+function surroundings(dir, sites) {
   return `
 daemon off;
 master_process off;
@@ -45,6 +63,14 @@ http {
   fastcgi_temp_path ${dir}/fastcgi;
   uwsgi_temp_path ${dir}/uwsgi;
   scgi_temp_path ${dir}/scgi;
+${sites}
+}
+`;
+}
+
+/** No second try elsewhere by default, so that a test sees each instance as it is. */
+function configuration({ port, hosts, failover }) {
+  return `
   client_max_body_size 16m;
   upstream instances {
 ${hosts.map((host) => `    server ${host} max_fails=0;`).join('\n')}
@@ -67,7 +93,5 @@ ${hosts.map((host) => `    server ${host} max_fails=0;`).join('\n')}
       proxy_send_timeout 1h;
       add_header X-Upstream $upstream_addr always;
     }
-  }
-}
-`;
+  }`;
 }

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { build } from '../../scripts/prepare.mjs';
-import { freePort, startNginx } from '../services.ts';
+import { freePort, startDocumentedNginx } from '../services.ts';
 
 const SERVER = fileURLToPath(new URL('./server.mjs', import.meta.url));
 
@@ -25,10 +25,14 @@ export interface FleetOptions {
   readonly durability?: 'replicated' | undefined;
   /** What to put before the command, so that the instances see a disk of their own. */
   readonly within?: readonly string[];
+  /** The balancer. @defaultValue nginx, as in `examples/` */
+  readonly behind?: typeof startDocumentedNginx;
 }
 
 export interface Fleet {
   readonly url: URL;
+  /** Those of the instances, without the balancer. */
+  readonly urls: readonly URL[];
   readonly instances: readonly Instance[];
   /** The keys with which instances start from now on. */
   useKeys(keys: string): void;
@@ -44,6 +48,7 @@ export async function startFleet({
   log,
   durability,
   within = [],
+  behind = startDocumentedNginx,
 }: FleetOptions): Promise<Fleet> {
   await build();
   let said = '';
@@ -86,9 +91,10 @@ export async function startFleet({
   const stopInstances = async () => void (await Promise.all(instances.map((instance) => instance.kill())));
   try {
     await Promise.all(instances.map((instance) => instance.start()));
-    const nginx = await startNginx({ upstreams: ports.map((port) => `127.0.0.1:${port}`), failover: true });
+    const balancer = await behind({ upstreams: ports.map((port) => `127.0.0.1:${port}`) });
     return {
-      url: new URL('/mcp', nginx.url),
+      url: new URL('/mcp', balancer.url),
+      urls: ports.map((port) => new URL(`http://127.0.0.1:${port}/mcp`)),
       instances,
       useKeys: (next) => {
         current = next;
@@ -96,7 +102,7 @@ export async function startFleet({
       said: () => said,
       async stop() {
         await stopInstances();
-        await nginx.stop();
+        await balancer.stop();
       },
     };
   } catch (error) {

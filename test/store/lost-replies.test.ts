@@ -3,7 +3,7 @@ import { openPostgresStore } from 'mcp-valise/store/postgres';
 import { openRedisStore } from 'mcp-valise/store/redis';
 import { storeContract } from 'mcp-valise/testing';
 import pg from 'pg';
-import { describe, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { noServices, service, uniqueName } from '../services.ts';
 import { layWire } from './proxy.ts';
 
@@ -83,5 +83,57 @@ describe.skipIf(noServices)('through a network that loses replies', async () => 
     },
     onlyLostReplies('postgres on a pool of the caller'),
     options,
+  );
+
+  const onClient = (url: string) => {
+    const client = new Redis(url);
+    client.on('error', () => {});
+    onTestFinished(() => client.disconnect());
+    return client;
+  };
+  const onPool = (url: string) => {
+    const pool = new pg.Pool({ connectionString: url });
+    onTestFinished(() => pool.end());
+    return pool;
+  };
+  it.each([
+    ['redis', redis, (url: string, name: string) => openRedisStore(url, { namespace: name })],
+    [
+      'redis on a client of the caller',
+      redis,
+      (url: string, name: string) => openRedisStore(onClient(url), { namespace: name }),
+    ],
+    ['postgres', postgres, (url: string, name: string) => openPostgresStore(url, { table: name })],
+    [
+      'postgres on a pool of the caller',
+      postgres,
+      (url: string, name: string) => openPostgresStore(onPool(url), { table: name }),
+    ],
+  ] as const)(
+    '%s does not call it a conflict if the reply was lost and another writer came after',
+    async (_, url, open) => {
+      const name = uniqueName();
+      const wire = await layWire(url);
+      onTestFinished(() => wire.close());
+      const [store, other] = [await open(wire.url, name), await open(url, name)];
+      onTestFinished(async () => void (await Promise.all([store.close(), other.close()])));
+      for (const [key, condition] of [
+        ['changed', { ifVersion: (await store.put('changed', 0)) as string }],
+        ['created', { ifAbsent: true }],
+      ] as const) {
+        const lost = new Promise<() => void>((resolve) => {
+          wire.loseReply(() => resolve(wire.freeze()));
+        });
+        const written = store.put(key, 1, condition).catch((error: { outcome?: string }) => error.outcome);
+        const thaw = await lost;
+        const mine = await other.get(key);
+        expect(mine?.value).toBe(1);
+        await other.put(key, 2, { ifVersion: mine!.version });
+        thaw();
+        // It was done: neither "somebody else wrote" nor the version that is there now.
+        expect(await written).toBe('unknown');
+        expect((await other.get(key))?.value).toBe(2);
+      }
+    },
   );
 });

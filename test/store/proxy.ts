@@ -8,8 +8,8 @@ export interface Wire {
   readonly url: string;
   /** What is connected now stays so and hears nothing any more; new connections work. */
   cut(): void;
-  /** The next data from the server is lost, and both ends of its connection are closed. */
-  loseReply(): void;
+  /** The next data from the server is lost, and both ends of its connection are closed; then `after` is called. */
+  loseReply(after?: () => void): void;
   /** Nothing passes, on old and new connections, until the function returned is called; then all of it does. */
   freeze(): () => void;
   /** Everything takes this much longer, in each direction, in milliseconds. */
@@ -22,7 +22,7 @@ export async function layWire(url: string): Promise<Wire> {
   const target = new URL(url);
   const sockets = new Set<Socket>();
   const cut = new WeakSet<Socket>();
-  let losing = false;
+  let losing: (() => void) | undefined;
   let delay = 0;
   let frozen: Promise<void> | undefined;
 
@@ -32,10 +32,11 @@ export async function layWire(url: string): Promise<Wire> {
     from.on('data', (data) => {
       if (cut.has(from)) return;
       if (isReply && losing) {
-        losing = false;
+        const after = losing;
+        losing = undefined;
         from.destroy();
         to.destroy();
-        return;
+        return after();
       }
       if (!last && !frozen && delay === 0) return void to.write(data);
       const held = Promise.all([last, frozen, delay > 0 && pause(delay)]).then(() => {
@@ -67,8 +68,8 @@ export async function layWire(url: string): Promise<Wire> {
     cut() {
       for (const socket of sockets) cut.add(socket);
     },
-    loseReply() {
-      losing = true;
+    loseReply(after = () => {}) {
+      losing = after;
     },
     freeze() {
       let thaw = (): void => {};

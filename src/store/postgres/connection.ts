@@ -31,6 +31,11 @@ export interface Rows {
   readonly rowCount: number | null;
 }
 
+/** What a statement returned, and whether it may have run before without its reply arriving. */
+export interface Outcome extends Rows {
+  readonly mayHaveRunBefore?: boolean;
+}
+
 /** A client taken out of a pool of `pg`. */
 export interface PostgresClient {
   /** The server process that `pg` was told of when it connected. */
@@ -115,12 +120,14 @@ export class PostgresConnection {
   }
 
   /** Runs one statement. A `repeatable` one has the same effect if it runs twice, and is run again after a lost reply. */
-  async run({ name, text }: Statement, values: unknown[], repeatable = false): Promise<Rows> {
+  async run({ name, text }: Statement, values: unknown[], repeatable = false): Promise<Outcome> {
     const deadline = performance.now() + this.timeout;
+    let mayHaveRunBefore = false;
     for (let round = 1; ; round++) {
       const query: Query = { name: this.#isPreparing ? name : undefined, text, values, rowMode: 'array' };
       try {
-        return await (this.#own ? this.#own.query(query) : this.#onClient(query, deadline));
+        const rows = await (this.#own ? this.#own.query(query) : this.#onClient(query, deadline));
+        return mayHaveRunBefore ? { rows: rows.rows, rowCount: rows.rowCount, mayHaveRunBefore } : rows;
       } catch (error) {
         if (error instanceof ValiseError) throw error;
         // Prepared under this name by somebody else, or not on this connection: there is a pooler in between.
@@ -129,9 +136,14 @@ export class PostgresConnection {
         const failure = failureOf(error);
         const mayRetry =
           failure.code === 'store-unavailable' && (repeatable || failure.outcome === 'not-done');
+        if (failure.outcome === 'unknown') mayHaveRunBefore = true;
         const wait = isUnprepared ? 0 : Math.random() * Math.min(20 * 2 ** round, 500);
         if (!(mayRetry || isUnprepared) || performance.now() + wait > deadline)
-          throw remoteError(this.#server, failure, error);
+          throw remoteError(
+            this.#server,
+            mayHaveRunBefore ? { ...failure, outcome: 'unknown' } : failure,
+            error,
+          );
         await pause(wait);
       }
     }

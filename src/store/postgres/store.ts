@@ -5,11 +5,11 @@ import type { Json } from '../../json.ts';
 import { checkKey, toLimit, toMilliseconds, toText } from '../check.ts';
 import { parseEntry } from '../entry-text.ts';
 import { checkLayout } from '../layout.ts';
-import { endOfPrefix, isVersion } from '../remote.ts';
+import { endOfPrefix, isVersion, remoteError } from '../remote.ts';
 import type { Entry, KeyPage, Lease, ListOptions, PutOptions, Store } from '../types.ts';
 import { nextVersion } from '../version.ts';
 import { Work } from '../work.ts';
-import { PostgresConnection, type PostgresPool, type Rows, type Statement } from './connection.ts';
+import { type Outcome, PostgresConnection, type PostgresPool, type Statement } from './connection.ts';
 
 export { openPostgresBus, type PostgresBusOptions } from './bus.ts';
 export type { PostgresClient, PostgresNotification, PostgresPool, Rows } from './connection.ts';
@@ -200,7 +200,7 @@ function quote(table: string): string {
 const SWEEP_EVERY = 128;
 
 /** What a statement brings that need not be asked. */
-const NOTHING: Rows = { rows: [], rowCount: 0 };
+const NOTHING: Outcome = { rows: [], rowCount: 0 };
 
 class PostgresStore implements Store {
   readonly #connection: PostgresConnection;
@@ -237,9 +237,17 @@ class PostgresStore implements Store {
           return this.#connection.run(this.#sql.putVersion, [...values, ifVersion], true);
         return this.#connection.run(ifAbsent ? this.#sql.putAbsent : this.#sql.put, values, true);
       },
-      ({ rowCount }) => {
+      ({ rowCount, mayHaveRunBefore }) => {
         if (ttl !== undefined) this.#sweepSometimes();
-        return rowCount === 1 ? version : undefined;
+        if (rowCount === 1) return version;
+        // The first delivery may have been done, and overwritten since: that is no conflict.
+        if (mayHaveRunBefore)
+          throw remoteError(
+            'PostgreSQL',
+            { code: 'store-unavailable', outcome: 'unknown' },
+            'the connection was lost',
+          );
+        return undefined;
       },
     );
   }
