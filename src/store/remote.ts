@@ -17,17 +17,30 @@ const NEXT: Readonly<Record<RemoteFailure['code'], string>> = {
   'store-failed': 'The cause says what the server answered.',
 };
 
+const DOUBT = ' A write under way may or may not have been done.';
+
 /** The typed error for a failure of the server called `server`. */
 export function remoteError(
   server: string,
   { code, outcome, next }: RemoteFailure,
   cause: unknown,
 ): ValiseError {
-  const doubt = outcome === 'unknown' ? ' A write under way may or may not have been done.' : '';
+  const doubt = outcome === 'unknown' ? DOUBT : '';
   return new ValiseError(code, `${server} failed: ${messageOf(cause)}.${doubt}`, {
     next: next ?? NEXT[code],
     outcome,
     cause: bare(cause),
+  });
+}
+
+/** The error of a later attempt at a write, if an earlier one may have been done. */
+export function inDoubt(error: ValiseError): ValiseError {
+  if (error.outcome === 'unknown') return error;
+  const { code, what, next, cause } = error;
+  return new ValiseError(code, `${what}${DOUBT}`, {
+    ...(next !== undefined && { next }),
+    outcome: 'unknown',
+    cause,
   });
 }
 

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync, rmSync, writeSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { expect } from 'vitest';
@@ -37,7 +38,8 @@ export async function fullDisk(folder: string): Promise<void> {
 
 /** Has another process hold the write lock of an SQLite file for 4 seconds. */
 export async function locked(file: string, within: readonly string[]): Promise<void> {
-  const text = `const Database = require('better-sqlite3'); const db = new Database(${JSON.stringify(file)}, { timeout: 5000 });
+  const library = createRequire(import.meta.url).resolve('better-sqlite3');
+  const text = `const Database = require(${JSON.stringify(library)}); const db = new Database(${JSON.stringify(file)}, { timeout: 5000 });
     db.exec('BEGIN EXCLUSIVE'); console.log('locked'); setTimeout(() => { db.exec('ROLLBACK'); db.close(); }, 4000);`;
   const [command = '', ...args] = [...within, process.execPath, '-e', text];
   const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'inherit'] });

@@ -7,7 +7,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { generateKey } from 'mcp-valise/seal';
 import pg from 'pg';
-import { afterAll, beforeAll, describe, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   noServices,
   type Service,
@@ -179,6 +179,12 @@ describe.skipIf(!isSoak || noServices)('the fault table', because('part of npm r
       bench.row(
         'the primary crashes, and the replica is promoted after 1 s',
         async () => {
+          // After a restart of the primary it may take seconds until the replica follows it again.
+          await expect
+            .poll(() => query("SELECT 1 FROM pg_stat_replication WHERE state = 'streaming'"), {
+              timeout: 20_000,
+            })
+            .toBe(1);
           await crash(pair.primary);
           await pause(1000);
           await pair.promote();

@@ -96,20 +96,31 @@ describe.skipIf(noServices)('through a network that loses replies', async () => 
     onTestFinished(() => pool.end());
     return pool;
   };
-  it.each([
-    ['redis', redis, (url: string, name: string) => openRedisStore(url, { namespace: name })],
+  const DRIVERS = [
+    [
+      'redis',
+      redis,
+      (url: string, name: string, timeout = 10) => openRedisStore(url, { namespace: name, timeout }),
+    ],
     [
       'redis on a client of the caller',
       redis,
-      (url: string, name: string) => openRedisStore(onClient(url), { namespace: name }),
+      (url: string, name: string, timeout = 10) =>
+        openRedisStore(onClient(url), { namespace: name, timeout }),
     ],
-    ['postgres', postgres, (url: string, name: string) => openPostgresStore(url, { table: name })],
+    [
+      'postgres',
+      postgres,
+      (url: string, name: string, timeout = 10) => openPostgresStore(url, { table: name, timeout }),
+    ],
     [
       'postgres on a pool of the caller',
       postgres,
-      (url: string, name: string) => openPostgresStore(onPool(url), { table: name }),
+      (url: string, name: string, timeout = 10) => openPostgresStore(onPool(url), { table: name, timeout }),
     ],
-  ] as const)(
+  ] as const;
+
+  it.each(DRIVERS)(
     '%s does not call it a conflict if the reply was lost and another writer came after',
     async (_, url, open) => {
       const name = uniqueName();
@@ -134,6 +145,29 @@ describe.skipIf(noServices)('through a network that loses replies', async () => 
         expect(await written).toBe('unknown');
         expect((await other.get(key))?.value).toBe(2);
       }
+    },
+  );
+
+  it.each(DRIVERS)(
+    '%s says that a write may have been done if its reply was lost and no later attempt got through',
+    async (_, url, open) => {
+      const name = uniqueName();
+      const wire = await layWire(url);
+      onTestFinished(() => wire.close());
+      const store = await open(wire.url, name, 1);
+      onTestFinished(() => store.close());
+      const version = (await store.put('a', 0)) as string;
+      let thaw = () => {};
+      wire.loseReply(() => {
+        thaw = wire.freeze();
+      });
+      const outcome = await store.put('a', 1, { ifVersion: version }).catch((error: Error) => error);
+      thaw();
+      expect(outcome).toMatchObject({
+        outcome: 'unknown',
+        message: expect.stringContaining('may or may not have been done'),
+      });
+      expect((await store.get('a'))?.value).toBe(1);
     },
   );
 });

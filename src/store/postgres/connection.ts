@@ -4,6 +4,7 @@ import { loadPg } from '../driver.ts';
 import {
   badUrl,
   codeOf,
+  inDoubt,
   parseRemoteUrl,
   type RemoteFailure,
   remoteError,
@@ -129,7 +130,7 @@ export class PostgresConnection {
         const rows = await (this.#own ? this.#own.query(query) : this.#onClient(query, deadline));
         return mayHaveRunBefore ? { rows: rows.rows, rowCount: rows.rowCount, mayHaveRunBefore } : rows;
       } catch (error) {
-        if (error instanceof ValiseError) throw error;
+        if (error instanceof ValiseError) throw mayHaveRunBefore ? inDoubt(error) : error;
         // Prepared under this name by somebody else, or not on this connection: there is a pooler in between.
         const isUnprepared = /^(42P05|26000)$/.test(codeOf(error) ?? '') && this.#isPreparing;
         if (isUnprepared) this.prepareNothing();
@@ -138,12 +139,10 @@ export class PostgresConnection {
           failure.code === 'store-unavailable' && (repeatable || failure.outcome === 'not-done');
         if (failure.outcome === 'unknown') mayHaveRunBefore = true;
         const wait = isUnprepared ? 0 : Math.random() * Math.min(20 * 2 ** round, 500);
-        if (!(mayRetry || isUnprepared) || performance.now() + wait > deadline)
-          throw remoteError(
-            this.#server,
-            mayHaveRunBefore ? { ...failure, outcome: 'unknown' } : failure,
-            error,
-          );
+        if (!(mayRetry || isUnprepared) || performance.now() + wait > deadline) {
+          const typed = remoteError(this.#server, failure, error);
+          throw mayHaveRunBefore ? inDoubt(typed) : typed;
+        }
         await pause(wait);
       }
     }

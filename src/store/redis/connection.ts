@@ -1,7 +1,15 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { ValiseError } from '../../errors.ts';
 import { loadIoredis } from '../driver.ts';
-import { badUrl, parseRemoteUrl, type RemoteFailure, remoteError, timeoutError, within } from '../remote.ts';
+import {
+  badUrl,
+  inDoubt,
+  parseRemoteUrl,
+  type RemoteFailure,
+  remoteError,
+  timeoutError,
+  within,
+} from '../remote.ts';
 
 /** A client as ioredis and iovalkey make them, for one server, for Sentinel or for a Cluster. */
 export interface IoredisClient {
@@ -139,19 +147,24 @@ export class RedisConnection {
    */
   async run<T>(attempt: () => Promise<T>, repeatable: boolean): Promise<T> {
     const deadline = performance.now() + this.timeout;
+    let mayHaveRun = false;
     for (let round = 1; ; round++) {
-      if (!isReady(this.client)) await this.ready(deadline);
       try {
+        if (!isReady(this.client)) await this.ready(deadline);
         return await within(attempt(), deadline - performance.now(), () =>
           timeoutError(this.#server, this.timeout, 'unknown'),
         );
       } catch (error) {
-        if (error instanceof ValiseError) throw error;
+        if (error instanceof ValiseError) throw mayHaveRun ? inDoubt(error) : error;
         const failure = failureOf(error);
+        if (failure.outcome === 'unknown') mayHaveRun = true;
         const mayRetry =
           failure.code === 'store-unavailable' && (repeatable || failure.outcome === 'not-done');
         const wait = Math.min(5 * round, 100);
-        if (!mayRetry || performance.now() + wait > deadline) throw this.#typed(failure, error);
+        if (!mayRetry || performance.now() + wait > deadline) {
+          const typed = this.#typed(failure, error);
+          throw mayHaveRun ? inDoubt(typed) : typed;
+        }
         await pause(wait);
       }
     }
