@@ -236,6 +236,18 @@ export function openBench(bench, defaults = {}) {
       }
     },
 
+    /** Whether the command line asks for a case of this name, for those that are measured elsewhere. */
+    wants: (name) => (one !== undefined ? name === one : only === undefined || name.includes(only)),
+
+    /** A figure that was measured elsewhere, with the goal in words. */
+    check(name, value, goal, isReached) {
+      const row = { bench, case: name, value, goal, reached: isReached };
+      rows.push(row);
+      if (!isReached) missed++;
+      if (json) console.log(JSON.stringify(row));
+      else console.log(`  ${name}: ${value} (goal ${goal}: ${isReached ? 'reached' : 'MISSED'})`);
+    },
+
     /** A figure that is no comparison, such as a size; only in the table. */
     note(text) {
       if (!json) console.log(text);

@@ -108,7 +108,7 @@ function browser(handler) {
 const bench = openBench('sessions', { slotMs: 100, warmUpMs: 1500, rounds: 15 });
 
 /** What a session costs on top, and what it costs the peer. */
-async function compare(name, mine, peerName, peer, clock = 'cpu') {
+async function compare(name, mine, peerName, peer, { clock = 'cpu', goal = 1 } = {}) {
   const rows = await bench.compare(name, {
     clock,
     ours: mine.withSession,
@@ -129,7 +129,7 @@ async function compare(name, mine, peerName, peer, clock = 'cpu') {
     peer: peerName,
     peer_us: theirs.peer_us - theirsWithout.peer_us,
     clock,
-    goal: 1,
+    goal,
   });
 }
 
@@ -146,7 +146,7 @@ const redis = await createClient({ url: services.urls.redis }).connect();
 open.push(() => redis.destroy());
 
 const iron = await ironPeer();
-await compare('sealed, no store', await mine({ mode: 'sealed' }), 'iron-session 8', iron, 'wall');
+await compare('sealed, no store', await mine({ mode: 'sealed' }), 'iron-session 8', iron, { clock: 'wall' });
 await compare(
   'stored in memory',
   await mine({ mode: 'stored' }, 'memory:'),
@@ -160,6 +160,8 @@ await compare(
   await mine({ mode: 'stored' }, services.urls.redis),
   'express-session, connect-redis 9',
   connect,
+  // At most 0.8 of what it adds there.
+  { goal: 1 / 0.8 },
 );
 await compare('stored in PostgreSQL', await mine({ mode: 'stored' }, services.urls.postgres));
 bench.close();

@@ -1,6 +1,7 @@
 // Reading, writing and changing an entry of 1 KB on every backend: Valise beside the bare driver, keyv and unstorage.
 // `update` reads an entry and writes it back if nobody else has; keyv and unstorage cannot ask that and just write.
 // Redis and PostgreSQL run for the time of the bench, with 32 calls in flight; what counts is the CPU time of this process.
+// In the end what writes cost the servers: clusters of 1, 3 and 6 shards, and PostgreSQL's HOT updates (store/servers.mjs).
 import { deepEqual } from 'node:assert/strict';
 import {
   closeSync,
@@ -21,6 +22,7 @@ import { fileStore, memoryStore, openStore } from '../dist/store/index.js';
 import { sqliteStore } from '../dist/store/sqlite.js';
 import { startServices } from '../scripts/services.mjs';
 import { openBench } from './measure.mjs';
+import { measureHotUpdates, measureShards } from './store/servers.mjs';
 
 const require = createRequire(import.meta.url);
 const folder = mkdtempSync(join(tmpdir(), 'valise-bench-'));
@@ -279,6 +281,11 @@ try {
     slotMs: 100,
     warmUpMs: 1500,
   });
+  for (const shards of [1, 3, 6]) await measureShards(bench, shards);
+  await measureHotUpdates(bench);
+  bench.note(
+    '\nWhat stored sessions on Redis add to a call, beside connect-redis: npm run bench -- sessions',
+  );
 } finally {
   for (const clean of cleanups.reverse()) await clean();
   await services?.stop();

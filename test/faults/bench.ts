@@ -74,9 +74,9 @@ export async function during(seconds: number, begin: () => unknown, end: () => u
   await end();
 }
 
-/** Repeats something every so many milliseconds for 4 seconds. */
-export async function every(ms: number, strike: () => unknown): Promise<void> {
-  for (let left = 4000; left > 0; left -= ms) {
+/** Repeats something every so many milliseconds, for 4 seconds by default. */
+export async function every(ms: number, strike: () => unknown, total = 4000): Promise<void> {
+  for (let left = total; left > 0; left -= ms) {
     await strike();
     await pause(ms);
   }

@@ -95,7 +95,9 @@ async function openClient(url: URL, kind: Kind, id: string, counts: Counts) {
       throw new Error(text);
     } catch (error) {
       counts.failed++;
-      counts.errors.add(`${name}: ${(error as Error).message.replaceAll(/\s+/g, ' ').slice(0, 200)}`);
+      counts.errors.add(
+        `${kind.name}, ${name}: ${(error as Error).message.replaceAll(/\s+/g, ' ').slice(0, 200)}`,
+      );
       return undefined;
     } finally {
       counts.longestMs = Math.max(counts.longestMs, performance.now() - start);

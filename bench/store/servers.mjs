@@ -1,0 +1,123 @@
+// What a write costs the servers, not this process: CPU time of each shard of a Redis Cluster and its memory, beside a bare
+// SET with the same text and lifetime; and how many updates PostgreSQL does without touching an index (HOT).
+import { createRequire } from 'node:module';
+import { openPostgresStore } from '../../dist/store/postgres/store.js';
+import { openRedisStore } from '../../dist/store/redis/store.js';
+import { startPostgres, startRedis, startRedisCluster } from '../../scripts/services.mjs';
+
+const require = createRequire(new URL('../../package.json', import.meta.url));
+const WRITES = 12_000;
+const ROUNDS = 5;
+const IN_FLIGHT = 32;
+const TTL = 3600;
+
+const keyOf = (index) => `sessions/0123456789abcdef/row/${index}`;
+const text = 'x'.repeat(400);
+const median = (list) => [...list].sort((a, b) => a - b)[list.length >> 1];
+
+async function repeat(run) {
+  let next = 0;
+  const lane = async () => {
+    while (next < WRITES) await run(next++);
+  };
+  await Promise.all(Array.from({ length: IN_FLIGHT }, lane));
+}
+
+/** Primaries of a cluster, each with its CPU time in microseconds and its memory. */
+async function shardsOf(client) {
+  return Promise.all(
+    client.nodes('master').map(async (node) => {
+      const info = await node.info();
+      const read = (name) => Number(new RegExp(`^${name}:([\\d.]+)`, 'm').exec(info)?.[1]);
+      return {
+        cpu: (read('used_cpu_user') + read('used_cpu_sys')) * 1e6,
+        memory: read('used_memory_dataset'),
+      };
+    }),
+  );
+}
+
+/** CPU time for each write on each shard, and bytes for each entry that was not there before. */
+async function cost(client, write) {
+  await Promise.all(client.nodes('master').map((node) => node.flushall()));
+  const before = await shardsOf(client);
+  await repeat(write);
+  const after = await shardsOf(client);
+  return {
+    cpu: after.map((shard, at) => (shard.cpu - before[at].cpu) / WRITES),
+    bytes: after.reduce((sum, shard, at) => sum + shard.memory - before[at].memory, 0) / WRITES,
+  };
+}
+
+const sum = (list) => list.reduce((total, value) => total + value, 0);
+
+/** Compares writes of the store with bare ones on a cluster of so many shards. */
+export async function measureShards(bench, shards) {
+  const name = `redis cluster, ${shards} ${shards === 1 ? 'shard' : 'shards'}`;
+  if (!bench.wants(name)) return;
+  const { Cluster } = require('ioredis');
+  const cluster =
+    shards === 1 ? await startRedis({ cluster: true }) : await startRedisCluster({ masters: shards });
+  const ports = (cluster.nodes ?? [cluster]).map(({ port }) => port);
+  const url = `redis+cluster://${ports.map((port) => `127.0.0.1:${port}`).join(',')}`;
+  const client = new Cluster(ports.map((port) => ({ host: '127.0.0.1', port })));
+  const store = await openRedisStore(url);
+  try {
+    await client.set('warm', '1');
+    const bare = `o.1234567890 1790000000000 ${JSON.stringify({ text })}`;
+    const mine = (index) => store.put(keyOf(index), { text }, { ttl: TTL, unlisted: true });
+    const theirs = (index) => client.set(keyOf(index), bare, 'PX', TTL * 1000);
+    for (const write of [mine, theirs]) await repeat(write);
+    const rounds = [];
+    for (let round = 0; round < ROUNDS; round++) {
+      const [ours, peer] = [await cost(client, mine), await cost(client, theirs)];
+      rounds.push({ ours, peer });
+    }
+    const byShard = (who) => ports.map((_, at) => median(rounds.map((round) => round[who].cpu[at])));
+    const spreadOf = (list) => Math.max(...list) / Math.min(...list);
+    const each = byShard('ours');
+    const cpu = median(rounds.map(({ ours, peer }) => sum(ours.cpu) / sum(peer.cpu)));
+    const memory = median(rounds.map(({ ours, peer }) => ours.bytes / peer.bytes));
+    const [spread, bareSpread] = [spreadOf(each), spreadOf(byShard('peer'))];
+    bench.note(
+      `\n${name}: CPU µs for each put, by shard: ${each.map((value) => value.toFixed(2)).join(', ')}`,
+    );
+    bench.check(`${name}: CPU of the servers`, `${cpu.toFixed(2)} × a bare SET`, 'at most 1.2', cpu <= 1.2);
+    bench.check(`${name}: memory`, `${memory.toFixed(2)} × a bare SET`, 'at most 1.2', memory <= 1.2);
+    if (shards > 1) {
+      const value = `${spread.toFixed(2)} × the idlest (bare SETs: ${bareSpread.toFixed(2)})`;
+      bench.check(`${name}: busiest shard`, value, 'at most 1.15', spread <= 1.15);
+    }
+  } finally {
+    await store.close();
+    client.disconnect();
+    await cluster.stop();
+  }
+}
+
+/** How many of the updates of entries with a lifetime PostgreSQL does within the page. */
+export async function measureHotUpdates(bench) {
+  const name = 'postgres: HOT updates';
+  if (!bench.wants(name)) return;
+  const pg = require('pg');
+  const postgres = await startPostgres();
+  const client = new pg.Client(postgres.url);
+  await client.connect();
+  try {
+    const store = await openPostgresStore(postgres.url);
+    await repeat((index) => store.put(keyOf(index % 2000), { text, index }, { ttl: TTL }));
+    // Connections report what they did when they end.
+    await store.close();
+    let row;
+    do {
+      const sql =
+        "SELECT n_tup_upd::int AS all, n_tup_hot_upd::int AS hot FROM pg_stat_user_tables WHERE relname = 'valise'";
+      row = (await client.query(sql)).rows[0];
+    } while (row.all < WRITES - 2000);
+    const share = row.hot / row.all;
+    bench.check(name, `${(100 * share).toFixed(1)} % of ${row.all}`, 'over 90 %', share > 0.9);
+  } finally {
+    await client.end();
+    await postgres.stop();
+  }
+}
