@@ -13,7 +13,7 @@ import { openStore } from 'mcp-valise/store';
 import { openPostgresStore } from 'mcp-valise/store/postgres';
 import { openRedisStore } from 'mcp-valise/store/redis';
 import { z } from 'zod';
-import { httpV2 } from '../../dist/examples/serve-http.js';
+import { httpV2 } from '../../cli/dist/examples/serve-http.js';
 
 const { port, store: url, timeout, durability, log } = JSON.parse(process.argv[2]);
 
