@@ -41,7 +41,7 @@ const CLIENT_TIMEOUT = 12_000;
 const HEAL_WITHIN = 25_000;
 
 /** Runs a load, with a fault in the middle of it, and counts. */
-export async function measure(url: URL, log: string, fault: () => Promise<void>): Promise<Counts> {
+export async function measure(url: URL, log: string, fault: () => Promise<unknown>): Promise<Counts> {
   const counts: Counts = {
     calls: 0,
     failed: 0,

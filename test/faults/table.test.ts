@@ -264,7 +264,7 @@ describe.skipIf(!isSoak || noServices)('the fault table', because('part of npm r
           stdio: ['ignore', 'pipe', 2],
         });
         later(() => holder.kill('SIGKILL'));
-        await once(holder.stdout, 'data');
+        await once(holder.stdout as NodeJS.ReadableStream, 'data');
         disk = holder.pid as number;
         within.push('nsenter', `--mount=/proc/${disk}/ns/mnt`);
       }
