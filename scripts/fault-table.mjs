@@ -4,7 +4,16 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { root } from './steps.mjs';
 
 const PAGE = `${root}docs/reliability.md`;
-const HEAD = ['fault', 'calls', 'failed', 'lost', 'doubled', 'wrong client', 'longest call', 'heals by itself'];
+const HEAD = [
+  'fault',
+  'calls',
+  'failed',
+  'lost',
+  'doubled',
+  'wrong client',
+  'longest call',
+  'heals by itself',
+];
 
 function table(rows) {
   const line = (cells) => `| ${cells.join(' | ')} |`;
@@ -36,5 +45,8 @@ const report = JSON.parse(readFileSync(`${root}.cache/faults.json`, 'utf8'));
 const page = readFileSync(PAGE, 'utf8');
 const between = /(<!-- faults -->\n)[\s\S]*?(\n<!-- \/faults -->)/;
 if (!between.test(page)) throw new Error('docs/reliability.md has lost the markers of the fault table.');
-writeFileSync(PAGE, page.replace(between, (_, begin, end) => `${begin}\n${render(report)}\n${end}`));
+writeFileSync(
+  PAGE,
+  page.replace(between, (_, begin, end) => `${begin}\n${render(report)}\n${end}`),
+);
 console.log(`docs/reliability.md: ${report.rows.length} rows`);

@@ -9,7 +9,8 @@ import { endOfPrefix, isVersion, remoteError } from '../remote.ts';
 import type { Entry, KeyPage, Lease, ListOptions, PutOptions, Store } from '../types.ts';
 import { nextVersion } from '../version.ts';
 import { Work } from '../work.ts';
-import { allTags, type RedisClient, RedisConnection, type Script, slotOf, tagOf } from './connection.ts';
+import { type RedisClient, RedisConnection, type Script } from './connection.ts';
+import { allTags, slotOf, tagOf } from './slots.ts';
 
 export { openRedisBus, type RedisBusOptions } from './bus.ts';
 export type { IoredisClient, NodeRedisClient, RedisClient } from './connection.ts';
