@@ -113,6 +113,7 @@ export class Announcer {
 }
 
 /** What a server of 2026-07-28 can make use of: it checks all that requests say, and has a way of its own to ask back. */
-function usefulTo(theirs: unknown, { state = false, sessions = false }: Families): Families {
-  return { state, sessions: sessions && readAnnounced(theirs).sessions };
+function usefulTo(theirs: unknown, { state = false, sessions = false, expiry = false }: Families): Families {
+  const { sessions: hasSessions, rounds } = readAnnounced(theirs);
+  return { state, sessions: sessions && hasSessions, expiry: expiry && rounds.length > 0 };
 }

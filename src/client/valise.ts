@@ -64,7 +64,12 @@ export interface ClientValiseOptions extends SecretsOptions {
   readonly allowLocal?: boolean | undefined;
   /** Tell stdio servers apart by the digest of their file too: a changed program starts empty. */
   readonly digest?: boolean | undefined;
-  /** How servers may carry the context of their rounds, best liked first; all ways there are, unless told. */
+  /**
+   * How servers may carry the context of their questions, best liked first. If it is given, servers add nothing to the messages
+   * of the drafts: they do not say when a question expires.
+   *
+   * @defaultValue all carriers
+   */
   readonly carriers?: readonly Carrier[] | undefined;
   /**
    * The largest message that is accepted from a server: a response body, a server-sent event, a line on stdio. A larger

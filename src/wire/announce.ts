@@ -18,10 +18,13 @@ export interface Families {
   readonly revocation?: Revocation;
   /** Rounds, and how their context may travel, best liked first. */
   readonly rounds?: readonly Carrier[];
+  /** Whether a client wants to hear until when its questions can be answered. */
+  readonly expiry?: boolean;
 }
 
 /** {@link Families} of a peer, as read from its capabilities. */
-export type Announced = Required<Omit<Families, 'revocation'>> & Pick<Families, 'revocation'>;
+export type Announced = Required<Omit<Families, 'revocation' | 'expiry'>> &
+  Pick<Families, 'revocation' | 'expiry'>;
 
 /** Identifiers and places are the same in both eras: a client announces before it knows the server's. */
 const { capability, extension } = NAMES.modern;
@@ -57,11 +60,13 @@ export function announceServer(families: Families): JsonObject {
   };
 }
 
-function extensionsOf({ state, sessions, revocation, rounds }: Families): JsonObject {
+function extensionsOf({ state, sessions, revocation, rounds, expiry }: Families): JsonObject {
   return {
     ...(state ? { [extension.state]: {} } : {}),
     ...(sessions ? { [extension.sessions]: revocation ? { revocation } : {} } : {}),
-    ...(rounds ? { [extension.rounds]: { carriers: rounds } } : {}),
+    ...(rounds || expiry
+      ? { [extension.rounds]: { ...(rounds && { carriers: rounds }), ...(expiry && { expiry }) } }
+      : {}),
   };
 }
 
@@ -72,16 +77,18 @@ export function readAnnounced(capabilities: unknown): Announced {
   const extensions = isObject(capabilities.extensions) ? capabilities.extensions : NOTHING;
   const state = named(extension.state, extensions, experimental);
   const sessions = named(extension.sessions, extensions, experimental);
-  const announced = {
+  const rounds = named(extension.rounds, extensions, experimental);
+  const revocation = revocationOf(sessions);
+  return {
     state: isObject(capabilities[capability.state]) || isObject(state),
     sessions:
       isObject(capabilities[capability.sessions]) ||
       isObject(experimental[capability.sessions]) ||
       isObject(sessions),
-    rounds: carriersOf(named(extension.rounds, extensions, experimental)),
+    rounds: carriersOf(rounds),
+    ...(revocation && { revocation }),
+    ...(isObject(rounds) && rounds.expiry === true && { expiry: true }),
   };
-  const revocation = revocationOf(sessions);
-  return revocation ? { ...announced, revocation } : announced;
 }
 
 const NOTHING: Readonly<Record<string, unknown>> = Object.freeze({});

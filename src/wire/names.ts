@@ -27,6 +27,8 @@ export interface Names {
   readonly begun: string;
   /** In the data of an error: nothing of the request was kept, and it may be sent again. */
   readonly undone: string;
+  /** `_meta` key of a question: until when it can be answered, as ISO 8601. */
+  readonly expiresAt: string;
   /** `_meta` key of what a listener asks for and where it stands. */
   readonly listen: string;
   /**
@@ -86,6 +88,7 @@ export const NAMES = {
     seq: 'dev.valise/seq',
     begun: 'dev.valise/begun',
     undone: 'dev.valise/undone',
+    expiresAt: 'dev.valise/expiresAt',
     listen: 'dev.valise/listen',
     introduction: 'dev.valise/client',
     method: {
@@ -116,6 +119,7 @@ export const NAMES = {
     seq: 'dev.valise/seq',
     begun: 'dev.valise/begun',
     undone: 'dev.valise/undone',
+    expiresAt: 'dev.valise/expiresAt',
     listen: 'dev.valise/listen',
     introduction: 'dev.valise/client',
     method: {

@@ -685,7 +685,7 @@ describe('the jar', () => {
       extensions: {
         'dev.valise/state': {},
         'dev.valise/sessions': {},
-        'dev.valise/rounds': { carriers: expect.arrayContaining(['state']) },
+        'dev.valise/rounds': { carriers: expect.arrayContaining(['state']), expiry: true },
       },
     });
     await client.close();
@@ -694,7 +694,7 @@ describe('the jar', () => {
   it.each([
     ['state', {}],
     ['sessions', { 'dev.valise/sessions': {} }],
-    ['rounds', {}],
+    ['rounds', { 'dev.valise/rounds': { expiry: true } }],
   ])('says on 2026-07-28, to a server with %s, once what that can make use of', async (family, too) => {
     hosts.capabilities = { tools: {}, extensions: { [`dev.valise/${family}`]: { carriers: ['state'] } } };
     const info = { name: 'test', version: '1.0.0' };

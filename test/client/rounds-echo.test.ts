@@ -198,6 +198,7 @@ describe.each(['v1', 'v2'] as const)('a %s client', (client) => {
     const { server, host } = await stage(() => undefined);
     expect(server.said[0]?.message.params.capabilities.extensions['dev.valise/rounds']).toEqual({
       carriers: ['state', 'dependent-shared', 'dependent-each'],
+      expiry: true,
     });
     await host.close();
     await server.close();

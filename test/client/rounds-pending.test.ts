@@ -21,9 +21,14 @@ const leave: Ask = () => {
 const accept = (content: object) => ({ action: 'accept', content });
 
 describe.each(HOSTS)('a round that is open with a $client client, $era', ({ client, era }) => {
-  const open = async (store = memoryStore(), ask: Ask = leave, resume = false) => {
+  const open = async (
+    store = memoryStore(),
+    ask: Ask = leave,
+    resume = false,
+    carriers?: readonly ('state' | 'dependent-shared' | 'dependent-each')[],
+  ) => {
     const server = await stage({ sdk: 'v2', instances: 1 });
-    const valise = await openValise({ store });
+    const valise = await openValise({ store, carriers });
     const host = askable(client, era, ask);
     await valise.connect(host, valise.http(server.urls[0] as URL, { resume }));
     return { server, valise, host, store };
@@ -55,14 +60,35 @@ describe.each(HOSTS)('a round that is open with a $client client, $era', ({ clie
         },
       ],
       since: expect.any(Date),
+      expiresAt: expect.any(Date),
     });
     expect(JSON.stringify(round)).not.toContain('v1.');
     await host.close();
     await server.close();
   });
 
+  it('says when it expires, and then leaves the list and cannot be answered', async () => {
+    const { server, valise, host, store } = await open();
+    await expect(callText(host, 'update_work_item', RESOLVE)).rejects.toThrow();
+    const { id, expiresAt, since } = await first(valise.pending.list());
+    // The default of flows is ten minutes.
+    expect(expiresAt!.getTime() - since.getTime()).toBeGreaterThan(590_000);
+    expect(expiresAt!.getTime() - since.getTime()).toBeLessThanOrEqual(600_000);
+    onTestFinished(() => void vi.useRealTimers());
+    vi.useFakeTimers({ toFake: ['Date'], now: expiresAt!.getTime() - 1 });
+    expect(await valise.pending.list()).toHaveLength(1);
+    vi.setSystemTime(expiresAt!.getTime());
+    await expect(valise.pending.answer(id, accept({ resolution: 'Fixed' }))).rejects.toMatchObject({
+      code: 'not-pending',
+    });
+    expect(await valise.pending.list()).toEqual([]);
+    expect((await store.list('rounds/pending/')).keys).toEqual([]);
+    await host.close();
+    await server.close();
+  });
+
   it('is gone once the server has refused its answer as too late', async () => {
-    const { server, valise, host } = await open();
+    const { server, valise, host } = await open(memoryStore(), leave, false, ['state']);
     await expect(callText(host, 'update_work_item', RESOLVE)).rejects.toThrow();
     const { id } = await first(valise.pending.list());
     vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 900_000 });
@@ -74,6 +100,25 @@ describe.each(HOSTS)('a round that is open with a $client client, $era', ({ clie
     await host.close();
     await server.close();
   });
+
+  it.each(['state', 'dependent-shared', 'dependent-each'] as const)(
+    'is gone once the server has refused the answer of a handler that took too long (carrier %s)',
+    async (carrier) => {
+      const late: Ask = () => {
+        vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 900_000 });
+        return accept({ resolution: 'Fixed' });
+      };
+      onTestFinished(() => void vi.useRealTimers());
+      const { server, valise, host } = await open(memoryStore(), late, false, [carrier]);
+      const failed = await callText(host, 'update_work_item', RESOLVE).catch((error: unknown) => error);
+      vi.useRealTimers();
+      expect(String(failed)).toMatch(/expired/);
+      expect((failed as { data?: { pending?: unknown } }).data?.pending).toBeUndefined();
+      expect(await valise.pending.list()).toEqual([]);
+      await host.close();
+      await server.close();
+    },
+  );
 
   it('is answered by one at a time; others hear that it is being answered', async () => {
     const { server, valise, host } = await open();

@@ -12,10 +12,10 @@ import type { ClientEventSource } from '../events.ts';
 import { type Kept as KeptSession, readKept, storableKept } from '../sessions/kept.ts';
 import type { Returning } from '../sessions/returning.ts';
 import { targetKey } from '../target.ts';
-import { type Round, readStored, storable } from './round.ts';
+import { expiryOf, type Round, readStored, storable } from './round.ts';
 import type { PendingRound } from './types.ts';
 
-/** How long a round is kept, in seconds. Servers' own limits are far shorter, and unknown to us. */
+/** How long a round is kept at most, in seconds. Servers' own limits are far shorter; ours say which, see `expiryOf`. */
 const KEPT = 30 * 86_400;
 
 /** How many questions are kept in all, and of one server; a server must not fill its client's store. */
@@ -46,6 +46,8 @@ export interface Kept {
   readonly session: KeptSession | undefined;
   readonly round: Round;
   readonly since: number;
+  /** When the server stops taking answers, in milliseconds since 1970; undefined if it does not say. */
+  readonly expiresAt: number | undefined;
   /** Of the entry that it was read from: another process may have put the call's next round in its place since. */
   readonly version: string;
 }
@@ -81,6 +83,8 @@ export class RoundDesk {
     // No dash: people paste it into command lines, where it would be an option.
     const id = known ?? randomBytes(9).toString('hex');
     const { _meta, ...params } = call?.params ?? {};
+    const since = Date.now();
+    const expiresAt = expiryOf(round);
     const value: JsonObject = {
       server: targetKey(connection.target),
       account: connection.account.name,
@@ -88,10 +92,13 @@ export class RoundDesk {
       ...(call?.era && { era: call.era }),
       ...(call?.session && { session: storableKept(call.session) }),
       round: storable(round),
-      since: Date.now(),
+      since,
+      ...(expiresAt !== undefined && { expiresAt }),
     };
     await this.#checkRoom(value, known === undefined);
-    await this.#store.put(this.#prefix + id, value as Json, { ttl: KEPT });
+    await this.#store.put(this.#prefix + id, value as Json, {
+      ttl: expiresAt === undefined ? KEPT : Math.min(KEPT, Math.ceil((expiresAt - since) / 1000)),
+    });
     this.#askers.set(id, connection);
     if (call?.session) this.sessions.waits(connection, call.session, id);
     return id;
@@ -166,14 +173,21 @@ export class RoundDesk {
 
   async find(id: string): Promise<Kept | undefined> {
     const found = await this.#store.get(this.#prefix + id);
-    return found && read(id, found);
+    return found && this.#unexpired(read(id, found));
+  }
+
+  /** Drops a round that has expired by the clock of this process; the store's may be another. */
+  async #unexpired(kept: Kept | undefined): Promise<Kept | undefined> {
+    if (kept?.expiresAt === undefined || kept.expiresAt > Date.now()) return kept;
+    await this.tryDrop(kept.id, kept.version);
+    return undefined;
   }
 
   async all(): Promise<Kept[]> {
     const kept: Kept[] = [];
     for await (const page of entryPages(this.#store, this.#prefix)) {
       for (const [key, entry] of page) {
-        const found = read(key.slice(this.#prefix.length), entry);
+        const found = await this.#unexpired(read(key.slice(this.#prefix.length), entry));
         if (found) kept.push(found);
       }
     }
@@ -221,6 +235,7 @@ function read(id: string, { value, version }: Entry): Kept | undefined {
     session: readKept(value['session'], value['server']),
     round,
     since: value['since'],
+    expiresAt: typeof value['expiresAt'] === 'number' ? value['expiresAt'] : undefined,
     version,
   };
 }
@@ -232,7 +247,8 @@ function eraOf({ form }: Round, kept: unknown): Era | undefined {
 }
 
 /** What the host sees of a round: everything but its context. */
-export function shown({ id, server, method, params, era, session, round, since }: Kept): PendingRound {
+export function shown(kept: Omit<Kept, 'version'>): PendingRound {
+  const { id, server, method, params, era, session, round, since, expiresAt } = kept;
   return {
     id,
     server,
@@ -241,5 +257,6 @@ export function shown({ id, server, method, params, era, session, round, since }
     ...(session && { session: { id: session.id, label: session.label } }),
     questions: round.questions,
     since: new Date(since),
+    ...(expiresAt !== undefined && { expiresAt: new Date(expiresAt) }),
   };
 }

@@ -5,7 +5,7 @@ import type { Call } from '../call.ts';
 import { SessionGoneError } from '../sessions/errors.ts';
 import type { RoundDesk } from './desk.ts';
 import { LEFT_OPEN, leftOpen } from './left-open.ts';
-import { type Round, retryOf } from './round.ts';
+import { isExpired, type Round, retryOf } from './round.ts';
 
 /** Rounds of one call, of those that ask something: a server must not ask for ever. */
 const MAX_ROUNDS = 100;
@@ -123,12 +123,22 @@ export class Drive {
         });
         throw new RoundFailure(code, message, data as object);
       }
+      if (isExpired(error)) {
+        await this.end();
+        throw new RoundFailure(EXPIRED.code, EXPIRED.message);
+      }
       // The round is still open, and the caller can go on with it once the server is there again.
       const reason = messageOf(error);
       throw new RoundFailure(-32_000, `The answer could not be delivered: ${reason}`, { pending });
     }
   }
 }
+
+/** What the caller hears of a call whose question expired before the answer came: nothing is left to answer. */
+export const EXPIRED = {
+  code: -32_602,
+  message: 'The question had expired when the answer came. Make the call again.',
+} as const;
 
 /** Ends a call with an error. */
 export class RoundFailure extends Error {

@@ -8,11 +8,12 @@ import { Call } from '../call.ts';
 import type { Connection } from '../connection.ts';
 import { sessionsLacking } from '../sessions/errors.ts';
 import type { RoundDesk } from './desk.ts';
+import { EXPIRED } from './driver.ts';
 import type { Drives } from './drives.ts';
 import { LEFT_OPEN, leftOpen } from './left-open.ts';
 import { handOver, isOwn } from './own-call.ts';
 import { goOnWith } from './replies.ts';
-import type { Round } from './round.ts';
+import { isExpired, type Round } from './round.ts';
 
 /** A question that came with a state, until it is answered. */
 interface OpenAsk {
@@ -58,6 +59,10 @@ export class Echo {
     this.#open.add(open);
     ask.whenAnswered((response) => this.#answered(open, response, state));
     ask.undelivered = (error) => {
+      if (isExpired(error)) {
+        void this.#expired(open);
+        return;
+      }
       const reason = messageOf(error);
       void this.#fail(open, -32_000, () => `The answer could not be delivered: ${reason}`);
     };
@@ -153,6 +158,15 @@ export class Echo {
     const why = await goOnWith(open.ask.connection, open.call, reply);
     // The server may never have gone on: the answer can be given again.
     if (why !== undefined) await this.#fail(open, -32_000, () => why);
+  }
+
+  /** The server does not take an answer any more: nothing is left to answer. */
+  async #expired({ ask, call, kept }: OpenAsk): Promise<void> {
+    const pending = await kept;
+    if (pending !== undefined) await this.#desk.tryDrop(pending);
+    if (!call) return;
+    this.#drives.take(ask.connection, call.request.id);
+    ask.connection.fail(call, EXPIRED.code, EXPIRED.message);
   }
 
   async #fail(

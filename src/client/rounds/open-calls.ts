@@ -3,6 +3,7 @@ import { Course } from '../../link/course.ts';
 import { type Era, INPUT_METHODS, isUndone } from '../../wire/index.ts';
 import { SessionGoneError } from '../sessions/errors.ts';
 import { LEFT_OPEN, leftOpen } from './left-open.ts';
+import { isExpired } from './round.ts';
 
 /** A call whose rounds the SDK answers by itself, as it does on 2026-07-28. */
 export interface OpenCall {
@@ -106,8 +107,8 @@ async function ended(call: OpenCall, error: unknown): Promise<unknown> {
   if (code === LEFT_OPEN) return Object.assign(error as Error, leftOpen(pending));
   // The server has had the answer, and says itself what came of it; the round is still kept.
   if (isUndone(error ?? {})) return error;
-  // Where the session is gone, so is the round.
-  if (error instanceof SessionGoneError) await drop?.(pending);
+  // Where the session is gone, so is the round; and nobody can answer one that has expired.
+  if (error instanceof SessionGoneError || isExpired(error)) await drop?.(pending);
   else if (!isAsking && !isGivenUp(call)) return new NotDeliveredError(pending, error);
   // The handler has failed, or the caller does not want the answer any more.
   else await takeBack(call);

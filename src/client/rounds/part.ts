@@ -34,7 +34,7 @@ import { answeredBy, contextOf, Watched } from './watched.ts';
 export class RoundsPart implements ClientPart {
   readonly #desk: RoundDesk;
   readonly #echo: Echo;
-  readonly #carriers: readonly Carrier[];
+  readonly #families: Families;
   readonly #drives: Drives;
   readonly #observed: Watched;
   /** The calls whose rounds the SDK answers by itself, from their first round on. */
@@ -42,16 +42,17 @@ export class RoundsPart implements ClientPart {
   readonly #clients = new Map<Connection, object>();
   readonly #drop = (id: string): Promise<void> => this.#desk.tryDrop(id);
 
-  constructor(desk: RoundDesk, carriers: readonly Carrier[] = CARRIERS) {
+  constructor(desk: RoundDesk, carriers?: readonly Carrier[]) {
     this.#desk = desk;
     this.#observed = new Watched((id) => desk.unwatched(id));
     this.#drives = new Drives(desk);
     this.#echo = new Echo(desk, this.#drives);
-    this.#carriers = carriers;
+    // A host that chooses the carriers wants the messages of the drafts, to the letter.
+    this.#families = carriers ? { rounds: carriers } : { rounds: CARRIERS, expiry: true };
   }
 
   announce({ link: { transport } }: Connection): Families {
-    return bringsTop(transport) ? { rounds: this.#carriers } : {};
+    return bringsTop(transport) ? this.#families : {};
   }
 
   /** Notes whose connection it is. */

@@ -1,11 +1,10 @@
-import { messageOf, ValiseError } from '../../errors.ts';
+import { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
 import { checkArgument, checkOptions, type Taken, type TakenBy } from '../../options.ts';
 import { redactUrls } from '../../redact-urls.ts';
 import { type Answer, type Era, isUndone, type Result } from '../../wire/index.ts';
 import type { Connection } from '../connection.ts';
 import { holding } from '../continuity/lease.ts';
-import { statusOf } from '../continuity/lost.ts';
 import { CONNECTION_CLOSED, RequestError } from '../request-error.ts';
 import { SessionGoneError } from '../sessions/errors.ts';
 import { targetKey } from '../target.ts';
@@ -15,6 +14,7 @@ import { answerIn } from './driver.ts';
 import { LEFT_OPEN } from './left-open.ts';
 import type { RoundsPart } from './part.ts';
 import { resume } from './resumed.ts';
+import { expiryOf, isExpired } from './round.ts';
 import type { AnswerOptions, Answers, Continued, Pending } from './types.ts';
 
 const ANSWERS: Taken = ['an object with the answer to each question, by its key', isObject];
@@ -73,7 +73,11 @@ export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients
     }
     const call = method === undefined ? undefined : { method, params, era, session };
     await desk.keep(connection, call, outcome.round, kept.id);
-    return { done: false, round: shown({ ...kept, round: outcome.round, since: Date.now() }) };
+    const { round } = outcome;
+    return {
+      done: false,
+      round: shown({ ...kept, round, since: Date.now(), expiresAt: expiryOf(round) }),
+    };
   };
 
   /** From the client's own handlers, until the call is done. */
@@ -115,19 +119,10 @@ export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients
   };
 }
 
-/** How our servers refuse the answer to a round that has expired. */
-const EXPIRED = /invalid_request_state|Invalid or expired requestState/;
-
-function bodyOf(error: unknown): string {
-  const { data } = (error ?? {}) as { readonly data?: unknown };
-  return isObject(data) ? JSON.stringify(data) : '';
-}
-
 /** True where there is nothing left to answer: the server has answered the call, if only with an error. */
 function isOver(error: unknown): boolean {
   if (error instanceof SessionGoneError) return true;
-  // Over HTTP, an answer that comes alone is refused by the status of its own request.
-  if (statusOf(error) === 400 && EXPIRED.test(`${messageOf(error)} ${bodyOf(error)}`)) return true;
+  if (isExpired(error)) return true;
   return error instanceof RequestError && error.rpcCode !== CONNECTION_CLOSED.code && !isUndone(error);
 }
 

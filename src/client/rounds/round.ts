@@ -1,3 +1,4 @@
+import { messageOf } from '../../errors.ts';
 import { isObject, type Json } from '../../json.ts';
 import { skimArray, skimObject } from '../../link/skim.ts';
 import type { Top } from '../../link/top.ts';
@@ -5,6 +6,7 @@ import {
   type Answer,
   type Id,
   isProblem,
+  NAMES,
   type Params,
   type Request,
   type Response,
@@ -13,6 +15,7 @@ import {
   readInputRequired,
   retryParams,
 } from '../../wire/index.ts';
+import { statusOf } from '../continuity/lost.ts';
 
 /** A question of the server. */
 export interface RoundQuestion {
@@ -30,6 +33,29 @@ export type Round = { readonly questions: readonly RoundQuestion[] } & (
   | { readonly form: 'dependent'; readonly shared?: string; readonly each?: readonly (string | null)[] }
   | { readonly form: 'state'; readonly state: string; readonly askId: Id; readonly callId?: Id }
 );
+
+/**
+ * When a round expires, in milliseconds since 1970: the earliest time that its server names. Undefined if it names none, or one
+ * that has passed already by this clock, which then differs from the server's.
+ */
+export function expiryOf({ questions }: Round): number | undefined {
+  const times = questions.flatMap(({ params }) => {
+    const named = isObject(params?._meta) ? params._meta[NAMES.modern.expiresAt] : undefined;
+    const time = typeof named === 'string' && named.length <= 64 ? Date.parse(named) : Number.NaN;
+    return time > Date.now() ? [time] : [];
+  });
+  return times.length === 0 ? undefined : Math.min(...times);
+}
+
+/** How our servers refuse the answer to a round that has expired. */
+const EXPIRED = /invalid_request_state|Invalid or expired requestState/;
+
+/** Whether a server refused an answer because its round has expired: over HTTP, by the status of the request that brought it. */
+export function isExpired(error: unknown): boolean {
+  const { data } = (error ?? {}) as { readonly data?: unknown };
+  const body = isObject(data) ? JSON.stringify(data) : '';
+  return statusOf(error) === 400 && EXPIRED.test(`${messageOf(error)} ${body}`);
+}
 
 /** A round that cannot be read. */
 export interface BadRound {

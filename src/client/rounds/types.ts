@@ -21,6 +21,8 @@ export interface PendingRound {
   readonly session?: { readonly id: string; readonly label: string | undefined };
   readonly questions: readonly PendingQuestion[];
   readonly since: Date;
+  /** When the server stops taking answers, if it says so. The call leaves the list then. */
+  readonly expiresAt?: Date;
 }
 
 /**
@@ -40,7 +42,7 @@ export interface AnswerOptions {
   readonly client?: object | undefined;
 }
 
-/** Calls that wait for answers. They are kept in the store until they are answered or dropped. */
+/** Calls that wait for answers. They are kept in the store until they are answered, dropped or expired. */
 export interface Pending {
   /** All that wait, oldest first. */
   list(): Promise<readonly PendingRound[]>;

@@ -56,9 +56,10 @@ const LONGEST_ID = 6 * 1024;
 export async function carry(
   way: Exclude<Way, 'memory'>,
   ways: readonly Way[],
-  sending: Sending,
+  round: Sending,
   carrying: Carrying,
 ): Promise<SendRound> {
+  const sending = round.exchange.peer.families.expiry ? withExpiry(round) : round;
   try {
     return await carryBy(way, sending, carrying);
   } catch (error) {
@@ -66,6 +67,16 @@ export async function carry(
     if (!other || !(error instanceof FlowError) || error.code !== 'journal-too-large') throw error;
     return carryBy(other, sending, carrying);
   }
+}
+
+/** The round with the time until which each question can be answered, for a client that keeps questions. */
+function withExpiry(sending: Sending): Sending {
+  const expiry = { [NAMES.modern.expiresAt]: new Date(sending.context.e * 1000).toISOString() };
+  const questions = sending.questions.map((question) => ({
+    ...question,
+    params: { ...question.params, _meta: { ...question.params?._meta, ...expiry } },
+  }));
+  return { ...sending, questions };
 }
 
 function carryBy(way: Exclude<Way, 'memory'>, sending: Sending, carrying: Carrying): Promise<SendRound> {
