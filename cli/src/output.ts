@@ -134,6 +134,18 @@ export function when(time: number | string | undefined): string {
   return Number.isNaN(date.getTime()) ? '-' : `${date.toISOString().slice(0, 19).replace('T', ' ')}Z`;
 }
 
+const RELATIVE = new Intl.RelativeTimeFormat('en');
+
+/** How long it is until a time, e.g. `in 9 minutes`, never more than is left; `-` if there is none. */
+export function until(time: Date | undefined): string {
+  if (!time) return '-';
+  const seconds = Math.max(0, Math.floor((time.getTime() - Date.now()) / 1000));
+  if (seconds < 60) return RELATIVE.format(seconds, 'second');
+  if (seconds < 7200) return RELATIVE.format(Math.floor(seconds / 60), 'minute');
+  if (seconds < 172_800) return RELATIVE.format(Math.floor(seconds / 3600), 'hour');
+  return RELATIVE.format(Math.floor(seconds / 86_400), 'day');
+}
+
 /** A size as people read it. */
 export function size(bytes: number): string {
   return bytes < 1024

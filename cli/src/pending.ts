@@ -4,7 +4,7 @@ import { answersTo, patternOf, wordsOf } from './ask/question.ts';
 import { EXIT, whatOnly } from './exit.ts';
 import { type ConnectOptions, isLasting } from './options.ts';
 import { optionsAgain } from './options-again.ts';
-import { clean, printJson, remark } from './output.ts';
+import { clean, printJson, remark, until } from './output.ts';
 import { shellWord } from './shell-word.ts';
 
 /** True for the error of a call whose question was left open. */
@@ -37,14 +37,14 @@ export function goOn(id: string, options: Partial<ConnectOptions>, target?: stri
 
 /** Says that a call waits for an answer, what is asked, and how to go on. `why`: what kept the answer from the server. */
 export function tellPending(
-  { id, questions }: PendingRound,
+  { id, questions, expiresAt }: PendingRound,
   options: Partial<ConnectOptions>,
   { why, target }: { readonly why?: unknown; readonly target?: string | undefined } = {},
 ): number {
   if (why !== undefined && !isLeftOpen(why)) remark(`valise: ${whatOnly(why)}`);
   const isForgotten = !isLasting(options.store);
   if (options.json) {
-    printJson(isForgotten ? { questions } : { pending: id, questions });
+    printJson(isForgotten ? { questions } : { pending: id, questions, expiresAt });
     return EXIT.pending;
   }
   for (const question of questions) tellQuestion(question);
@@ -53,11 +53,18 @@ export function tellPending(
     return EXIT.pending;
   }
   const fields = questions.flatMap(answersTo);
-  remark(`The call waits for the answer, as long as the server does. Answer it with:`);
+  remark(`The call waits for the answer. ${expiryWords(expiresAt)} Answer it with:`);
   remark(`  ${goOn(id, options, target)}`);
   if (fields.length > 0)
     remark(`It asks you on a terminal; elsewhere add ${fields.map(answerOption).join(' ')}`);
   return EXIT.pending;
+}
+
+/** A sentence that says how long a question can be answered. */
+export function expiryWords(expiresAt: Date | undefined): string {
+  return expiresAt
+    ? `The question expires ${until(expiresAt)}.`
+    : 'The server does not say how long the question can be answered.';
 }
 
 /** Says what a server has asked that cannot wait for the answer, and has given up. */

@@ -22,6 +22,7 @@ describe.skipIf(!hasTmux)('a person at a terminal', { timeout: 180_000, ...becau
       'memory:',
     ]);
     await terminal.shows(/How was this bug resolved\?[\s\S]*● Accept/);
+    expect(await terminal.screen()).toContain('expires in 9 minutes');
     await terminal.type('Enter');
     await terminal.shows(/● Fixed/);
     await terminal.type('Down', 'Down', 'Enter');

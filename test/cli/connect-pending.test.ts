@@ -57,9 +57,11 @@ describe.each(CASES)(
       // What a model reads says who has to answer, and gives it no command to do so in the user's place.
       expect(content).toEqual([{ type: 'text', text: expect.stringMatching(/^[^.\n]*the user[^.\n]*\.$/) }]);
       expect(JSON.stringify(content)).not.toMatch(/pending answer|--answer/);
+      expect(JSON.stringify(content)).toContain('the question expires in 9 minutes');
       await expect.poll(log).toMatch(/--answer FIELD=VALUE/);
       const text = log();
       expect(text).toContain('requires a resolution');
+      expect(text).toContain('The question expires in 9 minutes. Answer it with:');
       const [, id] = /valise pending answer (\S+) (?:.*) --answer FIELD=VALUE/.exec(text) ?? [];
       const { pending } = await valiseJson<Listed>(['pending', ...store], env);
       expect(pending).toMatchObject([{ id, call: { method: 'tools/call' } }]);

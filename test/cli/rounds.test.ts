@@ -155,6 +155,27 @@ describe('valise call where the server asks', () => {
     );
   });
 
+  it.each([[[]], [['--era', 'legacy']], [['--era', 'legacy', '--sdk', 'v1']]])(
+    'says when the question expires (%j)',
+    async (extra) => {
+      const { url, env, store } = await stage();
+      const call = ['call', url, 'update_work_item', bug, ...extra, ...store];
+      const { stderr } = await valise(call, env);
+      expect(stderr).toContain('The question expires in 9 minutes. Answer it with:');
+      expect(stderr).not.toMatch(/at any time/);
+      expect((await valise(['pending', ...store], env)).stdout).toMatch(
+        /EXPIRES[\s\S]* {2}in 9 minutes {2}/,
+      );
+      const told = await valiseJson<{ pending: string; expiresAt: string }>(call, env);
+      const { pending } = await valiseJson<{ pending: { id: string; expiresAt: string }[] }>(
+        ['pending', ...store],
+        env,
+      );
+      expect(new Date(told.expiresAt).toISOString()).toBe(told.expiresAt);
+      expect(pending.find(({ id }) => id === told.pending)?.expiresAt).toBe(told.expiresAt);
+    },
+  );
+
   it('says that a round is over where the server does not take it any more', async () => {
     const { url, env, store } = await stage();
     const { pending } = await valiseJson<{ pending: string }>(

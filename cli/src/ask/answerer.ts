@@ -1,5 +1,6 @@
 import { LeaveOpen, ValiseError } from 'mcp-valise/client';
 import { isObject } from 'mcp-valise/internal';
+import { NAMES } from 'mcp-valise/wire';
 import { clean, remark } from '../output.ts';
 import { type Field, fieldsOf, readValue } from './field.ts';
 import { readLink } from './question.ts';
@@ -63,7 +64,14 @@ export async function answerElicitation(
   tellUnasked(given, asked);
   if (!interactive) throw new LeaveOpen();
   const { askPerson } = await import('./terminal.ts');
-  return askPerson(String(message ?? ''), open, content);
+  return askPerson(String(message ?? ''), open, content, expiryIn(params));
+}
+
+/** When the server stops taking answers, if it says so. */
+function expiryIn(params: unknown): Date | undefined {
+  const { _meta } = isObject(params) ? params : {};
+  const time = isObject(_meta) ? Date.parse(String(_meta[NAMES.modern.expiresAt])) : Number.NaN;
+  return time > Date.now() ? new Date(time) : undefined;
 }
 
 function taken(field: Field, text: string): unknown {

@@ -1,6 +1,6 @@
 import { confirm, isCancel, multiselect, note, password, select, text } from '@clack/prompts';
 import { LeaveOpen } from 'mcp-valise/client';
-import { clean } from '../output.ts';
+import { clean, until } from '../output.ts';
 import type { Elicited } from './answerer.ts';
 import { type Field, readValue } from './field.ts';
 
@@ -18,9 +18,11 @@ export async function askPerson(
   message: string,
   fields: readonly Field[],
   content: Record<string, unknown>,
+  expiresAt?: Date,
 ): Promise<Elicited> {
   const output = process.stderr;
-  note(clean(message, 'lines'), 'The server asks', { output });
+  const title = expiresAt ? `The server asks; this expires ${until(expiresAt)}` : 'The server asks';
+  note(clean(message, 'lines'), title, { output });
   const choice = await select({ message: 'Your answer', options: [...CHOICES], output });
   if (isCancel(choice) || choice === 'later') throw new LeaveOpen();
   if (choice === 'decline') return { action: 'decline' };

@@ -5,8 +5,8 @@ import type { Era } from 'mcp-valise/wire';
 import { answersTo, patternOf, wordsOf } from '../ask/question.ts';
 import { explain } from '../exit.ts';
 import type { ConnectOptions } from '../options.ts';
-import { clean, remark } from '../output.ts';
-import { goOn } from '../pending.ts';
+import { clean, remark, until } from '../output.ts';
+import { expiryWords, goOn } from '../pending.ts';
 import { type AskingCall, argumentsOf } from './asked-calls.ts';
 import type { LeftOpen } from './open-questions.ts';
 
@@ -53,12 +53,14 @@ export async function forget(
 }
 
 /** All that a host hears, and with it a model: nothing that answers in the user's place. */
-export const WAITING =
-  'This call waits for the user, who has to answer a question of the server in a terminal, where Valise lists what is pending; calling again would only ask again.';
+export function hostWords({ expiresAt }: PendingRound): string {
+  const expiry = expiresAt ? `, and the question expires ${until(expiresAt)}` : '';
+  return `This call waits for the user, who has to answer a question of the server in a terminal, where Valise lists what is pending; calling again would only ask again${expiry}.`;
+}
 
 /** The text for the host's log: the questions, and the command that answers them and continues the call. */
 export function waitingWords(
-  { id, questions }: PendingRound,
+  { id, questions, expiresAt }: PendingRound,
   era: Era,
   options: Partial<ConnectOptions>,
 ): string {
@@ -76,7 +78,7 @@ export function waitingWords(
     ...(needed.length === 0
       ? []
       : [`Use a terminal that has the same ${needed.join(' and ')} as this host.`]),
-    'Answer it with:',
+    `${expiryWords(expiresAt)} Answer it with:`,
     `  ${command}${fields.length > 0 ? ' --answer FIELD=VALUE' : ''}`,
   ].join('\n');
 }

@@ -38,7 +38,7 @@ export interface OpenQuestionsOptions {
   /** Says to people, and not to the host, what is asked and how to answer. */
   tell(round: PendingRound, era: Era): void;
   /** What the host hears of a call that waits. */
-  readonly waiting: string;
+  waiting(round: PendingRound): string;
 }
 
 /**
@@ -122,7 +122,7 @@ export class OpenQuestions {
     const round = await find(left).catch(() => undefined);
     if (!round) return toHost(response, failure);
     tell(round, era);
-    toHost(waiting(request, era, this.#options.waiting));
+    toHost(waiting(request, era, this.#options.waiting(round)));
   }
 }
 

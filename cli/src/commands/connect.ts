@@ -14,7 +14,7 @@ import {
   storeFromAnywhere,
 } from '../bridge/host-config.ts';
 import { HostSession } from '../bridge/host-session.ts';
-import { forget, roundOf, WAITING, waitingWords } from '../bridge/left-open.ts';
+import { forget, hostWords, roundOf, waitingWords } from '../bridge/left-open.ts';
 import { OpenQuestions } from '../bridge/open-questions.ts';
 import { OLDER_ONLY, Relay } from '../bridge/relay.ts';
 import { connectWith, openFor } from '../connect.ts';
@@ -108,7 +108,7 @@ async function bridge(text: string, options: BridgeOptions): Promise<number> {
         restart: () => relay.restart(),
         find: (left) => roundOf(left, valise.pending),
         tell: (round, era) => remark(waitingWords(round, era, answering(options))),
-        waiting: WAITING,
+        waiting: hostWords,
       })
     : undefined;
   const between = new Bridge({

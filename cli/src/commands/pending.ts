@@ -11,7 +11,7 @@ import { printResult } from '../content.ts';
 import { EXIT, exitCodeOf, explain, type SetExit, whatOnly } from '../exit.ts';
 import { answerOption, type ConnectOptions, connectOptions, storeOption } from '../options.ts';
 import { optionsAgain } from '../options-again.ts';
-import { print, printJson, printTable, when } from '../output.ts';
+import { print, printJson, printTable, until, when } from '../output.ts';
 import { eraFor, findPending, goOn, tellPending } from '../pending.ts';
 import { shellWord } from '../shell-word.ts';
 import { type CliTarget, nameOfKept, parseKept, parseTarget } from '../target.ts';
@@ -62,10 +62,11 @@ async function list(options: StoreOptions): Promise<void> {
   if (options.json) printJson({ pending: rounds.map(asAsked) });
   else {
     printTable(
-      ['ID', 'SINCE', 'SERVER', 'CALL', 'QUESTION', 'ANSWER'],
+      ['ID', 'SINCE', 'EXPIRES', 'SERVER', 'CALL', 'QUESTION', 'ANSWER'],
       rounds.map((round) => [
         round.id,
         when(round.since.getTime()),
+        until(round.expiresAt),
         nameOfKept(round.server),
         callName(round),
         round.questions.map(wordsOf).join(' / '),
