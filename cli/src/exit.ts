@@ -1,7 +1,7 @@
 import { ValiseError } from 'mcp-valise/client';
-import { isObject, redactUrls } from 'mcp-valise/internal';
+import { causesOf, isObject, redactUrls } from 'mcp-valise/internal';
 import { clean } from './output.ts';
-import { causesOf, wayTrouble } from './trouble.ts';
+import { wayTrouble } from './trouble.ts';
 
 /** The exit codes, in one place; documented in `valise --help` and docs/cli.md. */
 export const EXIT = {

@@ -1,10 +1,10 @@
 import { ValiseError } from 'mcp-valise/client';
-import { isObject, messageOf, UNSUPPORTED_VERSION } from 'mcp-valise/internal';
+import { causesOf, isObject, messageOf, UNSUPPORTED_VERSION } from 'mcp-valise/internal';
 import { isModernVersion, METHOD_NOT_FOUND } from 'mcp-valise/wire';
 import { supportsModern } from './bridge/refusal.ts';
 import type { ConnectOptions } from './options.ts';
 import { USE_V2 } from './sdk.ts';
-import { bodyOf, causesOf, wayTrouble } from './trouble.ts';
+import { bodyOf, wayTrouble } from './trouble.ts';
 
 /** What is to be said in place of an error by which a server shows that it knows another era only; undefined for others. */
 export function otherEra(

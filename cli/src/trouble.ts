@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http';
 import { ValiseError } from 'mcp-valise/client';
-import { messageOf, statusOf } from 'mcp-valise/internal';
+import { causesOf, isConnectError, messageOf, statusOf } from 'mcp-valise/internal';
 
 /** What a code of Node, of its TLS or of its HTTP means for whoever wanted to reach a server. */
 const NEXT: readonly (readonly [RegExp, string])[] = [
@@ -37,26 +37,9 @@ const STATUS: Readonly<Record<number, string>> = {
   429: 'Wait a while, and try again.',
 };
 
-/** An error and what it was caused by, outermost first. The SDKs keep some causes in `data`. */
-export function causesOf(error: unknown): unknown[] {
-  const chain: unknown[] = [];
-  for (let at = error; at !== undefined && at !== null && chain.length < 10 && !chain.includes(at); ) {
-    chain.push(at);
-    const { cause, data, errors } = at as {
-      readonly cause?: unknown;
-      readonly data?: { readonly cause?: unknown };
-      readonly errors?: unknown;
-    };
-    // Where a name has several addresses, Node tries them all; the first failure is as good as any.
-    const first = Array.isArray(errors) ? errors[0] : undefined;
-    const inData = data?.cause instanceof Error ? data.cause : undefined;
-    at = cause instanceof Error ? cause : (inData ?? (first instanceof Error ? first : undefined));
-  }
-  return chain;
-}
-
 /** What went wrong on the way to a server, and the next step; undefined where it was something else. */
-export function wayTrouble(error: unknown): string | undefined {
+export function wayTrouble(given: unknown): string | undefined {
+  const error = isConnectError(given) ? given.cause : given;
   if (error instanceof ValiseError) return undefined;
   const chain = causesOf(error);
   const innermost = chain.at(-1);

@@ -5,6 +5,7 @@
  * @internal
  * @module
  */
+export { causesOf, isConnectError } from '../client/connect-error.ts';
 export type { OpensOnly } from '../client/continuity/authorization.ts';
 export { statusOf, VERSION_GONE } from '../client/continuity/lost.ts';
 export { makeHttpTransport } from '../client/http.ts';

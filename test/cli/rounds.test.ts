@@ -163,9 +163,7 @@ describe('valise call where the server asks', () => {
       const { stderr } = await valise(call, env);
       expect(stderr).toContain('The question expires in 9 minutes. Answer it with:');
       expect(stderr).not.toMatch(/at any time/);
-      expect((await valise(['pending', ...store], env)).stdout).toMatch(
-        /EXPIRES[\s\S]* {2}in 9 minutes {2}/,
-      );
+      expect((await valise(['pending', ...store], env)).stdout).toMatch(/EXPIRES[\s\S]* {2}in 9 minutes {2}/);
       const told = await valiseJson<{ pending: string; expiresAt: string }>(call, env);
       const { pending } = await valiseJson<{ pending: { id: string; expiresAt: string }[] }>(
         ['pending', ...store],

@@ -2,6 +2,7 @@ import type { ClientValise } from 'mcp-valise/client';
 import { ValiseError } from 'mcp-valise/client';
 import type { FetchLike, TransportLike } from 'mcp-valise/internal';
 import {
+  causesOf,
   instrument,
   majorOf,
   makeHttpTransport,
@@ -17,7 +18,6 @@ import { resolvingFetch } from '../resolve.ts';
 import { makeClient, type Sdk } from '../sdk.ts';
 import { lastLines } from '../server-stderr.ts';
 import { type CliTarget, nameOfTarget } from '../target.ts';
-import { causesOf } from '../trouble.ts';
 
 /** What a target can do in one era. */
 export interface Seen {

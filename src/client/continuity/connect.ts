@@ -4,6 +4,7 @@ import { redactUrls } from '../../redact-urls.ts';
 import { secrecyOf } from '../../store/secrecy.ts';
 import type { Store } from '../../store/types.ts';
 import { Account, accountOfHeaders, TokenOwner } from '../account.ts';
+import { connectError } from '../connect-error.ts';
 import { type ClientMiddleware, Connection } from '../connection.ts';
 import type { ClientEventSource } from '../events.ts';
 import { type HttpTarget, type HttpTransport, makeHttpTransport, transportFetch } from '../http.ts';
@@ -120,7 +121,7 @@ export async function connectHttp(
     });
   } catch (error) {
     await auth?.end();
-    throw error;
+    throw connectError(error, target.url, auth !== undefined);
   }
 }
 
