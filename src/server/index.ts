@@ -29,7 +29,7 @@ export { type Gated, sessionRequired } from './sessions/gate.ts';
 export type { EndedSession, EndReason, NewListener, NewSession } from './sessions/hooks.ts';
 export type { SessionsOptions } from './sessions/options.ts';
 export type { SessionsApi } from './sessions/public.ts';
-export type { Session, SessionNamespace, SessionValues } from './sessions/session.ts';
+export type { Session, SessionNamespace, SessionValues, TypedSession } from './sessions/session.ts';
 export type { KeyDeclarations, KeySettings, StateDeclarations, StateKey } from './state/key.ts';
 export type { StandardSchema } from './state/schema.ts';
 export type { StateOptions } from './state/state.ts';

@@ -24,13 +24,18 @@ import { type AuthInfo, checkedPrincipal, type Principal, principalOf } from './
 import { claimServer, type ServerLike } from './server-like.ts';
 import { SAFE_STATE, type SessionsOptions } from './sessions/options.ts';
 import { type SessionsApi, sessionsApi } from './sessions/public.ts';
+import type { TypedSession } from './sessions/session.ts';
 import { createSessions } from './sessions/sessions.ts';
 import type { Given, Held, KeySettings, StateDeclarations, StateKey } from './state/key.ts';
+import type { ObjectSchema } from './state/schema.ts';
 import { createState, type StateOptions } from './state/state.ts';
 import type { RequestState, TypedState } from './state/types.ts';
 
 /** Settings of {@link createValise}. */
-export interface ServerValiseOptions<Declared extends StateDeclarations = StateDeclarations> {
+export interface ServerValiseOptions<
+  Declared extends StateDeclarations = StateDeclarations,
+  SessionSchema extends ObjectSchema = ObjectSchema,
+> {
   /** The name of this server: seals made for it open nowhere else. All instances of one server share it. */
   readonly name: string;
   /**
@@ -81,7 +86,7 @@ export interface ServerValiseOptions<Declared extends StateDeclarations = StateD
   /** What is known about the keys of this server's state. Keys that are not named here are sealed and hold any JSON. */
   readonly state?: (StateOptions & Declared) | undefined;
   /** Gives the server data-layer sessions; without it there are none. */
-  readonly sessions?: SessionsOptions | undefined;
+  readonly sessions?: SessionsOptions<SessionSchema> | undefined;
   /**
    * The largest message that is accepted from a client: the body of an HTTP request that `valise.http` reads, or a line that
    * `valise.stdin` reads. A larger one is answered with an error (over HTTP with status 413) and not handled, and an event
@@ -163,8 +168,12 @@ export interface ServerValise extends RoundsApi, SessionsApi {
 }
 
 /** What {@link createValise} makes: a {@link ServerValise} that knows the types of the keys that were declared. */
-export interface TypedServerValise<Declared extends StateDeclarations> extends ServerValise {
+export interface TypedServerValise<
+  Declared extends StateDeclarations,
+  SessionSchema extends ObjectSchema = ObjectSchema,
+> extends ServerValise {
   state(): TypedState<Declared>;
+  session(): TypedSession<SessionSchema> | undefined;
 }
 
 /** Asks for a key that lives as long as the process. */
@@ -195,9 +204,10 @@ const TAKEN: TakenBy<ServerValiseOptions> = {
  * const server = valise.install(new McpServer({ name: 'shop', version: '1.0.0' }));
  * ```
  */
-export function createValise<const Declared extends StateDeclarations = Record<never, never>>(
-  options: ServerValiseOptions<Declared>,
-): TypedServerValise<Declared> {
+export function createValise<
+  const Declared extends StateDeclarations = Record<never, never>,
+  SessionSchema extends ObjectSchema = ObjectSchema,
+>(options: ServerValiseOptions<Declared, SessionSchema>): TypedServerValise<Declared, SessionSchema> {
   if (typeof options?.name !== 'string' || options.name === '') throw noName();
   checkOptions('createValise', options, TAKEN);
   noteErrors();
@@ -263,7 +273,7 @@ export function createValise<const Declared extends StateDeclarations = Record<n
         maxBytes: options.maxMessageBytes ?? MAX_MESSAGE,
         exceeded: (_, maxBytes) => events.emit('message-too-large', { what: 'line', maxBytes }),
       }),
-    ...sessionsApi(sessions),
+    ...(sessionsApi(sessions) as SessionsApi & { session(): TypedSession<SessionSchema> | undefined }),
     install(server) {
       checkOpen();
       claimServer(server);

@@ -140,3 +140,49 @@ describe('get with a type', () => {
     expectTypeOf(valise.session()?.get('cart', Cart)).toEqualTypeOf<Cart | undefined>();
   });
 });
+
+describe('the types of sessions', () => {
+  const Notes = z.object({
+    cart: Cart.optional(),
+    since: z.iso.datetime().transform((text) => new Date(text)),
+  });
+  const valise = createValise({
+    name: 'shop',
+    sessions: { schema: Notes },
+    state: { session: { cart: { schema: Cart } } },
+  });
+
+  it('follow the schema, as those of the jar follow theirs', () => {
+    const session = valise.session()!;
+    const jar = valise.state().session;
+    expectTypeOf(session.get('cart')).toEqualTypeOf<Cart | undefined>();
+    expectTypeOf(jar.get('cart')).toEqualTypeOf<Cart | undefined>();
+    expectTypeOf(session.get('since')).toEqualTypeOf<Date | undefined>();
+    session.set('cart', { items: [], price: 0 });
+    session.set('since', '2026-07-28T00:00:00Z');
+    // @ts-expect-error: a price is a number
+    session.set('cart', { items: [], price: '0' });
+    // @ts-expect-error: what is set is what the schema reads
+    session.set('since', new Date());
+  });
+
+  it('are what the caller says, or any JSON, for other keys, on the jar and on sessions', () => {
+    const session = valise.session()!;
+    expectTypeOf(session.get('other')).toEqualTypeOf<Json | undefined>();
+    expectTypeOf(session.get<string[]>('other')).toEqualTypeOf<string[] | undefined>();
+    session.set('other', [1]);
+    // @ts-expect-error: a date is not JSON
+    session.set('other', new Date());
+    const undeclared = createValise({ name: 'shop', sessions: {} }).session()!;
+    expectTypeOf(undeclared.get('other')).toEqualTypeOf<Json | undefined>();
+    expectTypeOf(undeclared.get<string[]>('other')).toEqualTypeOf<string[] | undefined>();
+    undeclared.set('other', [1]);
+    const jar = valise.state().session;
+    expectTypeOf(jar.get('other')).toEqualTypeOf<Json | undefined>();
+    expectTypeOf(jar.get<string[]>('other')).toEqualTypeOf<string[] | undefined>();
+  });
+
+  it('let a server with a schema pass as any server', () => {
+    expectTypeOf(valise).toExtend<ServerValise>();
+  });
+});

@@ -43,7 +43,7 @@ export async function createSession(
     places,
     label,
     seq: 0,
-    data: new SessionData(data, settings.maxState),
+    data: new SessionData(data, settings),
     found: undefined,
   };
   const { onCreate } = settings;

@@ -2,6 +2,8 @@ import { ValiseError } from '../../errors.ts';
 import { isObject, type Json } from '../../json.ts';
 import { type Dict, dict, isEmpty } from '../../wire/dict.ts';
 import { jsonText } from '../json-text.ts';
+import { issuesText, type SchemaIssue, type StandardSchema, validate } from '../state/schema.ts';
+import type { SessionsSettings } from './options.ts';
 
 /** The state of a session: values by key, in namespaces; the namespace without a name is the session's own. */
 export type Data = { readonly [namespace: string]: { readonly [key: string]: Json } };
@@ -15,12 +17,15 @@ const MAX_NAME = 256;
 export class SessionData {
   #base: Data;
   readonly #maxBytes: number;
+  /** What the session's own values are, together; not those of its namespaces. */
+  readonly #schema: StandardSchema | undefined;
   readonly #reads = new Map<string, Set<string> | 'all'>();
   readonly #changes = new Map<string, Map<string, Json | undefined>>();
 
-  constructor(base: Data, maxBytes: number) {
+  constructor(base: Data, { maxState, schema }: Pick<SessionsSettings, 'maxState' | 'schema'>) {
     this.#base = base;
-    this.#maxBytes = maxBytes;
+    this.#maxBytes = maxState;
+    this.#schema = schema;
   }
 
   /** True where a value is not what it was. */
@@ -39,12 +44,32 @@ export class SessionData {
     return copy(this.#at(namespace, key));
   }
 
+  /** The value as the session's schema reads it; undefined if it does not fit. */
+  read(namespace: string, key: string): unknown {
+    const value = this.get(namespace, key);
+    if (!this.#schema || namespace !== '') return value;
+    const result = validate(this.#schema, key, copy(this.#merged('', this.#base)));
+    if (result.issues) return concerning(key, result.issues).length > 0 ? undefined : value;
+    return isObject(result.value) && Object.hasOwn(result.value, key) ? result.value[key] : undefined;
+  }
+
   set(namespace: string, key: string, value: Json | undefined): void {
     checkName('key', key);
-    this.#change(
-      namespace,
-      key,
-      value === undefined || value === null ? undefined : this.#snapshot(key, value),
+    const kept = value === undefined || value === null ? undefined : this.#snapshot(key, value);
+    if (kept !== undefined && namespace === '') this.#check(key, kept);
+    this.#change(namespace, key, kept);
+  }
+
+  /** Refuses a value that does not fit the schema beside the values that are there. */
+  #check(key: string, value: Json): void {
+    if (!this.#schema) return;
+    const result = validate(this.#schema, key, copy({ ...this.#merged('', this.#base), [key]: value }));
+    const issues = concerning(key, result.issues ?? []);
+    if (issues.length === 0) return;
+    throw new ValiseError(
+      'bad-state-value',
+      `The value for ${JSON.stringify(key)} does not fit the schema of the session: ${issuesText(issues)}.`,
+      { next: 'Set what the schema reads, as JSON.' },
     );
   }
 
@@ -120,6 +145,14 @@ export class SessionData {
     checkSize(text, this.#maxBytes);
     return typeof value === 'object' ? (JSON.parse(text) as Json) : value;
   }
+}
+
+/** What is wrong with one value, or with all together; others may not be set yet. */
+function concerning(key: string, issues: readonly SchemaIssue[]): readonly SchemaIssue[] {
+  return issues.filter(({ path: [first] = [] }) => {
+    const at = typeof first === 'object' ? first.key : first;
+    return at === undefined || String(at) === key;
+  });
 }
 
 /** Refuses state that is larger than the server allows, as JSON. */

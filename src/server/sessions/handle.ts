@@ -74,7 +74,10 @@ export class Handle implements Session {
 /** The values of one namespace. */
 export function valuesOf(data: SessionData, namespace: string, answered: () => boolean): SessionNamespace {
   return {
-    get: (key: string, schema?: StandardSchema) => read(key, data.get(namespace, key), schema) as never,
+    get: (key: string, schema?: StandardSchema) =>
+      (schema === undefined
+        ? data.read(namespace, key)
+        : read(key, data.get(namespace, key), schema)) as never,
     set(key: string, value: unknown) {
       checkOpen(answered, 'changed');
       data.set(namespace, key, value as Json);
@@ -88,8 +91,8 @@ export function valuesOf(data: SessionData, namespace: string, answered: () => b
   };
 }
 
-function read(key: string, value: Json | undefined, schema: StandardSchema | undefined): unknown {
-  if (value === undefined || schema === undefined) return value;
+function read(key: string, value: Json | undefined, schema: StandardSchema): unknown {
+  if (value === undefined) return undefined;
   checkSchema(schema, key);
   const result = validate(schema, key, value);
   return result.issues ? undefined : result.value;

@@ -148,7 +148,7 @@ export class LocalSessions {
       expires: until,
       until,
       seq,
-      data: new SessionData(data, this.#settings.maxState),
+      data: new SessionData(data, this.#settings),
       found: undefined,
     };
   }

@@ -109,7 +109,7 @@ export class ImplicitSessions {
         shelf: '',
         label: undefined,
         seq: 0,
-        data: new SessionData({}, settings.maxState),
+        data: new SessionData({}, settings),
         found: undefined,
       };
       if (!settings.onCreate) return this.#unwritten(shared, held, asker);

@@ -73,7 +73,7 @@ export function sealedKeeping(
       expires,
       until,
       seq,
-      data: new SessionData(data, settings.maxState),
+      data: new SessionData(data, settings),
       found,
     };
   };

@@ -110,6 +110,6 @@ export function storedKeeping(
   };
 }
 
-function dataOf({ data }: Row, { maxState }: SessionsSettings): SessionData {
-  return new SessionData(data ?? {}, maxState);
+function dataOf({ data }: Row, settings: SessionsSettings): SessionData {
+  return new SessionData(data ?? {}, settings);
 }

@@ -5,11 +5,12 @@ import { ANYTHING, checkOptions, FLAG, FUNCTION, type TakenBy } from '../../opti
 import { isBusUrl } from '../../store/open.ts';
 import type { Bus } from '../../store/types.ts';
 import { shareOf } from '../quota.ts';
+import { checkSchema, type ObjectSchema, type StandardSchema } from '../state/schema.ts';
 import type { EndedSession, NewListener, NewSession } from './hooks.ts';
 import { hook } from './reply.ts';
 
 /** Settings of a server's data-layer sessions. */
-export interface SessionsOptions {
+export interface SessionsOptions<Schema extends ObjectSchema = ObjectSchema> {
   /**
    * Where a session's state is: `sealed` in the client's hands (no store needed; of two parallel changes the later
    * answer wins), or `stored` in the server's store (no update is ever lost). `sealed` unless told.
@@ -83,6 +84,18 @@ export interface SessionsOptions {
    * fresh state (at most 100 times), or its call fails with a conflict. `rerun` unless told.
    */
   readonly onConflict?: 'rerun' | 'fail' | undefined;
+  /**
+   * What a session holds: any Standard Schema of an object, with the session's keys. `set` refuses what does not fit, `get` gives
+   * what the schema reads, and both have its types. Values that are not set yet need not be there, so give them a default or make
+   * them optional. Namespaces are apart from it.
+   *
+   * @example
+   * ```ts
+   * const valise = createValise({ name: 'notes', sessions: { schema: z.object({ notes: z.array(z.string()).default([]) }) } });
+   * valise.session()?.get('notes'); // string[] | undefined
+   * ```
+   */
+  readonly schema?: Schema | undefined;
   /** The most bytes of state in one session (64 KiB; 1 MiB where there is a store to keep it in). */
   readonly maxState?: number | undefined;
   /** `sealed`: states longer than this stay in the store, where there is one, and only their name travels (4 KiB unless told). */
@@ -128,6 +141,7 @@ export interface SessionsSettings {
   readonly maxSubscriptions: number;
   readonly implicit: boolean;
   readonly rerun: boolean;
+  readonly schema: StandardSchema | undefined;
   readonly maxState: number;
   readonly spillAbove: number;
   readonly maxSpilled: number;
@@ -155,6 +169,7 @@ const TAKEN: TakenBy<SessionsOptions> = {
   maxSubscriptions: ANYTHING,
   implicit: FLAG,
   onConflict: ANYTHING,
+  schema: ANYTHING,
   maxState: ANYTHING,
   spillAbove: ANYTHING,
   maxSpilled: ANYTHING,
@@ -171,6 +186,7 @@ const TAKEN: TakenBy<SessionsOptions> = {
 export function sessionsSettings(options: SessionsOptions, hasStore: boolean): SessionsSettings {
   checkOptions('createValise, under sessions,', options, TAKEN);
   const { mode = 'sealed', lifetime = 'sliding', whenFull = 'end-oldest', onConflict = 'rerun' } = options;
+  if (options.schema !== undefined) checkSchema(options.schema, 'sessions');
   oneOf('mode', mode, ['sealed', 'stored']);
   oneOf('lifetime', lifetime, ['sliding', 'fixed']);
   oneOf('whenFull', whenFull, ['end-oldest', 'refuse']);
@@ -204,6 +220,7 @@ export function sessionsSettings(options: SessionsOptions, hasStore: boolean): S
     maxSubscriptions: count('maxSubscriptions', options.maxSubscriptions ?? 100, 1),
     implicit: options.implicit ?? true,
     rerun: onConflict === 'rerun',
+    schema: options.schema,
     maxState: count('maxState', options.maxState ?? (hasStore ? 1024 * 1024 : 64 * 1024), 1),
     spillAbove: count('spillAbove', options.spillAbove ?? SAFE_STATE, 1),
     maxSpilled: count('maxSpilled', options.maxSpilled ?? 256 * 1024 * 1024, 1),

@@ -1,6 +1,6 @@
 import type { Json } from '../../json.ts';
 import type { Params } from '../../wire/index.ts';
-import type { OutputOf, StandardSchema } from '../state/schema.ts';
+import type { InputOf, ObjectSchema, OutputOf, StandardSchema } from '../state/schema.ts';
 import type { Printed } from '../state/types.ts';
 
 /** Values by key. Nothing here waits: what the session holds is at hand, and what is set is kept when the call is answered. */
@@ -44,3 +44,15 @@ export interface Session extends SessionValues {
   /** Tells those who listen to this session, on every instance. */
   notify(method: string, params?: Params): Promise<void>;
 }
+
+/** {@link Session} of a server that has declared a schema for it: keys have the types of the schema, and hold any JSON if it has none for them. */
+export interface TypedSession<Schema extends ObjectSchema> extends Session {
+  get<Key extends keyof OutputOf<Schema> & string>(key: Key): OutputOf<Schema>[Key] | undefined;
+  get<Value = Json>(key: string): Value | undefined;
+  get<Read extends StandardSchema>(key: string, schema: Read): OutputOf<Read> | undefined;
+  set<Key extends string, Value extends Json>(key: Key, value: Settable<InputOf<Schema>, Key, Value>): void;
+  set<Key extends string, Value>(key: Key, value: Settable<InputOf<Schema>, Key, Printed<Value>>): void;
+}
+
+/** What a schema takes under a key; else `Value`. */
+type Settable<Input, Key, Value> = Key extends keyof Input ? Exclude<Input[Key], undefined> : Value;

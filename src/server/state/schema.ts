@@ -10,6 +10,9 @@ export interface StandardSchema<Input = unknown, Output = Input> {
   };
 }
 
+/** A schema of an object, whatever its keys are. */
+export type ObjectSchema = StandardSchema<object>;
+
 /** What a schema says about a value. */
 export type SchemaResult<Output> =
   | { readonly value: Output; readonly issues?: undefined }
