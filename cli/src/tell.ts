@@ -20,9 +20,9 @@ export function tellEvents({ events }: Pick<ClientValise, 'events'>): void {
   events.on('evicted', ({ server, key, quota }) =>
     say(key, server, `had to go: the jar is full (${quota}).`),
   );
-  events.on('warning', ({ what, next }) => {
+  events.on('warning', ({ code, what, next }) => {
     // Whoever writes --allow-local has read in its help what this says.
-    if (!/because allowLocal is on\.$/.test(what)) remark(`valise: ${clean(`${what} ${next}`)}`);
+    if (code !== 'local-state') remark(`valise: ${clean(`${what} ${next}`)}`);
   });
   events.on('refused', ({ server, key, reason, detail }) => {
     if (reason === 'server') {

@@ -5,6 +5,23 @@ import type { JarEvents } from './jar/types.ts';
 import type { SessionEvents } from './sessions/types.ts';
 import type { Target } from './target.ts';
 
+/** What a warning of a client's Valise is about; stable across releases. */
+export type ClientWarningCode =
+  /** `allowLocal` is on, and state is kept for a server that is no registered domain. */
+  | 'local-state'
+  /** Jar state could not be read or stored. */
+  | 'jar-not-kept'
+  /** A data-layer session could not be stored. */
+  | 'session-not-kept'
+  /** What is known of a connection could not be read, kept or used. */
+  | 'connection-not-kept'
+  /** A pending question could not be kept or dropped. */
+  | 'question-not-kept'
+  /** The key of some sign-ins is missing. */
+  | 'sign-in-key-missing'
+  /** A sealed store holds an entry that was written without keys, and it is not used. */
+  | 'plain-entry';
+
 /** What a client's Valise tells; nothing in it is secret. */
 export interface ClientEvents extends JarEvents, SessionEvents, ContinuityEvents {
   /**
@@ -17,7 +34,7 @@ export interface ClientEvents extends JarEvents, SessionEvents, ContinuityEvents
     readonly maxBytes: number;
   };
   /** Something works, but not as well or not as safely as it could; `next` says what to do about it. Printed if nobody listens. */
-  warning: { readonly what: string; readonly next: string };
+  warning: { readonly code: ClientWarningCode; readonly what: string; readonly next: string };
 }
 
 /** Event source of a client's Valise. */

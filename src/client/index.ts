@@ -21,7 +21,7 @@ export {
   type ServerMetadata,
   type TokenInfo,
 } from './continuity/state-store.ts';
-export type { ClientEvents } from './events.ts';
+export type { ClientEvents, ClientWarningCode } from './events.ts';
 export type { HttpOptions, HttpTarget } from './http.ts';
 export type {
   Jar,

@@ -91,7 +91,7 @@ function nothingForPlain(events: ClientEventSource): (key: string, error: unknow
       told.add(key);
       // What is found while Valise is being opened is for those who listen as soon as it is open.
       setImmediate(() => {
-        if (events.has('warning')) events.emit('warning', { what, next });
+        if (events.has('warning')) events.emit('warning', { code: 'plain-entry', what, next });
         else told.delete(key);
       });
     }

@@ -198,7 +198,7 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
         principal,
         limit: limitFor({ kind: 'unknown' }),
         secrets: () => secrets.everywhere(),
-        warn: (what, next) => events.emit('warning', { what, next }),
+        warn: (what, next) => events.emit('warning', { code: 'sign-in-key-missing', what, next }),
         async ended(url, sessionId, accounts) {
           const key = targetKey({ kind: 'http', url });
           const kept = await sessions.forget(key);

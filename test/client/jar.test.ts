@@ -193,7 +193,7 @@ describe.each(KINDS)('the jar of a client of kind $kind', (kind) => {
   it('[J-16] keeps it with allowLocal, and says so once', async () => {
     const local = await openValise({ store: memoryStore(), allowLocal: true });
     const warnings: string[] = [];
-    local.events.on('warning', ({ what }) => warnings.push(what));
+    local.events.on('warning', ({ code, what }) => warnings.push(`${code}: ${what}`));
     sets({ server: { visits: 1 } });
     for (const url of ['http://127.0.0.1:1/mcp', 'http://127.1:2/mcp', 'http://localhost/mcp']) {
       const client = await connect(local, hosts, url, kind);
@@ -201,7 +201,7 @@ describe.each(KINDS)('the jar of a client of kind $kind', (kind) => {
       await client.close();
     }
     expect(local.jar.list().map(({ server }) => server)).toEqual(['127.0.0.1', 'localhost']);
-    expect(warnings).toEqual([expect.stringContaining('allowLocal')]);
+    expect(warnings).toEqual([expect.stringMatching(/^local-state: .*allowLocal/)]);
     await local.close();
   });
 

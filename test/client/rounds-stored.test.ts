@@ -127,6 +127,7 @@ describe.each(CASES)('a $form question to a $client client', ({ client, era, for
     expect(await callText(host, 'any')).toBe('done');
     expect(asked).toHaveBeenCalledOnce();
     expect(warned).toHaveBeenCalledWith({
+      code: 'question-not-kept',
       what: 'A question could not be kept, and is lost if this process ends now: disk full',
       next: expect.stringContaining('store'),
     });
@@ -180,6 +181,7 @@ describe.each(CASES)('a $form question to a $client client', ({ client, era, for
       result: { content: [{ text: 'done' }] },
     });
     expect(warned).toHaveBeenCalledWith({
+      code: 'question-not-kept',
       what: 'A question that is over could not be dropped, and is still listed: disk full',
       next: expect.stringContaining('store'),
     });

@@ -65,6 +65,7 @@ export async function connectHttp(
   const keeper = target.options.resume === false ? undefined : new SnapshotKeeper(store, whose, account);
   const warn: KeepingParts['warn'] = (what, error, next) =>
     events.emit('warning', {
+      code: 'connection-not-kept',
       what: redactUrls(`${what} (${redactUrls(whose.target)}): ${messageOf(error)}`),
       next: next ?? 'Check the store and the server. The connection goes on.',
     });

@@ -217,6 +217,7 @@ export class Keeper {
   #warn(what: 'read' | 'stored', bag: Bag, error: unknown): void {
     const reason = messageOf(error);
     this.#events.emit('warning', {
+      code: 'jar-not-kept',
       what: `The state of ${bag.server} could not be ${what}: ${reason}`,
       next: 'Check the store. What is known is kept in memory, and stored with the next change or by close().',
     });

@@ -48,6 +48,7 @@ export function jarPart(
     if (!local || warned) return;
     warned = true;
     events.emit('warning', {
+      code: 'local-state',
       what: `State is kept for ${name}, which is no registered domain, because allowLocal is on.`,
       next: 'Use allowLocal for development only: another program on this machine may take over the name.',
     });

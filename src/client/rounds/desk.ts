@@ -156,6 +156,7 @@ export class RoundDesk {
   #warn(what: string, error: unknown, next = 'See to it that the store can be reached.'): void {
     const reason = error instanceof ValiseError ? error.what : messageOf(error);
     this.#events.emit('warning', {
+      code: 'question-not-kept',
       what: `${what}: ${reason}`,
       next,
     });

@@ -126,6 +126,7 @@ export function createSessions(options: HomeOptions): SessionsFamily {
     (response: Response) =>
     (error: unknown): Response => {
       options.events.emit('warning', {
+        code: 'session-not-kept',
         what: `A session could not be stored: ${messageOf(error)}`,
         next: 'Check the store; this process goes on, and a later one may find an older state.',
       });
