@@ -2,6 +2,7 @@ import { Command, CommanderError, Help, type Option } from 'commander';
 import pkg from '../package.json' with { type: 'json' };
 import { callCommand } from './commands/call.ts';
 import { clusterCommand } from './commands/cluster.ts';
+import { completeCommand } from './commands/complete.ts';
 import { completionCommand } from './commands/completion.ts';
 import { connectCommand } from './commands/connect.ts';
 import { doctorCommand } from './commands/doctor.ts';
@@ -39,6 +40,7 @@ const COMMANDS = [
   tokenCommand,
   doctorCommand,
   completionCommand,
+  completeCommand,
 ];
 
 /** All commands with their help. */

@@ -140,6 +140,8 @@ describe('completions', () => {
   });
 
   it('do not know what is hidden', async () => {
+    expect(await complete('__')).toEqual(['']);
+    expect((await valise(['--help'])).stdout).not.toContain('__complete');
     expect(await complete('tour', '--')).toEqual(expect.arrayContaining(['--story', '--slow']));
     expect(await complete('tour', '--as')).toEqual(['']);
   });

@@ -1,7 +1,8 @@
 import { Argument, type Command } from 'commander';
 import { print } from '../output.ts';
+import { COMPLETE, isCompleted } from './complete.ts';
 
-/** `valise completion SHELL`: what to add to a shell so that it completes commands and options. */
+/** `valise completion SHELL`: what to add to a shell so that it completes commands, options, and what the store knows. */
 export function completionCommand(program: Command): void {
   program
     .command('completion')
@@ -20,6 +21,8 @@ interface Choices {
   readonly words: readonly string[];
   /** The values of options that take one; none where they are anything, such as a file. */
   readonly values: ReadonlyMap<string, readonly string[]>;
+  /** Whether the store knows values of an argument. */
+  readonly isKnown: boolean;
 }
 
 /** By the words of the command; the empty key is for `valise` itself. */
@@ -33,17 +36,24 @@ function commandsOf(program: Command): Commands {
     const choices = command.registeredArguments[0]?.argChoices ?? [];
     const valued = shown.filter(({ required, optional }) => required || optional);
     found.set(path, {
-      words: [...command.commands.map((sub) => sub.name()), ...choices, ...options, '--help'],
+      words: [...shownIn(command).map((sub) => sub.name()), ...choices, ...options, '--help'],
+      isKnown: [command, ...shownIn(command).filter((sub) => sub.name() === 'list' && command.parent)].some(
+        (each) => each.registeredArguments.some(isCompleted),
+      ),
       values: new Map(
         valued.flatMap(({ long, short, argChoices = [] }) =>
           [long, short].flatMap((name) => (name ? [[name, argChoices] as const] : [])),
         ),
       ),
     });
-    for (const sub of command.commands) visit(sub, path === '' ? sub.name() : `${path} ${sub.name()}`);
+    for (const sub of shownIn(command)) visit(sub, path === '' ? sub.name() : `${path} ${sub.name()}`);
   };
   visit(program, '');
   return found;
+}
+
+function shownIn(command: Command): readonly Command[] {
+  return command.commands.filter((sub) => sub.name() !== COMPLETE);
 }
 
 const SHELLS: Readonly<Record<string, (commands: Commands) => string>> = { bash, zsh, fish };
@@ -52,13 +62,22 @@ function bash(commands: Commands): string {
   const own = commands.get('') as Choices;
   // The longest path first: it is the one that is meant.
   const cases = [...commands].filter(([path]) => path !== '').reverse();
-  return `_valise() {
-  local line="\${COMP_WORDS[*]:1:COMP_CWORD-1}" before="\${COMP_WORDS[COMP_CWORD-1]}" words
+  const known = cases.filter(([, { isKnown }]) => isKnown).map(([path]) => `"${path} "*`);
+  // What the store knows comes from servers too, so it is never expanded: compgen -W would.
+  return `COMP_WORDBREAKS=\${COMP_WORDBREAKS//:}
+_valise() {
+  local line="\${COMP_WORDS[*]:1:COMP_CWORD-1}" before="\${COMP_WORDS[COMP_CWORD-1]}" words known
   case "$line " in
 ${cases.map(([path, choices]) => `    "${path} "*) ${bashWords(choices)} ;;`).join('\n')}
     *) ${bashWords(own)} ;;
   esac
   COMPREPLY=($(compgen -W "$words" -- "\${COMP_WORDS[COMP_CWORD]}"))
+  case "$line " in
+    ${known.join('|')})
+      [[ "\${COMP_WORDS[COMP_CWORD]}" == -* ]] || while IFS= read -r known; do
+        COMPREPLY+=("$(printf %q "$known")")
+      done < <("\${COMP_WORDS[0]}" ${COMPLETE} -- "\${COMP_WORDS[@]:1:COMP_CWORD}" 2> /dev/null) ;;
+  esac
 }
 complete -o default -F _valise valise`;
 }
@@ -76,7 +95,7 @@ function zsh(commands: Commands): string {
 
 function fish(commands: Commands): string {
   return [...commands]
-    .flatMap(([path, { words, values }]) => {
+    .flatMap(([path, { words, values, isKnown }]) => {
       const seen = path.split(' ').filter((word) => word !== '');
       const when =
         seen.length === 0
@@ -86,7 +105,8 @@ function fish(commands: Commands): string {
       const options = [...values]
         .filter(([option, choices]) => option.startsWith('--') && choices.length > 0)
         .map(([option, choices]) => `${line} -l ${option.slice(2)} -x -a '${choices.join(' ')}'`);
-      return [`${line} -a '${words.join(' ')}'`, ...options];
+      const known = `${line} -a '(valise ${COMPLETE} -- (commandline -opc)[2..-1] (commandline -ct))'`;
+      return [`${line} -a '${words.join(' ')}'`, ...(isKnown ? [known] : []), ...options];
     })
     .join('\n');
 }

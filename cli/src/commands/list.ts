@@ -4,6 +4,7 @@ import { isObject } from 'mcp-valise/internal';
 import { METHOD_NOT_FOUND } from 'mcp-valise/wire';
 import { type Connected, connectTo } from '../connect.ts';
 import { EXIT, type SetExit } from '../exit.ts';
+import { keepOffered } from '../offered.ts';
 import { type ConnectOptions, connectOptions } from '../options.ts';
 import { print, printJson, printTable } from '../output.ts';
 
@@ -20,6 +21,7 @@ export function listCommand(program: Command, exit: SetExit): void {
       const connected = await connectTo(target, options);
       try {
         const offered = await everything(connected.client);
+        await keepOffered(target, namesIn(offered), options);
         if (options.json) printJson(offered);
         else printOffered(offered);
         exit(EXIT.ok);
@@ -36,6 +38,14 @@ interface Offered {
   readonly resources?: readonly Resource[];
   readonly resourceTemplates?: readonly ResourceTemplateType[];
   readonly prompts?: readonly Prompt[];
+}
+
+function namesIn({ tools, prompts = [], resources = [] }: Offered): Parameters<typeof keepOffered>[1] {
+  return {
+    tools: tools.map(({ name }) => name),
+    prompts: prompts.map(({ name }) => name),
+    uris: resources.map(({ uri }) => uri),
+  };
 }
 
 /** What a server offers; nothing is asked for that it does not announce. */
