@@ -31,6 +31,7 @@ export function tables({ NAMES, DRAFTS, ...wire }) {
       both('answers', (names) => names.rounds.responses),
       both('context', (names) => names.rounds.state),
       both('error data: the answers do not count', (names) => names.undone),
+      both('`_meta` of a question: when it expires', (names) => names.expiresAt),
       both('extension', (names) => names.extension.rounds),
     ]),
     sessions: table(head('sessions (S)'), [

@@ -72,6 +72,12 @@ describe('valise connect --print-config', () => {
     expect((await config([URL, '--store', 'memory:'], env)).stderr).not.toContain('VALISE_STORE');
   });
 
+  it('says that the host must be able to read the key file', async () => {
+    const { args, stderr } = await config([URL, '--key-file', 'kept.env']);
+    expect(args).toEqual([URL, '--key-file', join(process.cwd(), 'kept.env')]);
+    expect(stderr).toContain(`the host must be able to read ${join(process.cwd(), 'kept.env')}`);
+  });
+
   it('takes a variable that is empty for one that is not set', async () => {
     const { packages, args, stderr } = await config([URL], { VALISE_CLIENT_KEYS: '', VALISE_STORE: '' });
     expect(packages).toContain('better-sqlite3@12');

@@ -121,7 +121,7 @@ function hasPassword(store: string): boolean {
 export function configRemarks(
   host: HostName,
   target: string,
-  { store, header, env: handedOn }: BridgeOptions,
+  { store, keyFile, header, env: handedOn }: BridgeOptions,
   env: NodeJS.ProcessEnv,
 ): string[] {
   const missing = ['VALISE_CLIENT_KEYS', ...(store === undefined ? ['VALISE_STORE'] : [])].filter(
@@ -136,6 +136,11 @@ export function configRemarks(
     ...handedOn.map(
       (name) => `valise: the server is handed ${name}, which the host must have: ${add(name)} to the entry.`,
     ),
+    ...(keyFile === undefined
+      ? []
+      : [
+          `valise: the host must be able to read ${resolve(keyFile)}: the entry has its path, and not the keys.`,
+        ]),
     ...secrets.map(
       (name) =>
         `valise: the header ${name} is in the configuration, for everybody to read who can read the file.`,
