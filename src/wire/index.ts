@@ -95,7 +95,17 @@ export {
   type ResultResponse,
   type RpcError,
 } from './message.ts';
-export { CARRIERS, type Carrier, CORE, DRAFTS, type Era, NAMES, type Names, type Scope } from './names.ts';
+export {
+  CARRIERS,
+  type Carrier,
+  CORE,
+  DRAFTS,
+  type Era,
+  EXPIRES_AT,
+  NAMES,
+  type Names,
+  type Scope,
+} from './names.ts';
 export { isProblem, type Problem, type ProblemCode } from './problem.ts';
 export { methodPath, methodScopeMatches, scopeCovers } from './scope.ts';
 export {

@@ -141,6 +141,9 @@ export const NAMES = {
   },
 } as const satisfies Readonly<Record<Era, Names>>;
 
+/** `_meta` key of a question: when it expires. The same in both columns. */
+export const EXPIRES_AT = NAMES.modern.expiresAt;
+
 /** Names of earlier drafts: read, never written. */
 export const DRAFTS = {
   /** The jar's keys, as part of its draft spells them. */

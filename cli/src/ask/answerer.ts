@@ -1,6 +1,6 @@
 import { LeaveOpen, ValiseError } from 'mcp-valise/client';
 import { isObject } from 'mcp-valise/internal';
-import { NAMES } from 'mcp-valise/wire';
+import { EXPIRES_AT } from 'mcp-valise/wire';
 import { clean, remark } from '../output.ts';
 import { type Field, fieldsOf, readValue } from './field.ts';
 import { readLink } from './question.ts';
@@ -70,7 +70,7 @@ export async function answerElicitation(
 /** When the server stops taking answers, if it says so. */
 function expiryIn(params: unknown): Date | undefined {
   const { _meta } = isObject(params) ? params : {};
-  const time = isObject(_meta) ? Date.parse(String(_meta[NAMES.modern.expiresAt])) : Number.NaN;
+  const time = isObject(_meta) ? Date.parse(String(_meta[EXPIRES_AT])) : Number.NaN;
   return time > Date.now() ? new Date(time) : undefined;
 }
 

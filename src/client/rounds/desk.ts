@@ -12,7 +12,7 @@ import type { ClientEventSource } from '../events.ts';
 import { type Kept as KeptSession, readKept, storableKept } from '../sessions/kept.ts';
 import type { Returning } from '../sessions/returning.ts';
 import { targetKey } from '../target.ts';
-import { expiryOf, type Round, readStored, storable } from './round.ts';
+import { expiryOf, type Round, readStored } from './round.ts';
 import type { PendingRound } from './types.ts';
 
 /** How long a round is kept at most, in seconds. Servers' own limits are far shorter; ours say which, see `expiryOf`. */
@@ -91,7 +91,7 @@ export class RoundDesk {
       ...(call && { method: call.method, params: params as JsonObject }),
       ...(call?.era && { era: call.era }),
       ...(call?.session && { session: storableKept(call.session) }),
-      round: storable(round),
+      round: JSON.parse(JSON.stringify(round)) as Json,
       since,
       ...(expiresAt !== undefined && { expiresAt }),
     };

@@ -1,12 +1,12 @@
 import { messageOf } from '../../errors.ts';
-import { isObject, type Json } from '../../json.ts';
+import { isObject } from '../../json.ts';
 import { skimArray, skimObject } from '../../link/skim.ts';
 import type { Top } from '../../link/top.ts';
 import {
   type Answer,
+  EXPIRES_AT,
   type Id,
   isProblem,
-  NAMES,
   type Params,
   type Request,
   type Response,
@@ -39,12 +39,13 @@ export type Round = { readonly questions: readonly RoundQuestion[] } & (
  * that has passed already by this clock, which then differs from the server's.
  */
 export function expiryOf({ questions }: Round): number | undefined {
-  const times = questions.flatMap(({ params }) => {
-    const named = isObject(params?._meta) ? params._meta[NAMES.modern.expiresAt] : undefined;
+  let earliest: number | undefined;
+  for (const { params } of questions) {
+    const named = isObject(params?._meta) ? params._meta[EXPIRES_AT] : undefined;
     const time = typeof named === 'string' && named.length <= 64 ? Date.parse(named) : Number.NaN;
-    return time > Date.now() ? [time] : [];
-  });
-  return times.length === 0 ? undefined : Math.min(...times);
+    if (time > Date.now() && !(earliest !== undefined && earliest < time)) earliest = time;
+  }
+  return earliest;
 }
 
 /** How our servers refuse the answer to a round that has expired. */
@@ -133,11 +134,6 @@ function dependentText(round: Round & { readonly form: 'dependent' }, answers: r
   });
   const shared = round.shared === undefined ? '' : `"state":${round.shared},`;
   return `{${shared}"responses":[${responses.join(',')}]}`;
-}
-
-/** A round as it is stored. */
-export function storable(round: Round): Json {
-  return JSON.parse(JSON.stringify(round)) as Json;
 }
 
 /** Reads a stored round. */

@@ -2,6 +2,7 @@ import type { Json } from '../../json.ts';
 import { raise } from '../../link/top.ts';
 import {
   dependentRequests,
+  EXPIRES_AT,
   type Id,
   inputRequired,
   NAMES,
@@ -59,7 +60,18 @@ export async function carry(
   round: Sending,
   carrying: Carrying,
 ): Promise<SendRound> {
-  const sending = round.exchange.peer.families.expiry ? withExpiry(round) : round;
+  let sending = round;
+  if (round.exchange.peer.families.expiry) {
+    // The client keeps questions, and tells its user until when they can be answered.
+    const expiry = { [EXPIRES_AT]: new Date(round.context.e * 1000).toISOString() };
+    const questions: Question[] = [];
+    for (const question of round.questions)
+      questions.push({
+        ...question,
+        params: { ...question.params, _meta: { ...question.params?._meta, ...expiry } },
+      });
+    sending = { ...round, questions };
+  }
   try {
     return await carryBy(way, sending, carrying);
   } catch (error) {
@@ -67,16 +79,6 @@ export async function carry(
     if (!other || !(error instanceof FlowError) || error.code !== 'journal-too-large') throw error;
     return carryBy(other, sending, carrying);
   }
-}
-
-/** The round with the time until which each question can be answered, for a client that keeps questions. */
-function withExpiry(sending: Sending): Sending {
-  const expiry = { [NAMES.modern.expiresAt]: new Date(sending.context.e * 1000).toISOString() };
-  const questions = sending.questions.map((question) => ({
-    ...question,
-    params: { ...question.params, _meta: { ...question.params?._meta, ...expiry } },
-  }));
-  return { ...sending, questions };
 }
 
 function carryBy(way: Exclude<Way, 'memory'>, sending: Sending, carrying: Carrying): Promise<SendRound> {

@@ -56,14 +56,13 @@ export class SessionData {
   set(namespace: string, key: string, value: Json | undefined): void {
     checkName('key', key);
     const kept = value === undefined || value === null ? undefined : this.#snapshot(key, value);
-    if (kept !== undefined && namespace === '') this.#check(key, kept);
+    if (kept !== undefined && namespace === '' && this.#schema) this.#check(this.#schema, key, kept);
     this.#change(namespace, key, kept);
   }
 
   /** Refuses a value that does not fit the schema beside the values that are there. */
-  #check(key: string, value: Json): void {
-    if (!this.#schema) return;
-    const result = validate(this.#schema, key, copy({ ...this.#merged('', this.#base), [key]: value }));
+  #check(schema: StandardSchema, key: string, value: Json): void {
+    const result = validate(schema, key, copy({ ...this.#merged('', this.#base), [key]: value }));
     const issues = concerning(key, result.issues ?? []);
     if (issues.length === 0) return;
     throw new ValiseError(
