@@ -6,7 +6,7 @@ interface Manifest {
   exports: Record<string, string | { default: string }>;
 }
 
-/** `dist/store/sqlite.js` comes from `src/store/sqlite.ts`: package.json alone says what is public. */
+/** `dist/store/sqlite/store.js` comes from `src/store/sqlite/store.ts`: package.json alone says what is public. */
 function publicEntries(): string[] {
   const { exports } = JSON.parse(readFileSync('package.json', 'utf8')) as Manifest;
   return Object.values(exports).flatMap((target) =>

@@ -10,11 +10,7 @@ export default defineConfig({
         find: /^mcp-valise\/(client|server|seal|store|wire|testing|internal)$/,
         replacement: src('$1/index'),
       },
-      {
-        find: /^mcp-valise\/store\/(sqlite|keychain)$/,
-        replacement: src('store/$1'),
-      },
-      { find: /^mcp-valise\/store\/(redis|postgres)$/, replacement: src('store/$1/store') },
+      { find: /^mcp-valise\/store\/(sqlite|redis|postgres|keychain)$/, replacement: src('store/$1/store') },
     ],
   },
   test: {

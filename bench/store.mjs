@@ -19,7 +19,7 @@ import { join } from 'node:path';
 import Keyv from 'keyv';
 import { createStorage } from 'unstorage';
 import { fileStore, memoryStore, openStore } from '../dist/store/index.js';
-import { sqliteStore } from '../dist/store/sqlite.js';
+import { sqliteStore } from '../dist/store/sqlite/store.js';
 import { startServices } from '../scripts/services.mjs';
 import { openBench } from './measure.mjs';
 import { measureHotUpdates, measureShards } from './store/servers.mjs';

@@ -7,7 +7,7 @@
 export { ValiseError } from '../errors.ts';
 export type { Listener } from '../events.ts';
 export type { StdioCommand } from '../link/stdio-client.ts';
-export { fileStore } from '../store/file.ts';
+export { fileStore } from '../store/file/store.ts';
 export type { Store } from '../store/types.ts';
 export type { Attributes, Json, Scope } from '../wire/index.ts';
 export type { AuthOptions } from './continuity/auth-options.ts';

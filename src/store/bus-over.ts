@@ -1,7 +1,7 @@
 import { Events } from '../events.ts';
 import type { Json } from '../json.ts';
-import { closedBusError } from './bus.ts';
 import { toText } from './check.ts';
+import { closedBusError } from './memory/bus.ts';
 import type { Bus } from './types.ts';
 import { Work } from './work.ts';
 

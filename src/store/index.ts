@@ -7,9 +7,9 @@
 export type { Duration } from '../duration.ts';
 export { ValiseError, type ValiseErrorOptions } from '../errors.ts';
 export type { Json, JsonObject } from '../json.ts';
-export { memoryBus } from './bus.ts';
-export { fileStore, type LocalStoreOptions } from './file.ts';
-export { memoryStore } from './memory.ts';
+export { fileStore, type LocalStoreOptions } from './file/store.ts';
+export { memoryBus } from './memory/bus.ts';
+export { memoryStore } from './memory/store.ts';
 export { namespaced } from './namespace.ts';
 export { type OpenBusOptions, type OpenStoreOptions, openBus, openStore, sealInPlace } from './open.ts';
 export { dropPlain } from './plain-entries.ts';

@@ -2,14 +2,14 @@ import { fileURLToPath } from 'node:url';
 import type { Duration } from '../duration.ts';
 import { ValiseError } from '../errors.ts';
 import type { Keyring } from '../seal/index.ts';
-import { memoryBus } from './bus.ts';
 import { requireDriver } from './driver.ts';
-import { plainFileStore } from './file.ts';
-import { memoryStore } from './memory.ts';
+import { plainFileStore } from './file/store.ts';
+import { memoryBus } from './memory/bus.ts';
+import { memoryStore } from './memory/store.ts';
 import { namespaced } from './namespace.ts';
 import { fullPath, quoted } from './private-file.ts';
 import { openSealed, reseal, sealEntries, toKeyring } from './sealed.ts';
-import { loadSqlite } from './sqlite-library.ts';
+import { loadSqlite } from './sqlite/library.ts';
 import type { Bus, Store } from './types.ts';
 import { refuseSealed } from './unsealed.ts';
 
@@ -54,7 +54,7 @@ export async function openStore(url: string, options: OpenStoreOptions = {}): Pr
   const keys = toKeyring(options.keys);
   const { scheme, rest } = split(url);
   if (scheme === 'keychain') {
-    const { keychainStore } = await import('./keychain.ts');
+    const { keychainStore } = await import('./keychain/store.ts');
     return namespaced(await keychainStore(rest, { keys }), prefix);
   }
   const store = namespaced(await openPlain(url, scheme, rest, options), prefix);
@@ -192,7 +192,7 @@ async function openPlain(
     case 'file':
       return plainFileStore(toPath(scheme, rest));
     case 'sqlite': {
-      const { plainSqliteStore } = await import('./sqlite.ts');
+      const { plainSqliteStore } = await import('./sqlite/store.ts');
       return plainSqliteStore(toPath(scheme, rest));
     }
     case 'postgres':

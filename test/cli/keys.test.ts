@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { createSealer, generateKey, parseKeys } from 'mcp-valise/seal';
 import { openStore } from 'mcp-valise/store';
 import { describe, expect, it } from 'vitest';
-import { plainFileStore } from '../../src/store/file.ts';
+import { plainFileStore } from '../../src/store/file/store.ts';
 import { folder, valise, valiseJson } from './valise.ts';
 
 describe('valise keys', () => {

@@ -16,7 +16,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { generateKey, parseKeys } from '../../src/seal/index.ts';
 import { fileStore, openBus, openStore, type Store, ValiseError } from '../../src/store/index.ts';
 import { fullPath } from '../../src/store/private-file.ts';
-import { sqliteStore } from '../../src/store/sqlite.ts';
+import { sqliteStore } from '../../src/store/sqlite/store.ts';
 import { asUser, canMakeDisk, onSmallDisk, userFolder, withSmallFiles } from './elsewhere.ts';
 import { temporaryFolder } from './places.ts';
 
@@ -221,7 +221,7 @@ describe('a file that is somebody else’s', () => {
   });
 
   it('is refused and left as it is: a database', async () => {
-    const { openDatabase } = await import('../../src/store/sqlite-library.ts');
+    const { openDatabase } = await import('../../src/store/sqlite/library.ts');
     const file = `${folder}/other.db`;
     const other = openDatabase(file);
     other.exec('CREATE TABLE theirs (id); INSERT INTO theirs VALUES (1)');

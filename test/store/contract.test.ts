@@ -2,8 +2,8 @@ import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { type ContractOptions, type Runner, storeContract } from 'mcp-valise/testing';
 import { describe, expect, it } from 'vitest';
-import { memoryBus } from '../../src/store/bus.ts';
 import { memoryStore, type Store } from '../../src/store/index.ts';
+import { memoryBus } from '../../src/store/memory/bus.ts';
 import { temporaryFolder, tsx } from './places.ts';
 import { tornStore } from './torn-store.ts';
 

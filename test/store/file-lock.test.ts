@@ -11,7 +11,7 @@ import {
 } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { fileLock } from '../../src/store/file-lock.ts';
+import { fileLock } from '../../src/store/file/lock.ts';
 import { fileStore } from '../../src/store/index.ts';
 import { temporaryFolder, tsx } from './places.ts';
 
@@ -26,7 +26,7 @@ afterEach(() => remove());
 
 /** What the lock of another process says, while it is held and afterwards: that process is over by now. */
 function lockOfDeadProcess(): string {
-  const module = fileURLToPath(new URL('../../src/store/file-lock.ts', import.meta.url));
+  const module = fileURLToPath(new URL('../../src/store/file/lock.ts', import.meta.url));
   const program = `import { fileLock } from ${JSON.stringify(module)};
     fileLock(${JSON.stringify(path)}).acquireSync();
     process.kill(process.pid, 'SIGKILL');`;

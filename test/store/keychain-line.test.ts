@@ -1,6 +1,6 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { afterAll, expect, it, vi } from 'vitest';
-import { inLine } from '../../src/store/keychain-line.ts';
+import { inLine } from '../../src/store/keychain/queue.ts';
 import { temporaryFolder } from './places.ts';
 
 const { folder, remove } = temporaryFolder();

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { generateKey } from '../../src/seal/index.ts';
 import { openStore } from '../../src/store/index.ts';
-import { keychainProblem, keychainStore } from '../../src/store/keychain.ts';
+import { keychainProblem, keychainStore } from '../../src/store/keychain/store.ts';
 import { withoutPackages } from './elsewhere-packages.ts';
 import { temporaryFolder } from './places.ts';
 

@@ -1,7 +1,7 @@
 import { busContract, storeContract } from 'mcp-valise/testing';
 import { describe, expect, it } from 'vitest';
-import { memoryBus } from '../../src/store/bus.ts';
-import { memoryStore } from '../../src/store/memory.ts';
+import { memoryBus } from '../../src/store/memory/bus.ts';
+import { memoryStore } from '../../src/store/memory/store.ts';
 
 storeContract(
   () => ({ open: memoryStore }),

@@ -3,7 +3,7 @@ import { storeContract } from 'mcp-valise/testing';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { generateKey } from '../../src/seal/index.ts';
 import { fileStore, memoryStore, openStore, reseal, type Store, sealedStore } from '../../src/store/index.ts';
-import { sqliteStore } from '../../src/store/sqlite.ts';
+import { sqliteStore } from '../../src/store/sqlite/store.ts';
 import { temporaryFolder } from './places.ts';
 
 const keys = generateKey();

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { generateKey } from '../../src/seal/index.ts';
 import { fileStore, openStore, type Store, sealedStore, sealInPlace } from '../../src/store/index.ts';
-import { sqliteStore } from '../../src/store/sqlite.ts';
+import { sqliteStore } from '../../src/store/sqlite/store.ts';
 import { service, uniqueName } from '../services.ts';
 import { temporaryFolder } from './places.ts';
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { ValiseError } from '../../errors.ts';
 import { isObject, type Json } from '../../json.ts';
-import { memoryStore } from '../../store/memory.ts';
+import { memoryStore } from '../../store/memory/store.ts';
 import { declareSecrecy } from '../../store/secrecy.ts';
 import type { Entry, Store } from '../../store/types.ts';
 import { readCredentials } from './credentials.ts';

@@ -2,7 +2,7 @@ import { closeSync, readFileSync } from 'node:fs';
 import { ValiseError } from '../../errors.ts';
 import { generateKey, type Keyring, parseKeys } from '../../seal/index.ts';
 import { replaceFile } from '../../store/atomic-write.ts';
-import { fileLock } from '../../store/file-lock.ts';
+import { fileLock } from '../../store/file/lock.ts';
 import { fullPath, privateFile, quoted, statOf } from '../../store/private-file.ts';
 import type { Store } from '../../store/types.ts';
 
@@ -72,7 +72,7 @@ export class KeychainKey implements KeyPlace {
   }
 
   #open(): Promise<Store> {
-    this.#opening ??= import('../../store/keychain.ts')
+    this.#opening ??= import('../../store/keychain/store.ts')
       .then(({ keychainStore }) => keychainStore('mcp-valise'))
       .catch((error: unknown) => {
         this.#opening = undefined;

@@ -1,6 +1,6 @@
 import type { Json } from '../../json.ts';
 import { SealError, type Sealer } from '../../seal/index.ts';
-import { memoryStore } from '../../store/memory.ts';
+import { memoryStore } from '../../store/memory/store.ts';
 import type { Lease, PutOptions, Store } from '../../store/types.ts';
 import type { ServerContext } from '../context.ts';
 import { type Caller, type Exceeded, Quota } from '../quota.ts';

@@ -1,5 +1,5 @@
 import { ValiseError } from '../../errors.ts';
-import { memoryStore } from '../../store/memory.ts';
+import { memoryStore } from '../../store/memory/store.ts';
 import type { Params, Revocation } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
 import { currentExchange, type ServerMiddleware } from '../exchange.ts';

@@ -1,20 +1,19 @@
 import { createHash } from 'node:crypto';
-import { ValiseError } from '../errors.ts';
-import { isObject, type Json } from '../json.ts';
-import type { Keyring } from '../seal/index.ts';
-import { checkKey, toMilliseconds, toText } from './check.ts';
-import { corruptEntryError } from './entry-text.ts';
-import { plainFileStore } from './file.ts';
-import { type FileLock, fileLock } from './file-lock.ts';
-import { type KeychainIndex, keychainIndex } from './keychain-index.ts';
-import { openVault, type Vault } from './keychain-vault.ts';
-import { pageOf } from './page.ts';
-import { privateFile } from './private-file.ts';
-import { openSealed, toKeyring } from './sealed.ts';
-import { declareSecrecy } from './secrecy.ts';
-import type { Entry, KeyPage, Lease, ListOptions, PutOptions, Store } from './types.ts';
-import { nextVersion } from './version.ts';
-import { Work } from './work.ts';
+import { ValiseError } from '../../errors.ts';
+import { isObject, type Json } from '../../json.ts';
+import type { Keyring } from '../../seal/index.ts';
+import { checkKey, toMilliseconds, toText } from '../check.ts';
+import { corruptEntryError } from '../entry-text.ts';
+import { type FileLock, fileLock } from '../file/lock.ts';
+import { plainFileStore } from '../file/store.ts';
+import { pageOf } from '../page.ts';
+import { privateFile } from '../private-file.ts';
+import { openSealed, toKeyring } from '../sealed.ts';
+import { declareSecrecy } from '../secrecy.ts';
+import type { Entry, KeyPage, Lease, ListOptions, PutOptions, Store } from '../types.ts';
+import { nextVersion } from '../version.ts';
+import { Work } from '../work.ts';
+import { type KeychainIndex, keychainIndex, openVault, type Vault } from './vault.ts';
 
 /** How a keychain is opened, and what takes its place where there is none. */
 export interface KeychainOptions {

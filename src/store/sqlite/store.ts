@@ -1,18 +1,18 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Json } from '../json.ts';
-import { checkKey, closedError, toLimit, toMilliseconds, toText } from './check.ts';
-import { parseValue } from './entry-text.ts';
-import type { LocalStoreOptions } from './file.ts';
-import { privateFile, statOf } from './private-file.ts';
-import { sealedStore, toKeyring } from './sealed.ts';
-import { sealedError } from './sealed-error.ts';
-import { checkParts, movedError, openSqliteFile, sqliteError } from './sqlite-file.ts';
-import { type Database, loadSqlite, type Statement, troubleOf } from './sqlite-library.ts';
-import type { Entry, EntryPage, KeyPage, Lease, ListOptions, PutOptions, Store } from './types.ts';
-import { SEAL_MARK, untilSealed } from './unsealed.ts';
-import { nextVersion } from './version.ts';
+import type { Json } from '../../json.ts';
+import { checkKey, closedError, toLimit, toMilliseconds, toText } from '../check.ts';
+import { parseValue } from '../entry-text.ts';
+import type { LocalStoreOptions } from '../file/store.ts';
+import { privateFile, statOf } from '../private-file.ts';
+import { sealedStore, toKeyring } from '../sealed.ts';
+import { sealedError } from '../sealed-error.ts';
+import type { Entry, EntryPage, KeyPage, Lease, ListOptions, PutOptions, Store } from '../types.ts';
+import { SEAL_MARK, untilSealed } from '../unsealed.ts';
+import { nextVersion } from '../version.ts';
+import { checkParts, movedError, openSqliteFile, sqliteError } from './file.ts';
+import { type Database, loadSqlite, type Statement, troubleOf } from './library.ts';
 
-export type { LocalStoreOptions } from './file.ts';
+export type { LocalStoreOptions } from '../file/store.ts';
 
 const BUSY_SECONDS = 15;
 /** How many writes with a lifetime go between two looks for what is over. */

@@ -1,18 +1,17 @@
-import type { Json } from '../json.ts';
-import type { Keyring } from '../seal/index.ts';
-import { replaceFile } from './atomic-write.ts';
-import { checkKey, closedError, toMilliseconds, toText } from './check.ts';
-import { type Document, dropExpired, printDocument, slotOf } from './file-document.ts';
-import { type FileLock, fileLock } from './file-lock.ts';
-import { FileView } from './file-view.ts';
-import { removeFile } from './fs-error.ts';
-import { pageOf } from './page.ts';
-import { privateFile } from './private-file.ts';
-import { sealedStore, toKeyring } from './sealed.ts';
-import { sealedError } from './sealed-error.ts';
-import type { Entry, KeyPage, Lease, ListOptions, PutOptions, Store } from './types.ts';
-import { SEAL_MARK, untilSealed } from './unsealed.ts';
-import { nextVersion } from './version.ts';
+import type { Json } from '../../json.ts';
+import type { Keyring } from '../../seal/index.ts';
+import { replaceFile } from '../atomic-write.ts';
+import { checkKey, closedError, toMilliseconds, toText } from '../check.ts';
+import { removeFile } from '../fs-error.ts';
+import { pageOf } from '../page.ts';
+import { privateFile } from '../private-file.ts';
+import { sealedStore, toKeyring } from '../sealed.ts';
+import { sealedError } from '../sealed-error.ts';
+import type { Entry, KeyPage, Lease, ListOptions, PutOptions, Store } from '../types.ts';
+import { SEAL_MARK, untilSealed } from '../unsealed.ts';
+import { nextVersion } from '../version.ts';
+import { type Document, dropExpired, FileView, printDocument, slotOf } from './document.ts';
+import { type FileLock, fileLock } from './lock.ts';
 
 /** A change to the document; true where it did change something. */
 type Change = (document: Document, now: number) => boolean;

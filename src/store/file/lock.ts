@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { lstatSync, readFileSync, readlinkSync, symlinkSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
-import { busyError, errnoOf, fsError, removeFile } from './fs-error.ts';
+import { busyError, errnoOf, fsError, removeFile } from '../fs-error.ts';
 
 /** How long a lock of another machine (or container), whose processes cannot be asked for, is believed. */
 const FOREIGN_SECONDS = 30;

@@ -1,7 +1,7 @@
 import { dirname } from 'node:path';
-import { ValiseError } from '../errors.ts';
-import { type FileLock, fileLock } from './file-lock.ts';
-import { fullPath, privateFile, statOf } from './private-file.ts';
+import { ValiseError } from '../../errors.ts';
+import { type FileLock, fileLock } from '../file/lock.ts';
+import { fullPath, privateFile, statOf } from '../private-file.ts';
 
 const LOCK = '~/.valise/keychain.lock';
 

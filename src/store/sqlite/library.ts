@@ -1,5 +1,5 @@
 import { createRequire } from 'node:module';
-import { ValiseError } from '../errors.ts';
+import { ValiseError } from '../../errors.ts';
 
 /** A value that goes into or comes out of a statement. */
 export type SqlValue = string | number | null;

@@ -1,9 +1,9 @@
 import { accessSync, closeSync, constants, existsSync, openSync, readSync, statfsSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { ValiseError } from '../errors.ts';
-import { busyError, errnoOf, fsError, fullError, readOnlyError } from './fs-error.ts';
-import { checkPrivate, corruptError, foreignError, setAside, statOf } from './private-file.ts';
-import { type Database, openDatabase, troubleOf } from './sqlite-library.ts';
+import { ValiseError } from '../../errors.ts';
+import { busyError, errnoOf, fsError, fullError, readOnlyError } from '../fs-error.ts';
+import { checkPrivate, corruptError, foreignError, setAside, statOf } from '../private-file.ts';
+import { type Database, openDatabase, troubleOf } from './library.ts';
 
 /** `VALS`: how SQLite's header tells our files from others. */
 const APPLICATION = 0x56414c53;

@@ -1,8 +1,8 @@
-import { ValiseError } from '../errors.ts';
-import { Events } from '../events.ts';
-import type { Json } from '../json.ts';
-import { toText } from './check.ts';
-import type { Bus } from './types.ts';
+import { ValiseError } from '../../errors.ts';
+import { Events } from '../../events.ts';
+import type { Json } from '../../json.ts';
+import { toText } from '../check.ts';
+import type { Bus } from '../types.ts';
 
 type Hub = Events<Record<string, Json>>;
 
