@@ -1,6 +1,7 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { ValiseError } from '../errors.ts';
 import { isObject } from '../json.ts';
+import { sha256 } from '../sha256.ts';
 import type { Store } from '../store/types.ts';
 
 /**
@@ -64,13 +65,13 @@ export function accountOfHeaders(given: RequestInit['headers'], principal: strin
   if (token !== undefined && subjectOf(token) !== undefined) return accountOfToken(token);
   // Where the host names its users, credentials that say nothing may change for one of them.
   if (principal !== '') return '';
-  return token === undefined ? `headers-${digest(JSON.stringify(headers))}` : accountOfToken(token);
+  return token === undefined ? `headers-${nameOf(JSON.stringify(headers))}` : accountOfToken(token);
 }
 
 /** The account of a token: its subject if it is a JWT that has one, else a digest of the token. */
 function accountOfToken(token: string): string {
   const subject = subjectOf(token);
-  return subject === undefined ? `token-${digest(token)}` : `${SUBJECT}${digest(subject)}`;
+  return subject === undefined ? `token-${nameOf(token)}` : `${SUBJECT}${nameOf(subject)}`;
 }
 
 /** Who has signed in, as credentials have it. */
@@ -155,6 +156,6 @@ export class TokenOwner {
   }
 }
 
-function digest(text: string): string {
-  return createHash('sha256').update(`account\n${text}`).digest('base64url').slice(0, 24);
+function nameOf(text: string): string {
+  return sha256(`account\n${text}`).slice(0, 24);
 }

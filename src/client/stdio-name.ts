@@ -1,7 +1,7 @@
-import { createHash } from 'node:crypto';
 import { accessSync, constants, existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { basename, delimiter, dirname, extname, isAbsolute, join, resolve, sep } from 'node:path';
 import { isObject } from '../json.ts';
+import { sha256 } from '../sha256.ts';
 import { registryEnv, searchPath } from './deciding-env.ts';
 import { asksRegistry, type Interpreter, interpreterOf, isLauncher, runsOthers } from './interpreters.ts';
 import type { Target } from './target.ts';
@@ -222,8 +222,4 @@ function isOfFolder(args: readonly string[], cwd: string): boolean {
 
 function isForShell(arg: string): boolean {
   return /^(-[a-z]*c|--call(=.*)?)$/.test(arg);
-}
-
-function sha256(data: string | Buffer): string {
-  return createHash('sha256').update(data).digest('base64url');
 }

@@ -1,5 +1,5 @@
 import type { Json } from '../json.ts';
-import { sha256 } from './sha256.ts';
+import { sha256 } from '../sha256.ts';
 
 /**
  * What is sealed in a token, before encryption: the UTF-8 text of a JSON array of eight,

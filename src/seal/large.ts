@@ -1,9 +1,9 @@
 import { ValiseError } from '../errors.ts';
 import type { Json } from '../json.ts';
+import { sha256 } from '../sha256.ts';
 import { KEPT_VALUE, REFERENCE, VALUE } from './claims.ts';
 import type { Genuine, Reader } from './read.ts';
 import { type Settings, wholeSeconds } from './settings.ts';
-import { sha256 } from './sha256.ts';
 import type { OpenOptions, SealOptions } from './types.ts';
 import type { Write } from './write.ts';
 

@@ -1,6 +1,6 @@
-import { createHash } from 'node:crypto';
 import { isIPv6 } from 'node:net';
 import { isObject } from '../json.ts';
+import { sha256 } from '../sha256.ts';
 import { type Principal, principalKey } from './principal.ts';
 import type { Caller } from './quota.ts';
 
@@ -67,5 +67,5 @@ function network(address: string): string {
 }
 
 function named(kind: string, name: string): string {
-  return `${kind}/${createHash('sha256').update(name).digest('base64url')}`;
+  return `${kind}/${sha256(name)}`;
 }

@@ -1,6 +1,6 @@
 import { ValiseError } from '../errors.ts';
+import { withTimeout } from '../store/kit/timeout.ts';
 import { checkDriver, checkStoreUrl, openStore } from '../store/open.ts';
-import { within } from '../store/remote.ts';
 import type { Entry, Store } from '../store/types.ts';
 
 /** How long a read waits for a store that was away when it was last read, in milliseconds. */
@@ -44,7 +44,10 @@ export function lazyStore(url: string): Store {
   return {
     get(key) {
       const last = away;
-      return last ? within(read(key), MOMENT, () => last) : read(key);
+      if (!last) return read(key);
+      return withTimeout(read(key), MOMENT, () => {
+        throw last;
+      });
     },
     put: async (key, value, options) => (await open()).put(key, value, options),
     delete: async (key, options) => (await open()).delete(key, options),

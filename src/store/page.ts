@@ -42,12 +42,14 @@ export async function* keysOf(store: Store, prefix = ''): AsyncGenerator<string>
   for await (const { keys } of pages((options) => store.list(prefix, options))) yield* keys;
 }
 
+type Listable = Pick<Store, 'get' | 'list' | 'entries'>;
+
 /** Every entry with this prefix that is there when its page is read, page after page. */
-export async function* entryPages(store: Store, prefix: string): AsyncGenerator<EntryPage['entries']> {
+export async function* entryPages(store: Listable, prefix: string): AsyncGenerator<EntryPage['entries']> {
   for await (const { entries } of pages((options) => entryPage(store, prefix, options))) yield entries;
 }
 
-async function entryPage(store: Store, prefix: string, options: ListOptions): Promise<EntryPage> {
+async function entryPage(store: Listable, prefix: string, options: ListOptions): Promise<EntryPage> {
   if (store.entries) return store.entries(prefix, options);
   const { keys, ...rest } = await store.list(prefix, options);
   const found = await Promise.all(keys.map((key) => store.get(key)));

@@ -104,23 +104,6 @@ export function badUrl(kind: string, what = `This is not a URL of ${kind}.`): Va
   });
 }
 
-/** Settles like `work`, or rejects with what `late` makes if that takes longer than `ms`. */
-export function within<T>(work: Promise<T>, ms: number, late: () => Error): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(late()), ms);
-    work.then(
-      (value) => {
-        clearTimeout(timer);
-        resolve(value);
-      },
-      (error: unknown) => {
-        clearTimeout(timer);
-        reject(error);
-      },
-    );
-  });
-}
-
 /**
  * The first text after all that start with `prefix`, in the order of UTF-8 bytes; undefined where nothing is.
  *

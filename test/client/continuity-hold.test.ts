@@ -5,11 +5,11 @@ import { createInterface } from 'node:readline';
 import { memoryStore, type Store } from 'mcp-valise/store';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { SessionHold } from '../../src/client/continuity/hold.ts';
-import { isLivingElsewhere, ownMark } from '../../src/client/continuity/living.ts';
+import { isRunning, ownProcess } from '../../src/store/kit/process.ts';
 
 const KEY = 'connection/x/y/holder';
 const MARK =
-  'const { ownMark } = await import("./src/client/continuity/living.ts"); console.log(JSON.stringify(ownMark()));';
+  'const { ownProcess } = await import("./src/store/kit/process.ts"); console.log(JSON.stringify(ownProcess()));';
 
 /** Another process of this machine, and how it marks itself. */
 async function other() {
@@ -25,33 +25,30 @@ async function other() {
   };
   onTestFinished(kill);
   const [line] = (await once(createInterface({ input: child.stdout }), 'line')) as [string];
-  return { mark: JSON.parse(line) as ReturnType<typeof ownMark>, kill };
+  return { mark: JSON.parse(line) as ReturnType<typeof ownProcess>, kill };
 }
 
 describe('the mark of a process', () => {
   it('says whether another one lives, from the moment that it is killed', async () => {
     const { mark, kill } = await other();
-    expect(isLivingElsewhere(mark)).toBe(true);
+    expect(isRunning(mark)).toBe(true);
     await kill();
-    expect(isLivingElsewhere(mark)).toBe(false);
+    expect(isRunning(mark)).toBe(false);
   });
 
-  it('is not that of another process with the same id, of this one, of one elsewhere, or of nobody', async () => {
+  it('is not that of another process with the same id, of nobody, or of one whose host cannot be asked', async () => {
     const { mark } = await other();
-    expect(isLivingElsewhere(ownMark())).toBe(false);
-    expect(isLivingElsewhere({ ...mark, machine: 'another' })).toBe(false);
-    if (mark.started !== undefined) expect(isLivingElsewhere({ ...mark, started: '1' })).toBe(false);
-    for (const odd of [null, 'mark', {}, { ...mark, pid: 0 }, { ...mark, pid: -1 }, { ...mark, pid: '1' }])
-      expect(isLivingElsewhere(odd)).toBe(false);
+    expect(isRunning(ownProcess())).toBe(true);
+    expect(isRunning({ ...mark, host: 'another' })).toBeUndefined();
+    if (mark.started !== '0') expect(isRunning({ ...mark, started: '1' })).toBe(false);
+    for (const pid of [0, -1, 1.5, Number.NaN]) expect(isRunning({ ...mark, pid })).toBe(false);
   });
 
   it('goes by the id alone where the system tells no more', async () => {
     const { mark, kill } = await other();
-    const { started: _, ...me } = ownMark();
-    expect(isLivingElsewhere(mark, me)).toBe(true);
-    expect(isLivingElsewhere(me, me)).toBe(false);
+    expect(isRunning({ ...mark, started: '0' })).toBe(true);
     await kill();
-    expect(isLivingElsewhere(mark, me)).toBe(false);
+    expect(isRunning({ ...mark, started: '0' })).toBe(false);
   });
 
   it.runIf(process.platform === 'linux')('is of none that is dead and not buried', async () => {
@@ -63,17 +60,14 @@ describe('the mark of a process', () => {
     const [line] = (await once(createInterface({ input: parent.stdout }), 'line')) as [string];
     const pid = Number(line);
     const stat = () => readFileSync(`/proc/${pid}/stat`, 'utf8').split(' ');
-    const mark = { ...ownMark(), pid, started: stat()[21] };
-    expect(isLivingElsewhere(mark)).toBe(true);
+    const mark = { ...ownProcess(), pid, started: stat()[21] as string };
+    expect(isRunning(mark)).toBe(true);
     const own = () => readFileSync(`/proc/${parent.pid}/comm`, 'utf8').trim();
     await vi.waitFor(() => expect(own()).toBe('sleep'));
     process.kill(pid, 'SIGKILL');
     await vi.waitFor(() => expect(stat()[2]).toBe('Z'));
-    expect(isLivingElsewhere(mark)).toBe(false);
-    expect(isLivingElsewhere({ ...mark, started: undefined })).toBe(false);
-    // It has its id still.
-    const { started: _, ...me } = ownMark();
-    expect(isLivingElsewhere(mark, me)).toBe(true);
+    expect(isRunning(mark)).toBe(false);
+    expect(isRunning({ ...mark, started: '0' })).toBe(false);
   });
 });
 
@@ -94,7 +88,7 @@ describe('the hold on a session', () => {
     expect(await holder()).toEqual(mark);
     await kill();
     expect(await hold.take()).toBe(true);
-    expect(await holder()).toEqual(ownMark());
+    expect(await holder()).toEqual({ ...ownProcess(), format: 1 });
     await hold.release();
     expect(await holder()).toBeUndefined();
   });
@@ -127,7 +121,7 @@ describe('the hold on a session', () => {
     const two = new SessionHold(store, KEY);
     expect([await one.take(), await two.take()]).toEqual([true, true]);
     await one.release();
-    expect(await holder()).toEqual(ownMark());
+    expect(await holder()).toEqual({ ...ownProcess(), format: 1 });
     await two.release();
     expect(await holder()).toBeUndefined();
   });
@@ -143,7 +137,7 @@ describe('the hold on a session', () => {
     const hold = new SessionHold(store, KEY);
     await hold.take();
     await vi.advanceTimersByTimeAsync(3_600_000);
-    expect(await holder()).toEqual(ownMark());
+    expect(await holder()).toEqual({ ...ownProcess(), format: 1 });
     // As after its end: nothing is renewed. The clock begins where it began, too.
     vi.clearAllTimers();
     await vi.advanceTimersByTimeAsync(7_200_000);

@@ -3,7 +3,7 @@ import { generateKey } from 'mcp-valise/seal';
 import { memoryStore } from 'mcp-valise/store';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { keyOf, prefixOf } from '../../src/client/continuity/whose.ts';
-import { sha256 } from '../../src/seal/sha256.ts';
+import { sha256 } from '../../src/sha256.ts';
 import { connect, type Hosts, openHosts, setting } from './hosts.ts';
 
 const SHOP = 'https://shop.example.com/mcp';

@@ -2,8 +2,8 @@ import type { Json } from 'mcp-valise/seal';
 import { createValise, type Effect, type Flow, type OnceOptions } from 'mcp-valise/server';
 import { memoryStore, type Store } from 'mcp-valise/store';
 import { describe, expect, it, vi } from 'vitest';
-import { sha256 } from '../../src/seal/sha256.ts';
 import { signalIn } from '../../src/server/flow/waiting.ts';
+import { sha256 } from '../../src/sha256.ts';
 import { accept, type FlowPeer, flowPeer, modernCall, name, text, type Wire } from './flow-peer.ts';
 import { MAJORS } from './majors.ts';
 

@@ -1,6 +1,6 @@
-import { createHash } from 'node:crypto';
 import { ValiseError } from '../../errors.ts';
 import { isObject, type Json } from '../../json.ts';
+import { sha256 } from '../../sha256.ts';
 import { memoryStore } from '../../store/memory/store.ts';
 import { declareSecrecy } from '../../store/secrecy.ts';
 import type { Entry, Store } from '../../store/types.ts';
@@ -121,7 +121,7 @@ function json(value: object): Json {
 
 function versionOf(value: Json): string {
   const { savedAt: _, ...rest } = (isObject(value) ? value : {}) as Record<string, unknown>;
-  return createHash('sha256').update(JSON.stringify(rest)).digest('base64url');
+  return sha256(JSON.stringify(rest));
 }
 
 function oneTargetError(): ValiseError {

@@ -1,12 +1,21 @@
-import type { Json } from '../../json.ts';
-import type { Entry, Store } from '../../store/types.ts';
-import { isLivingElsewhere, ownMark } from './living.ts';
+import { clock } from '../../store/kit/clock.ts';
+import { type Collection, collection, type Found, type Schema } from '../../store/kit/collection.ts';
+import { isRunning, ownProcess, type ProcessMark } from '../../store/kit/process.ts';
+import type { Store } from '../../store/types.ts';
 
 /** How long a hold outlives its process at most, where a process id alone says who it was. */
 const HOLD_SECONDS = 600;
 /** How often it is renewed, in milliseconds. */
 const RENEWAL = 240_000;
-const TRIES = 5;
+
+const HOLDER: Schema<ProcessMark> = {
+  kind: 'session holder',
+  version: 1,
+  read: ({ host, pid, started }) =>
+    typeof host === 'string' && typeof pid === 'number' && typeof started === 'string'
+      ? { host, pid, started }
+      : undefined,
+};
 
 /** Where it is said who is in the session of a connection. */
 export function holdKey(connection: string): string {
@@ -18,22 +27,24 @@ export function holdKey(connection: string): string {
  * process that was killed, and whoever is started in its place must not wait. A hold is worth as much as its process lives.
  */
 export class SessionHold {
-  readonly #store: Store;
+  readonly #holders: Collection<ProcessMark>;
   readonly #key: string;
-  #seen: Promise<Entry | undefined> | undefined;
+  #seen: Promise<Found<ProcessMark> | undefined> | undefined;
   #version: string | undefined;
-  #renewing: NodeJS.Timeout | undefined;
+  #stopRenewing: (() => void) | undefined;
   /** One after the other: what is given back has been taken by then. */
   #turn: Promise<unknown> = Promise.resolve();
 
   constructor(store: Store, key: string) {
-    this.#store = store;
+    this.#holders = collection(store, '', HOLDER);
     this.#key = key;
   }
 
   /** Looks who has it, while there is other work to do. */
   look(): void {
-    this.#seen = this.#store.get(this.#key).catch(() => undefined);
+    this.#seen = this.#holders.get(this.#key);
+    // Whoever takes it hears of it.
+    this.#seen.catch(() => undefined);
   }
 
   /** False where another process has it that lives. Where the store does not say, nobody has. */
@@ -44,39 +55,40 @@ export class SessionHold {
   /** Leaves the session to others. */
   release(): Promise<void> {
     return this.#next(async () => {
-      clearInterval(this.#renewing);
+      this.#stopRenewing?.();
       const version = this.#version;
       this.#version = undefined;
       // Where it cannot be given back, it ends with the process.
       if (version !== undefined)
-        await this.#store.delete(this.#key, { ifVersion: version }).catch(() => false);
+        await this.#holders.delete(this.#key, { ifVersion: version }).catch(() => false);
     });
   }
 
   async #take(): Promise<boolean> {
-    let seen = await this.#seen;
+    const seen = this.#seen && { found: await this.#seen };
     this.#seen = undefined;
-    for (let tries = 0; tries < TRIES; tries++) {
-      if (seen && isLivingElsewhere(seen.value)) return this.#lose();
-      const condition = seen ? { ifVersion: seen.version } : { ifAbsent: true };
-      const mark = { ...ownMark() } as Json;
-      const version = await this.#store.put(this.#key, mark, { ttl: HOLD_SECONDS, ...condition });
-      if (version !== undefined) return this.#have(version);
-      seen = await this.#store.get(this.#key);
-    }
-    return true;
+    const own = ownProcess();
+    const version = await this.#holders.update(
+      this.#key,
+      (found) => {
+        const isFree = !found?.value || found.value.pid === own.pid || isRunning(found.value) !== true;
+        return isFree ? own : undefined;
+      },
+      { ttl: HOLD_SECONDS, seen },
+    );
+    return typeof version === 'string' ? this.#have(version) : this.#lose();
   }
 
   #have(version: string): true {
     this.#version = version;
-    clearInterval(this.#renewing);
-    this.#renewing = setInterval(() => void this.take(), RENEWAL).unref();
+    this.#stopRenewing?.();
+    this.#stopRenewing = clock.every(RENEWAL, () => void this.take());
     return true;
   }
 
   #lose(): false {
     this.#version = undefined;
-    clearInterval(this.#renewing);
+    this.#stopRenewing?.();
     return false;
   }
 

@@ -1,5 +1,6 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import type { JsonObject } from '../../json.ts';
+import { sha256 } from '../../sha256.ts';
 import { accountOfSignIn } from '../account.ts';
 import type { AuthOptions } from './auth-options.ts';
 import { type Credentials, isSameIssuer, type Registration, stamped, type Tokens } from './credentials.ts';
@@ -194,7 +195,7 @@ export class Provider {
   }
 
   async saveCodeVerifier(verifier: string): Promise<void> {
-    this.#verifiers.set(createHash('sha256').update(verifier).digest('base64url'), verifier);
+    this.#verifiers.set(sha256(verifier), verifier);
     if (!this.#page) await this.#parts.wallet.change((now) => ({ ...now, verifier }));
   }
 

@@ -1,7 +1,7 @@
-import { createHash } from 'node:crypto';
 import { messageOf, ValiseError } from '../../errors.ts';
+import { sha256 } from '../../sha256.ts';
+import { withTimeout } from '../../store/kit/timeout.ts';
 import { entryPages } from '../../store/page.ts';
-import { within } from '../../store/remote.ts';
 import type { Store } from '../../store/types.ts';
 import type { Scope } from '../../wire/index.ts';
 import type { ClientEventSource } from '../events.ts';
@@ -40,7 +40,7 @@ export class Keeper {
   /** `grown` hears that a bag holds what was set here besides what others have stored, before it is written. */
   constructor(store: Store, principal: string, events: ClientEventSource, grown: (bag: Bag) => void) {
     this.#store = store;
-    this.#prefix = `jar/${digest(principal)}/`;
+    this.#prefix = `jar/${nameOf(principal)}/`;
     this.#events = events;
     this.#grown = grown;
   }
@@ -210,8 +210,8 @@ export class Keeper {
 
   #key({ server, account, session }: BagName): string {
     // Digests, since names may be long, and who may read the store's keys need not read whose they are.
-    const own = account === '' ? digest(server) : `${digest(server)}.${digest(account)}`;
-    return `${this.#prefix}${own}${session === undefined ? '' : `/${digest(session)}`}`;
+    const own = account === '' ? nameOf(server) : `${nameOf(server)}.${nameOf(account)}`;
+    return `${this.#prefix}${own}${session === undefined ? '' : `/${nameOf(session)}`}`;
   }
 
   #warn(what: 'read' | 'stored', bag: Bag, error: unknown): void {
@@ -232,9 +232,11 @@ function isOf(stored: BagName, { server, account, session }: BagName): boolean {
 
 /** Settles like `work`, or says that the store has not answered; the work itself goes on. */
 function inTime(work: Promise<void>, ms: number): Promise<void> {
-  return within(work, ms, () => new Error(`the store has not answered within ${ms / 1000} s.`));
+  return withTimeout(work, ms, () => {
+    throw new Error(`the store has not answered within ${ms / 1000} s.`);
+  });
 }
 
-function digest(text: string): string {
-  return createHash('sha256').update(text).digest('base64url').slice(0, 24);
+function nameOf(text: string): string {
+  return sha256(text).slice(0, 24);
 }

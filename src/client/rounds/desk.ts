@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { messageOf, ValiseError } from '../../errors.ts';
 import { isObject, type Json, type JsonObject } from '../../json.ts';
-import { sha256 } from '../../seal/sha256.ts';
+import { sha256 } from '../../sha256.ts';
 import { entryPages } from '../../store/page.ts';
 import type { Entry, Store } from '../../store/types.ts';
 import type { Era, Params } from '../../wire/index.ts';

@@ -1,5 +1,5 @@
 import { isObject } from '../../json.ts';
-import { sha256 } from '../../seal/sha256.ts';
+import { sha256 } from '../../sha256.ts';
 import type { Call } from '../call.ts';
 import { targetKey } from '../target.ts';
 import type { Round } from './round.ts';

@@ -1,5 +1,5 @@
-import { createHash } from 'node:crypto';
 import { isObject, type Json } from '../../json.ts';
+import { sha256 } from '../../sha256.ts';
 import { entryPages } from '../../store/page.ts';
 import type { Store } from '../../store/types.ts';
 import { isSessionId, type SessionMeta } from '../../wire/index.ts';
@@ -32,7 +32,7 @@ export class KeptSessions {
 
   constructor(store: Store, principal: string) {
     this.#store = store;
-    this.#prefix = `kept-sessions/${digest(principal)}/`;
+    this.#prefix = `kept-sessions/${sha256(principal)}/`;
   }
 
   async get(target: string, id: string, account: Account): Promise<Kept | undefined> {
@@ -77,16 +77,16 @@ export class KeptSessions {
 
   /** Runs `work` while no other process does so for the same label. */
   alone<Value>(target: string, label: string, work: () => Promise<Value>): Promise<Value> {
-    const key = `lock/${this.#folder(target)}${digest(label)}`;
+    const key = `lock/${this.#folder(target)}${sha256(label)}`;
     return underLease(this.#store, key, work, async () => undefined);
   }
 
   #folder(target: string): string {
-    return `${this.#prefix}${digest(target)}/`;
+    return `${this.#prefix}${sha256(target)}/`;
   }
 
   #key(target: string, id: string): string {
-    return `${this.#folder(target)}${digest(id)}`;
+    return `${this.#folder(target)}${sha256(id)}`;
   }
 }
 
@@ -121,8 +121,4 @@ export function metaOf({ id, state, seq, expiresAt }: Kept): SessionMeta {
     ...(seq !== undefined && { seq }),
     ...(expiresAt !== undefined && { expiresAt }),
   };
-}
-
-function digest(text: string): string {
-  return createHash('sha256').update(text).digest('base64url');
 }

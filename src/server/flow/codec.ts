@@ -2,7 +2,7 @@ import { seconds } from '../../duration.ts';
 import { isObject, type Json, type JsonObject } from '../../json.ts';
 import { canonicalJson } from '../../seal/canonical.ts';
 import { type OpenOptions, SealError, type Sealer, type SealOptions } from '../../seal/index.ts';
-import { sha256 } from '../../seal/sha256.ts';
+import { sha256 } from '../../sha256.ts';
 
 /**
  * How the context of a round becomes the state that travels through the client, and comes out of it again. The default

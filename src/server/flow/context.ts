@@ -1,5 +1,5 @@
 import type { Json, JsonObject } from '../../json.ts';
-import { sha256 } from '../../seal/sha256.ts';
+import { sha256 } from '../../sha256.ts';
 import { keptCapabilities } from '../../wire/announce.ts';
 import {
   type Answer,

@@ -1,6 +1,6 @@
 import type { ValiseError } from '../../errors.ts';
 import { isObject, type Json } from '../../json.ts';
-import { sha256 } from '../../seal/sha256.ts';
+import { sha256 } from '../../sha256.ts';
 import { jsonText } from '../json-text.ts';
 import type { Caller } from '../quota.ts';
 import { FlowError } from './errors.ts';

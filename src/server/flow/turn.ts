@@ -2,7 +2,7 @@ import type { Json, JsonObject } from '../../json.ts';
 import { isObject } from '../../json.ts';
 import { canonicalJson } from '../../seal/canonical.ts';
 import { SealError } from '../../seal/index.ts';
-import { sha256 } from '../../seal/sha256.ts';
+import { sha256 } from '../../sha256.ts';
 import type { Response } from '../../wire/index.ts';
 import type { Reply } from '../exchange.ts';
 import type { Caller } from '../quota.ts';

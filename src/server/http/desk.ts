@@ -1,5 +1,5 @@
 import { isObject, type Json } from '../../json.ts';
-import { sha256 } from '../../seal/sha256.ts';
+import { sha256 } from '../../sha256.ts';
 import { type Id, INTERNAL_ERROR, isUndone, type Message, type RpcError } from '../../wire/index.ts';
 import { callerIn, principalDigest, type RoundContext } from '../flow/context.ts';
 import { FlowError } from '../flow/errors.ts';

@@ -1,6 +1,6 @@
 import { messageOf } from '../../errors.ts';
-import { sha256 } from '../../seal/sha256.ts';
-import { within } from '../../store/remote.ts';
+import { sha256 } from '../../sha256.ts';
+import { withTimeout } from '../../store/kit/timeout.ts';
 import type { Store } from '../../store/types.ts';
 import type { ServerContext } from '../context.ts';
 import type { Principal } from '../principal.ts';
@@ -39,7 +39,10 @@ export class EndedSessions {
   async #find(store: Store, transportSession: string): Promise<boolean> {
     try {
       const found = store.get(nameOf(transportSession));
-      return (await within(found, PATIENCE, () => new Error('no answer from the store'))) !== undefined;
+      const answer = await withTimeout(found, PATIENCE, () => {
+        throw new Error('no answer from the store');
+      });
+      return answer !== undefined;
     } catch (error) {
       // Much of what clients ask needs no store, and goes on without it.
       this.#context.warnOnce('ended-unknown', {

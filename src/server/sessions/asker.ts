@@ -1,7 +1,7 @@
+import { sha256 } from '../../sha256.ts';
 import type { Exchange } from '../exchange.ts';
 import { principalKey } from '../principal.ts';
 import type { Asker } from './held.ts';
-import { digest } from './registry.ts';
 
 /**
  * Who asks. A session belongs to the principal that verified auth names; without one it belongs to whoever has its
@@ -10,7 +10,7 @@ import { digest } from './registry.ts';
 export function askerOf(exchange: Exchange): Asker {
   const { principal, transportSession } = exchange;
   const subject = principalKey(principal);
-  const owner = subject === undefined ? null : digest(subject);
+  const owner = subject === undefined ? null : sha256(subject);
   return {
     subject,
     owner,
@@ -20,7 +20,7 @@ export function askerOf(exchange: Exchange): Asker {
     // Made where it is asked for: only creating and listing do.
     get shelf() {
       if (owner !== null) return `principal/${owner}`;
-      return transportSession === undefined ? undefined : `transport/${digest(transportSession)}`;
+      return transportSession === undefined ? undefined : `transport/${sha256(transportSession)}`;
     },
   };
 }

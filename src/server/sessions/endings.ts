@@ -1,9 +1,10 @@
 import { messageOf } from '../../errors.ts';
+import { sha256 } from '../../sha256.ts';
+import { withTimeout } from '../../store/kit/timeout.ts';
 import type { ServerContext } from '../context.ts';
-import { atMost } from './at-most.ts';
 import type { EndedSession, EndReason } from './hooks.ts';
 import { type Note, noteJson, noteKey, readNote, timeOf } from './note.ts';
-import { digest, type Found, LINGER, type Registry } from './registry.ts';
+import { type Found, LINGER, type Registry } from './registry.ts';
 import { HOOK_TIME, isBeginning, isLiving, isStandIn, type Row } from './row.ts';
 import { tooMany } from './shelf.ts';
 
@@ -30,6 +31,8 @@ const TRIES = 100;
 const CACHED = 10_000;
 /** How long the next preparation waits for the end of the one before, in seconds: by then its client has given up. */
 const PATIENCE = 60;
+/** A server that has nothing else to do may end. */
+const BACKGROUND = { background: true };
 
 /** Ends sessions, everywhere at once where they share a store, and tells the author of each end once. */
 export class Endings {
@@ -103,7 +106,8 @@ export class Endings {
         : undefined;
     await this.watch(row);
     // What is freed now must not be what is prepared next under the same id.
-    if (row.beginning && told) await atMost(PATIENCE, told, () => this.#warnOfStandIn());
+    if (row.beginning && told)
+      await withTimeout(told, PATIENCE * 1000, () => this.#warnOfStandIn(), BACKGROUND);
     return claimed;
   }
 
@@ -175,13 +179,14 @@ export class Endings {
     if (this.#underWay.has(whose)) return Promise.resolve(false);
     this.#underWay.add(whose);
     const looked = this.#due(note).finally(() => this.#underWay.delete(whose));
-    return atMost(HOOK_TIME, looked, () => {
+    const warn = (): false => {
       this.#options.warnOnce('session-end-stuck', {
         what: 'onEnd has not returned for a session in five minutes.',
         next: 'Let it fail where it waits in vain: then it is called again. Other sessions are not kept waiting.',
       });
       return false;
-    });
+    };
+    return withTimeout(looked, HOOK_TIME * 1000, warn, BACKGROUND);
   }
 
   /** Looks at a session whose time may be over; true where there is no reason to look again at this time. */
@@ -202,7 +207,7 @@ export class Endings {
     const { id } = over;
     const { onEnd, warnOnce, local, ttl } = this.#options;
     const registry = this.#registry;
-    const lease = await registry.store.lease(`tell/${digest(id)}`, HOOK_TIME);
+    const lease = await registry.store.lease(`tell/${sha256(id)}`, HOOK_TIME);
     if (!lease) return false;
     try {
       const found = await registry.find(id);

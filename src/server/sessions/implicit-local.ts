@@ -1,3 +1,4 @@
+import { sha256 } from '../../sha256.ts';
 import type { Exchange, ServerLink } from '../exchange.ts';
 import { Quota } from '../quota.ts';
 import { newSession } from './create.ts';
@@ -5,7 +6,7 @@ import { type Data, SessionData } from './data.ts';
 import { type Asker, type Committed, type Held, metaOf } from './held.ts';
 import type { EndedSession } from './hooks.ts';
 import type { SessionsSettings } from './options.ts';
-import { callerList, countState, digest } from './registry.ts';
+import { callerList, countState } from './registry.ts';
 import { STAND_IN } from './row.ts';
 import { tooMany } from './shelf.ts';
 
@@ -187,5 +188,5 @@ export class LocalSessions {
 
 /** The id of what stands in for a transport's session. */
 export function implicitId(transportSession: string, { subject }: Pick<Asker, 'subject'>): string {
-  return `${STAND_IN}${digest(JSON.stringify([transportSession, subject ?? null]))}`;
+  return `${STAND_IN}${sha256(JSON.stringify([transportSession, subject ?? null]))}`;
 }

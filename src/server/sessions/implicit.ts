@@ -1,3 +1,4 @@
+import { sha256 } from '../../sha256.ts';
 import type { Exchange } from '../exchange.ts';
 import { hold } from '../flow/lease.ts';
 import { isHttp } from '../over-http.ts';
@@ -9,7 +10,7 @@ import type { Endings } from './endings.ts';
 import { type Asker, type Held, isRefusal, type Keeping, metaOf, rowOf } from './held.ts';
 import { type Implicit, implicitId, LocalSessions } from './implicit-local.ts';
 import type { SessionsSettings } from './options.ts';
-import { digest, type Found, type Registry } from './registry.ts';
+import type { Found, Registry } from './registry.ts';
 import { roomFor } from './room.ts';
 
 /** What an implicit session lives in. */
@@ -157,7 +158,7 @@ export class ImplicitSessions {
   async #beginShared(shared: Shared, unplaced: Held, asker: Asker): Promise<void> {
     const { registry, endings } = shared;
     const { onCreate } = this.#options.settings;
-    const lease = await hold(registry.store, `begin/${digest(unplaced.id)}`);
+    const lease = await hold(registry.store, `begin/${sha256(unplaced.id)}`);
     if (!lease) return;
     try {
       const held = await this.#reserve(shared, unplaced, asker);

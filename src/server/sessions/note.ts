@@ -1,5 +1,5 @@
 import { isObject, type Json } from '../../json.ts';
-import { digest } from './registry.ts';
+import { sha256 } from '../../sha256.ts';
 import { type Row, readRow, rowJson } from './row.ts';
 
 /**
@@ -16,7 +16,7 @@ export function timeOf(key: string): number {
 /** No two notes for one second have the same key, unless they are about the same session. */
 export function noteKey(note: Note, at: number): string {
   const whose = typeof note === 'string' ? note : JSON.stringify([note.over.id, note.over.created]);
-  return `due/${String(Math.ceil(at / 1000)).padStart(12, '0')}/${digest(whose)}`;
+  return `due/${String(Math.ceil(at / 1000)).padStart(12, '0')}/${sha256(whose)}`;
 }
 
 export function noteJson(note: Note): Json {

@@ -1,4 +1,5 @@
-import { sha256 } from '../../seal/sha256.ts';
+import type { Json } from '../../json.ts';
+import { sha256 } from '../../sha256.ts';
 import { namespaced } from '../../store/namespace.ts';
 import type { PutOptions, Store } from '../../store/types.ts';
 import type { Caller, Held, Quota } from '../quota.ts';
@@ -65,7 +66,7 @@ export class Registry {
     { lingers, ttl, longest, longestAnonymous, proof, states }: RegistryOptions,
   ) {
     this.#proof = proof;
-    this.store = namespaced(store, `sessions/${digest(name).slice(0, 16)}/`);
+    this.store = namespaced(store, `sessions/${sha256(name).slice(0, 16)}/`);
     this.#linger = lingers ? LINGER : 0;
     const tombstone = Math.max(ttl, this.#linger);
     this.#shelves = { store: this.store, ttl: longest, tombstone, full: new Recent(LISTS) };
@@ -215,7 +216,7 @@ const CALLER = 'caller/';
 
 /** The list that names the caller of what belongs to nobody. */
 export function callerList({ name }: Caller): string | undefined {
-  return name === undefined ? undefined : `${CALLER}${digest(name)}`;
+  return name === undefined ? undefined : `${CALLER}${sha256(name)}`;
 }
 
 /** Counts state of a session that belongs to nobody; throws if it is too much. Returns what undoes it. */
@@ -225,11 +226,6 @@ export function countState(states: Quota, caller: Caller, held: Held): () => voi
   throw tooMuch(`sessions.maxAnonymousBytes${taken === 'caller-bytes' ? ', the share of one caller' : ''}`);
 }
 
-/** A digest for keys in a store. */
-export function digest(text: string): string {
-  return sha256(text);
-}
-
 function rowKey(id: string): string {
-  return `row/${digest(id)}`;
+  return `row/${sha256(id)}`;
 }

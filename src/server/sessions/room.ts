@@ -1,8 +1,9 @@
 import { ValiseError } from '../../errors.ts';
+import { sha256 } from '../../sha256.ts';
 import { shareOf } from '../quota.ts';
 import type { Asker } from './held.ts';
 import type { SessionsSettings } from './options.ts';
-import { type Caps, callerList, digest } from './registry.ts';
+import { type Caps, callerList } from './registry.ts';
 import { tooMany } from './shelf.ts';
 
 /** Where a new session stands, and what limits it. */
@@ -46,7 +47,7 @@ export function roomFor(settings: SessionsSettings, asker: Asker, { id, implicit
   }
   if (maxAnonymous === 0) throw nobody();
   const shards = Math.min(SHARDS, Math.max(1, Math.floor(Math.min(maxAnonymous, maxEnded) / 500)));
-  const total = `anonymous/${Buffer.from(digest(id), 'base64url').readUInt16BE(0) % shards}`;
+  const total = `anonymous/${Buffer.from(sha256(id), 'base64url').readUInt16BE(0) % shards}`;
   const caller = callerList(asker.caller);
   const caps: Caps = [
     [

@@ -1,5 +1,5 @@
-import { createHash } from 'node:crypto';
 import { ValiseError } from '../../errors.ts';
+import { sha256 } from '../../sha256.ts';
 import { type Era, isSession, readSession, type Scope } from '../../wire/index.ts';
 import type { Exchange } from '../exchange.ts';
 import { principalKey } from '../principal.ts';
@@ -39,7 +39,7 @@ function claimedSession({ request }: Exchange): string | undefined {
 }
 
 function storeKey(scope: Scope, owner: readonly (string | null)[]): string {
-  return `state/${scope}/${createHash('sha256').update(JSON.stringify(owner)).digest('base64url')}`;
+  return `state/${scope}/${sha256(JSON.stringify(owner))}`;
 }
 
 /** What `set` says where there is no place for the value. */

@@ -1,10 +1,10 @@
 import { ValiseError } from '../../errors.ts';
+import { sha256 } from '../../sha256.ts';
 import { namespaced } from '../../store/namespace.ts';
 import type { Store } from '../../store/types.ts';
 import type { Exchange } from '../exchange.ts';
 import { Quota } from '../quota.ts';
 import { Recent } from '../recent.ts';
-import { digest } from '../sessions/registry.ts';
 import { type Cap, Shelf, type ShelfOptions } from '../sessions/shelf.ts';
 
 /** How many pieces of state the store keeps for clients that carry none: one for each scope of a session. */
@@ -31,7 +31,7 @@ export class StatePlaces {
   constructor(store: Store, name: string, ttl: number, settings: PlacesSettings) {
     this.#store = store;
     this.#settings = settings;
-    const own = namespaced(store, `state-places/${digest(name).slice(0, 16)}/`);
+    const own = namespaced(store, `state-places/${sha256(name).slice(0, 16)}/`);
     this.#shelves = { store: own, ttl: 2 * ttl, tombstone: 0, full: new Recent(1024) };
   }
 
@@ -58,11 +58,11 @@ export class StatePlaces {
 
   #caps({ principal, caller }: Exchange, key: string): readonly (readonly [list: string, cap: Cap])[] {
     const { maxPerPrincipal, maxAnonymous, maxAnonymousPerCaller } = this.#settings;
-    const own = caller.name === undefined ? undefined : `caller/${digest(caller.name)}`;
+    const own = caller.name === undefined ? undefined : `caller/${sha256(caller.name)}`;
     if (principal !== undefined && own !== undefined)
       return [[own, { max: maxPerPrincipal, refuse: false, full: () => tooMuch('state.maxPerPrincipal') }]];
     const shards = Math.min(SHARDS, Math.max(1, Math.floor(maxAnonymous / 500)));
-    const shard = Buffer.from(digest(key), 'base64url').readUInt16BE(0) % shards;
+    const shard = Buffer.from(sha256(key), 'base64url').readUInt16BE(0) % shards;
     const total = {
       max: Math.floor(maxAnonymous / shards),
       refuse: true,

@@ -1,8 +1,8 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { lstatSync, readFileSync, readlinkSync, symlinkSync, writeFileSync } from 'node:fs';
-import { hostname } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
 import { busyError, errnoOf, fsError, removeFile } from '../fs-error.ts';
+import { isRunning, ownProcess } from '../kit/process.ts';
 
 /** How long a lock of another machine (or container), whose processes cannot be asked for, is believed. */
 const FOREIGN_SECONDS = 30;
@@ -37,7 +37,8 @@ export function fileLock(
   { abandoned = () => {}, patience = PATIENCE_SECONDS }: FileLockOptions = {},
 ): FileLock {
   const nonce = randomBytes(6).toString('hex');
-  const me = `${process.pid}.${startOf(process.pid) ?? 0}.${hostId()}.${nonce}`;
+  const { pid, started, host } = ownProcess();
+  const me = `${pid}.${started}.${host}.${nonce}`;
 
   /** Who holds the lock; undefined where it is ours now. */
   const attempt = (): string | undefined => {
@@ -126,10 +127,8 @@ function read(path: string): string | undefined {
 }
 
 function isGone(holder: string, path: string): boolean {
-  const [pid, start, host] = holder.split('.');
-  if (host !== hostId()) return ageOf(path) > FOREIGN_SECONDS;
-  const now = startOf(Number(pid));
-  return now === undefined || (now !== 0 && start !== '0' && String(now) !== start);
+  const [pid, started = '0', host = ''] = holder.split('.');
+  return !(isRunning({ host, pid: Number(pid), started }) ?? ageOf(path) <= FOREIGN_SECONDS);
 }
 
 function ageOf(path: string): number {
@@ -154,42 +153,5 @@ function takeAway(path: string, holder: string, me: string, abandoned: (nonce: s
     removeFile(path);
   } finally {
     removeFile(gate);
-  }
-}
-
-/** When a process began, so that another one with its number is not taken for it; 0 where the system does not say, undefined where it is gone. */
-function startOf(pid: number): number | undefined {
-  if (process.platform === 'linux') {
-    try {
-      // After the name, which may hold anything, in parentheses: the state, and as the 20th field the start.
-      const fields = readFileSync(`/proc/${pid}/stat`, 'latin1')
-        .replace(/^.*\) /s, '')
-        .split(' ');
-      return fields[0] === 'Z' || fields[0] === 'X' ? undefined : Number(fields[19]);
-    } catch {
-      // Gone, or hidden from this user: the signal below tells.
-    }
-  }
-  try {
-    process.kill(pid, 0);
-    return 0;
-  } catch (error) {
-    return errnoOf(error) === 'ESRCH' ? undefined : 0;
-  }
-}
-
-let knownHost: string | undefined;
-
-/** This machine since it was started, and on Linux this container: where the numbers of processes mean the same. */
-function hostId(): string {
-  knownHost ??= createHash('sha256').update(describeHost()).digest('hex').slice(0, 12);
-  return knownHost;
-}
-
-function describeHost(): string {
-  try {
-    return readFileSync('/proc/sys/kernel/random/boot_id', 'latin1') + readlinkSync('/proc/self/ns/pid');
-  } catch {
-    return hostname();
   }
 }

@@ -1,6 +1,7 @@
 import { dirname } from 'node:path';
 import { ValiseError } from '../../errors.ts';
 import { type FileLock, fileLock } from '../file/lock.ts';
+import { withTimeout } from '../kit/timeout.ts';
 import { fullPath, privateFile, statOf } from '../private-file.ts';
 
 const LOCK = '~/.valise/keychain.lock';
@@ -60,20 +61,12 @@ async function takeLock(looks: boolean): Promise<boolean> {
   }
 }
 
-async function inTime<Result>(work: () => Promise<Result>, seconds: number): Promise<Result> {
+function inTime<Result>(work: () => Promise<Result>, seconds: number): Promise<Result> {
   hangs = true;
   const answer = (async () => work())().finally(() => {
     hangs = false;
   });
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`it gave no answer within ${seconds} s`)), seconds * 1000);
+  return withTimeout(answer, seconds * 1000, () => {
+    throw new Error(`it gave no answer within ${seconds} s`);
   });
-  try {
-    return await Promise.race([answer, late]);
-  } finally {
-    clearTimeout(timer);
-    // Where it comes too late, nobody waits for it any more.
-    answer.catch(() => {});
-  }
 }

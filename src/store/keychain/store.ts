@@ -1,7 +1,7 @@
-import { createHash } from 'node:crypto';
 import { ValiseError } from '../../errors.ts';
 import { isObject, type Json } from '../../json.ts';
 import type { Keyring } from '../../seal/index.ts';
+import { sha256 } from '../../sha256.ts';
 import { checkKey, toMilliseconds, toText } from '../check.ts';
 import { corruptEntryError } from '../entry-text.ts';
 import { type FileLock, fileLock } from '../file/lock.ts';
@@ -280,6 +280,6 @@ function checkSize(key: string, text: string): void {
 /** A name that is a file name on every system, and different for every service. */
 function fileNameOf(service: string): string {
   if (/^[a-z0-9_-]{1,64}$/.test(service)) return service;
-  const digest = createHash('sha256').update(service).digest('hex').slice(0, 12);
+  const digest = sha256(service, 'hex').slice(0, 12);
   return `${service.replace(/[^\w-]/g, '_').slice(0, 40)}.${digest}`;
 }

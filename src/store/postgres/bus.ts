@@ -1,10 +1,11 @@
-import { createHash, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { type Duration, seconds } from '../../duration.ts';
 import { ValiseError } from '../../errors.ts';
+import { sha256 } from '../../sha256.ts';
 import { busOver } from '../bus-over.ts';
 import { Assembly, split } from '../bus-parts.ts';
-import { within } from '../remote.ts';
+import { withTimeout } from '../kit/timeout.ts';
 import type { Bus } from '../types.ts';
 import { type PostgresClient, PostgresConnection, type PostgresPool } from './connection.ts';
 
@@ -49,10 +50,7 @@ export async function openPostgresBus(
   }
   // A channel is a name of at most 63 bytes, a topic is any text.
   const channelOf = (topic: string) =>
-    `valise_${createHash('sha256')
-      .update(JSON.stringify([namespace, topic]))
-      .digest('hex')
-      .slice(0, 40)}`;
+    `valise_${sha256(JSON.stringify([namespace, topic]), 'hex').slice(0, 40)}`;
   return busOver(channelOf, (hear) => {
     const assembly = new Assembly(hear);
     const listener = openListener(connection, (channel, payload) => assembly.add(channel, payload));
@@ -115,7 +113,9 @@ function openListener(
     });
     await run(`LISTEN ${channel}`);
     await connection.run(NOTIFY, [channel, ['']]);
-    await within(heard, connection.timeout, notListening);
+    await withTimeout(heard, connection.timeout, () => {
+      throw notListening();
+    });
     await run(`UNLISTEN ${channel}`);
   };
 

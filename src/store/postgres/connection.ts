@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { ValiseError } from '../../errors.ts';
 import { loadPg } from '../driver.ts';
+import { withTimeout } from '../kit/timeout.ts';
 import {
   badUrl,
   codeOf,
@@ -9,7 +10,6 @@ import {
   type RemoteFailure,
   remoteError,
   timeoutError,
-  within,
 } from '../remote.ts';
 
 /** A statement; the server prepares a named one once for each connection. */
@@ -172,9 +172,9 @@ export class PostgresConnection {
       let isLate = false;
       try {
         connecting = this.#pool.connect();
-        const client = await within(connecting, deadline - performance.now(), () => {
+        const client = await withTimeout(connecting, deadline - performance.now(), () => {
           isLate = true;
-          return timeoutError(this.#server, this.timeout, 'not-done');
+          throw timeoutError(this.#server, this.timeout, 'not-done');
         });
         if (!this.#seen.has(client)) {
           this.#seen.add(client);
@@ -211,9 +211,9 @@ export class PostgresConnection {
   }
 
   #withinTime<T>(work: Promise<T>, deadline: number): Promise<T> {
-    return within(work, deadline - performance.now(), () =>
-      timeoutError(this.#server, this.timeout, 'unknown'),
-    );
+    return withTimeout(work, deadline - performance.now(), () => {
+      throw timeoutError(this.#server, this.timeout, 'unknown');
+    });
   }
 
   /** Ends a pool of our own. */

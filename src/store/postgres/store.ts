@@ -1,7 +1,7 @@
-import { createHash } from 'node:crypto';
 import { type Duration, seconds } from '../../duration.ts';
 import { ValiseError } from '../../errors.ts';
 import type { Json } from '../../json.ts';
+import { sha256 } from '../../sha256.ts';
 import { checkKey, toLimit, toMilliseconds, toText } from '../check.ts';
 import { parseEntry } from '../entry-text.ts';
 import { checkLayout } from '../layout.ts';
@@ -130,7 +130,7 @@ type Statements = Readonly<Record<keyof ReturnType<typeof textsFor>, Statement>>
 /** Named by a digest of their text: behind a pooler, two texts under one name would answer for each other. */
 function statementsFor(table: string): Statements {
   const named = Object.entries(textsFor(quote(table))).map(([name, text]) => {
-    const digest = createHash('sha256').update(text).digest('hex').slice(0, 16);
+    const digest = sha256(text, 'hex').slice(0, 16);
     return [name, { name: `valise_${name}_${digest}`, text }];
   });
   return Object.fromEntries(named) as Statements;

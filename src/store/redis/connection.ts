@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { ValiseError } from '../../errors.ts';
 import { loadIoredis } from '../driver.ts';
+import { withTimeout } from '../kit/timeout.ts';
 import {
   badUrl,
   inDoubt,
@@ -8,7 +9,6 @@ import {
   type RemoteFailure,
   remoteError,
   timeoutError,
-  within,
 } from '../remote.ts';
 
 /** A client as ioredis and iovalkey make them, for one server, for Sentinel or for a Cluster. */
@@ -151,9 +151,9 @@ export class RedisConnection {
     for (let round = 1; ; round++) {
       try {
         if (!isReady(this.client)) await this.ready(deadline);
-        return await within(attempt(), deadline - performance.now(), () =>
-          timeoutError(this.#server, this.timeout, 'unknown'),
-        );
+        return await withTimeout(attempt(), deadline - performance.now(), () => {
+          throw timeoutError(this.#server, this.timeout, 'unknown');
+        });
       } catch (error) {
         if (error instanceof ValiseError) throw mayHaveRun ? inDoubt(error) : error;
         const failure = failureOf(error);
@@ -204,10 +204,10 @@ export class RedisConnection {
     const { client } = this;
     if (!isIoredis(client) || isReady(client)) return;
     try {
-      await within(this.#untilReady(client), deadline - performance.now(), () => {
+      await withTimeout(this.#untilReady(client), deadline - performance.now(), () => {
         // A connection that never gets ready may hang half open: the next attempt gets a new one.
         if (this.#isOwn) client.disconnect(true);
-        return this.#lastError ?? new Error(`not ready within ${this.timeout / 1000} s`);
+        throw this.#lastError ?? new Error(`not ready within ${this.timeout / 1000} s`);
       });
     } catch (error) {
       throw remoteError(this.#server, { ...failureOf(error), outcome: 'not-done' }, error);

@@ -1,8 +1,8 @@
 import { isObject, type Json } from '../../../json.ts';
+import { sha256 } from '../../../sha256.ts';
 import { memoryBus, openBus } from '../../../store/index.ts';
 import type { Bus } from '../../../store/types.ts';
 import type { Params } from '../../../wire/index.ts';
-import { digest } from '../registry.ts';
 
 /** What instances tell each other about a session, or about what belongs to none. */
 export type Signal =
@@ -29,7 +29,7 @@ export class Channel {
 
   constructor({ name, bus }: ChannelOptions) {
     this.isShared = bus !== undefined;
-    this.#prefix = `valise/${digest(name).slice(0, 16)}`;
+    this.#prefix = `valise/${sha256(name).slice(0, 16)}`;
     this.#given = bus;
   }
 
@@ -65,7 +65,7 @@ export class Channel {
   }
 
   #topic(scope: string): string {
-    return `${this.#prefix}/${scope === '' ? 'global' : digest(scope)}`;
+    return `${this.#prefix}/${scope === '' ? 'global' : sha256(scope)}`;
   }
 }
 

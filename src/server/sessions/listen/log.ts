@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { isObject, type Json } from '../../../json.ts';
+import { sha256 } from '../../../sha256.ts';
 import type { Store } from '../../../store/types.ts';
 import type { Params } from '../../../wire/index.ts';
 import { changeEntry } from '../change.ts';
-import { digest } from '../registry.ts';
 
 /** A notification as it is kept. */
 export interface Entry {
@@ -121,5 +121,5 @@ function readLog(value: unknown): Log | undefined {
 }
 
 function logKey(scope: string): string {
-  return `log/${scope === '' ? 'global' : digest(scope)}`;
+  return `log/${scope === '' ? 'global' : sha256(scope)}`;
 }

@@ -1,11 +1,12 @@
 import { ValiseError } from '../../../errors.ts';
 import type { Json } from '../../../json.ts';
+import { sha256 } from '../../../sha256.ts';
 import type { Store } from '../../../store/types.ts';
 import type { Exchange } from '../../exchange.ts';
 import { askerOf } from '../asker.ts';
 import { changeEntry, listIn } from '../change.ts';
 import type { SessionsSettings } from '../options.ts';
-import { digest, type Registry } from '../registry.ts';
+import type { Registry } from '../registry.ts';
 import { roomFor } from '../room.ts';
 
 /** Who subscribes: a session, or without one ('') its owner, where anything tells one owner from another. */
@@ -125,7 +126,7 @@ export class Subscriptions {
     if (scope !== '') await this.#removeFrom(keyOf(uri), scope);
     else if (owner !== undefined) await this.#options.store.delete(ownKey(uri, owner));
     else return;
-    await this.#unnote(subscriber, digest(uri));
+    await this.#unnote(subscriber, sha256(uri));
   }
 
   #removeFrom(key: string, scope: string): Promise<void> {
@@ -142,7 +143,7 @@ export class Subscriptions {
     const uris = listIn<string>((await store.get(note))?.value, 'uris');
     for (const uri of uris) {
       if (scope !== '') await this.#removeFrom(`subscribed/${uri}`, scope);
-      else await store.delete(`subscribed/${uri}/${digest(owner ?? '')}`);
+      else await store.delete(`subscribed/${uri}/${sha256(owner ?? '')}`);
     }
     if (uris.length > 0) await store.delete(note);
   }
@@ -154,7 +155,7 @@ export class Subscriptions {
     let isNew = false;
     await changeEntry(store, key, this.#ttlOf(subscriber), (value) => {
       const noted = listIn<string>(value, 'uris');
-      const all = new Set([...noted, ...uris.map(digest)]);
+      const all = new Set([...noted, ...uris.map((uri) => sha256(uri))]);
       if (all.size > max) throw tooMany();
       isNew = noted.length === 0;
       return all.size === noted.length ? undefined : { uris: [...all] };
@@ -201,15 +202,15 @@ export class Subscriptions {
 }
 
 function noteKey({ scope, owner }: Subscriber): string {
-  return scope === '' ? `subscriber/owner/${digest(owner ?? '')}` : `subscriber/${digest(scope)}`;
+  return scope === '' ? `subscriber/owner/${sha256(owner ?? '')}` : `subscriber/${sha256(scope)}`;
 }
 
 function keyOf(uri: string): string {
-  return `subscribed/${digest(uri)}`;
+  return `subscribed/${sha256(uri)}`;
 }
 
 function ownKey(uri: string, owner: string): string {
-  return `subscribed/${digest(uri)}/${digest(owner)}`;
+  return `subscribed/${sha256(uri)}/${sha256(owner)}`;
 }
 
 function tooMany(): ValiseError {
