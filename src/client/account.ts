@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { ValiseError } from '../errors.ts';
 import { isObject } from '../json.ts';
 import { sha256 } from '../sha256.ts';
+import { type Collection, collection, type Members, recordsOf } from '../store/kit/collection.ts';
 import type { Store } from '../store/types.ts';
 
 /**
@@ -123,13 +124,13 @@ const TTL = 90 * 86_400;
  * that it replaced during a connection; one that was never seen before is another account's.
  */
 export class TokenOwner {
-  readonly #store: Store;
+  readonly #records: Collection<Members>;
   readonly #key: string;
   readonly #principal: string;
   #seen: string | undefined;
 
   constructor(store: Store, key: string, principal: string) {
-    this.#store = store;
+    this.#records = collection(store, '', recordsOf('token owner record'));
     this.#key = key;
     this.#principal = principal;
   }
@@ -140,9 +141,8 @@ export class TokenOwner {
     const own = accountOfToken(token);
     if (subjectOf(token) !== undefined) return own;
     if (this.#principal !== '') return '';
-    const known = (await this.#store.get(this.#key))?.value;
-    const isKnown = isObject(known) && known['token'] === own && typeof known['account'] === 'string';
-    return isKnown ? (known['account'] as string) : own;
+    const { token: known, account } = (await this.#records.get(this.#key))?.value ?? {};
+    return known === own && typeof account === 'string' ? account : own;
   }
 
   /** A connection uses this token: if it replaced another one, it is of the same account, unless it says otherwise. */
@@ -152,7 +152,8 @@ export class TokenOwner {
     if (isFirst || subjectOf(token) !== undefined) return account.signIn(await this.of(token));
     this.#seen = token;
     if (this.#principal !== '') return;
-    await this.#store.put(this.#key, { token: accountOfToken(token), account: account.name }, { ttl: TTL });
+    const record = { token: accountOfToken(token), account: account.name };
+    await this.#records.update(this.#key, () => record, { ttl: TTL });
   }
 }
 

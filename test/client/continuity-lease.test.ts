@@ -1,6 +1,6 @@
 import { memoryStore, type Store } from 'mcp-valise/store';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { underLease } from '../../src/client/continuity/lease.ts';
+import { withLease } from '../../src/store/kit/lease.ts';
 
 describe('work that one process at a time does', () => {
   let store: Store;
@@ -10,21 +10,14 @@ describe('work that one process at a time does', () => {
   });
   afterEach(() => vi.useRealTimers());
 
-  const nobody = async () => undefined;
-
   it('is done by nobody else for as long as it takes, and by the next one then', async () => {
     let finish: (value: string) => void = () => {};
-    const slow = underLease(
-      store,
-      'work',
-      () => new Promise<string>((resolve) => (finish = resolve)),
-      nobody,
-    );
+    const slow = withLease(store, 'work', () => new Promise<string>((resolve) => (finish = resolve)));
     await vi.advanceTimersByTimeAsync(40_000);
     expect(await store.lease('work', 1)).toBeUndefined();
     finish('first');
     expect(await slow).toBe('first');
-    expect(await underLease(store, 'work', async () => 'second', nobody)).toBe('second');
+    expect(await withLease(store, 'work', async () => 'second')).toBe('second');
   });
 
   it('waits no longer for a process that was killed than until its lease could have been renewed thrice', async () => {
@@ -35,8 +28,8 @@ describe('work that one process at a time does', () => {
       store.lease = lease;
       return held && { ...held, renew: async () => true, release: async () => {} };
     };
-    void underLease(store, 'work', () => new Promise<never>(() => {}), nobody);
-    const next = underLease(store, 'work', async () => 'second', nobody);
+    void withLease(store, 'work', () => new Promise<never>(() => {}));
+    const next = withLease(store, 'work', async () => 'second');
     await vi.advanceTimersByTimeAsync(7000);
     expect(await next).toBe('second');
   });

@@ -1,6 +1,7 @@
 import { messageOf } from '../../errors.ts';
 import { documentFetch, type MessageLimit } from '../../link/limit.ts';
 import { redactUrls } from '../../redact-urls.ts';
+import { holdLease, withLease } from '../../store/kit/lease.ts';
 import { secrecyOf } from '../../store/secrecy.ts';
 import type { Store } from '../../store/types.ts';
 import { Account, accountOfHeaders, TokenOwner } from '../account.ts';
@@ -20,7 +21,6 @@ import { holdKey, SessionHold } from './hold.ts';
 import { HostTokens } from './host-tokens.ts';
 import { Keeping, type KeepingParts } from './keeping.ts';
 import { followTarget, followTransport, leaveTransport } from './kept-session.ts';
-import { inTurn, underLease } from './lease.ts';
 import { Continuity } from './resume.ts';
 import type { Secrets } from './secrets.ts';
 import { sessionFetch, watchStandalone } from './session-fetch.ts';
@@ -108,11 +108,17 @@ export async function connectHttp(
   // Of several processes that connect for the first time, one begins the session that is kept.
   const begin = async (): Promise<Connection> => {
     if (!keeper) return attempt.make(undefined);
-    const begun = await inTurn(store, `${keyOf('connection', whose)}/first`, async () => {
-      const kept = await latest();
-      return kept ? { kept } : { connection: await attempt.make(undefined) };
-    });
-    return begun.connection ?? goOn(begun.kept);
+    const key = `${keyOf('connection', whose)}/first`;
+    // Nobody waits for long, nor for a store that gives no leases.
+    const lease = await holdLease(store, key, { ttl: TURN, wait: TURN }).catch(() => undefined);
+    let kept: Snapshot | undefined;
+    try {
+      kept = await latest();
+      if (!kept) return await attempt.make(undefined);
+    } finally {
+      await lease?.release();
+    }
+    return goOn(kept);
   };
   try {
     const kept = await latest();
@@ -125,6 +131,9 @@ export async function connectHttp(
     throw connectError(error, target.url, auth !== undefined);
   }
 }
+
+/** How long a process waits for another one that connects for the first time, in seconds. */
+const TURN = 5;
 
 const adapted = new WeakMap<ClientStateStore, Store>();
 
@@ -239,7 +248,7 @@ class Attempt {
       keeping: new Keeping({ keeper, hold, warn }),
       kept,
       warn,
-      alone: (work) => (keeper ? underLease(store, `${key}/renewal`, work, async () => undefined) : work()),
+      alone: (work) => (keeper ? withLease(store, `${key}/renewal`, work) : work()),
       async begun(connection, sessionId) {
         if (sessionId !== undefined) await followTransport(jar, connection, sessionId);
         else if (keepsSession) await followTarget(jar, connection);

@@ -4,18 +4,18 @@ import type { FetchLike } from '../../link/edge-fetch.ts';
 import { documentFetch, type MessageLimit } from '../../link/limit.ts';
 import { checkOptions, FUNCTION, type TakenBy } from '../../options.ts';
 import { redactUrls } from '../../redact-urls.ts';
-import { entryPages } from '../../store/page.ts';
+import { collection } from '../../store/kit/collection.ts';
 import type { Store } from '../../store/types.ts';
 import type { Era } from '../../wire/index.ts';
 import { isSubject } from '../account.ts';
 import { targetKey } from '../target.ts';
 import { webAddress } from '../web-address.ts';
 import { OWN_CLIENT } from './auth-options.ts';
-import { CredentialKeeper, type Credentials, readCredentials } from './credentials.ts';
+import { CREDENTIALS, CredentialKeeper, type Credentials, readCredentials } from './credentials.ts';
 import { EndpointGuard } from './endpoints.ts';
 import { type OwnClient, type Revoked, revoke, worstOf } from './revoke.ts';
 import type { SecretPlaces } from './secrets.ts';
-import { readSnapshot, SnapshotKeeper } from './snapshot.ts';
+import { readSnapshot, SNAPSHOTS, SnapshotKeeper } from './snapshot.ts';
 import { fingerprint, keyOf, prefixOf, type Whose } from './whose.ts';
 
 /** What is kept of a connection. Nothing in it is secret. */
@@ -128,11 +128,18 @@ export function openConnections(parts: ConnectionsParts): Connections {
         if ((more.savedAt ?? 0) < (before.savedAt ?? 0) && more.era) return;
         infos.set(key, { ...before, ...more });
       };
-      for await (const page of entryPages(store, prefixOf('connection', principal)))
+      const newer = ({ what, next = '' }: ValiseError): void => parts.warn(what, next);
+      for await (const page of collection(store, '', SNAPSHOTS).pages(
+        prefixOf('connection', principal),
+        newer,
+      ))
         for (const [, { value }] of page) add(value, connectionOf(value));
       const { stores, problem } = await secrets();
       for (const place of stores)
-        for await (const page of entryPages(place, prefixOf('credentials', principal)))
+        for await (const page of collection(place, '', CREDENTIALS).pages(
+          prefixOf('credentials', principal),
+          newer,
+        ))
           for (const [, { value }] of page) add(value, credentialsOf(value));
       const wanted = target === undefined ? undefined : whoseOf(target).target;
       const found = [...infos.values()].filter(({ target: of }) => wanted === undefined || of === wanted);

@@ -1,7 +1,7 @@
 import { isObject, type JsonObject } from '../../json.ts';
+import { type Collection, collection, type Members, type Schema } from '../../store/kit/collection.ts';
 import type { Store } from '../../store/types.ts';
 import type { SignedIn } from '../account.ts';
-import { changeEntry } from './change.ts';
 import { keyOf, type Whose } from './whose.ts';
 
 /** Tokens as the SDKs have them, and when they end. */
@@ -41,42 +41,51 @@ export interface Credentials extends SignedIn {
   readonly verifier?: string | undefined;
 }
 
+/** How credentials are stored; {@link readCredentials} checks what is in a record. */
+export const CREDENTIALS: Schema<Members> = {
+  kind: 'credentials record',
+  version: 1,
+  read: (record) => record,
+};
+
 /** Keeps the credentials of one target and principal, as one entry. */
 export class CredentialKeeper {
   readonly store: Store;
   readonly key: string;
+  readonly #records: Collection<Members>;
   readonly #whose: Whose;
 
   constructor(store: Store, whose: Whose) {
     this.store = store;
+    this.#records = collection(store, '', CREDENTIALS);
     this.key = keyOf('credentials', whose);
     this.#whose = whose;
   }
 
   async load(): Promise<Credentials> {
-    const entry = await this.store.get(this.key);
-    return entry ? readCredentials(entry.value) : {};
+    return readCredentials((await this.#records.get(this.key))?.value);
   }
 
   /** Changes what is kept, whoever else does so at the same time; `edit` returns undefined to leave it as it is. */
   async change(edit: (now: Credentials) => Credentials | undefined): Promise<Credentials> {
     let now: Credentials = {};
-    const next = await changeEntry(this.store, this.key, (value) => {
-      now = readCredentials(value);
-      const edited = edit(now);
+    await this.#records.update(this.key, (found) => {
+      const before = readCredentials(found?.value);
+      const edited = edit(before);
+      now = edited ?? before;
       return edited && { ...this.#whose, ...edited };
     });
-    return next ?? now;
+    return now;
   }
 
   /** Forgets everything, whoever else changes it at the same time; what there was, if anything. */
   async forget(): Promise<Credentials | undefined> {
-    for (;;) {
-      const entry = await this.store.get(this.key);
-      if (!entry) return undefined;
-      const { version: ifVersion, value } = entry;
-      if (await this.store.delete(this.key, { ifVersion })) return readCredentials(value);
-    }
+    let gone: Credentials | undefined;
+    await this.#records.update(this.key, (found) => {
+      gone = found && readCredentials(found.value);
+      return found && null;
+    });
+    return gone;
   }
 }
 

@@ -1,10 +1,8 @@
-import { setTimeout as wait } from 'node:timers/promises';
-import { holding, LEASE_SECONDS } from './lease.ts';
+import { MARK } from '../../store/kit/collection.ts';
+import { withLease } from '../../store/kit/lease.ts';
 import { isRefusal, refusedElsewhereError } from './sign-in.ts';
 import type { Wallet } from './wallet.ts';
 
-/** How long, in milliseconds, whoever waits for another process to sign in leaves it alone. */
-const PAUSE = 250;
 /** How long those who wait can find that the user has said no, in seconds. */
 const REFUSAL = 60;
 
@@ -21,25 +19,24 @@ export async function signInOnce(
   const { store, key } = wallet.keeper;
   const refusal = async (): Promise<string | undefined> => (await store.get(`${key}/refused`))?.version;
   const refused = async (error: unknown): Promise<never> => {
-    if (isRefusal(error)) await store.put(`${key}/refused`, true, { ttl: REFUSAL }).catch(() => undefined);
+    if (isRefusal(error)) await store.put(`${key}/refused`, MARK, { ttl: REFUSAL }).catch(() => undefined);
     throw error;
   };
   const before = await refusal();
   const alone = async (): Promise<void> => {
+    if (await isSignedIn(wallet)) return;
     const latest = await refusal();
     if (latest !== undefined && latest !== before) throw refusedElsewhereError();
     await signIn().catch(refused);
   };
   let isTold = false;
-  for (;;) {
-    signal.throwIfAborted();
-    const lease = await store.lease(`${key}/sign-in`, LEASE_SECONDS);
-    if (await isSignedIn(wallet)) return lease?.release();
-    if (lease) return holding(lease, alone);
+  const meanwhile = async (): Promise<true | undefined> => {
+    if (await isSignedIn(wallet)) return true;
     if (!isTold) elsewhere();
     isTold = true;
-    await wait(PAUSE, undefined, { signal }).catch(() => {});
-  }
+    return undefined;
+  };
+  await withLease<unknown>(store, `${key}/sign-in`, alone, { wait: Infinity, signal, meanwhile });
 }
 
 async function isSignedIn(wallet: Wallet): Promise<boolean> {

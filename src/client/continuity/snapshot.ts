@@ -1,4 +1,12 @@
-import { isObject, type Json } from '../../json.ts';
+import { isObject } from '../../json.ts';
+import {
+  type Collection,
+  collection,
+  type Found,
+  isNewer,
+  type Members,
+  type Schema,
+} from '../../store/kit/collection.ts';
 import type { Store } from '../../store/types.ts';
 import { type Era, isSessionId, type Result } from '../../wire/index.ts';
 import type { Account } from '../account.ts';
@@ -33,9 +41,13 @@ export const TOO_LARGE = 'the server says more than 1 MiB of itself.';
 export const NOT_KEPT =
   'another process has begun one first, or goes on in one as a client that can be asked other things.';
 
+/** How snapshots are stored; {@link readSnapshot} checks what is in one. */
+export const SNAPSHOTS: Schema<Members> = { kind: 'connection record', version: 1, read: (record) => record };
+
 /** Keeps one snapshot per target, principal and era. It is one entry, so it is replaced in one step. */
 export class SnapshotKeeper {
   readonly #store: Store;
+  readonly #records: Collection<Members>;
   readonly #whose: Whose;
   readonly #key: string;
   readonly #account: Account | undefined;
@@ -44,14 +56,16 @@ export class SnapshotKeeper {
   /** Without an account, that of every one is read. */
   constructor(store: Store, whose: Whose, account?: Account) {
     this.#store = store;
+    this.#records = collection(store, '', SNAPSHOTS);
     this.#account = account;
     this.#whose = whose;
     this.#key = keyOf('connection', whose);
   }
 
-  /** What is kept; undefined also where it does not look as it should, which costs one `initialize` and nothing else. */
+  /** What is kept; undefined also if it is damaged or of a later release, which costs one `initialize` and nothing else. */
   async load(era: Era): Promise<Snapshot | undefined> {
-    const { snapshot } = await this.#read(era);
+    const found = await this.#records.get(this.#at(era)).catch(unlessNewer);
+    const { snapshot } = this.#read(era, found);
     if (snapshot) this.#seen.set(era, snapshot);
     else this.#seen.delete(era);
     return snapshot;
@@ -75,36 +89,38 @@ export class SnapshotKeeper {
    */
   async save(snapshot: Snapshot): Promise<boolean | 'too-large'> {
     const { era } = snapshot;
-    const value = { ...this.#whose, ...snapshot, ...this.#own } as unknown as Json;
+    const value = { ...this.#whose, ...snapshot, ...this.#own };
     const fits = Buffer.byteLength(JSON.stringify(value)) <= MAX_BYTES;
-    for (;;) {
-      const { snapshot: now, version } = await this.#read(era);
+    let isOurs = false;
+    const version = await this.#records.update(this.#at(era), (found) => {
+      const { snapshot: now } = this.#read(era, found);
       const isOthers = now?.sessionId !== this.#seen.get(era)?.sessionId || now?.askable !== snapshot.askable;
-      if (now?.sessionId !== undefined && isOthers) return false;
-      if (!fits) {
-        await this.#store.delete(this.#at(era));
-        return 'too-large';
-      }
-      const condition = version === undefined ? { ifAbsent: true } : { ifVersion: version };
-      if ((await this.#store.put(this.#at(era), value, condition)) === undefined) continue;
-      this.#seen.set(era, snapshot);
-      return true;
-    }
+      isOurs = now?.sessionId === undefined || !isOthers;
+      if (!isOurs) return undefined;
+      return fits ? value : null;
+    });
+    if (isOurs && !fits) return 'too-large';
+    if (typeof version !== 'string') return false;
+    this.#seen.set(era, snapshot);
+    return true;
   }
 
   /** Changes what is kept, unless another process has replaced that session in between. */
   async update(snapshot: Snapshot, change: Partial<Snapshot>): Promise<void> {
-    const { snapshot: kept, version } = await this.#read(snapshot.era);
-    if (!kept || version === undefined || !isSame(kept, snapshot)) return;
-    const value = { ...this.#whose, ...kept, ...change, ...this.#own } as unknown as Json;
-    await this.#store.put(this.#at(snapshot.era), value, { ifVersion: version });
+    const { era } = snapshot;
+    await this.#records.update(this.#at(era), (found) => {
+      const { snapshot: kept } = this.#read(era, found);
+      if (!kept || !isSame(kept, snapshot)) return undefined;
+      return { ...this.#whose, ...kept, ...change, ...this.#own };
+    });
   }
 
   /** Forgets a session that is over; one that another process has begun since stays. */
   async clear(gone: Snapshot): Promise<void> {
-    const { snapshot: kept, version, isOthers } = await this.#read(gone.era);
-    if (version !== undefined && !isOthers && (!kept || isSame(kept, gone)))
-      await this.#store.delete(this.#at(gone.era), { ifVersion: version });
+    await this.#records.update(this.#at(gone.era), (found) => {
+      const { snapshot: kept, isOthers } = this.#read(gone.era, found);
+      return found && !isOthers && (!kept || isSame(kept, gone)) ? null : undefined;
+    });
   }
 
   /** Forgets everything; true if there was something. */
@@ -130,18 +146,20 @@ export class SnapshotKeeper {
     return `${this.#key}/${era}`;
   }
 
-  async #read(era: Era): Promise<{
-    readonly snapshot?: Snapshot | undefined;
-    readonly version?: string;
-    readonly isOthers?: true;
-  }> {
-    const entry = await this.#store.get(this.#at(era));
-    if (!entry) return {};
-    const snapshot = readSnapshot(entry.value);
+  #read(
+    era: Era,
+    found: Found<Members> | undefined,
+  ): { readonly snapshot?: Snapshot | undefined; readonly isOthers?: true } {
+    const snapshot = readSnapshot(found?.value);
     if (snapshot?.account !== undefined && this.#account?.owns(snapshot.account) === false)
-      return { version: entry.version, isOthers: true };
-    return { version: entry.version, snapshot: snapshot?.era === era ? snapshot : undefined };
+      return { isOthers: true };
+    return { snapshot: snapshot?.era === era ? snapshot : undefined };
   }
+}
+
+/** A record of a later release is none to go on with; whoever is to replace it hears of it. */
+function unlessNewer(error: unknown): undefined {
+  if (!isNewer(error)) throw error;
 }
 
 /** Whether two snapshots are of one session. */

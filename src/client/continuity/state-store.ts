@@ -1,11 +1,11 @@
 import { isObject } from '../../json.ts';
+import { collection, type Members } from '../../store/kit/collection.ts';
 import type { Store } from '../../store/types.ts';
 import { isModernVersion, type Result } from '../../wire/index.ts';
 import { isSubject } from '../account.ts';
 import { targetKey } from '../target.ts';
-import { changeEntry } from './change.ts';
-import { type Credentials, readCredentials } from './credentials.ts';
-import { readSnapshot, type Snapshot } from './snapshot.ts';
+import { CREDENTIALS, type Credentials, readCredentials } from './credentials.ts';
+import { readSnapshot, SNAPSHOTS, type Snapshot } from './snapshot.ts';
 import { keyOf, type Whose } from './whose.ts';
 
 /** The OAuth access token that goes into `Authorization` headers. */
@@ -83,20 +83,18 @@ export function asClientStateStore(
   { principal = '' }: { readonly principal?: string | undefined } = {},
 ): ClientStateStore {
   const whose: Whose = { target: targetKey({ kind: 'http', url: new URL(target) }), principal };
-  const connection = `${keyOf('connection', whose)}/`;
-  const credentials = keyOf('credentials', whose);
-  const snapshot = async (): Promise<Record<string, unknown>> => {
+  const snapshots = collection(store, `${keyOf('connection', whose)}/`, SNAPSHOTS);
+  const credentials = collection(store, '', CREDENTIALS);
+  const key = keyOf('credentials', whose);
+  const snapshot = async (): Promise<Members> => {
     for (const era of ['legacy', 'modern']) {
-      const value = (await store.get(connection + era))?.value;
-      if (isObject(value)) return value;
+      const value = (await snapshots.get(era))?.value;
+      if (value) return value;
     }
     return {};
   };
-  const change = async (era: string, edit: (now: Record<string, unknown>) => object): Promise<void> => {
-    await changeEntry(store, connection + era, (now) => ({
-      ...whose,
-      ...edit(isObject(now) ? now : { era }),
-    }));
+  const change = async (era: string, edit: (now: Members) => object): Promise<void> => {
+    await snapshots.update(era, (found) => ({ ...whose, ...edit(found?.value ?? { era }) }));
   };
   return {
     setSessionId: (sessionId) =>
@@ -108,15 +106,13 @@ export function asClientStateStore(
     clearSessionId: () =>
       change('legacy', ({ sessionId: _, lastEventId: __, ...now }) => ({ ...now, over: true })),
     async setAccessToken(token) {
-      await changeEntry(store, credentials, () => ({ ...whose, ...credentialsOf(token) }));
+      await credentials.update(key, () => ({ ...whose, ...credentialsOf(token) }));
     },
     async getAccessToken() {
-      return tokenInfoOf(readCredentials((await store.get(credentials))?.value));
+      return tokenInfoOf(readCredentials((await credentials.get(key))?.value));
     },
     async clearAccessToken() {
-      await changeEntry(store, credentials, (now) =>
-        isObject(now) ? { ...now, tokens: undefined } : undefined,
-      );
+      await credentials.update(key, (found) => found?.value && { ...found.value, tokens: undefined });
     },
     setServerMetadata(metadata) {
       const { protocolVersion } = metadata;
@@ -132,8 +128,9 @@ export function asClientStateStore(
     },
     async clearServerMetadata() {
       for (const era of ['legacy', 'modern'])
-        await changeEntry(store, connection + era, (now) =>
-          isObject(now) ? { ...now, introduction: undefined, protocolVersion: undefined } : undefined,
+        await snapshots.update(
+          era,
+          (found) => found?.value && { ...found.value, introduction: undefined, protocolVersion: undefined },
         );
     },
   };

@@ -1,6 +1,7 @@
 import { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
 import type { FetchLike } from '../../link/edge-fetch.ts';
+import { withLease } from '../../store/kit/lease.ts';
 import type { Major } from '../major.ts';
 import {
   type Credentials,
@@ -11,7 +12,6 @@ import {
   stamped,
   type Tokens,
 } from './credentials.ts';
-import { underLease } from './lease.ts';
 import { type OwnClient, revoke } from './revoke.ts';
 import { loadAuth } from './sdk-auth.ts';
 import type { Wallet } from './wallet.ts';
@@ -29,11 +29,11 @@ export function tokenFetch(
     const form = refreshForm(init);
     if (!form) return base(url, init);
     const { keeper } = wallet;
-    return underLease(
+    return withLease(
       keeper.store,
       `${keeper.key}/refresh`,
       async () => (await byAnother(wallet)) ?? refresh(base, wallet, { url, init, form, refreshed, own }),
-      () => byAnother(wallet),
+      { meanwhile: () => byAnother(wallet) },
     );
   };
 }

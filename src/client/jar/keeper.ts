@@ -1,12 +1,13 @@
 import { messageOf, ValiseError } from '../../errors.ts';
 import { sha256 } from '../../sha256.ts';
+import { type Collection, collection, type Found, type Members } from '../../store/kit/collection.ts';
 import { withTimeout } from '../../store/kit/timeout.ts';
-import { entryPages } from '../../store/page.ts';
+import { secondsUntil } from '../../store/kit/update.ts';
 import type { Store } from '../../store/types.ts';
 import type { Scope } from '../../wire/index.ts';
 import type { ClientEventSource } from '../events.ts';
 import type { Bag } from './bag.ts';
-import { readBag, type StoredBag, writeBag } from './stored.ts';
+import { BAGS, readBag, type StoredBag, writeBag } from './stored.ts';
 
 /** How long a call's result waits for a store that does not answer. */
 const PATIENCE_MS = 5000;
@@ -25,6 +26,7 @@ const USE_MS = 1000;
  */
 export class Keeper {
   readonly #store: Store;
+  readonly #records: Collection<Members>;
   readonly #prefix: string;
   readonly #events: ClientEventSource;
   readonly #grown: (bag: Bag) => void;
@@ -40,6 +42,7 @@ export class Keeper {
   /** `grown` hears that a bag holds what was set here besides what others have stored, before it is written. */
   constructor(store: Store, principal: string, events: ClientEventSource, grown: (bag: Bag) => void) {
     this.#store = store;
+    this.#records = collection(store, '', BAGS);
     this.#prefix = `jar/${nameOf(principal)}/`;
     this.#events = events;
     this.#grown = grown;
@@ -48,11 +51,12 @@ export class Keeper {
   /** Everything that is stored for the principal. */
   async load(put: (stored: StoredBag, version: string) => void): Promise<void> {
     this.#unreadable.clear();
-    for await (const page of entryPages(this.#store, this.#prefix)) {
+    const newer = ({ what, next = '' }: ValiseError): void => this.#events.emit('warning', { what, next });
+    for await (const page of this.#records.pages(this.#prefix, newer)) {
       for (const [key, { value, version }] of page) {
         const stored = readBag(value);
         if (stored) put(stored, version);
-        else if (value === null) this.#unreadable.set(key, version);
+        else if (value === undefined) this.#unreadable.set(key, version);
       }
     }
   }
@@ -157,14 +161,16 @@ export class Keeper {
   }
 
   async #read(bag: Bag, key: string): Promise<void> {
-    const entry = await this.#store.get(key);
-    if (entry?.version === bag.version) {
-      bag.foundNothing();
-      return;
-    }
-    const found = entry && readBag(entry.value);
-    const stored = found && isOf(found, bag) ? found : undefined;
-    if (bag.rebase(stored?.items ?? new Map(), entry?.version, stored?.usedAt ?? 0)) this.#grown(bag);
+    const found = await this.#records.get(key);
+    if (found?.version === bag.version) bag.foundNothing();
+    else this.#rebase(bag, found);
+  }
+
+  /** Puts what has changed here on top of what others have stored. */
+  #rebase(bag: Bag, found: Found<Members> | undefined): void {
+    const read = readBag(found?.value);
+    const stored = read && isOf(read, bag) ? read : undefined;
+    if (bag.rebase(stored?.items ?? new Map(), found?.version, stored?.usedAt ?? 0)) this.#grown(bag);
   }
 
   async #write(bag: Bag, key: string): Promise<void> {
@@ -172,40 +178,30 @@ export class Keeper {
       await this.#read(bag, key);
       if (!bag.hasChanges) return;
     }
-    for (;;) {
-      const changes = bag.takeChanges();
-      const { usedAt } = bag;
-      try {
-        if (await this.#put(bag, key)) {
-          bag.storedUse = usedAt;
-          return;
-        }
-        bag.putBack(changes);
-        await this.#read(bag, key);
-      } catch (error) {
-        bag.putBack(changes);
-        throw error;
-      }
-    }
-  }
-
-  /** True where the store now holds what the bag held when this was called. */
-  async #put(bag: Bag, key: string): Promise<boolean> {
     const { version } = bag;
-    if (bag.items.size === 0) {
-      if (version === undefined) return true;
-      if (!(await this.#store.delete(key, { ifVersion: version }))) return false;
-      bag.version = undefined;
-      return true;
+    let taken: ReturnType<Bag['takeChanges']> | undefined;
+    let { usedAt } = bag;
+    try {
+      const next = await this.#records.update(
+        key,
+        (found) => {
+          if (taken) bag.putBack(taken);
+          if (found?.version !== bag.version) this.#rebase(bag, found);
+          taken = bag.takeChanges();
+          ({ usedAt } = bag);
+          return bag.items.size === 0 ? null : writeBag(bag);
+        },
+        {
+          ttl: () => secondsUntil(endOf(bag)),
+          seen: { found: version === undefined ? undefined : { value: undefined, version } },
+        },
+      );
+      bag.version = next ?? undefined;
+      bag.storedUse = usedAt;
+    } catch (error) {
+      if (taken) bag.putBack(taken);
+      throw error;
     }
-    let last = 0;
-    for (const { expiresAt } of bag.items.values()) last = Math.max(last, expiresAt);
-    const ttl = Math.max(1, (last - Date.now()) / 1000);
-    const condition = version === undefined ? { ifAbsent: true } : { ifVersion: version };
-    const next = await this.#store.put(key, writeBag(bag), { ttl, ...condition });
-    if (next === undefined) return false;
-    bag.version = next;
-    return true;
   }
 
   #key({ server, account, session }: BagName): string {
@@ -222,6 +218,13 @@ export class Keeper {
       next: 'Check the store. What is known is kept in memory, and stored with the next change or by close().',
     });
   }
+}
+
+/** When the last of its items ends. */
+function endOf({ items }: Bag): number {
+  let last = 0;
+  for (const { expiresAt } of items.values()) last = Math.max(last, expiresAt);
+  return last;
 }
 
 type BagName = Pick<Bag, 'server' | 'account' | 'session'>;

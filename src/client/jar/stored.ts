@@ -1,4 +1,5 @@
-import { isObject, type Json } from '../../json.ts';
+import { isObject, type Json, type JsonObject } from '../../json.ts';
+import { type Members, recordsOf } from '../../store/kit/collection.ts';
 import { type Attributes, MAX_AGE } from '../../wire/index.ts';
 import type { Bag } from './bag.ts';
 import type { Item } from './item.ts';
@@ -12,10 +13,11 @@ export interface StoredBag {
   readonly items: Map<string, Item>;
 }
 
-const FORMAT = 1;
+/** How bags are stored; {@link readBag} checks what is in a record. */
+export const BAGS = recordsOf('jar record');
 
 /** What is written under a bag's key. */
-export function writeBag(bag: Bag): Json {
+export function writeBag(bag: Bag): JsonObject {
   const items: Json[] = [];
   for (const [name, item] of bag.items) {
     const { value, text, secure, size, setAt, expiresAt, from, usedAt, attributes } = item;
@@ -31,7 +33,6 @@ export function writeBag(bag: Bag): Json {
     items.push(row);
   }
   return {
-    format: FORMAT,
     server: bag.server,
     ...(bag.account !== '' && { account: bag.account }),
     ...(bag.session !== undefined && { session: bag.session }),
@@ -40,11 +41,10 @@ export function writeBag(bag: Bag): Json {
   };
 }
 
-/** Reads what stands under a bag's key; undefined where it is something else. A store is a file that others can write. */
-export function readBag(value: Json): StoredBag | undefined {
-  if (!isObject(value) || value['format'] !== FORMAT || typeof value['server'] !== 'string') return undefined;
-  const { server, account = '', session, usedAt, items: rows } = value;
-  if (typeof account !== 'string') return undefined;
+/** Reads a record; undefined if it is damaged. A store is a file that others can write. */
+export function readBag(value: Members | undefined): StoredBag | undefined {
+  const { server, account = '', session, usedAt, items: rows } = value ?? {};
+  if (typeof server !== 'string' || typeof account !== 'string') return undefined;
   if (!Array.isArray(rows) || (session !== undefined && typeof session !== 'string')) return undefined;
   const items = new Map<string, Item>();
   // Never longer than a server could ask for, whatever the clock or the file says.

@@ -1,15 +1,23 @@
 import { randomBytes } from 'node:crypto';
 import { messageOf, ValiseError } from '../../errors.ts';
-import { isObject, type Json, type JsonObject } from '../../json.ts';
+import { isObject, type JsonObject } from '../../json.ts';
 import { sha256 } from '../../sha256.ts';
-import { entryPages } from '../../store/page.ts';
-import type { Entry, Store } from '../../store/types.ts';
+import {
+  type Collection,
+  collection,
+  type Found,
+  type Members,
+  pack,
+  recordsOf,
+  unpack,
+} from '../../store/kit/collection.ts';
+import { withLease } from '../../store/kit/lease.ts';
+import type { Store } from '../../store/types.ts';
 import type { Era, Params } from '../../wire/index.ts';
 import type { Call } from '../call.ts';
 import type { Connection } from '../connection.ts';
-import { LEASE_SECONDS } from '../continuity/lease.ts';
 import type { ClientEventSource } from '../events.ts';
-import { type Kept as KeptSession, readKept, storableKept } from '../sessions/kept.ts';
+import { KEPT as KEPT_SESSION, type Kept as KeptSession } from '../sessions/kept.ts';
 import type { Returning } from '../sessions/returning.ts';
 import { targetKey } from '../target.ts';
 import { expiryOf, type Round, readStored } from './round.ts';
@@ -56,6 +64,7 @@ export interface Kept {
 export class RoundDesk {
   readonly #store: Store;
   readonly #prefix: string;
+  readonly #records: Collection<Members>;
   readonly #events: ClientEventSource;
   readonly sessions: Returning;
   /** The connections that rounds came on, by their ids. */
@@ -66,6 +75,7 @@ export class RoundDesk {
     this.sessions = sessions;
     this.#events = events;
     this.#prefix = `rounds/pending/${sha256(principal).slice(0, 16)}/`;
+    this.#records = collection(store, this.#prefix, recordsOf('pending question'));
   }
 
   /** A call as it is kept while it waits. */
@@ -90,15 +100,15 @@ export class RoundDesk {
       account: connection.account.name,
       ...(call && { method: call.method, params: params as JsonObject }),
       ...(call?.era && { era: call.era }),
-      ...(call?.session && { session: storableKept(call.session) }),
+      ...(call?.session && { session: pack(KEPT_SESSION, call.session) }),
       round: JSON.parse(JSON.stringify(round)) as Json,
       since,
       ...(expiresAt !== undefined && { expiresAt }),
     };
     await this.#checkRoom(value, known === undefined);
-    await this.#store.put(this.#prefix + id, value as Json, {
-      ttl: expiresAt === undefined ? KEPT : Math.min(KEPT, Math.ceil((expiresAt - since) / 1000)),
-    });
+    const ttl = expiresAt === undefined ? KEPT : Math.min(KEPT, Math.ceil((expiresAt - since) / 1000));
+    if (known === undefined) await this.#records.put(id, value, { ttl });
+    else await this.#records.update(id, () => value, { ttl });
     this.#askers.set(id, connection);
     if (call?.session) this.sessions.waits(connection, call.session, id);
     return id;
@@ -173,7 +183,7 @@ export class RoundDesk {
   }
 
   async find(id: string): Promise<Kept | undefined> {
-    const found = await this.#store.get(this.#prefix + id);
+    const found = await this.#records.get(id);
     return found && this.#unexpired(read(id, found));
   }
 
@@ -186,10 +196,12 @@ export class RoundDesk {
 
   async all(): Promise<Kept[]> {
     const kept: Kept[] = [];
-    for await (const page of entryPages(this.#store, this.#prefix)) {
-      for (const [key, entry] of page) {
-        const found = await this.#unexpired(read(key.slice(this.#prefix.length), entry));
-        if (found) kept.push(found);
+    const newer = ({ what, next = '' }: ValiseError): void =>
+      this.#events.emit('warning', { code: 'store-newer', what, next });
+    for await (const page of this.#records.pages('', newer)) {
+      for (const [id, found] of page) {
+        const one = await this.#unexpired(read(id, found));
+        if (one) kept.push(one);
       }
     }
     return kept.sort((a, b) => a.since - b.since);
@@ -199,7 +211,7 @@ export class RoundDesk {
   drop(id: string, version?: string): Promise<boolean> {
     this.sessions.over(id);
     this.#askers.delete(id);
-    return this.#store.delete(this.#prefix + id, version === undefined ? {} : { ifVersion: version });
+    return this.#records.delete(id, version === undefined ? {} : { ifVersion: version });
   }
 
   /** Drops the pending questions of a server that the user signed out of. Returns how many there were. */
@@ -209,10 +221,19 @@ export class RoundDesk {
     return own.length;
   }
 
-  /** Lets one process at a time answer a round, which renews the lease while it does. */
-  lease(id: string): ReturnType<Store['lease']> {
-    return this.#store.lease(`rounds/answering/${id}`, LEASE_SECONDS);
+  /** Lets one process at a time answer a round. */
+  answering<T>(id: string, work: () => Promise<T>): Promise<T> {
+    const busy = (): never => {
+      throw beingAnswered(id);
+    };
+    return withLease(this.#store, `rounds/answering/${id}`, work, { wait: 0, busy });
   }
+}
+
+export function beingAnswered(id: string): ValiseError {
+  return new ValiseError('answered-elsewhere', `The pending round "${id}" is being answered already.`, {
+    next: 'Wait for it, then list what is pending.',
+  });
 }
 
 function tooMuch(why: string): ValiseError {
@@ -221,8 +242,8 @@ function tooMuch(why: string): ValiseError {
   });
 }
 
-function read(id: string, { value, version }: Entry): Kept | undefined {
-  if (!isObject(value)) return undefined;
+function read(id: string, { value, version }: Found<Members>): Kept | undefined {
+  if (!value) return undefined;
   const round = readStored(value['round']);
   if (!round || typeof value['server'] !== 'string' || typeof value['since'] !== 'number') return undefined;
   const { method, params } = value;
@@ -233,12 +254,18 @@ function read(id: string, { value, version }: Entry): Kept | undefined {
     method: typeof method === 'string' ? method : undefined,
     params: isObject(params) ? params : undefined,
     era: eraOf(round, value['era']),
-    session: readKept(value['session'], value['server']),
+    session: sessionIn(value['session'], value['server']),
     round,
     since: value['since'],
     expiresAt: typeof value['expiresAt'] === 'number' ? value['expiresAt'] : undefined,
     version,
   };
+}
+
+/** The session that a call was made in; a store is a file that others can write, so it must be one of the same server. */
+function sessionIn(value: unknown, server: string): KeptSession | undefined {
+  const session = isObject(value) ? unpack(KEPT_SESSION, value as JsonObject) : undefined;
+  return session?.target === server ? session : undefined;
 }
 
 /** Only the form of 2026-07-28 is used in both eras. */

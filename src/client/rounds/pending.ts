@@ -4,12 +4,11 @@ import { checkArgument, checkOptions, type Taken, type TakenBy } from '../../opt
 import { redactUrls } from '../../redact-urls.ts';
 import { type Answer, type Era, isUndone, type Result } from '../../wire/index.ts';
 import type { Connection } from '../connection.ts';
-import { holding } from '../continuity/lease.ts';
 import { CONNECTION_CLOSED, RequestError } from '../request-error.ts';
 import { SessionGoneError } from '../sessions/errors.ts';
 import { targetKey } from '../target.ts';
 import { notThere, send } from './deliver.ts';
-import { type Kept, type RoundDesk, shown } from './desk.ts';
+import { beingAnswered, type Kept, type RoundDesk, shown } from './desk.ts';
 import { answerIn } from './driver.ts';
 import { LEFT_OPEN } from './left-open.ts';
 import type { RoundsPart } from './part.ts';
@@ -106,9 +105,7 @@ export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients
       if (answers !== undefined) checkArgument('pending.answer()', answers, ANSWERS);
       checkOptions('pending.answer', options, ANSWER);
       const { client } = options;
-      const lease = await desk.lease(id);
-      if (!lease) throw beingAnswered(id);
-      return holding(lease, async () => {
+      return desk.answering(id, async () => {
         if (answers === undefined) return answerAll(id, client);
         const kept = await desk.find(id);
         if (!kept) throw notThere(id);
@@ -136,12 +133,6 @@ function otherEra({ id }: Kept): ValiseError {
 function otherAccount({ id }: Kept): ValiseError {
   return new ValiseError('other-account', `The pending round "${id}" was asked of another account.`, {
     next: 'Connect as the user who was asked, then answer; or drop it.',
-  });
-}
-
-function beingAnswered(id: string): ValiseError {
-  return new ValiseError('answered-elsewhere', `The pending round "${id}" is being answered already.`, {
-    next: 'Wait for it, then list what is pending.',
   });
 }
 

@@ -1,10 +1,10 @@
-import { isObject, type Json } from '../../json.ts';
+import type { ValiseError } from '../../errors.ts';
 import { sha256 } from '../../sha256.ts';
-import { entryPages } from '../../store/page.ts';
+import { type Collection, collection, type Schema } from '../../store/kit/collection.ts';
+import { withLease } from '../../store/kit/lease.ts';
 import type { Store } from '../../store/types.ts';
 import { isSessionId, type SessionMeta } from '../../wire/index.ts';
 import type { Account } from '../account.ts';
-import { underLease } from '../continuity/lease.ts';
 
 /** A session as the store holds it. */
 export interface Kept {
@@ -20,7 +20,6 @@ export interface Kept {
   readonly usedAt: number;
 }
 
-const FORMAT = 1;
 /** A session that nobody used for this long is forgotten, in seconds. */
 const TTL = 90 * 86_400;
 const MAX_SESSIONS = 10_000;
@@ -29,25 +28,30 @@ const MAX_SESSIONS = 10_000;
 export class KeptSessions {
   readonly #store: Store;
   readonly #prefix: string;
+  readonly #records: Collection<Kept>;
+  readonly #newer: (error: ValiseError) => void;
 
-  constructor(store: Store, principal: string) {
+  /** `newer` hears of sessions that a later release has kept, and that are left alone. */
+  constructor(store: Store, principal: string, newer: (error: ValiseError) => void) {
     this.#store = store;
     this.#prefix = `kept-sessions/${sha256(principal)}/`;
+    this.#records = collection(store, '', KEPT);
+    this.#newer = newer;
   }
 
   async get(target: string, id: string, account: Account): Promise<Kept | undefined> {
-    const kept = readKept((await this.#store.get(this.#key(target, id)))?.value, target);
-    return kept && account.owns(kept.account) ? kept : undefined;
+    const kept = (await this.#records.get(this.#key(target, id)))?.value;
+    return kept?.target === target && account.owns(kept.account) ? kept : undefined;
   }
 
   /** Those of one server, or of all, of one account or of every one; the one used last comes first. */
   async list(target?: string, account?: Account): Promise<readonly Kept[]> {
     const found: Kept[] = [];
     const prefix = target === undefined ? this.#prefix : this.#folder(target);
-    for await (const page of entryPages(this.#store, prefix)) {
-      for (const [, { value }] of page) {
-        const kept = readKept(value, target);
-        if (kept && (!account || account.owns(kept.account))) found.push(kept);
+    for await (const page of this.#records.pages(prefix, this.#newer)) {
+      for (const [, { value: kept }] of page) {
+        if (!kept || (target !== undefined && kept.target !== target)) continue;
+        if (!account || account.owns(kept.account)) found.push(kept);
       }
       if (found.length >= MAX_SESSIONS) break;
     }
@@ -59,16 +63,19 @@ export class KeptSessions {
    * comes back.
    */
   async save(kept: Kept): Promise<Kept | undefined> {
-    const key = this.#key(kept.target, kept.id);
-    for (;;) {
-      const entry = await this.#store.get(key);
-      const found = readKept(entry?.value, kept.target);
-      const other = found?.account === kept.account ? found : undefined;
-      if (other?.seq !== undefined && kept.seq !== undefined && other.seq > kept.seq) return other;
-      const condition = entry ? { ifVersion: entry.version } : { ifAbsent: true };
-      if ((await this.#store.put(key, storableKept(kept), { ttl: TTL, ...condition })) !== undefined)
-        return undefined;
-    }
+    let later: Kept | undefined;
+    await this.#records.update(
+      this.#key(kept.target, kept.id),
+      (found) => {
+        const now = found?.value;
+        const isOurs = now?.target === kept.target && now.account === kept.account;
+        const isLater = now?.seq !== undefined && kept.seq !== undefined && now.seq > kept.seq;
+        later = isOurs && isLater ? now : undefined;
+        return later ? undefined : kept;
+      },
+      { ttl: TTL },
+    );
+    return later;
   }
 
   async remove(target: string, id: string): Promise<boolean> {
@@ -78,7 +85,7 @@ export class KeptSessions {
   /** Runs `work` while no other process does so for the same label. */
   alone<Value>(target: string, label: string, work: () => Promise<Value>): Promise<Value> {
     const key = `lock/${this.#folder(target)}${sha256(label)}`;
-    return underLease(this.#store, key, work, async () => undefined);
+    return withLease(this.#store, key, work);
   }
 
   #folder(target: string): string {
@@ -90,28 +97,24 @@ export class KeptSessions {
   }
 }
 
-/** A session as it is stored. */
-export function storableKept(kept: Kept): Json {
-  return { format: FORMAT, ...JSON.parse(JSON.stringify(kept)) } as Json;
-}
-
-/** Reads an entry. A store is a file that others can write: what is not for this server is not there. */
-export function readKept(value: unknown, target: string | undefined): Kept | undefined {
-  if (!isObject(value) || value['format'] !== FORMAT) return undefined;
-  const { target: from, account, id, label, state, seq, expiresAt, usedAt } = value;
-  if (typeof from !== 'string' || (target !== undefined && from !== target) || !isSessionId(id))
-    return undefined;
-  return {
-    target: from,
-    account: typeof account === 'string' ? account : '',
-    id,
-    label: typeof label === 'string' ? label : undefined,
-    state: typeof state === 'string' ? state : undefined,
-    seq: Number.isSafeInteger(seq) ? (seq as number) : undefined,
-    expiresAt: typeof expiresAt === 'string' ? expiresAt : undefined,
-    usedAt: typeof usedAt === 'number' ? usedAt : 0,
-  };
-}
+/** How kept sessions are stored. A store is a file that others can write: what is not a session is not there. */
+export const KEPT: Schema<Kept> = {
+  kind: 'kept session',
+  version: 1,
+  read({ target, account, id, label, state, seq, expiresAt, usedAt }) {
+    if (typeof target !== 'string' || !isSessionId(id)) return undefined;
+    return {
+      target,
+      account: typeof account === 'string' ? account : '',
+      id,
+      label: typeof label === 'string' ? label : undefined,
+      state: typeof state === 'string' ? state : undefined,
+      seq: Number.isSafeInteger(seq) ? (seq as number) : undefined,
+      expiresAt: typeof expiresAt === 'string' ? expiresAt : undefined,
+      usedAt: typeof usedAt === 'number' ? usedAt : 0,
+    };
+  },
+};
 
 /** What a request says about a kept session. */
 export function metaOf({ id, state, seq, expiresAt }: Kept): SessionMeta {
