@@ -11,8 +11,6 @@ const FOR_CALLERS: ReadonlySet<string> = new Set([
   'bad-cursor',
   'may-not-listen',
   'other-version',
-  'session-conflict',
-  'state-not-saved',
   'too-many-sessions',
   'too-many-subscriptions',
 ]);

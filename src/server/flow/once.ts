@@ -1,11 +1,11 @@
 import type { ValiseError } from '../../errors.ts';
 import { isObject, type Json } from '../../json.ts';
 import { sha256 } from '../../sha256.ts';
+import { holdLease } from '../../store/kit/lease.ts';
 import { jsonText } from '../json-text.ts';
 import type { Caller } from '../quota.ts';
 import { FlowError } from './errors.ts';
-import { hold } from './lease.ts';
-import type { FlowRecords, RecordOptions } from './records.ts';
+import { FLOW_LEASE, type FlowRecords, type RecordOptions } from './records.ts';
 import type { Effect, OnceOptions } from './types.ts';
 
 /** Does an effect of a flow, unless it has been done. */
@@ -36,7 +36,7 @@ export function createOnce({ flow, records, caller, exclusive, ttl }: OnceSetup)
     const idempotencyKey = sha256(JSON.stringify([flow, key]));
     if (!records) return plain(key, await effect({ idempotencyKey, attempt: 1 }));
     const name = `rounds/once/${idempotencyKey}`;
-    const held = exclusive ? undefined : await hold(records, `${name}/lease`);
+    const held = exclusive ? undefined : await holdLease(records, `${name}/lease`, FLOW_LEASE);
     if (!exclusive && !held) throw cutOff(key, 'is still under way elsewhere');
     try {
       return await claimed({ records, name, life: { ttl, caller }, key, options }, (attempt) =>

@@ -22,6 +22,9 @@ export interface RecordOptions extends Pick<PutOptions, 'ifAbsent' | 'ifVersion'
   readonly caller: Caller;
 }
 
+/** How an answer or an effect is kept to one instance, in seconds. One that died keeps others out for a `ttl`. */
+export const FLOW_LEASE = { ttl: 15, wait: 20 };
+
 const PURPOSE = 'flow-record';
 /** Part of every record's seal. Raise it when the meaning of a record changes: older ones then count as altered. */
 const SCHEMA = 1;

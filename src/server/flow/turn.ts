@@ -3,12 +3,12 @@ import { isObject } from '../../json.ts';
 import { canonicalJson } from '../../seal/canonical.ts';
 import { SealError } from '../../seal/index.ts';
 import { sha256 } from '../../sha256.ts';
+import { holdLease } from '../../store/kit/lease.ts';
 import type { Response } from '../../wire/index.ts';
 import type { Reply } from '../exchange.ts';
 import type { Caller } from '../quota.ts';
 import type { Answered } from './context.ts';
-import { hold } from './lease.ts';
-import type { FlowRecords } from './records.ts';
+import { FLOW_LEASE, type FlowRecords } from './records.ts';
 
 /** The right to answer a round. */
 export interface Turn {
@@ -59,7 +59,7 @@ export async function takeTurn(
   const { f, n, e } = context;
   const name = `rounds/turn/${f}.${n}`;
   const digest = digestOf(answered);
-  const held = await hold(records, `${name}/lease`);
+  const held = await holdLease(records, `${name}/lease`, FLOW_LEASE);
   if (!held) throw new SealError('replayed');
   const write = (mark: Mark): Promise<unknown> => {
     const ttl = Math.max(0, e - Math.floor(Date.now() / 1000)) + SLACK;

@@ -1,5 +1,6 @@
 import { messageOf } from '../../errors.ts';
 import { sha256 } from '../../sha256.ts';
+import { MARK } from '../../store/kit/collection.ts';
 import { withTimeout } from '../../store/kit/timeout.ts';
 import type { Store } from '../../store/types.ts';
 import type { ServerContext } from '../context.ts';
@@ -63,7 +64,7 @@ export class EndedSessions {
       events.emit('rejected', { family: 'sessions', what: 'the end of a transport session', reason });
       return false;
     }
-    await store.put(nameOf(transportSession), 1, { ttl: LIFE });
+    await store.put(nameOf(transportSession), MARK, { ttl: LIFE });
     await this.#endStandIn(transportSession, principal);
     return true;
   }

@@ -1,9 +1,11 @@
 import { messageOf } from '../../errors.ts';
 import { sha256 } from '../../sha256.ts';
+import { type Collection, collection, isNewer } from '../../store/kit/collection.ts';
+import { holdLease } from '../../store/kit/lease.ts';
 import { withTimeout } from '../../store/kit/timeout.ts';
 import type { ServerContext } from '../context.ts';
 import type { EndedSession, EndReason } from './hooks.ts';
-import { type Note, noteJson, noteKey, readNote, timeOf } from './note.ts';
+import { NOTES, type Note, noteKey, timeOf } from './note.ts';
 import { type Found, LINGER, type Registry } from './registry.ts';
 import { HOOK_TIME, isBeginning, isLiving, isStandIn, type Row } from './row.ts';
 import { tooMany } from './shelf.ts';
@@ -26,7 +28,7 @@ export interface EndingsOptions {
 }
 
 const SWEEP = 30;
-const TRIES = 100;
+const DUE = 'due/';
 /** Where a store knows it too, how many ends are remembered in order not to ask it. */
 const CACHED = 10_000;
 /** How long the next preparation waits for the end of the one before, in seconds: by then its client has given up. */
@@ -37,6 +39,7 @@ const BACKGROUND = { background: true };
 /** Ends sessions, everywhere at once where they share a store, and tells the author of each end once. */
 export class Endings {
   readonly #options: EndingsOptions;
+  readonly #notes: Collection<Note>;
   readonly #graves = new Map<string, number>();
   /** What a sweep of this process is looking at, or has left behind while a hook does not return. */
   readonly #underWay = new Set<string>();
@@ -47,6 +50,7 @@ export class Endings {
 
   constructor(options: EndingsOptions) {
     this.#options = options;
+    this.#notes = collection(options.registry.store, DUE, NOTES);
     if (options.onEnd) this.#arm(Date.now() + SWEEP * 1000);
   }
 
@@ -65,14 +69,19 @@ export class Endings {
 
   /** Ends a session. `unknown` is the row to write where there is none: a sealed session proves itself. */
   async end(id: string, reason: EndReason, unknown?: Row): Promise<boolean> {
-    for (let tries = 0; tries < TRIES; tries++) {
-      const found = await this.#registry.find(id);
-      if (!found && this.isOver(id)) return false;
-      const row = found?.row ?? unknown;
-      if (!row || row.ended !== null || (reason === 'expired' && isLiving(row))) return false;
-      if (await this.#bury({ ...row, ended: reason }, found?.version)) return true;
-    }
-    return false;
+    const over = await this.#registry.replace(
+      id,
+      (found) => {
+        if (!found && this.isOver(id)) return undefined;
+        const row = found ?? unknown;
+        if (!row || row.ended !== null || (reason === 'expired' && isLiving(row))) return undefined;
+        return this.#tombstone({ ...row, ended: reason });
+      },
+      { ttl: this.#tombstoneTtl },
+    );
+    if (!over) return false;
+    await this.#ended(over.row);
+    return true;
   }
 
   /** True once nothing is looked after any more. */
@@ -82,13 +91,19 @@ export class Endings {
 
   /** Ends a session that came to nothing although the author's hook is done: only now is there something to free. */
   async endUnborn(row: Row): Promise<EndReason> {
-    for (let tries = 0; tries < TRIES; tries++) {
-      const found = await this.#registry.find(row.id);
-      const over = { ...row, ended: found?.row.ended ?? 'revoked' };
-      const isOurs = !found || found.row.created === row.created;
-      if (isOurs ? await this.#bury(over, found?.version) : await this.#tell(over)) return over.ended;
-    }
-    return 'revoked';
+    let ended: EndReason = 'revoked';
+    const over = await this.#registry.replace(
+      row.id,
+      (found) => {
+        ended = found?.ended ?? 'revoked';
+        const isOurs = !found || found.created === row.created;
+        return isOurs ? this.#tombstone({ ...row, ended }) : undefined;
+      },
+      { ttl: this.#tombstoneTtl },
+    );
+    if (over) await this.#ended(over.row);
+    else await this.#tell({ ...row, ended });
+    return ended;
   }
 
   /** Begins a session in the place of one that is over, which ends now where it ran out unnoticed; undefined where it lives. */
@@ -114,7 +129,7 @@ export class Endings {
   /** Has a session looked at when its time is over, or earlier. */
   async watch({ id, expires }: Pick<Row, 'id' | 'expires'>, at = expires): Promise<void> {
     if (!this.#options.onEnd) return;
-    await this.#note(id, Math.min(at, expires), expires);
+    await this.#note({ id }, Math.min(at, expires), expires);
   }
 
   /** Ends every session whose time is over. Also runs by itself. */
@@ -136,20 +151,25 @@ export class Endings {
     return this.#options.registry;
   }
 
-  /** Writes that a session is over, and says so; false where somebody else has changed its row. */
-  async #bury(over: Row, version: string | undefined): Promise<boolean> {
+  /** What is kept of a session that is over. Its state is for onEnd alone. */
+  #tombstone(over: Row): Row {
+    return this.#options.onEnd ? over : { ...over, data: null };
+  }
+
+  get #tombstoneTtl(): number {
+    return Math.max(this.#options.ttl, this.#options.onEnd ? LINGER : 0);
+  }
+
+  /** Says that a session is over, which its row says already. */
+  async #ended(over: Row): Promise<void> {
     const { registry, local, ttl, onEnd, onOver } = this.#options;
     const { id } = over;
-    // Its state is for onEnd alone.
-    const kept = onEnd ? over : { ...over, data: null };
-    if ((await registry.bury(kept, version, Math.max(ttl, onEnd ? LINGER : 0))) === undefined) return false;
     this.#dig(id, ttl);
     onOver(id);
     await registry.unlist(over);
-    if (isBeginning(over)) return true;
+    if (isBeginning(over)) return;
     if (onEnd) await this.#tell(over);
     else if (local) await registry.remove(id);
-    return true;
   }
 
   async #sweep(): Promise<void> {
@@ -157,20 +177,29 @@ export class Endings {
     const { store } = this.#registry;
     const now = Date.now();
     for (let cursor: string | undefined; !this.#closed; ) {
-      const page = await store.list('due/', { limit: 100, ...(cursor !== undefined && { cursor }) });
-      for (const key of page.keys) {
+      const page = await store.list(DUE, { limit: 100, ...(cursor !== undefined && { cursor }) });
+      for (const name of page.keys) {
+        const key = name.slice(DUE.length);
         const at = timeOf(key);
         if (at > now) {
           this.#arm(at);
           return;
         }
-        const note = readNote((await store.get(key))?.value);
-        if (note !== undefined && !(await this.#look(note))) continue;
-        await store.delete(key);
+        const found = await this.#notes.get(key).catch((error: unknown) => this.#skipNewer(error));
+        if (found === 'newer' || (found?.value && !(await this.#look(found.value)))) continue;
+        await this.#notes.delete(key);
       }
       cursor = page.cursor;
       if (cursor === undefined) return;
     }
+  }
+
+  /** A session of a later release is ended by that. */
+  #skipNewer(error: unknown): 'newer' {
+    if (!isNewer(error)) throw error;
+    const { what, next = '' } = error;
+    this.#options.warnOnce(`newer ${what}`, { what, next });
+    return 'newer';
   }
 
   /** As {@link #due}, and goes on without it where a hook does not return: others are to be told of their ends too. */
@@ -178,7 +207,9 @@ export class Endings {
     const whose = noteKey(note, 0);
     if (this.#underWay.has(whose)) return Promise.resolve(false);
     this.#underWay.add(whose);
-    const looked = this.#due(note).finally(() => this.#underWay.delete(whose));
+    const looked = this.#due(note)
+      .catch((error: unknown) => this.#skipNewer(error) !== 'newer')
+      .finally(() => this.#underWay.delete(whose));
     const warn = (): false => {
       this.#options.warnOnce('session-end-stuck', {
         what: 'onEnd has not returned for a session in five minutes.',
@@ -191,15 +222,15 @@ export class Endings {
 
   /** Looks at a session whose time may be over; true where there is no reason to look again at this time. */
   async #due(note: Note): Promise<boolean> {
-    if (typeof note !== 'string') return this.#tell(note.over, note.until);
-    const found = await this.#registry.find(note);
+    if ('over' in note) return this.#tell(note.over, note.until);
+    const found = await this.#registry.find(note.id);
     if (!found || found.row.told) return true;
     const { row } = found;
     if (isLiving(row) || isBeginning(row)) {
       await this.watch(row);
       return true;
     }
-    return row.ended === null ? this.end(note, 'expired') : this.#tell(row);
+    return row.ended === null ? this.end(note.id, 'expired') : this.#tell(row);
   }
 
   /** Tells the author, unless another instance does or did; true where it is known to have happened. `until`: see {@link Note}. */
@@ -207,7 +238,12 @@ export class Endings {
     const { id } = over;
     const { onEnd, warnOnce, local, ttl } = this.#options;
     const registry = this.#registry;
-    const lease = await registry.store.lease(`tell/${sha256(id)}`, HOOK_TIME);
+    // Not renewed: where the hook hangs, another instance gets to try.
+    const lease = await holdLease(registry.store, `tell/${sha256(id)}`, {
+      ttl: HOOK_TIME,
+      wait: 0,
+      renew: false,
+    });
     if (!lease) return false;
     try {
       const found = await registry.find(id);
@@ -217,8 +253,8 @@ export class Endings {
       if (row.ended === null) return true;
       const again = await this.#noteAgain(row, until);
       await onEnd?.(endedSession(row, row.ended));
-      if (found && !isSucceeded) await registry.bury({ ...row, told: true, data: null }, found.version, ttl);
-      if (again !== undefined) await registry.store.delete(again);
+      if (found && !isSucceeded) await registry.noteTold(row, found, ttl);
+      if (again !== undefined) await this.#notes.delete(again);
       if (local && !isSucceeded) await registry.remove(id);
       return true;
     } catch (error) {
@@ -243,14 +279,14 @@ export class Endings {
   async #noteAgain(over: Row, until = Date.now() + LINGER * 1000): Promise<string | undefined> {
     const at = Date.now() + HOOK_TIME * 1000;
     if (at > until) return undefined;
-    return this.#note(isStandIn(over.id) ? { over, until } : over.id, at);
+    return this.#note(isStandIn(over.id) ? { over, until } : { id: over.id }, at);
   }
 
   /** Has a session looked at again at a time; the key of the note comes back. It stays for as long as there may be a row. */
   async #note(note: Note, at: number, until = at): Promise<string> {
     const key = noteKey(note, at);
     const ttl = Math.max(0, (until - Date.now()) / 1000) + 2 * LINGER;
-    await this.#registry.store.put(key, noteJson(note), { ttl });
+    await this.#notes.put(key, note, { ttl });
     this.#arm(Math.ceil(at / 1000) * 1000);
     return key;
   }

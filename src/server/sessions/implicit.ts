@@ -1,6 +1,6 @@
 import { sha256 } from '../../sha256.ts';
+import { holdLease } from '../../store/kit/lease.ts';
 import type { Exchange } from '../exchange.ts';
-import { hold } from '../flow/lease.ts';
 import { isHttp } from '../over-http.ts';
 import type { Quota } from '../quota.ts';
 import { beginningRow, notBegun, prepare } from './beginning.ts';
@@ -29,6 +29,8 @@ interface Shared {
 }
 
 const TRIES = 10;
+/** How a beginning is kept to one instance, in seconds. One that died keeps others out for a `ttl`. */
+const BEGINNING = { ttl: 15, wait: 20 };
 
 /**
  * Sessions for clients that know none: the transport's own stands in. A connection and an HTTP session of the SDK's are
@@ -158,7 +160,7 @@ export class ImplicitSessions {
   async #beginShared(shared: Shared, unplaced: Held, asker: Asker): Promise<void> {
     const { registry, endings } = shared;
     const { onCreate } = this.#options.settings;
-    const lease = await hold(registry.store, `begin/${sha256(unplaced.id)}`);
+    const lease = await holdLease(registry.store, `begin/${sha256(unplaced.id)}`, BEGINNING);
     if (!lease) return;
     try {
       const held = await this.#reserve(shared, unplaced, asker);

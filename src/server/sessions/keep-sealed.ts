@@ -93,14 +93,16 @@ export function sealedKeeping(
 
   /** Puts the end off in the registry too. What another request has put off further stays; what has ended has ended. */
   const extend = async (held: Held, expires: number): Promise<'gone' | undefined> => {
-    let found = held.found ?? (await registry.find(held.id));
-    while (found) {
-      if (found.row.ended !== null) return 'gone';
-      if (found.row.expires >= expires) return undefined;
-      if ((await registry.save({ ...found.row, expires }, found)) !== undefined) return undefined;
-      found = await registry.find(held.id);
-    }
-    return undefined;
+    let isGone = false;
+    await registry.replace(
+      held.id,
+      (row) => {
+        isGone = row !== undefined && row.ended !== null;
+        return !row || isGone || row.expires >= expires ? undefined : { ...row, expires };
+      },
+      { seen: held.found },
+    );
+    return isGone ? 'gone' : undefined;
   };
 
   return {

@@ -19,8 +19,6 @@ import type { SessionsSettings } from './options.ts';
 import type { Found, Registry } from './registry.ts';
 import { isBeginning, isLiving, type Row } from './row.ts';
 
-const TRIES = 100;
-
 /**
  * Sessions whose state is in the store, replaced only where nobody else has replaced it. Their `state` on the wire is a
  * seal of its number alone: a stolen id does not become another session's, and what comes with a forged one is refused
@@ -68,23 +66,29 @@ export function storedKeeping(
   };
 
   const save = async (held: Held, asker: Asker): Promise<Committed> => {
-    let { found } = held;
-    for (let tries = 0; found && isLiving(found.row) && tries < TRIES; tries++) {
-      const { row }: Found = found;
-      const { isChanged } = held.data;
-      const seq = isChanged ? row.seq + 1 : row.seq;
-      const expires = nextExpiry(row, settings, Date.now());
-      const data = isChanged ? held.data.kept() : row.data;
-      if ((await registry.save({ ...row, data, seq, expires }, found)) !== undefined)
-        return metaOf(held.id, expires, seq, sealOf(held.id, asker, seq, expires));
-      found = await registry.find(held.id);
-      if (!found || !isLiving(found.row)) break;
-      // Whoever came in between has put the end off too.
-      if (!isChanged) return metaOf(held.id, found.row.expires, held.seq);
-      // What others wrote does no harm where this handler has not read it.
-      if (!held.data.rebase(found.row.data ?? {})) return 'conflict';
-    }
-    return found && isLiving(found.row) ? 'conflict' : 'gone';
+    let refused: Committed = 'gone';
+    const saved = await registry.replace(
+      held.id,
+      (row) => {
+        refused = 'gone';
+        if (!row || !isLiving(row)) return undefined;
+        const { isChanged } = held.data;
+        if (row !== held.found?.row) {
+          // Whoever came in between has put the end off too.
+          refused = isChanged ? 'conflict' : metaOf(held.id, row.expires, held.seq);
+          // What others wrote does no harm where this handler has not read it.
+          if (!isChanged || !held.data.rebase(row.data ?? {})) return undefined;
+        }
+        const expires = nextExpiry(row, settings, Date.now());
+        return isChanged
+          ? { ...row, data: held.data.kept(), seq: row.seq + 1, expires }
+          : { ...row, expires };
+      },
+      { seen: held.found },
+    );
+    if (!saved) return refused;
+    const { seq, expires } = saved.row;
+    return metaOf(held.id, expires, seq, sealOf(held.id, asker, seq, expires));
   };
 
   return {

@@ -1,18 +1,26 @@
-import type { Json } from '../../json.ts';
 import { sha256 } from '../../sha256.ts';
+import { type Collection, collection } from '../../store/kit/collection.ts';
+import { secondsUntil } from '../../store/kit/update.ts';
 import { namespaced } from '../../store/namespace.ts';
 import type { PutOptions, Store } from '../../store/types.ts';
 import type { Caller, Held, Quota } from '../quota.ts';
 import { Recent } from '../recent.ts';
 import type { RecordProof } from './record-proof.ts';
-import { isBeginning, isLiving, type Row, readRow, rowJson } from './row.ts';
+import { isBeginning, isLiving, ROWS, type Row } from './row.ts';
 import { type Cap, Shelf, type ShelfOptions, tooMuch } from './shelf.ts';
 
-/** A row, where it is, and the version by which it can be replaced. */
+/** A row, and the version by which it can be replaced. */
 export interface Found {
   readonly row: Row;
-  readonly key: string;
   readonly version: string;
+}
+
+/** How {@link Registry.replace} goes about it. */
+export interface ReplaceOptions {
+  /** What was found before, so that the first attempt need not read it. */
+  readonly seen?: Found | undefined;
+  /** How long the new row stays, in seconds; by default as long as its session, and for a while after. */
+  readonly ttl?: number | undefined;
 }
 
 /** A session that was added, and the ids of those that have to go for it. */
@@ -48,12 +56,12 @@ export interface RegistryOptions {
 const PAGE = 50;
 /** Of how many full lists it is remembered that they are. */
 const LISTS = 1024;
-const TRIES = 10;
 /** How long a row stays after its session ran out, where somebody has yet to be told. */
 export const LINGER = 86_400;
 /** What a server knows about its sessions: a row for each, and a list of them for each owner. */
 export class Registry {
   readonly store: Store;
+  readonly #rows: Collection<Row>;
   readonly #linger: number;
   readonly #proof: RecordProof | undefined;
   readonly #shelves: ShelfOptions;
@@ -67,6 +75,7 @@ export class Registry {
   ) {
     this.#proof = proof;
     this.store = namespaced(store, `sessions/${sha256(name).slice(0, 16)}/`);
+    this.#rows = collection(this.store, 'row/', ROWS);
     this.#linger = lingers ? LINGER : 0;
     const tombstone = Math.max(ttl, this.#linger);
     this.#shelves = { store: this.store, ttl: longest, tombstone, full: new Recent(LISTS) };
@@ -74,23 +83,21 @@ export class Registry {
     this.#states = states;
   }
 
+  /** Throws `store-newer` for a session of a later release. */
   find(id: string): Promise<Found | undefined> {
-    const key = rowKey(id);
-    return this.store.get(key).then((entry) => {
-      const row = entry && readRow(entry.value);
-      return row && row.id === id && (this.#proof?.isGenuine(row) ?? true)
-        ? { row, key, version: entry.version }
-        : undefined;
+    return this.#rows.get(sha256(id)).then((found) => {
+      const row = found && this.#genuine(id, found.value);
+      return row && { row, version: found.version };
     });
   }
 
   /** Adds a session. Those that had to go for it come back; an error where there is no room. */
   async add(row: Row, caps: Caps): Promise<Added> {
-    const key = rowKey(row.id);
+    const key = sha256(row.id);
     // The row comes first: whoever has to end a session of the list must find it.
     const version = (await this.#put(row, {})) ?? '';
     try {
-      return { added: { row, key, version }, crowded: await this.reserve(row, caps) };
+      return { added: { row, version }, crowded: await this.reserve(row, caps) };
     } catch (error) {
       await this.remove(row.id);
       throw error;
@@ -119,21 +126,48 @@ export class Registry {
   }
 
   /**
-   * Writes a row where there is none, or one of a session that is over, which comes back. False where there is a living one,
-   * or what this version cannot read: another one may live on it.
+   * Puts what `change` makes of a row in its place, whoever else changes it at the same time. Undefined if `change` leaves it as
+   * it is, or if there is one that cannot be read or is not genuine: another instance may live on it.
    */
-  async claim(row: Row): Promise<false | { readonly claimed: Found; readonly before: Row | undefined }> {
-    const key = rowKey(row.id);
-    for (let tries = 0; tries < TRIES; tries++) {
-      const found = await this.find(row.id);
-      // Whoever begins a session holds its lease: another one that was beginning it has died.
-      const isFree = !found || !isLiving(found.row) || (row.beginning && found.row.beginning);
-      if (!isFree) return false;
-      const condition = found ? { ifVersion: found.version } : { ifAbsent: true };
-      const version = await this.#put(row, condition);
-      if (version !== undefined) return { claimed: { row, key, version }, before: found?.row };
+  async replace(
+    id: string,
+    change: (row: Row | undefined) => Row | undefined,
+    { seen, ttl }: ReplaceOptions = {},
+  ): Promise<Found | undefined> {
+    let next: Row | undefined;
+    let counted: ((isWritten: boolean) => void) | undefined;
+    let version: unknown;
+    try {
+      version = await this.#rows.update(
+        sha256(id),
+        (found) => {
+          const row = found && this.#genuine(id, found.value);
+          next = found && !row ? undefined : change(row);
+          counted?.(false);
+          counted = next && this.#count(next, ttl ?? this.#ttl(next));
+          return next && this.#signed(next);
+        },
+        {
+          ttl: () => ttl ?? (next ? this.#ttl(next) : undefined),
+          seen: seen && { found: { value: seen.row, version: seen.version } },
+        },
+      );
+    } finally {
+      counted?.(typeof version === 'string');
     }
-    return false;
+    return next && typeof version === 'string' ? { row: next, version } : undefined;
+  }
+
+  /** Writes a row where there is none, or one of a session that is over, which comes back. False where there is a living one. */
+  async claim(row: Row): Promise<false | { readonly claimed: Found; readonly before: Row | undefined }> {
+    let before: Row | undefined;
+    const claimed = await this.replace(row.id, (now) => {
+      before = now;
+      // Whoever begins a session holds its lease: another one that was beginning it has died.
+      const isFree = !now || !isLiving(now) || (row.beginning && now.beginning);
+      return isFree ? row : undefined;
+    });
+    return claimed ? { claimed, before } : false;
   }
 
   /** Undoes {@link add}. */
@@ -142,14 +176,13 @@ export class Registry {
     await this.#leave(row, false);
   }
 
-  /** Marks a session as over for `ttl` seconds; undefined where somebody else has changed the row, or written one. */
-  bury(row: Row, version: string | undefined, ttl: number): Promise<string | undefined> {
-    const condition = version === undefined ? { ifAbsent: true } : { ifVersion: version };
-    return this.#put(row, condition, ttl);
+  /** Notes that the author has been told of an end; nothing happens if somebody else has changed the row. */
+  async noteTold(row: Row, { version }: Found, ttl: number): Promise<void> {
+    await this.#put({ ...row, told: true, data: null }, { ifVersion: version }, ttl);
   }
 
   async remove(id: string): Promise<void> {
-    await this.store.delete(rowKey(id));
+    await this.#rows.delete(sha256(id));
     this.#states.release(id);
   }
 
@@ -183,22 +216,38 @@ export class Registry {
     return found !== undefined && isLiving(found.row);
   }
 
-  /** Writes a row; throws if it is nobody's, and its state is more than such sessions may have. */
   async #put(
     row: Row,
     condition: Pick<PutOptions, 'ifAbsent' | 'ifVersion'>,
     ttl = this.#ttl(row),
   ): Promise<string | undefined> {
-    const { id, data, places } = row;
-    const isCounted = row.owner === null && data !== null;
-    const name = isCounted ? places?.find((each) => each.startsWith(CALLER)) : undefined;
-    const bytes = isCounted ? Buffer.byteLength(JSON.stringify(data)) : 0;
-    const undo = isCounted && countState(this.#states, { name, isAnonymous: true }, { key: id, bytes, ttl });
-    const json = rowJson(this.#proof?.signed(row) ?? row);
-    const version = await this.store.put(rowKey(id), json, { ttl, ...condition });
-    if (version !== undefined && !isCounted) this.#states.release(id);
-    else if (version === undefined && undo) undo();
+    const counted = this.#count(row, ttl);
+    const version = await this.#rows.put(sha256(row.id), this.#signed(row), { ttl, ...condition });
+    counted(version !== undefined);
     return version;
+  }
+
+  /** Counts the state of a row; throws if it is nobody's, and more than such sessions may have. To be told whether it was written. */
+  #count(row: Row, ttl: number): (isWritten: boolean) => void {
+    const { id, data, places } = row;
+    if (row.owner !== null || data === null)
+      return (isWritten) => {
+        if (isWritten) this.#states.release(id);
+      };
+    const name = places?.find((each) => each.startsWith(CALLER));
+    const bytes = Buffer.byteLength(JSON.stringify(data));
+    const undo = countState(this.#states, { name, isAnonymous: true }, { key: id, bytes, ttl });
+    return (isWritten) => {
+      if (!isWritten) undo();
+    };
+  }
+
+  #signed(row: Row): Row {
+    return this.#proof?.signed(row) ?? row;
+  }
+
+  #genuine(id: string, row: Row | undefined): Row | undefined {
+    return row?.id === id && (this.#proof?.isGenuine(row) ?? true) ? row : undefined;
   }
 
   #shelf(name: string): Shelf {
@@ -208,7 +257,7 @@ export class Registry {
   }
 
   #ttl({ expires }: Row): number {
-    return Math.max(1, (expires - Date.now()) / 1000) + this.#linger;
+    return secondsUntil(expires) + this.#linger;
   }
 }
 
@@ -224,8 +273,4 @@ export function countState(states: Quota, caller: Caller, held: Held): () => voi
   const taken = states.take(caller, held);
   if (typeof taken === 'function') return taken;
   throw tooMuch(`sessions.maxAnonymousBytes${taken === 'caller-bytes' ? ', the share of one caller' : ''}`);
-}
-
-function rowKey(id: string): string {
-  return `row/${sha256(id)}`;
 }

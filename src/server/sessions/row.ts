@@ -1,4 +1,5 @@
-import { isObject, type Json } from '../../json.ts';
+import { isObject, type JsonObject } from '../../json.ts';
+import type { Schema } from '../../store/kit/collection.ts';
 import { type Data, readData } from './data.ts';
 import type { EndReason } from './hooks.ts';
 
@@ -34,12 +35,15 @@ export const HOOK_TIME = 300;
 
 const MAX_TIME = 8.64e15;
 
-/** A row as a store takes it. */
-export function rowJson(row: Row): Json {
-  return row as unknown as Json;
-}
+/** How rows are stored. */
+export const ROWS: Schema<Row> = {
+  kind: 'session record',
+  version: 1,
+  read: (record) => readRow(record),
+  write: (row) => row as unknown as JsonObject,
+};
 
-/** Reads a row; undefined for what is none, or none that this version knows. */
+/** Reads a row; undefined if it is damaged. */
 export function readRow(value: unknown): Row | undefined {
   if (!isObject(value) || typeof value['id'] !== 'string' || typeof value['shelf'] !== 'string')
     return undefined;

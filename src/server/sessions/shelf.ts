@@ -1,8 +1,9 @@
 import { ValiseError } from '../../errors.ts';
-import type { Json } from '../../json.ts';
+import { isObject } from '../../json.ts';
+import { clock } from '../../store/kit/clock.ts';
+import { type Collection, collection, type Members, recordsOf } from '../../store/kit/collection.ts';
 import type { Store } from '../../store/types.ts';
 import type { Recent } from '../recent.ts';
-import { changeEntry, listIn } from './change.ts';
 
 /** A session in a list: its id, and a time that grows along the list. */
 type Place = readonly [id: string, at: number];
@@ -45,14 +46,18 @@ const LOOK = 1000;
 /** Tombstones are counted in so many steps of their time. */
 const STEPS = 8;
 
+const LISTS = recordsOf('session list');
+
 /** A list in one entry of the store, so that counting its places and taking one is one step. */
 export class Shelf {
   readonly #options: ShelfOptions;
+  readonly #records: Collection<Members>;
   readonly #key: string;
 
   constructor(name: string, options: ShelfOptions) {
-    this.#key = `shelf/${name}`;
+    this.#key = name;
     this.#options = options;
+    this.#records = collection(options.store, 'shelf/', LISTS);
   }
 
   /** Takes a place. The ids that had to go for it come back; throws where it is full and nobody goes. */
@@ -64,7 +69,7 @@ export class Shelf {
   ): Promise<readonly string[]> {
     let crowded: readonly Place[] = [];
     await this.#change(async ({ places, ended }) => {
-      const now = Date.now();
+      const now = clock.now();
       if (ended.reduce((sum, [, count]) => sum + count, 0) >= maxEnded) throw tooMany('sessions.maxEnded');
       let living = places.filter(([each]) => each !== id);
       if (living.length >= max && !(refuse && this.#wasFull(now))) {
@@ -101,7 +106,7 @@ export class Shelf {
     after: string | undefined,
     size: number,
   ): Promise<{ readonly ids: readonly string[]; readonly next?: string }> {
-    const places = listIn<Place>((await this.#options.store.get(this.#key))?.value, 'places');
+    const places = listIn<Place>((await this.#records.get(this.#key))?.value, 'places');
     const last = after === undefined ? 0 : readCursor(after);
     const rest = places.filter(([, at]) => at > last);
     const page = rest.slice(0, size);
@@ -109,19 +114,21 @@ export class Shelf {
     return rest.length > size ? { ids, next: cursorOf(page[size - 1]?.[1] ?? 0) } : { ids };
   }
 
-  #change(step: (places: Places) => Promise<Places | undefined>): Promise<void> {
-    const { store, ttl, tombstone } = this.#options;
-    // One that has no places any more only counts what has ended.
-    const stays = (next: Json): number =>
-      listIn(next, 'places').length > 0 ? ttl : Math.max(1, tombstone * 1.25);
-    return changeEntry(store, this.#key, stays, async (value) => {
-      const now = Date.now();
-      const ended = listIn<Ended>(value, 'ended').filter(([until]) => until > now);
-      const next = await step({ places: listIn<Place>(value, 'places'), ended });
-      if (!next) return undefined;
-      if (next.places.length === 0 && next.ended.length === 0) return null;
-      return (next.ended.length > 0 ? next : { places: next.places }) as unknown as Json;
-    });
+  async #change(step: (places: Places) => Promise<Places | undefined>): Promise<void> {
+    const { ttl, tombstone } = this.#options;
+    await this.#records.update(
+      this.#key,
+      async (found) => {
+        const now = clock.now();
+        const ended = listIn<Ended>(found?.value, 'ended').filter(([until]) => until > now);
+        const next = await step({ places: listIn<Place>(found?.value, 'places'), ended });
+        if (!next) return undefined;
+        if (next.places.length === 0 && next.ended.length === 0) return null;
+        return next.ended.length > 0 ? { ...next } : { places: next.places };
+      },
+      // One that has no places any more only counts what has ended.
+      { ttl: (next) => (listIn(next, 'places').length > 0 ? ttl : Math.max(1, tombstone * 1.25)) },
+    );
   }
 
   #wasFull(now: number): boolean {
@@ -132,7 +139,7 @@ export class Shelf {
     if (count === 0) return ended;
     const length = this.#options.tombstone * 1000;
     const step = Math.max(1, Math.floor(length / STEPS));
-    const until = Math.ceil((Date.now() + length) / step) * step;
+    const until = Math.ceil((clock.now() + length) / step) * step;
     const same = ended.find(([each]) => each === until)?.[1] ?? 0;
     return [...ended.filter(([each]) => each !== until), [until, same + count]];
   }
@@ -166,4 +173,16 @@ export function tooMany(limit: string): ValiseError {
   return new ValiseError('too-many-sessions', `There are too many sessions already (${limit}).`, {
     next: 'Delete one that is no longer needed, or try again later.',
   });
+}
+
+/** The list that an entry holds under a name; empty where there is no entry yet. Items that no version has written are left out. */
+export function listIn<Item>(value: unknown, name: string): readonly Item[] {
+  const list = isObject(value) ? value[name] : undefined;
+  return Array.isArray(list) ? (list.filter(isItem) as readonly Item[]) : [];
+}
+
+/** Lists hold names, or names and times in pairs with a number. */
+function isItem(item: unknown): boolean {
+  if (!Array.isArray(item)) return typeof item === 'string';
+  return /^(string|number)$/.test(typeof item[0]) && Number.isFinite(item[1]);
 }

@@ -53,14 +53,14 @@ export function createKeeper(
     scope === 'server' && isNamed(exchange) ? MAX_AGE : sessionTtl;
 
   /** What is written for the first time needs a place. A principal's own entry of server scope is one, and has it. */
-  const place = async (exchange: Exchange, scope: Scope, { key, version }: Shelf): Promise<void> => {
+  const place = async (exchange: Exchange, scope: Scope, { key, found }: Shelf): Promise<void> => {
     const { link, transportSession } = exchange;
     const isLasting = scope === 'server' && isNamed(exchange);
     // What ends with a connection of this process is counted here.
     if (transportSession?.startsWith('link:')) {
       const noted = keptFor(link);
       if (!isLasting && !noted.has(key)) noted.set(key, local.take(exchange));
-    } else if (version === undefined && !isLasting) await places?.take(exchange, key);
+    } else if (!found && !isLasting) await places?.take(exchange, key);
   };
   /** What those without a name have is limited in bytes too. */
   const countOf = ({ caller }: Exchange, { key }: Shelf, ttl: number): ShelfCount | undefined =>
@@ -172,6 +172,7 @@ function nowhere(hasStore: boolean, era: Era): Source {
 }
 
 /** Session state in use must not end: past the half of its life it is written again. */
-function isHalfOver({ expiresAt }: Shelf, ttl: number): boolean {
+function isHalfOver({ found }: Shelf, ttl: number): boolean {
+  const { expiresAt } = found ?? {};
   return expiresAt !== undefined && expiresAt - Date.now() < (ttl * 1000) / 2;
 }

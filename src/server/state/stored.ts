@@ -1,7 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { ValiseError } from '../../errors.ts';
-import { isObject, type Json } from '../../json.ts';
-import type { Entry, Store } from '../../store/types.ts';
+import type { Json } from '../../json.ts';
+import { collection, type Found, type Members, recordsOf } from '../../store/kit/collection.ts';
+import type { Store } from '../../store/types.ts';
 import { MAX_AGE, methodPath, type Scope, scopeCovers } from '../../wire/index.ts';
 import type { Exchange } from '../exchange.ts';
 import type { Key, Keys } from './key.ts';
@@ -15,8 +15,7 @@ type Row = readonly [name: string, value: Json, until: number | null];
 export interface Shelf {
   readonly key: string;
   readonly rows: ReadonlyMap<string, Row>;
-  readonly version: string | undefined;
-  readonly expiresAt: number | undefined;
+  readonly found: Found<Members> | undefined;
 }
 
 /** Counts what one shelf takes in the store. */
@@ -28,22 +27,24 @@ export interface ShelfCount {
 
 /** More than this for one owner and scope is refused: a client that carries none could otherwise fill the store. */
 const MAX_SHELF = 1024 * 1024;
-const TRIES = 100;
+
+const RECORDS = recordsOf('state record');
 
 /** Loads what the store has under a key. */
 export async function loadShelf(store: Store, key: string): Promise<Shelf> {
-  return shelfOf(key, await store.get(key));
+  return shelfOf(key, await collection(store, '', RECORDS).get(key));
 }
 
-function shelfOf(key: string, entry: Entry | undefined): Shelf {
+function shelfOf(key: string, found: Found<Members> | undefined): Shelf {
   const rows = new Map<string, Row>();
   const now = Date.now();
-  if (entry && isObject(entry.value) && Array.isArray(entry.value['rows'])) {
-    for (const row of entry.value['rows'] as readonly Row[]) {
+  const stored = found?.value?.['rows'];
+  if (Array.isArray(stored)) {
+    for (const row of stored as readonly Row[]) {
       if (row[2] === null || row[2] > now) rows.set(row[0], row);
     }
   }
-  return { key, rows, version: entry?.version, expiresAt: entry?.expiresAt };
+  return { key, rows, found };
 }
 
 /** A shelf as a source. A key's method scope holds here too, so that a handler sees the same with every client. */
@@ -82,21 +83,26 @@ export async function saveShelf(
     readonly count: ShelfCount | undefined;
   },
 ): Promise<void> {
-  let shelf = loaded;
-  for (let tries = 0; tries < TRIES; tries++) {
-    const rows = changed(shelf, changes, scope, keys);
-    if (await replace(store, shelf, rows, ttl, count)) return;
-    // Whoever came in between has finished; a crowd is spread out a little.
-    if (tries > 2) await sleep(Math.random() * Math.min(tries, 20));
-    shelf = await loadShelf(store, shelf.key);
+  const { found } = loaded;
+  let undo: (() => void) | undefined;
+  try {
+    const version = await collection(store, '', RECORDS).update(
+      loaded.key,
+      (now) => {
+        const rows = changed(now === found ? loaded : shelfOf(loaded.key, now), changes, scope, keys);
+        undo?.();
+        undo = undefined;
+        if (rows.length === 0) return null;
+        undo = count?.take(checkedSize({ rows }));
+        return { rows };
+      },
+      { ttl, seen: { found } },
+    );
+    if (version === null) count?.release();
+  } catch (error) {
+    undo?.();
+    throw error;
   }
-  throw new ValiseError(
-    'state-not-saved',
-    `State could not be saved: others wrote it ${TRIES} times in between.`,
-    {
-      next: 'Try again; where many requests of one session run at once, keep their state under different owners.',
-    },
-  );
 }
 
 function changed({ rows }: Shelf, changes: Changes, scope: Scope, keys: Keys): readonly Row[] {
@@ -114,37 +120,15 @@ function untilOf({ attributes: { maxAge } }: Key, scope: Scope): number | null {
   return age === undefined ? null : Date.now() + age * 1000;
 }
 
-async function replace(
-  store: Store,
-  shelf: Shelf,
-  rows: readonly Row[],
-  ttl: number,
-  count: ShelfCount | undefined,
-): Promise<boolean> {
-  const { key, version } = shelf;
-  if (rows.length === 0) {
-    const isGone =
-      version === undefined ||
-      (await store.delete(key, { ifVersion: version })) ||
-      // Gone already, by its time or by another's hand, is as good.
-      (await store.get(key)) === undefined;
-    if (isGone) count?.release();
-    return isGone;
-  }
-  const value = { rows } as unknown as Json;
-  const bytes = Buffer.byteLength(JSON.stringify(value));
-  if (bytes > MAX_SHELF) {
-    throw new ValiseError(
-      'state-too-large',
-      `All state of one client together would take over ${MAX_SHELF} bytes.`,
-      {
-        next: 'Delete what is no longer needed, or keep it in a database of your own.',
-      },
-    );
-  }
-  const condition = version === undefined ? { ifAbsent: true } : { ifVersion: version };
-  const undo = count?.take(bytes);
-  const isWritten = (await store.put(key, value, { ttl, ...condition })) !== undefined;
-  if (!isWritten) undo?.();
-  return isWritten;
+/** The bytes that a record takes; throws if it is too large. */
+function checkedSize(record: Members): number {
+  const bytes = Buffer.byteLength(JSON.stringify(record));
+  if (bytes <= MAX_SHELF) return bytes;
+  throw new ValiseError(
+    'state-too-large',
+    `All state of one client together would take over ${MAX_SHELF} bytes.`,
+    {
+      next: 'Delete what is no longer needed, or keep it in a database of your own.',
+    },
+  );
 }

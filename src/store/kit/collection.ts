@@ -13,7 +13,7 @@ export interface Schema<Value> {
   /** Brings a record of version `from` to the next one. Needed once `version` is above 1. */
   readonly migrate?: (value: Json, from: number) => Json;
   /** Checks the members of a record; undefined if it is damaged. */
-  read(record: Readonly<Record<string, unknown>>): Value | undefined;
+  read(record: Members): Value | undefined;
   /** The members to store; by default those of the value as JSON has them. */
   readonly write?: (value: Value) => JsonObject;
 }
@@ -31,7 +31,7 @@ export interface Found<Value> {
 export interface Collection<Value> {
   /** Throws `store-newer` if a later release wrote the record. */
   get(id: string): Promise<Found<Value> | undefined>;
-  /** Writes a record without looking at what is there. Only for new names: it would replace a newer record. */
+  /** Writes a record without reading it before: for a new name, or with a condition, since it would replace a newer record. */
   put(id: string, value: Value, options?: PutOptions): Promise<string | undefined>;
   /** As `update` of the kit, on records. A newer record stays as it is: this throws `store-newer`. */
   update(
@@ -100,6 +100,17 @@ function foundIn<Value>(schema: Schema<Value>, { value, version, expiresAt }: En
   const found = { value: unpack(schema, value), version };
   return expiresAt === undefined ? found : { ...found, expiresAt };
 }
+
+/** The schema of records that are JSON already, and whose members are checked where they are used. */
+export function recordsOf(kind: string, version = 1): Schema<Members> {
+  return { kind, version, read: (record) => record, write: (members) => members as JsonObject };
+}
+
+/** The members of a record. */
+export type Members = Readonly<Record<string, unknown>>;
+
+/** What stands under a key that says everything by being there. */
+export const MARK: JsonObject = { format: 1 };
 
 /** A value as a store takes it, with the version of its schema. */
 export function pack<Value extends object>({ version, write }: Schema<Value>, value: Value): JsonObject {

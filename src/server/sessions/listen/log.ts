@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
-import { isObject, type Json } from '../../../json.ts';
 import { sha256 } from '../../../sha256.ts';
+import { clock } from '../../../store/kit/clock.ts';
+import { type Collection, collection, type Members, recordsOf } from '../../../store/kit/collection.ts';
 import type { Store } from '../../../store/types.ts';
 import type { Params } from '../../../wire/index.ts';
-import { changeEntry } from '../change.ts';
 
 /** A notification as it is kept. */
 export interface Entry {
@@ -41,17 +41,17 @@ const START = '0';
 
 /** Keeps the last notifications for listeners that drop and come back. */
 export class NotificationLog {
-  readonly #store: Store;
+  readonly #records: Collection<Members>;
   readonly #ttl: number;
 
   /** `ttl` is how long a log is kept after its last notification, in seconds. */
   constructor(store: Store, ttl: number) {
-    this.#store = store;
+    this.#records = collection(store, 'log/', recordsOf('notification log'));
     this.#ttl = ttl;
   }
 
   async read(scope: string): Promise<Log | undefined> {
-    return readLog((await this.#store.get(logKey(scope)))?.value);
+    return readLog((await this.#records.get(logKey(scope)))?.value);
   }
 
   /** Adds a notification; its place in the log comes back. */
@@ -61,21 +61,25 @@ export class NotificationLog {
     params: Params | undefined,
   ): Promise<Entry & { readonly gen: string }> {
     let appended: (Entry & { readonly gen: string }) | undefined;
-    await changeEntry(this.#store, logKey(scope), this.#ttl, (value) => {
-      const { gen, n, entries } = readLog(value) ?? {
-        gen: randomBytes(6).toString('base64url'),
-        n: 0,
-        entries: [],
-      };
-      const entry: Entry = { n: n + 1, at: Date.now(), method, ...(params && { params }) };
-      appended = { ...entry, gen };
-      return { gen, n: entry.n, entries: pruned([...entries, entry]) } as unknown as Json;
-    });
+    await this.#records.update(
+      logKey(scope),
+      (found) => {
+        const { gen, n, entries } = readLog(found?.value) ?? {
+          gen: randomBytes(6).toString('base64url'),
+          n: 0,
+          entries: [],
+        };
+        const entry: Entry = { n: n + 1, at: clock.now(), method, ...(params && { params }) };
+        appended = { ...entry, gen };
+        return { gen, n: entry.n, entries: pruned([...entries, entry]) };
+      },
+      { ttl: this.#ttl },
+    );
     return appended as Entry & { readonly gen: string };
   }
 
   async remove(scope: string): Promise<void> {
-    await this.#store.delete(logKey(scope));
+    await this.#records.delete(logKey(scope));
   }
 }
 
@@ -94,7 +98,7 @@ export function since(log: Log | undefined, after: string = START): Since {
   if (!log) return { entries: [], missed: from.n > 0, cursor: START };
   const isOther = from.gen !== '' && from.gen !== log.gen;
   const last = isOther ? 0 : from.n;
-  const now = Date.now();
+  const now = clock.now();
   const entries = log.entries.filter(({ n, at }) => n > last && now - at < WINDOW);
   const missed = isOther || log.n - last > entries.length;
   return { entries, missed, cursor: endOf(log) };
@@ -108,18 +112,18 @@ export function readCursor(cursor: string): { readonly gen: string; readonly n: 
 }
 
 function pruned(entries: readonly Entry[]): readonly Entry[] {
-  const oldest = Date.now() - WINDOW;
+  const oldest = clock.now() - WINDOW;
   let kept = entries.slice(-MAX_ENTRIES).filter(({ at }) => at > oldest);
   while (kept.length > 1 && JSON.stringify(kept).length > MAX_BYTES) kept = kept.slice(1);
   return kept;
 }
 
-function readLog(value: unknown): Log | undefined {
-  return isObject(value) && typeof value['gen'] === 'string' && Array.isArray(value['entries'])
+function readLog(value: Members | undefined): Log | undefined {
+  return typeof value?.['gen'] === 'string' && Array.isArray(value['entries'])
     ? (value as unknown as Log)
     : undefined;
 }
 
 function logKey(scope: string): string {
-  return `log/${scope === '' ? 'global' : sha256(scope)}`;
+  return scope === '' ? 'global' : sha256(scope);
 }

@@ -1,13 +1,13 @@
 import { ValiseError } from '../../../errors.ts';
-import type { Json } from '../../../json.ts';
 import { sha256 } from '../../../sha256.ts';
+import { type Collection, collection, MARK, type Members, recordsOf } from '../../../store/kit/collection.ts';
 import type { Store } from '../../../store/types.ts';
 import type { Exchange } from '../../exchange.ts';
 import { askerOf } from '../asker.ts';
-import { changeEntry, listIn } from '../change.ts';
 import type { SessionsSettings } from '../options.ts';
 import type { Registry } from '../registry.ts';
 import { roomFor } from '../room.ts';
+import { listIn } from '../shelf.ts';
 
 /** Who subscribes: a session, or without one ('') its owner, where anything tells one owner from another. */
 export interface Subscriber {
@@ -66,15 +66,17 @@ const ANYBODY = 'subscribed-by-anybody';
 /** Who wants to hear of a resource: sessions, and owners that listen without one. Any instance can tell. */
 export class Subscriptions {
   readonly #options: SubscriptionsOptions;
+  readonly #records: Collection<Members>;
 
   constructor(options: SubscriptionsOptions) {
     this.#options = options;
+    this.#records = collection(options.store, '', recordsOf('subscription record'));
   }
 
   /** The sessions to tell of a resource; '' is among them where somebody may want to hear of it without one. */
   async scopesOf(uri: string): Promise<readonly string[]> {
     const { store } = this.#options;
-    const [kept, anybody] = await Promise.all([store.get(keyOf(uri)), store.get(ANYBODY)]);
+    const [kept, anybody] = await Promise.all([this.#records.get(keyOf(uri)), store.get(ANYBODY)]);
     const scopes = listIn<Place>(kept?.value, 'places').map(([scope]) => scope);
     return anybody && !scopes.includes('') ? [...scopes, ''] : scopes;
   }
@@ -97,7 +99,7 @@ export class Subscriptions {
     if (scope !== '') for (const uri of uris) await this.#add(uri, scope);
     else {
       const ttl = this.#ttlOf(subscriber);
-      for (const uri of uris) await store.put(ownKey(uri, owner ?? ''), 1, { ttl });
+      for (const uri of uris) await store.put(ownKey(uri, owner ?? ''), MARK, { ttl });
       await this.#tellAnybody(ttl);
     }
   }
@@ -118,7 +120,7 @@ export class Subscriptions {
   async #tellAnybody(ttl: number): Promise<void> {
     const { store } = this.#options;
     const { expiresAt = 0 } = (await store.get(ANYBODY)) ?? {};
-    if (expiresAt < Date.now() + ttl * 500) await store.put(ANYBODY, 1, { ttl });
+    if (expiresAt < Date.now() + ttl * 500) await store.put(ANYBODY, MARK, { ttl });
   }
 
   async remove(uri: string, subscriber: Subscriber): Promise<void> {
@@ -140,7 +142,7 @@ export class Subscriptions {
     const { store } = this.#options;
     const { scope, owner } = subscriber;
     const note = noteKey(subscriber);
-    const uris = listIn<string>((await store.get(note))?.value, 'uris');
+    const uris = listIn<string>((await this.#records.get(note))?.value, 'uris');
     for (const uri of uris) {
       if (scope !== '') await this.#removeFrom(`subscribed/${uri}`, scope);
       else await store.delete(`subscribed/${uri}/${sha256(owner ?? '')}`);
@@ -153,13 +155,18 @@ export class Subscriptions {
     const { store, max } = this.#options;
     const key = noteKey(subscriber);
     let isNew = false;
-    await changeEntry(store, key, this.#ttlOf(subscriber), (value) => {
-      const noted = listIn<string>(value, 'uris');
-      const all = new Set([...noted, ...uris.map((uri) => sha256(uri))]);
-      if (all.size > max) throw tooMany();
-      isNew = noted.length === 0;
-      return all.size === noted.length ? undefined : { uris: [...all] };
-    });
+    const ttl = this.#ttlOf(subscriber);
+    await this.#records.update(
+      key,
+      (found) => {
+        const noted = listIn<string>(found?.value, 'uris');
+        const all = new Set([...noted, ...uris.map((uri) => sha256(uri))]);
+        if (all.size > max) throw tooMany();
+        isNew = noted.length === 0;
+        return all.size === noted.length ? undefined : { uris: [...all] };
+      },
+      { ttl },
+    );
     if (!isNew || !subscriber.reserve) return;
     try {
       await subscriber.reserve(key);
@@ -173,13 +180,17 @@ export class Subscriptions {
     return ttl;
   }
 
-  #unnote(subscriber: Subscriber, uri: string): Promise<void> {
-    const { store } = this.#options;
-    return changeEntry(store, noteKey(subscriber), this.#ttlOf(subscriber), (value) => {
-      const noted = listIn<string>(value, 'uris');
-      if (!noted.includes(uri)) return undefined;
-      return noted.length === 1 ? null : { uris: noted.filter((each) => each !== uri) };
-    });
+  async #unnote(subscriber: Subscriber, uri: string): Promise<void> {
+    const ttl = this.#ttlOf(subscriber);
+    await this.#records.update(
+      noteKey(subscriber),
+      (found) => {
+        const noted = listIn<string>(found?.value, 'uris');
+        if (!noted.includes(uri)) return undefined;
+        return noted.length === 1 ? null : { uris: noted.filter((each) => each !== uri) };
+      },
+      { ttl },
+    );
   }
 
   async #living(places: readonly Place[]): Promise<readonly Place[]> {
@@ -188,16 +199,19 @@ export class Subscriptions {
     return places.filter((_, index) => living[index]);
   }
 
-  #change(
+  async #change(
     key: string,
     step: (places: readonly Place[]) => Promise<readonly Place[] | undefined>,
   ): Promise<void> {
-    const { store, ttl } = this.#options;
-    return changeEntry(store, key, ttl, async (value) => {
-      const places = await step(listIn<Place>(value, 'places'));
-      if (places?.length === 0) return null;
-      return places && ({ places } as unknown as Json);
-    });
+    const { ttl } = this.#options;
+    await this.#records.update(
+      key,
+      async (found) => {
+        const places = await step(listIn<Place>(found?.value, 'places'));
+        return places?.length === 0 ? null : places && { places };
+      },
+      { ttl },
+    );
   }
 }
 
