@@ -11,6 +11,7 @@ const FOR_CALLERS: ReadonlySet<string> = new Set([
   'bad-cursor',
   'may-not-listen',
   'other-version',
+  'state-not-saved',
   'too-many-sessions',
   'too-many-subscriptions',
 ]);

@@ -78,7 +78,7 @@ export function createKeeper(codec: StateCodec, records: FlowRecords, counters: 
     state: RoundState,
   ): Promise<RoundState> => {
     const kept: Kept = { context, mode };
-    await records.put(nameOf(context.f), kept as unknown as Json, { ttl: ttl + SLACK, caller });
+    await records.put(nameOf(context.f), kept, { ttl: ttl + SLACK, caller });
     return state;
   };
 

@@ -1,7 +1,9 @@
-import type { Json } from '../../json.ts';
+import type { Json, JsonObject } from '../../json.ts';
 import { SealError, type Sealer } from '../../seal/index.ts';
+import { type Members, pack, recordsOf, type Schema, unpack } from '../../store/kit/collection.ts';
+import { type Updatable, update } from '../../store/kit/update.ts';
 import { memoryStore } from '../../store/memory/store.ts';
-import type { Lease, PutOptions, Store } from '../../store/types.ts';
+import type { Entry, Lease, PutOptions, Store } from '../../store/types.ts';
 import type { ServerContext } from '../context.ts';
 import { type Caller, type Exceeded, Quota } from '../quota.ts';
 import { FlowError } from './errors.ts';
@@ -10,7 +12,7 @@ import type { Limits } from './limits.ts';
 /** A record as it was found. */
 export interface Found {
   /** Undefined if somebody else than this server has written the record: it is not to be believed. */
-  readonly value: Json | undefined;
+  readonly value: Members | undefined;
   readonly version: string;
 }
 
@@ -26,8 +28,8 @@ export interface RecordOptions extends Pick<PutOptions, 'ifAbsent' | 'ifVersion'
 export const FLOW_LEASE = { ttl: 15, wait: 20 };
 
 const PURPOSE = 'flow-record';
-/** Part of every record's seal. Raise it when the meaning of a record changes: older ones then count as altered. */
-const SCHEMA = 1;
+/** Part of every record's seal. It stays: the version of a record is in what is sealed, so that an older release can read it. */
+const FORM = 1;
 /** A lifetime that outlasts the entry's own, whatever the clocks say. */
 const SLACK = 300;
 
@@ -64,26 +66,44 @@ export class FlowRecords {
     );
   }
 
+  /** Throws `store-newer` if a later release wrote the record. */
   async get(key: string): Promise<Found | undefined> {
     const entry = await this.#store.get(key);
-    return (
-      entry && { value: this.#sealer ? this.#open(key, entry.value) : entry.value, version: entry.version }
-    );
+    if (!entry) return undefined;
+    const value = this.#sealer ? this.#open(key, entry.value) : entry.value;
+    return { value: value === undefined ? undefined : unpack(schemaOf(key), value), version: entry.version };
+  }
+
+  /** Writes what `change` makes of a record that is likely not there yet. Returns whether something was written. */
+  async update(
+    key: string,
+    change: (found: Members | undefined) => object | undefined,
+    options: Pick<RecordOptions, 'ttl' | 'caller'>,
+  ): Promise<boolean> {
+    const records: Updatable = {
+      get: (name) => this.get(name) as Promise<Entry | undefined>,
+      put: (name, value, conditions) => this.put(name, value as JsonObject, { ...conditions, ...options }),
+      delete: (name, conditions) => this.delete(name, conditions),
+    };
+    const next = (entry: Entry | undefined): Json | undefined =>
+      change(entry?.value as Members | undefined) as Json | undefined;
+    return typeof (await update(records, key, next, { seen: { entry: undefined } })) === 'string';
   }
 
   /** Writes a record; undefined if a condition did not hold. Throws `FlowError` if it is too large, or one too many. */
   async put(
     key: string,
-    value: Json,
+    value: object,
     { ttl, caller, ...conditions }: RecordOptions,
   ): Promise<string | undefined> {
     const size = Buffer.byteLength(JSON.stringify(value));
     if (size > this.most) throw this.#tooLarge(size);
     const taken = this.#quota.take(caller, { key, bytes: size, ttl });
     if (typeof taken === 'string') throw this.#full(taken);
+    const record = pack(schemaOf(key), value as Members);
     const kept = this.#sealer
-      ? this.#sealer.seal(value, { purpose: PURPOSE, bind: [key, SCHEMA], ttl: ttl + SLACK })
-      : value;
+      ? this.#sealer.seal(record, { purpose: PURPOSE, bind: [key, FORM], ttl: ttl + SLACK })
+      : record;
     const version = await this.#store.put(key, kept, { ttl, ...conditions });
     // Nothing was written: what is there still counts.
     if (version === undefined) taken();
@@ -102,7 +122,7 @@ export class FlowRecords {
   #open(key: string, kept: Json): Json | undefined {
     try {
       if (typeof kept !== 'string') throw new SealError('malformed');
-      return this.#sealer?.open(kept, { purpose: PURPOSE, bind: [key, SCHEMA] });
+      return this.#sealer?.open(kept, { purpose: PURPOSE, bind: [key, FORM] });
     } catch (error) {
       if (!(error instanceof SealError)) throw error;
       this.#context.events.emit('rejected', {
@@ -133,6 +153,19 @@ export class FlowRecords {
     this.#context.events.emit('rejected', { family: 'rounds', what: 'a record of a round', reason });
     return full();
   }
+}
+
+/** The kinds of records, by the second part of their keys. */
+const SCHEMAS: Readonly<Record<string, Schema<Members>>> = {
+  kept: recordsOf('flow context'),
+  turn: recordsOf('answer mark'),
+  once: recordsOf('once mark'),
+  mail: recordsOf('flow outcome'),
+};
+const OTHERS = recordsOf('flow record');
+
+function schemaOf(key: string): Schema<Members> {
+  return SCHEMAS[key.split('/', 2)[1] ?? ''] ?? OTHERS;
 }
 
 /** There is no room for one more open question. */

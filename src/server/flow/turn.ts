@@ -63,7 +63,7 @@ export async function takeTurn(
   if (!held) throw new SealError('replayed');
   const write = (mark: Mark): Promise<unknown> => {
     const ttl = Math.max(0, e - Math.floor(Date.now() / 1000)) + SLACK;
-    return records.put(name, mark as unknown as Json, { ttl, caller });
+    return records.put(name, mark, { ttl, caller });
   };
   let isNoted: boolean;
   try {

@@ -1,4 +1,4 @@
-import { isObject, type Json } from '../../json.ts';
+import { isObject } from '../../json.ts';
 import { sha256 } from '../../sha256.ts';
 import { type Id, INTERNAL_ERROR, isUndone, type Message, type RpcError } from '../../wire/index.ts';
 import { callerIn, principalDigest, type RoundContext } from '../flow/context.ts';
@@ -183,11 +183,11 @@ export class Desk {
   async #note({ f, n, e, s, u, o }: RoundContext, message: Message): Promise<void> {
     const caller = callerIn({ ...(u !== undefined && { u }), ...(s !== undefined && { s }) });
     if (!this.#rounds.context.store)
-      await this.#rounds.records.put(askedName(f, n), 1, { ttl: left(e), caller });
+      await this.#rounds.records.put(askedName(f, n), {}, { ttl: left(e), caller });
     if (s === undefined || !o || !('id' in message) || message.id === undefined || message.id === null)
       return;
     const open: Open = { f, n, e, ...(u !== undefined && { u }), id: message.id };
-    await this.#rounds.records.put(openName(s, o.i), open as unknown as Json, { ttl: left(e), caller });
+    await this.#rounds.records.put(openName(s, o.i), open, { ttl: left(e), caller });
   }
 
   /**

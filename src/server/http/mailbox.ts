@@ -1,4 +1,4 @@
-import { isObject, type Json } from '../../json.ts';
+import { isObject } from '../../json.ts';
 import { isAway } from '../fault.ts';
 import type { FlowRecords, RecordOptions } from '../flow/records.ts';
 
@@ -36,13 +36,12 @@ export class Mailbox {
     life: Pick<RecordOptions, 'ttl' | 'caller'>,
   ): Promise<void> {
     const name = nameOf(flow, round);
-    const options = { ...life, ttl: life.ttl + SLACK };
-    const value = mail as unknown as Json;
-    if ((await this.#records.put(name, value, { ...options, ifAbsent: true })) === undefined) {
-      const found = await this.#records.get(name);
-      if (!found || (isObject(found.value) && found.value['undone'] !== true)) return;
-      await this.#records.put(name, value, { ...options, ifVersion: found.version });
-    }
+    const isPut = await this.#records.update(
+      name,
+      (found) => (found && found['undone'] !== true ? undefined : mail),
+      { ...life, ttl: life.ttl + SLACK },
+    );
+    if (!isPut) return;
     for (const wake of this.#waiters.get(name) ?? []) wake();
   }
 

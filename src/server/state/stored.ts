@@ -1,6 +1,7 @@
 import { ValiseError } from '../../errors.ts';
 import type { Json } from '../../json.ts';
 import { collection, type Found, type Members, recordsOf } from '../../store/kit/collection.ts';
+import { isContended, TRIES } from '../../store/kit/update.ts';
 import type { Store } from '../../store/types.ts';
 import { MAX_AGE, methodPath, type Scope, scopeCovers } from '../../wire/index.ts';
 import type { Exchange } from '../exchange.ts';
@@ -101,8 +102,20 @@ export async function saveShelf(
     if (version === null) count?.release();
   } catch (error) {
     undo?.();
-    throw error;
+    throw isContended(error) ? notSaved(error) : error;
   }
+}
+
+function notSaved(cause: ValiseError): ValiseError {
+  return new ValiseError(
+    'state-not-saved',
+    `State could not be saved: others wrote it ${TRIES} times in between.`,
+    {
+      next: 'Try again; where many requests of one session run at once, keep their state under different owners.',
+      outcome: 'not-done',
+      cause,
+    },
+  );
 }
 
 function changed({ rows }: Shelf, changes: Changes, scope: Scope, keys: Keys): readonly Row[] {

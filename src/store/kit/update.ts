@@ -17,7 +17,8 @@ export interface UpdateOptions extends Pick<PutOptions, 'unlisted' | 'durable'> 
 /** What {@link update} needs of a store. */
 export type Updatable = Pick<Store, 'get' | 'put' | 'delete'>;
 
-const TRIES = 100;
+/** How often {@link update} starts over before it gives up. */
+export const TRIES = 100;
 
 /**
  * Reads an entry, has `change` say what becomes of it, and writes that if nobody else has written meanwhile; otherwise starts
@@ -25,7 +26,7 @@ const TRIES = 100;
  * if `change` left it as it is.
  *
  * A driver takes its own write for a success also if the reply was lost and the client sent it again (the contract suite
- * proves it), so nothing is applied twice. An error of the store passes through with its `outcome`; `store-busy`, after
+ * proves it), so nothing is applied twice. An error of the store passes through with its `outcome`; `store-contended`, after
  * {@link TRIES} attempts, is `not-done`.
  */
 export async function update(
@@ -52,10 +53,15 @@ export async function update(
     });
     if (version !== undefined) return version;
   }
-  throw new ValiseError('store-busy', `An entry was changed by others ${TRIES} times in between.`, {
+  throw new ValiseError('store-contended', `An entry was changed by others ${TRIES} times in between.`, {
     next: 'Try again.',
     outcome: 'not-done',
   });
+}
+
+/** Whether {@link update} has given up because others always wrote first. */
+export function isContended(error: unknown): error is ValiseError {
+  return error instanceof ValiseError && error.code === 'store-contended';
 }
 
 /** The rest of a life that ends at a time, in seconds; for `ttl`, which must be more than 0. */
