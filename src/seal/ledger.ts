@@ -33,6 +33,7 @@ export function storeLedger(
 ): Ledger {
   return {
     async claim(id, ttl) {
+      // All that counts is that it is there; the value is the version of the record.
       return (await store.put(prefix + id, 1, { ttl, ifAbsent: true })) !== undefined;
     },
   };
