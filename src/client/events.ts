@@ -17,6 +17,10 @@ export type ClientWarningCode =
   | 'connection-not-kept'
   /** A pending question could not be kept or dropped. */
   | 'question-not-kept'
+  /** A record of a later release is in the store, and is left as it is. */
+  | 'store-newer'
+  /** A limit is reached, and what is beyond it is not remembered. */
+  | 'limit-reached'
   /** The key of some sign-ins is missing. */
   | 'sign-in-key-missing'
   /** A sealed store holds an entry that was written without keys, and it is not used. */

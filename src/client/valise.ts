@@ -171,7 +171,8 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
     const secrets = new Secrets(store, options, keyFile);
     const waiting = new Set<Authorization>();
     const jar = jarPart(shelf, { ...identity, events });
-    const newer = ({ what, next = '' }: ValiseError): void => events.emit('warning', { what, next });
+    const newer = ({ what, next = '' }: ValiseError): void =>
+      events.emit('warning', { code: 'store-newer', what, next });
     const sessions = createSessions({ kept: new KeptSessions(store, principal, newer), events, jar });
     const desk = new RoundDesk(store, principal, sessions.returning, events);
     const rounds = new RoundsPart(desk, options.carriers);

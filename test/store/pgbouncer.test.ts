@@ -1,6 +1,6 @@
 import { openBus, openStore } from 'mcp-valise/store';
-import { storeContract } from 'mcp-valise/store/contract';
 import { openPostgresStore } from 'mcp-valise/store/postgres';
+import { storeContract } from 'mcp-valise/testing';
 import pg from 'pg';
 import { afterAll, describe, expect, it, onTestFinished } from 'vitest';
 import { noServices, type Service, service, startPgBouncer, uniqueName } from '../services.ts';

@@ -51,7 +51,8 @@ export class Keeper {
   /** Everything that is stored for the principal. */
   async load(put: (stored: StoredBag, version: string) => void): Promise<void> {
     this.#unreadable.clear();
-    const newer = ({ what, next = '' }: ValiseError): void => this.#events.emit('warning', { what, next });
+    const newer = ({ what, next = '' }: ValiseError): void =>
+      this.#events.emit('warning', { code: 'store-newer', what, next });
     for await (const page of this.#records.pages(this.#prefix, newer)) {
       for (const [key, { value, version }] of page) {
         const stored = readBag(value);

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { messageOf, ValiseError } from '../../errors.ts';
-import { isObject, type JsonObject } from '../../json.ts';
+import { isObject, type Json, type JsonObject } from '../../json.ts';
 import { sha256 } from '../../sha256.ts';
 import {
   type Collection,
@@ -158,6 +158,7 @@ export class RoundDesk {
   /** Too many wait: that this one was answered will not be noticed. */
   unwatched(id: string): void {
     this.#events.emit('warning', {
+      code: 'limit-reached',
       what: `Too many questions wait for answers: ${id} will still be listed after it was answered.`,
       next: 'Answer or drop what waits: valise.pending.list(), valise.pending.drop(id).',
     });

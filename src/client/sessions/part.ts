@@ -148,6 +148,7 @@ export function createSessions(options: HomeOptions): SessionsFamily {
     costly.set(connection, names);
     if (forgotten > 0) {
       options.events.emit('warning', {
+        code: 'limit-reached',
         what: `A server lists too many tools whose sessions hold something expensive: ${forgotten} are not remembered (${redactUrls(targetKey(connection.target))}).`,
         next: `Up to ${MAX_COSTLY} are, with names of up to ${MAX_TOOL_NAME} characters. End the sessions in which the others are called.`,
       });

@@ -93,7 +93,7 @@ export class Registry {
 
   /** Adds a session. Those that had to go for it come back; an error where there is no room. */
   async add(row: Row, caps: Caps): Promise<Added> {
-    const key = sha256(row.id);
+    const _key = sha256(row.id);
     // The row comes first: whoever has to end a session of the list must find it.
     const version = (await this.#put(row, {})) ?? '';
     try {

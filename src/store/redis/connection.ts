@@ -2,14 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { ValiseError } from '../../errors.ts';
 import { loadIoredis } from '../driver.ts';
 import { withTimeout } from '../kit/timeout.ts';
-import {
-  badUrl,
-  inDoubt,
-  parseRemoteUrl,
-  type RemoteFailure,
-  remoteError,
-  timeoutError,
-} from '../remote.ts';
+import { badUrl, inDoubt, parseRemoteUrl, type RemoteFailure, remoteError, timeoutError } from '../remote.ts';
 
 /** A client as ioredis and iovalkey make them, for one server, for Sentinel or for a Cluster. */
 export interface IoredisClient {
