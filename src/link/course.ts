@@ -1,21 +1,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 
 /** One for all of Valise: until Node 24, each storage in use costs every promise of the process something. */
-const storage = new AsyncLocalStorage<Place | undefined>();
+const storage = new AsyncLocalStorage<readonly unknown[]>();
 let places = 0;
-
-/** A point of an asynchronous course, with all values that go along with it. */
-export type Place = readonly unknown[];
-
-/** Where the present code runs; undefined where nothing goes along with it. */
-export function presentPlace(): Place | undefined {
-  return storage.getStore();
-}
-
-/** Runs `work` as if it had been called at a place. */
-export function runAt<Result>(place: Place | undefined, work: () => Result): Result {
-  return place === storage.getStore() ? work() : storage.run(place, work);
-}
 
 /**
  * A value that goes along with an asynchronous course, as an `AsyncLocalStorage` has it.

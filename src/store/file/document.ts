@@ -32,7 +32,7 @@ export interface Document {
 const FORMAT = 1;
 
 /** A document with nothing in it. */
-export function emptyDocument(): Document {
+function emptyDocument(): Document {
   return { entries: new Map(), leases: new Map(), fence: 0 };
 }
 
@@ -66,7 +66,7 @@ export type Reading =
   | { readonly is: 'damaged'; readonly why: string };
 
 /** Reads the text of a document, whoever wrote it. */
-export function parseDocument(text: string): Reading {
+function parseDocument(text: string): Reading {
   if (text === '') return { is: 'document', document: emptyDocument() };
   let json: unknown;
   try {

@@ -1,5 +1,5 @@
 /** Where the time comes from, and what waits for it. */
-export interface Clock {
+interface Clock {
   /** Milliseconds since 1970. */
   now(): number;
   /** Milliseconds on a scale that never jumps: for measuring, not for telling the time. */
@@ -12,8 +12,8 @@ export interface Clock {
   every(ms: number, task: () => void): () => void;
 }
 
-/** The time of the system. */
-const SYSTEM: Clock = {
+/** The clock of all that Valise stores. It reads the process's own, which `virtualClock` of `mcp-valise/testing` replaces in tests. */
+export const clock: Clock = {
   now: () => Date.now(),
   elapsed: () => performance.now(),
   after(ms, task) {
@@ -29,21 +29,6 @@ const SYSTEM: Clock = {
     return () => clearInterval(timer);
   },
 };
-
-/** The clock in use. Read it when you need it: {@link useClock} replaces it. */
-export let clock: Clock = SYSTEM;
-
-/**
- * Has everything in this process use another clock, so that a test need not wait. It is one for all, because a lease, the
- * record that it protects and the store that both are in must agree on the time. The function returned undoes it.
- */
-export function useClock(other: Clock): () => void {
-  const before = clock;
-  clock = other;
-  return () => {
-    clock = before;
-  };
-}
 
 /** Resolves after `ms` milliseconds, or at once when `signal` is aborted. */
 export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
