@@ -63,9 +63,9 @@ export function isMcp({ method, headers }: RequestInit): boolean {
   return method === 'DELETE' || (headerOf(headers, 'accept')?.includes('text/event-stream') ?? false);
 }
 
-/** The bearer token among the headers of a request. */
+/** The access token among the headers of a request. */
 export function bearerOf(headers: RequestInit['headers']): string | undefined {
-  return /^bearer +(\S+)$/i.exec(headerOf(headers, 'authorization') ?? '')?.[1];
+  return /^(?:bearer|dpop) +(\S+)$/i.exec(headerOf(headers, 'authorization') ?? '')?.[1];
 }
 
 function headerOf(headers: RequestInit['headers'], name: string): string | null {

@@ -22,6 +22,8 @@ export {
   type TokenInfo,
 } from './continuity/state-store.ts';
 export type { ClientEvents, ClientWarningCode } from './events.ts';
+export type { HostProvider } from './host/host-provider.ts';
+export type { HostTransport } from './host/host-transport.ts';
 export type { HttpOptions, HttpTarget } from './http.ts';
 export type {
   Jar,
@@ -63,9 +65,12 @@ export type {
 } from './sessions/types.ts';
 export type { NamedServer } from './target.ts';
 export {
+  type AuthProviderOptions,
   type ClientLike,
   type ClientValise,
   type ClientValiseOptions,
   type ConnectOptions,
+  type HostOptions,
   openValise,
+  type TransportOptions,
 } from './valise.ts';

@@ -17,6 +17,24 @@ export function erasOf(client: object): readonly Era[] {
   return mode === 'auto' ? ['modern', 'legacy'] : ['modern'];
 }
 
+/** The major to use for a host that is of neither: the newer one, unless only the older one is installed. */
+export function installedMajor(): Major {
+  return !isInstalled('@modelcontextprotocol/client') &&
+    isInstalled('@modelcontextprotocol/sdk/client/index.js')
+    ? 'v1'
+    : 'v2';
+}
+
+function isInstalled(name: string): boolean {
+  try {
+    // Before Node 20.6 there is no way to ask: then it is taken to be there, and loading it tells.
+    import.meta.resolve?.(name);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** Loads a package of the SDK, which is an optional peer. */
 export async function loadSdk<T>(name: string, load: () => Promise<T>): Promise<T> {
   try {

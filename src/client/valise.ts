@@ -1,6 +1,7 @@
 import { ValiseError } from '../errors.ts';
 import type { Events } from '../events.ts';
 import { isObject } from '../json.ts';
+import type { FetchLike } from '../link/edge-fetch.ts';
 import type { MessageLimit } from '../link/limit.ts';
 import { StdioClientTransport, type StdioCommand } from '../link/stdio-client.ts';
 import type { TransportLike } from '../link/transport.ts';
@@ -10,20 +11,25 @@ import type { Store } from '../store/types.ts';
 import type { Carrier, Result } from '../wire/index.ts';
 import { closedError } from './closed.ts';
 import { type ClientMiddleware, Connection, type ConnectionOptions } from './connection.ts';
+import type { AuthOptions } from './continuity/auth-options.ts';
 import type { Authorization } from './continuity/authorization.ts';
-import { connectHttp } from './continuity/connect.ts';
+import { authorizationFor, connectHttp, type Surroundings } from './continuity/connect.ts';
 import { type Connections, openConnections } from './continuity/connections.ts';
 import { endTransport, followTarget } from './continuity/kept-session.ts';
 import type { Continuity } from './continuity/resume.ts';
 import { Secrets, type SecretsOptions } from './continuity/secrets.ts';
 import type { ClientStateStore } from './continuity/state-store.ts';
 import { type ClientEvents, clientEvents, messageLimit } from './events.ts';
+import { HostFetch } from './host/host-fetch.ts';
+import { HostProvider } from './host/host-provider.ts';
+import { type HostTransport, ValiseTransport } from './host/host-transport.ts';
 import { type HttpOptions, HttpTarget } from './http.ts';
 import type { IdentityOptions } from './identity.ts';
 import { ClientJar } from './jar/jar.ts';
 import { jarPart } from './jar/part.ts';
 import { Shelf } from './jar/shelf.ts';
 import type { Jar, JarQuotas } from './jar/types.ts';
+import { installedMajor } from './major.ts';
 import { checkClientOptions } from './options.ts';
 import { ownStore } from './own-store.ts';
 import { type ClientPart, sendingAgain } from './part.ts';
@@ -105,6 +111,33 @@ export interface ConnectOptions {
   readonly server?: NamedServer | undefined;
 }
 
+/** Settings of {@link ClientValise.transport} and {@link ClientValise.options}. A server that is a command takes the first two. */
+export interface TransportOptions extends HttpOptions, Pick<ConnectOptions, 'session'> {
+  /**
+   * The data-layer session of the host's requests, at servers that have sessions. It is made with the first request, and
+   * found again by this name in a later process. Give each conversation a name of its own. False for none: if a tool
+   * needs a session, the transport's session is used, as for clients without Valise.
+   *
+   * @defaultValue `'default'`
+   */
+  readonly sessionName?: string | false | undefined;
+}
+
+/** Settings of {@link ClientValise.authProvider}. */
+export interface AuthProviderOptions extends AuthOptions {
+  /** Used in place of the global `fetch` for what Valise sends itself. */
+  readonly fetch?: FetchLike | undefined;
+}
+
+/** What hosts that make their own Streamable HTTP transport take. */
+export interface HostOptions {
+  readonly fetch: FetchLike;
+  /** Present if the option `auth` was given. The `fetch` signs in by itself; some hosts want a provider all the same. */
+  readonly authProvider: HostProvider | undefined;
+  /** Always undefined: `fetch` resumes the session, and an SDK client that is given an id skips `initialize`. */
+  readonly sessionId: undefined;
+}
+
 /** What {@link openValise} opens. */
 export interface ClientValise {
   /** The state that servers have set and this client carries. */
@@ -139,6 +172,38 @@ export interface ClientValise {
   http(url: string | URL, options?: HttpOptions): HttpTarget;
   /** Connects a client over a transport or HTTP, with everything that Valise keeps for that server. */
   connect(client: ClientLike, to: TransportLike | HttpTarget, options?: ConnectOptions): Promise<void>;
+  /**
+   * Returns a transport for a host that makes its own client, such as the AI SDK: with state, resumption, sign-in and
+   * sessions, as {@link connect} adds them. One transport serves one client.
+   *
+   * @example
+   * ```ts
+   * const client = await createMCPClient({ transport: valise.transport('https://example.com/mcp') });
+   * ```
+   */
+  transport(to: NamedServer, options?: TransportOptions): HostTransport;
+  /**
+   * Returns an `OAuthClientProvider` for either SDK major. Tokens are kept in the store, and one process at a time
+   * refreshes them. For hosts that take nothing else; {@link transport} and {@link options} sign in by themselves.
+   *
+   * @example
+   * ```ts
+   * const transport = new StreamableHTTPClientTransport(url, {
+   *   authProvider: valise.authProvider(url, { redirect: openBrowser }),
+   * });
+   * ```
+   */
+  authProvider(url: string | URL, options: AuthProviderOptions): HostProvider;
+  /**
+   * Returns options for hosts that make their own Streamable HTTP transport, such as OpenAI Agents and Mastra. The `fetch`
+   * among them does what {@link transport} does. Call it once for each client.
+   *
+   * @example
+   * ```ts
+   * const server = new MCPServerStreamableHttp({ url, ...valise.options(url) });
+   * ```
+   */
+  options(url: string | URL, options?: TransportOptions): HostOptions;
   /** Stores what is left and lets go of the store. Close the clients first; what is asked of it afterwards is refused. */
   close(): Promise<void>;
 }
@@ -186,8 +251,67 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
       sessions.middleware, // says in which session the call takes place; begins another where that is gone
       jar.middleware, // sends what servers set, and takes what they set now
     ];
+    const surroundings: Omit<Surroundings, 'limit'> = {
+      owner,
+      principal,
+      parts,
+      stack,
+      store,
+      secrets,
+      events,
+      jar,
+      waiting,
+      keepsSession: false,
+    };
     const { announce: _, ...unannounced } = sessions.part;
     const withoutSessions: ClientPart[] = [rounds, unannounced, jar];
+    const doors = new Set<HostFetch>();
+    const attach = async (
+      client: ClientLike,
+      to: TransportLike | HttpTarget,
+      settings: ConnectOptions,
+    ): Promise<Connection> => {
+      checkOpen();
+      const own = { owner, principal, parts: settings.sessions === false ? withoutSessions : parts };
+      const target = to instanceof HttpTarget ? targetNamed(to.url) : targetOf(to, settings.server);
+      const limit = limitFor(target);
+      const keepsSession = settings.session === 'kept';
+      const connection =
+        to instanceof HttpTarget
+          ? await connectHttp(client, to, { ...surroundings, ...own, limit, keepsSession })
+          : await connectOver(client, to, { ...own, stack: stack(), target }, { store, limit });
+      if (keepsSession && !(to instanceof HttpTarget)) await followTarget(jar, connection);
+      connection.speakFor(client);
+      sessions.connected(client, connection);
+      rounds.connected(client, connection);
+      return connection;
+    };
+    const stdio = (command: StdioCommand): TransportLike => {
+      checkCommand(command);
+      return new StdioClientTransport(command, limitFor(targetNamed(command)));
+    };
+    const hostTransport = (to: NamedServer, settings: TransportOptions = {}): ValiseTransport => {
+      const { session, sessionName = 'default', ...rest } = settings;
+      checkOptions('transport', { session, sessionName }, TRANSPORT);
+      const isHttp = typeof to === 'string' || to instanceof URL;
+      const target = isHttp ? new HttpTarget(to, rest) : stdio(to);
+      if (!isHttp) checkOptions<object>('transport', rest, {});
+      return new ValiseTransport({
+        http: isHttp,
+        major: installedMajor(),
+        sessionName,
+        open: (client) => attach(client, target, { session, sessions: sessionName !== false }),
+        sessions: (client) => sessions.access(client),
+        warn: (what, next) => events.emit('warning', { what, next }),
+      });
+    };
+    const provider = (url: string | URL, { fetch, ...auth }: AuthProviderOptions): HostProvider => {
+      const target = new HttpTarget(url, { auth, fetch });
+      const limit = limitFor(targetNamed(target.url));
+      const major = installedMajor();
+      const authorization = authorizationFor(major, target, { ...surroundings, limit });
+      return new HostProvider(authorization, target.url, major);
+    };
     return {
       jar: new ClientJar(shelf, events),
       sessions: Object.assign((client: object) => {
@@ -210,48 +334,31 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
         },
       }),
       events,
-      stdio(command) {
-        checkCommand(command);
-        return new StdioClientTransport(command, limitFor(targetNamed(command)));
-      },
+      stdio,
       http: (url, settings) => new HttpTarget(url, settings),
       async connect(client, to, settings = {}) {
         checkOpen();
         checkClient(client);
         checkOptions('connect', settings, CONNECT);
         if (settings.server !== undefined && to instanceof HttpTarget) throw namedTwice();
-        const own = {
-          owner,
-          principal,
-          parts: settings.sessions === false ? withoutSessions : parts,
-          stack,
-        };
-        const target = to instanceof HttpTarget ? targetNamed(to.url) : targetOf(to, settings.server);
-        const limit = limitFor(target);
-        const keepsSession = settings.session === 'kept';
-        const connection =
-          to instanceof HttpTarget
-            ? await connectHttp(client, to, {
-                ...own,
-                limit,
-                store,
-                secrets,
-                events,
-                jar,
-                waiting,
-                keepsSession,
-              })
-            : await connectOver(client, to, { ...own, stack: stack(), target }, { store, limit });
-        if (keepsSession && !(to instanceof HttpTarget)) await followTarget(jar, connection);
-        connection.speakFor(client);
-        sessions.connected(client, connection);
-        rounds.connected(client, connection);
+        await attach(client, to, settings);
+      },
+      transport: hostTransport,
+      authProvider: provider,
+      options(url, settings) {
+        // A misspelt option is told now, and not with the first request.
+        hostTransport(url, settings);
+        const door = new HostFetch(() => hostTransport(url, settings), settings?.fetch ?? fetch);
+        doors.add(door);
+        const authProvider = settings?.auth && provider(url, { ...settings.auth, fetch: settings.fetch });
+        return { fetch: door.fetch, authProvider, sessionId: undefined };
       },
       async close() {
         closed = true;
         // Where the last try could not store everything, this one may.
         refuse(false);
         try {
+          await Promise.all([...doors].map((door) => door.close()));
           // They give back what they hold in the store.
           await Promise.all([...waiting].map((one) => one.end()));
           await shelf.close();
@@ -276,6 +383,11 @@ const CONNECT: TakenBy<ConnectOptions> = {
       typeof value === 'string' ||
       (isObject(value) && ('href' in value || typeof value['command'] === 'string')),
   ],
+};
+
+const TRANSPORT: TakenBy<Pick<TransportOptions, 'session' | 'sessionName'>> = {
+  session: CONNECT.session,
+  sessionName: ['a text or false', (value) => value === false || (typeof value === 'string' && value !== '')],
 };
 
 const STDIO: TakenBy<StdioCommand> = {

@@ -15,6 +15,7 @@ export { keyFileOf } from '../client/own-store.ts';
 export { saysTimeout } from '../client/rounds/open-calls.ts';
 export { sessionErrorIn } from '../client/sessions/errors.ts';
 export { targetNamed } from '../client/target.ts';
+export { envelopeOf, ToolHeaders } from '../client/tool-headers.ts';
 export { seconds } from '../duration.ts';
 export { messageOf } from '../errors.ts';
 export { isObject } from '../json.ts';

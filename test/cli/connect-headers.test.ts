@@ -9,7 +9,7 @@ import { StdioClientTransport as StdioV1 } from '@modelcontextprotocol/sdk/clien
 import { createMcpHandler, McpServer } from '@modelcontextprotocol/server';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { z } from 'zod';
-import { markedArguments, paramHeaders } from '../../cli/src/bridge/param-headers.ts';
+import { markedArguments, paramHeaders } from '../../src/client/param-headers.ts';
 import { VALISE } from './valise.ts';
 
 interface Served {

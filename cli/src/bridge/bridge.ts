@@ -1,3 +1,4 @@
+import { envelopeOf } from 'mcp-valise/internal';
 import {
   eraOf,
   isRequest,
@@ -10,7 +11,7 @@ import {
 } from 'mcp-valise/wire';
 import type { TakenBack } from './asked-calls.ts';
 import { begin, discover } from './first-words.ts';
-import { envelopeOf, goesOn, introductionOf } from './newer-shapes.ts';
+import { goesOn, introductionOf } from './newer-shapes.ts';
 import { OlderHost } from './older-host.ts';
 import { type Between, Passage } from './passage.ts';
 import { isGone, isRefusal } from './refusal.ts';

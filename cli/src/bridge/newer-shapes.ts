@@ -25,12 +25,6 @@ const ENVELOPE: ReadonlySet<string> = new Set([
   LOG_LEVEL,
 ]);
 
-/** What a request of the newer era says about its sender, out of its `_meta`. */
-export function envelopeOf(meta: Meta): Meta {
-  const keys = [CORE.protocolVersion, CORE.clientCapabilities, CORE.clientInfo];
-  return Object.fromEntries(keys.filter((key) => key in meta).map((key) => [key, meta[key]]));
-}
-
 const LAST_OLDER_VERSION = PROTOCOL_VERSIONS.findLast((version) => !isModernVersion(version));
 
 /** What a newer host says of itself, as an older server is told it. */

@@ -1,6 +1,6 @@
 import type { ClientLike } from 'mcp-valise/client';
 import type { OpensOnly, TransportLike } from 'mcp-valise/internal';
-import { statusOf } from 'mcp-valise/internal';
+import { statusOf, ToolHeaders } from 'mcp-valise/internal';
 import {
   eraOf,
   type Id,
@@ -18,7 +18,6 @@ import { SDK_PACKAGES } from '../installed.ts';
 import type { Sdk } from '../sdk.ts';
 import { ServerRequests } from './server-requests.ts';
 import { Standing } from './standing.ts';
-import { ToolHeaders } from './tool-headers.ts';
 
 /** The newer era's code for headers that do not say what the message says. */
 const HEADER_MISMATCH = -32020;

@@ -4,6 +4,7 @@ import {
   ANYTHING,
   checkArgument,
   checkOptions,
+  FLAG,
   FUNCTION,
   type Taken,
   type TakenBy,
@@ -38,6 +39,13 @@ export interface AuthOptions {
   readonly redirectUrl?: string | URL | undefined;
   /** How long the user may take, in seconds or as text such as `'10m'`; five minutes unless told. */
   readonly timeout?: Duration | undefined;
+  /**
+   * Binds tokens to a key of this client (DPoP, RFC 9449), which is kept sealed with them. For authorization servers and
+   * MCP servers that take it; needs SDK v2.
+   *
+   * @defaultValue false
+   */
+  readonly dpop?: boolean | undefined;
 }
 
 /** A registration made beforehand. */
@@ -57,6 +65,7 @@ const TAKEN: TakenBy<AuthOptions> = {
   port: ['a port number', (value) => Number.isInteger(value)],
   redirectUrl: ['a URL', (value) => value instanceof URL || typeof value === 'string'],
   timeout: ANYTHING,
+  dpop: FLAG,
 };
 
 /** Throws where something is missing, misspelt, or something else than it takes. */

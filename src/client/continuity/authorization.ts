@@ -35,6 +35,12 @@ export interface OpensOnly {
 /** How long, in milliseconds, no is no: a host tries several ways to begin, which is no reason to ask the user again. */
 const REFUSED_FOR = 60_000;
 
+/** What a sign-in asks for, and where the server says how. */
+interface Wanted {
+  readonly resourceMetadataUrl?: URL | undefined;
+  readonly scope?: string | undefined;
+}
+
 /** What a connection signs in with. */
 export interface AuthorizationParts {
   readonly options: AuthOptions;
@@ -61,10 +67,10 @@ export interface AuthorizationParts {
 /** How one connection is let in: by the tokens that are kept, by new ones, or by the user. */
 export class Authorization implements ClientPart {
   readonly provider: Provider;
-  /** The SDK's transport, which exchanges the code. */
-  transport: HttpTransport | undefined;
+  /** What exchanges the code: the SDK's transport, or what stands for it. */
+  transport: Pick<HttpTransport, 'finishAuth'> | undefined;
+  readonly wallet: Wallet;
   readonly #parts: AuthorizationParts;
-  readonly #wallet: Wallet;
   readonly #signIn: SignIn;
   readonly #endpoints: EndpointGuard;
   readonly #others: FetchLike;
@@ -89,28 +95,29 @@ export class Authorization implements ClientPart {
 
   constructor(parts: AuthorizationParts) {
     this.#parts = parts;
-    this.#wallet = new Wallet(parts.keeper);
+    this.wallet = new Wallet(parts.keeper);
     this.#endpoints = new EndpointGuard(parts.url);
     this.#signIn = new SignIn(parts.options, this.#endpoints);
-    this.#others = tokenFetch(registerOnce(this.#endpoints.fetch(parts.fetch)), this.#wallet, {
-      refreshed: (tokens) => this.#tell('refreshed', tokens),
+    this.#others = tokenFetch(registerOnce(this.#endpoints.fetch(parts.fetch)), this.wallet, {
+      refreshed: (tokens) => this.tell('refreshed', tokens),
       own: parts.options.client,
     });
     this.provider = new Provider({
       options: parts.options,
-      wallet: this.#wallet,
+      wallet: this.wallet,
       signIn: this.#signIn,
       endpoints: this.#endpoints,
       begin: (page) => this.#begin(page),
       refresh: (credentials) => this.#refresh(credentials),
       use: (credentials) => this.#use(credentials),
       account: () => this.#nameless,
+      major: parts.major,
     });
   }
 
   /** Finds out whose tokens are kept, before anything is sent that is one user's. */
   async identify(): Promise<void> {
-    await this.#use(await this.#wallet.current());
+    await this.#use(await this.wallet.current());
   }
 
   async #use({ account: name, tokens }: Credentials): Promise<void> {
@@ -127,7 +134,7 @@ export class Authorization implements ClientPart {
       const token = bearerOf(init.headers);
       const isStream = init.method === 'GET';
       const isLastTry =
-        isStream && this.#streamRefused && token !== undefined && !this.#wallet.isRefused(token);
+        isStream && this.#streamRefused && token !== undefined && !this.wallet.isRefused(token);
       const response = await base(url, init);
       const isRefused = response.status === 401 || isStepUp(response);
       if (isRefused && isLastTry) {
@@ -164,22 +171,26 @@ export class Authorization implements ClientPart {
 
   async #challenged(response: Response, token: string | undefined): Promise<Response> {
     this.#endpoints.reset();
-    this.#wallet.refuse(token);
+    this.wallet.refuse(token);
     this.#inVain = token !== undefined && token === this.#untried ? response.status : undefined;
     this.#untried = undefined;
-    const { client, tokens } = await this.#wallet.current();
+    const { client, tokens } = await this.wallet.current();
     const isMore = response.status === 403;
     const challenge = isMore ? withGranted(response, tokens?.scope) : response;
     this.#challenge = challenge;
     if (isMore) {
       // Refreshing cannot give more than there was.
-      this.#wallet.bury(tokens?.refresh_token);
+      this.wallet.bury(tokens?.refresh_token);
       this.provider.want(wantedIn(challenge));
     }
-    // Before anybody is registered, or asked to sign in, for what could not be kept.
+    await this.prepare(client);
+    return challenge;
+  }
+
+  /** Gets ready for a sign-in: before anybody is registered, or asked, for what could not be kept. */
+  async prepare(client: Credentials['client']): Promise<void> {
     await this.#parts.place();
     await this.#signIn.prepare(redirectOf(client));
-    return challenge;
   }
 
   async undelivered({ method }: Call, error: unknown): Promise<boolean> {
@@ -199,9 +210,9 @@ export class Authorization implements ClientPart {
     const unavailable = unavailableError(error);
     const isUnauthorized = (error as Error | undefined)?.constructor?.name === 'UnauthorizedError';
     if (!isRefused && !isUnauthorized && !unavailable) return false;
-    const { tokens } = await this.#wallet.current();
+    const { tokens } = await this.wallet.current();
     // Another flow, or another process, may have brought them in the meantime.
-    if (tokens && this.#wallet.isGood(tokens)) return true;
+    if (tokens && this.wallet.isGood(tokens)) return true;
     if (this.#endpoints.refusal) throw this.#endpoints.refusal;
     if (unavailable) throw unavailable;
     if (this.#failure !== undefined) throw this.#failure;
@@ -210,15 +221,17 @@ export class Authorization implements ClientPart {
 
   /** Fresh tokens were not taken either. */
   async #signInAnew(): Promise<void> {
+    const { extractWWWAuthenticateParams } = await loadAuth(this.#parts.major);
+    await this.#sendToPage(this.#challenge ? extractWWWAuthenticateParams(this.#challenge) : {});
+  }
+
+  async #sendToPage({ resourceMetadataUrl, scope }: Wanted): Promise<void> {
     const { major, url } = this.#parts;
-    const { tokens } = await this.#wallet.reload();
-    if (tokens && this.#wallet.isGood(tokens)) return;
-    this.#wallet.bury(tokens?.refresh_token);
-    await this.#wallet.dropTokens();
-    const { auth, extractWWWAuthenticateParams } = await loadAuth(major);
-    const { resourceMetadataUrl, scope } = this.#challenge
-      ? extractWWWAuthenticateParams(this.#challenge)
-      : {};
+    const { tokens } = await this.wallet.reload();
+    if (tokens && this.wallet.isGood(tokens)) return;
+    this.wallet.bury(tokens?.refresh_token);
+    await this.wallet.dropTokens();
+    const { auth } = await loadAuth(major);
     await auth(this.provider, {
       serverUrl: url,
       fetchFn: this.#others,
@@ -227,13 +240,26 @@ export class Authorization implements ClientPart {
     });
   }
 
+  /** Has the user sign in for a host that makes its own connections. Resolves when the code is exchanged. */
+  async signIn(wanted: Wanted): Promise<void> {
+    await this.prepare((await this.wallet.current()).client);
+    if (!this.#finishing) await this.#sendToPage(wanted);
+    await this.#finishing;
+  }
+
+  /** Refreshes tokens that the server has refused, if that is possible. */
+  async renew(): Promise<void> {
+    const credentials = await this.wallet.reload();
+    if (credentials.tokens && !this.wallet.isGood(credentials.tokens)) await this.#renew(credentials);
+  }
+
   #begin(page: URL): void {
     if (this.#inVain !== undefined) throw inVainError(this.#inVain);
     if (Date.now() < this.#refusedUntil) throw this.#failure;
     this.#failure = undefined;
     const { waiting, events, target } = this.#parts;
     waiting.add(this);
-    this.#finishing = signInOnce(this.#wallet, () => this.#finish(page), {
+    this.#finishing = signInOnce(this.wallet, () => this.#finish(page), {
       signal: this.#end.signal,
       elsewhere: () => events.emit('sign-in-elsewhere', { target }),
     })
@@ -258,10 +284,10 @@ export class Authorization implements ClientPart {
       const named = answer.get('iss');
       if (named !== null && issuer !== undefined && !isSameIssuer(named, issuer)) throw strangerError();
       await this.transport?.finishAuth(this.#parts.major === 'v2' ? answer : answer.get('code'));
-      const { tokens, ...credentials } = await this.#wallet.current();
+      const { tokens, ...credentials } = await this.wallet.current();
       this.#untried = tokens?.access_token;
       if (!tokens) return;
-      this.#tell('signed-in', tokens);
+      this.tell('signed-in', tokens);
       await this.#use({ ...credentials, tokens });
       await this.#parts.signedIn();
     } catch (error) {
@@ -274,16 +300,21 @@ export class Authorization implements ClientPart {
 
   /** Refreshes tokens before they end, by the SDK's own function. Where that fails, the server's 401 says what to do. */
   async #refresh({ tokens, discovery }: Credentials): Promise<Tokens | undefined> {
-    if (!tokens || !isDue(tokens, this.#wallet)) return undefined;
+    return tokens && isDue(tokens, this.wallet) ? this.#renew({ tokens, discovery }) : undefined;
+  }
+
+  async #renew({ tokens, discovery }: Credentials): Promise<Tokens | undefined> {
+    if (tokens?.refresh_token === undefined || this.wallet.isDead(tokens)) return undefined;
     this.#refreshing ??= this.provider
       .clientInformation()
-      .then((client) =>
+      .then(async (client) =>
         refreshNow({
           tokens,
           discovery: discovery ?? {},
           client,
           major: this.#parts.major,
           fetch: this.#others,
+          dpop: await this.provider.dpop?.(),
         }),
       )
       .catch(() => {})
@@ -291,10 +322,11 @@ export class Authorization implements ClientPart {
         this.#refreshing = undefined;
       });
     await this.#refreshing;
-    return (await this.#wallet.current()).tokens;
+    return (await this.wallet.current()).tokens;
   }
 
-  #tell(what: 'signed-in' | 'refreshed', { issuer, expiresAt }: Tokens): void {
+  /** Emits an event about tokens. */
+  tell(what: 'signed-in' | 'refreshed', { issuer, expiresAt }: Tokens): void {
     const { events, target } = this.#parts;
     events.emit(what, {
       target,

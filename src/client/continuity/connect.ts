@@ -1,4 +1,4 @@
-import { messageOf } from '../../errors.ts';
+import { messageOf, ValiseError } from '../../errors.ts';
 import { documentFetch, type MessageLimit } from '../../link/limit.ts';
 import { redactUrls } from '../../redact-urls.ts';
 import { holdLease, withLease } from '../../store/kit/lease.ts';
@@ -10,7 +10,7 @@ import { type ClientMiddleware, Connection } from '../connection.ts';
 import type { ClientEventSource } from '../events.ts';
 import { type HttpTarget, type HttpTransport, makeHttpTransport, transportFetch } from '../http.ts';
 import type { JarPart } from '../jar/part.ts';
-import { erasOf, majorOf } from '../major.ts';
+import { erasOf, type Major, majorOf } from '../major.ts';
 import type { ClientPart } from '../part.ts';
 import { targetKey } from '../target.ts';
 import { Authorization, type AuthorizationParts } from './authorization.ts';
@@ -134,6 +134,31 @@ export async function connectHttp(
 
 /** How long a process waits for another one that connects for the first time, in seconds. */
 const TURN = 5;
+
+/** What signs in for a host that makes its own connections to a server. */
+export function authorizationFor(
+  major: Major,
+  target: HttpTarget,
+  surroundings: Surroundings,
+): Authorization {
+  const { principal } = surroundings;
+  const whose: Whose = { target: targetKey({ kind: 'http', url: target.url }), principal };
+  const authorization = authorize(
+    { opensOnly: true, ...(major === 'v2' && { getDiscoverResult: undefined }) },
+    target,
+    { ...surroundings, own: storeOfTarget(target.options) },
+    whose,
+    {
+      account: new Account(undefined),
+      owner: new TokenOwner(surroundings.store, keyOf('account', whose), principal),
+      signedIn: async () => {},
+    },
+  );
+  if (authorization) return authorization;
+  throw new ValiseError('bad-option', 'The option redirect of authProvider is missing.', {
+    next: 'Give a function that shows the sign-in page to the user.',
+  });
+}
 
 const adapted = new WeakMap<ClientStateStore, Store>();
 

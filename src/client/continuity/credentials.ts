@@ -39,6 +39,8 @@ export interface Credentials extends SignedIn {
   readonly discovery?: JsonObject | undefined;
   /** The PKCE verifier of a sign-in under way. */
   readonly verifier?: string | undefined;
+  /** The private key that tokens are bound to (RFC 9449), as a JWK. */
+  readonly dpop?: JsonObject | undefined;
 }
 
 /** How credentials are stored; {@link readCredentials} checks what is in a record. */
@@ -92,7 +94,7 @@ export class CredentialKeeper {
 /** Credentials as they come from a store; what does not look as it should is left out, which costs one sign-in. */
 export function readCredentials(value: unknown): Credentials {
   if (!isObject(value)) return {};
-  const { issuer, account, subject, tokens, client, given, discovery, verifier } = value;
+  const { issuer, account, subject, tokens, client, given, discovery, verifier, dpop } = value;
   return {
     ...(typeof issuer === 'string' && { issuer }),
     ...(typeof account === 'string' && { account }),
@@ -105,6 +107,7 @@ export function readCredentials(value: unknown): Credentials {
       }),
     ...(isObject(discovery) && { discovery: discovery as JsonObject }),
     ...(typeof verifier === 'string' && { verifier }),
+    ...(isObject(dpop) && { dpop: dpop as JsonObject }),
   };
 }
 

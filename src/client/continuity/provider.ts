@@ -2,8 +2,10 @@ import { randomBytes } from 'node:crypto';
 import type { JsonObject } from '../../json.ts';
 import { sha256 } from '../../sha256.ts';
 import { accountOfSignIn } from '../account.ts';
+import type { Major } from '../major.ts';
 import type { AuthOptions } from './auth-options.ts';
 import { type Credentials, isSameIssuer, type Registration, stamped, type Tokens } from './credentials.ts';
+import { boundTo, type DpopSigner } from './dpop.ts';
 import type { EndpointGuard } from './endpoints.ts';
 import type { SignIn } from './sign-in.ts';
 import type { Wallet } from './wallet.ts';
@@ -26,6 +28,7 @@ export interface ProviderParts {
   use(credentials: Credentials): Promise<void>;
   /** The account of the tokens before, if it is not among the credentials. */
   account(): string | undefined;
+  readonly major: Major;
 }
 
 /**
@@ -46,9 +49,13 @@ export class Provider {
 
   readonly clientMetadataUrl?: string;
 
+  /** Absent unless tokens are to be bound to a key. SDK v2 signs each request with it. */
+  readonly dpop?: () => Promise<DpopSigner>;
+
   constructor(parts: ProviderParts) {
     this.#parts = parts;
-    const { clientMetadataUrl } = parts.options;
+    const { clientMetadataUrl, dpop } = parts.options;
+    if (dpop) this.dpop = boundTo(parts.wallet, parts.major);
     if (clientMetadataUrl !== undefined) this.clientMetadataUrl = clientMetadataUrl;
     if (!parts.options.client) this.saveClientInformation = (client, at) => this.#register(client, at);
   }
@@ -124,6 +131,7 @@ export class Provider {
       client,
       account: now.account,
       subject: now.subject,
+      dpop: now.dpop,
       ...(client.issuer !== undefined && { issuer: client.issuer }),
       ...(this.#discovery && { discovery: this.#discovery }),
     };

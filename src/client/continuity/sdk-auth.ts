@@ -10,9 +10,20 @@ export interface SdkAuth {
       readonly serverUrl: URL;
       readonly resourceMetadataUrl?: URL;
       readonly scope?: string;
+      readonly authorizationCode?: string;
+      readonly iss?: string | undefined;
       readonly fetchFn: FetchLike;
     },
   ): Promise<unknown>;
+  registerClient(
+    server: string,
+    options: {
+      readonly metadata?: unknown;
+      readonly clientMetadata: object;
+      readonly scope?: string | undefined;
+      readonly fetchFn: FetchLike;
+    },
+  ): Promise<Registration>;
   refreshAuthorization(
     server: string,
     options: {
@@ -20,6 +31,7 @@ export interface SdkAuth {
       readonly clientInformation: Registration;
       readonly refreshToken: string;
       readonly resource?: string;
+      readonly dpop?: object;
       readonly fetchFn: FetchLike;
     },
   ): Promise<unknown>;

@@ -170,12 +170,15 @@ export async function refreshNow({
   client,
   major,
   fetch: fetchFn,
+  dpop,
 }: {
   readonly tokens: Tokens;
   readonly discovery: NonNullable<Credentials['discovery']>;
   readonly client: Registration | undefined;
   readonly major: Major;
   readonly fetch: FetchLike;
+  /** Signs the request if the tokens are bound to a key. */
+  readonly dpop?: object | undefined;
 }): Promise<void> {
   const server = discovery['authorizationServerUrl'];
   if (typeof server !== 'string' || !client) return;
@@ -189,6 +192,7 @@ export async function refreshNow({
     clientInformation: client,
     refreshToken: tokens.refresh_token ?? '',
     ...(resource !== undefined && { resource }),
+    ...(dpop && { dpop }),
     fetchFn,
   });
 }

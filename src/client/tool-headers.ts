@@ -1,12 +1,25 @@
-import { isObject } from 'mcp-valise/internal';
-import { eraOf, type Meta, type Params, type Request, type Response, type Result } from 'mcp-valise/wire';
-import { envelopeOf } from './newer-shapes.ts';
+import { isObject } from '../json.ts';
+import {
+  CORE,
+  eraOf,
+  type Meta,
+  type Params,
+  type Request,
+  type Response,
+  type Result,
+} from '../wire/index.ts';
 import { type MarkedArgument, markedArguments, paramHeaders } from './param-headers.ts';
 
 const MOST_PAGES = 100;
 /** Of how many tools it is remembered what they want, and how long their names may be. */
 const MOST_TOOLS = 10_000;
 const LONGEST_NAME = 1024;
+
+/** What a request of the newer era says about its sender, out of its `_meta`. */
+export function envelopeOf(meta: Meta): Meta {
+  const keys = [CORE.protocolVersion, CORE.clientCapabilities, CORE.clientInfo];
+  return Object.fromEntries(keys.filter((key) => key in meta).map((key) => [key, meta[key]]));
+}
 
 /** Which arguments each tool of a server wants as headers, learnt from the lists that pass by. */
 export class ToolHeaders {

@@ -1,5 +1,5 @@
-import { isObject } from 'mcp-valise/internal';
-import { MAX_DEPTH } from 'mcp-valise/wire';
+import { isObject } from '../json.ts';
+import { MAX_DEPTH } from '../wire/index.ts';
 
 /** An argument that a tool wants to have as a header too. */
 export interface MarkedArgument {

@@ -1,0 +1,53 @@
+import { createHash, webcrypto } from 'node:crypto';
+import { ValiseError } from '../../errors.ts';
+import type { JsonObject } from '../../json.ts';
+import { loadSdk, type Major } from '../major.ts';
+import type { Wallet } from './wallet.ts';
+
+const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256' };
+
+/** SDK v2's `DpopSession`. `never` fits it without a type of an optional peer in our declarations. */
+export type DpopSigner = never;
+
+/**
+ * Returns what signs requests with the key that the tokens of a wallet are bound to (RFC 9449). The key is made on first
+ * use and kept with the tokens: a refresh token that is bound to it would be of no use to the next process without it.
+ */
+export function boundTo(wallet: Wallet, major: Major): () => Promise<DpopSigner> {
+  if (major === 'v1')
+    throw new ValiseError('dpop-needs-v2', 'The option dpop needs v2 of the SDK, which signs the requests.', {
+      next: 'Run: npm install @modelcontextprotocol/client. Or leave the option out.',
+    });
+  let session: Promise<DpopSigner> | undefined;
+  return () => (session ??= sessionOf(wallet));
+}
+
+async function sessionOf(wallet: Wallet): Promise<DpopSigner> {
+  const { DpopSession } = await loadSdk(
+    '@modelcontextprotocol/client',
+    () => import('@modelcontextprotocol/client'),
+  );
+  const made = await newKey();
+  const { dpop = made } = await wallet.change((now) => (now.dpop ? undefined : { ...now, dpop: made }));
+  return (await DpopSession.create({ keyPair: await keyPairOf(dpop) })) as DpopSigner;
+}
+
+async function newKey(): Promise<JsonObject> {
+  const { privateKey } = await webcrypto.subtle.generateKey(ALGORITHM, true, ['sign', 'verify']);
+  const { kty, crv, x, y, d } = await webcrypto.subtle.exportKey('jwk', privateKey);
+  return { kty, crv, x, y, d } as JsonObject;
+}
+
+async function keyPairOf({ kty, crv, x, y, d }: JsonObject) {
+  const publicJwk = { kty, crv, x, y } as { kty: string; crv: string; x: string; y: string };
+  const load = (jwk: object, usage: 'sign' | 'verify') =>
+    webcrypto.subtle.importKey('jwk', jwk, ALGORITHM, usage === 'verify', [usage]);
+  return {
+    privateKey: (await load({ ...publicJwk, d }, 'sign')) as CryptoKey,
+    publicKey: (await load(publicJwk, 'verify')) as CryptoKey,
+    publicJwk,
+    // RFC 7638: the required members in the order of their names.
+    thumbprint: createHash('sha256').update(JSON.stringify({ crv, kty, x, y })).digest('base64url'),
+    alg: 'ES256' as const,
+  };
+}

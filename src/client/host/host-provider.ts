@@ -1,0 +1,258 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { ValiseError } from '../../errors.ts';
+import type { JsonObject } from '../../json.ts';
+import type { Authorization } from '../continuity/authorization.ts';
+import { type Credentials, type Registration, stamped, type Tokens } from '../continuity/credentials.ts';
+import type { DpopSigner } from '../continuity/dpop.ts';
+import { underLease } from '../continuity/lease.ts';
+import { loadAuth } from '../continuity/sdk-auth.ts';
+import type { Major } from '../major.ts';
+
+interface Issued {
+  readonly issuer: string;
+}
+
+interface Discovery {
+  readonly authorizationServerUrl?: string;
+  readonly authorizationServerMetadata?: JsonObject | undefined;
+  readonly resourceMetadata?: JsonObject | undefined;
+  readonly resourceMetadataUrl?: string | undefined;
+}
+
+/** How long, in milliseconds, the host may take to send a token request that it has asked for. */
+const PATIENCE = 30_000;
+
+/** A token request that the host is about to send. */
+interface TokenRequest {
+  /** The refresh token in it, or undefined if it has a code. */
+  readonly refreshes: string | undefined;
+  /** The host has kept the tokens, or given up. */
+  over(): void;
+}
+
+/**
+ * An `OAuthClientProvider` of both SDK majors for hosts that make their own connections.
+ *
+ * It hands no refresh token out: {@link tokens} refreshes under a lease before a token ends. After a 401 the SDKs ask a
+ * provider without a redirect URL for a token request ({@link prepareTokenRequest}). It is answered with a refresh, or with
+ * the code of a sign-in, so that the host's call continues by itself. Clients that do not know this (the AI SDK, SDK v1
+ * before 1.27) never ask for {@link discoveryState}. They get the redirect URL, and connect again after the sign-in.
+ */
+export class HostProvider {
+  readonly #authorization: Authorization;
+  readonly #url: URL;
+  readonly #major: Major;
+  /** Whether the caller asks for token requests. */
+  #isAsked = false;
+  #discovery: Discovery = {};
+  /** The access token that was given out last. */
+  #handed: string | undefined;
+  #request: TokenRequest | undefined;
+  #giveCode: ((params: URLSearchParams) => void) | undefined;
+
+  /** Absent if the client was registered beforehand. */
+  readonly saveClientInformation?: (client: Registration, at?: Issued) => Promise<void>;
+  readonly clientMetadataUrl?: string;
+  /** Signs requests if tokens are bound to a key; SDK v2 calls it. */
+  readonly dpop?: () => Promise<DpopSigner>;
+
+  constructor(authorization: Authorization, url: URL, major: Major) {
+    this.#authorization = authorization;
+    this.#url = url;
+    this.#major = major;
+    authorization.transport = { finishAuth: (answer) => this.#exchange(answer as URLSearchParams | string) };
+    const { saveClientInformation, clientMetadataUrl, dpop } = authorization.provider;
+    if (saveClientInformation) this.saveClientInformation = saveClientInformation;
+    if (clientMetadataUrl !== undefined) this.clientMetadataUrl = clientMetadataUrl;
+    if (dpop) this.dpop = dpop;
+  }
+
+  get redirectUrl(): string | undefined {
+    return this.#isAsked ? undefined : this.#authorization.provider.redirectUrl;
+  }
+
+  get clientMetadata() {
+    return this.#authorization.provider.clientMetadata;
+  }
+
+  state(): string {
+    return this.#authorization.provider.state();
+  }
+
+  async tokens(at?: Issued): Promise<Tokens | undefined> {
+    const tokens = await this.#authorization.provider.tokens(at);
+    this.#handed = tokens?.access_token;
+    if (!tokens) return undefined;
+    const { refresh_token: _, ...rest } = tokens;
+    return rest;
+  }
+
+  /** Only asked for after the server has refused a request. */
+  async clientInformation(at?: Issued): Promise<Registration | undefined> {
+    const { wallet, provider } = this.#authorization;
+    wallet.refuse(this.#handed);
+    const { tokens, client } = await wallet.reload();
+    if (!tokens?.refresh_token || wallet.isDead(tokens)) await this.#authorization.prepare(client);
+    else if (!this.#isAsked) await this.#authorization.renew();
+    return (await provider.clientInformation(at)) ?? (this.#isAsked ? this.#register(at) : undefined);
+  }
+
+  /** The caller would register an address without the port that {@link Authorization.prepare} has chosen. */
+  async #register(at: Issued | undefined): Promise<Registration | undefined> {
+    const { authorizationServerUrl: server, authorizationServerMetadata: metadata } = this.#discovery;
+    const { provider } = this.#authorization;
+    const isUrl = provider.clientMetadataUrl && metadata?.['client_id_metadata_document_supported'] === true;
+    if (isUrl || server === undefined || !provider.saveClientInformation) return undefined;
+    const { registerClient } = await loadAuth(this.#major);
+    const scopes = this.#discovery.resourceMetadata?.['scopes_supported'];
+    const client = await registerClient(server, {
+      metadata,
+      clientMetadata: provider.clientMetadata,
+      ...(Array.isArray(scopes) && { scope: scopes.join(' ') }),
+      fetchFn: this.#authorization.others(),
+    });
+    const issued = { ...client, issuer: at?.issuer ?? server };
+    await provider.saveClientInformation(issued, at);
+    return issued;
+  }
+
+  /** The SDKs send what this returns to the token endpoint, and then repeat the request that was refused. */
+  async prepareTokenRequest(scope?: string): Promise<URLSearchParams> {
+    const { wallet } = this.#authorization;
+    const { tokens } = await wallet.reload();
+    return (
+      (covers(tokens, scope) ? await this.#refresh() : undefined) ??
+      (await this.#signIn(scope)) ??
+      (await this.#refresh()) ??
+      this.#elsewhere()
+    );
+  }
+
+  /** A refresh for the host to send. The lease lasts until its result is kept. */
+  #refresh(): Promise<URLSearchParams | undefined> {
+    const { wallet } = this.#authorization;
+    const { store, key } = wallet.keeper;
+    return new Promise((resolve, reject) => {
+      const alone = async (): Promise<void> => {
+        const { tokens } = await wallet.reload();
+        const { refresh_token: token } = tokens ?? {};
+        if (!tokens || token === undefined || wallet.isDead(tokens)) return resolve(undefined);
+        const over = this.#sent(token);
+        resolve(new URLSearchParams({ grant_type: 'refresh_token', refresh_token: token }));
+        await over;
+      };
+      underLease(store, `${key}/refresh`, alone, async () => undefined).catch(reject);
+    });
+  }
+
+  /** The code that the user brings back, for the host to exchange; undefined if another process has signed in. */
+  async #signIn(scope: string | undefined): Promise<URLSearchParams | undefined> {
+    const { resourceMetadataUrl: at } = this.#discovery;
+    const code = new Promise<URLSearchParams>((resolve) => {
+      this.#giveCode = resolve;
+    });
+    const signedIn = this.#authorization.signIn({
+      ...(at !== undefined && { resourceMetadataUrl: new URL(at) }),
+      ...(scope !== undefined && { scope }),
+    });
+    return Promise.race([code, signedIn.then(() => undefined)]);
+  }
+
+  /** The user is back: the host sends the code if it can, else Valise does. */
+  async #exchange(answer: URLSearchParams | string): Promise<void> {
+    const { provider } = this.#authorization;
+    const [code, iss] = typeof answer === 'string' ? [answer] : [answer.get('code'), answer.get('iss')];
+    if (this.#giveCode) {
+      const params = new URLSearchParams({
+        grant_type: 'authorization_code',
+        code: code ?? '',
+        code_verifier: await provider.codeVerifier(),
+        redirect_uri: provider.redirectUrl,
+      });
+      const over = this.#sent(undefined);
+      this.#giveCode(params);
+      this.#giveCode = undefined;
+      return over;
+    }
+    const { auth } = await loadAuth(this.#major);
+    await auth(provider, {
+      serverUrl: this.#url,
+      authorizationCode: code ?? '',
+      iss: iss ?? undefined,
+      fetchFn: this.#authorization.others(),
+    });
+  }
+
+  /** Resolves when the host has kept what its token request brought, or has given up. */
+  #sent(refreshes: string | undefined): Promise<void> {
+    this.#request?.over();
+    const stop = new AbortController();
+    this.#request = { refreshes, over: () => stop.abort() };
+    return wait(PATIENCE, undefined, { signal: stop.signal, ref: false }).catch(() => {});
+  }
+
+  #elsewhere(): never {
+    throw new ValiseError('signed-in-elsewhere', 'Another process has signed in in the meantime.', {
+      next: 'Connect again.',
+    });
+  }
+
+  async saveTokens(tokens: Tokens, at?: Issued): Promise<void> {
+    const { wallet, provider } = this.#authorization;
+    const request = this.#request;
+    this.#request = undefined;
+    if (request?.refreshes === undefined) await provider.saveTokens(tokens, at);
+    else {
+      const keep = (now: Credentials): Credentials | undefined =>
+        now.tokens?.refresh_token === request.refreshes
+          ? { ...now, tokens: stamped(tokens, now.tokens) }
+          : undefined;
+      const { tokens: kept } = await wallet.change(keep);
+      wallet.given(tokens.access_token);
+      if (kept) this.#authorization.tell('refreshed', kept);
+    }
+    request?.over();
+  }
+
+  async redirectToAuthorization(page: URL): Promise<void> {
+    const { provider, wallet } = this.#authorization;
+    await provider.redirectToAuthorization(page);
+    const { tokens } = await wallet.current();
+    if (!tokens || !wallet.isGood(tokens)) await this.#authorization.signIn({});
+  }
+
+  saveCodeVerifier(verifier: string): Promise<void> {
+    return this.#authorization.provider.saveCodeVerifier(verifier);
+  }
+
+  codeVerifier(): Promise<string> {
+    return this.#authorization.provider.codeVerifier();
+  }
+
+  async saveDiscoveryState(discovery: object): Promise<void> {
+    this.#discovery = discovery as Discovery;
+    await this.#authorization.provider.saveDiscoveryState(discovery);
+  }
+
+  async discoveryState(): Promise<never | undefined> {
+    this.#isAsked = true;
+    const known = await this.#authorization.provider.discoveryState();
+    if (known) this.#discovery = known as Discovery;
+    return known as never;
+  }
+
+  async invalidateCredentials(what: 'all' | 'client' | 'tokens' | 'verifier' | 'discovery'): Promise<void> {
+    const request = this.#request;
+    this.#request = undefined;
+    if (request?.refreshes !== undefined) this.#authorization.wallet.bury(request.refreshes);
+    await this.#authorization.provider.invalidateCredentials(what);
+    request?.over();
+  }
+}
+
+/** Whether a refresh can give what is wanted. */
+function covers(tokens: Tokens | undefined, scope: string | undefined): boolean {
+  if (tokens?.scope === undefined || scope === undefined) return true;
+  const granted = new Set(tokens.scope.split(' '));
+  return scope.split(' ').every((one) => granted.has(one) || one === 'offline_access');
+}

@@ -1,0 +1,260 @@
+import { messageOf, ValiseError } from '../../errors.ts';
+import type { TransportLike } from '../../link/transport.ts';
+import {
+  eraOf,
+  type Id,
+  INTRODUCTIONS,
+  isNotification,
+  isRequest,
+  METHOD_NOT_FOUND,
+  type Message,
+  type Params,
+  type Request,
+  type Response,
+} from '../../wire/index.ts';
+import type { Connection } from '../connection.ts';
+import type { OpensOnly } from '../continuity/authorization.ts';
+import { statusOf } from '../continuity/lost.ts';
+import type { Major } from '../major.ts';
+import type { ClientSession, ClientSessions } from '../sessions/types.ts';
+import { ToolHeaders } from '../tool-headers.ts';
+
+/** A transport for a host that makes its own client: what both SDK majors and the AI SDK expect of one. */
+export interface HostTransport extends TransportLike {
+  /** Names the protocol version that was agreed on; SDK clients call it. */
+  setProtocolVersion(version: string): void;
+  /** Ends the transport's session at the server, if there is one. The next connection begins a new one. */
+  terminateSession(): Promise<void>;
+}
+
+/** Requests that belong to no session. */
+const OUTSIDE: ReadonlySet<string> = new Set([...INTRODUCTIONS, 'ping']);
+
+/** The code of 2026-07-28 for headers that do not match the body. */
+const HEADER_MISMATCH = -32020;
+
+interface SendOptions {
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** Cancels the request, in the words of SDK v2. */
+  readonly requestSignal?: AbortSignal | undefined;
+  /** The same in the words of the AI SDK. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+interface OpenRequest {
+  readonly request: Request;
+  readonly options: SendOptions;
+  readonly abort: AbortController;
+  readonly isRetry: boolean;
+}
+
+interface Under extends TransportLike {
+  setProtocolVersion?(version: string): void;
+  terminateSession?(): Promise<void>;
+}
+
+/** What a host's transport is made of. */
+export interface HostTransportParts {
+  readonly http: boolean;
+  /** The SDK major that HTTP goes by; v1 cannot carry requests of 2026-07-28. */
+  readonly major: Major;
+  /** The data-layer session of the host's requests; false for none. */
+  readonly sessionName: string | false;
+  /** Connects as {@link ClientValise.connect} does. */
+  open(client: ValiseTransport): Promise<Connection>;
+  sessions(client: ValiseTransport): ClientSessions;
+  warn(what: string, next: string): void;
+}
+
+/**
+ * A transport with everything that `connect()` adds. To Valise it is the client that connects; to the host it is the
+ * transport, and each message passes from one to the other as it came.
+ */
+export class ValiseTransport implements HostTransport, OpensOnly {
+  onclose?: (() => void) | undefined;
+  onerror?: ((error: Error) => void) | undefined;
+  onmessage?: ((message: unknown, extra?: unknown) => void) | undefined;
+  readonly opensOnly = true;
+  /** The AI SDK probes for 2026-07-28 only if its transport says so. */
+  readonly supportsProtocolVersionDiscovery = true;
+  /** The AI SDK waits for the answer to its probe: over HTTP one always comes, and it may need the user to sign in. */
+  readonly waitsForProtocolVersionDiscovery: boolean;
+  /** SDK v2 cancels a request by its signal if the transport has a stream for each, as HTTP has. */
+  readonly hasPerRequestStream: boolean;
+  /** Makes Valise take v2's HTTP. */
+  declare getDiscoverResult?: () => undefined;
+  readonly #parts: HostTransportParts;
+  readonly #requests = new Map<Id, OpenRequest>();
+  readonly #headers = new ToolHeaders((method, params) => this.#ask(method, params));
+  #under: Under | undefined;
+  #connection: Connection | undefined;
+  #session: Promise<ClientSession | undefined> | undefined;
+
+  constructor(parts: HostTransportParts) {
+    this.#parts = parts;
+    this.hasPerRequestStream = parts.http;
+    this.waitsForProtocolVersionDiscovery = parts.http;
+    if (parts.major === 'v2') this.getDiscoverResult = () => undefined;
+  }
+
+  get sessionId(): string | undefined {
+    return this.#under?.sessionId;
+  }
+
+  async start(): Promise<void> {
+    this.#connection = await this.#parts.open(this);
+  }
+
+  /** Called by Valise with the transport that it has prepared. */
+  async connect(under: Under): Promise<void> {
+    this.#under = under;
+    under.onmessage = (message: Message, extra?: unknown) => this.#arrived(message, extra);
+    under.onclose = () => {
+      this.#requests.clear();
+      this.onclose?.();
+    };
+    under.onerror = (error) => this.onerror?.(error);
+    await under.start();
+  }
+
+  getServerCapabilities(): undefined {
+    return undefined;
+  }
+
+  send(message: Message, options: SendOptions = {}): Promise<void> {
+    const under = this.#started();
+    if (isRequest(message))
+      return this.#request({ request: message, options, abort: new AbortController(), isRetry: false });
+    if (isNotification(message) && message.method === 'notifications/cancelled') {
+      const open = this.#requests.get(message.params?.['requestId'] as Id);
+      this.#requests.delete(message.params?.['requestId'] as Id);
+      // On 2026-07-28 hanging up cancels a request over HTTP.
+      if (open && this.#parts.http && eraOf(open.request) === 'modern') {
+        open.abort.abort();
+        return Promise.resolve();
+      }
+    }
+    return under.send(message, options);
+  }
+
+  async close(): Promise<void> {
+    if (this.#under) await this.#under.close();
+    else this.onclose?.();
+  }
+
+  setProtocolVersion(version: string): void {
+    this.#under?.setProtocolVersion?.(version);
+  }
+
+  async terminateSession(): Promise<void> {
+    await this.#under?.terminateSession?.();
+  }
+
+  #started(): Under {
+    if (this.#under) return this.#under;
+    throw new ValiseError('not-connected', 'The transport was used before start().', {
+      next: 'Give it to a client, which starts it when it connects.',
+    });
+  }
+
+  async #request(open: OpenRequest): Promise<void> {
+    const { request, options, abort } = open;
+    const isModern = eraOf(request) === 'modern';
+    const isModernHttp = isModern && this.#parts.http;
+    // As a server of the older era answers, so that the host continues in that era.
+    if (isModernHttp && this.#parts.major === 'v1')
+      return this.#answer(
+        request.id,
+        'Only v1 of the SDK is installed: npm install @modelcontextprotocol/client',
+      );
+    this.#requests.set(request.id, open);
+    try {
+      const headers = isModernHttp ? await this.#headers.of(request) : {};
+      const signals = [options.requestSignal, options.signal, abort.signal].filter(
+        (one) => one !== undefined,
+      );
+      const { signal: _, requestSignal: __, ...rest } = options;
+      await this.#inSession(request, () =>
+        this.#started().send(request, {
+          ...rest,
+          ...(isModernHttp && {
+            headers: { ...options.headers, ...headers },
+            requestSignal: AbortSignal.any(signals),
+          }),
+        }),
+      );
+    } catch (error) {
+      this.#requests.delete(request.id);
+      if (request.method !== 'server/discover' || !isRefusal(error)) throw error;
+      this.#answer(request.id, messageOf(error));
+    }
+  }
+
+  async #inSession(request: Request, send: () => Promise<void>): Promise<void> {
+    const { sessionName, warn } = this.#parts;
+    const knowsSessions = this.#connection?.server.families.sessions === true;
+    if (sessionName === false || !knowsSessions || OUTSIDE.has(request.method)) return send();
+    this.#session ??= this.#parts
+      .sessions(this)
+      .named(sessionName, { onGone: 'recreate' })
+      .catch((error: unknown) => {
+        warn(
+          `The session ${sessionName} could not be opened: ${messageOf(error)}`,
+          'Calls continue without it.',
+        );
+        return undefined;
+      });
+    const session = await this.#session;
+    return session ? session.run(send) : send();
+  }
+
+  #arrived(message: Message, extra: unknown): void {
+    if (isNotification(message) && message.method === 'notifications/tools/list_changed')
+      this.#headers.forget();
+    if (!('method' in message)) {
+      const open = this.#requests.get(message.id as Id);
+      if (open && this.#isStale(open, message)) return;
+      this.#requests.delete(message.id as Id);
+      if (open && 'result' in message) this.#answered(open.request, message.result);
+    }
+    this.onmessage?.(message, extra);
+  }
+
+  #answered({ method }: Request, result: Params): void {
+    if (method === 'tools/list') this.#headers.learn(result);
+    const version = method === 'initialize' ? result['protocolVersion'] : undefined;
+    if (typeof version === 'string') this.setProtocolVersion(version);
+  }
+
+  /** Whether the tool wants other headers than when it was listed. The call is then sent once more. */
+  #isStale(open: OpenRequest, response: Response): boolean {
+    const isMismatch = 'error' in response && response.error.code === HEADER_MISMATCH;
+    if (!isMismatch || open.isRetry || open.request.method !== 'tools/call') return false;
+    this.#headers.forget();
+    // A new object: the instrumented transport lets a message that it has seen pass untouched.
+    this.#request({ ...open, request: { ...open.request }, isRetry: true }).catch((error: unknown) =>
+      this.#answer(open.request.id, messageOf(error)),
+    );
+    return true;
+  }
+
+  async #ask(method: string, params: Params): Promise<Response> {
+    const id = 'valise-transport';
+    try {
+      const result = (await this.#connection?.request(method, params)) ?? {};
+      return { jsonrpc: '2.0', id, result };
+    } catch (error) {
+      return { jsonrpc: '2.0', id, error: { code: METHOD_NOT_FOUND, message: messageOf(error) } };
+    }
+  }
+
+  #answer(id: Id, message: string): void {
+    this.onmessage?.({ jsonrpc: '2.0', id, error: { code: METHOD_NOT_FOUND, message } });
+  }
+}
+
+/** Whether a server of the older era has refused the probe. 401 and 403 are about the user. */
+function isRefusal(error: unknown): boolean {
+  const status = statusOf(error) ?? 0;
+  return status >= 400 && status < 500 && status !== 401 && status !== 403;
+}
