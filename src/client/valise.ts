@@ -348,7 +348,8 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
       options(url, settings) {
         // A misspelt option is told now, and not with the first request.
         hostTransport(url, settings);
-        const door = new HostFetch(() => hostTransport(url, settings), settings?.fetch ?? fetch);
+        const open = () => hostTransport(url, settings);
+        const door = new HostFetch(open, settings?.fetch ?? fetch, settings?.resume !== false);
         doors.add(door);
         const authProvider = settings?.auth && provider(url, { ...settings.auth, fetch: settings.fetch });
         return { fetch: door.fetch, authProvider, sessionId: undefined };

@@ -198,6 +198,39 @@ describe.each(HOSTS.flatMap((host) => DOORS.map((door) => ({ ...host, door }))))
   },
 );
 
+describe('options()', () => {
+  it.each([
+    { resume: true, count: '2' },
+    { resume: false, count: '1' },
+  ])(
+    'with resume: $resume, a host that ends its session when it closes finds $count',
+    async ({ resume, count }) => {
+      const vault = await openVault();
+      const start = async () => {
+        const valise = await openValise({ store, allowLocal: true });
+        const client = new ClientV2(info);
+        opened.push({ valise, client });
+        const auth = { redirect: (page: URL) => signIn(page, { name: 'alice' }).then(() => undefined) };
+        const transport = new HttpV2(new URL(vault.url), {
+          ...valise.options(vault.url, { auth, resume }),
+        } as object);
+        await client.connect(transport);
+        return { client, transport };
+      };
+      const { client, transport } = await start();
+      expect(await ask(client, 'increment')).toBe('1');
+      await transport.terminateSession();
+      await client.close();
+      expect(await ask((await start()).client, 'increment')).toBe(count);
+      for (const one of opened.splice(0)) {
+        await one.client?.close();
+        await one.valise.close();
+      }
+      await vault.close();
+    },
+  );
+});
+
 describe('transport()', () => {
   it('sets the headers of 2026-07-28 for a client that sets none', async () => {
     const server = await openServer();

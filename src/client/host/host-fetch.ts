@@ -21,6 +21,7 @@ const MAX_WAITING = 1000;
 export class HostFetch {
   readonly #open: () => HostTransport;
   readonly #base: FetchLike;
+  readonly #keeps: boolean;
   #transport: Promise<HostTransport> | undefined;
   #hasBegun = false;
   /** The answers under way, by the id of their request. */
@@ -29,10 +30,11 @@ export class HostFetch {
   #standalone: MessageStream | undefined;
   readonly #waiting: Message[] = [];
 
-  /** `base` takes what is not MCP, such as the requests of a sign-in. */
-  constructor(open: () => HostTransport, base: FetchLike) {
+  /** `base` takes what is not MCP, such as the requests of a sign-in; `keeps` is whether a later process resumes. */
+  constructor(open: () => HostTransport, base: FetchLike, keeps: boolean) {
     this.#open = open;
     this.#base = base;
+    this.#keeps = keeps;
   }
 
   readonly fetch: FetchLike = (url, init = {}) => {
@@ -84,8 +86,9 @@ export class HostFetch {
     return stream.response((await this.#started()).sessionId);
   }
 
+  /** OpenAI Agents and mcp-use end their session whenever they close. One that is kept stays, for the next process. */
   async #delete(): Promise<Response> {
-    await (await this.#started()).terminateSession();
+    if (!this.#keeps) await (await this.#started()).terminateSession();
     await this.close();
     return new Response(null, { status: 200 });
   }
