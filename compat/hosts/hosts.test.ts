@@ -1,12 +1,11 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { HOSTS, type Host } from './hosts.ts';
 import { openModel } from './model.ts';
-import { examples, page, runner, work } from './places.ts';
+import { examples, page, runner, servers, work } from './places.ts';
 import { type Column, type Mode, type Results, read, withTable, write } from './results.ts';
 import { openServer } from './server.ts';
 
@@ -40,12 +39,10 @@ afterAll(async () => {
 
 const folderOf = ([, instead]: readonly [string, string]) => `${work}examples${instead.replaceAll('/', '+')}`;
 
-/** The example server with an authorization server beside it, as the CLI of the package starts it. */
+/** The example server with an authorization server beside it. */
 async function openVault() {
-  const cli = createRequire(import.meta.url)
-    .resolve('mcp-valise/package.json')
-    .replace('package.json', 'bin/valise.js');
-  const child = spawn(process.execPath, [cli, 'example', 'vault', '--http', '0', '--with-auth'], {
+  cpSync(servers, `${work}servers`, { recursive: true });
+  const child = spawn(NODE, ['--no-warnings', `${work}servers/vault.ts`, '--http', '0', '--with-auth'], {
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let said = '';
@@ -71,7 +68,7 @@ async function host(
 ): Promise<{ readonly said: string[]; readonly asked: number; readonly pages: number }> {
   const args = [`${folderOf(instead)}/${example}.ts`, url, store, user, ...prompts];
   const child = spawn(NODE, ['--no-warnings', runner, ...args], {
-    env: { ...process.env, ...model.env },
+    env: { ...process.env, HOME: work, ...model.env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let errors = '';
@@ -129,7 +126,7 @@ describe.each(HOSTS)('$name', (one) => {
     const { said, asked } = await host(one, store, ['Call greet']);
     expect(asked).toBe(one.asks.valise ? 1 : 0);
     if (one.asks.valise) expect(said.join()).toContain('hello=Ada');
-    note('with Valise', 'ask', one.asks.valise ? 'works' : 'no-ask');
+    note('with Valise', 'ask', one.asks.valise ? 'works' : (one.reason ?? 'no-ask'));
   });
 
   it.runIf(one.asks.valise)(
@@ -170,7 +167,7 @@ describe.each(HOSTS)('$name', (one) => {
   });
 
   afterAll(() => {
-    if (!one.asks.valise) note('with Valise', 'ask across a kill', 'no-ask');
+    if (!one.asks.valise) note('with Valise', 'ask across a kill', one.reason ?? 'no-ask');
   });
 });
 

@@ -96,18 +96,76 @@ function completion({ messages, tools = [], model }: Record<string, never>): obj
   };
 }
 
+interface Block {
+  readonly type: string;
+  readonly content?: unknown;
+}
+
+/** The messages API, as a stream of events. */
+function* messages({ messages: all, tools = [], model }: Record<string, never>): Generator<object> {
+  const items = (all as { role: string; content: string | Block[] }[]).flatMap(
+    ({ role, content }): Item[] => {
+      const result = Array.isArray(content) ? content.find(({ type }) => type === 'tool_result') : undefined;
+      return [result ? { role: 'tool', content: result.content } : { role, content }];
+    },
+  );
+  const { tool, say } = decide(
+    items,
+    (tools as { name: string }[]).map(({ name }) => name),
+  );
+  const usage = { input_tokens: 1, output_tokens: 1 };
+  const id = randomUUID();
+  yield {
+    type: 'message_start',
+    message: {
+      id: `msg_${id}`,
+      type: 'message',
+      role: 'assistant',
+      model,
+      content: [],
+      stop_reason: null,
+      usage,
+    },
+  };
+  const block =
+    tool === undefined ? { type: 'text', text: '' } : { type: 'tool_use', id: `toolu_${id}`, name: tool };
+  yield { type: 'content_block_start', index: 0, content_block: { ...block, ...(tool && { input: {} }) } };
+  const delta =
+    tool === undefined ? { type: 'text_delta', text: say } : { type: 'input_json_delta', partial_json: '{}' };
+  yield { type: 'content_block_delta', index: 0, delta };
+  yield { type: 'content_block_stop', index: 0 };
+  yield {
+    type: 'message_delta',
+    delta: { stop_reason: tool === undefined ? 'end_turn' : 'tool_use' },
+    usage,
+  };
+  yield { type: 'message_stop' };
+}
+
 /** A scripted model behind the API that the hosts' model libraries speak. */
 export async function openModel() {
   const http = createServer(async (request, reply) => {
-    const body = (await json(request)) as Record<string, never>;
+    const body = (await json(request).catch(() => ({}))) as Record<string, never>;
+    if (request.url?.startsWith('/v1/messages?') || request.url === '/v1/messages') {
+      reply.writeHead(200, { 'content-type': 'text/event-stream' });
+      for (const event of messages(body) as Iterable<{ type: string }>)
+        reply.write(`event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`);
+      return void reply.end();
+    }
     const answer = request.url?.endsWith('/responses') ? response(body) : completion(body);
     reply.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answer));
   }).listen(0, '127.0.0.1');
   await once(http, 'listening');
+  const origin = `http://127.0.0.1:${(http.address() as AddressInfo).port}`;
   return {
     env: {
-      OPENAI_BASE_URL: `http://127.0.0.1:${(http.address() as AddressInfo).port}/v1`,
+      OPENAI_BASE_URL: `${origin}/v1`,
       OPENAI_API_KEY: 'none',
+      ANTHROPIC_BASE_URL: origin,
+      ANTHROPIC_API_KEY: 'none',
+      CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
+      // Tools are in the request, and not looked for first.
+      ENABLE_TOOL_SEARCH: 'false',
     },
     close() {
       http.closeAllConnections();

@@ -9,6 +9,9 @@ export const work = `${here}.work/`;
 /** The examples as they are in the repository. */
 export const examples = `${root}examples/hosts/`;
 
+/** The example servers. */
+export const servers = `${root}examples/`;
+
 /** What is kept in the repository of the last run that wrote. */
 export const kept = `${here}results.json`;
 

@@ -15,6 +15,8 @@ const END = '<!-- /hosts -->';
 export const REASONS = {
   'no-ask':
     'The host cannot ask its user. The model gets an error that says so. Next: a host that declares elicitation.',
+  'not-in-process':
+    'The host asks for servers over HTTP and stdio, but not for one in its process. Next: the bridge, `valise connect URL`, as a stdio server.',
   'ask-lost':
     'The host keeps no question. After a kill the model calls the tool again, and the server asks again. Next: use Valise in the host.',
   'not-carried':

@@ -264,6 +264,27 @@ describe('transport()', () => {
     await server.close();
   });
 
+  it('keeps its session if the host introduces itself twice', async () => {
+    const vault = await openVault();
+    const valise = await openValise({ store, allowLocal: true });
+    opened.push({ valise });
+    const redirect = (page: URL) => signIn(page, { name: 'alice' }).then(() => undefined);
+    const transport = valise.transport(vault.url, { auth: { redirect }, fetch: vault.fetch });
+    const answers: { readonly id: unknown; readonly result?: object }[] = [];
+    transport.onmessage = (message) => answers.push(message);
+    await transport.start();
+    const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: info };
+    for (const id of [1, 2]) {
+      await transport.send({ jsonrpc: '2.0', id, method: 'initialize', params });
+      await vi.waitFor(() => expect(answers).toContainEqual(expect.objectContaining({ id })));
+      await transport.send({ jsonrpc: '2.0', method: 'notifications/initialized' });
+    }
+    expect(answers[1]?.result).toEqual(answers[0]?.result);
+    expect(vault.short().filter((what) => what === 'initialize')).toHaveLength(2); // 401, then 200
+    await transport.close();
+    await vault.close();
+  });
+
   it('starts a server that is a command, and carries its state across a restart', async () => {
     const path = new URL('stdio-server.mjs', import.meta.url).pathname;
     const call = async () => {

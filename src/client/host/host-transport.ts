@@ -89,6 +89,8 @@ export class ValiseTransport implements HostTransport, OpensOnly {
   #under: Under | undefined;
   #connection: Connection | undefined;
   #session: Promise<ClientSession | undefined> | undefined;
+  /** How the host has introduced itself on this transport, and the server's answer. */
+  #introduced: { readonly asked: string; readonly result: Params } | undefined;
 
   constructor(parts: HostTransportParts) {
     this.#parts = parts;
@@ -147,6 +149,7 @@ export class ValiseTransport implements HostTransport, OpensOnly {
   }
 
   async terminateSession(): Promise<void> {
+    this.#introduced = undefined;
     await this.#under?.terminateSession?.();
   }
 
@@ -167,6 +170,9 @@ export class ValiseTransport implements HostTransport, OpensOnly {
         request.id,
         'Only v1 of the SDK is installed: npm install @modelcontextprotocol/client',
       );
+    // The Claude Agent SDK introduces itself twice. The server would begin a second session.
+    if (this.#introduced && request.method === 'initialize' && this.#introduced.asked === askedIn(request))
+      return this.onmessage?.({ jsonrpc: '2.0', id: request.id, result: this.#introduced.result });
     this.#requests.set(request.id, open);
     try {
       const headers = isModernHttp ? await this.#headers.of(request) : {};
@@ -220,9 +226,11 @@ export class ValiseTransport implements HostTransport, OpensOnly {
     this.onmessage?.(message, extra);
   }
 
-  #answered({ method }: Request, result: Params): void {
-    if (method === 'tools/list') this.#headers.learn(result);
-    const version = method === 'initialize' ? result['protocolVersion'] : undefined;
+  #answered(request: Request, result: Params): void {
+    if (request.method === 'tools/list') this.#headers.learn(result);
+    if (request.method !== 'initialize') return;
+    this.#introduced = { asked: askedIn(request), result };
+    const { protocolVersion: version } = result;
     if (typeof version === 'string') this.setProtocolVersion(version);
   }
 
@@ -251,6 +259,10 @@ export class ValiseTransport implements HostTransport, OpensOnly {
   #answer(id: Id, message: string): void {
     this.onmessage?.({ jsonrpc: '2.0', id, error: { code: METHOD_NOT_FOUND, message } });
   }
+}
+
+function askedIn({ params }: Request): string {
+  return JSON.stringify(params ?? {});
 }
 
 /** Whether a server of the older era has refused the probe. 401 and 403 are about the user. */
