@@ -7,7 +7,7 @@
  *
  *     curl -sL -b '' "$SIGN_IN_PAGE"
  */
-import { generateKeyPairSync, randomBytes } from 'node:crypto';
+import { createHash, createPublicKey, generateKeyPairSync, randomBytes, verify } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
 import type { Json, Store } from 'mcp-valise/store';
@@ -58,11 +58,13 @@ export function openGuard(store: Store, ttl: number): Guard {
       return true;
     },
     async check(host, request) {
-      const [scheme, token = ''] = request.headers.authorization?.split(' ') ?? [];
-      if (scheme?.toLowerCase() !== 'bearer') return undefined;
+      const [scheme = '', token = ''] = request.headers.authorization?.split(' ') ?? [];
       const { AccessToken } = await provider(host);
       const found = await AccessToken.find(token);
       if (!found || found.isExpired || found.aud !== `${host}/mcp`) return undefined;
+      // A token that is bound to a key (RFC 9449) comes with a proof that its sender has the key.
+      if (scheme.toLowerCase() !== (found.jkt === undefined ? 'bearer' : 'dpop')) return undefined;
+      if (found.jkt !== undefined && !isProven(request, token, found.jkt)) return undefined;
       return {
         token,
         clientId: found.clientId ?? '',
@@ -76,6 +78,38 @@ export function openGuard(store: Store, ttl: number): Guard {
       response.writeHead(401, { 'www-authenticate': challenge }).end();
     },
   };
+}
+
+/** Whether the request proves that its sender has the key with this thumbprint. An example: replays are not looked for. */
+function isProof({ headers, method }: IncomingMessage, token: string, thumbprint: string): boolean {
+  const proof = String(headers['dpop']);
+  const [head = '', body = '', signature = ''] = proof.split('.');
+  const read = (part: string) => JSON.parse(Buffer.from(part, 'base64url').toString());
+  const { crv, kty, x, y } = read(head).jwk;
+  const digest = (text: string) => createHash('sha256').update(text).digest('base64url');
+  const { htm, ath, iat } = read(body);
+  const key = createPublicKey({ key: { crv, kty, x, y }, format: 'jwk' });
+  return (
+    digest(JSON.stringify({ crv, kty, x, y })) === thumbprint &&
+    verify(
+      'sha256',
+      Buffer.from(`${head}.${body}`),
+      { key, dsaEncoding: 'ieee-p1363' },
+      Buffer.from(signature, 'base64url'),
+    ) &&
+    htm === method &&
+    ath === digest(token) &&
+    Math.abs(Date.now() / 1000 - iat) < 60
+  );
+}
+
+function isProven(request: IncomingMessage, token: string, thumbprint: string): boolean {
+  try {
+    return isProof(request, token, thumbprint);
+  } catch {
+    // What cannot be read proves nothing.
+    return false;
+  }
 }
 
 async function openProvider(issuer: string, store: Store, ttl: number): Promise<Provider> {
@@ -92,6 +126,7 @@ async function openProvider(issuer: string, store: Store, ttl: number): Promise<
     scopes: ['openid', 'vault'],
     features: {
       devInteractions: { enabled: false },
+      dPoP: { enabled: true },
       registration: { enabled: true },
       revocation: { enabled: true },
       resourceIndicators: {

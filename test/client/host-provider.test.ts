@@ -117,3 +117,70 @@ describe.each(MAJORS)('authProvider() in a stock $major transport', ({ major, ma
       expect(JSON.stringify((await plain.get(key))?.value)).not.toContain(tokens?.access_token);
   });
 });
+
+describe('a client whose tokens are bound to its key (DPoP)', () => {
+  type Door = (valise: ClientValise, auth: AuthOptions) => Promise<Client>;
+  const DOORS: readonly (readonly [string, Door])[] = [
+    [
+      'connect()',
+      async (valise, auth) => {
+        const client = MAJORS[1].make();
+        await valise.connect(client, valise.http(vault.url, { auth, fetch: vault.fetch }));
+        return client;
+      },
+    ],
+    [
+      'authProvider()',
+      async (valise, auth) => {
+        const client = MAJORS[1].make();
+        const authProvider = valise.authProvider(vault.url, { ...auth, fetch: vault.fetch });
+        await client.connect(new HttpV2(new URL(vault.url), { authProvider, fetch: vault.fetch }));
+        return client;
+      },
+    ],
+  ];
+
+  it.each(DOORS)('over %s refreshes them after a restart, with the key that is kept', async (_, connect) => {
+    const keys = generateKey();
+    const start = async (): Promise<Client> => {
+      const valise = await openValise({ store, keys });
+      const client = await connect(valise, {
+        redirect: (page) => {
+          pages.push(page);
+          return signIn(page, { name: 'alice' }).then(() => undefined);
+        },
+        dpop: true,
+      });
+      opened.push({ valise, client });
+      return client;
+    };
+    const first = await start();
+    expect(await ask(first, 'whoami')).toBe('alice');
+    await first.close();
+    later(200);
+    vault.sent.length = 0;
+    expect(await ask(await start(), 'whoami')).toBe('alice');
+    expect(vault.short()).toContain('refresh_token');
+    expect(pages).toHaveLength(1);
+    const calls = vault.sent.filter(({ what }) => what === 'tools/call');
+    expect(calls.map(({ authorization }) => authorization?.split(' ')[0])).toEqual(['DPoP']);
+  });
+
+  it('keeps the key sealed', async () => {
+    const valise = await openValise({ store, keys: generateKey() });
+    const client = MAJORS[1].make();
+    opened.push({ valise, client });
+    const redirect = (page: URL) => signIn(page, { name: 'alice' }).then(() => undefined);
+    await valise.connect(client, valise.http(vault.url, { auth: { redirect, dpop: true } }));
+    for (const key of (await store.list('')).keys)
+      expect(JSON.stringify((await store.get(key))?.value)).not.toContain('P-256');
+  });
+
+  it('refuses dpop for a client of v1, whose SDK cannot sign', async () => {
+    const valise = await openValise({ store });
+    const client = MAJORS[0].make();
+    opened.push({ valise, client });
+    const target = valise.http(vault.url, { auth: { redirect: () => {}, dpop: true } });
+    await expect(valise.connect(client, target)).rejects.toMatchObject({ code: 'dpop-needs-v2' });
+  });
+});
