@@ -261,8 +261,9 @@ export class ValiseTransport implements HostTransport, OpensOnly {
   }
 }
 
+/** What the server goes by for as long as the session lasts. */
 function askedIn({ params }: Request): string {
-  return JSON.stringify(params ?? {});
+  return JSON.stringify([params?.['protocolVersion'], params?.['capabilities']]);
 }
 
 /** Whether a server of the older era has refused the probe. 401 and 403 are about the user. */
