@@ -69,7 +69,8 @@ export class Authorization implements ClientPart {
   readonly provider: Provider;
   /** What exchanges the code: the SDK's transport, or what stands for it. */
   transport: Pick<HttpTransport, 'finishAuth'> | undefined;
-  readonly wallet: Wallet;
+  /** The credentials that this process has in hand. */
+  readonly credentials: Wallet;
   readonly #parts: AuthorizationParts;
   readonly #signIn: SignIn;
   readonly #endpoints: EndpointGuard;
@@ -95,16 +96,16 @@ export class Authorization implements ClientPart {
 
   constructor(parts: AuthorizationParts) {
     this.#parts = parts;
-    this.wallet = new Wallet(parts.keeper);
+    this.credentials = new Wallet(parts.keeper);
     this.#endpoints = new EndpointGuard(parts.url);
     this.#signIn = new SignIn(parts.options, this.#endpoints);
-    this.#others = tokenFetch(registerOnce(this.#endpoints.fetch(parts.fetch)), this.wallet, {
+    this.#others = tokenFetch(registerOnce(this.#endpoints.fetch(parts.fetch)), this.credentials, {
       refreshed: (tokens) => this.tell('refreshed', tokens),
       own: parts.options.client,
     });
     this.provider = new Provider({
       options: parts.options,
-      wallet: this.wallet,
+      wallet: this.credentials,
       signIn: this.#signIn,
       endpoints: this.#endpoints,
       begin: (page) => this.#begin(page),
@@ -117,7 +118,7 @@ export class Authorization implements ClientPart {
 
   /** Finds out whose tokens are kept, before anything is sent that is one user's. */
   async identify(): Promise<void> {
-    await this.#use(await this.wallet.current());
+    await this.#use(await this.credentials.current());
   }
 
   async #use({ account: name, tokens }: Credentials): Promise<void> {
@@ -134,7 +135,7 @@ export class Authorization implements ClientPart {
       const token = bearerOf(init.headers);
       const isStream = init.method === 'GET';
       const isLastTry =
-        isStream && this.#streamRefused && token !== undefined && !this.wallet.isRefused(token);
+        isStream && this.#streamRefused && token !== undefined && !this.credentials.isRefused(token);
       const response = await base(url, init);
       const isRefused = response.status === 401 || isStepUp(response);
       if (isRefused && isLastTry) {
@@ -171,16 +172,16 @@ export class Authorization implements ClientPart {
 
   async #challenged(response: Response, token: string | undefined): Promise<Response> {
     this.#endpoints.reset();
-    this.wallet.refuse(token);
+    this.credentials.refuse(token);
     this.#inVain = token !== undefined && token === this.#untried ? response.status : undefined;
     this.#untried = undefined;
-    const { client, tokens } = await this.wallet.current();
+    const { client, tokens } = await this.credentials.current();
     const isMore = response.status === 403;
     const challenge = isMore ? withGranted(response, tokens?.scope) : response;
     this.#challenge = challenge;
     if (isMore) {
       // Refreshing cannot give more than there was.
-      this.wallet.bury(tokens?.refresh_token);
+      this.credentials.bury(tokens?.refresh_token);
       this.provider.want(wantedIn(challenge));
     }
     await this.prepare(client);
@@ -210,9 +211,9 @@ export class Authorization implements ClientPart {
     const unavailable = unavailableError(error);
     const isUnauthorized = (error as Error | undefined)?.constructor?.name === 'UnauthorizedError';
     if (!isRefused && !isUnauthorized && !unavailable) return false;
-    const { tokens } = await this.wallet.current();
+    const { tokens } = await this.credentials.current();
     // Another flow, or another process, may have brought them in the meantime.
-    if (tokens && this.wallet.isGood(tokens)) return true;
+    if (tokens && this.credentials.isGood(tokens)) return true;
     if (this.#endpoints.refusal) throw this.#endpoints.refusal;
     if (unavailable) throw unavailable;
     if (this.#failure !== undefined) throw this.#failure;
@@ -227,10 +228,10 @@ export class Authorization implements ClientPart {
 
   async #sendToPage({ resourceMetadataUrl, scope }: Wanted): Promise<void> {
     const { major, url } = this.#parts;
-    const { tokens } = await this.wallet.reload();
-    if (tokens && this.wallet.isGood(tokens)) return;
-    this.wallet.bury(tokens?.refresh_token);
-    await this.wallet.dropTokens();
+    const { tokens } = await this.credentials.reload();
+    if (tokens && this.credentials.isGood(tokens)) return;
+    this.credentials.bury(tokens?.refresh_token);
+    await this.credentials.dropTokens();
     const { auth } = await loadAuth(major);
     await auth(this.provider, {
       serverUrl: url,
@@ -242,15 +243,20 @@ export class Authorization implements ClientPart {
 
   /** Has the user sign in for a host that makes its own connections. Resolves when the code is exchanged. */
   async signIn(wanted: Wanted): Promise<void> {
-    await this.prepare((await this.wallet.current()).client);
+    await this.prepare((await this.credentials.current()).client);
     if (!this.#finishing) await this.#sendToPage(wanted);
     await this.#finishing;
   }
 
+  /** The authorization server has refused this refresh token. */
+  discard(refreshToken: string): void {
+    this.credentials.bury(refreshToken);
+  }
+
   /** Refreshes tokens that the server has refused, if that is possible. */
   async renew(): Promise<void> {
-    const credentials = await this.wallet.reload();
-    if (credentials.tokens && !this.wallet.isGood(credentials.tokens)) await this.#renew(credentials);
+    const credentials = await this.credentials.reload();
+    if (credentials.tokens && !this.credentials.isGood(credentials.tokens)) await this.#renew(credentials);
   }
 
   #begin(page: URL): void {
@@ -259,7 +265,7 @@ export class Authorization implements ClientPart {
     this.#failure = undefined;
     const { waiting, events, target } = this.#parts;
     waiting.add(this);
-    this.#finishing = signInOnce(this.wallet, () => this.#finish(page), {
+    this.#finishing = signInOnce(this.credentials, () => this.#finish(page), {
       signal: this.#end.signal,
       elsewhere: () => events.emit('sign-in-elsewhere', { target }),
     })
@@ -284,7 +290,7 @@ export class Authorization implements ClientPart {
       const named = answer.get('iss');
       if (named !== null && issuer !== undefined && !isSameIssuer(named, issuer)) throw strangerError();
       await this.transport?.finishAuth(this.#parts.major === 'v2' ? answer : answer.get('code'));
-      const { tokens, ...credentials } = await this.wallet.current();
+      const { tokens, ...credentials } = await this.credentials.current();
       this.#untried = tokens?.access_token;
       if (!tokens) return;
       this.tell('signed-in', tokens);
@@ -300,11 +306,11 @@ export class Authorization implements ClientPart {
 
   /** Refreshes tokens before they end, by the SDK's own function. Where that fails, the server's 401 says what to do. */
   async #refresh({ tokens, discovery }: Credentials): Promise<Tokens | undefined> {
-    return tokens && isDue(tokens, this.wallet) ? this.#renew({ tokens, discovery }) : undefined;
+    return tokens && isDue(tokens, this.credentials) ? this.#renew({ tokens, discovery }) : undefined;
   }
 
   async #renew({ tokens, discovery }: Credentials): Promise<Tokens | undefined> {
-    if (tokens?.refresh_token === undefined || this.wallet.isDead(tokens)) return undefined;
+    if (tokens?.refresh_token === undefined || this.credentials.isDead(tokens)) return undefined;
     this.#refreshing ??= this.provider
       .clientInformation()
       .then(async (client) =>
@@ -322,7 +328,7 @@ export class Authorization implements ClientPart {
         this.#refreshing = undefined;
       });
     await this.#refreshing;
-    return (await this.wallet.current()).tokens;
+    return (await this.credentials.current()).tokens;
   }
 
   /** Emits an event about tokens. */

@@ -2,7 +2,7 @@ import { createHash, webcrypto } from 'node:crypto';
 import { ValiseError } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
 import { loadSdk, type Major } from '../major.ts';
-import type { Wallet } from './wallet.ts';
+import type { CredentialKeeper } from './credentials.ts';
 
 const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256' };
 
@@ -10,25 +10,25 @@ const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256' };
 export type DpopSigner = never;
 
 /**
- * Returns what signs requests with the key that the tokens of a wallet are bound to (RFC 9449). The key is made on first
+ * Returns what signs requests with the key that the tokens are bound to (RFC 9449). The key is made on first
  * use and kept with the tokens: a refresh token that is bound to it would be of no use to the next process without it.
  */
-export function boundTo(wallet: Wallet, major: Major): () => Promise<DpopSigner> {
+export function boundTo(keeper: Pick<CredentialKeeper, 'change'>, major: Major): () => Promise<DpopSigner> {
   if (major === 'v1')
     throw new ValiseError('dpop-needs-v2', 'The option dpop needs v2 of the SDK, which signs the requests.', {
       next: 'Run: npm install @modelcontextprotocol/client. Or leave the option out.',
     });
   let session: Promise<DpopSigner> | undefined;
-  return () => (session ??= sessionOf(wallet));
+  return () => (session ??= sessionOf(keeper));
 }
 
-async function sessionOf(wallet: Wallet): Promise<DpopSigner> {
+async function sessionOf(keeper: Pick<CredentialKeeper, 'change'>): Promise<DpopSigner> {
   const { DpopSession } = await loadSdk(
     '@modelcontextprotocol/client',
     () => import('@modelcontextprotocol/client'),
   );
   const made = await newKey();
-  const { dpop = made } = await wallet.change((now) => (now.dpop ? undefined : { ...now, dpop: made }));
+  const { dpop = made } = await keeper.change((now) => (now.dpop ? undefined : { ...now, dpop: made }));
   return (await DpopSession.create({ keyPair: await keyPairOf(dpop) })) as DpopSigner;
 }
 

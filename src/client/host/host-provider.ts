@@ -89,10 +89,10 @@ export class HostProvider {
 
   /** Only asked for after the server has refused a request. */
   async clientInformation(at?: Issued): Promise<Registration | undefined> {
-    const { wallet, provider } = this.#authorization;
-    wallet.refuse(this.#handed);
-    const { tokens, client } = await wallet.reload();
-    if (!tokens?.refresh_token || wallet.isDead(tokens)) await this.#authorization.prepare(client);
+    const { credentials, provider } = this.#authorization;
+    credentials.refuse(this.#handed);
+    const { tokens, client } = await credentials.reload();
+    if (!tokens?.refresh_token || credentials.isDead(tokens)) await this.#authorization.prepare(client);
     else if (!this.#isAsked) await this.#authorization.renew();
     return (await provider.clientInformation(at)) ?? (this.#isAsked ? this.#register(at) : undefined);
   }
@@ -118,8 +118,8 @@ export class HostProvider {
 
   /** The SDKs send what this returns to the token endpoint, and then repeat the request that was refused. */
   async prepareTokenRequest(scope?: string): Promise<URLSearchParams> {
-    const { wallet } = this.#authorization;
-    const { tokens } = await wallet.reload();
+    const { credentials } = this.#authorization;
+    const { tokens } = await credentials.reload();
     return (
       (covers(tokens, scope) ? await this.#refresh() : undefined) ??
       (await this.#signIn(scope)) ??
@@ -130,13 +130,13 @@ export class HostProvider {
 
   /** A refresh for the host to send. The lease lasts until its result is kept. */
   #refresh(): Promise<URLSearchParams | undefined> {
-    const { wallet } = this.#authorization;
-    const { store, key } = wallet.keeper;
+    const { credentials } = this.#authorization;
+    const { store, key } = credentials.keeper;
     return new Promise((resolve, reject) => {
       const alone = async (): Promise<void> => {
-        const { tokens } = await wallet.reload();
+        const { tokens } = await credentials.reload();
         const { refresh_token: token } = tokens ?? {};
-        if (!tokens || token === undefined || wallet.isDead(tokens)) return resolve(undefined);
+        if (!tokens || token === undefined || credentials.isDead(tokens)) return resolve(undefined);
         const over = this.#sent(token);
         resolve(new URLSearchParams({ grant_type: 'refresh_token', refresh_token: token }));
         await over;
@@ -198,7 +198,7 @@ export class HostProvider {
   }
 
   async saveTokens(tokens: Tokens, at?: Issued): Promise<void> {
-    const { wallet, provider } = this.#authorization;
+    const { credentials, provider } = this.#authorization;
     const request = this.#request;
     this.#request = undefined;
     if (request?.refreshes === undefined) await provider.saveTokens(tokens, at);
@@ -207,18 +207,18 @@ export class HostProvider {
         now.tokens?.refresh_token === request.refreshes
           ? { ...now, tokens: stamped(tokens, now.tokens) }
           : undefined;
-      const { tokens: kept } = await wallet.change(keep);
-      wallet.given(tokens.access_token);
+      const { tokens: kept } = await credentials.change(keep);
+      credentials.given(tokens.access_token);
       if (kept) this.#authorization.tell('refreshed', kept);
     }
     request?.over();
   }
 
   async redirectToAuthorization(page: URL): Promise<void> {
-    const { provider, wallet } = this.#authorization;
+    const { provider, credentials } = this.#authorization;
     await provider.redirectToAuthorization(page);
-    const { tokens } = await wallet.current();
-    if (!tokens || !wallet.isGood(tokens)) await this.#authorization.signIn({});
+    const { tokens } = await credentials.current();
+    if (!tokens || !credentials.isGood(tokens)) await this.#authorization.signIn({});
   }
 
   saveCodeVerifier(verifier: string): Promise<void> {
@@ -244,7 +244,7 @@ export class HostProvider {
   async invalidateCredentials(what: 'all' | 'client' | 'tokens' | 'verifier' | 'discovery'): Promise<void> {
     const request = this.#request;
     this.#request = undefined;
-    if (request?.refreshes !== undefined) this.#authorization.wallet.bury(request.refreshes);
+    if (request?.refreshes !== undefined) this.#authorization.discard(request.refreshes);
     await this.#authorization.provider.invalidateCredentials(what);
     request?.over();
   }
