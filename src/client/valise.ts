@@ -302,7 +302,7 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
         sessionName,
         open: (client) => attach(client, target, { session, sessions: sessionName !== false }),
         sessions: (client) => sessions.access(client),
-        warn: (what, next) => events.emit('warning', { what, next }),
+        warn: (code, what, next) => events.emit('warning', { code, what, next }),
       });
     };
     const provider = (url: string | URL, { fetch, ...auth }: AuthProviderOptions): HostProvider => {

@@ -271,7 +271,7 @@ describe('transport()', () => {
     const redirect = (page: URL) => signIn(page, { name: 'alice' }).then(() => undefined);
     const transport = valise.transport(vault.url, { auth: { redirect }, fetch: vault.fetch });
     const answers: { readonly id: unknown; readonly result?: object }[] = [];
-    transport.onmessage = (message) => answers.push(message);
+    transport.onmessage = (message) => answers.push(message as (typeof answers)[number]);
     await transport.start();
     const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: info };
     for (const id of [1, 2]) {

@@ -1,10 +1,10 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { ValiseError } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
+import { withLease } from '../../store/kit/lease.ts';
 import type { Authorization } from '../continuity/authorization.ts';
 import { type Credentials, type Registration, stamped, type Tokens } from '../continuity/credentials.ts';
 import type { DpopSigner } from '../continuity/dpop.ts';
-import { underLease } from '../continuity/lease.ts';
 import { loadAuth } from '../continuity/sdk-auth.ts';
 import type { Major } from '../major.ts';
 
@@ -141,7 +141,7 @@ export class HostProvider {
         resolve(new URLSearchParams({ grant_type: 'refresh_token', refresh_token: token }));
         await over;
       };
-      underLease(store, `${key}/refresh`, alone, async () => undefined).catch(reject);
+      withLease(store, `${key}/refresh`, alone).catch(reject);
     });
   }
 

@@ -15,6 +15,7 @@ import {
 import type { Connection } from '../connection.ts';
 import type { OpensOnly } from '../continuity/authorization.ts';
 import { statusOf } from '../continuity/lost.ts';
+import type { ClientWarningCode } from '../events.ts';
 import type { Major } from '../major.ts';
 import type { ClientSession, ClientSessions } from '../sessions/types.ts';
 import { ToolHeaders } from '../tool-headers.ts';
@@ -63,7 +64,7 @@ export interface HostTransportParts {
   /** Connects as {@link ClientValise.connect} does. */
   open(client: ValiseTransport): Promise<Connection>;
   sessions(client: ValiseTransport): ClientSessions;
-  warn(what: string, next: string): void;
+  warn(code: ClientWarningCode, what: string, next: string): void;
 }
 
 /**
@@ -85,7 +86,15 @@ export class ValiseTransport implements HostTransport, OpensOnly {
   declare getDiscoverResult?: () => undefined;
   readonly #parts: HostTransportParts;
   readonly #requests = new Map<Id, OpenRequest>();
-  readonly #headers = new ToolHeaders((method, params) => this.#ask(method, params));
+  readonly #headers = new ToolHeaders(
+    (method, params) => this.#ask(method, params),
+    (what) =>
+      this.#parts.warn(
+        'limit-reached',
+        what,
+        'Arguments of the others are not sent as headers; a server that requires those refuses such calls.',
+      ),
+  );
   #under: Under | undefined;
   #connection: Connection | undefined;
   #session: Promise<ClientSession | undefined> | undefined;
@@ -205,6 +214,7 @@ export class ValiseTransport implements HostTransport, OpensOnly {
       .named(sessionName, { onGone: 'recreate' })
       .catch((error: unknown) => {
         warn(
+          'session-not-kept',
           `The session ${sessionName} could not be opened: ${messageOf(error)}`,
           'Calls continue without it.',
         );
