@@ -30,7 +30,7 @@ export function tables({ NAMES, DRAFTS, ...wire }) {
       both('questions', (names) => names.rounds.requests),
       both('answers', (names) => names.rounds.responses),
       both('context', (names) => names.rounds.state),
-      both('error data: the answers do not count', (names) => names.undone),
+      both('error data: what became of the request', (names) => names.outcome),
       both('`_meta` of a question: when it expires', (names) => names.expiresAt),
       both('extension', (names) => names.extension.rounds),
     ]),

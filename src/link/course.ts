@@ -17,10 +17,14 @@ export class Course<Value> {
   readonly #place = places++;
 
   /** Runs `work` with `value` along its course, or with none; the values of others stay. */
-  run<Result>(value: Value | undefined, work: () => Result): Result {
+  run<Args extends unknown[], Result>(
+    value: Value | undefined,
+    work: (...args: Args) => Result,
+    ...args: Args
+  ): Result {
     const values: unknown[] = storage.getStore()?.slice() ?? new Array(places);
     values[this.#place] = value;
-    return storage.run(values, work);
+    return storage.run(values, work, ...args);
   }
 
   /** The value of the present course. */

@@ -4,6 +4,7 @@ import type { ServerContext } from './context.ts';
 import { type Exchange, runningExchange } from './exchange.ts';
 import { type Fault, isOfStore } from './fault.ts';
 import { FlowError } from './flow/errors.ts';
+import { isUnknownKey } from './own-keys.ts';
 
 /** Errors whose advice is for whoever made the call. All other advice is for the author of the server. */
 const FOR_CALLERS: ReadonlySet<string> = new Set([
@@ -43,9 +44,9 @@ export function withoutAdvice(exchange: Exchange, response: Response, fault: Fau
   return JSON.parse(text) as Response;
 }
 
-/** False for what a store says. It may be of any kind. */
+/** False for what a store says, which may be of any kind, and for a key that the server lacks. */
 function isOurs(error: Error): error is ValiseError {
-  return error instanceof ValiseError && !isOfStore(error);
+  return error instanceof ValiseError && !isOfStore(error) && !isUnknownKey(error);
 }
 
 function warn({ method, request, owner }: Exchange, { what, next }: ValiseError): void {

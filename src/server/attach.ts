@@ -33,6 +33,7 @@ import { takeIngress } from './ingress.ts';
 import { isHttp } from './over-http.ts';
 import { type Peer, peerOf, STRANGER, withoutIntroduction } from './peer.ts';
 import { authInfoOf, type TellPrincipal } from './principal.ts';
+import { asRequest, isInRequest } from './request-store.ts';
 import type { ServerLike } from './server-like.ts';
 
 /** What all links of all servers of one Valise share. */
@@ -205,7 +206,8 @@ class Attached implements ServerLink, Stage, TapEnd {
     }
     // What never reaches the SDK holds nothing up.
     if (isHandled) this.#onTheWay.add(exchange);
-    void this.#run(exchange);
+    // What came through our HTTP edge is part of a request already.
+    void (ingress && isInRequest() ? this.#run(exchange) : asRequest(() => this.#run(exchange)));
   }
 
   async #run(exchange: Exchange): Promise<void> {
@@ -215,7 +217,10 @@ class Attached implements ServerLink, Stage, TapEnd {
     try {
       response = await compose(this.#attachment.stack, exchange, () => this.#handle(exchange));
     } catch (error) {
-      if (error !== NO_RESPONSE) response = { jsonrpc: '2.0', id, error: this.#attachment.fault(error) };
+      if (error !== NO_RESPONSE)
+        response = exchange.respond({
+          error: this.#attachment.fault(error, exchange.runs === 0 ? 'not-done' : 'unknown'),
+        });
     } finally {
       this.#exchanges.take(id);
       this.#reached(exchange);

@@ -13,6 +13,8 @@ export interface ServerEvents {
    * answered with an error and not handled.
    */
   'message-too-large': { readonly what: 'body' | 'line'; readonly maxBytes: number };
+  /** A request was refused because the server works on `maxInFlight` of them already. */
+  overloaded: { readonly maxInFlight: number };
   /**
    * Something works, but not as well as it could; `next` says what to do about it. If nobody listens, it is printed with
    * `process.emitWarning`.
@@ -31,7 +33,7 @@ const MAX_PER_KIND = 100;
 
 /** An event source with its first listeners. */
 export function serverEvents(listeners: ServerListeners = {}): ServerEventSource {
-  const known = { rejected: true, warning: true, 'message-too-large': true };
+  const known = { rejected: true, warning: true, 'message-too-large': true, overloaded: true };
   const events = new Events<ServerEvents>(known, { warning: printWarnings() });
   for (const [name, listener] of Object.entries(listeners))
     if (listener !== undefined) events.on(name as keyof ServerEvents, listener as Listener<object>);

@@ -1,6 +1,6 @@
 import { ValiseError } from '../errors.ts';
 import { withTimeout } from '../store/kit/timeout.ts';
-import { checkDriver, checkStoreUrl, openStore } from '../store/open.ts';
+import { checkDriver, checkStoreUrl, type OpenStoreOptions, openStore } from '../store/open.ts';
 import type { Entry, Store } from '../store/types.ts';
 
 /** How long a read waits for a store that was away when it was last read, in milliseconds. */
@@ -11,7 +11,7 @@ const MOMENT = 500;
  * that can never be opened fails at once. Drivers wait some seconds for a server that is away, which may only be starting
  * anew; once one has waited in vain, reads wait a moment, until one succeeds: many calls need the store for nothing else.
  */
-export function lazyStore(url: string): Store {
+export function lazyStore(url: string, options: Pick<OpenStoreOptions, 'durability'> = {}): Store {
   checkStoreUrl(url);
   checkDriver(url);
   let opened: Promise<Store> | undefined;
@@ -25,7 +25,7 @@ export function lazyStore(url: string): Store {
         }),
       );
     }
-    opened ??= openStore(url).catch((error: unknown) => {
+    opened ??= openStore(url, options).catch((error: unknown) => {
       opened = undefined;
       throw error;
     });

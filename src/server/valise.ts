@@ -19,8 +19,11 @@ import { type RoundsApi, roundsApi } from './flow/public.ts';
 import { createRounds } from './flow/rounds.ts';
 import type { RoundsOptions } from './flow/settings.ts';
 import { createHttp, type Http } from './http/edge.ts';
+import { loadShedding } from './in-flight.ts';
 import { lazyStore } from './lazy-store.ts';
+import { ownKeys } from './own-keys.ts';
 import { type AuthInfo, checkedPrincipal, type Principal, principalOf } from './principal.ts';
+import { requestStore } from './request-store.ts';
 import { claimServer, type ServerLike } from './server-like.ts';
 import { SAFE_STATE, type SessionsOptions } from './sessions/options.ts';
 import { type SessionsApi, sessionsApi } from './sessions/public.ts';
@@ -44,8 +47,24 @@ export interface ServerValiseOptions<
    * is an error. `ephemeral` asks for such a key: for a server of one process, over stdio for example.
    */
   readonly keys?: Keyring | string | undefined;
+  /**
+   * The ids of keys that are gone for good (`valise keys list` shows ids): after a leak, say. What they sealed counts as over.
+   * What any other key sealed that is not among `keys` is taken for a mistake in this server's settings: requests
+   * fail with an error that may be tried again, and their clients keep what they have.
+   *
+   * @defaultValue none
+   */
+  readonly retiredKeys?: readonly string[] | undefined;
   /** Where the state of clients that carry none is kept: a store, or its URL, which is opened when it is first needed. */
   readonly store?: Store | string | undefined;
+  /**
+   * `'replicated'`: on Redis and PostgreSQL, changes of sessions and marks of effects (`flow.once`) count as saved only when a
+   * replica has them too, so that a failover does not lose them. For a `store` that is given by its URL; one that you
+   * open yourself takes the same option.
+   *
+   * @defaultValue `'local'`
+   */
+  readonly durability?: 'local' | 'replicated' | undefined;
   /**
    * Who asks, where the SDKs' `authInfo` does not say it as `extra.sub` (with `extra.iss` and `clientId`). A principal needs
    * a `subject`: without one the caller is nobody, and a `warning` says so. The second argument is
@@ -95,6 +114,14 @@ export interface ServerValiseOptions<
    * @defaultValue 4194304 (4 MiB, as in both SDKs) over HTTP, 67108864 (64 MiB) on stdio
    */
   readonly maxMessageBytes?: number | undefined;
+  /**
+   * How many requests this process works on at a time; one more is refused at once with an error that says that it may be
+   * sent again, and an event `overloaded` tells. Calls that wait for their user on an open connection count; listeners, which
+   * have limits of their own, do not, nor do `initialize` and `ping`.
+   *
+   * @defaultValue no limit
+   */
+  readonly maxInFlight?: number | undefined;
   /** How rounds are kept and carried. */
   readonly rounds?: RoundsOptions | undefined;
 }
@@ -186,12 +213,15 @@ const TAKEN: TakenBy<ServerValiseOptions> = {
     'the URL of a store, such as sqlite:./state.db, or a store',
     (value) => typeof value === 'string' || isStore(value),
   ],
+  durability: ["'local' or 'replicated'", (value) => value === 'local' || value === 'replicated'],
   principal: FUNCTION,
   caller: FUNCTION,
   events: ['an object with listeners', isObject],
   state: SETTINGS,
   sessions: SETTINGS,
   maxMessageBytes: BYTES,
+  maxInFlight: ['a whole number from 1', (value) => Number.isSafeInteger(value) && Number(value) > 0],
+  retiredKeys: ['a list of ids of keys', (value) => Array.isArray(value)],
   rounds: SETTINGS,
 };
 
@@ -212,15 +242,22 @@ export function createValise<
   checkOptions('createValise', options, TAKEN);
   noteErrors();
   const events = serverEvents(options.events);
-  const opened = typeof options.store === 'string' ? lazyStore(options.store) : undefined;
-  const store = opened ?? (options.store as Store | undefined);
+  const opened =
+    typeof options.store === 'string'
+      ? lazyStore(options.store, { durability: options.durability })
+      : undefined;
+  const given = opened ?? (options.store as Store | undefined);
+  const store = given && requestStore(given);
   const context: ServerContext = {
     name: options.name,
-    sealer: createSealer({
-      keys: readKeys(options.keys),
-      audience: options.name,
-      spill: store && { store, above: options.sessions?.spillAbove ?? SAFE_STATE },
-    }),
+    sealer: ownKeys(
+      createSealer({
+        keys: readKeys(options.keys),
+        audience: options.name,
+        spill: store && { store, above: options.sessions?.spillAbove ?? SAFE_STATE },
+      }),
+      options.retiredKeys,
+    ),
     store,
     events,
     warnOnce: warnOnceOn(events),
@@ -235,6 +272,7 @@ export function createValise<
     owner: context,
     // The way of a request, outermost first.
     stack: [
+      ...(options.maxInFlight === undefined ? [] : [loadShedding(options.maxInFlight, events)]), // refuses what is too much
       rounds.carry, // sends what a flow asks; settles the round that the call goes on from
       ...(sessions ? [sessions.door.middleware] : []), // proves the session; runs the rest again on a conflict
       state.middleware, // loads the jar of a client that carries none; keeps what was set

@@ -21,6 +21,11 @@ export interface OpenStoreOptions {
   readonly prefix?: string | undefined;
   /** Redis and PostgreSQL: how long a call waits for a server that is away. */
   readonly timeout?: Duration | undefined;
+  /**
+   * Redis and PostgreSQL: `'replicated'` makes the writes of sessions and effects count as done only when a replica has them
+   * too, so that a failover does not lose them. @defaultValue `'local'`
+   */
+  readonly durability?: 'local' | 'replicated' | undefined;
 }
 
 /** How a bus is opened. */
@@ -244,8 +249,11 @@ function shown(url: string, scheme: string): string {
   return scheme === 'file' || scheme === 'sqlite' || !/[@?]/.test(url) ? quoted(url) : 'URL';
 }
 
-function given({ timeout }: OpenBusOptions): { timeout?: Duration } {
-  return timeout === undefined ? {} : { timeout };
+function given({ timeout, durability }: OpenStoreOptions): {
+  timeout?: Duration;
+  durability?: 'local' | 'replicated';
+} {
+  return { ...(timeout !== undefined && { timeout }), ...(durability !== undefined && { durability }) };
 }
 
 function badUrlError(message: string, next: string, cause?: unknown): ValiseError {

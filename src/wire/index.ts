@@ -106,6 +106,7 @@ export {
   type Names,
   type Scope,
 } from './names.ts';
+export { type Outcome, outcomeIn, withOutcome } from './outcome.ts';
 export { isProblem, type Problem, type ProblemCode } from './problem.ts';
 export { methodPath, methodScopeMatches, scopeCovers } from './scope.ts';
 export {
@@ -152,4 +153,3 @@ export {
   writeState,
 } from './state.ts';
 export { allocatesResources } from './tool-hint.ts';
-export { isUndone, undone } from './undone.ts';

@@ -25,8 +25,8 @@ export interface Names {
   readonly seq: string;
   /** In the data of "session not found": the call had begun by then. */
   readonly begun: string;
-  /** In the data of an error: nothing of the request was kept, and it may be sent again. */
-  readonly undone: string;
+  /** In the data of an error: whether the request was not done, so that it may be sent again, or that is not known. */
+  readonly outcome: string;
   /** `_meta` key of a question: until when it can be answered, as ISO 8601. */
   readonly expiresAt: string;
   /** `_meta` key of what a listener asks for and where it stands. */
@@ -87,7 +87,7 @@ export const NAMES = {
     session: 'io.modelcontextprotocol/session',
     seq: 'dev.valise/seq',
     begun: 'dev.valise/begun',
-    undone: 'dev.valise/undone',
+    outcome: 'dev.valise/outcome',
     expiresAt: 'dev.valise/expiresAt',
     listen: 'dev.valise/listen',
     introduction: 'dev.valise/client',
@@ -118,7 +118,7 @@ export const NAMES = {
     session: 'dev.valise/session',
     seq: 'dev.valise/seq',
     begun: 'dev.valise/begun',
-    undone: 'dev.valise/undone',
+    outcome: 'dev.valise/outcome',
     expiresAt: 'dev.valise/expiresAt',
     listen: 'dev.valise/listen',
     introduction: 'dev.valise/client',

@@ -3,7 +3,7 @@ import { McpServer } from '@modelcontextprotocol/server';
 import { serveStdio } from '@modelcontextprotocol/server/stdio';
 import { LeaveOpen, openValise, SessionConflictError } from 'mcp-valise/client';
 import { createValise } from 'mcp-valise/server';
-import { memoryStore, type Store } from 'mcp-valise/store';
+import { memoryStore, type Store, ValiseError } from 'mcp-valise/store';
 import type { Carrier } from 'mcp-valise/wire';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { callText } from '../e2e/hosts.ts';
@@ -26,11 +26,14 @@ const ada = { action: 'accept', content: { name: 'Ada' } };
 
 /** A store some of whose keys can be cut off. */
 function cuttable() {
-  const cut: { off: RegExp | undefined } = { off: undefined };
+  const cut: { off: RegExp | undefined; outcome: 'not-done' | 'unknown' } = {
+    off: undefined,
+    outcome: 'not-done',
+  };
+  const gone = () => Promise.reject(new ValiseError('store-unavailable', 'gone', { outcome: cut.outcome }));
   const get = (store: Store, method: keyof Store) => {
     const own = (store[method] as (...args: unknown[]) => unknown).bind(store);
-    return (...args: unknown[]) =>
-      cut.off?.test(String(args[0])) ? Promise.reject(new Error('gone')) : own(...args);
+    return (...args: unknown[]) => (cut.off?.test(String(args[0])) ? gone() : own(...args));
   };
   return { store: new Proxy(memoryStore(), { get } as ProxyHandler<Store>), cut };
 }
@@ -93,7 +96,7 @@ describe.each(HOSTS)('an answer that comes to nothing ($client, $era, $carrier)'
     cut.off = /./;
     await expect(valise.pending.answer(round!.id, ada)).rejects.toMatchObject({
       rpcCode: -32603,
-      data: { 'dev.valise/undone': true },
+      data: { 'dev.valise/outcome': 'not-done' },
     });
     cut.off = undefined;
     expect(await valise.pending.list()).toEqual([round]);
@@ -136,6 +139,21 @@ describe.each(HOSTS)('an answer that comes to nothing ($client, $era, $carrier)'
       done: true,
       result: { content: [{ text: 'Hello Ada.' }] },
     });
+  });
+
+  it('ends its round and says so if it is not known whether the session was saved', async () => {
+    const { valise, host, cut, working } = await open(() => () => ada);
+    const session = await valise.sessions(host).create();
+    cut.outcome = 'unknown';
+    working.cuts = /^sessions\//;
+    const error = await session.run(() => callText(host, 'greet')).catch((failed: unknown) => failed);
+    cut.off = undefined;
+    expect(error).toMatchObject({
+      message: expect.stringContaining('does not know whether it took effect'),
+      data: { 'dev.valise/outcome': 'unknown' },
+    });
+    expect(error).not.toHaveProperty('data.pending');
+    expect(await valise.pending.list()).toEqual([]);
   });
 
   it('leaves its round open where others changed the session meanwhile, and the error names it', async () => {

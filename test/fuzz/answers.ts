@@ -50,7 +50,7 @@ const GENUINE: readonly (readonly Message[])[] = [
     {
       jsonrpc: '2.0',
       id: '$id',
-      error: { code: -31044, message: 'Session required', data: { 'dev.valise/undone': true } },
+      error: { code: -31044, message: 'Session required', data: { 'dev.valise/outcome': 'not-done' } },
     },
   ],
   [

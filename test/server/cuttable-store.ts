@@ -7,7 +7,9 @@ export const PLACE = 'Redis at 10.0.0.7:6379';
 /** What a client hears where the store is away. */
 export const HIDDEN = {
   code: -32603,
-  message: 'Internal error: the server cannot reach its store at the moment. Try again later.',
+  message:
+    'Internal error: the server cannot reach its store at the moment. Nothing was saved. Try again later.',
+  data: { 'dev.valise/outcome': 'not-done' },
 };
 
 /** A store that can be cut off, and says where it is when it is. */
@@ -16,7 +18,8 @@ export function cuttable() {
   const cut = { off: false, only: /./, writes: false, refused: [] as string[] };
   const trouble = (key: string) => {
     cut.refused.push(key);
-    return Promise.reject(new ValiseError('store-unavailable', `${PLACE} failed: connect ECONNREFUSED.`));
+    const what = `${PLACE} failed: connect ECONNREFUSED.`;
+    return Promise.reject(new ValiseError('store-unavailable', what, { outcome: 'not-done' }));
   };
   const get = (_: Store, method: keyof Store) => {
     const own = (store[method] as (...args: unknown[]) => unknown).bind(store);

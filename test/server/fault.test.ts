@@ -12,11 +12,17 @@ const broken = (): never => {
 };
 const brokenLater = async (): Promise<never> => broken();
 
-const MIDDLEWARES: Record<string, ServerMiddleware> = {
-  'on the way in': broken,
-  'on the way in, later': brokenLater,
-  'on the way out': (_, next) => next().then(broken),
-  'on the way out, later': (_, next) => next().then(brokenLater),
+const MIDDLEWARES: Record<string, readonly [ServerMiddleware, outcome: 'not-done' | 'unknown']> = {
+  'on the way in': [broken, 'not-done'],
+  'on the way in, later': [brokenLater, 'not-done'],
+  'on the way out': [(_, next) => next().then(broken), 'unknown'],
+  'on the way out, later': [(_, next) => next().then(brokenLater), 'unknown'],
+};
+
+const WORDS = {
+  'not-done': 'Internal error: the server could not work on the request.',
+  unknown:
+    'Internal error: the server could not finish the request, and does not know whether it took effect. Check before you send it again.',
 };
 
 const attachment = (stack: readonly ServerMiddleware[], fault: Attachment['fault']): Attachment => ({
@@ -34,7 +40,7 @@ const attachment = (stack: readonly ServerMiddleware[], fault: Attachment['fault
 describe.each(MAJORS)('a request that a middleware fails on ($major)', ({ McpServer, Memory }) => {
   it.each(Object.entries(MIDDLEWARES))(
     'is answered %s, without the reason; the author hears it',
-    async (_, middleware) => {
+    async (_, [middleware, outcome]) => {
       const warnings: string[] = [];
       const events = serverEvents({ warning: ({ what }) => warnings.push(what) });
       const [client, transport] = Memory.createLinkedPair();
@@ -51,8 +57,8 @@ describe.each(MAJORS)('a request that a middleware fails on ($major)', ({ McpSer
         id: 5,
         error: {
           code: -32603,
-          message: 'Internal error: the server could not work on the request.',
-          data: { 'dev.valise/undone': true },
+          message: WORDS[outcome],
+          data: { 'dev.valise/outcome': outcome },
         },
       });
       expect(warnings.join()).toContain('the disk at /srv/state is gone');

@@ -1,4 +1,4 @@
-import { generateKey, type Json } from 'mcp-valise/seal';
+import { generateKey, type Json, parseKeys } from 'mcp-valise/seal';
 import { createValise, plainCodec, type RoundCodec, type ServerEvents } from 'mcp-valise/server';
 import { memoryStore } from 'mcp-valise/store';
 import { afterEach, describe, expect, it, vi } from 'vitest';
@@ -90,9 +90,11 @@ describe.each(MAJORS)('[R-10] a context that is not taken by an SDK $major serve
     const { requestState } = await stage({ options: { name: 'shop' } });
     await refused(() => retry(requestState), /unknown-key|wrong-audience/);
   });
-  it('sealed with other keys', async () => {
-    const { requestState } = await stage({ options: { keys: generateKey() } });
-    await refused(() => retry(requestState), 'unknown-key', { options: { keys: generateKey() } });
+  it('sealed with a key that was retired', async () => {
+    const keys = parseKeys(generateKey());
+    const { requestState } = await stage({ options: { keys } });
+    const options = { keys: generateKey(), retiredKeys: keys.kids };
+    await refused(() => retry(requestState), 'unknown-key', { options });
   });
   it('of another server with the same keys', async () => {
     const keys = generateKey();

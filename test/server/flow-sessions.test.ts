@@ -1,6 +1,6 @@
 import { generateKey } from 'mcp-valise/seal';
 import { createValise, type RoundMode, type SessionsOptions } from 'mcp-valise/server';
-import { memoryStore, type Store } from 'mcp-valise/store';
+import { memoryStore, type Store, ValiseError } from 'mcp-valise/store';
 import { describe, expect, it } from 'vitest';
 import {
   accept,
@@ -193,7 +193,7 @@ describe.each(MAJORS)('a round of an SDK $major server whose session could not b
         if (name !== 'put') return (store[name] as () => void).bind(store);
         return (...args: Parameters<Store['put']>) =>
           refuses.writes && args[0].startsWith('sessions/')
-            ? Promise.reject(new Error('the disk is full'))
+            ? Promise.reject(new ValiseError('store-full', 'The disk is full.'))
             : store.put(...args);
       },
     });
@@ -236,7 +236,7 @@ describe.each(MAJORS)('a round of an SDK $major server whose session could not b
     expect((await peer.say(again)).error).toMatchObject({
       code: -31045,
       message: 'Session conflict',
-      data: { 'dev.valise/undone': true },
+      data: { 'dev.valise/outcome': 'not-done' },
     });
     expect((await peer.say(again)).result).toMatchObject(text('Ada 2'));
     expect(effects()).toBe(1);
@@ -253,10 +253,10 @@ describe.each(MAJORS)('a round of an SDK $major server whose session could not b
     const { peer, again, refuses, effects, close } = await stage({}, () => {
       refuses.writes = true;
     });
-    expect((await peer.say(again)).error).toEqual({
+    expect((await peer.say(again)).error).toMatchObject({
       code: -32603,
       message: 'Internal error: the server could not work on the request.',
-      data: { 'dev.valise/undone': true },
+      data: { 'dev.valise/outcome': 'not-done' },
     });
     refuses.writes = false;
     expect((await peer.say(again)).result).toMatchObject(text('Ada 1'));

@@ -133,7 +133,8 @@ describe.each(STAGES)('on $stage', (at) => {
     }
     const stranger = makeServer(count, { ...options, keys: keys.replace('T0', 'U1') });
     const c = await connect(stranger.valise, at);
-    expect(errorOf(await c.in(session)).code).toBe(code.notFound);
+    // The fault of that instance: the session lives on at the others.
+    expect(errorOf(await c.in(session)).code).toBe(-32603);
     expect(stranger.ran()).toBe(0);
   });
 

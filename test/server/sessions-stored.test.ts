@@ -47,7 +47,7 @@ describe.each(STAGES)('stored sessions under parallel calls, on $stage', (at) =>
       expect(errorOf(response)).toEqual({
         code: -31045,
         message: 'Session conflict',
-        data: { sessionId: session.sessionId, 'dev.valise/undone': true },
+        data: { sessionId: session.sessionId, 'dev.valise/outcome': 'not-done' },
       });
     }
     expect(ran()).toBe(8);

@@ -125,30 +125,37 @@ describe.each(MAJORS)(
       await peer.close();
     });
 
-    it.each([
-      ['opened', false],
-      ['closed', true],
-    ])(
-      'when a round is answered and the jar cannot be %s, and the same answer counts later',
-      async (_, writes) => {
-        const { peer, cut, warnings, within } = await stage();
-        const { requestState } = (await peer.say(within(modernCall({}, { name: 'jar-flow' })))).result;
-        const answer = within(
-          modernCall(
-            {},
-            { name: 'jar-flow', requestState, inputResponses: { who: accept({ name: 'Ada' }) } },
-          ),
-        );
-        Object.assign(cut, { off: true, only: /^state\//, writes });
-        await hears(peer, answer, warnings);
-        cut.off = false;
-        // The session is kept before the jar.
-        expect((await peer.say(answer)).result).toMatchObject(
-          text(`Ada is kept, in run ${writes ? 2 : 1} of the session`),
-        );
-        await peer.close();
-      },
-    );
+    const jarFlow = async ({ peer, within }: Awaited<ReturnType<typeof stage>>) => {
+      const { requestState } = (await peer.say(within(modernCall({}, { name: 'jar-flow' })))).result;
+      const inputResponses = { who: accept({ name: 'Ada' }) };
+      return within(modernCall({}, { name: 'jar-flow', requestState, inputResponses }));
+    };
+
+    it('when a round is answered and the jar cannot be opened, and the same answer counts later', async () => {
+      const staged = await stage();
+      const { peer, cut, warnings } = staged;
+      const answer = await jarFlow(staged);
+      Object.assign(cut, { off: true, only: /^state\// });
+      await hears(peer, answer, warnings);
+      cut.off = false;
+      expect((await peer.say(answer)).result).toMatchObject(text('Ada is kept, in run 1 of the session'));
+      await peer.close();
+    });
+
+    it('when the jar cannot be saved after the session was: that is not called undone, and the same answer changes nothing twice', async () => {
+      const staged = await stage();
+      const { peer, cut, within } = staged;
+      const answer = await jarFlow(staged);
+      Object.assign(cut, { off: true, only: /^state\//, writes: true });
+      const { error } = await peer.say(answer);
+      expect(error).toMatchObject({ code: -32603, data: { 'dev.valise/outcome': 'unknown' } });
+      expect(JSON.stringify(error)).not.toContain('10.0.0.7');
+      cut.off = false;
+      expect((await peer.say(answer)).error).toEqual(error);
+      const next = await jarFlow({ ...staged, within });
+      expect((await peer.say(next)).result).toMatchObject(text('Ada is kept, in run 2 of the session'));
+      await peer.close();
+    });
 
     it('but a handler may do without its jar', async () => {
       const { peer, cut, warnings } = await stage();

@@ -67,6 +67,27 @@ describe.skipIf(noServices)('through a network that loses replies', async () => 
     options,
   );
 
+  it.each([
+    ['redis', redis, (url: string) => openRedisStore(url, { namespace: uniqueName(), timeout: '1s' })],
+    ['postgres', postgres, (url: string) => openPostgresStore(url, { table: uniqueName(), timeout: '1s' })],
+  ] as const)(
+    '%s does not take a write back whose reply was lost because nobody can be reached afterwards',
+    async (_, url, open) => {
+      const wire = await layWire(url);
+      const store = await open(wire.url);
+      onTestFinished(async () => {
+        await store.close();
+        await wire.close();
+      });
+      const version = (await store.put('a', 1)) as string;
+      wire.loseReply();
+      wire.refuse('stays');
+      await expect(store.put('a', 2, { ifVersion: version })).rejects.toMatchObject({ outcome: 'unknown' });
+      wire.mend();
+      expect((await store.get('a'))?.value).toBe(2);
+    },
+  );
+
   storeContract(
     async () => {
       const wire = await layWire(postgres);

@@ -14,6 +14,9 @@ export interface Wire {
   freeze(): () => void;
   /** Everything takes this much longer, in each direction, in milliseconds. */
   slow(ms: number): void;
+  /** From now on nobody can connect, until `mend()`; what is connected stays so, or is closed. */
+  refuse(connected: 'stays' | 'closes'): void;
+  mend(): void;
   close(): Promise<void>;
 }
 
@@ -46,8 +49,10 @@ export async function layWire(url: string): Promise<Wire> {
       last = held;
     });
   };
+  let refusing = false;
 
   const server = createServer((near) => {
+    if (refusing) return void near.destroy();
     const far = connect(Number(target.port), target.hostname);
     for (const [one, other] of [
       [near, far],
@@ -83,6 +88,13 @@ export async function layWire(url: string): Promise<Wire> {
     },
     slow(ms) {
       delay = ms;
+    },
+    refuse(connected) {
+      refusing = true;
+      if (connected === 'closes') for (const socket of sockets) socket.destroy();
+    },
+    mend() {
+      refusing = false;
     },
     async close() {
       for (const socket of sockets) socket.destroy();

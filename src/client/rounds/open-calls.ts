@@ -1,6 +1,6 @@
 import { messageOf, ValiseError } from '../../errors.ts';
 import { Course } from '../../link/course.ts';
-import { type Era, INPUT_METHODS, isUndone } from '../../wire/index.ts';
+import { type Era, INPUT_METHODS, outcomeIn } from '../../wire/index.ts';
 import { SessionGoneError } from '../sessions/errors.ts';
 import { LEFT_OPEN, leftOpen } from './left-open.ts';
 import { isExpired } from './round.ts';
@@ -106,7 +106,7 @@ async function ended(call: OpenCall, error: unknown): Promise<unknown> {
   // The handler does not know which round it leaves open.
   if (code === LEFT_OPEN) return Object.assign(error as Error, leftOpen(pending));
   // The server has had the answer, and says itself what came of it; the round is still kept.
-  if (isUndone(error ?? {})) return error;
+  if (outcomeIn(error ?? {}) === 'not-done') return error;
   // Where the session is gone, so is the round; and nobody can answer one that has expired.
   if (error instanceof SessionGoneError || isExpired(error)) await drop?.(pending);
   else if (!isAsking && !isGivenUp(call)) return new NotDeliveredError(pending, error);

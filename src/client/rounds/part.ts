@@ -8,8 +8,8 @@ import {
   type Families,
   type Id,
   INPUT_METHODS,
-  isUndone,
   type Notification,
+  outcomeIn,
   type Response as RpcResponse,
 } from '../../wire/index.ts';
 import type { Ask } from '../ask.ts';
@@ -228,7 +228,7 @@ function failureOf(error: unknown): RoundFailure {
 
 /** True where the round is still open: the call was cut off, and the server may never have gone on, or kept nothing of it. */
 function isStillOpen(response: RpcResponse): boolean {
-  return 'error' in response && (response.error === CUT || isUndone(response.error));
+  return 'error' in response && (response.error === CUT || outcomeIn(response.error) === 'not-done');
 }
 
 /** The error of a call whose round is still kept: it names the round. */

@@ -2,7 +2,7 @@ import { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
 import { checkArgument, checkOptions, type Taken, type TakenBy } from '../../options.ts';
 import { redactUrls } from '../../redact-urls.ts';
-import { type Answer, type Era, isUndone, type Result } from '../../wire/index.ts';
+import { type Answer, type Era, outcomeIn, type Result } from '../../wire/index.ts';
 import type { Connection } from '../connection.ts';
 import { CONNECTION_CLOSED, RequestError } from '../request-error.ts';
 import { SessionGoneError } from '../sessions/errors.ts';
@@ -120,7 +120,11 @@ export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients
 function isOver(error: unknown): boolean {
   if (error instanceof SessionGoneError) return true;
   if (isExpired(error)) return true;
-  return error instanceof RequestError && error.rpcCode !== CONNECTION_CLOSED.code && !isUndone(error);
+  return (
+    error instanceof RequestError &&
+    error.rpcCode !== CONNECTION_CLOSED.code &&
+    outcomeIn(error) !== 'not-done'
+  );
 }
 
 function otherEra({ id }: Kept): ValiseError {

@@ -3,6 +3,7 @@ import { isObject, type Json, type JsonObject } from '../../json.ts';
 import { canonicalJson } from '../../seal/canonical.ts';
 import { type OpenOptions, SealError, type Sealer, type SealOptions } from '../../seal/index.ts';
 import { sha256 } from '../../sha256.ts';
+import { isUnknownKey } from '../own-keys.ts';
 
 /**
  * How the context of a round becomes the state that travels through the client, and comes out of it again. The default
@@ -28,7 +29,7 @@ export function stateText(state: RoundState): string {
   return typeof state === 'string' ? state : JSON.stringify(state);
 }
 
-/** A codec as the server uses it: whatever clients send, it throws nothing but `SealError`s. */
+/** A codec as the server uses it: whatever clients send, it throws nothing but `SealError`s, and that a key is missing. */
 export interface StateCodec {
   seal(value: Json, options: SealOptions): RoundState;
   open(state: unknown, options: OpenOptions): Json;
@@ -59,7 +60,7 @@ export function stateCodec(codec: RoundCodec): StateCodec {
       try {
         return codec.open(own, options);
       } catch (error) {
-        throw error instanceof SealError ? error : new SealError('malformed');
+        throw error instanceof SealError || isUnknownKey(error) ? error : new SealError('malformed');
       }
     },
   };

@@ -1,6 +1,7 @@
 import { isObject, type Json } from '../../json.ts';
 import { canonicalJson } from '../../seal/canonical.ts';
 import { type OpenOptions, SealError, type SealOptions } from '../../seal/index.ts';
+import { notDone } from '../fault.ts';
 import type { Caller } from '../quota.ts';
 import { type RoundState, type StateCodec, stateText } from './codec.ts';
 import type { RoundContext } from './context.ts';
@@ -78,7 +79,8 @@ export function createKeeper(codec: StateCodec, records: FlowRecords, counters: 
     state: RoundState,
   ): Promise<RoundState> => {
     const kept: Kept = { context, mode };
-    await records.put(nameOf(context.f), kept, { ttl: ttl + SLACK, caller });
+    // Until the question is asked, nothing has been done.
+    await records.put(nameOf(context.f), kept, { ttl: ttl + SLACK, caller }).catch(notDone);
     return state;
   };
 

@@ -2,6 +2,7 @@ import type { ValiseError } from '../../errors.ts';
 import { isObject, type Json } from '../../json.ts';
 import { sha256 } from '../../sha256.ts';
 import { holdLease } from '../../store/kit/lease.ts';
+import { notDone } from '../fault.ts';
 import { jsonText } from '../json-text.ts';
 import type { Caller } from '../quota.ts';
 import { FlowError } from './errors.ts';
@@ -39,7 +40,7 @@ export function createOnce({ flow, records, caller, exclusive, ttl }: OnceSetup)
     const held = exclusive ? undefined : await holdLease(records, `${name}/lease`, FLOW_LEASE);
     if (!exclusive && !held) throw cutOff(key, 'is still under way elsewhere');
     try {
-      return await claimed({ records, name, life: { ttl, caller }, key, options }, (attempt) =>
+      return await claimed({ records, name, life: { ttl, caller, durable: true }, key, options }, (attempt) =>
         effect({ idempotencyKey, attempt }),
       );
     } finally {
@@ -51,7 +52,7 @@ export function createOnce({ flow, records, caller, exclusive, ttl }: OnceSetup)
 interface Claim {
   readonly records: FlowRecords;
   readonly name: string;
-  readonly life: Pick<RecordOptions, 'ttl' | 'caller'>;
+  readonly life: Pick<RecordOptions, 'ttl' | 'caller' | 'durable'>;
   readonly key: string;
   readonly options: OnceOptions;
 }
@@ -62,7 +63,7 @@ async function claimed(
   effect: (attempt: number) => Promise<Json | undefined>,
 ): Promise<Json | undefined> {
   let attempt = 1;
-  let version = await records.put(name, { attempt }, { ...life, ifAbsent: true });
+  let version = await records.put(name, { attempt }, { ...life, ifAbsent: true }).catch(notDone);
   if (version === undefined) {
     const found = await records.get(name);
     const mark = isObject(found?.value) ? found.value : {};

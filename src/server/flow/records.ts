@@ -17,7 +17,7 @@ export interface Found {
 }
 
 /** How a record is written. */
-export interface RecordOptions extends Pick<PutOptions, 'ifAbsent' | 'ifVersion'> {
+export interface RecordOptions extends Pick<PutOptions, 'ifAbsent' | 'ifVersion' | 'durable'> {
   /** Lifetime in seconds. */
   readonly ttl: number;
   /** Whom it is kept for. */

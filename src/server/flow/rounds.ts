@@ -1,11 +1,12 @@
 import { NO_RESPONSE } from '../../core/compose.ts';
+import { ValiseError } from '../../errors.ts';
 import type { Top } from '../../link/top.ts';
 import { SealError } from '../../seal/index.ts';
-import { CARRIERS, type Families, isUndone, type Response } from '../../wire/index.ts';
+import { CARRIERS, type Families, outcomeIn, type Response } from '../../wire/index.ts';
 import { readQuestionId } from '../../wire/question-id.ts';
 import type { ServerContext } from '../context.ts';
 import type { Exchange, ServerLink, ServerMiddleware } from '../exchange.ts';
-import { type Fault, faultOn } from '../fault.ts';
+import { type Fault, faultOn, notDone, outcomeOf } from '../fault.ts';
 import { runWithIngress } from '../ingress.ts';
 import { Quota } from '../quota.ts';
 import { Slot } from '../slot.ts';
@@ -107,7 +108,7 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
   /** What a call goes on from, and the outcome if the same answer has come to one before. */
   const enter = async (exchange: Exchange, answered: Answered): Promise<Response | undefined> => {
     const turn = once
-      ? await takeTurn(once, answered, exchange.caller, (error) => storeFailed(context, error))
+      ? await takeTurn(once, answered, exchange.caller, (error) => storeFailed(context, error)).catch(notDone)
       : SHARED;
     if (turn.outcome) return exchange.respond(turn.outcome);
     counters.add('answered');
@@ -143,19 +144,24 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
       const response = await next();
       const turn = inputs.get(exchange)?.turn;
       if (exchange.round) {
-        await turn?.goesOn();
+        await turn?.goesOn().catch(notDone);
         const asking = await exchange.round(response);
         abandon(exchange);
         if (!asking) throw NO_RESPONSE;
         return asking;
       }
       // What could not be kept can be tried again, with the same answer.
-      if ('error' in response && isUndone(response.error)) abandon(exchange);
+      if ('error' in response && outcomeIn(response.error) === 'not-done') abandon(exchange);
       else turn?.done(response);
       return response;
     } catch (error) {
-      abandon(exchange);
-      throw error;
+      if (outcomeOf(error) !== 'unknown') {
+        abandon(exchange);
+        throw error;
+      }
+      const failed = exchange.respond({ error: fault(error) });
+      inputs.get(exchange)?.turn.done(failed);
+      return failed;
     }
   };
 
@@ -271,7 +277,7 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
 
 /** True for a state that does not prove to be of this server at all. One that is late, foreign or used is genuine, and refused. */
 function isDamaged(error: unknown): boolean {
-  return error instanceof SealError && DAMAGED.includes(error.code);
+  return error instanceof ValiseError && DAMAGED.includes(error.code);
 }
 
 const DAMAGED: readonly string[] = ['malformed', 'tampered', 'unknown-key'];

@@ -1,11 +1,13 @@
 import { isObject } from '../../json.ts';
 import { sha256 } from '../../sha256.ts';
-import { type Id, INTERNAL_ERROR, isUndone, type Message, type RpcError } from '../../wire/index.ts';
+import { type Id, INTERNAL_ERROR, type Message, outcomeIn, type RpcError } from '../../wire/index.ts';
+import { notDone } from '../fault.ts';
 import { callerIn, principalDigest, type RoundContext } from '../flow/context.ts';
 import { FlowError } from '../flow/errors.ts';
 import { full } from '../flow/records.ts';
 import type { Rounds } from '../flow/rounds.ts';
 import type { Asking } from '../ingress.ts';
+import { isUnknownKey } from '../own-keys.ts';
 import type { Principal } from '../principal.ts';
 import { type Mail, Mailbox } from './mailbox.ts';
 import type { EventStream } from './sse.ts';
@@ -69,7 +71,7 @@ export class Desk {
     const leave = this.#enter(context);
     try {
       if (!leave) throw full();
-      await this.#note(context, message);
+      await this.#note(context, message).catch(notDone);
     } catch (error) {
       // What would come of an answer could not be brought either.
       const failed = { jsonrpc: '2.0', id: context.o?.i, error: this.#rounds.fault(error) };
@@ -253,6 +255,7 @@ export class Desk {
       if (place.u !== principalDigest(principal)) throw new Error('another principal');
       return place.n === END ? undefined : place;
     } catch (error) {
+      if (isUnknownKey(error)) throw error;
       this.#rounds.refused('the place in a stream', error);
       return undefined;
     }
@@ -285,7 +288,7 @@ function isUndoneMail({ messages, next }: Mail): boolean {
   const last = next === undefined ? messages.at(-1) : undefined;
   if (!last?.includes('"error"')) return false;
   const { error } = JSON.parse(last) as { readonly error?: { readonly data?: unknown } };
-  return error !== undefined && isUndone(error);
+  return error !== undefined && outcomeIn(error) === 'not-done';
 }
 
 /** How long what belongs to a round that ends at `end` is kept, in seconds. */

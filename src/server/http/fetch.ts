@@ -3,6 +3,7 @@ import { REFUSED } from '../flow/opening.ts';
 import type { Asking, Ingress } from '../ingress.ts';
 import { runWithIngress } from '../ingress.ts';
 import type { AuthInfo } from '../principal.ts';
+import { asRequest } from '../request-store.ts';
 import { isJson, mayBeMcp, peekWebText, withBody } from './body.ts';
 import type { Edge } from './edge.ts';
 import { Notes } from './notes.ts';
@@ -30,9 +31,9 @@ export function fetchEdge(edge: Edge, inner: FetchFunction): FetchFunction {
       return inner(request, options, ...rest);
     try {
       const handler: FetchFunction = (changed, given) => inner(changed, given, ...rest);
-      return await serve(edge, handler, request, options);
+      return await asRequest(serve, edge, handler, request, options);
     } catch (error) {
-      return replyWith(500, edge.fault(error));
+      return replyWith(500, edge.fault(error, 'unknown'));
     }
   };
 }

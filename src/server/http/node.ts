@@ -4,6 +4,7 @@ import type { Message } from '../../wire/index.ts';
 import { REFUSED } from '../flow/opening.ts';
 import { type Asking, type Ingress, runWithIngress } from '../ingress.ts';
 import type { AuthInfo } from '../principal.ts';
+import { asRequest } from '../request-store.ts';
 import { isJson, mayBeMcp, peekNodeText, replaceNodeBody } from './body.ts';
 import { type Diverted, divert, ownWays } from './divert.ts';
 import type { Edge } from './edge.ts';
@@ -47,14 +48,14 @@ export function nodeEdge(
       await serve(edge, plan, inbound, request, response, handler);
     } catch (error) {
       // Nobody looks at what a listener of `node:http` rejects with; left alone it would end the process.
-      const fault = edge.fault(error);
+      const fault = edge.fault(error, 'unknown');
       if (response.headersSent) response.destroy();
       else reply(response, 500, fault);
     }
   };
   return (request, response, body) =>
     mayBeMcp(request.method ?? 'GET', (name) => headerOf(request, name))
-      ? serveMcp(request, response, body)
+      ? asRequest(serveMcp, request, response, body)
       : Promise.resolve(inner(request, response, body));
 }
 

@@ -18,6 +18,7 @@ import { type Answered, isOf, peerIn, requestIn } from '../flow/context.ts';
 import { isFault, REFUSED } from '../flow/opening.ts';
 import type { Rounds } from '../flow/rounds.ts';
 import type { Ingress } from '../ingress.ts';
+import { isUnknownKey } from '../own-keys.ts';
 import type { Principal } from '../principal.ts';
 import { ELSEWHERE } from './desk.ts';
 import type { Edge } from './edge.ts';
@@ -239,7 +240,8 @@ function sessionOf(
   }
   try {
     return { ...known, ...ids.open(id, inbound.principal) };
-  } catch {
+  } catch (error) {
+    if (isUnknownKey(error)) throw error;
     owner.events.emit('rejected', { family: 'sessions', what: 'a transport session', reason: 'not genuine' });
     return 'gone';
   }

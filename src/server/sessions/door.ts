@@ -10,7 +10,7 @@ import {
   sessionNotFound,
   sessionRequired,
   tagNotification,
-  undone,
+  withOutcome,
   writeSession,
 } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
@@ -220,7 +220,9 @@ export function createDoor(options: DoorOptions): Door {
         } catch (error) {
           if (!(error instanceof SessionChanged)) throw error;
           if (!settings.rerun || tries > MAX_RERUNS)
-            return exchange.respond({ error: undone(sessionConflict(exchange.spelling.sessions, error.id)) });
+            return exchange.respond({
+              error: withOutcome(sessionConflict(exchange.spelling.sessions, error.id), 'not-done'),
+            });
           await pause(tries);
         }
       }

@@ -1,4 +1,3 @@
-import { ValiseError } from '../../errors.ts';
 import { inspectToken, SealError } from '../../seal/index.ts';
 import type { ServerContext } from '../context.ts';
 import { Recent } from '../recent.ts';
@@ -45,7 +44,6 @@ export class RecordProof {
       this.#sealer.open(proof, { purpose: PURPOSE, bind: claims });
     } catch (error) {
       if (!(error instanceof SealError)) throw error;
-      if (error.code === 'unknown-key') throw unknownKey(error);
       return false;
     }
     this.#proved.set(proof, text);
@@ -57,16 +55,4 @@ type Claims = [id: string, owner: string | null, shelf: string, created: number,
 
 function claimsOf({ id, owner, shelf, created, until }: Row): Claims {
   return [id, owner, shelf, created, until];
-}
-
-/** The server's fault, and no reason to tell a client that its session is gone. */
-function unknownKey(cause: SealError): ValiseError {
-  return new ValiseError(
-    'unknown-key',
-    'The record of a session was written by an instance with a key that is not on this keyring.',
-    {
-      next: 'Give all instances the same keys; leave old ones on until all is written with the new one.',
-      cause,
-    },
-  );
 }

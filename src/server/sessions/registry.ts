@@ -222,7 +222,11 @@ export class Registry {
     ttl = this.#ttl(row),
   ): Promise<string | undefined> {
     const counted = this.#count(row, ttl);
-    const version = await this.#rows.put(sha256(row.id), this.#signed(row), { ttl, ...condition });
+    const version = await this.#rows.put(sha256(row.id), this.#signed(row), {
+      ttl,
+      durable: true,
+      ...condition,
+    });
     counted(version !== undefined);
     return version;
   }

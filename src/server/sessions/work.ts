@@ -1,7 +1,8 @@
 import { messageOf } from '../../errors.ts';
-import { type Response, sessionNotFound, undone, writeSession } from '../../wire/index.ts';
+import { type Response, sessionNotFound, withOutcome, writeSession } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
 import { addMeta, type Exchange } from '../exchange.ts';
+import { partlyDone } from '../fault.ts';
 import { isBehind } from '../flow/present-session.ts';
 import { Slot } from '../slot.ts';
 import type { Handle } from './handle.ts';
@@ -15,6 +16,8 @@ export interface Work {
   readonly handle: Handle;
   /** Keeps what the handler changed. */
   commit(): Committed | Promise<Committed>;
+  /** True once changes that the handler made to the session were saved. */
+  isSaved?: true;
   /** Ends the session, as the handler asked. */
   end(): Promise<unknown>;
 }
@@ -49,16 +52,21 @@ export function createFinish(
 ): (exchange: Exchange, work: Work, response: Response) => Promise<Response> {
   const settle = async (
     exchange: Exchange,
-    { held, handle, end }: Work,
+    work: Work,
     response: Response,
     committed: Committed,
   ): Promise<Response> => {
+    const { held, handle, end } = work;
     const { sessions } = exchange.spelling;
     if (committed === 'conflict' || (committed === 'gone' && handle.implicit))
       throw new SessionChanged(held.id);
     if (committed === 'gone')
       return exchange.respond({ error: sessionNotFound(sessions, held.id, { begun: true }) });
-    if (handle.revoked) await end();
+    if (held.data.isChanged) work.isSaved = true;
+    if (handle.revoked)
+      await end().catch((error: unknown) => {
+        throw work.isSaved ? partlyDone(error) : error;
+      });
     return handle.implicit
       ? response
       : addMeta(response, writeSession(sessions, toldTo(exchange, committed)));
@@ -80,7 +88,7 @@ export function createFinish(
     try {
       committed = await work.commit();
     } catch (error) {
-      if (held.data.isChanged) return exchange.respond({ error: undone(failed(error)) });
+      if (held.data.isChanged) return exchange.respond({ error: withOutcome(failed(error), 'not-done') });
       warnOnce('session-not-put-off', {
         what: `The end of a session could not be put off: ${messageOf(error)}`,
         next: 'Check the store. Calls that change nothing are served, and try again.',

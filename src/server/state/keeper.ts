@@ -2,6 +2,7 @@ import { messageOf, ValiseError } from '../../errors.ts';
 import { type Era, MAX_AGE, type Scope } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
 import type { Exchange, ServerLink } from '../exchange.ts';
+import { partlyDone } from '../fault.ts';
 import { Quota } from '../quota.ts';
 import { Slot } from '../slot.ts';
 import type { Keys } from './key.ts';
@@ -141,21 +142,25 @@ export function createKeeper(
     async save(exchange, changes) {
       const loaded = loads.get(exchange);
       if (!store || !loaded || 'failed' in loaded) return;
-      await Promise.all(
+      const saving = await Promise.allSettled(
         SCOPES.map(async (scope) => {
           const shelf = loaded.shelves[scope];
           const nothing = changes[scope].size === 0;
           const ttl = ttlOf(exchange, scope);
-          if (!shelf || (nothing && !(ttl === sessionTtl && isHalfOver(shelf, sessionTtl)))) return;
+          if (!shelf || (nothing && !(ttl === sessionTtl && isHalfOver(shelf, sessionTtl)))) return false;
           if (!nothing) {
             await place(exchange, scope, shelf).catch(tell);
             note(exchange, scope);
           }
           const count = countOf(exchange, shelf, ttl);
-          const saving = saveShelf(store, shelf, changes[scope], { scope, keys, ttl, count }).catch(tell);
-          await (nothing ? saving.catch(notPutOff) : saving);
+          const saved = saveShelf(store, shelf, changes[scope], { scope, keys, ttl, count }).catch(tell);
+          await (nothing ? saved.catch(notPutOff) : saved);
+          return !nothing;
         }),
       );
+      const failed = saving.find((each) => each.status === 'rejected');
+      const isPartlySaved = saving.some((each) => each.status === 'fulfilled' && each.value);
+      if (failed) throw isPartlySaved ? partlyDone(failed.reason) : failed.reason;
     },
   };
 }

@@ -1,11 +1,12 @@
 import { type Duration, seconds } from '../../duration.ts';
 import { ValiseError } from '../../errors.ts';
 import { ANYTHING, checkOptions, SETTINGS, type Taken, type TakenBy } from '../../options.ts';
-import { INTERNAL_ERROR, type Response, type RpcError, type Scope, undone } from '../../wire/index.ts';
+import { INTERNAL_ERROR, type Response, type RpcError, type Scope, withOutcome } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
 import { addMeta, currentExchange, type Exchange, type ServerMiddleware } from '../exchange.ts';
-import { type Fault, faultOn, isOfStore } from '../fault.ts';
+import { type Fault, faultOn, isOfStore, outcomeOf, partlyDone } from '../fault.ts';
 import { shareOf } from '../quota.ts';
+import { works } from '../sessions/work.ts';
 import { Slot } from '../slot.ts';
 import { carriedSources, carries, writeCarried } from './carried.ts';
 import { createKeeper } from './keeper.ts';
@@ -132,7 +133,8 @@ export function createState(
       await keeper.save(exchange, changesOf(begun.get(exchange)?.scopes));
       return response;
     } catch (error) {
-      return exchange.respond({ error: notSaved(error, fault) });
+      const failed = works.get(exchange)?.isSaved ? partlyDone(error) : error;
+      return exchange.respond({ error: notSaved(failed, fault) });
     }
   };
 
@@ -169,10 +171,9 @@ function changesOf(state: BothScopes | undefined): { readonly [S in Scope]: Chan
 
 /** Whatever it is, an answer of a round that was in this call does not count: its client may send it again. */
 function notSaved(error: unknown, fault: Fault): RpcError {
-  if (isOfStore(error)) return fault(error);
-  const isOurs = error instanceof ValiseError;
-  const message = `The state that this call set could not be saved: ${isOurs ? error.message : 'the store failed.'}`;
-  return isOurs ? undone({ code: INTERNAL_ERROR, message }) : { ...fault(error), message };
+  if (isOfStore(error) || !(error instanceof ValiseError)) return fault(error);
+  const message = `The state that this call set could not be saved: ${error.message}`;
+  return withOutcome({ code: INTERNAL_ERROR, message }, outcomeOf(error) ?? 'not-done');
 }
 
 function outsideRequest(): ValiseError {

@@ -1,0 +1,54 @@
+import { ValiseError } from '../errors.ts';
+import type { Json } from '../json.ts';
+import {
+  inspectToken,
+  type OpenLargeOptions,
+  type OpenOptions,
+  SealError,
+  type Sealer,
+} from '../seal/index.ts';
+
+/**
+ * A sealer for which a key that is missing is the server's fault: an instance with wrong keys must neither end what other
+ * instances keep alive, nor overwrite it. `retired` names keys that are gone for good; what they sealed is refused, as is
+ * whatever a key sealed that lived only as long as its process.
+ */
+export function ownKeys(sealer: Sealer, retired: readonly string[] = []): Sealer {
+  if (sealer.ephemeral) return sealer;
+  const judge = (token: string, error: unknown): never => {
+    if (!(error instanceof SealError) || error.code !== 'unknown-key') throw error;
+    const { kid } = inspectToken(token);
+    throw retired.includes(kid) ? error : unknownKey(kid, error);
+  };
+  return {
+    ...sealer,
+    open: (token, options) => {
+      try {
+        return sealer.open(token, options);
+      } catch (error) {
+        return judge(token, error);
+      }
+    },
+    openOnce: <Value extends Json>(token: string, options: OpenOptions) =>
+      sealer.openOnce<Value>(token, options).catch((error: unknown) => judge(token, error)),
+    openLarge: <Value extends Json>(token: string, options: OpenLargeOptions) =>
+      sealer.openLarge<Value>(token, options).catch((error: unknown) => judge(token, error)),
+  };
+}
+
+/** Whether a failure means that a key is missing here. */
+export function isUnknownKey(error: unknown): boolean {
+  return error instanceof ValiseError && !(error instanceof SealError) && error.code === 'unknown-key';
+}
+
+function unknownKey(kid: string, cause: SealError): ValiseError {
+  return new ValiseError(
+    'unknown-key',
+    `Something was sealed with the key ${kid}, which is not on this keyring.`,
+    {
+      next: 'Give all instances the same keys, old ones included until nothing is sealed with them; if this key is gone for good, name its id in retiredKeys.',
+      outcome: 'not-done',
+      cause,
+    },
+  );
+}

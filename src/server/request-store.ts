@@ -1,0 +1,107 @@
+import { ValiseError } from '../errors.ts';
+import { Course } from '../link/course.ts';
+import { withTimeout } from '../store/kit/timeout.ts';
+import type { Store } from '../store/types.ts';
+import type { Outcome } from '../wire/outcome.ts';
+import { noteOutcome } from './fault.ts';
+
+/** How long all operations of one request together wait for a store that does not answer, in milliseconds. */
+const LONGEST = 10_000;
+
+/** After so many milliseconds without an operation, a request may wait again: a stream that looks for mail outlives outages. */
+const PAUSE = 500;
+
+/** How long a request has been waiting for a store that does not answer; an answer begins the count anew. */
+class Waiting {
+  #open = 0;
+  #since = 0;
+  #before = 0;
+  #ended = 0;
+
+  /** Begins an operation; how many milliseconds it may take. */
+  begin(): number {
+    const now = performance.now();
+    if (this.#open++ === 0) {
+      this.#since = now;
+      if (now - this.#ended > PAUSE) this.#before = 0;
+    }
+    return LONGEST - this.#before - (now - this.#since);
+  }
+
+  end(isAnswered: boolean): void {
+    const now = performance.now();
+    this.#open--;
+    this.#ended = now;
+    if (isAnswered) [this.#before, this.#since] = [0, now];
+    else if (this.#open === 0) this.#before += now - this.#since;
+  }
+}
+
+const waiting = new Course<Waiting>();
+
+/** Runs the work of one request, whose operations share the time that it may wait for the store. */
+export function asRequest<Args extends unknown[], T>(work: (...args: Args) => T, ...args: Args): T {
+  return waiting.run(new Waiting(), work, ...args);
+}
+
+/** Whether the present code is part of a request. */
+export function isInRequest(): boolean {
+  return waiting.current !== undefined;
+}
+
+/** Errors of a store that leave open whether a write was done, unless they say it themselves. */
+const VAGUE: ReadonlySet<string> = new Set(['store-unavailable', 'store-failed']);
+
+function outcomeOfWrite(error: unknown): Outcome {
+  if (!(error instanceof ValiseError)) return 'unknown';
+  return error.outcome ?? (VAGUE.has(error.code) ? 'unknown' : 'not-done');
+}
+
+const outcomeOfRead = (): Outcome => 'not-done';
+
+/**
+ * The store as the requests of a server use it. A failure states whether a write was done, also if the driver does not say, and no
+ * request waits longer than {@link LONGEST} for a store that does not answer, however many operations it has.
+ */
+export function requestStore(store: Store): Store {
+  const run = async <T>(work: () => Promise<T>, outcomeOf: (error: unknown) => Outcome): Promise<T> => {
+    const request = waiting.current;
+    const left = request?.begin() ?? LONGEST;
+    let isAnswered = true;
+    try {
+      if (left < 1) throw late('not-done');
+      return await (request
+        ? withTimeout(work(), left, () => {
+            throw late('unknown');
+          })
+        : work());
+    } catch (error) {
+      isAnswered = isAnswer(error);
+      noteOutcome(error, outcomeOf(error));
+      throw error;
+    } finally {
+      request?.end(isAnswered);
+    }
+  };
+  return {
+    get: (key) => run(() => store.get(key), outcomeOfRead),
+    put: (key, value, options) => run(() => store.put(key, value, options), outcomeOfWrite),
+    delete: (key, options) => run(() => store.delete(key, options), outcomeOfWrite),
+    list: (prefix, options) => run(() => store.list(prefix, options), outcomeOfRead),
+    // One that was taken unnoticed ends by itself.
+    lease: (key, ttl) => run(() => store.lease(key, ttl), outcomeOfRead),
+    close: () => store.close(),
+  };
+}
+
+/** Whether the store has answered, if only with a refusal. */
+function isAnswer(error: unknown): boolean {
+  return error instanceof ValiseError && error.code !== 'store-unavailable';
+}
+
+function late(outcome: Outcome): ValiseError {
+  return new ValiseError('store-unavailable', `The store did not answer within ${LONGEST / 1000} s.`, {
+    next: 'Check that it runs and can be reached.',
+    outcome,
+  });
+}
