@@ -95,6 +95,7 @@ export class Exchange {
   readonly #stage: Stage;
   #abort: AbortController | undefined;
   #reason: string | undefined;
+  #isDelivering = false;
   #settle: ((response: Response) => void) | undefined;
   #fail: ((error: unknown) => void) | undefined;
 
@@ -163,13 +164,19 @@ export class Exchange {
     return new Promise<Response>((resolve, reject) => {
       this.#settle = resolve;
       this.#fail = reject;
+      this.#isDelivering = true;
       current.run(this, deliver);
+      this.#isDelivering = false;
     });
   }
 
-  /** The SDK's answer; false if none is waited for. */
+  /**
+   * The SDK's answer; false if none is waited for. One that comes at once is a refusal, before any handler has run: its HTTP
+   * status depends on its being sent at once.
+   */
   answered(response: Response): boolean {
-    if (!this.#settle) return false;
+    if (this.#isDelivering) this.#fail?.(NO_RESPONSE);
+    if (!this.#settle || this.#isDelivering) return false;
     this.isAnswered = true;
     this.#settle(response);
     this.#settle = undefined;
