@@ -24,6 +24,7 @@ export type {
   UntilOptions,
 } from './flow/types.ts';
 export type { AuthInfo, Principal } from './principal.ts';
+export type { BuildServer, FactoryOptions } from './reuse/factory.ts';
 export type { ServerLike } from './server-like.ts';
 export { type Gated, sessionRequired } from './sessions/gate.ts';
 export type { EndedSession, EndReason, NewListener, NewSession } from './sessions/hooks.ts';

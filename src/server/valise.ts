@@ -24,6 +24,7 @@ import { lazyStore } from './lazy-store.ts';
 import { ownKeys } from './own-keys.ts';
 import { type AuthInfo, checkedPrincipal, type Principal, principalOf } from './principal.ts';
 import { requestStore } from './request-store.ts';
+import { type BuildServer, createFactory, type FactoryOptions } from './reuse/factory.ts';
 import { claimServer, type ServerLike } from './server-like.ts';
 import { SAFE_STATE, type SessionsOptions } from './sessions/options.ts';
 import { type SessionsApi, sessionsApi } from './sessions/public.ts';
@@ -137,6 +138,20 @@ export interface ServerValiseOptions<
 export interface ServerValise extends RoundsApi, SessionsApi {
   /** Installs Valise on a server, before it connects; no server takes two. The same Valise serves any number of servers and connections. */
   install<S extends ServerLike>(server: S): S;
+  /**
+   * Wraps a function that builds a server for each request: installs Valise on every server, and reuses servers between
+   * requests, which saves most of a stateless server's CPU time. A server is reused if its connection has closed with nothing left running,
+   * and nothing of it has changed since it was built. Nothing of one request is visible to the next. The function is called
+   * outside of the request's async context. If it takes the request's context, its servers are not reused by default.
+   *
+   * @example
+   * ```ts
+   * createServer(toNodeHandler(createMcpHandler(valise.factory(build))));      // v2
+   * const make = valise.factory(build);                                        // v1, for each request:
+   * await make().connect(transport);
+   * ```
+   */
+  factory<Build extends BuildServer>(build: Build, options?: FactoryOptions): Build;
   /**
    * The state of the client whose request is being handled, at any depth of calls. Where the client carries state it
    * travels in `_meta`; where it does not, the same calls are served from the store.
@@ -298,6 +313,21 @@ export function createValise<
   const checkOpen = (): void => {
     if (closed) throw closedError();
   };
+  const install = <S extends ServerLike>(server: S): S => {
+    checkOpen();
+    claimServer(server);
+    const { connect } = server;
+    server.connect = (transport: TransportLike) => {
+      try {
+        checkOpen();
+        attach(server, transport, shared);
+      } catch (error) {
+        return Promise.reject(error);
+      }
+      return connect.call(server, transport);
+    };
+    return server;
+  };
   return {
     ...roundsApi(rounds),
     http: createHttp(
@@ -312,21 +342,8 @@ export function createValise<
         exceeded: (_, maxBytes) => events.emit('message-too-large', { what: 'line', maxBytes }),
       }),
     ...(sessionsApi(sessions) as SessionsApi & { session(): TypedSession<SessionSchema> | undefined }),
-    install(server) {
-      checkOpen();
-      claimServer(server);
-      const { connect } = server;
-      server.connect = (transport: TransportLike) => {
-        try {
-          checkOpen();
-          attach(server, transport, shared);
-        } catch (error) {
-          return Promise.reject(error);
-        }
-        return connect.call(server, transport);
-      };
-      return server;
-    },
+    install,
+    factory: (build, options = {}) => createFactory(build, options, install, context.warnOnce),
     state: state.state as () => TypedState<Declared>,
     key(name, settings) {
       state.key(name, settings ?? {});

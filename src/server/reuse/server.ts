@@ -1,0 +1,285 @@
+import { ValiseError } from '../../errors.ts';
+import { isObject } from '../../json.ts';
+import type { TransportLike } from '../../link/transport.ts';
+import { isNotification, isRequest, type Message } from '../../wire/index.ts';
+import { runningExchange } from '../exchange.ts';
+import { Contents } from './contents.ts';
+import { type Handle, type McpServerLike, type Protocol, REGISTRIES } from './reusable.ts';
+
+/** One use of a server, from `connect` until its transport closes. */
+interface Lease {
+  readonly of: ReusedServer;
+  /** Nobody had the server before. */
+  readonly isFirst: boolean;
+  isOver: boolean;
+  /** Handlers that have not returned. */
+  running: number;
+  /** What the server said about its client, kept for code that outlives the connection. */
+  readonly client: Map<string, unknown>;
+}
+
+/** On the transport: code that outlives its request is known by the transport of the exchange in its async context. */
+const LEASE = Symbol('valise.lease');
+
+type Leased = TransportLike & { [LEASE]?: Lease };
+
+/** Methods with which a handler sends: of `extra` in SDK v1, of `ctx.mcpReq` in SDK v2. */
+const SENDING = [
+  'sendNotification',
+  'sendRequest',
+  'send',
+  'notify',
+  'log',
+  'elicitInput',
+  'requestSampling',
+];
+
+/** Methods that change an `McpServer`, and those that change its `Server`. */
+const CHANGING_SERVER = ['registerTool', 'registerPrompt', 'registerResource', 'tool', 'prompt', 'resource'];
+const CHANGING_PROTOCOL = [
+  'setRequestHandler',
+  'removeRequestHandler',
+  'setNotificationHandler',
+  'removeNotificationHandler',
+  'registerCapabilities',
+];
+
+/** Methods that tell about the client. */
+const CLIENT = ['getClientVersion', 'getClientCapabilities', 'getNegotiatedProtocolVersion'];
+
+/** What the SDKs set for one connection, by replacing it: it is set back to what it was when the server was built. */
+const PER_CONNECTION = [
+  '_clientVersion',
+  '_clientCapabilities',
+  '_negotiatedProtocolVersion',
+  '_supportedProtocolVersions',
+] as const;
+
+/** `createMcpHandler` of SDK v2 sets this handler anew for each request. */
+const DISCOVER = 'server/discover';
+
+/** Computed from the registered tools when first asked for, so it says nothing about a request. */
+const CACHES = ['_toolInputSchemaJson'];
+
+/** What a {@link ReusedServer} tells its pool. */
+export interface ReuseEnd {
+  /** A connection of it has ended, and nothing of that runs any longer. */
+  idle(server: ReusedServer): void;
+  /** Something was sent outside of any request, and nobody can tell which connection it was for. */
+  stray(): void;
+}
+
+/**
+ * A server that serves one connection after another. Code of an earlier connection that still runs finds what it would find
+ * on a server of its own: its connection is closed, its client is the one it had, and it changes nothing.
+ */
+export class ReusedServer {
+  readonly #server: McpServerLike;
+  readonly #protocol: Protocol;
+  readonly #end: ReuseEnd;
+  #lease: Lease | undefined;
+  /** The lease whose `ctx` is being used to send, while that call lasts. */
+  #sending: Lease | undefined;
+  #uses = 0;
+  #built:
+    | { readonly server: Contents; readonly protocol: Contents; readonly discover: Handle | undefined }
+    | undefined;
+
+  /** Guards a server that has just been built. Install Valise on it next, then call {@link remember}. */
+  constructor(server: McpServerLike, end: ReuseEnd) {
+    this.#server = server;
+    this.#protocol = server.server;
+    this.#end = end;
+    const { connect } = server;
+    server.connect = (transport: TransportLike) => {
+      this.#guardTransport(transport);
+      return connect.call(server, transport);
+    };
+    this.#guardHandlers();
+    const late = (): never => {
+      throw overError();
+    };
+    this.#guardMethods(server, CHANGING_SERVER, late);
+    this.#guardMethods(this.#protocol, CHANGING_PROTOCOL, late);
+    for (const registry of REGISTRIES) {
+      const records = (server as unknown as Record<string, Record<string, object>>)[registry];
+      for (const record of Object.values(records ?? {})) this.#guardMethods(record, ['update'], late);
+    }
+    this.#guardMethods(this.#protocol, CLIENT, (lease, name) => lease.client.get(name));
+    for (const target of [server, this.#protocol])
+      this.#guardMethods(target, ['close'], () => Promise.resolve());
+  }
+
+  /** Remembers what the server is like before its first use. */
+  remember(): void {
+    this.#built = {
+      server: new Contents(this.#server, 3, CACHES),
+      protocol: new Contents(this.#protocol, 2),
+      discover: this.#protocol._requestHandlers.get(DISCOVER),
+    };
+  }
+
+  /** Whether nothing of its last use is left, after what each connection sets has been set back. */
+  isAsBuilt(): boolean {
+    const built = this.#built;
+    // A handler may begin right after the connection has closed.
+    if (!built || this.#protocol.transport !== undefined || this.#lease?.running) return false;
+    const fields = this.#protocol as unknown as Record<string, unknown>;
+    for (const name of PER_CONNECTION)
+      if (fields[name] !== built.protocol.get(name)) fields[name] = built.protocol.get(name);
+    const { _requestHandlers: handlers } = this.#protocol;
+    if (handlers.get(DISCOVER) !== built.discover) {
+      if (built.discover) handlers.set(DISCOVER, built.discover);
+      else handlers.delete(DISCOVER);
+    }
+    // Asked by the public names too: a field that an SDK has renamed is not set back, but is found out here.
+    const { getClientVersion, getClientCapabilities } = this.#protocol;
+    if (getClientVersion.call(this.#protocol) !== undefined) return false;
+    if (getClientCapabilities.call(this.#protocol) !== undefined) return false;
+    return built.protocol.areSame() && built.server.areSame();
+  }
+
+  /** The server for one connection. It is an object of its own: `close` after that connection has ended does nothing. */
+  lend(): McpServerLike {
+    const server = this.#server;
+    let transport: Leased | undefined;
+    let isClosed = false;
+    const lent = Object.create(server) as McpServerLike;
+    lent.connect = (to: TransportLike) => {
+      if (isClosed || transport) return Promise.reject(lentError());
+      transport = to;
+      return server.connect(to);
+    };
+    lent.close = async () => {
+      if (transport) {
+        if (transport[LEASE]?.isOver === false) await transport.close();
+        return;
+      }
+      if (!isClosed) this.#end.idle(this);
+      isClosed = true;
+    };
+    return lent;
+  }
+
+  /** Stands between the SDK and the transport, nearer to the SDK than Valise itself. */
+  #guardTransport(transport: Leased): void {
+    const lease: Lease = {
+      of: this,
+      isFirst: this.#uses++ === 0,
+      isOver: false,
+      running: 0,
+      client: new Map(),
+    };
+    this.#lease = lease;
+    transport[LEASE] = lease;
+    const { start, send } = transport;
+    transport.start = () => {
+      transport.start = start;
+      const { onmessage, onclose } = transport;
+      // A transport may deliver or close once more after it has closed: the server then serves somebody else.
+      transport.onmessage = (message: Message, extra?: unknown) => {
+        if (!lease.isOver) onmessage?.(message, extra);
+      };
+      transport.onclose = () => {
+        if (lease.isOver) return;
+        this.#over(lease);
+        onclose?.();
+      };
+      return start.call(transport);
+    };
+    transport.send = (message: Message, options?: unknown) => {
+      const isOwn = isRequest(message) || isNotification(message);
+      if (!isOwn || this.#isFrom(lease)) return send.call(transport, message, options);
+      return isRequest(message) ? Promise.reject(overError()) : Promise.resolve();
+    };
+  }
+
+  #over(lease: Lease): void {
+    const tell = this.#protocol as unknown as Record<string, (() => unknown) | undefined>;
+    for (const name of CLIENT) lease.client.set(name, tell[name]?.());
+    lease.isOver = true;
+    // What still runs may do anything to the server: it is not used again.
+    if (lease.running === 0) this.#end.idle(this);
+  }
+
+  /** Whether what is being sent comes from the request that the server is serving. */
+  #isFrom(lease: Lease): boolean {
+    const from = this.#sending ?? presentLease();
+    if (from === lease) return true;
+    if (from?.of === this) return false;
+    this.#end.stray();
+    return lease.isFirst;
+  }
+
+  #guardHandlers(): void {
+    const { _requestHandlers: handlers } = this.#protocol;
+    for (const [method, handle] of handlers) {
+      handlers.set(method, async (request, context) => {
+        const lease = this.#lease;
+        if (!lease) return handle(request, context);
+        this.#guardContext(context, lease);
+        lease.running++;
+        try {
+          return await handle(request, context);
+        } finally {
+          lease.running--;
+        }
+      });
+    }
+  }
+
+  /** A handler may keep its `ctx` and use it from anywhere: what it sends is for its own connection only. */
+  #guardContext(context: unknown, lease: Lease): void {
+    if (!isObject(context)) return;
+    const methods = (isObject(context['mcpReq']) ? context['mcpReq'] : context) as Record<string, unknown>;
+    for (const name of SENDING) {
+      const method = methods[name];
+      if (typeof method !== 'function') continue;
+      methods[name] = (...given: unknown[]) => {
+        if (lease.isOver) return Promise.reject(overError());
+        const before = this.#sending;
+        this.#sending = lease;
+        try {
+          return method.apply(methods, given);
+        } finally {
+          this.#sending = before;
+        }
+      };
+    }
+  }
+
+  /** Calls `late` in place of a method when code of an earlier connection calls it while the server serves another one. */
+  #guardMethods(
+    target: object,
+    names: readonly string[],
+    late: (lease: Lease, name: string) => unknown,
+  ): void {
+    const methods = target as Record<string, unknown>;
+    for (const name of names) {
+      const method = methods[name];
+      if (typeof method !== 'function') continue;
+      const isLate = (from: Lease | undefined): from is Lease => from?.of === this && from !== this.#lease;
+      methods[name] = function (this: unknown, ...given: unknown[]) {
+        const from = presentLease();
+        return isLate(from) ? late(from, name) : method.apply(this, given);
+      };
+    }
+  }
+}
+
+/** The lease of the request whose handler is running, at any depth of calls. */
+function presentLease(): Lease | undefined {
+  return (runningExchange()?.link.transport as Leased | undefined)?.[LEASE];
+}
+
+function overError(): ValiseError {
+  return new ValiseError('not-connected', 'The connection of this request is closed.', {
+    next: 'Finish what a handler does with its server or context before it returns.',
+  });
+}
+
+function lentError(): ValiseError {
+  return new ValiseError('already-connected', 'This server has been connected before.', {
+    next: 'Call the factory once for each connection.',
+  });
+}
