@@ -7,7 +7,7 @@ import { text } from './flow-peer.ts';
 import { MAJORS, type Major, setHandler } from './majors.ts';
 
 export const NEWER = '2026-07-28';
-export const OLDER = '2025-11-25';
+const OLDER = '2025-11-25';
 
 /** The ways in which a server is built for each request. */
 export const WAYS = [

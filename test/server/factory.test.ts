@@ -1,10 +1,11 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
+import { AsyncLocalStorage, AsyncResource } from 'node:async_hooks';
 import { setImmediate as turn } from 'node:timers/promises';
 import type { McpServer } from '@modelcontextprotocol/server';
 import fc from 'fast-check';
 import { createValise } from 'mcp-valise/server';
 import { describe, expect, it, vi } from 'vitest';
 import { type Caller, NEWER, WAYS, type Way, World } from './factory-world.ts';
+import { setHandler } from './majors.ts';
 
 const TOOLS = [
   'who',
@@ -245,6 +246,60 @@ describe.each(WAYS)('valise.factory ($way)', (way) => {
     await ask(second, 'ping');
     expect(second.sent).toEqual([expect.objectContaining({ id: 1, result: expect.anything() })]);
     expect(make.builds).toBe(1);
+  });
+
+  it('keeps the next connection from what the handlers of the last one do to the server after they have answered', async () => {
+    const late: (() => void)[] = [];
+    const { make, connect, ask } = bare(way, (server) => {
+      const leave = (name: string, work: () => void) =>
+        server.registerTool(name, {}, async () => {
+          late.push(AsyncResource.bind(work));
+          return { content: [] };
+        });
+      leave('register', () => server.registerTool('mark', {}, async () => ({ content: [] })));
+      leave('update', () => registered.update({ description: 'mark' }));
+      leave('handle', () =>
+        setHandler(way.major, server, 'tools/list', async () => ({
+          tools: [{ name: 'mark', inputSchema: { type: 'object' } }],
+        })),
+      );
+      const registered = server.registerTool('plain', {}, async () => ({ content: [] }));
+    });
+    for (const name of ['register', 'update', 'handle']) {
+      const before = make.builds;
+      const first = await connect(make());
+      await ask(first, 'tools/call', { name, arguments: {} });
+      first.onclose?.();
+      await turn();
+      const second = await connect(make());
+      expect(make.builds, 'the same server').toBe(Math.max(before, 1));
+      expect(late.pop(), name).toThrow(expect.objectContaining({ code: 'not-connected' }));
+      await ask(second, 'tools/list');
+      expect(JSON.stringify(second.sent)).toContain('plain');
+      expect(JSON.stringify(second.sent)).not.toContain('mark');
+      second.onclose?.();
+      await turn();
+    }
+  });
+
+  it('does not reuse a server that a handler changes after it has answered, while nobody uses it', async () => {
+    const world = new World(way);
+    await world.call('late-register', 'secret');
+    await turn();
+    for (const work of world.lates.splice(0)) await work();
+    expect(JSON.stringify(await world.ask('tools/list', {}))).not.toContain('secret');
+    expect(world.builds).toBe(2);
+  });
+
+  it('keeps room for servers that can be reused when others cannot', async () => {
+    const world = new World(way, { maxIdle: 1 });
+    await world.during('', {}, async () => {
+      await world.call('register', 'mark');
+      await turn();
+    });
+    await turn();
+    await world.call('who', '');
+    expect(world.builds).toBe(2);
   });
 
   it('does not reuse a server whose handler begins after its connection has closed', async () => {

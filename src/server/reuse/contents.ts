@@ -14,7 +14,9 @@ export class Contents {
   constructor(object: object, levels: number, ignored: readonly string[] = []) {
     this.#object = object;
     this.#ignored = new Set(ignored);
-    this.#inside = insideOf(object, levels);
+    const inside = insideOf(object, levels);
+    for (const name of ignored) inside.delete(name);
+    this.#inside = inside;
   }
 
   /** The value that a property had. */
@@ -30,7 +32,7 @@ export class Contents {
 
 const NOTHING: ReadonlySet<unknown> = new Set();
 
-function insideOf(object: object, levels: number): ReadonlyMap<unknown, Held> {
+function insideOf(object: object, levels: number): Map<unknown, Held> {
   const inside = new Map<unknown, Held>();
   const keep = (key: unknown, value: unknown): void => {
     if (value === undefined) return;
@@ -58,7 +60,7 @@ function isSameInside(
   inside: ReadonlyMap<unknown, Held>,
   ignored: ReadonlySet<unknown>,
 ): boolean {
-  let count = ignored.size === 0 ? inside.size : [...inside.keys()].filter((key) => !ignored.has(key)).length;
+  let count = inside.size;
   const isHeld = (key: unknown, value: unknown): boolean => {
     if (value === undefined || ignored.has(key)) return true;
     count--;

@@ -7,14 +7,7 @@ export type Handle = (request: unknown, context: unknown) => unknown;
 /** What both majors' `Server` has. Names with an underscore are not public. */
 export interface Protocol {
   readonly transport?: unknown;
-  readonly fallbackRequestHandler?: unknown;
-  getClientVersion(): unknown;
-  getClientCapabilities(): unknown;
-  /** SDK v2 only. */
-  getNegotiatedProtocolVersion?(): unknown;
   readonly _requestHandlers: Map<string, Handle>;
-  /** SDK v1 only: tasks go on after the call that began them. */
-  readonly _taskStore?: unknown;
 }
 
 /** What both majors' `McpServer` has. */
@@ -58,6 +51,7 @@ export function isReusable(server: ServerLike): server is McpServerLike {
     typeof protocol['getClientVersion'] === 'function' &&
     typeof protocol['getClientCapabilities'] === 'function' &&
     protocol['fallbackRequestHandler'] === undefined &&
+    // SDK v1 only: tasks go on after the call that began them.
     protocol['_taskStore'] === undefined
   );
 }

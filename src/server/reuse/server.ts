@@ -63,7 +63,7 @@ const CACHES = ['_toolInputSchemaJson'];
 
 /** What a {@link ReusedServer} tells its pool. */
 export interface ReuseEnd {
-  /** A connection of it has ended, and nothing of that runs any longer. */
+  /** A connection of it has ended. */
   idle(server: ReusedServer): void;
   /** Something was sent outside of any request, and nobody can tell which connection it was for. */
   stray(): void;
@@ -122,7 +122,7 @@ export class ReusedServer {
   /** Whether nothing of its last use is left, after what each connection sets has been set back. */
   isAsBuilt(): boolean {
     const built = this.#built;
-    // A handler may begin right after the connection has closed.
+    // A handler that still runs may do anything to the server.
     if (!built || this.#protocol.transport !== undefined || this.#lease?.running) return false;
     const fields = this.#protocol as unknown as Record<string, unknown>;
     for (const name of PER_CONNECTION)
@@ -133,9 +133,7 @@ export class ReusedServer {
       else handlers.delete(DISCOVER);
     }
     // Asked by the public names too: a field that an SDK has renamed is not set back, but is found out here.
-    const { getClientVersion, getClientCapabilities } = this.#protocol;
-    if (getClientVersion.call(this.#protocol) !== undefined) return false;
-    if (getClientCapabilities.call(this.#protocol) !== undefined) return false;
+    if (this.#tellClient().some((told) => told !== undefined)) return false;
     return built.protocol.areSame() && built.server.areSame();
   }
 
@@ -194,12 +192,16 @@ export class ReusedServer {
     };
   }
 
+  /** What {@link CLIENT} tell. A new server tells nothing. */
+  #tellClient(): unknown[] {
+    const protocol = this.#protocol as unknown as Record<string, (() => unknown) | undefined>;
+    return CLIENT.map((name) => protocol[name]?.());
+  }
+
   #over(lease: Lease): void {
-    const tell = this.#protocol as unknown as Record<string, (() => unknown) | undefined>;
-    for (const name of CLIENT) lease.client.set(name, tell[name]?.());
+    for (const [at, told] of this.#tellClient().entries()) lease.client.set(CLIENT[at] as string, told);
     lease.isOver = true;
-    // What still runs may do anything to the server: it is not used again.
-    if (lease.running === 0) this.#end.idle(this);
+    this.#end.idle(this);
   }
 
   /** Whether what is being sent comes from the request that the server is serving. */
