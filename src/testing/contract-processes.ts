@@ -37,7 +37,7 @@ export interface Worker {
 // The worker is the file beside this one, `.ts` in the sources and `.js` when built.
 const extension = extname(fileURLToPath(import.meta.url));
 const workerFile = fileURLToPath(new URL(`./contract-worker${extension}`, import.meta.url));
-const ownOpener = new URL(`./index${extension}`, import.meta.url);
+const ownOpener = new URL(`../store/index${extension}`, import.meta.url);
 
 /** Starts processes that have the place open, and ends every one of them afterwards. */
 export async function withWorkers<Result>(
