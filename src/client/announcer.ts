@@ -1,5 +1,4 @@
 import { isObject, type JsonObject } from '../json.ts';
-import { withEntry, withMeta, withParams } from '../wire/copy.ts';
 import {
   announceClient,
   CORE,
@@ -78,12 +77,12 @@ export class Announcer {
       this.#envelope ??= Object.fromEntries(
         ENVELOPE.filter((key) => key in meta).map((key) => [key, meta[key]]),
       );
-      const announced = withEntry(meta, CORE.clientCapabilities, capabilities);
-      return withParams(request, withMeta(params, announced));
+      const announced = { ...meta, [CORE.clientCapabilities]: capabilities };
+      return { ...request, params: { ...params, _meta: announced } };
     }
     if (!this.#introduction || remembered) return request;
     const introduced = meta ? { ...meta, ...this.#introduction } : this.#introduction;
-    return withParams(request, withMeta(params, introduced));
+    return { ...request, params: { ...params, _meta: introduced } };
   }
 
   /** The SDK names the same capabilities with every request. */

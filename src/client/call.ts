@@ -1,7 +1,6 @@
 import { NO_RESPONSE } from '../core/compose.ts';
 import type { Errand } from '../link/edge-fetch.ts';
 import { raise, type Top } from '../link/top.ts';
-import { withMeta, withParams } from '../wire/copy.ts';
 import {
   type Era,
   eraOf,
@@ -142,8 +141,8 @@ export class Call {
     const isPlain = !added || Object.keys(added).length === 0;
     if (isPlain && params === request.params)
       return wireId === request.id ? request : { ...request, id: wireId };
-    const changed = isPlain ? (params ?? {}) : withMeta(params, { ...params?._meta, ...added });
-    return { ...withParams(request, changed), id: wireId };
+    const changed = isPlain ? params : { ...params, _meta: { ...params?._meta, ...added } };
+    return { ...request, id: wireId, ...(changed && { params: changed }) };
   }
 
   /** Has `send` bring the call on its way, and waits for its response. Rejects if it cannot be delivered. */

@@ -1,4 +1,3 @@
-import { UnderWay } from '../link/under-way.ts';
 import type { Id, Response } from '../wire/index.ts';
 import type { Call } from './call.ts';
 
@@ -10,7 +9,7 @@ export class Calls {
   /** All that have not ended. */
   readonly #open = new Set<Call>();
   /** Those that wait for their response, by their id on the wire. */
-  readonly #sent = new UnderWay<Call>();
+  readonly #sent = new Map<Id, Call>();
   #cancelled: Call[] = [];
 
   /** How many wait for their response. */
@@ -20,7 +19,7 @@ export class Calls {
 
   /** Those that wait for their response. */
   get all(): Call[] {
-    return this.#sent.values();
+    return [...this.#sent.values()];
   }
 
   get(wireId: Id): Call | undefined {
@@ -38,12 +37,14 @@ export class Calls {
 
   /** Takes out the call that a response is for. */
   take({ id }: Response): Call | undefined {
-    return id === undefined || id === null ? undefined : this.#sent.take(id);
+    const call = this.#sent.get(id as Id);
+    if (call) this.#sent.delete(id as Id);
+    return call;
   }
 
   /** Waits no longer for a call's response. */
   drop(call: Call): void {
-    if (this.#sent.get(call.wireId) === call) this.#sent.take(call.wireId);
+    if (this.#sent.get(call.wireId) === call) this.#sent.delete(call.wireId);
   }
 
   end(call: Call): void {

@@ -5,7 +5,6 @@ import { currentErrand, outsideErrand, withErrand } from '../link/edge-fetch.ts'
 import { type Dispatch, type Hooks, instrument, type Link, type Passage } from '../link/instrument.ts';
 import { takeTop } from '../link/top.ts';
 import type { TransportLike } from '../link/transport.ts';
-import { steady } from '../wire/copy.ts';
 import {
   type Era,
   type Families,
@@ -177,8 +176,7 @@ export class Connection implements Hooks {
     }
   }
 
-  outbound(given: Message, options?: unknown): Dispatch | Promise<Dispatch> {
-    const message = steady(given);
+  outbound(message: Message, options?: unknown): Dispatch | Promise<Dispatch> {
     if (isRequest(message)) return this.#requesting(message, options);
     if (isNotification(message)) {
       return this.#parts.some((part) => part.notifying?.(message, this))

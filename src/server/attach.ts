@@ -8,7 +8,6 @@ import { claim, type TapEnd } from '../link/tap.ts';
 import { StartTap } from '../link/tap-at-start.ts';
 import { type Top, takeTop } from '../link/top.ts';
 import type { TransportLike } from '../link/transport.ts';
-import { UnderWay } from '../link/under-way.ts';
 import {
   announceServer,
   type Families,
@@ -89,7 +88,7 @@ class Attached implements ServerLink, Stage, TapEnd {
   readonly #attachment: Attachment;
   readonly #tap: StartTap;
   readonly #send: TransportLike['send'];
-  readonly #exchanges = new UnderWay<Exchange>();
+  readonly #exchanges = new Map<Id, Exchange>();
   readonly #number = ++links;
   /** Requests that have not reached the SDK, and notifications that must not overtake them. */
   readonly #onTheWay = new Set<Exchange>();
@@ -222,7 +221,7 @@ class Attached implements ServerLink, Stage, TapEnd {
           error: this.#attachment.fault(error, exchange.runs === 0 ? 'not-done' : 'unknown'),
         });
     } finally {
-      this.#exchanges.take(id);
+      this.#exchanges.delete(id);
       this.#reached(exchange);
     }
     if (response) this.#reply(response);
@@ -261,7 +260,7 @@ class Attached implements ServerLink, Stage, TapEnd {
   /** The SDK's answer to a request. */
   #responded(response: Response, options: unknown): Promise<void> {
     const { id } = response;
-    const exchange = id === undefined || id === null ? undefined : this.#exchanges.get(id);
+    const exchange = this.#exchanges.get(id as Id);
     return exchange?.answered(response) ? Promise.resolve() : this.send(response, options);
   }
 

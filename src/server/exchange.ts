@@ -2,7 +2,6 @@ import { type Middleware, NO_RESPONSE } from '../core/compose.ts';
 import { Course } from '../link/course.ts';
 import type { Link } from '../link/instrument.ts';
 import type { Top } from '../link/top.ts';
-import { withMeta } from '../wire/copy.ts';
 import {
   type Era,
   eraOf,
@@ -201,8 +200,8 @@ export class Exchange {
 /** A response with more in its result's `_meta`. A JSON-RPC error carries none. */
 export function addMeta(response: Response, fragment: Meta | undefined): Response {
   if (!fragment || !('result' in response)) return response;
-  const own = response.result._meta;
-  return { ...response, result: withMeta(response.result, own ? { ...own, ...fragment } : fragment) };
+  const { result } = response;
+  return { ...response, result: { ...result, _meta: { ...result._meta, ...fragment } } };
 }
 
 const current = new Course<Exchange>();

@@ -1,5 +1,4 @@
 import { isObject } from '../json.ts';
-import { withMeta } from '../wire/copy.ts';
 import { isEmpty } from '../wire/dict.ts';
 import { type Announced, CORE, NAMES, type Params, type Request, readAnnounced } from '../wire/index.ts';
 import { Recent } from './recent.ts';
@@ -62,7 +61,7 @@ export function withoutIntroduction(params: Params | undefined): Params | undefi
   if (!isObject(params?._meta) || !(NAMES.legacy.introduction in params._meta)) return params;
   const { [NAMES.legacy.introduction]: _, ...others } = params._meta;
   const { _meta, ...own } = params;
-  return isEmpty(others) ? own : withMeta(own, others);
+  return isEmpty(others) ? own : { ...own, _meta: others };
 }
 
 function introduced(capabilities: unknown, version: unknown): Peer {
