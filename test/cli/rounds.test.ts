@@ -180,7 +180,8 @@ describe('valise call where the server asks', () => {
       ['call', url, 'update_work_item', bug, ...store],
       env,
     );
-    const other = await stage();
+    // Without keys of its own, a server makes one up: what others have sealed is over for it.
+    const other = await serveExample(['work-items', '--stateless'], {});
     const late = await valise(
       ['pending', 'answer', pending, other.url, '--answer', 'resolution=Fixed', ...store],
       env,

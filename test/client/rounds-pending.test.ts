@@ -1,7 +1,7 @@
 import { InMemoryTransport, type JSONRPCMessage } from '@modelcontextprotocol/client';
 import { McpServer } from '@modelcontextprotocol/server';
 import { type ClientValise, LeaveOpen, openValise, type PendingRound } from 'mcp-valise/client';
-import { generateKey } from 'mcp-valise/seal';
+import { generateKey, parseKeys } from 'mcp-valise/seal';
 import { memoryStore } from 'mcp-valise/store';
 import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { example as workItems } from '../../examples/work-items.ts';
@@ -20,6 +20,15 @@ const leave: Ask = () => {
 };
 const accept = (content: object) => ({ action: 'accept', content });
 
+const before: string[] = [];
+/** Keys of a server that has replaced those before it: theirs are gone for good. */
+const freshKeys = () => {
+  const keys = parseKeys(generateKey());
+  const options = { keys, retiredKeys: [...before] };
+  before.push(...keys.kids);
+  return options;
+};
+
 describe.each(HOSTS)('a round that is open with a $client client, $era', ({ client, era }) => {
   const open = async (
     store = memoryStore(),
@@ -27,7 +36,7 @@ describe.each(HOSTS)('a round that is open with a $client client, $era', ({ clie
     resume = false,
     carriers?: readonly ('state' | 'dependent-shared' | 'dependent-each')[],
   ) => {
-    const server = await stage({ sdk: 'v2', instances: 1 });
+    const server = await stage({ sdk: 'v2', instances: 1, options: freshKeys() });
     const valise = await openValise({ store, carriers });
     const host = askable(client, era, ask);
     await valise.connect(host, valise.http(server.urls[0] as URL, { resume }));
@@ -305,7 +314,7 @@ describe.each(HOSTS)('a round that is open with a $client client, $era', ({ clie
     await host.close();
     // The keys of the server are gone with its process.
     await server.close();
-    const again = await stage({ sdk: 'v2', instances: 1 });
+    const again = await stage({ sdk: 'v2', instances: 1, options: freshKeys() });
     const valise = await openValise({ store });
     const { id } = await first(valise.pending.list());
     for (const key of (await store.list('rounds/pending/')).keys) {
@@ -339,7 +348,7 @@ describe.each(['v1', 'v2'] as const)('a round whose answer goes alone, of a %s c
   };
 
   const serve = async (far: InMemoryTransport) => {
-    const kit = { sdk: 'v2', McpServer, options: { keys: generateKey() }, flags: {} } as const;
+    const kit = { sdk: 'v2', McpServer, options: freshKeys(), flags: {} } as const;
     const { server } = await workItems.build(kit as never);
     await ((await server()) as McpServer).connect(far);
   };

@@ -1,6 +1,7 @@
 import { AsyncResource } from 'node:async_hooks';
 import { isObject } from '../../json.ts';
 import { checkArgument, checkOptions, FLAG, FUNCTION, type Taken, type TakenBy } from '../../options.ts';
+import { NAMES } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
 import type { ServerLike } from '../server-like.ts';
 import { isReusable } from './reusable.ts';
@@ -118,10 +119,12 @@ class Pool {
   }
 }
 
+const KINDS: ReadonlySet<string> = new Set(Object.keys(NAMES));
+
 /** The era that a server is asked for: SDK v2 names it, SDK v1 has but one. Other values share one list. */
 function kindOf(context: unknown): string | undefined {
-  const era = isObject(context) ? context['era'] : undefined;
-  return era === 'modern' || era === 'legacy' ? era : undefined;
+  const kind = isObject(context) ? context['era'] : undefined;
+  return typeof kind === 'string' && KINDS.has(kind) ? kind : undefined;
 }
 
 function after<Value, Result>(
