@@ -1,7 +1,7 @@
 import { ValiseError } from 'mcp-valise/client';
 import { causesOf, isObject, redactUrls } from 'mcp-valise/internal';
 import { clean } from './output.ts';
-import { wayTrouble } from './trouble.ts';
+import { connectionProblem } from './problems.ts';
 
 /** The exit codes, in one place; documented in `valise --help` and docs/cli.md. */
 export const EXIT = {
@@ -39,7 +39,7 @@ export function exitCodeOf(error: unknown): number {
 
 /** One line for people: what happened and the next step. Never a stack, and no secret out of a URL. */
 export function explain(error: unknown): string {
-  return clean(redactUrls(wayTrouble(error) ?? withInnermost(error)), 'lines');
+  return clean(redactUrls(connectionProblem(error) ?? withInnermost(error)), 'lines');
 }
 
 /** What happened, without the next step: for whoever knows a better one. */
@@ -84,7 +84,7 @@ export function errorBody(error: unknown): Record<string, unknown> {
 /** Of what went wrong on the way to a server, the code of what was behind it: an SDK's own says only what it was about to do. */
 function codeOf(error: unknown): unknown {
   const { code } = (error ?? {}) as { readonly code?: unknown };
-  if (wayTrouble(error) === undefined) return code;
+  if (connectionProblem(error) === undefined) return code;
   const { code: behind } = (causesOf(error).at(-1) ?? {}) as { readonly code?: unknown };
   return behind ?? code;
 }

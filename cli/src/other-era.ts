@@ -3,8 +3,8 @@ import { causesOf, isObject, messageOf, UNSUPPORTED_VERSION } from 'mcp-valise/i
 import { isModernVersion, METHOD_NOT_FOUND } from 'mcp-valise/wire';
 import { supportsModern } from './bridge/refusal.ts';
 import type { ConnectOptions } from './options.ts';
+import { bodyOf, connectionProblem } from './problems.ts';
 import { USE_V2 } from './sdk.ts';
-import { bodyOf, wayTrouble } from './trouble.ts';
 
 /** What is to be said in place of an error by which a server shows that it knows another era only; undefined for others. */
 export function otherEra(
@@ -26,7 +26,11 @@ export const OLDER_ONLY =
 /** True where a client that speaks only 2026-07-28 was refused, and not for another reason, which would be its cause. */
 export function refusesNewer(error: unknown): boolean {
   const { code } = (error ?? {}) as { readonly code?: unknown };
-  return code === 'ERA_NEGOTIATION_FAILED' && causesOf(error).length === 1 && wayTrouble(error) === undefined;
+  return (
+    code === 'ERA_NEGOTIATION_FAILED' &&
+    causesOf(error).length === 1 &&
+    connectionProblem(error) === undefined
+  );
 }
 
 /** What is to be said in place of an error by which a server shows that it knows only 2026-07-28; undefined for others. */

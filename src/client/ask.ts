@@ -1,4 +1,4 @@
-import type { Errand } from '../link/edge-fetch.ts';
+import type { HttpHints } from '../link/edge-fetch.ts';
 import type { Top } from '../link/top.ts';
 import type { Request, Response } from '../wire/message.ts';
 import type { Connection } from './connection.ts';
@@ -12,9 +12,9 @@ export class Ask {
   /** What was known of the transport's session when the answer left. */
   leftIn: object | undefined;
   /** What is wanted of the HTTP request that will carry the answer. */
-  errand: Errand | undefined;
+  hints: HttpHints | undefined;
   /** Puts right why the answer could not be delivered, if it can; true where it is to be sent once more. */
-  rescue: ((error: unknown) => Promise<boolean>) | undefined;
+  retry: ((error: unknown) => Promise<boolean>) | undefined;
   /** Hears that the answer could not be delivered. */
   undelivered: ((error: unknown) => void) | undefined;
   readonly #answered: ((response: Response) => Response | undefined)[] = [];

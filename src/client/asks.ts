@@ -1,4 +1,4 @@
-import { outsideErrand } from '../link/edge-fetch.ts';
+import { withoutHints } from '../link/edge-fetch.ts';
 import type { Id, Message, Request, Response, RpcError } from '../wire/index.ts';
 import { Ask } from './ask.ts';
 import type { Connection } from './connection.ts';
@@ -53,7 +53,7 @@ export class Asks {
       });
       this.add(ask);
       signal?.addEventListener('abort', withdraw, { once: true });
-      outsideErrand(() => this.#deliver(request));
+      withoutHints(() => this.#deliver(request));
     });
   }
 

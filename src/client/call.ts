@@ -1,5 +1,5 @@
 import { NO_RESPONSE } from '../core/compose.ts';
-import type { Errand } from '../link/edge-fetch.ts';
+import type { HttpHints } from '../link/edge-fetch.ts';
 import { raise, type Top } from '../link/top.ts';
 import {
   type Era,
@@ -66,7 +66,7 @@ export class Call {
   /** Resolves what the SDK waits for when it sends. */
   sent: () => void = () => {};
   #meta: Record<string, Meta | undefined> | undefined;
-  #errand: Errand | undefined;
+  #hints: HttpHints | undefined;
   #settle: ((response: Response) => void) | undefined;
   #fail: ((error: unknown) => void) | undefined;
 
@@ -117,14 +117,14 @@ export class Call {
   }
 
   /** Asks something of the HTTP request that will carry this call; without effect on other transports. */
-  addErrand(errand: Errand): void {
-    this.#errand = this.#errand
-      ? { ...this.#errand, ...errand, headers: { ...this.#errand.headers, ...errand.headers } }
-      : errand;
+  addHints(hints: HttpHints): void {
+    this.#hints = this.#hints
+      ? { ...this.#hints, ...hints, headers: { ...this.#hints.headers, ...hints.headers } }
+      : hints;
   }
 
-  get errand(): Errand | undefined {
-    return this.#errand;
+  get hints(): HttpHints | undefined {
+    return this.#hints;
   }
 
   /** The message that goes out, with everything that was added. */

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { compose, type Middleware, NO_RESPONSE } from '../core/compose.ts';
 import { ValiseError } from '../errors.ts';
-import { currentErrand, outsideErrand, withErrand } from '../link/edge-fetch.ts';
+import { currentHints, withHints, withoutHints } from '../link/edge-fetch.ts';
 import { type Dispatch, type Hooks, instrument, type Link, type Passage } from '../link/instrument.ts';
 import { takeTop } from '../link/top.ts';
 import type { TransportLike } from '../link/transport.ts';
@@ -186,18 +186,18 @@ export class Connection implements Hooks {
     const ask = this.#asks.take(message.id);
     if (!ask) return message;
     const answer = ask.answer(message);
-    const { errand, undelivered } = ask;
-    if (!answer || (!errand && !undelivered)) return answer;
+    const { hints, undelivered } = ask;
+    if (!answer || (!hints && !undelivered)) return answer;
     return {
       message: answer,
-      run: (send) => this.#answering(ask, errand ? () => withErrand(errand, send) : send),
+      run: (send) => this.#answering(ask, hints ? () => withHints(hints, send) : send),
     };
   }
 
-  async #answering({ rescue, undelivered }: Ask, send: Send): Promise<void> {
+  async #answering({ retry, undelivered }: Ask, send: Send): Promise<void> {
     try {
       await send().catch(async (error: unknown) => {
-        if (!(await rescue?.(error))) throw error;
+        if (!(await retry?.(error))) throw error;
         await send();
       });
     } catch (error) {
@@ -263,9 +263,9 @@ export class Connection implements Hooks {
     if (call.known) return { jsonrpc: '2.0', id: call.request.id, result: call.known };
     this.calls.send(call);
     const send = (): Promise<void> => this.link.send(call.outgoing(), call.options);
-    const { errand } = call;
+    const { hints } = call;
     try {
-      return await call.wait(() => (errand ? withErrand(errand, send) : send()));
+      return await call.wait(() => (hints ? withHints(hints, send) : send()));
     } finally {
       this.calls.drop(call);
     }
@@ -299,7 +299,7 @@ export class Connection implements Hooks {
       const ask = new Ask(this, message, top);
       this.#asks.add(ask);
       // A handler may send requests of its own.
-      const passage = currentErrand() ? { message, run: outsideErrand } : message;
+      const passage = currentHints() ? { message, run: withoutHints } : message;
       const shown = (wanted: boolean): Passage => {
         if (wanted) return passage;
         this.#asks.take(message.id);

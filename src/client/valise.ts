@@ -33,9 +33,9 @@ import { installedMajor } from './major.ts';
 import { checkClientOptions } from './options.ts';
 import { ownStore } from './own-store.ts';
 import { type ClientPart, sendingAgain } from './part.ts';
-import { RoundDesk } from './rounds/desk.ts';
 import { RoundsPart } from './rounds/part.ts';
 import { pendingRounds } from './rounds/pending.ts';
+import { PendingStore } from './rounds/pending-store.ts';
 import type { Pending } from './rounds/types.ts';
 import { KeptSessions } from './sessions/kept.ts';
 import { createSessions } from './sessions/part.ts';
@@ -239,8 +239,8 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
     const newer = ({ what, next = '' }: ValiseError): void =>
       events.emit('warning', { code: 'store-newer', what, next });
     const sessions = createSessions({ kept: new KeptSessions(store, principal, newer), events, jar });
-    const desk = new RoundDesk(store, principal, sessions.returning, events);
-    const rounds = new RoundsPart(desk, options.carriers);
+    const pendingStore = new PendingStore(store, principal, sessions.returning, events);
+    const rounds = new RoundsPart(pendingStore, options.carriers);
     const parts: ClientPart[] = [rounds, sessions.part, jar];
     // The way of a call, outermost first.
     const stack = (continuity?: Continuity, auth?: Authorization): ClientMiddleware[] => [
@@ -318,7 +318,7 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
         checkOpen();
         return sessions.access(client);
       }, sessions.access),
-      pending: pendingRounds(desk, rounds),
+      pending: pendingRounds(pendingStore, rounds),
       connections: openConnections({
         store,
         principal,
@@ -328,7 +328,7 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
         async ended(url, sessionId, accounts) {
           const key = targetKey({ kind: 'http', url });
           const kept = await sessions.forget(key);
-          const asked = await desk.forget(key);
+          const asked = await pendingStore.forget(key);
           const isEnded = await endTransport(shelf, url, { sessionId, sessions: kept, accounts }, identity);
           return isEnded || kept.length + asked > 0;
         },

@@ -10,7 +10,7 @@ import { parseLowered, restoreRaw } from './top.ts';
 export type FetchLike = (url: string | URL, init?: RequestInit) => Promise<Response>;
 
 /** What the message on its way out wants of the HTTP request that will carry it. */
-export interface Errand {
+export interface HttpHints {
   /** Headers to add where the request does not have them. */
   readonly headers?: Readonly<Record<string, string>>;
   /** Takes the messages of a 200 answer to a POST of a mere response, which the SDKs' transports throw away. */
@@ -31,21 +31,21 @@ export interface AnswerWatch {
   ended?(): void;
 }
 
-const errands = new Course<Errand>();
+const requestHints = new Course<HttpHints>();
 
-/** Runs `send` so that the `fetch` it leads to does the errand. No parsing of the body is needed to find it. */
-export function withErrand<T>(errand: Errand, send: () => T): T {
-  return errands.run(errand, send);
+/** Runs `send` so that the `fetch` it leads to follows the hints. The body need not be parsed for that. */
+export function withHints<T>(hints: HttpHints, send: () => T): T {
+  return requestHints.run(hints, send);
 }
 
-/** The errand on whose HTTP answer the present message came. */
-export function currentErrand(): Errand | undefined {
-  return errands.current;
+/** The hints of the HTTP request whose answer brought the present message. */
+export function currentHints(): HttpHints | undefined {
+  return requestHints.current;
 }
 
-/** Runs `work` on no errand: what it sends by itself has nothing to do with the message that brought it about. */
-export function outsideErrand<T>(work: () => T): T {
-  return errands.run(undefined, work);
+/** Runs `work` without hints: what it sends has nothing to do with the message that brought it about. */
+export function withoutHints<T>(work: () => T): T {
+  return requestHints.run(undefined, work);
 }
 
 /**
@@ -62,32 +62,36 @@ export function edgeFetch(
   return async (url, init = {}) => {
     // By 405 a server says that it has no such stream. Both SDKs stop then; otherwise they would ask for it for ever.
     if (streams.isCutOff(init)) return new Response(null, { status: 405 });
-    const errand = errands.current;
+    const hints = requestHints.current;
     const lent = signals.lend(init.signal);
     let response: Response;
     try {
-      response = await base(url, outgoing(init, errand, lent));
+      response = await base(url, outgoing(init, hints, lent));
     } catch (error) {
       lent?.giveBack();
       throw error;
     }
-    errand?.onResponse?.(response);
+    hints?.onResponse?.(response);
     if (!response.body || response.status === 202) {
       lent?.giveBack();
       return response;
     }
     lowerResponse(response, streams, init, watch && (() => watch(init)), lent);
-    if (errand?.onReply && response.status === 200) {
-      errand.onReply(response);
+    if (hints?.onReply && response.status === 200) {
+      hints.onReply(response);
       return new Response(null, { status: 202 });
     }
     return response;
   };
 }
 
-function outgoing(init: RequestInit, errand: Errand | undefined, lent: LentSignal | undefined): RequestInit {
+function outgoing(
+  init: RequestInit,
+  hints: HttpHints | undefined,
+  lent: LentSignal | undefined,
+): RequestInit {
   const body = typeof init.body === 'string' ? restoreRaw(init.body) : init.body;
-  const headers = errand?.headers ? withHeaders(init.headers, errand.headers) : init.headers;
+  const headers = hints?.headers ? withHeaders(init.headers, hints.headers) : init.headers;
   if (body === init.body && headers === init.headers && !lent) return init;
   return {
     ...init,

@@ -25,10 +25,10 @@ import {
 import { withoutAdvice } from './advice.ts';
 import type { TellCaller } from './caller.ts';
 import { configOf } from './config.ts';
+import { takeEdgeContext } from './edge-context.ts';
 import { currentExchange, Exchange, type ServerLink, type ServerMiddleware, type Stage } from './exchange.ts';
 import { type Fault, MAX_UNDER_WAY, tooManyRequests } from './fault.ts';
 import { handles } from './handles.ts';
-import { takeIngress } from './ingress.ts';
 import { isHttp } from './over-http.ts';
 import { type Peer, peerOf, STRANGER, withoutIntroduction } from './peer.ts';
 import { authInfoOf, type TellPrincipal } from './principal.ts';
@@ -155,7 +155,7 @@ class Attached implements ServerLink, Stage, TapEnd {
     const out = isRequest(message) ? this.#asking(message) : this.#notifying(message);
     if (!out) return Promise.resolve();
     const { relatedRequestId } = (options ?? {}) as { readonly relatedRequestId?: Id };
-    if (relatedRequestId !== undefined) this.#exchanges.get(relatedRequestId)?.ingress?.sent?.(out);
+    if (relatedRequestId !== undefined) this.#exchanges.get(relatedRequestId)?.edgeContext?.sent?.(out);
     return this.send(out, options);
   }
 
@@ -166,15 +166,15 @@ class Attached implements ServerLink, Stage, TapEnd {
       refuse(fault(tooManyRequests()));
       return;
     }
-    const ingress = takeIngress(this.owner, this.#number, extra, message.id);
+    const edgeContext = takeEdgeContext(this.owner, this.#number, extra, message.id);
     const isFirst = message.method === 'initialize';
     const isKnown = isFirst || this.transport.sessionId !== undefined;
-    const refused = tooLargeRequest(message) ?? ingress?.stray?.judge(isKnown);
+    const refused = tooLargeRequest(message) ?? edgeContext?.stray?.judge(isKnown);
     if (refused) {
       refuse(refused);
       return;
     }
-    const peer = peerOf(message, ingress?.peer ?? this.#known);
+    const peer = peerOf(message, edgeContext?.peer ?? this.#known);
     if (isFirst) this.#known = peer;
     const params = withoutIntroduction(message.params);
     let principal: ReturnType<TellPrincipal>;
@@ -188,12 +188,12 @@ class Attached implements ServerLink, Stage, TapEnd {
       request: params === message.params ? message : { ...message, params },
       top,
       extra,
-      ingress,
+      edgeContext,
       peer,
       principal,
       transportSession:
         this.transport.sessionId ??
-        ingress?.transportSession ??
+        edgeContext?.transportSession ??
         (isHttp(extra) ? undefined : `link:${this.#nonce}`),
     });
     const isHandled = exchange.isHandled;
@@ -206,7 +206,7 @@ class Attached implements ServerLink, Stage, TapEnd {
     // What never reaches the SDK holds nothing up.
     if (isHandled) this.#onTheWay.add(exchange);
     // What came through our HTTP edge is part of a request already.
-    void (ingress && isInRequest() ? this.#run(exchange) : asRequest(() => this.#run(exchange)));
+    void (edgeContext && isInRequest() ? this.#run(exchange) : asRequest(() => this.#run(exchange)));
   }
 
   async #run(exchange: Exchange): Promise<void> {
@@ -272,8 +272,8 @@ class Attached implements ServerLink, Stage, TapEnd {
 
   /** True where a message without an answer names a session of the transport that nobody knows: the edge says so. */
   #isLost(extra: unknown): boolean {
-    const ingress = takeIngress(this.owner, this.#number, extra);
-    return ingress?.stray?.judge(this.transport.sessionId !== undefined) !== undefined;
+    const edgeContext = takeEdgeContext(this.owner, this.#number, extra);
+    return edgeContext?.stray?.judge(this.transport.sessionId !== undefined) !== undefined;
   }
 
   #reply(response: Response): void {

@@ -14,7 +14,7 @@ import {
 import { complete } from '../wire/session-methods.ts';
 import { answerSpelling, type Spelling } from '../wire/spelling.ts';
 import { callerOf, headerOf, type TellCaller } from './caller.ts';
-import type { Ingress } from './ingress.ts';
+import type { EdgeContext } from './edge-context.ts';
 import type { Peer } from './peer.ts';
 import type { Principal } from './principal.ts';
 import type { Caller } from './quota.ts';
@@ -49,7 +49,7 @@ export interface ExchangeFacts {
   readonly request: Request;
   readonly top: Top | undefined;
   readonly extra: unknown;
-  readonly ingress: Ingress | undefined;
+  readonly edgeContext: EdgeContext | undefined;
   readonly peer: Peer;
   readonly principal: Principal | undefined;
   readonly transportSession: string | undefined;
@@ -73,7 +73,7 @@ export class Exchange {
   /** What the transport said about the request: HTTP headers, verified auth, and so on. */
   readonly extra: unknown;
   /** What our HTTP edge knows of it, where it came through that. */
-  readonly ingress: Ingress | undefined;
+  readonly edgeContext: EdgeContext | undefined;
   readonly link: ServerLink;
   /** What is known about the client. */
   readonly peer: Peer;
@@ -106,7 +106,7 @@ export class Exchange {
     this.spelling = answerSpelling(facts.request, this.era, facts.peer.capabilities);
     this.top = facts.top;
     this.extra = facts.extra;
-    this.ingress = facts.ingress;
+    this.edgeContext = facts.edgeContext;
     this.peer = facts.peer;
     this.principal = facts.principal;
     this.transportSession = facts.transportSession;
@@ -121,7 +121,7 @@ export class Exchange {
   get caller(): Caller {
     const { principal, transportSession, extra } = this;
     const header = (name: string) => headerOf(extra, name);
-    const address = this.ingress?.address;
+    const address = this.edgeContext?.address;
     return callerOf({ principal, transportSession, address, header }, this.#stage.tellCaller);
   }
 

@@ -289,19 +289,19 @@ export function createValise<
     stack: [
       ...(options.maxInFlight === undefined ? [] : [loadShedding(options.maxInFlight, events)]), // refuses what is too much
       rounds.carry, // sends what a flow asks; settles the round that the call goes on from
-      ...(sessions ? [sessions.door.middleware] : []), // proves the session; runs the rest again on a conflict
+      ...(sessions ? [sessions.requests.middleware] : []), // proves the session; runs the rest again on a conflict
       state.middleware, // loads the jar of a client that carries none; keeps what was set
       ...(sessions ? [sessions.commit] : []), // writes the session; a conflict stops everything outside of it
       rounds.resume, // opens the answers that the call brings, for the flow to go on from
     ],
-    answers: (exchange) => sessions?.door.answers(exchange) === true,
+    answers: (exchange) => sessions?.requests.answers(exchange) === true,
     families: (introduction) => ({
       state: true,
       ...(sessions && { sessions: true, revocation: sessions.revocation }),
       ...rounds.families(introduction),
     }),
     notifying: (notification, exchange, link) =>
-      sessions ? sessions.door.notifying(notification, exchange, link) : notification,
+      sessions ? sessions.requests.notifying(notification, exchange, link) : notification,
     answered: rounds.answered,
     principalOf: options.principal
       ? checkedPrincipal(options.principal, context.warnOnce)

@@ -21,24 +21,24 @@ const IMPORT_CYCLES = 12;
 
 /** Private metaphors, and how many files still use each. A word that reaches 0 stays listed, so that it does not return. */
 const RETIRED_WORDS: Readonly<Record<string, number>> = {
-  asker: 16,
-  bury: 6,
-  departures: 2,
-  desk: 16,
+  asker: 1,
+  bury: 0,
+  departures: 0,
+  desk: 0,
   dig: 1,
   drawer: 0,
   ear: 1,
-  errand: 13,
+  errand: 0,
   graves: 1,
-  ingress: 13,
-  passage: 6,
-  rescue: 5,
+  ingress: 0,
+  passage: 4,
+  rescue: 0,
   seat: 6,
   shelf: 24,
-  switchboard: 4,
-  trouble: 8,
-  wallet: 6,
-  wishes: 7,
+  switchboard: 0,
+  trouble: 1,
+  wallet: 1,
+  wishes: 5,
 };
 
 const sources = allSources();

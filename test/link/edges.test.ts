@@ -5,7 +5,7 @@ import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import fc from 'fast-check';
 import { afterEach, describe, expect, it } from 'vitest';
-import { edgeFetch, withErrand } from '../../src/link/edge-fetch.ts';
+import { edgeFetch, withHints } from '../../src/link/edge-fetch.ts';
 import { lowerSse } from '../../src/link/edge-sse.ts';
 import { lineLowering } from '../../src/link/edge-stdio.ts';
 import { StdioClientTransport } from '../../src/link/stdio-client.ts';
@@ -213,7 +213,7 @@ describe('the edge of fetch', () => {
     });
     let reply: unknown;
     const headers = { 'Mcp-Session-Id': 's1', 'X-Kept': 'errand' };
-    const answer = await withErrand({ headers, onReply: (response) => void (reply = response.json()) }, () =>
+    const answer = await withHints({ headers, onReply: (response) => void (reply = response.json()) }, () =>
       edgeFetch()(url, { method: 'POST', headers: { 'x-kept': 'own' }, body: '{}' }),
     );
     expect(answer.status).toBe(202);

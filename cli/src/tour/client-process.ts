@@ -29,26 +29,26 @@ export type Told =
   | { readonly type: 'failed'; readonly why: string };
 
 /**
- * A client in a process of its own, for the story in which it is killed. It takes its errands from the tour, does them,
+ * A client in a process of its own, for the story in which it is killed. It takes its requestHints from the tour, does them,
  * and then waits: for the end of the tour, or its own.
  */
 export async function beClient(): Promise<void> {
-  const errands = await new Promise<Errands>((resolve) =>
+  const requestHints = await new Promise<Errands>((resolve) =>
     process.once('message', (message) => resolve(message as Errands)),
   );
   const tell = (told: Told): void => void process.send?.(told);
   try {
-    tell({ type: 'done', texts: await run(errands, tell) });
+    tell({ type: 'done', texts: await run(requestHints, tell) });
   } catch (error) {
     tell({ type: 'failed', why: explain(error) });
   }
   await new Promise((resolve) => process.once('disconnect', resolve));
 }
 
-async function run(errands: Errands, tell: (told: Told) => void): Promise<string[]> {
-  const { store, principal, user, ends, tools } = errands;
-  const url = new URL(errands.url);
-  const secrets = await openStore(errands.secrets.store, { keys: errands.secrets.keys });
+async function run(requestHints: Errands, tell: (told: Told) => void): Promise<string[]> {
+  const { store, principal, user, ends, tools } = requestHints;
+  const url = new URL(requestHints.url);
+  const secrets = await openStore(requestHints.secrets.store, { keys: requestHints.secrets.keys });
   const valise = await openValise({ store, secrets, principal, allowLocal: true });
   // Its servers are on this machine on purpose.
   valise.events.on('warning', () => {});

@@ -56,7 +56,7 @@ interface Visit {
   readonly signIns: number;
 }
 
-/** Runs a client in a process of its own until it has done its errands; it stays there, connected. */
+/** Runs a client in a process of its own until it has done its requestHints; it stays there, connected. */
 async function visit(stage: Stage, url: URL, lane: string, tools: readonly string[]): Promise<Visit> {
   const started = stage.processes.start(['tour', '--as-client'], {}, true);
   stage.event(`${lane} is process ${started.pid}`);

@@ -8,6 +8,7 @@ import { bearerOf } from '../http-edge.ts';
 import type { Major } from '../major.ts';
 import type { ClientPart } from '../part.ts';
 import type { AuthOptions } from './auth-options.ts';
+import { CredentialCache } from './credential-cache.ts';
 import {
   type CredentialKeeper,
   type Credentials,
@@ -25,7 +26,6 @@ import { inVainError, isRefusal, leftError, SignIn, strangerError } from './sign
 import { signInOnce } from './sign-in-once.ts';
 import { isStepUp, wantedIn, withGranted } from './step-up.ts';
 import { isDue, refreshNow, tokenFetch, unavailableError } from './token-fetch.ts';
-import { Wallet } from './wallet.ts';
 
 /** A client that only opens the way when it connects, and leaves the introduction to somebody else's requests. */
 export interface OpensOnly {
@@ -70,7 +70,7 @@ export class Authorization implements ClientPart {
   /** What exchanges the code: the SDK's transport, or what stands for it. */
   transport: Pick<HttpTransport, 'finishAuth'> | undefined;
   /** The credentials that this process has in hand. */
-  readonly credentials: Wallet;
+  readonly credentials: CredentialCache;
   readonly #parts: AuthorizationParts;
   readonly #signIn: SignIn;
   readonly #endpoints: EndpointGuard;
@@ -96,7 +96,7 @@ export class Authorization implements ClientPart {
 
   constructor(parts: AuthorizationParts) {
     this.#parts = parts;
-    this.credentials = new Wallet(parts.keeper);
+    this.credentials = new CredentialCache(parts.keeper);
     this.#endpoints = new EndpointGuard(parts.url);
     this.#signIn = new SignIn(parts.options, this.#endpoints);
     this.#others = tokenFetch(registerOnce(this.#endpoints.fetch(parts.fetch)), this.credentials, {
@@ -105,7 +105,7 @@ export class Authorization implements ClientPart {
     });
     this.provider = new Provider({
       options: parts.options,
-      wallet: this.credentials,
+      credentialCache: this.credentials,
       signIn: this.#signIn,
       endpoints: this.#endpoints,
       begin: (page) => this.#begin(page),
@@ -181,7 +181,7 @@ export class Authorization implements ClientPart {
     this.#challenge = challenge;
     if (isMore) {
       // Refreshing cannot give more than there was.
-      this.credentials.bury(tokens?.refresh_token);
+      this.credentials.markDead(tokens?.refresh_token);
       this.provider.want(wantedIn(challenge));
     }
     await this.prepare(client);
@@ -230,7 +230,7 @@ export class Authorization implements ClientPart {
     const { major, url } = this.#parts;
     const { tokens } = await this.credentials.reload();
     if (tokens && this.credentials.isGood(tokens)) return;
-    this.credentials.bury(tokens?.refresh_token);
+    this.credentials.markDead(tokens?.refresh_token);
     await this.credentials.dropTokens();
     const { auth } = await loadAuth(major);
     await auth(this.provider, {
@@ -250,7 +250,7 @@ export class Authorization implements ClientPart {
 
   /** The authorization server has refused this refresh token. */
   discard(refreshToken: string): void {
-    this.credentials.bury(refreshToken);
+    this.credentials.markDead(refreshToken);
   }
 
   /** Refreshes tokens that the server has refused, if that is possible. */

@@ -4,11 +4,11 @@ import { sha256 } from '../../sha256.ts';
 import { accountOfSignIn } from '../account.ts';
 import type { Major } from '../major.ts';
 import type { AuthOptions } from './auth-options.ts';
+import type { CredentialCache } from './credential-cache.ts';
 import { type Credentials, isSameIssuer, type Registration, stamped, type Tokens } from './credentials.ts';
 import { boundTo, type DpopSigner } from './dpop.ts';
 import type { EndpointGuard } from './endpoints.ts';
 import type { SignIn } from './sign-in.ts';
-import type { Wallet } from './wallet.ts';
 
 interface Issued {
   readonly issuer: string;
@@ -17,7 +17,7 @@ interface Issued {
 /** What a provider needs besides the options. */
 export interface ProviderParts {
   readonly options: AuthOptions;
-  readonly wallet: Wallet;
+  readonly credentialCache: CredentialCache;
   readonly signIn: SignIn;
   readonly endpoints: EndpointGuard;
   /** The user is to be sent to this page. */
@@ -55,7 +55,7 @@ export class Provider {
   constructor(parts: ProviderParts) {
     this.#parts = parts;
     const { clientMetadataUrl, dpop } = parts.options;
-    if (dpop) this.dpop = boundTo(parts.wallet, parts.major);
+    if (dpop) this.dpop = boundTo(parts.credentialCache, parts.major);
     if (clientMetadataUrl !== undefined) this.clientMetadataUrl = clientMetadataUrl;
     if (!parts.options.client) this.saveClientInformation = (client, at) => this.#register(client, at);
   }
@@ -81,15 +81,15 @@ export class Provider {
   }
 
   async clientInformation(at?: Issued): Promise<Registration | undefined> {
-    const { options, wallet } = this.#parts;
+    const { options, credentialCache } = this.#parts;
     if (options.client) {
       const { id, secret, issuer } = options.client;
       return { client_id: id, issuer, ...(secret !== undefined && { client_secret: secret }) };
     }
-    const { client: kept, tokens } = await wallet.current();
+    const { client: kept, tokens } = await credentialCache.current();
     const client = this.#asking() ?? kept;
     if (!client || (at && !isSameIssuer(client.issuer, at.issuer))) return undefined;
-    const refreshes = tokens?.refresh_token !== undefined && !wallet.isDead(tokens);
+    const refreshes = tokens?.refresh_token !== undefined && !credentialCache.isDead(tokens);
     if (!this.#page && !refreshes && !this.#fits(client)) return undefined;
     this.#registered.set(client.client_id, client);
     return client;
@@ -114,13 +114,13 @@ export class Provider {
   }
 
   async #register(client: Registration, at?: Issued): Promise<void> {
-    const { wallet } = this.#parts;
+    const { credentialCache } = this.#parts;
     const stampedClient = { ...client, ...(at && { issuer: at.issuer }) };
     this.#registered.set(client.client_id, stampedClient);
     if (this.#page) return;
     // Another process may have signed in since this flow began.
-    await wallet.change((now) =>
-      now.tokens && wallet.isGood(now.tokens) ? undefined : this.#adopt(now, stampedClient),
+    await credentialCache.change((now) =>
+      now.tokens && credentialCache.isGood(now.tokens) ? undefined : this.#adopt(now, stampedClient),
     );
   }
 
@@ -138,10 +138,10 @@ export class Provider {
   }
 
   async tokens(at?: Issued): Promise<Tokens | undefined> {
-    const { wallet, refresh, use } = this.#parts;
-    const credentials = await wallet.current();
+    const { credentialCache, refresh, use } = this.#parts;
+    const credentials = await credentialCache.current();
     let { tokens } = credentials;
-    if (tokens && !wallet.isRefused(tokens.access_token) && !wallet.isGood(tokens))
+    if (tokens && !credentialCache.isRefused(tokens.access_token) && !credentialCache.isGood(tokens))
       tokens = (await refresh(credentials)) ?? tokens;
     if (!tokens || (at && tokens.issuer !== undefined && !isSameIssuer(tokens.issuer, at.issuer)))
       return undefined;
@@ -154,13 +154,13 @@ export class Provider {
   }
 
   async saveTokens(tokens: Tokens, at?: Issued): Promise<void> {
-    const { options, wallet, signIn, account } = this.#parts;
+    const { options, credentialCache, signIn, account } = this.#parts;
     const issuer = at?.issuer ?? tokens.issuer;
     const client = this.#asking();
     const { id, secret } = options.client ?? {};
     // Who does not say what was granted has granted what was asked for.
     const asked = this.#page?.searchParams.get('scope');
-    await wallet.change((now) => {
+    await credentialCache.change((now) => {
       // What a refresh brings is kept by then, unless the user has signed out since.
       if (!this.#page || now.tokens?.access_token === tokens.access_token) return undefined;
       const { verifier: _, given: __, ...rest } = client ? this.#adopt(now, client) : now;
@@ -182,10 +182,10 @@ export class Provider {
   }
 
   async redirectToAuthorization(page: URL): Promise<void> {
-    const { wallet, signIn, begin } = this.#parts;
-    const { tokens } = await wallet.reload();
+    const { credentialCache, signIn, begin } = this.#parts;
+    const { tokens } = await credentialCache.reload();
     // Another flow, or another process, may have brought the user back in the meantime.
-    if (tokens && wallet.isGood(tokens)) return;
+    if (tokens && credentialCache.isGood(tokens)) return;
     // And its end may have closed the door that this one's user will come back to.
     await signIn.prepare(page.searchParams.get('redirect_uri') ?? undefined);
     if (this.#page) return;
@@ -204,19 +204,19 @@ export class Provider {
 
   async saveCodeVerifier(verifier: string): Promise<void> {
     this.#verifiers.set(sha256(verifier), verifier);
-    if (!this.#page) await this.#parts.wallet.change((now) => ({ ...now, verifier }));
+    if (!this.#page) await this.#parts.credentialCache.change((now) => ({ ...now, verifier }));
   }
 
   async codeVerifier(): Promise<string> {
     const challenge = this.#page?.searchParams.get('code_challenge') ?? '';
-    return this.#verifiers.get(challenge) ?? (await this.#parts.wallet.current()).verifier ?? '';
+    return this.#verifiers.get(challenge) ?? (await this.#parts.credentialCache.current()).verifier ?? '';
   }
 
   async saveDiscoveryState(discovery: object): Promise<void> {
     this.#parts.endpoints.checkDiscovery(discovery);
     const state = JSON.parse(JSON.stringify(discovery)) as JsonObject;
     if (!this.#page) this.#discovery = state;
-    await this.#parts.wallet.change((now) =>
+    await this.#parts.credentialCache.change((now) =>
       now.tokens && !this.#page ? { ...now, discovery: state } : undefined,
     );
   }
@@ -224,24 +224,24 @@ export class Provider {
   /** For refreshing, and on the way back from the sign-in page. A new sign-in asks the server where to go. */
   async discoveryState(): Promise<JsonObject | undefined> {
     if (this.#page) return this.#discovery;
-    const { wallet } = this.#parts;
-    const { tokens, discovery } = await wallet.current();
-    if (tokens?.refresh_token === undefined || wallet.isDead(tokens)) return undefined;
+    const { credentialCache } = this.#parts;
+    const { tokens, discovery } = await credentialCache.current();
+    if (tokens?.refresh_token === undefined || credentialCache.isDead(tokens)) return undefined;
     // Where refreshing fails, the user is sent to the page that this says, and the way back needs it again.
     if (discovery && !this.#page) this.#discovery = discovery;
     return discovery;
   }
 
   async invalidateCredentials(what: 'all' | 'client' | 'tokens' | 'verifier' | 'discovery'): Promise<void> {
-    const { wallet } = this.#parts;
+    const { credentialCache } = this.#parts;
     if (what === 'verifier')
-      await wallet.change(({ verifier, ...rest }) => (verifier === undefined ? undefined : rest));
+      await credentialCache.change(({ verifier, ...rest }) => (verifier === undefined ? undefined : rest));
     else if (what === 'discovery')
-      await wallet.change(({ discovery, ...rest }) => (discovery ? rest : undefined));
-    else await wallet.dropTokens();
+      await credentialCache.change(({ discovery, ...rest }) => (discovery ? rest : undefined));
+    else await credentialCache.dropTokens();
     if (what !== 'all' && what !== 'client') return;
     this.#registered.clear();
     // With tokens that are good, the registration is good, too: another process has made both.
-    await wallet.change(({ client, ...rest }) => (client && !rest.tokens ? rest : undefined));
+    await credentialCache.change(({ client, ...rest }) => (client && !rest.tokens ? rest : undefined));
   }
 }

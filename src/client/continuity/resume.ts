@@ -168,7 +168,7 @@ export class Continuity implements ClientPart, SessionSeat {
     this.#isKept = false;
     this.#resuming = undefined;
     this.#sessionId = undefined;
-    call.addErrand({
+    call.addHints({
       onResponse: ({ ok, headers }) => {
         const id = ok ? headers.get('mcp-session-id') : undefined;
         this.#sessionId = isSessionId(id) ? id : undefined;

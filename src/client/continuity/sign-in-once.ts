@@ -1,7 +1,7 @@
 import { MARK } from '../../store/kit/collection.ts';
 import { withLease } from '../../store/kit/lease.ts';
+import type { CredentialCache } from './credential-cache.ts';
 import { isRefusal, refusedElsewhereError } from './sign-in.ts';
-import type { Wallet } from './wallet.ts';
 
 /** How long those who wait can find that the user has said no, in seconds. */
 const REFUSAL = 60;
@@ -12,11 +12,11 @@ const REFUSAL = 60;
  * unless the user has said no: that was meant for them too.
  */
 export async function signInOnce(
-  wallet: Wallet,
+  credentialCache: CredentialCache,
   signIn: () => Promise<void>,
   { signal, elsewhere }: { readonly signal: AbortSignal; elsewhere(): void },
 ): Promise<void> {
-  const { store, key } = wallet.keeper;
+  const { store, key } = credentialCache.keeper;
   const refusal = async (): Promise<string | undefined> => (await store.get(`${key}/refused`))?.version;
   const refused = async (error: unknown): Promise<never> => {
     if (isRefusal(error)) await store.put(`${key}/refused`, MARK, { ttl: REFUSAL }).catch(() => undefined);
@@ -24,14 +24,14 @@ export async function signInOnce(
   };
   const before = await refusal();
   const alone = async (): Promise<void> => {
-    if (await isSignedIn(wallet)) return;
+    if (await isSignedIn(credentialCache)) return;
     const latest = await refusal();
     if (latest !== undefined && latest !== before) throw refusedElsewhereError();
     await signIn().catch(refused);
   };
   let isTold = false;
   const meanwhile = async (): Promise<true | undefined> => {
-    if (await isSignedIn(wallet)) return true;
+    if (await isSignedIn(credentialCache)) return true;
     if (!isTold) elsewhere();
     isTold = true;
     return undefined;
@@ -39,7 +39,7 @@ export async function signInOnce(
   await withLease<unknown>(store, `${key}/sign-in`, alone, { wait: Infinity, signal, meanwhile });
 }
 
-async function isSignedIn(wallet: Wallet): Promise<boolean> {
-  const { tokens } = await wallet.reload();
-  return tokens !== undefined && wallet.isGood(tokens);
+async function isSignedIn(credentialCache: CredentialCache): Promise<boolean> {
+  const { tokens } = await credentialCache.reload();
+  return tokens !== undefined && credentialCache.isGood(tokens);
 }

@@ -3,6 +3,7 @@ import { isObject } from '../../json.ts';
 import type { FetchLike } from '../../link/edge-fetch.ts';
 import { withLease } from '../../store/kit/lease.ts';
 import type { Major } from '../major.ts';
+import type { CredentialCache } from './credential-cache.ts';
 import {
   type Credentials,
   isEnding,
@@ -14,7 +15,6 @@ import {
 } from './credentials.ts';
 import { type OwnClient, revoke } from './revoke.ts';
 import { loadAuth } from './sdk-auth.ts';
-import type { Wallet } from './wallet.ts';
 
 /**
  * A `fetch` for signing in, through which every refresh of both SDKs goes. One process at a time refreshes, and keeps the
@@ -22,18 +22,20 @@ import type { Wallet } from './wallet.ts';
  */
 export function tokenFetch(
   base: FetchLike,
-  wallet: Wallet,
+  credentialCache: CredentialCache,
   { refreshed, own }: { refreshed(tokens: Tokens): void; readonly own: OwnClient | undefined },
 ): FetchLike {
   return async (url, init = {}) => {
     const form = refreshForm(init);
     if (!form) return base(url, init);
-    const { keeper } = wallet;
+    const { keeper } = credentialCache;
     return withLease(
       keeper.store,
       `${keeper.key}/refresh`,
-      async () => (await byAnother(wallet)) ?? refresh(base, wallet, { url, init, form, refreshed, own }),
-      { meanwhile: () => byAnother(wallet) },
+      async () =>
+        (await byAnother(credentialCache)) ??
+        refresh(base, credentialCache, { url, init, form, refreshed, own }),
+      { meanwhile: () => byAnother(credentialCache) },
     );
   };
 }
@@ -45,9 +47,9 @@ function refreshForm({ method, body }: RequestInit): URLSearchParams | undefined
 }
 
 /** What another process has refreshed in the meantime, in the words of the authorization server. */
-async function byAnother(wallet: Wallet): Promise<Response | undefined> {
-  const { tokens } = await wallet.reload();
-  if (!tokens || !wallet.isGood(tokens)) return undefined;
+async function byAnother(credentialCache: CredentialCache): Promise<Response | undefined> {
+  const { tokens } = await credentialCache.reload();
+  if (!tokens || !credentialCache.isGood(tokens)) return undefined;
   const { issuer: _, expiresAt, ...rest } = tokens;
   const left = expiresAt === undefined ? {} : { expires_in: Math.ceil((expiresAt - Date.now()) / 1000) };
   return Response.json({ ...rest, ...left });
@@ -64,14 +66,14 @@ interface Refresh {
 
 async function refresh(
   base: FetchLike,
-  wallet: Wallet,
+  credentialCache: CredentialCache,
   { url, init, form, refreshed, own }: Refresh,
 ): Promise<Response> {
   const sent = form.get('refresh_token') ?? '';
-  const before = await wallet.current();
+  const before = await credentialCache.current();
   const { tokens, client } = before;
   // Signed out by another process, or it has other tokens: this one is not to be tried.
-  if (tokens?.refresh_token !== sent || wallet.isDead(tokens)) return notTaken();
+  if (tokens?.refresh_token !== sent || credentialCache.isDead(tokens)) return notTaken();
   const signal = AbortSignal.timeout(PATIENCE);
   const send = async () => {
     const response = await base(url, { ...init, signal });
@@ -84,22 +86,22 @@ async function refresh(
   const answer = parse(text);
   if (response.ok && typeof answer['access_token'] === 'string') {
     const fresh = stamped({ token_type: 'Bearer', ...answer } as Tokens, tokens);
-    const now = await wallet.change((kept) =>
+    const now = await credentialCache.change((kept) =>
       kept.tokens?.refresh_token === sent ? { ...kept, tokens: fresh } : undefined,
     );
     if (now.tokens?.access_token !== fresh.access_token) {
       // The user has signed out in the meantime, which these have escaped.
       if (!now.tokens) await revoke({ ...before, tokens: fresh }, base, own);
-      return (await byAnother(wallet)) ?? notTaken();
+      return (await byAnother(credentialCache)) ?? notTaken();
     }
-    wallet.given(fresh.access_token);
+    credentialCache.given(fresh.access_token);
     refreshed(fresh);
   } else if (REFUSALS.has(answer['error'])) {
-    wallet.bury(sent);
+    credentialCache.markDead(sent);
     // At once: whoever comes next hears of the refresh token alone, and would go to the sign-in page as a client that
     // nobody knows. Tokens and a registration that another process has brought in the meantime stay.
     if (answer['error'] !== 'invalid_grant')
-      await wallet.change(({ client: known, ...rest }) =>
+      await credentialCache.change(({ client: known, ...rest }) =>
         known && known.client_id === client?.client_id && rest.tokens?.refresh_token === sent
           ? rest
           : undefined,
@@ -159,8 +161,8 @@ function withoutCoding(headers: Headers): Headers {
 }
 
 /** True where a refresh can help and is due. */
-export function isDue(tokens: Tokens, wallet: Wallet): boolean {
-  return tokens.refresh_token !== undefined && isEnding(tokens) && !wallet.isDead(tokens);
+export function isDue(tokens: Tokens, credentialCache: CredentialCache): boolean {
+  return tokens.refresh_token !== undefined && isEnding(tokens) && !credentialCache.isDead(tokens);
 }
 
 /** Refreshes tokens by the SDK's own function, through {@link tokenFetch}. */

@@ -1,13 +1,13 @@
 import { ValiseError } from '../../errors.ts';
-import type { Errand } from '../../link/edge-fetch.ts';
+import type { HttpHints } from '../../link/edge-fetch.ts';
 import { raise } from '../../link/top.ts';
 import type { Answer, Id, Message, Result, Response as RpcResponse } from '../../wire/index.ts';
 import type { Call, CallForm } from '../call.ts';
 import type { Connection } from '../connection.ts';
 import { hasHttpEdge } from '../http-edge.ts';
 import type { Returning } from '../sessions/returning.ts';
-import type { Kept } from './desk.ts';
 import { handedOver } from './own-call.ts';
+import type { Kept } from './pending-store.ts';
 import { goOnWith } from './replies.ts';
 import { type Round, retryOf } from './round.ts';
 
@@ -60,7 +60,7 @@ function answerTo(
 }
 
 /** Has the HTTP answer to an answer read: the rest of the call comes on it. */
-export function followed(call: Call): Errand {
+export function followed(call: Call): HttpHints {
   const lost = (what: string): void =>
     call.leave(
       new ValiseError('no-answer', what, {

@@ -3,8 +3,8 @@ import { messageOf } from '../../errors.ts';
 import { type Answer, type Response, sessionNotFound } from '../../wire/index.ts';
 import type { Call } from '../call.ts';
 import { SessionGoneError } from '../sessions/errors.ts';
-import type { RoundDesk } from './desk.ts';
 import { LEFT_OPEN, leftOpen } from './left-open.ts';
+import type { PendingStore } from './pending-store.ts';
 import { isExpired, type Round, retryOf } from './round.ts';
 
 /** Rounds of one call, of those that ask something: a server must not ask for ever. */
@@ -23,16 +23,16 @@ type Driven = Round & { readonly form: 'input' | 'dependent' };
 /** Answers the rounds of a call from the client's own handlers, and keeps the one that is open, until the server has answered the call. */
 export class Drive {
   readonly #call: Call;
-  readonly #desk: RoundDesk;
+  readonly #pendingStore: PendingStore;
   readonly #stop = new AbortController();
   #isAsking = false;
   #asked = 0;
   #sent = 0;
   #kept: Promise<string | undefined> | undefined;
 
-  constructor(call: Call, desk: RoundDesk) {
+  constructor(call: Call, pendingStore: PendingStore) {
     this.#call = call;
-    this.#desk = desk;
+    this.#pendingStore = pendingStore;
   }
 
   /** True while the client's handlers are at work, and the server waits for nothing. */
@@ -43,7 +43,7 @@ export class Drive {
   /** Keeps the round that the call is in now, in the place of the one before, whichever way their questions came. */
   keep(round: Round): Promise<string | undefined> {
     const keep = (id?: string): Promise<string | undefined> =>
-      this.#desk.tryKeep(this.#call.connection, this.#desk.waiting(this.#call), round, id);
+      this.#pendingStore.tryKeep(this.#call.connection, this.#pendingStore.waiting(this.#call), round, id);
     this.#kept = this.#kept ? this.#kept.then(keep) : keep();
     return this.#kept;
   }
@@ -86,7 +86,7 @@ export class Drive {
   async end(): Promise<void> {
     const kept = await this.#kept;
     this.#kept = undefined;
-    if (kept !== undefined) await this.#desk.tryDrop(kept);
+    if (kept !== undefined) await this.#pendingStore.tryDrop(kept);
   }
 
   /** The caller does not want the answer any more. `keep`: it only could not wait, and the question stays open. */

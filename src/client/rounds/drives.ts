@@ -1,16 +1,16 @@
 import type { Id } from '../../wire/index.ts';
 import type { Call } from '../call.ts';
 import type { Connection } from '../connection.ts';
-import type { RoundDesk } from './desk.ts';
 import { Drive } from './driver.ts';
+import type { PendingStore } from './pending-store.ts';
 
 /** The calls under way that have been asked something, each with what is kept of it. */
 export class Drives {
-  readonly #desk: RoundDesk;
+  readonly #pendingStore: PendingStore;
   readonly #all = new WeakMap<Connection, Map<Id, Drive>>();
 
-  constructor(desk: RoundDesk) {
-    this.#desk = desk;
+  constructor(pendingStore: PendingStore) {
+    this.#pendingStore = pendingStore;
   }
 
   /** The one of a call, from its first round on. */
@@ -18,7 +18,7 @@ export class Drives {
     const { connection, request } = call;
     const drives = this.#all.get(connection) ?? new Map<Id, Drive>();
     this.#all.set(connection, drives);
-    const drive = drives.get(request.id) ?? new Drive(call, this.#desk);
+    const drive = drives.get(request.id) ?? new Drive(call, this.#pendingStore);
     drives.set(request.id, drive);
     return drive;
   }

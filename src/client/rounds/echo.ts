@@ -1,5 +1,5 @@
 import { messageOf } from '../../errors.ts';
-import { currentErrand } from '../../link/edge-fetch.ts';
+import { currentHints } from '../../link/edge-fetch.ts';
 import { raise } from '../../link/top.ts';
 import { type Id, INPUT_METHODS, type Response as RpcResponse } from '../../wire/index.ts';
 import { readQuestionId } from '../../wire/question-id.ts';
@@ -7,11 +7,11 @@ import type { Ask } from '../ask.ts';
 import { Call } from '../call.ts';
 import type { Connection } from '../connection.ts';
 import { sessionsLacking } from '../sessions/errors.ts';
-import type { RoundDesk } from './desk.ts';
 import { EXPIRED } from './driver.ts';
 import type { Drives } from './drives.ts';
 import { LEFT_OPEN, leftOpen } from './left-open.ts';
 import { handOver, isOwn } from './own-call.ts';
+import type { PendingStore } from './pending-store.ts';
 import { goOnWith } from './replies.ts';
 import { isExpired, type Round } from './round.ts';
 
@@ -28,12 +28,12 @@ interface OpenAsk {
 
 /** Echoes the state that comes with a server's own request, to the letter, and keeps the question until then. */
 export class Echo {
-  readonly #desk: RoundDesk;
+  readonly #pendingStore: PendingStore;
   readonly #drives: Drives;
   readonly #open = new Set<OpenAsk>();
 
-  constructor(desk: RoundDesk, drives: Drives) {
-    this.#desk = desk;
+  constructor(pendingStore: PendingStore, drives: Drives) {
+    this.#pendingStore = pendingStore;
     this.#drives = drives;
   }
 
@@ -45,7 +45,7 @@ export class Echo {
     const { connection } = ask;
     const call = callOf(ask);
     // Other calls may change the session while the client is asked.
-    ask.whenAnswered((response) => this.#desk.sessions.naming(connection, call?.session, response));
+    ask.whenAnswered((response) => this.#pendingStore.sessions.naming(connection, call?.session, response));
     const state = ask.top?.state;
     if (state === undefined) return undefined;
     if (call?.cancelled) return Promise.resolve(false);
@@ -67,8 +67,8 @@ export class Echo {
       void this.#fail(open, -32_000, () => `The answer could not be delivered: ${reason}`);
     };
     if (connection.target.kind === 'http') {
-      if (call) ask.rescue = (error) => this.#rescue(ask, call, error);
-      ask.errand = {
+      if (call) ask.retry = (error) => this.#retry(ask, call, error);
+      ask.hints = {
         onReply: (reply) => void this.#reply(open, reply),
         onResponse: ({ ok }) => {
           if (ok && open.isAlone) this.#forget(open);
@@ -129,7 +129,10 @@ export class Echo {
     if (drive && !isSecond) return { kept: drive.keep(round), isAlone: false };
     // Elsewhere than over HTTP nobody could go on with it.
     if (!call && connection.target.kind !== 'http') return { kept: undefined, isAlone: true };
-    return { kept: this.#desk.tryKeep(connection, call && this.#desk.waiting(call), round), isAlone: true };
+    return {
+      kept: this.#pendingStore.tryKeep(connection, call && this.#pendingStore.waiting(call), round),
+      isAlone: true,
+    };
   }
 
   #answered(open: OpenAsk, response: RpcResponse, state: string): RpcResponse | undefined {
@@ -145,7 +148,7 @@ export class Echo {
   }
 
   /** Its state takes an answer to any instance, so it can also go in a session of the transport that has begun since. */
-  async #rescue({ leftIn }: Ask, call: Call, error: unknown): Promise<boolean> {
+  async #retry({ leftIn }: Ask, call: Call, error: unknown): Promise<boolean> {
     const { connection, session } = call;
     call.leftIn = leftIn;
     if (!(await connection.putRight(call, error))) return false;
@@ -163,7 +166,7 @@ export class Echo {
   /** The server does not take an answer any more: nothing is left to answer. */
   async #expired({ ask, call, kept }: OpenAsk): Promise<void> {
     const pending = await kept;
-    if (pending !== undefined) await this.#desk.tryDrop(pending);
+    if (pending !== undefined) await this.#pendingStore.tryDrop(pending);
     if (!call) return;
     this.#drives.take(ask.connection, call.request.id);
     ask.connection.fail(call, EXPIRED.code, EXPIRED.message);
@@ -181,7 +184,7 @@ export class Echo {
   }
 
   #forget({ kept }: OpenAsk): void {
-    kept?.then((id) => id !== undefined && this.#desk.drop(id)).catch(() => {});
+    kept?.then((id) => id !== undefined && this.#pendingStore.drop(id)).catch(() => {});
   }
 }
 
@@ -197,7 +200,7 @@ function roundOf({ request: { id, method, params } }: Ask, state: string, call: 
 
 /** The call in whose course the server asks: by the HTTP answer that the question came on, its id, or as the only one there is. */
 function callOf({ connection, request: { id } }: Ask): Call | undefined {
-  const origin = currentErrand()?.origin;
+  const origin = currentHints()?.origin;
   if (origin instanceof Call && origin.connection === connection) return origin;
   const named = readQuestionId(id)?.call;
   if (named !== undefined) return connection.calls.get(named);

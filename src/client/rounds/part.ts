@@ -20,19 +20,19 @@ import { hasHttpEdge } from '../http-edge.ts';
 import type { ClientPart } from '../part.ts';
 import { hasStdioEdge } from '../stdio-edge.ts';
 import { followed } from './deliver.ts';
-import type { RoundDesk } from './desk.ts';
 import { RoundFailure } from './driver.ts';
 import { Drives } from './drives.ts';
 import { Echo } from './echo.ts';
 import { currentCall, followCalls, isGivenUp, type OpenCall, saysTimeout } from './open-calls.ts';
 import { handOver, isOwn } from './own-call.ts';
+import type { PendingStore } from './pending-store.ts';
 import { takeResumed } from './resumed.ts';
 import { type BadRound, type Round, readRound } from './round.ts';
 import { answeredBy, contextOf, Watched } from './watched.ts';
 
 /** Family R on the client's side: echoes what servers carry, and answers their rounds. */
 export class RoundsPart implements ClientPart {
-  readonly #desk: RoundDesk;
+  readonly #pendingStore: PendingStore;
   readonly #echo: Echo;
   readonly #families: Families;
   readonly #drives: Drives;
@@ -40,13 +40,13 @@ export class RoundsPart implements ClientPart {
   /** The calls whose rounds the SDK answers by itself, from their first round on. */
   readonly #asked = new Set<OpenCall>();
   readonly #clients = new Map<Connection, object>();
-  readonly #drop = (id: string): Promise<void> => this.#desk.tryDrop(id);
+  readonly #drop = (id: string): Promise<void> => this.#pendingStore.tryDrop(id);
 
-  constructor(desk: RoundDesk, carriers?: readonly Carrier[]) {
-    this.#desk = desk;
-    this.#observed = new Watched((id) => desk.unwatched(id));
-    this.#drives = new Drives(desk);
-    this.#echo = new Echo(desk, this.#drives);
+  constructor(pendingStore: PendingStore, carriers?: readonly Carrier[]) {
+    this.#pendingStore = pendingStore;
+    this.#observed = new Watched((id) => pendingStore.unwatched(id));
+    this.#drives = new Drives(pendingStore);
+    this.#echo = new Echo(pendingStore, this.#drives);
     // A host that chooses the carriers wants the messages of the drafts, to the letter.
     this.#families = carriers ? { rounds: carriers } : { rounds: CARRIERS, expiry: true };
   }
@@ -79,7 +79,7 @@ export class RoundsPart implements ClientPart {
 
   closed(connection: Connection): void {
     this.#clients.delete(connection);
-    this.#desk.left(connection);
+    this.#pendingStore.left(connection);
     this.#echo.closed(connection);
     this.#drives.closed(connection);
   }
@@ -96,8 +96,8 @@ export class RoundsPart implements ClientPart {
       call.known = resumed.result;
       return next();
     }
-    if (call.form.answer) call.addErrand(followed(call));
-    if (mayAskInCourse(call)) call.addErrand({ origin: call });
+    if (call.form.answer) call.addHints(followed(call));
+    if (mayAskInCourse(call)) call.addHints({ origin: call });
     this.#tellApart(call);
     let response = await next();
     for (;;) {
@@ -191,15 +191,18 @@ export class RoundsPart implements ClientPart {
     // Where nobody can be asked, the SDK ends the call with that.
     if (!input || (input.questions.length > 0 && !connection.isAskable)) {
       if (open) open.pending = undefined;
-      return kept === undefined ? response : this.#desk.tryDrop(kept).then(() => response);
+      return kept === undefined ? response : this.#pendingStore.tryDrop(kept).then(() => response);
     }
-    return this.#desk.tryKeep(connection, this.#desk.waiting(call), input, kept).then((id) => {
-      if (open) this.#asking(open, id);
-      if (id === undefined) return response;
-      if (open && isGivenUp(open) && !open.isResumed) return this.#desk.tryDrop(id).then(() => response);
-      this.#observed.add(contextOf(call, input), id);
-      return response;
-    });
+    return this.#pendingStore
+      .tryKeep(connection, this.#pendingStore.waiting(call), input, kept)
+      .then((id) => {
+        if (open) this.#asking(open, id);
+        if (id === undefined) return response;
+        if (open && isGivenUp(open) && !open.isResumed)
+          return this.#pendingStore.tryDrop(id).then(() => response);
+        this.#observed.add(contextOf(call, input), id);
+        return response;
+      });
   }
 }
 

@@ -8,10 +8,10 @@ import { CONNECTION_CLOSED, RequestError } from '../request-error.ts';
 import { SessionGoneError } from '../sessions/errors.ts';
 import { targetKey } from '../target.ts';
 import { notThere, send } from './deliver.ts';
-import { beingAnswered, type Kept, type RoundDesk, shown } from './desk.ts';
 import { answerIn } from './driver.ts';
 import { LEFT_OPEN } from './left-open.ts';
 import type { RoundsPart } from './part.ts';
+import { beingAnswered, type Kept, type PendingStore, shown } from './pending-store.ts';
 import { resume } from './resumed.ts';
 import { expiryOf, isExpired } from './round.ts';
 import type { AnswerOptions, Answers, Continued, Pending } from './types.ts';
@@ -20,14 +20,17 @@ const ANSWERS: Taken = ['an object with the answer to each question, by its key'
 const ANSWER: TakenBy<AnswerOptions> = { client: ['a connected client', isObject] };
 
 /** Goes on with calls that wait for answers. */
-export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients' | 'holds'>): Pending {
+export function pendingRounds(
+  pendingStore: PendingStore,
+  rounds: Pick<RoundsPart, 'clients' | 'holds'>,
+): Pending {
   const clientOf = async (kept: Kept, given: object | undefined): Promise<readonly [Connection, object]> => {
     if (await rounds.holds(kept.id)) throw beingAnswered(kept.id);
     let isOthers = false;
     // Several connections may lead to what is called the same, such as servers in this process.
-    const asker = given ? undefined : desk.askerOf(kept.id);
-    const asking = asker && rounds.clients.get(asker);
-    if (asker && asking) return [asker, asking];
+    const requester = given ? undefined : pendingStore.requesterOf(kept.id);
+    const asking = requester && rounds.clients.get(requester);
+    if (requester && asking) return [requester, asking];
     for (const entry of rounds.clients) {
       const [connection, client] = entry;
       if (given ? client !== given : targetKey(connection.target) !== kept.server) continue;
@@ -52,9 +55,9 @@ export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients
     work: () => Promise<Value>,
   ): Promise<Value> => {
     try {
-      return await (session ? desk.sessions.inside(connection, session, work) : work());
+      return await (session ? pendingStore.sessions.inside(connection, session, work) : work());
     } catch (error) {
-      if (isOver(error)) await desk.tryDrop(id, version);
+      if (isOver(error)) await pendingStore.tryDrop(id, version);
       throw error;
     }
   };
@@ -64,14 +67,16 @@ export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients
     kept: Kept,
     answers: readonly Answer[],
   ): Promise<Continued> => {
-    const outcome = await within(connection, kept, () => send(connection, kept, answers, desk.sessions));
+    const outcome = await within(connection, kept, () =>
+      send(connection, kept, answers, pendingStore.sessions),
+    );
     const { method, params, era, session } = kept;
     if ('result' in outcome) {
-      await desk.tryDrop(kept.id, kept.version);
+      await pendingStore.tryDrop(kept.id, kept.version);
       return { done: true, result: outcome.result };
     }
     const call = method === undefined ? undefined : { method, params, era, session };
-    await desk.keep(connection, call, outcome.round, kept.id);
+    await pendingStore.keep(connection, call, outcome.round, kept.id);
     const { round } = outcome;
     return {
       done: false,
@@ -82,7 +87,7 @@ export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients
   /** From the client's own handlers, until the call is done. */
   const answerAll = async (id: string, given: object | undefined): Promise<Continued> => {
     for (;;) {
-      const kept = await desk.find(id);
+      const kept = await pendingStore.find(id);
       if (!kept) throw notThere(id);
       const [connection, client] = await clientOf(kept, given);
       const { method } = kept;
@@ -99,15 +104,15 @@ export function pendingRounds(desk: RoundDesk, rounds: Pick<RoundsPart, 'clients
   };
 
   return {
-    list: async () => (await desk.all()).map(shown),
-    drop: (id) => desk.drop(id),
+    list: async () => (await pendingStore.all()).map(shown),
+    drop: (id) => pendingStore.drop(id),
     async answer(id, answers, options = {}) {
       if (answers !== undefined) checkArgument('pending.answer()', answers, ANSWERS);
       checkOptions('pending.answer', options, ANSWER);
       const { client } = options;
-      return desk.answering(id, async () => {
+      return pendingStore.answering(id, async () => {
         if (answers === undefined) return answerAll(id, client);
-        const kept = await desk.find(id);
+        const kept = await pendingStore.find(id);
         if (!kept) throw notThere(id);
         const [connection] = await clientOf(kept, client);
         return answerOne(connection, kept, given(kept, answers));

@@ -1,6 +1,6 @@
 import { messageOf } from '../../errors.ts';
 import { isObject } from '../../json.ts';
-import { withErrand } from '../../link/edge-fetch.ts';
+import { withHints } from '../../link/edge-fetch.ts';
 import { takeTop } from '../../link/top.ts';
 import { isResponse, type Message } from '../../wire/index.ts';
 import type { Call } from '../call.ts';
@@ -23,7 +23,7 @@ export async function goOnWith(
       // An earlier process may have made the call, under an id that another call has here.
       const own = call && isResponse(message) ? { ...message, id: call.wireId } : message;
       // What comes now still belongs to the call, also where it is the next question.
-      await withErrand(call ? { origin: call } : {}, () => connection.arrive(own));
+      await withHints(call ? { origin: call } : {}, () => connection.arrive(own));
     }
   } catch (error) {
     reason = messageOf(error);

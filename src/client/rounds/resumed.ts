@@ -1,6 +1,6 @@
 import { Course } from '../../link/course.ts';
 import { inputRequired, type Result } from '../../wire/index.ts';
-import type { Kept } from './desk.ts';
+import type { Kept } from './pending-store.ts';
 import type { Round } from './round.ts';
 
 /** A round that the SDK itself is to answer: its call gets the kept round for an answer, and goes on from there. */

@@ -73,7 +73,7 @@ export function isUnknownMethod(error: unknown): boolean {
   return isObject(error) && rpcOf(error).code === METHOD_NOT_FOUND;
 }
 
-/** True where the server has answered with an error that asking again does not change, or that only the asker can. */
+/** True where the server has answered with an error that asking again does not change, or that only whoever asks can change. */
 export function isRefused(error: unknown): boolean {
   return isObject(error) && REFUSALS.has(rpcOf(error).code as number);
 }

@@ -123,7 +123,7 @@ export class Home {
     } catch (error) {
       if (kept && verb === 'resume' && isUnknownMethod(error)) return this.#enter(meta, options);
       if (sessionErrorIn(error)?.kind !== 'not-found') return explain(error);
-      await this.#bury(id);
+      await this.#markDead(id);
       throw new SessionGoneError(id, kept?.label, error);
     }
   }
@@ -172,7 +172,7 @@ export class Home {
       },
     );
     if (live) await this.#end(live, id, 'deleted');
-    else await this.#bury(id);
+    else await this.#markDead(id);
     return isKnown;
   }
 
@@ -256,7 +256,7 @@ export class Home {
   async #renew(session: HeldSession, id: string): Promise<void> {
     const { label } = session;
     const meta = await this.#calls.create(label);
-    await this.#bury(id);
+    await this.#markDead(id);
     session.replace(meta);
     this.streams.follow(id, session.id);
     this.#options.events.emit('sessionEnded', { server: redactUrls(this.target), label, why: 'replaced' });
@@ -267,11 +267,11 @@ export class Home {
     session.end();
     this.#live.delete(session);
     this.streams.end(id);
-    await this.#bury(id);
+    await this.#markDead(id);
     this.#options.events.emit('sessionEnded', { server: redactUrls(this.target), label: session.label, why });
   }
 
-  async #bury(id: string): Promise<void> {
+  async #markDead(id: string): Promise<void> {
     if (this.#gone.size >= MAX_GONE) this.#gone.delete(this.#gone.values().next().value as string);
     this.#gone.add(id);
     if (this.keeps) await this.#options.kept.remove(this.target, id);

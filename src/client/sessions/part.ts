@@ -295,5 +295,5 @@ function mirror(call: Call, session: SessionReading): void {
   const { spelling, connection } = call;
   if (!isSession(session) || connection.target.kind !== 'http') return;
   const column = connection.link.transport.sessionId === undefined ? spelling.sessions : 'modern';
-  call.addErrand({ headers: { [NAMES[column].header.session]: session.sessionId } });
+  call.addHints({ headers: { [NAMES[column].header.session]: session.sessionId } });
 }

@@ -12,8 +12,8 @@ import {
 import type { Call } from '../call.ts';
 import type { SessionCalls } from './calls.ts';
 import { isRefused, isUnknownMethod, sessionErrorIn } from './errors.ts';
+import { WantedResources } from './wanted-resources.ts';
 import { watchBody } from './watch-body.ts';
-import { Wishes } from './wishes.ts';
 
 /** What a stream listens to. */
 export interface StreamOptions {
@@ -52,7 +52,7 @@ export function currentStream(): Stream | undefined {
 export class Stream {
   readonly #options: StreamOptions;
   #cursor: string | undefined;
-  readonly #wishes: Wishes;
+  readonly #wantedResources: WantedResources;
   #polls: boolean;
   #hasPolled = false;
   #closed = false;
@@ -77,7 +77,7 @@ export class Stream {
     this.#options = options;
     this.#cursor = options.after;
     this.#polls = options.polls;
-    this.#wishes = new Wishes(options.resources);
+    this.#wantedResources = new WantedResources(options.resources);
     const welcomed = new Promise<void>((resolve) => {
       this.#resolve = resolve;
     });
@@ -116,7 +116,7 @@ export class Stream {
   /** Listens for these resources too: the stream is opened again, and goes on where it was. Rejects where they are refused. */
   async want(resources: readonly string[]): Promise<void> {
     await this.opened;
-    const wish = this.#closed ? undefined : this.#wishes.add(resources);
+    const wish = this.#closed ? undefined : this.#wantedResources.add(resources);
     if (wish) this.reopen();
     await wish;
   }
@@ -125,7 +125,7 @@ export class Stream {
   sending(call: Call): void {
     this.#call = call;
     if (this.#polls) return;
-    call.addErrand({
+    call.addHints({
       onResponse: (response) => {
         this.#cut = watchBody(response, () => this.#drop(call));
       },
@@ -169,7 +169,7 @@ export class Stream {
       if (goesOn || Date.now() - began > 5000) pause = 50;
       if (!this.#closed && !goesOn) await new Promise((resolve) => setTimeout(resolve, pause));
     }
-    this.#wishes.end(this.#failed ?? notListening('ended the stream'));
+    this.#wantedResources.end(this.#failed ?? notListening('ended the stream'));
   }
 
   /** True where there is no use in asking again. */
@@ -180,7 +180,7 @@ export class Stream {
       this.#isRenewed = true;
       return !isRenewed;
     }
-    if (this.#isOpened && !this.#isDropped) return !this.#wishes.refused(error) && isRefused(error);
+    if (this.#isOpened && !this.#isDropped) return !this.#wantedResources.refused(error) && isRefused(error);
     // Whoever asks to listen is told why that does not work; only what has worked is worth waiting for.
     return !this.#isOpened && !this.#isDropped;
   }
@@ -190,7 +190,7 @@ export class Stream {
     this.#isWelcome = true;
     this.#isRenewed = false;
     this.#resolve();
-    if (this.#wishes.granted()) this.reopen();
+    if (this.#wantedResources.granted()) this.reopen();
   }
 
   /** Keeps a stream until the server ends it. */
@@ -235,7 +235,7 @@ export class Stream {
     const session = this.#options.session?.();
     this.#asked = session?.sessionId;
     this.#isDropped = false;
-    const resources = this.#wishes.name();
+    const resources = this.#wantedResources.name();
     const params = listenParams(calls.spelling, {
       ...(session && { session }),
       ...(this.#cursor !== undefined && { after: this.#cursor }),

@@ -10,8 +10,8 @@ import {
   type Result,
 } from '../../wire/index.ts';
 import { writeQuestionId } from '../../wire/question-id.ts';
+import type { Asking } from '../edge-context.ts';
 import type { Exchange, SendRound } from '../exchange.ts';
-import type { Asking } from '../ingress.ts';
 import { principalKey } from '../principal.ts';
 import { type RoundState, type StateCodec, stateText } from './codec.ts';
 import { callOf, originalOf, peerLine, principalDigest, type RoundContext } from './context.ts';

@@ -42,7 +42,7 @@ export function flowHandler(rounds: Rounds, settings: FlowSettings, handler: Han
         rounds,
         exchange,
         input,
-        ways: waysOf(exchange, exchange.ingress?.suspend !== undefined),
+        ways: waysOf(exchange, exchange.edgeContext?.suspend !== undefined),
       };
       const run = new FlowRun(setupOf(call, args.at(-1)));
       const outcome = await run.run((flow: Flow) => handler(...args.slice(0, -1), flow));
@@ -147,7 +147,7 @@ function sendable(call: FlowCall, all: readonly Asked[]): Promise<SendRound> {
       keep: { mode, budget, ttl: times.ttl },
       renewBy: renew === undefined ? undefined : times.end * 1000,
     },
-    { keeper: rounds.keeper, codec: rounds.codec, suspend: exchange.ingress?.suspend },
+    { keeper: rounds.keeper, codec: rounds.codec, suspend: exchange.edgeContext?.suspend },
   );
 }
 

@@ -60,7 +60,7 @@ export function noteWaited(exchange: Exchange, present: SessionMeta | undefined)
 
 /** True where a call goes on after an answer in what may no longer be the state of its session. */
 export function isBehind(exchange: Exchange): boolean {
-  return exchange.ingress?.answered?.isBehind === true || behind.get(exchange) === true;
+  return exchange.edgeContext?.answered?.isBehind === true || behind.get(exchange) === true;
 }
 
 /** Whichever way a client spells it: the one that is read first would win over what is written. */

@@ -5,9 +5,9 @@ import { SealError } from '../../seal/index.ts';
 import { CARRIERS, type Families, outcomeIn, type Response } from '../../wire/index.ts';
 import { readQuestionId } from '../../wire/question-id.ts';
 import type { ServerContext } from '../context.ts';
+import { runWithEdgeContext } from '../edge-context.ts';
 import type { Exchange, ServerLink, ServerMiddleware } from '../exchange.ts';
 import { type Fault, faultOn, notDone, outcomeOf } from '../fault.ts';
-import { runWithIngress } from '../ingress.ts';
 import { Quota } from '../quota.ts';
 import { Slot } from '../slot.ts';
 import { PURPOSE } from './carry.ts';
@@ -93,14 +93,14 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
 
   const refusal = (exchange: Exchange, error: unknown): Response => {
     if (isFault(error)) throw error;
-    const brought = exchange.ingress?.answered;
+    const brought = exchange.edgeContext?.answered;
     if (brought) brought.isRefused = true;
     refused('the context of a round', error);
     return exchange.respond({ error: REFUSED });
   };
 
   const open = (exchange: Exchange): Answered | undefined | Promise<Answered> => {
-    const brought = exchange.ingress?.answered;
+    const brought = exchange.edgeContext?.answered;
     if (brought && !isOf(brought.context, exchange.principal)) throw new SealError('wrong-subject');
     return brought ?? openCall(exchange, rounds);
   };
@@ -229,8 +229,8 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
       const request = requestIn(answered.context);
       if (!request) throw new SealError('malformed');
       // The edge takes answers itself, so whatever is around this one is about another message.
-      const ingress = { owner: context, answered };
-      runWithIngress(ingress, () => link.transport.onmessage?.(request, extra));
+      const edgeContext = { owner: context, answered };
+      runWithEdgeContext(edgeContext, () => link.transport.onmessage?.(request, extra));
     } catch (error) {
       const told = isFault(error) ? fault(error) : REFUSED;
       if (told === REFUSED) refused('the answer of a round', error);
@@ -248,7 +248,9 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
     resume,
     // A server without flows asks nothing, and need not say that it could.
     families: (introduction) =>
-      rounds.asks && carries(introduction, introduction.ingress !== undefined) ? { rounds: CARRIERS } : {},
+      rounds.asks && carries(introduction, introduction.edgeContext !== undefined)
+        ? { rounds: CARRIERS }
+        : {},
     answered(response, top, link, extra) {
       if (waiting.answered(response, link)) return true;
       const opening = openAnswer(response, top);

@@ -6,16 +6,16 @@ import { type Fault, faultOn } from '../fault.ts';
 import type { Rounds } from '../flow/rounds.ts';
 import type { TellPrincipal } from '../principal.ts';
 import { MAX_BODY, tooLarge } from './body.ts';
-import { Desk } from './desk.ts';
 import { EndedSessions, type EndStandIn } from './ended.ts';
 import { type FetchFunction, fetchEdge } from './fetch.ts';
 import { type NodeFunction, nodeEdge } from './node.ts';
+import { QuestionStreams } from './question-streams.ts';
 import { SessionIds } from './session-id.ts';
 
 /** What both forms of the edge share. */
 export interface Edge {
   readonly rounds: Rounds;
-  readonly desk: Desk;
+  readonly questionStreams: QuestionStreams;
   readonly ids: SessionIds;
   readonly ended: EndedSessions;
   /** For a failure that is not the client's: of the store, or of what is behind the edge. */
@@ -81,7 +81,7 @@ export function createHttp(
 ): Http {
   const edge: Edge = {
     rounds,
-    desk: new Desk(rounds),
+    questionStreams: new QuestionStreams(rounds),
     ids: new SessionIds(rounds.context.sealer),
     ended: new EndedSessions(rounds.context, endStandIn),
     fault: faultOn(rounds.context.events),

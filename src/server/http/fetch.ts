@@ -1,7 +1,7 @@
 import type { Message } from '../../wire/index.ts';
+import type { Asking, EdgeContext } from '../edge-context.ts';
+import { runWithEdgeContext } from '../edge-context.ts';
 import { REFUSED } from '../flow/opening.ts';
-import type { Asking, Ingress } from '../ingress.ts';
-import { runWithIngress } from '../ingress.ts';
 import type { AuthInfo } from '../principal.ts';
 import { asRequest } from '../request-store.ts';
 import { isJson, mayBeMcp, peekWebText, withBody } from './body.ts';
@@ -53,7 +53,7 @@ async function serve(
     case 'reply':
       return replyWith(plan.reply.status, plan.reply.error);
     case 'fetch': {
-      const bring = edge.desk.open(plan.event, inbound.principal);
+      const bring = edge.questionStreams.open(plan.event, inbound.principal);
       return typeof bring === 'number'
         ? new Response(null, { status: bring })
         : streaming(request.signal, bring);
@@ -65,7 +65,7 @@ async function serve(
     case 'mail': {
       const outcome = await outcomeOf(edge, plan, request, options, inner);
       if (plan.answered.isRefused) return replyWith(400, REFUSED);
-      await edge.desk.post(plan.answered.context, outcome);
+      await edge.questionStreams.post(plan.answered.context, outcome);
       return new Response(null, { status: 202 });
     }
   }
@@ -94,12 +94,12 @@ async function inboundOf(
 
 async function plainly(
   { ids }: Edge,
-  { body, ingress, mint }: Plan & { readonly do: 'serve' },
+  { body, edgeContext, mint }: Plan & { readonly do: 'serve' },
   request: Request,
   options: FetchOptions | undefined,
   inner: FetchFunction,
 ): Promise<Response> {
-  const response = await into(inner, request, options, body, ingress);
+  const response = await into(inner, request, options, body, edgeContext);
   if (mint === undefined) return response;
   if (response.headers.has('mcp-session-id')) ids.othersGiven = true;
   else if (response.status === 200) return withSession(response, mint);
@@ -118,11 +118,11 @@ function into(
   request: Request,
   options: FetchOptions | undefined,
   body: unknown,
-  ingress: Ingress | undefined,
+  edgeContext: EdgeContext | undefined,
 ) {
   const given = body === undefined || !isPlain(options) ? options : { ...options, parsedBody: body };
-  const answered = runWithIngress(ingress, () => inner(request, given));
-  return ingress?.stray ? unlessLost(ingress.stray, answered) : answered;
+  const answered = runWithEdgeContext(edgeContext, () => inner(request, given));
+  return edgeContext?.stray ? unlessLost(edgeContext.stray, answered) : answered;
 }
 
 /** Whether something can be added to the second argument: with some platforms it is an object of their own. */
@@ -154,8 +154,8 @@ function start(
     suspend = resolve;
   });
   const sent = (message: Message): void => notes.add(message);
-  const ingress = { suspend, sent, ...plan.ingress };
-  const answered = Promise.resolve(into(inner, request, options, plan.body, ingress));
+  const edgeContext = { suspend, sent, ...plan.edgeContext };
+  const answered = Promise.resolve(into(inner, request, options, plan.body, edgeContext));
   return { asked, answered, notes };
 }
 
@@ -170,7 +170,7 @@ async function call(
   const first = await Promise.race([answered, asked]);
   const resumes = edge.resumes(request.headers.get('mcp-protocol-version'));
   const bring = (asking: Asking) => (stream: EventStream) =>
-    edge.desk.ask({ ...asking, before: notes.take() }, stream, resumes);
+    edge.questionStreams.ask({ ...asking, before: notes.take() }, stream, resumes);
   if (!(first instanceof Response)) {
     void letGo(answered);
     return streaming(request.signal, bring(first));

@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isObject } from '../../json.ts';
 import type { Message } from '../../wire/index.ts';
+import { type Asking, type EdgeContext, runWithEdgeContext } from '../edge-context.ts';
 import { REFUSED } from '../flow/opening.ts';
-import { type Asking, type Ingress, runWithIngress } from '../ingress.ts';
 import type { AuthInfo } from '../principal.ts';
 import { asRequest } from '../request-store.ts';
 import { isJson, mayBeMcp, peekNodeText, replaceNodeBody } from './body.ts';
@@ -82,15 +82,15 @@ function serve(
     case 'reply':
       return reply(response, plan.reply.status, plan.reply.error);
     case 'fetch': {
-      const bring = edge.desk.open(plan.event, principal);
+      const bring = edge.questionStreams.open(plan.event, principal);
       return typeof bring === 'number' ? reply(response, bring, undefined) : bring(eventsOn(response));
     }
     case 'serve':
       if (plan.mint !== undefined) offerSession(edge, response, plan.mint);
-      if (plan.ingress?.stray) heed(plan.ingress.stray, response);
-      return runWithIngress(plan.ingress, () => inner(request, response, plan.body));
+      if (plan.edgeContext?.stray) heed(plan.edgeContext.stray, response);
+      return runWithEdgeContext(plan.edgeContext, () => inner(request, response, plan.body));
     case 'call':
-      if (plan.ingress.stray) heed(plan.ingress.stray, response);
+      if (plan.edgeContext.stray) heed(plan.edgeContext.stray, response);
       return call(edge, plan, request, response, inner);
     case 'mail':
       return mail(edge, plan, request, response, inner);
@@ -144,15 +144,15 @@ async function call(
   const suspend = (asked: Asking): void => {
     (diverted ?? divert(response, { collect: false })).takeOver();
     const before = notes?.take();
-    asking = edge.desk.ask({ ...asked, ...(before && { before }) }, eventsOn(response), resumes);
+    asking = edge.questionStreams.ask({ ...asked, ...(before && { before }) }, eventsOn(response), resumes);
     asking.catch(() => response.destroy());
   };
-  const ingress = { suspend, sent: sent as Ingress['sent'], ...plan.ingress };
-  await runWithIngress(ingress, () => inner(request, response, plan.body));
+  const edgeContext = { suspend, sent: sent as EdgeContext['sent'], ...plan.edgeContext };
+  await runWithEdgeContext(edgeContext, () => inner(request, response, plan.body));
   // What goes along with promises stays in memory with them, and some of Node's live long.
   if (response.writableEnded) {
-    ingress.suspend = over;
-    ingress.sent = undefined;
+    edgeContext.suspend = over;
+    edgeContext.sent = undefined;
   }
   await asking;
 }
@@ -169,7 +169,7 @@ async function mail(
 ): Promise<void> {
   const outcome = await outcomeOf(edge, plan, request, response, inner);
   if (plan.answered.isRefused) return reply(response, 400, REFUSED);
-  await edge.desk.post(plan.answered.context, outcome);
+  await edge.questionStreams.post(plan.answered.context, outcome);
   reply(response, 202, undefined);
 }
 
@@ -188,8 +188,8 @@ async function outcomeOf(
       takeOver();
       resolve({ ...asked, before: notes.take() });
     };
-    const ingress = { suspend, sent: (message: Message) => notes.add(message), ...plan.ingress };
-    Promise.resolve(runWithIngress(ingress, () => inner(request, response, plan.body))).catch(reject);
+    const edgeContext = { suspend, sent: (message: Message) => notes.add(message), ...plan.edgeContext };
+    Promise.resolve(runWithEdgeContext(edgeContext, () => inner(request, response, plan.body))).catch(reject);
   });
 }
 

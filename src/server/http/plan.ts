@@ -14,14 +14,14 @@ import {
 } from '../../wire/index.ts';
 import { callerOf } from '../caller.ts';
 import type { ServerContext } from '../context.ts';
+import type { EdgeContext } from '../edge-context.ts';
 import { type Answered, isOf, peerIn, requestIn } from '../flow/context.ts';
 import { isFault, REFUSED } from '../flow/opening.ts';
 import type { Rounds } from '../flow/rounds.ts';
-import type { Ingress } from '../ingress.ts';
 import { isUnknownKey } from '../own-keys.ts';
 import type { Principal } from '../principal.ts';
-import { ELSEWHERE } from './desk.ts';
 import type { Edge } from './edge.ts';
+import { ELSEWHERE } from './question-streams.ts';
 import { mintSessionId } from './session-id.ts';
 import { NOT_FOUND, Stray } from './stray.ts';
 
@@ -45,11 +45,21 @@ export interface Plain {
 /** What the edge does with a request. */
 export type Plan =
   /** The SDK gets it, with what the edge knows, if anything. `mint`: a session id for the answer, where the SDK gives none. */
-  | { readonly do: 'serve'; readonly body: unknown; readonly ingress?: Ingress; readonly mint?: string }
+  | {
+      readonly do: 'serve';
+      readonly body: unknown;
+      readonly edgeContext?: EdgeContext;
+      readonly mint?: string;
+    }
   /** As `serve`; and the handler may ask back in place of the answer. */
-  | { readonly do: 'call'; readonly body: unknown; readonly ingress: Ingress }
+  | { readonly do: 'call'; readonly body: unknown; readonly edgeContext: EdgeContext }
   /** The answer to a question that went out by id: the SDK works on the call, and the client fetches what comes of it. */
-  | { readonly do: 'mail'; readonly body: Request; readonly ingress: Ingress; readonly answered: Answered }
+  | {
+      readonly do: 'mail';
+      readonly body: Request;
+      readonly edgeContext: EdgeContext;
+      readonly answered: Answered;
+    }
   /** A client comes for what has come of its answer. */
   | { readonly do: 'fetch'; readonly event: string }
   | { readonly do: 'reply'; readonly reply: Plain };
@@ -77,7 +87,7 @@ export function planFor(inbound: Inbound, edge: Edge, address?: string): Plan | 
 async function planOnce(
   isEnded: Promise<boolean> | undefined,
   transportSession: string,
-  session: Ingress,
+  session: EdgeContext,
   inbound: Inbound,
   edge: Edge,
 ): Promise<Plan> {
@@ -90,12 +100,12 @@ async function planOnce(
   return reply((await edge.ended.add(transportSession, principal, caller)) ? 200 : 405);
 }
 
-function planIn(session: Ingress, inbound: Inbound, edge: Edge): Plan | Promise<Plan> {
+function planIn(session: EdgeContext, inbound: Inbound, edge: Edge): Plan | Promise<Plan> {
   const { rounds } = edge;
-  if (inbound.method === 'GET') edge.desk.sawGet = true;
+  if (inbound.method === 'GET') edge.questionStreams.sawGet = true;
   const event = inbound.method === 'GET' ? inbound.header('last-event-id') : undefined;
   if (event !== undefined && isSealed(event)) return { do: 'fetch', event };
-  if (!inbound.body) return { do: 'serve', body: undefined, ingress: session };
+  if (!inbound.body) return { do: 'serve', body: undefined, edgeContext: session };
   let body: unknown;
   try {
     if ('text' in inbound.body) {
@@ -107,10 +117,10 @@ function planIn(session: Ingress, inbound: Inbound, edge: Edge): Plan | Promise<
     }
   } catch {
     // Whoever is behind the edge says so in its own way, and finds the body as it came.
-    return { do: 'serve', body: undefined, ingress: session };
+    return { do: 'serve', body: undefined, edgeContext: session };
   }
   if (![body].flat().some((each) => isRequest(each) || isNotification(each) || isResponse(each)))
-    return { do: 'serve', body: 'text' in inbound.body ? undefined : body, ingress: session };
+    return { do: 'serve', body: 'text' in inbound.body ? undefined : body, edgeContext: session };
   if (Array.isArray(body)) {
     // What comes of an answer goes out in its own POST's response, or by mail: there is no place for two.
     if (body.length > 1 && body.some((each) => isAnswerIn(each, rounds))) return reply(400, ONE_ANSWER);
@@ -120,7 +130,7 @@ function planIn(session: Ingress, inbound: Inbound, edge: Edge): Plan | Promise<
     session.stray.judge(true);
   if (isRequest(body)) return planRequest(body, session, inbound, edge);
   if (isResponse(body)) return planAnswer(body, session, inbound, edge);
-  const plan: Plan = { do: 'serve', body, ingress: session };
+  const plan: Plan = { do: 'serve', body, edgeContext: session };
   return session.transportSession === undefined
     ? plan
     : takeBack(body, session.transportSession, edge).then(() => plan);
@@ -149,11 +159,15 @@ function isAnswerIn(body: unknown, rounds: Rounds): boolean {
 }
 
 /** The SDK hears of cancelled calls too, but of none that another instance or an earlier request has worked on. */
-async function takeBack(body: unknown, transportSession: string, { desk, rounds }: Edge): Promise<void> {
+async function takeBack(
+  body: unknown,
+  transportSession: string,
+  { questionStreams, rounds }: Edge,
+): Promise<void> {
   try {
     for (const each of Array.isArray(body) ? body : [body])
       if (isNotification(each) && each.method === 'notifications/cancelled')
-        await desk.cancel(transportSession, each.params?.['requestId']);
+        await questionStreams.cancel(transportSession, each.params?.['requestId']);
   } catch (error) {
     // Nobody waits for an answer to a notification, and what else came with it goes on.
     rounds.context.warnOnce('not-taken-back', {
@@ -163,36 +177,38 @@ async function takeBack(body: unknown, transportSession: string, { desk, rounds 
   }
 }
 
-function planRequest(body: Request, ingress: Ingress, inbound: Inbound, { rounds, ids }: Edge): Plan {
+function planRequest(body: Request, edgeContext: EdgeContext, inbound: Inbound, { rounds, ids }: Edge): Plan {
   if (body.method === 'initialize' && eraOf(body) === 'legacy') {
     const mint = mintSessionId(rounds.context.sealer, body, inbound.principal);
-    if (mint === undefined) return { do: 'serve', body, ingress };
+    if (mint === undefined) return { do: 'serve', body, edgeContext };
     // What is set while the client introduces itself belongs to the session that this begins.
     const { transportSession } = ids.open(mint, inbound.principal);
-    return { do: 'serve', body, ingress: { ...ingress, transportSession }, mint };
+    return { do: 'serve', body, edgeContext: { ...edgeContext, transportSession }, mint };
   }
   // Requests of the newer era say all about themselves.
-  if (eraOf(body) === 'modern' && ingress.transportSession === undefined) {
-    const { owner, address } = ingress;
-    return address === undefined ? { do: 'serve', body } : { do: 'serve', body, ingress: { owner, address } };
+  if (eraOf(body) === 'modern' && edgeContext.transportSession === undefined) {
+    const { owner, address } = edgeContext;
+    return address === undefined
+      ? { do: 'serve', body }
+      : { do: 'serve', body, edgeContext: { owner, address } };
   }
   const mayAsk = INPUT_METHODS.includes(body.method) && eraOf(body) === 'legacy';
-  return { do: mayAsk ? 'call' : 'serve', body, ingress };
+  return { do: mayAsk ? 'call' : 'serve', body, edgeContext };
 }
 
 /** A response: the answer to a question of ours, on whichever instance it comes to, or one that the SDK waits for. */
 async function planAnswer(
   body: Message,
-  session: Ingress,
+  session: EdgeContext,
   inbound: Inbound,
-  { rounds, desk }: Pick<Edge, 'rounds' | 'desk'>,
+  { rounds, questionStreams }: Pick<Edge, 'rounds' | 'questionStreams'>,
 ): Promise<Plan> {
   const { message, top } = takeTop(body);
-  if (!isResponse(message)) return { do: 'serve', body, ingress: session };
+  if (!isResponse(message)) return { do: 'serve', body, edgeContext: session };
   // Where there is no session at all, it is not the one of any question.
   const at = session.transportSession ?? session.stray?.id ?? '';
   const opening = rounds.openAnswer(message, top, at);
-  if (!opening) return { do: 'serve', body, ingress: session };
+  if (!opening) return { do: 'serve', body, edgeContext: session };
   try {
     const answered = await opening;
     const request = requestIn(answered.context);
@@ -203,13 +219,15 @@ async function planAnswer(
       if (!inbound.principal) warnOfNobody(rounds.context);
       throw new SealError('wrong-subject');
     }
-    if (byId && (await desk.isCancelled(answered.context))) throw new SealError('replayed');
-    if (byId && (await desk.isElsewhere(answered.context))) return reply(400, ELSEWHERE);
+    if (byId && (await questionStreams.isCancelled(answered.context))) throw new SealError('replayed');
+    if (byId && (await questionStreams.isElsewhere(answered.context))) return reply(400, ELSEWHERE);
     // It proves by itself what it is about.
     session.stray?.judge(true);
     const peer = session.peer ?? peerIn(answered.context);
-    const ingress: Ingress = { ...session, ...(peer && { peer }), answered };
-    return byId ? { do: 'mail', body: request, ingress, answered } : { do: 'call', body: request, ingress };
+    const edgeContext: EdgeContext = { ...session, ...(peer && { peer }), answered };
+    return byId
+      ? { do: 'mail', body: request, edgeContext, answered }
+      : { do: 'call', body: request, edgeContext };
   } catch (error) {
     if (isFault(error)) throw error;
     rounds.refused('the answer of a round', error);
@@ -229,7 +247,7 @@ function sessionOf(
   inbound: Inbound,
   { rounds: { context: owner }, ids }: Edge,
   address: string | undefined,
-): Ingress | 'gone' {
+): EdgeContext | 'gone' {
   const known = address === undefined ? { owner } : { owner, address };
   const id = inbound.header(SESSION_HEADER);
   if (id === undefined) return known;

@@ -4,7 +4,7 @@ import { beginningRow, notBegun, prepare } from './beginning.ts';
 import { type Data, SessionData } from './data.ts';
 import type { Endings } from './endings.ts';
 import { valuesOf } from './handle.ts';
-import { type Asker, type Held, type Keeping, rowOf } from './held.ts';
+import { type Held, type Keeping, type Requester, rowOf } from './held.ts';
 import type { NewSession } from './hooks.ts';
 import type { SessionsSettings } from './options.ts';
 import type { Found, Registry } from './registry.ts';
@@ -29,16 +29,16 @@ export interface Cradle {
 /** Begins a session: a place in its owner's list, the author's resources, its first state. */
 export async function createSession(
   { settings, registry, endings, keeping }: Cradle,
-  asker: Asker,
+  requester: Requester,
   { label, data = {}, parent }: Beginning,
 ): Promise<SessionMeta> {
   endings.checkRoom();
   const id = `sess-${randomBytes(18).toString('base64url')}`;
-  const { shelf, places, caps } = roomFor(settings, asker, { id, implicit: false, parent });
+  const { shelf, places, caps } = roomFor(settings, requester, { id, implicit: false, parent });
   const held: Held = {
-    ...lifetime(settings, asker),
+    ...lifetime(settings, requester),
     id,
-    owner: asker.owner,
+    owner: requester.owner,
     shelf,
     places,
     label,
@@ -47,7 +47,7 @@ export async function createSession(
     found: undefined,
   };
   const { onCreate } = settings;
-  const first = onCreate ? undefined : await keeping.begin(held, asker);
+  const first = onCreate ? undefined : await keeping.begin(held, requester);
   // The place comes first: what an author allocates must not be for a session that finds none.
   const { added, crowded } = await registry.add(first?.row ?? beginningRow(held), caps);
   await endings.watch(held, added.row.expires);
@@ -61,7 +61,7 @@ export async function createSession(
     await registry.drop(held);
     throw error;
   }
-  const { meta, row } = await keeping.begin(held, asker).catch(async (error: unknown) => {
+  const { meta, row } = await keeping.begin(held, requester).catch(async (error: unknown) => {
     await endings.endUnborn(rowOf(held, null));
     throw error;
   });
@@ -72,7 +72,7 @@ export async function createSession(
 /** When a session begins and ends. */
 export function lifetime(
   { ttl, sliding, maxLifetime, maxAnonymousLifetime }: SessionsSettings,
-  { subject }: Asker,
+  { subject }: Requester,
 ): Pick<Held, 'created' | 'expires' | 'until'> {
   const created = Date.now();
   const longest = subject === undefined ? maxAnonymousLifetime : maxLifetime;

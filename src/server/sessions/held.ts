@@ -22,12 +22,12 @@ export interface Held {
 }
 
 /** Who asks, in the two forms that seals and stores need. */
-export interface Asker {
+export interface Requester {
   /** The principal as seals bind to it. */
   readonly subject: string | undefined;
   /** The principal as rows name it. */
   readonly owner: string | null;
-  /** The list that the asker's sessions stand in; undefined where nothing tells one asker from another. */
+  /** The list that the requester's sessions stand in; undefined where nothing tells one requester from another. */
   readonly shelf: string | undefined;
   /** Whose share of a limit it counts toward. */
   readonly caller: Caller;
@@ -44,11 +44,11 @@ export type Committed = SessionMeta | 'conflict' | 'gone';
 /** Where sessions and their state are kept. */
 export interface Keeping {
   /** Proves the session that a request names. A promise only where a store must be asked. */
-  open(session: SessionMeta, asker: Asker): Held | Refusal | Promise<Held | Refusal>;
+  open(session: SessionMeta, requester: Requester): Held | Refusal | Promise<Held | Refusal>;
   /** Writes a new session's first state; what its creator is told comes back. */
-  begin(held: Held, asker: Asker): Promise<{ readonly meta: SessionMeta; readonly row: Row }>;
+  begin(held: Held, requester: Requester): Promise<{ readonly meta: SessionMeta; readonly row: Row }>;
   /** Keeps what a request changed. */
-  commit(held: Held, asker: Asker): Committed | Promise<Committed>;
+  commit(held: Held, requester: Requester): Committed | Promise<Committed>;
 }
 
 /** True where a reading is a refusal. */

@@ -3,7 +3,7 @@ import type { Exchange, ServerLink } from '../exchange.ts';
 import { Quota } from '../quota.ts';
 import { newSession } from './create.ts';
 import { type Data, SessionData } from './data.ts';
-import { type Asker, type Committed, type Held, metaOf } from './held.ts';
+import { type Committed, type Held, metaOf, type Requester } from './held.ts';
 import type { EndedSession } from './hooks.ts';
 import type { SessionsSettings } from './options.ts';
 import { callerList, countState } from './registry.ts';
@@ -52,18 +52,20 @@ export class LocalSessions {
   }
 
   /** The one of a connection and subject; throws where there are too many already. */
-  open(exchange: Exchange, asker: Asker): Implicit | Promise<Implicit> {
-    const local = this.#known(exchange, asker) ?? this.#begin(exchange, asker);
+  open(exchange: Exchange, requester: Requester): Implicit | Promise<Implicit> {
+    const local = this.#known(exchange, requester) ?? this.#begin(exchange, requester);
     return local.begun
-      ? local.begun.then(() => this.#local(exchange, asker, local))
-      : this.#local(exchange, asker, local);
+      ? local.begun.then(() => this.#local(exchange, requester, local))
+      : this.#local(exchange, requester, local);
   }
 
   /** As {@link open}, at once: undefined where a hook of the author's must be waited for. */
-  openNow(exchange: Exchange, asker: Asker): Implicit | undefined {
-    const known = this.#known(exchange, asker);
-    if (known) return known.begun ? undefined : this.#local(exchange, asker, known);
-    return this.#settings.onCreate ? undefined : this.#local(exchange, asker, this.#begin(exchange, asker));
+  openNow(exchange: Exchange, requester: Requester): Implicit | undefined {
+    const known = this.#known(exchange, requester);
+    if (known) return known.begun ? undefined : this.#local(exchange, requester, known);
+    return this.#settings.onCreate
+      ? undefined
+      : this.#local(exchange, requester, this.#begin(exchange, requester));
   }
 
   #closed(link: ServerLink): void {
@@ -77,15 +79,15 @@ export class LocalSessions {
     this.#locals.delete(link);
   }
 
-  #known({ link }: Exchange, { subject = '' }: Asker): Local | undefined {
+  #known({ link }: Exchange, { subject = '' }: Requester): Local | undefined {
     return this.#locals.get(link)?.get(subject);
   }
 
   /** Throws where there are too many already. */
-  #begin({ link, transportSession }: Exchange, asker: Asker): Local {
-    const { subject = '' } = asker;
+  #begin({ link, transportSession }: Exchange, requester: Requester): Local {
+    const { subject = '' } = requester;
     const { onCreate } = this.#settings;
-    const leave = this.#place(asker);
+    const leave = this.#place(requester);
     const key = Symbol('stand-in');
     const local: Local = {
       key,
@@ -93,7 +95,7 @@ export class LocalSessions {
         leave();
         this.#states.release(key);
       },
-      id: implicitId(transportSession ?? '', asker),
+      id: implicitId(transportSession ?? '', requester),
       created: Date.now(),
       data: {},
       seq: 0,
@@ -106,11 +108,11 @@ export class LocalSessions {
     }
     const locals = ofLink.set(subject, local);
     if (!onCreate) return local;
-    const held = this.#hold(local, asker);
+    const held = this.#hold(local, requester);
     const beginning = async (): Promise<void> => {
       try {
         await onCreate(newSession(held, { implicit: true, parent: undefined }));
-        this.#keep(local, asker, held.data.merged());
+        this.#keep(local, requester, held.data.merged());
         local.begun = undefined;
       } catch (error) {
         locals.delete(subject);
@@ -122,7 +124,7 @@ export class LocalSessions {
     return local;
   }
 
-  #place({ subject, caller }: Asker): () => void {
+  #place({ subject, caller }: Requester): () => void {
     const place = (subject === undefined ? this.#ofNobody : this.#ofPrincipals).take(caller);
     if (typeof place === 'function') return place;
     if (subject !== undefined) throw tooMany('sessions.maxPerPrincipal');
@@ -130,7 +132,7 @@ export class LocalSessions {
   }
 
   /** Throws if it is nobody's, and more than such sessions may have. */
-  #keep(local: Local, { subject, caller }: Asker, data: Data): void {
+  #keep(local: Local, { subject, caller }: Requester, data: Data): void {
     if (subject === undefined) {
       const bytes = Buffer.byteLength(JSON.stringify(data));
       countState(this.#states, { name: callerList(caller), isAnonymous: true }, { key: local.key, bytes });
@@ -138,11 +140,11 @@ export class LocalSessions {
     local.data = data;
   }
 
-  #hold({ id, created, data, seq }: Local, asker: Asker): Held {
+  #hold({ id, created, data, seq }: Local, requester: Requester): Held {
     const until = created + this.#settings.maxLifetime * 1000;
     return {
       id,
-      owner: asker.owner,
+      owner: requester.owner,
       shelf: '',
       label: undefined,
       created,
@@ -154,21 +156,21 @@ export class LocalSessions {
     };
   }
 
-  #local(exchange: Exchange, asker: Asker, local: Local): Implicit {
-    const held = this.#hold(local, asker);
+  #local(exchange: Exchange, requester: Requester, local: Local): Implicit {
+    const held = this.#hold(local, requester);
     return {
       held,
       commit: () => {
         if (!held.data.isChanged) return metaOf(held.id, held.expires, local.seq);
         if (local.seq !== held.seq && !held.data.rebase(local.data)) return 'conflict';
-        this.#keep(local, asker, held.data.kept());
+        this.#keep(local, requester, held.data.kept());
         local.seq++;
         return metaOf(held.id, held.expires, local.seq);
       },
       end: async () => {
         // Handlers that run side by side may all take it back; it ends once.
-        if (this.#known(exchange, asker) !== local) return;
-        this.#locals.get(exchange.link)?.delete(asker.subject ?? '');
+        if (this.#known(exchange, requester) !== local) return;
+        this.#locals.get(exchange.link)?.delete(requester.subject ?? '');
         local.leave();
         await this.#tell(local, 'revoked');
       },
@@ -187,6 +189,6 @@ export class LocalSessions {
 }
 
 /** The id of what stands in for a transport's session. */
-export function implicitId(transportSession: string, { subject }: Pick<Asker, 'subject'>): string {
+export function implicitId(transportSession: string, { subject }: Pick<Requester, 'subject'>): string {
   return `${STAND_IN}${sha256(JSON.stringify([transportSession, subject ?? null]))}`;
 }

@@ -7,7 +7,7 @@ import { beginningRow, notBegun, prepare } from './beginning.ts';
 import { lifetime, newSession } from './create.ts';
 import { SessionData } from './data.ts';
 import type { Endings } from './endings.ts';
-import { type Asker, type Held, isRefusal, type Keeping, metaOf, rowOf } from './held.ts';
+import { type Held, isRefusal, type Keeping, metaOf, type Requester, rowOf } from './held.ts';
 import { type Implicit, implicitId, LocalSessions } from './implicit-local.ts';
 import type { SessionsSettings } from './options.ts';
 import type { Found, Registry } from './registry.ts';
@@ -50,22 +50,22 @@ export class ImplicitSessions {
   /** The session that stands in for a request; undefined where there is none, and none can be or need be. */
   open(
     exchange: Exchange,
-    asker: Asker,
+    requester: Requester,
     { required }: { readonly required: boolean },
   ): Implicit | undefined | Promise<Implicit | undefined> {
     const { transportSession } = exchange;
     if (transportSession === undefined) return undefined;
-    if (isElsewhere(exchange)) return this.#openShared(transportSession, asker, required);
+    if (isElsewhere(exchange)) return this.#openShared(transportSession, requester, required);
     // What is in this process can wait until the handler asks for it.
     if (!required) return undefined;
-    return this.#local.open(exchange, asker);
+    return this.#local.open(exchange, requester);
   }
 
   /** As {@link open}, at once: only a session that is in this process and needs no hook of the author's to begin. */
-  openNow(exchange: Exchange, asker: Asker): Implicit | undefined {
+  openNow(exchange: Exchange, requester: Requester): Implicit | undefined {
     return exchange.transportSession === undefined || isElsewhere(exchange)
       ? undefined
-      : this.#local.openNow(exchange, asker);
+      : this.#local.openNow(exchange, requester);
   }
 
   /** What keeps a session from standing in for a request that needs none; handlers would go on without it, and lose what they set. */
@@ -89,41 +89,41 @@ export class ImplicitSessions {
 
   async #openShared(
     transportSession: string,
-    asker: Asker,
+    requester: Requester,
     required: boolean,
   ): Promise<Implicit | undefined> {
     const { shared, settings } = this.#options;
     if (!shared) return undefined;
     const { endings, keeping } = shared;
-    const id = implicitId(transportSession, asker);
+    const id = implicitId(transportSession, requester);
     for (let tries = 0; tries < TRIES; tries++) {
-      const opened = await keeping.open({ sessionId: id }, asker);
+      const opened = await keeping.open({ sessionId: id }, requester);
       if (!isRefusal(opened)) {
         return {
           held: opened,
-          commit: () => keeping.commit(opened, asker),
+          commit: () => keeping.commit(opened, requester),
           end: async () => void (await endings.end(id, 'revoked')),
         };
       }
       const held: Held = {
-        ...lifetime(settings, asker),
+        ...lifetime(settings, requester),
         id,
-        owner: asker.owner,
+        owner: requester.owner,
         shelf: '',
         label: undefined,
         seq: 0,
         data: new SessionData({}, settings),
         found: undefined,
       };
-      if (!settings.onCreate) return this.#unwritten(shared, held, asker);
+      if (!settings.onCreate) return this.#unwritten(shared, held, requester);
       if (!required) return undefined;
-      await this.#beginOnce(shared, held, asker);
+      await this.#beginOnce(shared, held, requester);
     }
     return undefined;
   }
 
   /** Nothing is written before there is something to keep. */
-  #unwritten(shared: Shared, held: Held, asker: Asker): Implicit {
+  #unwritten(shared: Shared, held: Held, requester: Requester): Implicit {
     const { endings } = shared;
     return {
       held,
@@ -131,7 +131,7 @@ export class ImplicitSessions {
         const meta = metaOf(held.id, held.expires, held.seq);
         if (!held.data.isChanged) return meta;
         const data = held.data.kept();
-        const placed = await this.#reserve(shared, held, asker);
+        const placed = await this.#reserve(shared, held, requester);
         return (await endings.claim(rowOf(placed, data))) ? meta : 'conflict';
       },
       end: async () => void (await endings.end(held.id, 'revoked')),
@@ -139,31 +139,34 @@ export class ImplicitSessions {
   }
 
   /** Takes its places in the lists that limit how many there are. */
-  async #reserve({ registry, endings }: Shared, held: Held, asker: Asker): Promise<Held> {
-    const { shelf, places, caps } = roomFor(this.#options.settings, asker, { id: held.id, implicit: true });
+  async #reserve({ registry, endings }: Shared, held: Held, requester: Requester): Promise<Held> {
+    const { shelf, places, caps } = roomFor(this.#options.settings, requester, {
+      id: held.id,
+      implicit: true,
+    });
     for (const old of await registry.reserve(held, caps)) await endings.end(old, 'evicted');
     return { ...held, shelf, places };
   }
 
   /** Calls that come while a session begins wait for the same beginning. */
-  #beginOnce(shared: Shared, held: Held, asker: Asker): Promise<void> {
+  #beginOnce(shared: Shared, held: Held, requester: Requester): Promise<void> {
     const { id } = held;
     let beginning = this.#beginning.get(id);
     if (!beginning) {
-      beginning = this.#beginShared(shared, held, asker).finally(() => this.#beginning.delete(id));
+      beginning = this.#beginShared(shared, held, requester).finally(() => this.#beginning.delete(id));
       this.#beginning.set(id, beginning);
     }
     return beginning;
   }
 
   /** Other instances wait too. As with a session that a client creates, a row tells them all that one is being prepared. */
-  async #beginShared(shared: Shared, unplaced: Held, asker: Asker): Promise<void> {
+  async #beginShared(shared: Shared, unplaced: Held, requester: Requester): Promise<void> {
     const { registry, endings } = shared;
     const { onCreate } = this.#options.settings;
     const lease = await holdLease(registry.store, `begin/${sha256(unplaced.id)}`, BEGINNING);
     if (!lease) return;
     try {
-      const held = await this.#reserve(shared, unplaced, asker);
+      const held = await this.#reserve(shared, unplaced, requester);
       const begun = await endings.claim(beginningRow(held));
       if (!begun) return;
       let ready: Found;

@@ -6,7 +6,6 @@ import { Quota } from '../quota.ts';
 import { readData, SessionData } from './data.ts';
 import type { Endings } from './endings.ts';
 import {
-  type Asker,
   type Committed,
   type Held,
   isExtensionDue,
@@ -14,6 +13,7 @@ import {
   metaOf,
   nextExpiry,
   type Refusal,
+  type Requester,
   rowOf,
 } from './held.ts';
 import { SAFE_STATE, type SessionsSettings } from './options.ts';
@@ -35,16 +35,16 @@ export function sealedKeeping(
     total: { bytes: settings.maxSpilled },
   });
 
-  const seal = (held: Held, asker: Asker, expires: number, seq: number): string | Promise<string> => {
+  const seal = (held: Held, requester: Requester, expires: number, seq: number): string | Promise<string> => {
     const data = held.data.kept();
     const payload: Payload = [seq, expires, held.until, held.label ?? 0, data];
     const ttl = Math.max(1, (expires - Date.now()) / 1000);
-    const options = { purpose, subject: asker.subject, bind: held.id, ttl };
+    const options = { purpose, subject: requester.subject, bind: held.id, ttl };
     if (!store) return warnIfLarge(sealer.seal(payload as Json, options));
     // Each state that stays in the store is there until its seal has run out: an older one may still come back.
     const bytes = Buffer.byteLength(JSON.stringify(data));
     const isLarge = (bytes * 4) / 3 > settings.spillAbove;
-    if (isLarge && typeof spilled.take(asker.caller, { bytes, ttl }) === 'string')
+    if (isLarge && typeof spilled.take(requester.caller, { bytes, ttl }) === 'string')
       throw tooMuch('sessions.maxSpilled');
     return sealer.sealLarge(payload as Json, options);
   };
@@ -59,14 +59,19 @@ export function sealedKeeping(
     return token;
   };
 
-  const read = (id: string, payload: Payload, asker: Asker, found: Found | undefined): Held | Refusal => {
+  const read = (
+    id: string,
+    payload: Payload,
+    requester: Requester,
+    found: Found | undefined,
+  ): Held | Refusal => {
     const data = Array.isArray(payload) && payload.length === 5 ? readData(payload[4]) : undefined;
     if (!data) return { refused: 'its state is of another version' };
     const [seq, expires, until, label] = payload;
     if (expires <= Date.now()) return { refused: 'expired' };
     return {
       id,
-      owner: asker.owner,
+      owner: requester.owner,
       shelf: found?.row.shelf ?? '',
       label: label === 0 ? undefined : label,
       created: found?.row.created ?? 0,
@@ -78,14 +83,14 @@ export function sealedKeeping(
     };
   };
 
-  const openLate = async (id: string, state: string, asker: Asker): Promise<Held | Refusal> => {
+  const openLate = async (id: string, state: string, requester: Requester): Promise<Held | Refusal> => {
     const [payload, found] = await Promise.all([
-      sealer.openLarge<never>(state, { purpose, subject: asker.subject, bind: id }).catch(refusalOf),
+      sealer.openLarge<never>(state, { purpose, subject: requester.subject, bind: id }).catch(refusalOf),
       registry.find(id),
     ]);
     if (isRefused(payload)) return payload;
     if (found && found.row.ended !== null) return { refused: found.row.ended };
-    return read(id, payload, asker, found);
+    return read(id, payload, requester, found);
   };
 
   const commitWith = (held: Held, expires: number, seq: number, state: string): SessionMeta =>
@@ -106,31 +111,31 @@ export function sealedKeeping(
   };
 
   return {
-    open({ sessionId, state }, asker) {
+    open({ sessionId, state }, requester) {
       if (endings.isOver(sessionId)) return { refused: 'it has ended' };
       if (state === undefined) return { refused: 'it came without its state' };
-      if (store) return openLate(sessionId, state, asker);
+      if (store) return openLate(sessionId, state, requester);
       try {
-        const bound = { purpose, subject: asker.subject, bind: sessionId };
-        return read(sessionId, sealer.open<never>(state, bound), asker, undefined);
+        const bound = { purpose, subject: requester.subject, bind: sessionId };
+        return read(sessionId, sealer.open<never>(state, bound), requester, undefined);
       } catch (error) {
         return refusalOf(error);
       }
     },
 
-    async begin(held, asker) {
-      const state = await seal(held, asker, held.expires, held.seq);
+    async begin(held, requester) {
+      const state = await seal(held, requester, held.expires, held.seq);
       return { meta: metaOf(held.id, held.expires, held.seq, state), row: rowOf(held, null) };
     },
 
-    commit(held, asker): Committed | Promise<Committed> {
+    commit(held, requester): Committed | Promise<Committed> {
       const now = Date.now();
       const { isChanged } = held.data;
       const extending = isExtensionDue(held, settings, now);
       if (!isChanged && !extending) return metaOf(held.id, held.expires, held.seq);
       const expires = extending ? nextExpiry(held, settings, now) : held.expires;
       const seq = isChanged ? held.seq + 1 : held.seq;
-      const state = seal(held, asker, expires, seq);
+      const state = seal(held, requester, expires, seq);
       if (typeof state === 'string' && !extending) return commitWith(held, expires, seq, state);
       return Promise.all([state, extending ? extend(held, expires) : undefined]).then(
         ([sealed, gone]) => gone ?? commitWith(held, expires, seq, sealed),

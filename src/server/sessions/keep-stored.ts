@@ -5,7 +5,6 @@ import { SessionData } from './data.ts';
 import type { Endings } from './endings.ts';
 import { GivenSeals } from './given-seals.ts';
 import {
-  type Asker,
   type Committed,
   type Held,
   isExtensionDue,
@@ -13,6 +12,7 @@ import {
   metaOf,
   nextExpiry,
   type Refusal,
+  type Requester,
   rowOf,
 } from './held.ts';
 import type { SessionsSettings } from './options.ts';
@@ -33,14 +33,14 @@ export function storedKeeping(
 
   const given = new GivenSeals();
 
-  const sealOf = (id: string, { subject }: Asker, seq: number, expires: number): string => {
+  const sealOf = (id: string, { subject }: Requester, seq: number, expires: number): string => {
     const ttl = Math.max(1, (expires - Date.now()) / 1000);
     const state = sealer.seal(seq, { purpose, subject, bind: id, ttl });
     given.add(id, subject, state);
     return state;
   };
 
-  const faultOf = ({ sessionId, state }: SessionMeta, { subject }: Asker): string | undefined => {
+  const faultOf = ({ sessionId, state }: SessionMeta, { subject }: Requester): string | undefined => {
     if (state === undefined || given.has(sessionId, subject, state)) return undefined;
     try {
       sealer.open(state, { purpose, subject, bind: sessionId });
@@ -52,10 +52,10 @@ export function storedKeeping(
     }
   };
 
-  const read = (found: Found | undefined, asker: Asker): Held | Refusal => {
+  const read = (found: Found | undefined, requester: Requester): Held | Refusal => {
     if (!found) return { refused: 'unknown' };
     const { row } = found;
-    if (row.owner !== asker.owner) return { refused: 'it belongs to somebody else' };
+    if (row.owner !== requester.owner) return { refused: 'it belongs to somebody else' };
     if (row.ended !== null) return { refused: row.ended };
     if (isBeginning(row)) return { refused: 'it has not begun' };
     if (!isLiving(row)) {
@@ -65,7 +65,7 @@ export function storedKeeping(
     return { ...row, label: row.label ?? undefined, data: dataOf(row, settings), found };
   };
 
-  const save = async (held: Held, asker: Asker): Promise<Committed> => {
+  const save = async (held: Held, requester: Requester): Promise<Committed> => {
     let refused: Committed = 'gone';
     const saved = await registry.replace(
       held.id,
@@ -88,28 +88,28 @@ export function storedKeeping(
     );
     if (!saved) return refused;
     const { seq, expires } = saved.row;
-    return metaOf(held.id, expires, seq, sealOf(held.id, asker, seq, expires));
+    return metaOf(held.id, expires, seq, sealOf(held.id, requester, seq, expires));
   };
 
   return {
-    open(session, asker) {
-      const fault = faultOf(session, asker);
+    open(session, requester) {
+      const fault = faultOf(session, requester);
       if (fault !== undefined) return { refused: fault };
-      return registry.find(session.sessionId).then((found) => read(found, asker));
+      return registry.find(session.sessionId).then((found) => read(found, requester));
     },
 
-    async begin(held, asker) {
-      const state = sealOf(held.id, asker, held.seq, held.expires);
+    async begin(held, requester) {
+      const state = sealOf(held.id, requester, held.seq, held.expires);
       return {
         meta: metaOf(held.id, held.expires, held.seq, state),
         row: rowOf(held, held.data.kept()),
       };
     },
 
-    commit(held, asker) {
+    commit(held, requester) {
       if (!held.data.isChanged && !isExtensionDue(held, settings, Date.now()))
         return metaOf(held.id, held.expires, held.seq);
-      return save(held, asker);
+      return save(held, requester);
     },
   };
 }

@@ -13,7 +13,7 @@ import {
 } from '../../wire/index.ts';
 import type { Exchange, Reply } from '../exchange.ts';
 import { type Cradle, createSession } from './create.ts';
-import { type Asker, type Held, isRefusal, type Refusal, rowOf } from './held.ts';
+import { type Held, isRefusal, type Refusal, type Requester, rowOf } from './held.ts';
 import { type Failed, invalid, toldTo } from './reply.ts';
 import { isLiving, type Row } from './row.ts';
 
@@ -29,42 +29,45 @@ type Verb = Exclude<SessionVerb, 'listen'>;
 /** Answers the session methods. They never reach the SDK. */
 export function sessionMethods(
   options: MethodOptions,
-): (verb: Verb, exchange: Exchange, asker: Asker) => Promise<Reply> {
+): (verb: Verb, exchange: Exchange, requester: Requester) => Promise<Reply> {
   const { registry, endings, keeping, refuse, failed } = options;
 
   const told = (exchange: Exchange, session: SessionMeta): Reply => ({
     result: sessionResult(exchange.era, toldTo(exchange, session)),
   });
 
-  const create = async (exchange: Exchange, asker: Asker): Promise<Reply> => {
+  const create = async (exchange: Exchange, requester: Requester): Promise<Reply> => {
     const asked = readCreateParams(exchange.request.params);
     if (isProblem(asked)) return invalid(asked);
-    return told(exchange, await createSession(options, asker, asked));
+    return told(exchange, await createSession(options, requester, asked));
   };
 
   /** A sealed session is proved by its state; where only the id came, what the registry has must do. */
-  const prove = async (session: SessionMeta, asker: Asker): Promise<{ readonly row: Row } | Refusal> => {
-    const opened = await keeping.open(session, asker);
+  const prove = async (
+    session: SessionMeta,
+    requester: Requester,
+  ): Promise<{ readonly row: Row } | Refusal> => {
+    const opened = await keeping.open(session, requester);
     if (!isRefusal(opened)) return { row: opened.found?.row ?? rowOf(opened, null) };
     if (session.state !== undefined) return opened;
     const found = await registry.find(session.sessionId);
-    return found && found.row.owner === asker.owner && isLiving(found.row) ? { row: found.row } : opened;
+    return found && found.row.owner === requester.owner && isLiving(found.row) ? { row: found.row } : opened;
   };
 
-  const remove = async (exchange: Exchange, asker: Asker, { session }: Target): Promise<Reply> => {
-    const proved = await prove(session, asker);
+  const remove = async (exchange: Exchange, requester: Requester, { session }: Target): Promise<Reply> => {
+    const proved = await prove(session, requester);
     if ('refused' in proved) return unknown(exchange, session, proved);
     return (await endings.end(session.sessionId, 'deleted', proved.row))
       ? { result: emptyResult(exchange.era) }
       : unknown(exchange, session, { refused: 'it has just ended' });
   };
 
-  const resume = async (exchange: Exchange, asker: Asker, { session }: Target): Promise<Reply> => {
-    const held = await keeping.open(session, asker);
+  const resume = async (exchange: Exchange, requester: Requester, { session }: Target): Promise<Reply> => {
+    const held = await keeping.open(session, requester);
     if (isRefusal(held)) return unknown(exchange, session, held);
-    const kept = await keeping.commit(held, asker);
+    const kept = await keeping.commit(held, requester);
     if (typeof kept === 'string') return unknown(exchange, session, { refused: kept });
-    const { state } = kept.state === undefined ? (await keeping.begin(held, asker)).meta : kept;
+    const { state } = kept.state === undefined ? (await keeping.begin(held, requester)).meta : kept;
     return told(exchange, { ...kept, ...(state !== undefined && { state }) });
   };
 
@@ -72,19 +75,23 @@ export function sessionMethods(
    * As resume, for a client that has lost the state or whose state is refused: the server goes by what it keeps itself
    * (S-26). A sealed session is kept by its client alone, so without its state it stays unknown.
    */
-  const recover = async (exchange: Exchange, asker: Asker, { session }: Target): Promise<Reply> => {
-    const isLost = isRefusal(await keeping.open(session, asker));
-    return resume(exchange, asker, { session: isLost ? { sessionId: session.sessionId } : session });
+  const recover = async (exchange: Exchange, requester: Requester, { session }: Target): Promise<Reply> => {
+    const isLost = isRefusal(await keeping.open(session, requester));
+    return resume(exchange, requester, { session: isLost ? { sessionId: session.sessionId } : session });
   };
 
-  const fork = async (exchange: Exchange, asker: Asker, { session, label }: Target): Promise<Reply> => {
-    const held: Held | Refusal = await keeping.open(session, asker);
+  const fork = async (
+    exchange: Exchange,
+    requester: Requester,
+    { session, label }: Target,
+  ): Promise<Reply> => {
+    const held: Held | Refusal = await keeping.open(session, requester);
     if (isRefusal(held)) return unknown(exchange, session, held);
     const beginning = { label, data: held.data.merged(), parent: held.id };
-    return told(exchange, await createSession(options, asker, beginning));
+    return told(exchange, await createSession(options, requester, beginning));
   };
 
-  const list = async ({ era, request }: Exchange, { shelf }: Asker): Promise<Reply> => {
+  const list = async ({ era, request }: Exchange, { shelf }: Requester): Promise<Reply> => {
     const asked = readListParams(request.params);
     if (isProblem(asked)) return invalid(asked);
     if (shelf === undefined) return { result: listResult(era, { sessions: [] }) };
@@ -102,17 +109,17 @@ export function sessionMethods(
     return { error: sessionNotFound(spelling.sessions, sessionId) };
   };
 
-  const answer = async (verb: Verb, exchange: Exchange, asker: Asker): Promise<Reply> => {
-    if (verb === 'create') return create(exchange, asker);
-    if (verb === 'list') return list(exchange, asker);
+  const answer = async (verb: Verb, exchange: Exchange, requester: Requester): Promise<Reply> => {
+    if (verb === 'create') return create(exchange, requester);
+    if (verb === 'list') return list(exchange, requester);
     const target = readTargetParams(exchange.request.params);
     if (isProblem(target)) return invalid(target);
-    return { delete: remove, resume, recover, fork }[verb](exchange, asker, target);
+    return { delete: remove, resume, recover, fork }[verb](exchange, requester, target);
   };
 
-  return async (verb, exchange, asker) => {
+  return async (verb, exchange, requester) => {
     try {
-      return await answer(verb, exchange, asker);
+      return await answer(verb, exchange, requester);
     } catch (error) {
       if (error instanceof ValiseError && error.code === 'bad-cursor')
         return invalid({ problem: 'bad-value', where: 'params.cursor' });

@@ -1,7 +1,7 @@
 import { ValiseError } from '../../errors.ts';
 import { sha256 } from '../../sha256.ts';
 import { shareOf } from '../quota.ts';
-import type { Asker } from './held.ts';
+import type { Requester } from './held.ts';
 import type { SessionsSettings } from './options.ts';
 import { type Caps, callerList } from './registry.ts';
 import { tooMany } from './shelf.ts';
@@ -30,15 +30,23 @@ const SHARDS = 16;
  * in total and for their caller, and where one of them is full the new one is refused: nobody ends the session of
  * somebody else. On one transport's session, and for one principal, the oldest may go.
  */
-export function roomFor(settings: SessionsSettings, asker: Asker, { id, implicit, parent }: New): Room {
+export function roomFor(
+  settings: SessionsSettings,
+  requester: Requester,
+  { id, implicit, parent }: New,
+): Room {
   const { maxPerPrincipal, maxAnonymous, maxAnonymousPerCaller, maxEnded, refuseWhenFull } = settings;
   const ofOne = {
     max: maxPerPrincipal,
     refuse: refuseWhenFull,
     full: () => tooMany('sessions.maxPerPrincipal'),
   };
-  const own = implicit ? (asker.owner === null ? undefined : `stand-in/${asker.owner}`) : asker.shelf;
-  if (asker.owner !== null) {
+  const own = implicit
+    ? requester.owner === null
+      ? undefined
+      : `stand-in/${requester.owner}`
+    : requester.shelf;
+  if (requester.owner !== null) {
     const list = own as string;
     const cap = { ...ofOne, maxEnded: shareOf(maxEnded), spare: parent };
     return implicit
@@ -48,7 +56,7 @@ export function roomFor(settings: SessionsSettings, asker: Asker, { id, implicit
   if (maxAnonymous === 0) throw nobody();
   const shards = Math.min(SHARDS, Math.max(1, Math.floor(Math.min(maxAnonymous, maxEnded) / 500)));
   const total = `anonymous/${Buffer.from(sha256(id), 'base64url').readUInt16BE(0) % shards}`;
-  const caller = callerList(asker.caller);
+  const caller = callerList(requester.caller);
   const caps: Caps = [
     [
       total,

@@ -6,7 +6,6 @@ import { currentExchange, type ServerMiddleware } from '../exchange.ts';
 import { faultOn } from '../fault.ts';
 import { type Principal, principalKey } from '../principal.ts';
 import { Quota } from '../quota.ts';
-import { createDoor, type Door } from './door.ts';
 import { Endings } from './endings.ts';
 import { type Gated, Gates } from './gate.ts';
 import { ImplicitSessions } from './implicit.ts';
@@ -17,13 +16,14 @@ import { busBeside, Channel } from './listen/channel.ts';
 import { MAX_WAITING } from './listen/listener.ts';
 import { Listeners } from './listen/listeners.ts';
 import { NotificationLog } from './listen/log.ts';
+import { Notifier } from './listen/notifier.ts';
 import { Subscriptions, subscribers } from './listen/subscriptions.ts';
-import { Switchboard } from './listen/switchboard.ts';
 import { sessionMethods } from './methods.ts';
 import { type SessionsOptions, type SessionsSettings, sessionsSettings } from './options.ts';
 import { RecordProof } from './record-proof.ts';
 import { Registry } from './registry.ts';
 import { failedWith } from './reply.ts';
+import { createSessionRequests, type SessionRequests } from './requests.ts';
 import { isLiving } from './row.ts';
 import type { Session } from './session.ts';
 import { createFinish, unfound, works } from './work.ts';
@@ -31,8 +31,8 @@ import { createFinish, unfound, works } from './work.ts';
 /** Family S on the server's side. */
 export interface SessionsFamily {
   /** Proves sessions and answers their methods; it is outside of all that trusts what a request says. */
-  readonly door: Door;
-  /** Keeps what changed, or has the door run the handler again; it is inside of all that must not act twice. */
+  readonly requests: SessionRequests;
+  /** Keeps what changed, or has `requests` run the handler again; it is inside of all that must not act twice. */
   readonly commit: ServerMiddleware;
   /** How far the end of a session reaches. */
   readonly revocation: Revocation;
@@ -85,8 +85,8 @@ export function createSessions(
     lives,
   });
   const subscriberOf = subscribers(settings, registry);
-  const switchboard = new Switchboard({ log, channel, subscriptions, subscriberOf, lives, warnOnce });
-  const onOver = (id: string): void => void switchboard.over(id).catch(() => undefined);
+  const notifier = new Notifier({ log, channel, subscriptions, subscriberOf, lives, warnOnce });
+  const onOver = (id: string): void => void notifier.over(id).catch(() => undefined);
   const endings = new Endings({
     registry,
     local: !store,
@@ -115,7 +115,7 @@ export function createSessions(
     subscriptions,
     admit,
     subscriberOf,
-    follow: (exchange, subscriber) => switchboard.follow(exchange, subscriber),
+    follow: (exchange, subscriber) => notifier.follow(exchange, subscriber),
     max: settings.maxListeners,
     maxPerCaller: settings.maxListenersPerCaller,
     looks,
@@ -135,7 +135,7 @@ export function createSessions(
     states,
     shared: store && { registry, endings, keeping: stored },
   });
-  const door = createDoor({
+  const requests = createSessionRequests({
     settings,
     keeping,
     endings,
@@ -144,14 +144,14 @@ export function createSessions(
     answerMethod: sessionMethods({ settings, registry, endings, keeping, refuse, failed }),
     listeners,
     admit,
-    switchboard,
+    notifier,
     refuse,
     failed,
     warnOnce,
   });
 
   return {
-    door,
+    requests,
 
     revocation: reach(settings.mode, store !== undefined && !storeUrl?.startsWith('memory:')),
 
@@ -171,7 +171,7 @@ export function createSessions(
         exchange.note(missing.error);
         throw missing.error;
       }
-      return door.standIn(exchange)?.handle;
+      return requests.standIn(exchange)?.handle;
     },
 
     require: (gated) => gates.add(gated),
@@ -195,7 +195,7 @@ export function createSessions(
     endStandIn: (transportSession, principal) => implicit.over(transportSession, principalKey(principal)),
 
     notify: (id, method, params) =>
-      id === undefined ? switchboard.broadcast(method, params) : switchboard.tell(id, method, params),
+      id === undefined ? notifier.broadcast(method, params) : notifier.tell(id, method, params),
 
     async close() {
       listeners.close();

@@ -3,7 +3,7 @@ import { dirname } from 'node:path';
 import { ValiseError } from '../../errors.ts';
 import { busyError, errnoOf, fsError, fullError, readOnlyError } from '../fs-error.ts';
 import { checkPrivate, corruptError, foreignError, setAside, statOf } from '../private-file.ts';
-import { type Database, openDatabase, troubleOf } from './library.ts';
+import { type Database, errorKindOf, openDatabase } from './library.ts';
 
 /** `VALS`: how SQLite's header tells our files from others. */
 const APPLICATION = 0x56414c53;
@@ -86,7 +86,7 @@ function patiently(work: () => void): void {
       work();
       return;
     } catch (error) {
-      if (troubleOf(error) !== 'busy' || performance.now() > end) throw error;
+      if (errorKindOf(error) !== 'busy' || performance.now() > end) throw error;
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1 + Math.random() * 10);
     }
   }
@@ -102,9 +102,9 @@ export function movedError(file: string): ValiseError {
 /** The typed error for what SQLite answered. A damaged file of ours is set aside; whoever calls has closed it. */
 export function sqliteError(error: unknown, file: string): ValiseError {
   if (error instanceof ValiseError) return error;
-  const trouble = troubleOf(error);
-  if (trouble === 'full' || (trouble !== 'busy' && isFull(file))) return fullError(file, error);
-  switch (trouble) {
+  const kind = errorKindOf(error);
+  if (kind === 'full' || (kind !== 'busy' && isFull(file))) return fullError(file, error);
+  switch (kind) {
     case 'busy':
       return busyError(file, 'another process', 'Wait until its work is done and try again.');
     case 'read-only':

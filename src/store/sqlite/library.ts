@@ -57,9 +57,9 @@ function installed(): Constructor {
 }
 
 /** What SQLite says went wrong, in the terms that matter here. */
-export type SqliteTrouble = 'busy' | 'read-only' | 'io' | 'corrupt' | 'full' | 'cannot-open' | 'other';
+export type SqliteErrorKind = 'busy' | 'read-only' | 'io' | 'corrupt' | 'full' | 'cannot-open' | 'other';
 
-const TROUBLES: Readonly<Record<number, SqliteTrouble>> = {
+const ERROR_KINDS: Readonly<Record<number, SqliteErrorKind>> = {
   5: 'busy',
   6: 'busy',
   8: 'read-only',
@@ -70,7 +70,7 @@ const TROUBLES: Readonly<Record<number, SqliteTrouble>> = {
   26: 'corrupt',
 };
 
-const NAMES: readonly (readonly [string, SqliteTrouble])[] = [
+const NAMES: readonly (readonly [string, SqliteErrorKind])[] = [
   ['SQLITE_BUSY', 'busy'],
   ['SQLITE_LOCKED', 'busy'],
   ['SQLITE_READONLY', 'read-only'],
@@ -82,9 +82,9 @@ const NAMES: readonly (readonly [string, SqliteTrouble])[] = [
 ];
 
 /** Reads an error of either library: `node:sqlite` gives a number, better-sqlite3 a name. */
-export function troubleOf(error: unknown): SqliteTrouble {
+export function errorKindOf(error: unknown): SqliteErrorKind {
   const { code, errcode } = (error ?? {}) as { code?: unknown; errcode?: unknown };
-  if (typeof errcode === 'number') return TROUBLES[errcode & 0xff] ?? 'other';
+  if (typeof errcode === 'number') return ERROR_KINDS[errcode & 0xff] ?? 'other';
   if (typeof code !== 'string') return 'other';
   return NAMES.find(([name]) => code.startsWith(name))?.[1] ?? 'other';
 }

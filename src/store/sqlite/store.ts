@@ -10,7 +10,7 @@ import type { Entry, EntryPage, KeyPage, Lease, ListOptions, PutOptions, Store }
 import { SEAL_MARK, untilSealed } from '../unsealed.ts';
 import { nextVersion } from '../version.ts';
 import { checkParts, movedError, openSqliteFile, sqliteError } from './file.ts';
-import { type Database, loadSqlite, type Statement, troubleOf } from './library.ts';
+import { type Database, errorKindOf, loadSqlite, type Statement } from './library.ts';
 
 export type { LocalStoreOptions } from '../file/store.ts';
 
@@ -219,7 +219,7 @@ class SqliteStore implements Store {
     try {
       return work();
     } catch (error) {
-      if (troubleOf(error) !== 'busy') throw this.#failed(error);
+      if (errorKindOf(error) !== 'busy') throw this.#failed(error);
       const waiting = this.#again(work).finally(() => this.#waiting.delete(waiting));
       this.#waiting.add(waiting);
       return waiting;
@@ -234,13 +234,13 @@ class SqliteStore implements Store {
       try {
         return work();
       } catch (error) {
-        if (troubleOf(error) !== 'busy' || performance.now() > end) throw this.#failed(error);
+        if (errorKindOf(error) !== 'busy' || performance.now() > end) throw this.#failed(error);
       }
     }
   }
 
   #failed(error: unknown): Error {
-    if (troubleOf(error) !== 'corrupt') return sqliteError(error, this.#file);
+    if (errorKindOf(error) !== 'corrupt') return sqliteError(error, this.#file);
     // For this handle that is the end: it must not go on as if the store were empty.
     this.#database.close();
     this.#broken = sqliteError(error, this.#file);

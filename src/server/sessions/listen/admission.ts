@@ -22,7 +22,7 @@ export function admission({ gates, mayListen }: AdmissionOptions): Admit {
   return async (exchange, session, resources) => {
     const needsOne = (uri: string): boolean =>
       gates.requires(exchange, { ...exchange.request, method: 'resources/subscribe', params: { uri } });
-    // The transport's own session may stand in for a subscriber's; the door looks into that.
+    // The transport's own session may stand in for a subscriber's; `requests.ts` looks into that.
     const isOnItsOwn = session === undefined && exchange.method !== 'resources/subscribe';
     if (isOnItsOwn && resources.some(needsOne)) return { error: sessionRequired(exchange.spelling.sessions) };
     if (mayListen && (await mayListen({ principal: exchange.principal, session, resources })) !== true)

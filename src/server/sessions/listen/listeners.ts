@@ -11,15 +11,15 @@ import {
 } from '../../../wire/index.ts';
 import type { Exchange, Reply, ServerLink } from '../../exchange.ts';
 import { type Exceeded, Quota } from '../../quota.ts';
-import { type Asker, isRefusal, type Keeping } from '../held.ts';
+import { isRefusal, type Keeping, type Requester } from '../held.ts';
 import { type Failed, invalid, knowsUs } from '../reply.ts';
 import type { Admit } from './admission.ts';
 import { type Audience, wantedBy } from './audience.ts';
 import type { Channel, Signal } from './channel.ts';
 import { Listener, MAX_WAITING } from './listener.ts';
 import { cursorOf, type NotificationLog, since } from './log.ts';
+import type { Notifier, NotifierOptions } from './notifier.ts';
 import type { Subscriptions } from './subscriptions.ts';
-import type { Switchboard, SwitchboardOptions } from './switchboard.ts';
 import { unrouted } from './unrouted.ts';
 
 /** What listeners need. */
@@ -30,8 +30,8 @@ export interface ListenersOptions {
   readonly subscriptions: Subscriptions;
   readonly admit: Admit;
   /** Who subscribes, by whose request it is. */
-  readonly subscriberOf: SwitchboardOptions['subscriberOf'];
-  readonly follow: Switchboard['follow'];
+  readonly subscriberOf: NotifierOptions['subscriberOf'];
+  readonly follow: Notifier['follow'];
   readonly max: number;
   readonly maxPerCaller: number;
   /** True where instances share a store but no bus: then the log is looked at from time to time. */
@@ -67,14 +67,14 @@ export class Listeners {
   }
 
   /** Answers a listen request once it is over: with what a poll brings, at the end of a stream, or with an error. */
-  async receive(exchange: Exchange, asker: Asker): Promise<Reply> {
+  async receive(exchange: Exchange, requester: Requester): Promise<Reply> {
     const asked = readListenParams(exchange.request.params);
     if (isProblem(asked)) return invalid(asked);
     // Taken before anything is waited for: so many requests at once find no more places than there are.
-    const leave = this.#places.take(asker.caller);
+    const leave = this.#places.take(requester.caller);
     if (typeof leave !== 'function') return { error: this.#options.failed(this.#tooMany(leave)) };
     try {
-      return await this.#receive(exchange, asker, asked);
+      return await this.#receive(exchange, requester, asked);
     } catch (error) {
       return { error: this.#options.failed(error) };
     } finally {
@@ -82,8 +82,8 @@ export class Listeners {
     }
   }
 
-  async #receive(exchange: Exchange, asker: Asker, asked: ListenRequest): Promise<Reply> {
-    const held = asked.session && (await this.#options.keeping.open(asked.session, asker));
+  async #receive(exchange: Exchange, requester: Requester, asked: ListenRequest): Promise<Reply> {
+    const held = asked.session && (await this.#options.keeping.open(asked.session, requester));
     if (held && isRefusal(held)) {
       const { sessionId } = asked.session as { sessionId: string };
       this.#options.refuse(sessionId, held.refused);
@@ -93,7 +93,7 @@ export class Listeners {
     const { resources = [] } = asked;
     const refused = await this.#options.admit(exchange, held?.id, resources);
     if (refused) return refused;
-    const audience = { scope: held?.id ?? '', owner: asker.shelf, resources };
+    const audience = { scope: held?.id ?? '', owner: requester.shelf, resources };
     if (resources.length > 0) {
       const subscriber = subscriberOf(exchange, audience.scope);
       await subscriptions.add(resources, subscriber);

@@ -3,9 +3,9 @@ import { sha256 } from '../../../sha256.ts';
 import { type Collection, collection, MARK, type Members, recordsOf } from '../../../store/kit/collection.ts';
 import type { Store } from '../../../store/types.ts';
 import type { Exchange } from '../../exchange.ts';
-import { askerOf } from '../asker.ts';
 import type { SessionsSettings } from '../options.ts';
 import type { Registry } from '../registry.ts';
+import { requesterOf } from '../requester.ts';
 import { roomFor } from '../room.ts';
 import { listIn } from '../shelf.ts';
 
@@ -25,16 +25,16 @@ export function subscribers(
   registry: Registry,
 ): (exchange: Exchange, scope: string) => Subscriber {
   return (exchange, scope) => {
-    const asker = askerOf(exchange);
-    const subscriber: Subscriber = { scope, owner: asker.shelf };
-    if (scope !== '' || asker.owner !== null) return subscriber;
+    const requester = requesterOf(exchange);
+    const subscriber: Subscriber = { scope, owner: requester.shelf };
+    if (scope !== '' || requester.owner !== null) return subscriber;
     const { transportSession } = exchange;
     return {
       ...subscriber,
       // One of a connection in this process goes with it; of others nobody hears when they are gone.
       ttl: transportSession?.startsWith('link:') ? settings.maxLifetime : settings.maxAnonymousLifetime,
       async reserve(id) {
-        const { caps } = roomFor(settings, asker, { id, implicit: true });
+        const { caps } = roomFor(settings, requester, { id, implicit: true });
         await registry.reserve({ id, created: Date.now() }, caps);
       },
     };

@@ -15,24 +15,24 @@ import {
 } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
 import type { Exchange, Reply, ServerLink, ServerMiddleware } from '../exchange.ts';
-import { askerOf } from './asker.ts';
 import type { Endings } from './endings.ts';
 import { type Gates, isOperation } from './gate.ts';
 import { Handle } from './handle.ts';
 import { headerDisagrees } from './header.ts';
-import { type Asker, type Held, isRefusal, type Keeping, metaOf, type Refusal } from './held.ts';
+import { type Held, isRefusal, type Keeping, metaOf, type Refusal, type Requester } from './held.ts';
 import type { ImplicitSessions } from './implicit.ts';
 import type { Implicit } from './implicit-local.ts';
 import type { Admit } from './listen/admission.ts';
 import type { Listeners } from './listen/listeners.ts';
-import type { Switchboard } from './listen/switchboard.ts';
+import type { Notifier } from './listen/notifier.ts';
 import type { sessionMethods } from './methods.ts';
 import type { SessionsSettings } from './options.ts';
 import { type Failed, invalid, toldTo } from './reply.ts';
+import { requesterOf } from './requester.ts';
 import { SessionChanged, unfound, type Work, works } from './work.ts';
 
-/** What the door needs. */
-export interface DoorOptions {
+/** What {@link createSessionRequests} needs. */
+export interface SessionRequestsOptions {
   readonly settings: SessionsSettings;
   readonly keeping: Keeping;
   readonly endings: Endings;
@@ -41,7 +41,7 @@ export interface DoorOptions {
   readonly answerMethod: ReturnType<typeof sessionMethods>;
   readonly listeners: Listeners;
   readonly admit: Admit;
-  readonly switchboard: Switchboard;
+  readonly notifier: Notifier;
   /** Tells why a session was not taken. */
   readonly refuse: (id: string, reason: string) => void;
   readonly failed: Failed;
@@ -49,7 +49,7 @@ export interface DoorOptions {
 }
 
 /** Where requests come in. */
-export interface Door {
+export interface SessionRequests {
   /** Proves the session of each request, and answers what is about sessions. */
   readonly middleware: ServerMiddleware;
   /** True for what is answered here though the server has no handler for it. */
@@ -71,9 +71,8 @@ const MAX_RERUNS = 100;
 const SUBSCRIBING = new Set(['resources/subscribe', 'resources/unsubscribe']);
 
 /** Proves the session of each request, and answers what is about sessions, before any handler runs. */
-export function createDoor(options: DoorOptions): Door {
-  const { settings, keeping, endings, implicit, gates, switchboard, listeners, admit, refuse, failed } =
-    options;
+export function createSessionRequests(options: SessionRequestsOptions): SessionRequests {
+  const { settings, keeping, endings, implicit, gates, notifier, listeners, admit, refuse, failed } = options;
 
   /** A store that does not answer must not leave a request without an answer. */
   const broken = (error: unknown): Reply => ({ error: failed(error) });
@@ -82,12 +81,12 @@ export function createDoor(options: DoorOptions): Door {
     new Handle(held, {
       implicit: isImplicit,
       answered: () => exchange.isAnswered,
-      notify: (method, params) => switchboard.tell(held.id, method, params),
+      notify: (method, params) => notifier.tell(held.id, method, params),
     });
 
   const enter = (
     exchange: Exchange,
-    asker: Asker,
+    requester: Requester,
     session: SessionMeta,
     held: Held | Refusal,
   ): Answer | Promise<Answer> => {
@@ -97,22 +96,22 @@ export function createDoor(options: DoorOptions): Door {
         error: sessionNotFound(exchange.spelling.sessions, session.sessionId, { begun: hasBegun(exchange) }),
       };
     }
-    return admitted(exchange, held.id, () => entered(exchange, asker, held));
+    return admitted(exchange, held.id, () => entered(exchange, requester, held));
   };
 
-  const entered = (exchange: Exchange, asker: Asker, held: Held): Answer | Promise<Answer> => {
+  const entered = (exchange: Exchange, requester: Requester, held: Held): Answer | Promise<Answer> => {
     if (!exchange.isHandled) {
       // Nobody else cares for subscriptions here, so they are ours.
       if (typeof exchange.request.params?.['uri'] !== 'string')
         return invalid({ problem: 'wrong-type', where: 'params.uri' });
       const meta = toldTo(exchange, metaOf(held.id, held.expires, held.seq));
       const _meta = writeSession(exchange.spelling.sessions, meta);
-      return switchboard.subscribe(exchange, held.id).then(() => ({ result: { _meta } }), broken);
+      return notifier.subscribe(exchange, held.id).then(() => ({ result: { _meta } }), broken);
     }
     works.set(exchange, {
       held,
       handle: handle(exchange, held, false),
-      commit: () => keeping.commit(held, asker),
+      commit: () => keeping.commit(held, requester),
       end: () => endings.end(held.id, 'revoked'),
     });
     return undefined;
@@ -146,7 +145,7 @@ export function createDoor(options: DoorOptions): Door {
       return required ? { error: sessionRequired(exchange.spelling.sessions) } : undefined;
     const missing = (error: unknown) => (required ? broken(error) : void unfound.set(exchange, { error }));
     try {
-      const stands = implicit.open(exchange, askerOf(exchange), { required });
+      const stands = implicit.open(exchange, requesterOf(exchange), { required });
       if (!(stands instanceof Promise)) return enterImplicit(exchange, stands, required);
       return stands.then((late) => enterImplicit(exchange, late, required), missing);
     } catch (error) {
@@ -157,11 +156,11 @@ export function createDoor(options: DoorOptions): Door {
   const within = (exchange: Exchange, session: SessionMeta): Answer | Promise<Answer> => {
     if (headerDisagrees(exchange, session.sessionId))
       return invalid({ problem: 'conflict', where: 'the HTTP header of the session' });
-    const asker = askerOf(exchange);
+    const requester = requesterOf(exchange);
     try {
-      const opened = keeping.open(session, asker);
-      if (!(opened instanceof Promise)) return enter(exchange, asker, session, opened);
-      return opened.then((late) => enter(exchange, asker, session, late), broken);
+      const opened = keeping.open(session, requester);
+      if (!(opened instanceof Promise)) return enter(exchange, requester, session, opened);
+      return opened.then((late) => enter(exchange, requester, session, late), broken);
     } catch (error) {
       return broken(error);
     }
@@ -185,7 +184,7 @@ export function createDoor(options: DoorOptions): Door {
     const work = works.get(exchange);
     const scope = work && !work.handle.implicit ? work.held.id : '';
     try {
-      await switchboard.subscribe(exchange, scope);
+      await notifier.subscribe(exchange, scope);
       return response;
     } catch (error) {
       return exchange.respond(broken(error));
@@ -202,11 +201,11 @@ export function createDoor(options: DoorOptions): Door {
       const method = sessionMethod(exchange.method);
       if (method) {
         const { verb } = method;
-        const asker = askerOf(exchange);
+        const requester = requesterOf(exchange);
         return exchange.respond(
           await (verb === 'listen'
-            ? listeners.receive(exchange, asker)
-            : options.answerMethod(verb, exchange, asker)),
+            ? listeners.receive(exchange, requester)
+            : options.answerMethod(verb, exchange, requester)),
         );
       }
       for (let tries = 1; ; tries++) {
@@ -236,14 +235,14 @@ export function createDoor(options: DoorOptions): Door {
       const work = exchange && works.get(exchange);
       if (work && !work.handle.implicit)
         return tagNotification(exchange.spelling.sessions, notification, { sessionId: work.held.id });
-      return switchboard.updated(notification, link);
+      return notifier.updated(notification, link);
     },
 
     standIn(exchange) {
       if (!mayStandIn(exchange) || exchange.isAnswered) return undefined;
       let stands: Implicit | undefined;
       try {
-        stands = implicit.openNow(exchange, askerOf(exchange));
+        stands = implicit.openNow(exchange, requesterOf(exchange));
       } catch (error) {
         // The handler hears of it; the author's listeners do so here.
         failed(error);
@@ -260,7 +259,7 @@ export function createDoor(options: DoorOptions): Door {
 }
 
 /** True where a handler has been at work on the call: it goes on with a round, or starts over. */
-function hasBegun({ runs, top, ingress, request: { params } }: Exchange): boolean {
-  const answers = params?.['requestState'] ?? top?.dependent_responses ?? ingress?.answered;
+function hasBegun({ runs, top, edgeContext, request: { params } }: Exchange): boolean {
+  const answers = params?.['requestState'] ?? top?.dependent_responses ?? edgeContext?.answered;
   return runs > 0 || answers !== undefined;
 }

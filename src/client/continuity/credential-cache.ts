@@ -3,7 +3,7 @@ import { type CredentialKeeper, type Credentials, isEnding, type Tokens } from '
 const MAX_REFUSED = 16;
 
 /** The credentials that this process has in hand, and what it knows about them that the store does not say. */
-export class Wallet {
+export class CredentialCache {
   readonly keeper: CredentialKeeper;
   /** Access tokens that the server has answered with 401. */
   readonly #refused = new Set<string>();
@@ -62,7 +62,7 @@ export class Wallet {
   }
 
   /** The authorization server did not take this refresh token. */
-  bury(refreshToken: string | undefined): void {
+  markDead(refreshToken: string | undefined): void {
     this.#dead = refreshToken;
   }
 

@@ -38,7 +38,7 @@ const STATUS: Readonly<Record<number, string>> = {
 };
 
 /** What went wrong on the way to a server, and the next step; undefined where it was something else. */
-export function wayTrouble(given: unknown): string | undefined {
+export function connectionProblem(given: unknown): string | undefined {
   const error = isConnectError(given) ? given.cause : given;
   if (error instanceof ValiseError) return undefined;
   const chain = causesOf(error);
@@ -55,7 +55,7 @@ export function wayTrouble(given: unknown): string | undefined {
   if (next !== undefined || chain.some((one) => messageOf(one) === 'fetch failed'))
     return `The server cannot be reached: ${said}. ${next ?? NEXT[0]?.[1]}`;
   const status = chain.map(statusOf).find((each) => each !== undefined);
-  if (status !== undefined) return statusTrouble(status, chain);
+  if (status !== undefined) return statusProblem(status, chain);
   const odd = notMcp(chain);
   if (odd !== undefined) return odd;
   // The second is what v2 says where the server ends over its first question.
@@ -70,7 +70,7 @@ function saidBy(error: unknown): string {
   return /:SSL routines:/.test(messageOf(error)) && typeof reason === 'string' ? reason : messageOf(error);
 }
 
-function statusTrouble(status: number, chain: readonly unknown[]): string {
+function statusProblem(status: number, chain: readonly unknown[]): string {
   const error = chain.find((one) => statusOf(one) !== undefined);
   const { said, isMcp } = saidIn(bodyOf(error));
   const next = isMcp && status !== 401 && status !== 403 ? ITS_OWNER : (STATUS[status] ?? nextByKind(status));

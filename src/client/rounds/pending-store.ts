@@ -61,14 +61,14 @@ export interface Kept {
 }
 
 /** Keeps the rounds of one principal that wait for answers. */
-export class RoundDesk {
+export class PendingStore {
   readonly #store: Store;
   readonly #prefix: string;
   readonly #records: Collection<Members>;
   readonly #events: ClientEventSource;
   readonly sessions: Returning;
   /** The connections that rounds came on, by their ids. */
-  readonly #askers = new Map<string, Connection>();
+  readonly #requesters = new Map<string, Connection>();
 
   constructor(store: Store, principal: string, sessions: Returning, events: ClientEventSource) {
     this.#store = store;
@@ -109,7 +109,7 @@ export class RoundDesk {
     const ttl = expiresAt === undefined ? KEPT : Math.min(KEPT, Math.ceil((expiresAt - since) / 1000));
     if (known === undefined) await this.#records.put(id, value, { ttl });
     else await this.#records.update(id, () => value, { ttl });
-    this.#askers.set(id, connection);
+    this.#requesters.set(id, connection);
     if (call?.session) this.sessions.waits(connection, call.session, id);
     return id;
   }
@@ -174,13 +174,13 @@ export class RoundDesk {
   }
 
   /** The connection that a round came on, as long as it is open. */
-  askerOf(id: string): Connection | undefined {
-    return this.#askers.get(id);
+  requesterOf(id: string): Connection | undefined {
+    return this.#requesters.get(id);
   }
 
   /** The connection is gone; another one to the same server may bring the answers. */
   left(connection: Connection): void {
-    for (const [id, asker] of this.#askers) if (asker === connection) this.#askers.delete(id);
+    for (const [id, requester] of this.#requesters) if (requester === connection) this.#requesters.delete(id);
   }
 
   async find(id: string): Promise<Kept | undefined> {
@@ -211,7 +211,7 @@ export class RoundDesk {
   /** Drops a round; with a version, only where it is still that one. */
   drop(id: string, version?: string): Promise<boolean> {
     this.sessions.over(id);
-    this.#askers.delete(id);
+    this.#requesters.delete(id);
     return this.#records.delete(id, version === undefined ? {} : { ifVersion: version });
   }
 

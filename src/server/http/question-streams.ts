@@ -1,12 +1,12 @@
 import { isObject } from '../../json.ts';
 import { sha256 } from '../../sha256.ts';
 import { type Id, INTERNAL_ERROR, type Message, outcomeIn, type RpcError } from '../../wire/index.ts';
+import type { Asking } from '../edge-context.ts';
 import { notDone } from '../fault.ts';
 import { callerIn, principalDigest, type RoundContext } from '../flow/context.ts';
 import { FlowError } from '../flow/errors.ts';
 import { full } from '../flow/records.ts';
 import type { Rounds } from '../flow/rounds.ts';
-import type { Asking } from '../ingress.ts';
 import { isUnknownKey } from '../own-keys.ts';
 import type { Principal } from '../principal.ts';
 import { type Mail, Mailbox } from './mailbox.ts';
@@ -41,7 +41,7 @@ export const ELSEWHERE: RpcError = {
 const END = -1;
 
 /** Asks clients over HTTP in the place of a call's answer, and brings them what comes of their answers. */
-export class Desk {
+export class QuestionStreams {
   readonly #rounds: Rounds;
   readonly #mailbox: Mailbox;
   /** When this instance began, in seconds. */

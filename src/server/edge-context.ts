@@ -6,7 +6,7 @@ import { isHttp } from './over-http.ts';
 import type { Peer } from './peer.ts';
 
 /** What Valise's own HTTP edge knows about a request before any transport sees it. */
-export interface Ingress {
+export interface EdgeContext {
   /** The Valise whose edge it is. */
   readonly owner: object;
   /** A transport session that is proved by its seal, where the SDK's transport keeps none. */
@@ -39,11 +39,11 @@ export interface Asking {
   readonly before?: readonly string[];
 }
 
-const ingress = new Course<Ingress>();
+const edgeContext = new Course<EdgeContext>();
 
 /** What the edge of a Valise around the present message knows; undefined where there is none. */
-function presentIngress(owner: object): Ingress | undefined {
-  const known = ingress.current;
+function presentEdgeContext(owner: object): EdgeContext | undefined {
+  const known = edgeContext.current;
   return known?.owner === owner ? known : undefined;
 }
 
@@ -51,8 +51,13 @@ function presentIngress(owner: object): Ingress | undefined {
  * What the edge knows about a message. It is about the first link of its Valise that takes up an HTTP request there, and
  * not about servers in this process that a handler calls in turn; an answer is for the one call that it names by its `id`.
  */
-export function takeIngress(owner: object, link: number, extra: unknown, id?: Id): Ingress | undefined {
-  const known = presentIngress(owner);
+export function takeEdgeContext(
+  owner: object,
+  link: number,
+  extra: unknown,
+  id?: Id,
+): EdgeContext | undefined {
+  const known = presentEdgeContext(owner);
   if (!known) return undefined;
   if (id !== undefined && known.answered && !known.isSpent && known.answered.context.o?.i === id) {
     known.link = link;
@@ -68,6 +73,6 @@ export function takeIngress(owner: object, link: number, extra: unknown, id?: Id
 }
 
 /** Runs an SDK handler with what the edge knows, if anything. */
-export function runWithIngress<T>(known: Ingress | undefined, handle: () => T): T {
-  return known ? ingress.run(known, handle) : handle();
+export function runWithEdgeContext<T>(known: EdgeContext | undefined, handle: () => T): T {
+  return known ? edgeContext.run(known, handle) : handle();
 }

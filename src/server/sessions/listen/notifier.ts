@@ -7,8 +7,8 @@ import type { Channel } from './channel.ts';
 import type { NotificationLog } from './log.ts';
 import type { Subscriber, Subscriptions } from './subscriptions.ts';
 
-/** What the switchboard is connected to. */
-export interface SwitchboardOptions {
+/** What the notifier is connected to. */
+export interface NotifierOptions {
   readonly log: NotificationLog;
   readonly channel: Channel;
   readonly subscriptions: Subscriptions;
@@ -22,14 +22,14 @@ export interface SwitchboardOptions {
 const MAX_SCOPES = 1000;
 
 /** Brings notifications to those whom they concern, on whatever instance they listen. */
-export class Switchboard {
-  readonly #options: SwitchboardOptions;
+export class Notifier {
+  readonly #options: NotifierOptions;
   /** Resources that were subscribed to on a link, by session; '' is without one. */
   readonly #onLink = new WeakMap<ServerLink, Map<string, Set<string>>>();
   /** Owners that subscribed without a session, and are gone with their link. */
   readonly #owners = new WeakMap<ServerLink, Map<string, Subscriber>>();
 
-  constructor(options: SwitchboardOptions) {
+  constructor(options: NotifierOptions) {
     this.#options = options;
   }
 

@@ -4,10 +4,10 @@ interface Wish {
   reject(error: unknown): void;
 }
 
-/** The resources that a stream listens for: what the server has let in, and what somebody wishes for besides. */
-export class Wishes {
+/** The resources that a stream listens for: what the server has let in, and what somebody asks for besides. */
+export class WantedResources {
   #granted: ReadonlySet<string>;
-  /** Those of the present request, and the wishes among them. */
+  /** Those of the present request, and the new ones among them. */
   #named: ReadonlySet<string>;
   #asked: readonly Wish[] = [];
   #open: Wish[] = [];
@@ -19,7 +19,7 @@ export class Wishes {
     this.#named = this.#granted;
   }
 
-  /** Wishes for more; undefined where all of it is let in already. */
+  /** WantedResources for more; undefined where all of it is let in already. */
   add(resources: readonly string[]): Promise<void> | undefined {
     if (resources.every((uri) => this.#granted.has(uri))) return undefined;
     return new Promise((resolve, reject) => this.#open.push({ resources, resolve, reject }));
