@@ -124,7 +124,8 @@ export class Connection implements Hooks {
     { timeout = 60, ...form }: OwnRequestOptions = {},
   ): Promise<Result> {
     const { envelope } = this.#announcer;
-    const _meta = envelope ? { ...envelope, ...params._meta } : params._meta;
+    // What the client says of itself counts more than what we put in its place.
+    const _meta = envelope ? { ...params._meta, ...envelope } : params._meta;
     const request: Request = {
       jsonrpc: '2.0',
       id: this.#newId(),

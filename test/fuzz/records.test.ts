@@ -169,7 +169,11 @@ describe('a client whose records are damaged', () => {
       input({ key, damaged });
       const valise = await openValise({ store: await storeOf(entries, key, damaged) });
       await visit(valise, count);
-      await valise.close();
+      // A record of a later release is left as it is, so what the server set since is not stored.
+      await valise.close().catch((error: unknown) => {
+        if (!(error instanceof ValiseError)) throw error;
+        count(error.code);
+      });
     });
   });
 });
