@@ -8,6 +8,7 @@ const sources = allSources().map(({ path }) => path);
 describe('the public subpaths', () => {
   it('are the ones that the project promises', () => {
     expect(subpaths.map(({ specifier }) => specifier).sort()).toEqual([
+      'mcp-valise/adapters',
       'mcp-valise/client',
       'mcp-valise/internal',
       'mcp-valise/seal',

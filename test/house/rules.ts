@@ -11,6 +11,7 @@ export const ROOMS = [
   'link',
   'client',
   'server',
+  'adapters',
   'testing',
   'internal',
 ] as const;
