@@ -227,8 +227,11 @@ class SessionEvents implements EventStore {
     for (let batch = this.#waiting.get(streamId); batch?.length; batch = this.#waiting.get(streamId)) {
       this.#waiting.set(streamId, []);
       try {
-        const ids = await this.#append(streamId, batch.map(({ message }) => message));
-        batch.forEach(({ resolve }, index) => resolve(ids[index] as string));
+        const ids = await this.#append(
+          streamId,
+          batch.map(({ message }) => message),
+        );
+        for (const [index, { resolve }] of batch.entries()) resolve(ids[index] as string);
       } catch (error) {
         for (const { reject } of batch) reject(error);
       }
@@ -348,7 +351,11 @@ function decoded(name: string): string | undefined {
 }
 
 function unknownEvent(): ValiseError {
-  return new ValiseError('event-unknown', 'The stream cannot be resumed: this event is not known, or no longer.', {
-    next: 'Start over without Last-Event-ID.',
-  });
+  return new ValiseError(
+    'event-unknown',
+    'The stream cannot be resumed: this event is not known, or no longer.',
+    {
+      next: 'Start over without Last-Event-ID.',
+    },
+  );
 }

@@ -3,4 +3,23 @@
  *
  * @module
  */
+export {
+  type ClientsStore,
+  type ClientsStoreOptions,
+  clientsStore,
+  type RegisteredClient,
+} from './clients-store.ts';
+export { type EventBusOptions, eventBus, type ServerEvent, type ServerEventBus } from './event-bus.ts';
 export { type EventStore, type EventStoreOptions, eventStore } from './event-store.ts';
+export {
+  type RequestStateCodec,
+  type RequestStateCodecOptions,
+  requestStateCodec,
+} from './request-state.ts';
+export {
+  type CacheEntry,
+  type CacheKey,
+  type ResponseCache,
+  type ResponseCacheOptions,
+  responseCache,
+} from './response-cache.ts';

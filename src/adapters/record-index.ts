@@ -1,4 +1,4 @@
-import { ValiseError } from '../errors.ts';
+import type { ValiseError } from '../errors.ts';
 import { clock } from '../store/kit/clock.ts';
 import { collection, type Schema } from '../store/kit/collection.ts';
 import type { Store } from '../store/types.ts';
@@ -34,11 +34,7 @@ export interface RecordIndexOptions {
   readonly full?: () => ValiseError;
 }
 
-export function recordIndex(
-  store: Store,
-  key: string,
-  { max, ttl, full }: RecordIndexOptions,
-): RecordIndex {
+export function recordIndex(store: Store, key: string, { max, ttl, full }: RecordIndexOptions): RecordIndex {
   const indexes = collection(store, '', SCHEMA);
   const living = (ids: readonly Indexed[] = []) => {
     const since = clock.now() - ttl * 1000;

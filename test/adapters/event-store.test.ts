@@ -130,21 +130,29 @@ describe('eventStore', () => {
     expect(await events.getStreamIdForEventId(ids[99] as string)).toBeUndefined();
   });
 
-  it.each(['', 'x', '1.2.3', '0.AAAAAAAA.%', `0.AAAAAAAA.${'a'.repeat(5000)}`, '999999999999999.AAAAAAAA.a', '\n'])(
-    'does not know the made-up event id %j',
-    async (id) => {
-      const events = eventStore(memoryStore(), { session: 's' });
-      await events.storeEvent('a', note(1));
-      expect(await events.getStreamIdForEventId(id)).toBeUndefined();
-    },
-  );
+  it.each([
+    '',
+    'x',
+    '1.2.3',
+    '0.AAAAAAAA.%',
+    `0.AAAAAAAA.${'a'.repeat(5000)}`,
+    '999999999999999.AAAAAAAA.a',
+    '\n',
+  ])('does not know the made-up event id %j', async (id) => {
+    const events = eventStore(memoryStore(), { session: 's' });
+    await events.storeEvent('a', note(1));
+    expect(await events.getStreamIdForEventId(id)).toBeUndefined();
+  });
 
-  it.each([{}, { session: '' }, { session: 's', maxEvents: 0 }, { session: 's', maxBytes: 1 }, { session: 's', more: 1 }])(
-    'refuses the options %j',
-    (options) => {
-      expect(() => eventStore(memoryStore(), options as never)).toThrow(
-        expect.objectContaining({ code: 'bad-option' }),
-      );
-    },
-  );
+  it.each([
+    {},
+    { session: '' },
+    { session: 's', maxEvents: 0 },
+    { session: 's', maxBytes: 1 },
+    { session: 's', more: 1 },
+  ])('refuses the options %j', (options) => {
+    expect(() => eventStore(memoryStore(), options as never)).toThrow(
+      expect.objectContaining({ code: 'bad-option' }),
+    );
+  });
 });

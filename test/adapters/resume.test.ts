@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import {
-  Client as ClientV2,
   StreamableHTTPClientTransport as ClientTransportV2,
+  Client as ClientV2,
 } from '@modelcontextprotocol/client';
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as ClientTransportV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';

@@ -1,0 +1,134 @@
+import { randomUUID } from 'node:crypto';
+import { type Duration, seconds } from '../duration.ts';
+import { ValiseError } from '../errors.ts';
+import { isObject, type JsonObject } from '../json.ts';
+import { ANYTHING, BYTES, checkOptions } from '../options.ts';
+import { clock } from '../store/kit/clock.ts';
+import { collection, type Schema } from '../store/kit/collection.ts';
+import type { Store } from '../store/types.ts';
+import { COUNT, keyPart } from './limits.ts';
+import { recordIndex } from './record-index.ts';
+
+/** How many registered clients are stored, and for how long. */
+export interface ClientsStoreOptions {
+  /**
+   * How long an unused client stays registered. Looking it up counts as use.
+   *
+   * @defaultValue '90d'
+   */
+  readonly ttl?: Duration | undefined;
+  /**
+   * Most registered clients. A registration beyond it is refused (`clients-full`): no stranger can push out a client.
+   *
+   * @defaultValue 1000
+   */
+  readonly maxClients?: number | undefined;
+  /**
+   * Most bytes of one client's metadata, as UTF-16 code units of JSON. Larger registrations are refused (`client-too-large`).
+   *
+   * @defaultValue 16384
+   */
+  readonly maxBytes?: number | undefined;
+}
+
+/** What is stored of a client: `OAuthClientInformationFull` of the MCP SDK. */
+export interface RegisteredClient {
+  readonly client_id: string;
+  readonly redirect_uris: string[];
+}
+
+/** `OAuthRegisteredClientsStore` of the MCP SDK, version 1. */
+export interface ClientsStore {
+  getClient(clientId: string): Promise<RegisteredClient | undefined>;
+  /** Stores a client, under an id of its own if it has none yet. */
+  registerClient(client: { readonly redirect_uris: string[] }): Promise<RegisteredClient>;
+}
+
+const SCHEMA: Schema<{ readonly client: RegisteredClient }> = {
+  kind: 'registered client',
+  version: 1,
+  read({ client }) {
+    if (!isObject(client)) return undefined;
+    const { client_id, redirect_uris } = client;
+    if (typeof client_id !== 'string' || !Array.isArray(redirect_uris)) return undefined;
+    const isText = redirect_uris.every((uri) => typeof uri === 'string');
+    return isText ? { client: { ...client, client_id, redirect_uris } } : undefined;
+  },
+};
+
+const PREFIX = 'adapters/clients/';
+
+/**
+ * Stores the clients that register with an authorization server on SDK version 1, for all instances that share the store.
+ * Client secrets are stored as they are, since the SDK compares them: give a sealed store.
+ *
+ * @throws ValiseError `bad-option` if an option is not what it takes.
+ *
+ * @example
+ * ```ts
+ * const clients = clientsStore(await openStore('sqlite:state.db', { keys }));
+ * const provider: OAuthServerProvider = { clientsStore: clients, ...rest };
+ * ```
+ */
+export function clientsStore(store: Store, options: ClientsStoreOptions = {}): ClientsStore {
+  checkOptions('clientsStore', options, { ttl: ANYTHING, maxClients: COUNT, maxBytes: BYTES });
+  const { maxClients = 1000, maxBytes = 16_384 } = options;
+  const ttl = seconds(options.ttl ?? '90d');
+  const clients = collection(store, `${PREFIX}client/`, SCHEMA);
+  const index = recordIndex(store, `${PREFIX}index`, { max: maxClients, ttl, full: () => full(maxClients) });
+  return {
+    async getClient(clientId) {
+      const key = keyPart(clientId);
+      const found = await clients.get(key);
+      if (found?.value?.client.client_id !== clientId) return undefined;
+      // Renewed in the second half of its life, so that most lookups do not write.
+      if (found.expiresAt !== undefined && found.expiresAt - clock.now() < ttl * 500) {
+        await index.add(key);
+        await clients.put(key, found.value, { ttl, ifVersion: found.version });
+      }
+      return found.value.client;
+    },
+    async registerClient(given) {
+      const client: RegisteredClient = {
+        client_id: randomUUID(),
+        ...{ client_id_issued_at: Math.floor(clock.now() / 1000) },
+        ...(JSON.parse(JSON.stringify(given)) as JsonObject & { readonly redirect_uris: string[] }),
+      };
+      if (JSON.stringify(client).length > maxBytes) throw tooLarge(maxBytes);
+      const key = keyPart(client.client_id);
+      await index.add(key);
+      if ((await clients.put(key, { client }, { ttl, durable: true, ifAbsent: true })) === undefined)
+        throw taken(client.client_id);
+      return client;
+    },
+  };
+}
+
+function full(max: number): ValiseError {
+  return new ValiseError('clients-full', `The client was not registered: there are ${max} clients already.`, {
+    next: 'Raise maxClients, or wait until unused clients have expired.',
+    outcome: 'not-done',
+  });
+}
+
+function taken(id: string): ValiseError {
+  return new ValiseError(
+    'client-exists',
+    `The client was not registered: the id ${JSON.stringify(id)} is taken.`,
+    {
+      next: 'Register without client_id.',
+      outcome: 'not-done',
+    },
+  );
+}
+
+function tooLarge(max: number): ValiseError {
+  return new ValiseError(
+    'client-too-large',
+    `The client was not registered: its metadata is over ${max} bytes.`,
+    {
+      next: 'Send less metadata, or raise maxBytes.',
+      outcome: 'not-done',
+    },
+  );
+}

@@ -1,0 +1,79 @@
+import type { Duration } from '../duration.ts';
+import { ValiseError } from '../errors.ts';
+import type { Json } from '../json.ts';
+import { ANYTHING, checkOptions, FLAG, FUNCTION, TEXT } from '../options.ts';
+import type { OpenOptions, Sealer } from '../seal/index.ts';
+
+/** How request state is sealed. */
+export interface RequestStateCodecOptions<Context> {
+  /**
+   * What the state is for. State of one purpose does not open for another.
+   *
+   * @defaultValue 'request-state'
+   */
+  readonly purpose?: string | undefined;
+  /** The principal that the state belongs to; nobody else can send it back. */
+  readonly subject?: ((ctx: Context) => string | undefined) | undefined;
+  /** What else must be the same when the state comes back, such as the method and the name of the tool. */
+  readonly bind?: ((ctx: Context) => Json) | undefined;
+  /** How long the state can be sent back. By default as the sealer says, 10 minutes. */
+  readonly ttl?: Duration | undefined;
+  /**
+   * Accept each state once. Needs a sealer with a ledger; a client that repeats a request whose answer was lost is refused.
+   *
+   * @defaultValue false
+   */
+  readonly once?: boolean | undefined;
+}
+
+/** `RequestStateCodec` of the MCP SDK, version 2. */
+export interface RequestStateCodec<Payload, Context> {
+  /** Seals a payload, for `inputRequired({ requestState })`. */
+  mint(payload: Payload, ctx?: Context): Promise<string>;
+  /** Opens what a client sent back, for `ServerOptions.requestState.verify`. Throws `SealError` if it does not open. */
+  verify(state: string, ctx: Context): Promise<Payload>;
+}
+
+/**
+ * Seals the `requestState` of a server on SDK version 2: encrypted, bound and expiring, and opened by every instance that
+ * has the keys. The codec of the SDK signs the state; the client can read it. If the sealer has a `spill` store, large state
+ * stays there.
+ *
+ * @throws ValiseError `bad-option` if an option is not what it takes.
+ *
+ * @example
+ * ```ts
+ * const codec = requestStateCodec<{ step: number }, ServerContext>(createSealer({ audience: 'work-items' }), {
+ *   subject: (ctx) => ctx.http?.authInfo?.clientId,
+ * });
+ * const server = new McpServer(info, { requestState: { verify: codec.verify } });
+ * ```
+ */
+export function requestStateCodec<Payload = unknown, Context = unknown>(
+  sealer: Sealer,
+  options: RequestStateCodecOptions<Context> = {},
+): RequestStateCodec<Payload, Context> {
+  checkOptions('requestStateCodec', options, {
+    purpose: TEXT,
+    subject: FUNCTION,
+    bind: FUNCTION,
+    ttl: ANYTHING,
+    once: FLAG,
+  });
+  const { purpose = 'request-state', subject, bind, ttl, once } = options;
+  const bound = (ctx: Context): OpenOptions => ({ purpose, subject: subject?.(ctx), bind: bind?.(ctx) });
+  return {
+    async mint(payload, ctx) {
+      if (ctx === undefined && (subject || bind))
+        throw new ValiseError(
+          'bad-argument',
+          'mint was given no context, and this codec binds state to it.',
+          {
+            next: 'Give the context of the handler as the second argument.',
+          },
+        );
+      return sealer.sealLarge(payload as Json, { ...bound(ctx as Context), ttl });
+    },
+    verify: async (state, ctx) => (await sealer.openLarge(state, { ...bound(ctx), once })) as Payload,
+  };
+}
