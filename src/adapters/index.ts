@@ -23,3 +23,11 @@ export {
   type ResponseCacheOptions,
   responseCache,
 } from './response-cache.ts';
+export { type TaskMessageQueue, type TaskMessageQueueOptions, taskMessageQueue } from './task-queue.ts';
+export {
+  type Task,
+  type TaskStatus,
+  type TaskStore,
+  type TaskStoreOptions,
+  taskStore,
+} from './task-store.ts';

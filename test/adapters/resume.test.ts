@@ -1,64 +1,20 @@
+import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { join } from 'node:path';
 import {
   StreamableHTTPClientTransport as ClientTransportV2,
   Client as ClientV2,
 } from '@modelcontextprotocol/client';
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as ClientTransportV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
-import { McpServer as ServerV1 } from '@modelcontextprotocol/sdk/server/mcp.js';
-import { WebStandardStreamableHTTPServerTransport as TransportV1 } from '@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js';
-import {
-  McpServer as ServerV2,
-  WebStandardStreamableHTTPServerTransport as TransportV2,
-} from '@modelcontextprotocol/server';
-import { eventStore } from 'mcp-valise/adapters';
-import type { Store } from 'mcp-valise/store';
-import { describe, expect, it } from 'vitest';
+import { openStore, type Store } from 'mcp-valise/store';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { temporaryFolder, tsx } from '../store/places.ts';
 import { places } from './places.ts';
-
-type Handle = (request: Request) => Promise<Response>;
+import { type Handle, servers, text } from './resume-instance.ts';
 
 const PROTOCOL = '2025-11-25';
-
-const text = (words: string) => ({ content: [{ type: 'text' as const, text: words }] });
-
-/** A transport for a session, and a server behind it whose tool tells of two steps, the second one after the gate. */
-const servers = {
-  async v1(session: string, store: Store, gate: Promise<void>): Promise<Handle> {
-    const server = new ServerV1({ name: 'slow', version: '1.0.0' }, { capabilities: { logging: {} } });
-    server.registerTool('slow', {}, async (extra) => {
-      const log = (data: string) =>
-        extra.sendNotification({ method: 'notifications/message', params: { level: 'info', data } });
-      await log('one');
-      await gate;
-      await log('two');
-      return text('done');
-    });
-    const transport = new TransportV1({
-      sessionIdGenerator: () => session,
-      eventStore: eventStore(store, { session }),
-    });
-    await server.connect(transport);
-    return (request) => transport.handleRequest(request);
-  },
-  async v2(session: string, store: Store, gate: Promise<void>): Promise<Handle> {
-    const server = new ServerV2({ name: 'slow', version: '1.0.0' }, { capabilities: { logging: {} } });
-    server.registerTool('slow', {}, async (ctx) => {
-      const log = (data: string) =>
-        ctx.mcpReq.notify({ method: 'notifications/message', params: { level: 'info', data } });
-      await log('one');
-      await gate;
-      await log('two');
-      return text('done');
-    });
-    const transport = new TransportV2({
-      sessionIdGenerator: () => session,
-      eventStore: eventStore(store, { session }),
-    });
-    await server.connect(transport);
-    return (request) => transport.handleRequest(request);
-  },
-};
 
 /** What an instance does with a session of another one: it introduces itself in the client's place. */
 async function adopt(handle: Handle): Promise<void> {
@@ -166,6 +122,50 @@ describe.each(places)('A stream whose events are on %s', (_, share) => {
       expect(await answer).toMatchObject(text('done'));
       expect(heard).toEqual(['one', 'two']);
       expect(balance.resumed.length).toBeGreaterThan(0);
+      await client.close();
+    },
+  );
+});
+
+describe('A stream whose events are on SQLite, with instances in processes', () => {
+  it.each(['v1', 'v2'] as const)(
+    'is resumed by a stock client after the first instance was killed with events that nobody got (SDK %s)',
+    async (major) => {
+      const { folder, remove } = temporaryFolder();
+      onTestFinished(remove);
+      const url = `sqlite:${join(folder, 'state.db')}`;
+      const session = randomUUID();
+      const module = new URL('./resume-child.ts', import.meta.url).pathname;
+      const child = spawn(process.execPath, [...tsx, module, major, session, url], {
+        stdio: ['pipe', 'pipe', 'inherit'],
+      });
+      onTestFinished(() => void child.kill('SIGKILL'));
+      const [port] = (await once(child.stdout, 'data')) as [Buffer];
+
+      const balance = balancer();
+      balance.to((request) => {
+        const target = new URL(request.url);
+        target.port = String(port).trim();
+        return fetch(new Request(target, request));
+      });
+      const heard: unknown[] = [];
+      const client = await clients[major](balance.fetch, (data) => heard.push(data));
+      const answer = client.callTool({ name: 'slow', arguments: {} });
+      await expect.poll(() => heard).toEqual(['one']);
+
+      balance.to(undefined);
+      child.stdin.write('go on\n');
+      const store = await openStore(url);
+      onTestFinished(() => store.close());
+      await expect.poll(() => contents(store), { timeout: 10_000 }).toContain('done');
+      child.kill('SIGKILL');
+      await once(child, 'exit');
+      const second = await servers[major](session, store, Promise.resolve());
+      await adopt(second);
+      balance.to(second);
+
+      expect(await answer).toMatchObject(text('done'));
+      expect(heard).toEqual(['one', 'two']);
       await client.close();
     },
   );

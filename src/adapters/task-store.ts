@@ -1,0 +1,239 @@
+import { randomBytes } from 'node:crypto';
+import { type Duration, seconds } from '../duration.ts';
+import { ValiseError } from '../errors.ts';
+import { isObject, type JsonObject } from '../json.ts';
+import { ANYTHING, BYTES, checkOptions } from '../options.ts';
+import { clock } from '../store/kit/clock.ts';
+import { collection, type Found, type Schema } from '../store/kit/collection.ts';
+import type { Store } from '../store/types.ts';
+import { COUNT, keyPart } from './limits.ts';
+import { recordIndex } from './record-index.ts';
+
+/** How many tasks are stored, and for how long. */
+export interface TaskStoreOptions {
+  /**
+   * Longest lifetime of a task, from its creation to its end and from its end on. Also the one of tasks for which no lifetime,
+   * or an unlimited one, is asked.
+   *
+   * @defaultValue '24h'
+   */
+  readonly ttl?: Duration | undefined;
+  /**
+   * Most tasks of one session, and most of all requests without a session. Further ones are refused (`tasks-full`).
+   *
+   * @defaultValue 100
+   */
+  readonly maxTasks?: number | undefined;
+  /**
+   * Most bytes of one result, as UTF-16 code units of JSON. A larger one is refused (`task-result-too-large`).
+   *
+   * @defaultValue 1048576
+   */
+  readonly maxBytes?: number | undefined;
+}
+
+/** State of a task, as the protocol names it. */
+export type TaskStatus = 'working' | 'input_required' | 'completed' | 'failed' | 'cancelled';
+
+/** `Task` of the MCP SDK, version 1. */
+export interface Task {
+  taskId: string;
+  status: TaskStatus;
+  /** Lifetime in milliseconds. */
+  ttl: number;
+  createdAt: string;
+  lastUpdatedAt: string;
+  pollInterval: number;
+  statusMessage?: string;
+}
+
+/** `TaskStore` of the MCP SDK, version 1. */
+export interface TaskStore {
+  createTask(
+    params: { readonly ttl?: number | null; readonly pollInterval?: number },
+    requestId: string | number,
+    request: object,
+    sessionId?: string,
+  ): Promise<Task>;
+  getTask(taskId: string, sessionId?: string): Promise<Task | null>;
+  storeTaskResult(
+    taskId: string,
+    status: 'completed' | 'failed',
+    result: object,
+    sessionId?: string,
+  ): Promise<void>;
+  getTaskResult(taskId: string, sessionId?: string): Promise<{ [key: string]: unknown }>;
+  updateTaskStatus(
+    taskId: string,
+    status: TaskStatus,
+    statusMessage?: string,
+    sessionId?: string,
+  ): Promise<void>;
+  listTasks(cursor?: string, sessionId?: string): Promise<{ tasks: Task[]; nextCursor?: string }>;
+}
+
+interface TaskRecord {
+  readonly task: Task;
+  readonly session?: string;
+  readonly result?: JsonObject;
+}
+
+const SCHEMA: Schema<TaskRecord> = {
+  kind: 'task',
+  version: 1,
+  read({ task, session, result }) {
+    if (!isObject(task) || typeof task['taskId'] !== 'string' || typeof task['ttl'] !== 'number')
+      return undefined;
+    return {
+      task: task as unknown as Task,
+      ...(typeof session === 'string' && { session }),
+      ...(isObject(result) && { result: result as JsonObject }),
+    };
+  },
+};
+
+const PREFIX = 'adapters/tasks/';
+const PAGE = 50;
+const MOST_MESSAGE = 1000;
+const isOver = (status: TaskStatus): boolean => /^(completed|failed|cancelled)$/.test(status);
+
+/**
+ * Stores the tasks of servers on SDK version 1, with their results, for all instances that share the store. A task that was
+ * created in a session is not found from any other session, nor without one.
+ *
+ * @throws ValiseError `bad-option` if an option is not what it takes.
+ *
+ * @example
+ * ```ts
+ * const server = new McpServer(info, { taskStore: taskStore(store), taskMessageQueue: taskMessageQueue(store) });
+ * ```
+ */
+export function taskStore(store: Store, options: TaskStoreOptions = {}): TaskStore {
+  checkOptions('taskStore', options, { ttl: ANYTHING, maxTasks: COUNT, maxBytes: BYTES });
+  const { maxTasks = 100, maxBytes = 1_048_576 } = options;
+  const longest = seconds(options.ttl ?? '24h') * 1000;
+  const tasks = collection(store, `${PREFIX}task/`, SCHEMA);
+  const indexOf = (session: string | undefined) =>
+    recordIndex(store, `${PREFIX}of/${session === undefined ? '-' : keyPart(session)}`, {
+      max: maxTasks,
+      // A task lives once more as long after its end.
+      ttl: (2 * longest) / 1000,
+      full: () => full(maxTasks),
+    });
+  const visible = (found: Found<TaskRecord> | undefined, session: string | undefined) =>
+    found?.value && found.value.session === session ? found.value : undefined;
+  const find = async (taskId: string, session: string | undefined): Promise<TaskRecord | undefined> =>
+    visible(await tasks.get(keyPart(taskId)), session);
+
+  /** Changes a task that is not over yet. Its lifetime starts again when it ends, and only then. */
+  const change = async (
+    taskId: string,
+    session: string | undefined,
+    status: TaskStatus,
+    more: (record: TaskRecord) => TaskRecord,
+  ): Promise<void> => {
+    let left = longest;
+    await tasks.update(
+      keyPart(taskId),
+      (found) => {
+        const record = visible(found, session);
+        if (!record) throw unknownTask(taskId);
+        if (isOver(record.task.status)) throw overTask(taskId, record.task.status);
+        const rest = (found?.expiresAt ?? Number.POSITIVE_INFINITY) - clock.now();
+        left = isOver(status) ? record.task.ttl : Math.min(record.task.ttl, Math.max(1, rest));
+        const lastUpdatedAt = new Date(clock.now()).toISOString();
+        return more({ ...record, task: { ...record.task, status, lastUpdatedAt } });
+      },
+      { ttl: () => left / 1000, durable: true },
+    );
+  };
+
+  return {
+    async createTask({ ttl, pollInterval = 1000 }, _requestId, _request, session) {
+      const taskId = randomBytes(16).toString('hex');
+      const life = typeof ttl === 'number' && ttl > 0 ? Math.min(ttl, longest) : longest;
+      const createdAt = new Date(clock.now()).toISOString();
+      const times = { ttl: life, createdAt, lastUpdatedAt: createdAt, pollInterval };
+      const task: Task = { taskId, status: 'working', ...times };
+      const index = indexOf(session);
+      const record = { task, ...(session !== undefined && { session }) };
+      try {
+        await index.add(taskId);
+      } catch (error) {
+        if (!(error instanceof ValiseError) || error.code !== 'tasks-full') throw error;
+        // Tasks with a short life may have left room.
+        const ids = await index.ids();
+        const living = await Promise.all(ids.map((id) => find(id, session)));
+        await index.remove(ids.filter((_, at) => !living[at]));
+        await index.add(taskId);
+      }
+      await tasks.put(keyPart(taskId), record, { ttl: life / 1000, ifAbsent: true, durable: true });
+      return task;
+    },
+    getTask: async (taskId, session) => (await find(taskId, session))?.task ?? null,
+    async storeTaskResult(taskId, status, result, session) {
+      const text = JSON.stringify(result);
+      if (text.length > maxBytes) throw tooLarge(taskId, maxBytes);
+      await change(taskId, session, status, (record) => ({
+        ...record,
+        result: JSON.parse(text) as JsonObject,
+      }));
+    },
+    async getTaskResult(taskId, session) {
+      const record = await find(taskId, session);
+      if (!record?.result) throw unknownTask(taskId, record && 'has no result yet');
+      return record.result;
+    },
+    async updateTaskStatus(taskId, status, message, session) {
+      const statusMessage = message?.slice(0, MOST_MESSAGE);
+      await change(taskId, session, status, (record) =>
+        statusMessage ? { ...record, task: { ...record.task, statusMessage } } : record,
+      );
+    },
+    async listTasks(cursor, session) {
+      const ids = await indexOf(session).ids();
+      const start = cursor === undefined ? 0 : ids.indexOf(cursor) + 1;
+      if (cursor !== undefined && start === 0) throw badCursor();
+      const page = ids.slice(start, start + PAGE);
+      const found = await Promise.all(page.map((id) => find(id, session)));
+      const next = start + PAGE < ids.length ? page.at(-1) : undefined;
+      return {
+        tasks: found.flatMap((record) => (record ? [record.task] : [])),
+        ...(next !== undefined && { nextCursor: next }),
+      };
+    },
+  };
+}
+
+function unknownTask(taskId: string, what = 'is not known, or no longer'): ValiseError {
+  return new ValiseError('task-unknown', `The task ${JSON.stringify(taskId)} ${what}.`, {
+    next: 'Look up its state with tasks/get.',
+  });
+}
+
+function overTask(taskId: string, status: TaskStatus): ValiseError {
+  return new ValiseError('task-over', `The task ${taskId} is ${status} already, and stays as it is.`, {
+    next: 'Create a new task.',
+    outcome: 'not-done',
+  });
+}
+
+function full(max: number): ValiseError {
+  return new ValiseError('tasks-full', `The task was not created: there are ${max} tasks already.`, {
+    next: 'Wait until tasks have expired, ask for shorter lifetimes, or raise maxTasks.',
+    outcome: 'not-done',
+  });
+}
+
+function tooLarge(taskId: string, max: number): ValiseError {
+  return new ValiseError('task-result-too-large', `The result of the task ${taskId} is over ${max} bytes.`, {
+    next: 'Return less, or raise maxBytes.',
+    outcome: 'not-done',
+  });
+}
+
+function badCursor(): ValiseError {
+  return new ValiseError('task-bad-cursor', 'The list of tasks cannot be continued from this cursor.', {
+    next: 'List from the start.',
+  });
+}
