@@ -35,7 +35,8 @@ export interface EventStoreOptions {
    */
   readonly maxBytes?: number | undefined;
   /**
-   * Most streams of one session; each POST request that is answered with a stream counts. The oldest is dropped first.
+   * Most streams of one session; each POST request that is answered with a stream counts, the standalone stream
+   * does not. The oldest is dropped first.
    *
    * @defaultValue 64
    */
@@ -110,6 +111,9 @@ const HEAD: Schema<Head> = {
 /** When the end of a stream becomes a segment, which is not written again. */
 const SEGMENT_EVENTS = 32;
 const SEGMENT_LENGTH = 65_536;
+
+/** What both majors call the one stream of a session that belongs to no request. It is not counted, so that requests do not push it out. */
+const STANDALONE = '_GET_stream';
 
 const ID = /^(\d{1,15})\.([\w-]{8})\.([\w.!~*'()%-]{1,400})$/;
 
@@ -250,7 +254,7 @@ class SessionEvents implements EventStore {
       async (found) => {
         const now = clock.now();
         let head = found?.value ?? emptyStream();
-        isCounted = now - head.countedAt < (this.#ttl * 1000) / 2;
+        isCounted = streamId === STANDALONE || now - head.countedAt < (this.#ttl * 1000) / 2;
         if (!isCounted) head = { ...head, countedAt: now };
         for (const { id } of head.segments) obsolete.add(id);
         ids = [];

@@ -92,6 +92,15 @@ describe.each(places)('eventStore on %s', (_, share) => {
 });
 
 describe('eventStore', () => {
+  it('keeps the standalone stream of a session however many requests are streamed', async () => {
+    const store = memoryStore();
+    const events = eventStore(store, { session: 's', maxStreams: 3 });
+    const id = await events.storeEvent('_GET_stream', note(1));
+    for (const n of range(0, 10)) await events.storeEvent(`request ${n}`, note(n));
+    expect(await events.getStreamIdForEventId(id)).toBe('_GET_stream');
+    expect(await keysOf(store)).toHaveLength(5);
+  });
+
   it('does not keep a message that is larger than maxBytes, and says that the stream cannot be resumed from before it', async () => {
     const events = eventStore(memoryStore(), { session: 's', maxBytes: 2000 });
     const before = await events.storeEvent('a', note(1));
