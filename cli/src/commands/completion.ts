@@ -1,6 +1,6 @@
 import { Argument, type Command } from 'commander';
+import { COMPLETE, isCompleted } from '../complete.ts';
 import { print } from '../output.ts';
-import { COMPLETE, isCompleted } from './complete.ts';
 
 /** `valise completion SHELL`: what to add to a shell so that it completes commands, options, and what the store knows. */
 export function completionCommand(program: Command): void {

@@ -1,11 +1,11 @@
 import type { Argument, Command } from 'commander';
 import type { ClientValise } from 'mcp-valise/client';
 import { fileOf } from 'mcp-valise/internal';
-import { openFor } from '../connect.ts';
-import { isSameTarget, type KeptOffer, keptOffers } from '../offered.ts';
-import { type ConnectOptions, isThere, storeUrl } from '../options.ts';
-import { clean } from '../output.ts';
-import { nameOfTarget, parseKept } from '../target.ts';
+import { openFor } from './connect.ts';
+import { isSameTarget, type KeptOffer, keptOffers } from './offered.ts';
+import { type ConnectOptions, isThere, storeUrl } from './options.ts';
+import { clean, print } from './output.ts';
+import { nameOfTarget, parseKept } from './target.ts';
 
 /** The hidden command that the scripts of `valise completion` ask. */
 export const COMPLETE = '__complete';
@@ -45,7 +45,7 @@ export function completeCommand(program: Command): void {
     .action(async (words: readonly string[]) => {
       // Whatever is wrong, a shell that completes has no place to say it.
       const found = await candidates(program, words).catch(() => []);
-      for (const each of found) process.stdout.write(`${each}\n`);
+      for (const each of found) print(each);
     });
 }
 
