@@ -30,7 +30,7 @@ export interface Passing {
 export interface FrontOptions {
   /** Where the instances listen. A function is asked for each request, where instances come and go; it may wait for one. */
   readonly targets: readonly URL[] | (() => readonly URL[] | Promise<readonly URL[]>);
-  /** Port on 127.0.0.1; 0, unless told, takes a free one. */
+  /** Port on 127.0.0.1; 0, the default, takes a free one. */
   readonly port?: number;
   /** Sees each JSON-RPC message that goes by, in both directions. Without it no body is looked at. */
   readonly observe?: (passing: Passing) => void;

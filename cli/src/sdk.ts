@@ -30,7 +30,7 @@ export async function makeClient({ sdk, era, capabilities = {} }: ClientSettings
       () => import('@modelcontextprotocol/client'),
     );
     const mode = era === 'modern' ? { pin: '2026-07-28' } : era;
-    // People answer, or what waits for others is asked again: more often than the SDK lets it unless told.
+    // People answer, or what waits for others is asked again: more often than the SDK lets it by default.
     const inputRequired = { maxRounds: 100 };
     return new Client(info, { capabilities, versionNegotiation: { mode }, inputRequired });
   }

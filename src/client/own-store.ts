@@ -10,7 +10,7 @@ import { isClientStateStore } from './continuity/state-store.ts';
 import type { ClientEventSource } from './events.ts';
 import type { ClientValiseOptions } from './valise.ts';
 
-/** Where everything is kept unless told. */
+/** Where everything is kept by default. */
 export const DEFAULT_STORE = 'sqlite:~/.valise/state.db';
 
 /** The store of one Valise. */

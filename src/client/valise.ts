@@ -54,12 +54,12 @@ export interface ClientLike {
 export interface ClientValiseOptions extends SecretsOptions {
   /**
    * Where everything is kept: a URL as `openStore` takes it, or a store (which stays its owner's to close).
-   * `sqlite:~/.valise/state.db` unless told, in a folder that only its owner can enter.
+   * `sqlite:~/.valise/state.db` by default, in a folder that only its owner can enter.
    */
   readonly store?: string | Store | ClientStateStore | undefined;
   /** Seals the store with this keyring, or its text. @defaultValue `VALISE_CLIENT_KEYS`, if the store is given by its URL */
   readonly keys?: Keyring | string | undefined;
-  /** Whose state this is, where one process serves several users; nobody's in particular unless told, never an empty text. */
+  /** Whose state this is, where one process serves several users; nobody's in particular by default, never an empty text. */
   readonly principal?: string | undefined;
   /** How much state is kept. */
   readonly quotas?: JarQuotas | undefined;

@@ -41,7 +41,7 @@ export function storeLedger(
 
 /** Bounds of {@link memoryLedger}. */
 export interface MemoryLedgerOptions {
-  /** How many used tokens are remembered at a time (100,000 unless told). One more is refused until some expire. */
+  /** How many used tokens are remembered at a time (100,000 by default). One more is refused until some expire. */
   readonly max?: number;
   /** Milliseconds since 1970; for tests. */
   readonly now?: () => number;

@@ -11,13 +11,13 @@ export interface SealerOptions extends KeyOptions {
   readonly keys?: Keyring | string | undefined;
   /** Who may open: the name of the server. Servers that share keys but not tokens need different names. */
   readonly audience?: string | undefined;
-  /** Lifetime of a token (10 minutes unless told). */
+  /** Lifetime of a token (10 minutes by default). */
   readonly ttl?: Duration | undefined;
-  /** By how many seconds clocks may differ (60 unless told). */
+  /** By how many seconds clocks may differ (60 by default). */
   readonly skew?: number | undefined;
-  /** Longest token, and longest text inside one once decompressed (2 MiB unless told). Longer ones are refused unread. */
+  /** Longest token, and longest text inside one once decompressed (2 MiB by default). Longer ones are refused unread. */
   readonly maxBytes?: number | undefined;
-  /** Compress texts longer than this. Off unless told: the length of a compressed secret says something about it. */
+  /** Compress texts longer than this. Off by default: the length of a compressed secret says something about it. */
   readonly compressAbove?: number | undefined;
   /** Remembers used tokens, for `openOnce`. */
   readonly ledger?: Ledger | undefined;
@@ -34,9 +34,9 @@ export interface SealerOptions extends KeyOptions {
 /** Where and when payloads are kept instead of carried. */
 export interface SpillOptions {
   readonly store: SpillStore;
-  /** Longest token that still travels whole (8 KiB unless told). */
+  /** Longest token that still travels whole (8 KiB by default). */
   readonly above?: number | undefined;
-  /** Start of the keys in the store (`seal/kept/` unless told). */
+  /** Start of the keys in the store (`seal/kept/` by default). */
   readonly prefix?: string | undefined;
 }
 

@@ -30,7 +30,7 @@ export interface PutOptions {
 export interface ListOptions {
   /** Where the page before has ended. */
   readonly cursor?: string;
-  /** How many at the most; 1,000 unless told. */
+  /** How many at the most; 1,000 by default. */
   readonly limit?: number;
 }
 
@@ -74,7 +74,7 @@ export interface Store {
   put(key: string, value: Json, options?: PutOptions): Promise<string | undefined>;
   /** Removes the entry; true if there was one (with the version asked for). */
   delete(key: string, options?: { readonly ifVersion?: string }): Promise<boolean>;
-  /** Keys that start with `prefix`, a page at a time (`limit` 1,000 unless told). A key that lives all through the listing is listed exactly once. */
+  /** Keys that start with `prefix`, a page at a time (`limit` 1,000 by default). A key that lives all through the listing is listed exactly once. */
   list(prefix: string, options?: ListOptions): Promise<KeyPage>;
   /** As `list`, with what is under the keys. Only where that is faster than a `get` for each: others leave it out. */
   entries?(prefix: string, options?: ListOptions): Promise<EntryPage>;

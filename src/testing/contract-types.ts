@@ -5,7 +5,7 @@ import type { Store } from '../store/types.ts';
 export interface Opener {
   /** A file, as a path or a `file:` URL. */
   readonly module: string | URL;
-  /** The name of the function to call; it returns a store or a promise of one. `openStore` unless told. */
+  /** The name of the function to call; it returns a store or a promise of one. `openStore` by default. */
   readonly export?: string;
   readonly args: readonly Json[];
 }
@@ -35,25 +35,25 @@ export interface Runner {
 export interface ContractOptions {
   /** The driver's name in the titles. */
   readonly name?: string;
-  /** Whether a place can be opened twice and keeps its data when it is closed; true unless told. */
+  /** Whether a place can be opened twice and keeps its data when it is closed; true by default. */
   readonly reopens?: boolean;
-  /** Whether other processes can open the place; true unless told. Needs `url` or `process` in the place. */
+  /** Whether other processes can open the place; true by default. Needs `url` or `process` in the place. */
   readonly processes?: boolean;
-  /** Whether `restart` is there; false unless told. */
+  /** Whether `restart` is there; false by default. */
   readonly restarts?: boolean;
   /** Whether `loseReply` is there. @defaultValue false */
   readonly losesReplies?: boolean;
-  /** How much of everything that costs time: 1 (10,000 keys, 1,000 increments, 12 kills) unless told; 0.05 is quick. */
+  /** How much of everything that costs time: 1 (10,000 keys, 1,000 increments, 12 kills) by default; 0.05 is quick. */
   readonly scale?: number;
-  /** The longest key a driver is asked to hold; 1,024 bytes unless told. */
+  /** The longest key a driver is asked to hold; 1,024 bytes by default. */
   readonly maxKeyBytes?: number;
-  /** The largest JSON text a driver is asked to hold; 1,000,000 bytes unless told. */
+  /** The largest JSON text a driver is asked to hold; 1,000,000 bytes by default. */
   readonly maxValueBytes?: number;
   /** Arguments for the Node processes that are started, such as `['--import', 'tsx']` where modules are TypeScript. */
   readonly execArgv?: readonly string[];
 }
 
-/** A number at the scale asked for, but at least `least` (1 unless told). */
+/** A number at the scale asked for, but at least `least` (1 by default). */
 export type Count = (full: number, least?: number) => number;
 
 /** What a case works with. */

@@ -18,7 +18,7 @@ export interface AuthOptions {
    * a host that catches it itself (see {@link redirectUrl}) resolves to the address that the user was sent back to.
    */
   readonly redirect: (url: URL) => unknown;
-  /** The client's name on the sign-in page; `Valise` unless told. */
+  /** The client's name on the sign-in page; `Valise` by default. */
   readonly clientName?: string | undefined;
   /** What is asked for, separated by blanks, where the server does not say it. */
   readonly scope?: string | undefined;
@@ -33,11 +33,11 @@ export interface AuthOptions {
     | undefined;
   /** An HTTPS address that describes the client, for authorization servers that take it in place of a registration. */
   readonly clientMetadataUrl?: string | undefined;
-  /** The port of the listener on 127.0.0.1: the one that was registered, else a free one, unless told. */
+  /** The port of the listener on 127.0.0.1: the one that was registered, else a free one, by default. */
   readonly port?: number | undefined;
   /** An address of the host's own to send the user back to; then nothing listens, and {@link redirect} brings the answer. */
   readonly redirectUrl?: string | URL | undefined;
-  /** How long the user may take, in seconds or as text such as `'10m'`; five minutes unless told. */
+  /** How long the user may take, in seconds or as text such as `'10m'`; five minutes by default. */
   readonly timeout?: Duration | undefined;
   /**
    * Binds tokens to a key of this client (DPoP, RFC 9449), which is kept sealed with them. For authorization servers and

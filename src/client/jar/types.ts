@@ -138,10 +138,10 @@ export interface Jar {
 
 /** How much a jar keeps. No quota may be below its floor. */
 export interface JarQuotas {
-  /** Bytes of a name and its value together (8,192 unless told, at least 4,096). */
+  /** Bytes of a name and its value together (8,192 by default, at least 4,096). */
   readonly bytesPerKey?: number | undefined;
-  /** Pieces of state of one server in one scope (50 unless told, at least 20). */
+  /** Pieces of state of one server in one scope (50 by default, at least 20). */
   readonly keysPerServer?: number | undefined;
-  /** Pieces of server-scope state in all (10,000 unless told, at least 300). */
+  /** Pieces of server-scope state in all (10,000 by default, at least 300). */
   readonly keys?: number | undefined;
 }

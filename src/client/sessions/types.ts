@@ -9,7 +9,7 @@ export interface ListenOptions {
   readonly resources?: readonly string[] | undefined;
   /**
    * Ask again and again, in place of a stream that stays open; each time the server may wait up to `wait` seconds (20
-   * unless told). Where a server or a proxy cannot hold a stream, this happens by itself.
+   * by default). Where a server or a proxy cannot hold a stream, this happens by itself.
    */
   readonly poll?: boolean | { readonly wait?: number } | undefined;
   /** Go on after this position: a {@link Listening.cursor} from before. */
@@ -31,13 +31,13 @@ export interface Listening {
 export interface SessionBehaviour {
   /**
    * `parallel` sends calls as they come: an older answer never overwrites a newer state. `serial` sends the next call of
-   * the session when the one before has been answered. `parallel` unless told.
+   * the session when the one before has been answered. `parallel` by default.
    */
   readonly ordering?: 'parallel' | 'serial' | undefined;
   /**
    * What happens to a call whose session the server no longer knows: it fails with {@link SessionGoneError}, or it is
    * sent once more in a new, empty session that takes the place of the old one. A call that had begun already is not sent
-   * again; it fails, and the next one goes to the new session. `throw` unless told.
+   * again; it fails, and the next one goes to the new session. `throw` by default.
    */
   readonly onGone?: 'throw' | 'recreate' | undefined;
 }
@@ -46,7 +46,7 @@ export interface SessionBehaviour {
 export interface CreateOptions extends SessionBehaviour {
   /** What people call it. A session with a label is kept in the store, and found again by it in a later process. */
   readonly label?: string | undefined;
-  /** Whether it is kept in the store; unless told, where it has a label. */
+  /** Whether it is kept in the store; by default, if it has a label. */
   readonly keep?: boolean | undefined;
 }
 

@@ -10,9 +10,9 @@ import type { FlowOptions, QuestionKind, RoundMode } from './types.ts';
 
 /** Settings of a server's rounds. */
 export interface RoundsOptions {
-  /** Where the context of a round is kept: with a store `carried-first`, without one `carried`, unless told. */
+  /** Where the context of a round is kept: with a store `carried-first`, without one `carried`, by default. */
   readonly mode?: RoundMode | undefined;
-  /** How the context is encoded; sealed unless told. */
+  /** How the context is encoded; sealed by default. */
   readonly codec?: (RoundCodec & { readonly plain?: true }) | undefined;
   /** Where there is a store, each round is answered once; `false` lets it be answered again until its time is over. */
   readonly singleUse?: boolean | undefined;

@@ -9,7 +9,7 @@ export interface FormQuestion<Schema extends AskSchema = AskSchema> {
    * valibot, arktype or another library with Standard Schema, which then checks the answer and may transform it.
    */
   readonly schema: Schema;
-  /** `throw` (unless told): a refusal is an `ask-declined` or `ask-cancelled` error. `value`: it is returned. */
+  /** `throw` (the default): a refusal is an `ask-declined` or `ask-cancelled` error. `value`: it is returned. */
   readonly refusal?: 'throw' | 'value';
   /** How long this question may stay open, where that differs from the flow's own `ttl`. */
   readonly ttl?: Duration;
@@ -40,16 +40,16 @@ export interface Effect {
 export interface OnceOptions {
   /**
    * What to do where an earlier attempt was cut off in the middle (its process died), so that nobody knows whether it
-   * took effect: `fail` with `once-cut-off` (unless told), or `retry` with the same idempotency key.
+   * took effect: `fail` with `once-cut-off` (the default), or `retry` with the same idempotency key.
    */
   readonly cutOff?: 'fail' | 'retry';
 }
 
 /** How long and how often a flow looks for something that others do. */
 export interface UntilOptions {
-  /** Between two looks (2 s unless told). */
+  /** Between two looks (2 s by default). */
   readonly every?: Duration;
-  /** How long one round keeps looking before it goes back to the client as "still waiting" (20 s unless told). */
+  /** How long one round keeps looking before it goes back to the client as "still waiting" (20 s by default). */
   readonly hold?: Duration;
 }
 
@@ -159,16 +159,16 @@ export type QuestionKind = 'ask' | 'sample' | 'roots';
 export interface FlowOptions {
   /** Raise it when a change to the handler changes its questions: flows begun by another version then end or start over. */
   readonly version?: string | number;
-  /** What happens to a flow that another version began: it ends with an error (unless told), or starts over. */
+  /** What happens to a flow that another version began: it ends with an error (the default), or starts over. */
   readonly otherVersion?: 'fail' | 'restart';
   /**
-   * How long a round may stay open (10 minutes unless told). What is answered within a minute after that is still taken,
+   * How long a round may stay open (10 minutes by default). What is answered within a minute after that is still taken,
    * since the clocks of instances differ; where a question is waited for in memory, nothing is.
    */
   readonly ttl?: Duration;
   /** For how long a round that gets no answer may be renewed. Without it the round ends with its `ttl`. */
   readonly renew?: Duration;
-  /** Longest context, in bytes, that travels through the client (48 KiB unless told). */
+  /** Longest context, in bytes, that travels through the client (48 KiB by default). */
   readonly budget?: number;
   /** Questions that this flow waits for in memory wherever the connection allows it, instead of carrying them. */
   readonly wait?: readonly QuestionKind[];

@@ -13,20 +13,20 @@ import { hook } from './reply.ts';
 export interface SessionsOptions<Schema extends ObjectSchema = ObjectSchema> {
   /**
    * Where a session's state is: `sealed` in the client's hands (no store needed; of two parallel changes the later
-   * answer wins), or `stored` in the server's store (no update is ever lost). `sealed` unless told.
+   * answer wins), or `stored` in the server's store (no update is ever lost). `sealed` by default.
    */
   readonly mode?: 'sealed' | 'stored' | undefined;
-  /** How long a session lives (4 hours unless told). */
+  /** How long a session lives (4 hours by default). */
   readonly ttl?: Duration | undefined;
-  /** `sliding` counts from the last use, `fixed` from the creation. `sliding` unless told. */
+  /** `sliding` counts from the last use, `fixed` from the creation. `sliding` by default. */
   readonly lifetime?: 'sliding' | 'fixed' | undefined;
-  /** The end of a session however much it is used (30 days unless told; 24 hours for one that belongs to nobody). */
+  /** The end of a session however much it is used (30 days by default; 24 hours for one that belongs to nobody). */
   readonly maxLifetime?: Duration | undefined;
-  /** How many sessions one principal may have at a time (100 unless told). */
+  /** How many sessions one principal may have at a time (100 by default). */
   readonly maxPerPrincipal?: number | undefined;
   /**
    * What happens to one more: the oldest ends, though never the one that the new one is forked from, or the new one is
-   * refused. `end-oldest` unless told.
+   * refused. `end-oldest` by default.
    */
   readonly whenFull?: 'end-oldest' | 'refuse' | undefined;
   /**
@@ -76,12 +76,12 @@ export interface SessionsOptions<Schema extends ObjectSchema = ObjectSchema> {
   readonly maxSubscriptions?: number | undefined;
   /**
    * For a client that knows no sessions the transport's own session stands in, so that operations that need one work
-   * for everybody. On unless told.
+   * for everybody. On by default.
    */
   readonly implicit?: boolean | undefined;
   /**
    * `stored`: what becomes of a handler that read what another one has changed in the meantime. It runs again on the
-   * fresh state (at most 100 times), or its call fails with a conflict. `rerun` unless told.
+   * fresh state (at most 100 times), or its call fails with a conflict. `rerun` by default.
    */
   readonly onConflict?: 'rerun' | 'fail' | undefined;
   /**
@@ -98,7 +98,7 @@ export interface SessionsOptions<Schema extends ObjectSchema = ObjectSchema> {
   readonly schema?: Schema | undefined;
   /** The most bytes of state in one session (64 KiB; 1 MiB where there is a store to keep it in). */
   readonly maxState?: number | undefined;
-  /** `sealed`: states longer than this stay in the store, where there is one, and only their name travels (4 KiB unless told). */
+  /** `sealed`: states longer than this stay in the store, where there is one, and only their name travels (4 KiB by default). */
   readonly spillAbove?: number | undefined;
   /**
    * `sealed`, with a store: how many bytes of such states one instance writes within `ttl`; one caller may have a tenth of them. Each

@@ -11,7 +11,7 @@ export interface KeySettings {
   readonly schema?: StandardSchema;
   /** Write the JSON itself, which the client can read and change. Otherwise the value is sealed. */
   readonly plain?: boolean;
-  /** How long the client keeps it: at most, and unless told, 400 days. */
+  /** How long the client keeps it: at most, and by default, 400 days. */
   readonly maxAge?: Duration;
   /** The methods it is sent with: a prefix that ends at a slash, such as `tools` or `tools/call/view_cart`. */
   readonly methodScope?: string;

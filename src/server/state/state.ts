@@ -18,7 +18,7 @@ import type { Changes, Report } from './source.ts';
 
 /** Settings of a server's state. */
 export interface StateOptions extends StateDeclarations {
-  /** How long the server's store keeps the session state of a client that carries none, after its last use (7 days unless told). */
+  /** How long the server's store keeps the session state of a client that carries none, after its last use (7 days by default). */
   readonly ttl?: Duration;
   /**
    * For how many sessions of one principal the store keeps state; one more takes the place of the oldest.

@@ -19,7 +19,7 @@ import { type KeychainIndex, keychainIndex, openVault, type Vault } from './vaul
 export interface KeychainOptions {
   /** The keyring (or its text) that seals the file that takes the place of a missing keychain. Without it, a missing keychain is an error. */
   readonly keys?: Keyring | string | undefined;
-  /** That file; `~/.valise/keychain-SERVICE.json` unless told. */
+  /** That file; `~/.valise/keychain-SERVICE.json` by default. */
   readonly fallback?: string | undefined;
   /** Hears that the file has taken the keychain's place, and why. */
   readonly onFallback?: ((notice: KeychainNotice) => void) | undefined;

@@ -13,7 +13,7 @@ import { listIn } from '../shelf.ts';
 export interface Subscriber {
   readonly scope: string;
   readonly owner: string | undefined;
-  /** How long it is remembered without being said again, in seconds; as long as a session lives unless told. */
+  /** How long it is remembered without being said again, in seconds; as long as a session lives by default. */
   readonly ttl?: number | undefined;
   /** Takes the places that a subscriber needs who belongs to nobody, under an id; throws where there is no room. */
   readonly reserve?: ((id: string) => Promise<void>) | undefined;
