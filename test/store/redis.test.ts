@@ -249,6 +249,22 @@ describe.skipIf(noServices)('the Redis store, on servers of all sorts', because(
     await store.close();
   });
 
+  it('leaves one set of listeners on its client, however many operations wait for the server', async () => {
+    const server = await start();
+    const redis = new Redis(server.url);
+    redis.on('error', () => {});
+    const store = await openRedisStore(redis, { timeout: 1 });
+    await store.put('a', 1);
+    const before = redis.listenerCount('ready');
+    await server.stop();
+    await expect.poll(() => redis.status).not.toBe('ready');
+    const waiting = Array.from({ length: 30 }, () => store.get('a').catch(() => undefined));
+    await expect.poll(() => redis.listenerCount('ready')).toBeGreaterThan(before);
+    expect(redis.listenerCount('ready')).toBe(before + 1);
+    await Promise.all(waiting);
+    redis.disconnect();
+  });
+
   it('fails with store-read-only on a replica, and still reads', async () => {
     const primary = await start();
     const source = await openRedisStore(primary.url);

@@ -67,6 +67,7 @@ export class RedisConnection {
   readonly timeout: number;
   readonly #isOwn: boolean;
   readonly #server: string;
+  #becomingReady: Promise<void> | undefined;
   #lastError: Error | undefined;
   #losses = 0;
   readonly #lost = (): void => void this.#losses++;
@@ -220,7 +221,15 @@ export class RedisConnection {
       : this.client.sendCommand([...args]);
   }
 
+  /** All who wait share one promise: each would leave listeners on the client otherwise. */
   #untilReady(client: IoredisClient): Promise<void> {
+    this.#becomingReady ??= this.#becomeReady(client).finally(() => {
+      this.#becomingReady = undefined;
+    });
+    return this.#becomingReady;
+  }
+
+  #becomeReady(client: IoredisClient): Promise<void> {
     return new Promise<void>((resolve, reject) => {
       const settle = (act: () => void) => {
         client.off('ready', ready);
