@@ -221,18 +221,27 @@ export class Connection implements Hooks {
           call.sent();
           // The SDKs wait for an answer only once `send` has returned.
           queueMicrotask(() => {
-            this.link.deliver(response);
+            this.#deliver(response);
             this.release(call);
           });
         },
         (error: unknown) => {
           if (error === NO_RESPONSE) call.sent();
-          else if (isSent) this.link.deliver(failureOf(request, error));
+          else if (isSent) this.#deliver(failureOf(request, error));
           else reject(error);
           this.release(call);
         },
       );
     });
+  }
+
+  /** Hands a response to the SDK. Nobody waits here for what the SDK may throw. */
+  #deliver(response: Response): void {
+    try {
+      this.link.deliver(response);
+    } catch (error) {
+      this.link.transport.onerror?.(error as Error);
+    }
   }
 
   #callOf(request: Request, options: unknown, form?: OwnRequestOptions): Call {

@@ -9,10 +9,10 @@ import { allSources, root, type Source } from './sources.ts';
  * context, no import cycle, no retired word.
  */
 const HOPS = {
-  plain: { functions: 249, files: 79 },
-  jar: { functions: 372, files: 103 },
-  session: { functions: 442, files: 116 },
-  flow: { functions: 506, files: 127 },
+  plain: { functions: 250, files: 79 },
+  jar: { functions: 373, files: 103 },
+  session: { functions: 447, files: 117 },
+  flow: { functions: 508, files: 127 },
 };
 const ASYNC_CONTEXTS = 9;
 const MODULE_LEVEL_REGISTRIES = 23;
