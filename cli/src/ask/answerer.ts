@@ -5,19 +5,19 @@ import { clean, remark } from '../output.ts';
 import { type Field, fieldsOf, readValue } from './field.ts';
 import { readLink } from './question.ts';
 
-/** What an elicitation is answered with. */
+/** The answer to an elicitation. */
 export type Elicited =
   | { readonly action: 'accept'; readonly content: Record<string, unknown> }
   | { readonly action: 'decline' | 'cancel' };
 
-/** Where answers come from: the command line first, then a person at the terminal, else nobody. */
+/** Where answers come from: the command line first, then a person at the terminal if there is one. */
 export interface AnswerSource {
-  /** `--answer FIELD=VALUE`, by field. */
+  /** Values of `--answer FIELD=VALUE`, by field. */
   readonly given: ReadonlyMap<string, string>;
   readonly interactive: boolean;
 }
 
-/** Reads `--answer` values. */
+/** Parses `--answer` values. */
 export function parseAnswers(texts: readonly string[]): Map<string, string> {
   return new Map(
     texts.map((text) => {
@@ -32,8 +32,8 @@ export function parseAnswers(texts: readonly string[]): Map<string, string> {
 }
 
 /**
- * Answers an elicitation, or leaves it open where nobody is there to ask. `asked`: the fields that the server has asked
- * for so far; one of several questions may use what another one has no use for.
+ * Answers an elicitation, or leaves it open if nobody is there to ask. `asked` collects the fields that the server has asked
+ * for so far, because an answer that one question does not use may belong to another.
  */
 export async function answerElicitation(
   params: unknown,
@@ -67,7 +67,7 @@ export async function answerElicitation(
   return askPerson(String(message ?? ''), open, content, expiryIn(params));
 }
 
-/** When the server stops taking answers, if it says so. */
+/** Returns when the server stops accepting answers, if it says so. */
 function expiryIn(params: unknown): Date | undefined {
   const { _meta } = isObject(params) ? params : {};
   const time = isObject(_meta) ? Date.parse(String(_meta[EXPIRES_AT])) : Number.NaN;
@@ -81,7 +81,7 @@ function taken(field: Field, text: string): unknown {
   throw new ValiseError('answer-unfit', `${value} does not fit ${field.name}.`, { next: read.problem });
 }
 
-/** Says it once of each name: they count as asked from then on. */
+/** Reports each unused answer once: afterwards its name counts as asked. */
 function tellUnasked(given: ReadonlyMap<string, string>, asked: Set<string>): void {
   const names = [...given.keys()].filter((name) => !asked.has(name));
   if (names.length > 0) remark(`valise: ${names.join(', ')} of --answer is not asked here.`);

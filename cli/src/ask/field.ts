@@ -1,13 +1,13 @@
 import { isObject } from 'mcp-valise/internal';
 
-/** One property of a question's schema, as elicitation allows them. */
+/** One property of a question's schema, restricted to the types that elicitation allows. */
 export interface Field {
   readonly name: string;
   readonly title: string;
   readonly description: string | undefined;
   readonly required: boolean;
   readonly type: 'string' | 'number' | 'integer' | 'boolean' | 'array';
-  /** What may be chosen, where it is a choice. */
+  /** The options, if the field is a choice. */
   readonly choices: readonly { readonly value: string; readonly label: string }[] | undefined;
   readonly secret: boolean;
   readonly initial: unknown;
@@ -16,7 +16,7 @@ export interface Field {
 
 const TYPES = new Set(['string', 'number', 'integer', 'boolean', 'array']);
 
-/** The fields of a `requestedSchema`, in its order. */
+/** Returns the fields of a `requestedSchema`, in schema order. */
 export function fieldsOf(requested: unknown): Field[] {
   if (!isObject(requested) || !isObject(requested['properties'])) return [];
   const required = Array.isArray(requested['required']) ? requested['required'] : [];
@@ -37,7 +37,7 @@ export function fieldsOf(requested: unknown): Field[] {
   });
 }
 
-/** All the ways in which the protocol has written choices so far. */
+/** Reads choices in every notation that the protocol has used so far. */
 function choicesOf(schema: Readonly<Record<string, unknown>>): Field['choices'] {
   const titled = [schema['oneOf'], schema['anyOf']].find(Array.isArray);
   if (titled) {
@@ -50,7 +50,7 @@ function choicesOf(schema: Readonly<Record<string, unknown>>): Field['choices'] 
   return schema['enum'].map((value, at) => ({ value: String(value), label: String(names[at] ?? value) }));
 }
 
-/** What was typed, as the field's type has it; a sentence where it does not fit. */
+/** Converts typed text to the field's type; returns a `problem` sentence if it does not fit. */
 export function readValue(
   field: Field,
   text: string,

@@ -4,10 +4,13 @@ import type { Params } from 'mcp-valise/wire';
 import type { makeClient, Sdk } from '../sdk.ts';
 import { type AnswerSource, answerElicitation, type Elicited } from './answerer.ts';
 
-/** What a client must say it can do so that servers ask it. */
+/** The capability that a client must declare so that servers ask it. */
 export const ELICITATION = { elicitation: { form: {} } } as const;
 
-/** The SDK checks the params in any case; its own schema would drop what it does not know, such as `writeOnly`. */
+/**
+ * Passes params through unchanged. The SDK validates them anyway, and its own schema would drop unknown keys such as
+ * `writeOnly`.
+ */
 const AS_SENT = {
   params: {
     '~standard': { version: 1, vendor: 'valise', validate: (value: unknown) => ({ value }) },
@@ -16,21 +19,21 @@ const AS_SENT = {
 
 const left = new WeakMap<object, PendingQuestion>();
 
-/** The question that a client has last left open, whether its server can wait or not. */
+/** Returns the question that a client left open last, whether or not its server can wait. */
 export function leftBy(client: object): PendingQuestion | undefined {
   return left.get(client);
 }
 
 const asking = new WeakMap<object, number>();
 
-/** True while a client's user is asked something. */
+/** Whether a client's user is being asked something right now. */
 export function isAsking(client: object): boolean {
   return (asking.get(client) ?? 0) > 0;
 }
 
 let line: Promise<unknown> = Promise.resolve();
 
-/** There is one terminal: what servers ask at once is asked one after another. */
+/** Serializes questions: there is only one terminal, and servers may ask at the same time. */
 function inLine<Value>(ask: () => Promise<Value>): Promise<Value> {
   const asked = line.then(ask);
   line = asked.catch(() => undefined);
@@ -38,8 +41,8 @@ function inLine<Value>(ask: () => Promise<Value>): Promise<Value> {
 }
 
 /**
- * Lets a client answer what servers ask; resolves to what tells which given answers nobody has asked for. The majors differ in
- * how a handler is set, not in what it does.
+ * Lets a client answer server questions. Resolves to a function that lists the given answers that no server asked for. The
+ * SDK majors differ only in how a handler is registered.
  */
 export async function setAnswerer(
   client: Awaited<ReturnType<typeof makeClient>>,

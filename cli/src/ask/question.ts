@@ -2,15 +2,15 @@ import { domainToUnicode } from 'node:url';
 import type { PendingQuestion } from 'mcp-valise/client';
 import { type Field, fieldsOf } from './field.ts';
 
-/** What a question says to people, with the page that it is about. */
+/** Returns the text of a question for people, including the page that it refers to. */
 export function wordsOf({ method, params }: PendingQuestion): string {
   const link = params?.['url'] === undefined ? [] : [readLink(params['url']).words];
   return [String(params?.['message'] ?? method), ...link].join(' ');
 }
 
 /**
- * A page that a server asks the user to open. The words name the host as it is looked up, in ASCII, whatever the server's URL
- * makes it look like. Other schemes, such as `javascript:` and `file:`, are not safe: they act on this machine.
+ * Describes a page that a server asks the user to open. The text names the host in ASCII, as DNS resolves it, whatever the
+ * server's URL makes it look like. Other schemes, such as `javascript:` and `file:`, are not safe: they act on this machine.
  */
 export function readLink(text: unknown): { readonly words: string; readonly isSafe: boolean } {
   const url = URL.canParse(String(text)) ? new URL(String(text)) : undefined;
@@ -33,14 +33,14 @@ export function readLink(text: unknown): { readonly words: string; readonly isSa
   return { words: words.filter(Boolean).join(' '), isSafe: true };
 }
 
-/** How the fields of a question are answered with `--answer`. */
+/** Returns the fields of a question that `--answer` can fill in. */
 export function answersTo({ params }: PendingQuestion): readonly Field[] {
   return fieldsOf(params?.['requestedSchema']);
 }
 
 const KINDS = { string: 'TEXT', number: 'NUMBER', integer: 'NUMBER', boolean: 'yes|no', array: 'TEXT,…' };
 
-/** A field as `--answer` takes it, e.g. `resolution=Fixed|Duplicate`; in brackets where it may be left out. */
+/** Formats a field as `--answer` accepts it, e.g. `resolution=Fixed|Duplicate`; in brackets if it is optional. */
 export function patternOf({ name, type, choices, required }: Field): string {
   const values = choices?.map(({ value }) => value).join('|');
   const pattern = `${name}=${values === undefined ? KINDS[type] : type === 'array' ? `${values},…` : values}`;

@@ -11,8 +11,8 @@ const CHOICES = [
 ] as const;
 
 /**
- * Asks a person to accept or decline, and for the fields that are open. Later, Escape and Ctrl+C leave the question open:
- * then {@link LeaveOpen} is thrown.
+ * Asks a person to accept or decline, and for the fields that have no value yet. "Later", Escape and Ctrl+C leave the
+ * question open and throw {@link LeaveOpen}.
  */
 export async function askPerson(
   message: string,
@@ -34,7 +34,7 @@ export async function askPerson(
   return { action: 'accept', content };
 }
 
-/** Asks a person whether to go on with something that cannot be undone. */
+/** Asks a person to confirm something that cannot be undone. */
 export async function agreed(message: string): Promise<boolean> {
   return (await confirm({ message: clean(message), initialValue: false, output: process.stderr })) === true;
 }
@@ -42,7 +42,7 @@ export async function agreed(message: string): Promise<boolean> {
 async function askField(field: Field): Promise<unknown> {
   const output = process.stderr;
   const initial = field.initial === undefined ? undefined : String(field.initial);
-  // What the prompt writes cannot be escaped without changing the answer, and nobody should send what they do not see.
+  // The prompt cannot escape its initial value without changing the answer, and nobody should send text they cannot see.
   const isShown = initial === undefined || initial === clean(initial);
   const message =
     clean([field.title, field.description].filter(Boolean).join(' · ')) +

@@ -1,6 +1,6 @@
 import { isObject } from 'mcp-valise/internal';
 
-/** True where a host says that forms can be put to it. One that names no mode is from before there were modes. */
+/** Whether a host declares that it can show forms (or URLs). A host that names no mode predates modes and supports forms. */
 export function canBeAsked(capabilities: unknown, mode: 'form' | 'url' = 'form'): boolean {
   const elicitation = isObject(capabilities) ? capabilities['elicitation'] : undefined;
   if (!isObject(elicitation)) return false;
@@ -8,14 +8,14 @@ export function canBeAsked(capabilities: unknown, mode: 'form' | 'url' = 'form')
   return isObject(elicitation[mode]);
 }
 
-/** Capabilities that say so in a host's place. */
+/** Adds form support to a host's capabilities on its behalf. */
 export function withForms(capabilities: unknown): Record<string, unknown> {
   const own = isObject(capabilities) ? capabilities : {};
   const elicitation = isObject(own['elicitation']) ? own['elicitation'] : {};
   return { ...own, elicitation: { ...elicitation, form: {} } };
 }
 
-/** True for a question that a host of these capabilities cannot be asked, and somebody else can. */
+/** Whether a host with these capabilities cannot be asked this question, so that somebody else must answer it. */
 export function leavesOpen(capabilities: unknown, question: unknown): boolean {
   if (!isObject(question) || question['method'] !== 'elicitation/create') return false;
   const { params } = question;

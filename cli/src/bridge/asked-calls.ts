@@ -3,13 +3,13 @@ import { isObject } from 'mcp-valise/internal';
 import type { Id, Params, Request, Response } from 'mcp-valise/wire';
 import { goesOn } from './newer-shapes.ts';
 
-/** A call that asks, and its questions. */
+/** A call in which the server asked something, and its questions. */
 export interface AskingCall {
   readonly call: { readonly method: string; readonly params?: Params | undefined };
   readonly inputRequests: Readonly<Record<string, unknown>>;
 }
 
-/** Hears of a call that the host has cancelled while it was asked, and why. */
+/** Receives a call that the host cancelled while it was being asked, and the reason. */
 export type TakenBack = (asking: AskingCall, reason: unknown) => void;
 
 interface Turn extends AskingCall {
@@ -17,23 +17,23 @@ interface Turn extends AskingCall {
   readonly state: unknown;
 }
 
-/** Calls that a host never came back to are forgotten when there are more than this. */
+/** Above this number, the oldest calls that a host never came back to are forgotten. */
 const MOST_CALLS = 1000;
 
 /**
- * What a host of 2026-07-28 is asked by a server of its era. The calls pass through; only where the host gives one up, its
- * questions must be found, since nobody is to answer them any more.
+ * Tracks the questions that a 2026-07-28 server asks a host of the same era. The calls themselves pass through. If the host
+ * cancels one, its questions must be found, because nobody should answer them afterwards.
  */
 export class AskedCalls {
   readonly #takenBack: TakenBack;
-  /** By the request that was answered with questions, and once the host has sent the call again, by that. */
+  /** Keyed by the request that was answered with questions, then by the retry once the host has sent one. */
   readonly #turns = new Map<Id, Turn>();
 
   constructor(takenBack: TakenBack) {
     this.#takenBack = takenBack;
   }
 
-  /** The server has answered a request of the host. */
+  /** Records the server's response to a request of the host. */
   answered(request: Request, response: Response): void {
     this.#turns.delete(request.id);
     if (!('result' in response) || response.result['resultType'] !== 'input_required') return;
@@ -47,7 +47,7 @@ export class AskedCalls {
     if (oldest !== undefined) this.#turns.delete(oldest);
   }
 
-  /** The host sends a request; it may bring answers. */
+  /** Records a request of the host, which may carry answers. */
   goesOn(request: Request): void {
     if (this.#turns.size === 0 || !goesOn(request)) return;
     const [id, turn] = [...this.#turns].find(([, each]) => isAnswered(each, request)) ?? [];
@@ -56,7 +56,7 @@ export class AskedCalls {
     this.#turns.set(request.id, turn);
   }
 
-  /** The host has cancelled a request. */
+  /** Records that the host cancelled a request. */
   cancelled(id: Id, reason: unknown): void {
     const turn = this.#turns.get(id);
     if (!turn) return;
@@ -65,13 +65,13 @@ export class AskedCalls {
   }
 }
 
-/** True for the request that answers these questions. A server may ask without a state. */
+/** Whether the request answers these questions. A server may ask without a `requestState`. */
 function isAnswered({ call, state }: Turn, { method, params }: Request): boolean {
   if (method !== call.method || params?.['requestState'] !== state) return false;
   return state !== undefined || isDeepStrictEqual(argumentsOf(params), argumentsOf(call.params));
 }
 
-/** The params of a call without what each of its requests has of its own. */
+/** Returns the params of a call without the fields that differ between its requests. */
 export function argumentsOf(params: Params | undefined): Params {
   const { _meta, inputResponses, requestState, ...rest } = params ?? {};
   return rest;

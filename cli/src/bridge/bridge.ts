@@ -22,26 +22,26 @@ import { ServerRequests } from './server-requests.ts';
 import type { Standing } from './standing.ts';
 import { isListener, Waiting } from './waiting.ts';
 
-/** Where the bridge's messages go, and what it does with them. */
+/** Destinations and settings of a bridge. */
 export interface BridgeOptions {
   toHost(message: Message): void;
-  /** Resolves when the message is delivered, or cannot be. */
+  /** Resolves once the message is delivered, or cannot be delivered. */
   toServer(message: Message): Promise<void>;
   /**
-   * When a newer host is led to an older server. `insisting`: once it speaks the newer era without having asked for it,
-   * or after a refusal; one that can fall back then does, and nothing is translated. `always`: at once, for hosts that
-   * give up when they are refused.
+   * When a newer host is translated for an older server. `insisting`: once the host uses the newer era without asking for it
+   * first, or after a refusal; a host that can fall back does so, and nothing is translated. `always`: immediately, for
+   * hosts that give up when they are refused.
    */
   readonly newer?: 'never' | 'insisting' | 'always' | undefined;
-  /** What an older server keeps for its host; a newer one in its place is asked for it as well. */
+  /** The state that an older server keeps for its host; it is restored at a newer server that replaces the older one. */
   readonly standing?: Pick<Standing, 'wishes' | 'news'> | undefined;
-  /** Forgets the round of a call that the host has cancelled while it was asked. */
+  /** Forgets the round of a call that the host cancelled while it was being asked. */
   readonly takenBack?: TakenBack | undefined;
 }
 
 /**
- * Lets a host and a server talk: message for message where they speak the same era, translated where the host begins
- * in one era and the server turns out to know only the other.
+ * Connects a host and a server: passes messages through if both speak the same era, and translates them if the host starts
+ * in one era and the server turns out to support only the other.
  */
 export class Bridge {
   readonly #toHost: (message: Message) => void;
@@ -51,16 +51,16 @@ export class Bridge {
   readonly #passage: Passage;
   readonly #waiting = new Waiting();
   #initialize: Request | undefined;
-  /** What an older host has begun with. */
+  /** The params of an older host's `initialize`. */
   #introduced: Params = {};
-  /** What the server answered to an `initialize` of our own, as long as the host has not sent one. */
+  /** The server's result for the bridge's own `initialize`, until the host sends one. */
   #begun: Result | undefined;
-  /** True once it is known which era is spoken, or nobody wants to know. */
+  /** Whether the era is known, or does not need to be known. */
   #met: boolean;
-  /** True where a refused `server/discover` is translated, in place of being handed to the host. */
+  /** Whether a refused `server/discover` is translated instead of being passed to the host. */
   #insists: boolean;
   readonly #isNever: boolean;
-  /** What comes in while the bridge asks the server something itself. */
+  /** Messages that arrive while the bridge waits for the server's answer to its own request. */
   #held: (() => void)[] | undefined;
 
   constructor({ toHost, toServer, newer = 'insisting', standing, takenBack = () => {} }: BridgeOptions) {
@@ -102,7 +102,7 @@ export class Bridge {
     }
   }
 
-  /** Takes a message of the server, or one in its place that says why the server could not be reached. */
+  /** Handles a message from the server, or a substitute that says why the server could not be reached. */
   fromServer(message: Message, failure?: unknown): void {
     if (this.#own.answered(message, failure)) return;
     if (this.#held) {
@@ -123,7 +123,7 @@ export class Bridge {
     else this.#toHost(message);
   }
 
-  /** An older host was refused: does the server speak the newer era? */
+  /** Checks whether a server that refused an older host speaks the newer era. */
   async #refused(initialize: Request, refusal: Message): Promise<void> {
     this.#held = [];
     const { response } = await discover(this.#own);
@@ -138,34 +138,34 @@ export class Bridge {
   }
 
   /**
-   * The server has become one of the other era. What it did not take is sent once more, and only once, as it knows it; but
-   * not the answers to what the server before has asked.
+   * Handles a server that was replaced by one of the other era. A request that it did not accept is sent once more, and only
+   * once, in the new era. Answers to questions of the previous server are not resent.
    */
   async #changed(request: Request, { request: sent, by }: Sent<Between>, refusal: Response): Promise<void> {
-    // Another call may have noticed first, and all listeners are sent once more then.
+    // Another call may have noticed the change first, in which case all listeners are resent already.
     const isFirst = by === this.#passage.now;
     if (!isFirst && isListener(request)) return;
     const isModern = eraOf(request) === 'modern';
-    // Without a pause where none is needed: another refusal may be there already, and must not count as first.
+    // Does not await if it is not necessary: another refusal may already be queued, and must not count as the first.
     const isMet = !isFirst || (isModern ? this.#startOver() : await this.#meetAgain());
     if (goesOn(sent)) this.#end({ jsonrpc: '2.0', id: request.id, error: SERVER_CHANGED });
     else if (!isMet || !this.#waiting.mayGoAgain(request)) this.#end(refusal);
-    // Another object: a message that the transport has seen before would pass by Valise.
+    // Sends a copy: the transport would pass a message object that it has seen before without involving Valise.
     else this.fromHost({ ...request });
     if (isFirst && isMet) this.#listenAgain(request);
   }
 
-  /** Answers the host, which may have taken its request back by now. */
+  /** Answers the host, unless it has cancelled the request. */
   #end(response: Response): void {
     if (this.#waiting.get(response.id ?? undefined)) this.#toHost(response);
   }
 
-  /** Whoever told the listeners of the host will not do so any more. */
+  /** Resends the host's listeners, because the previous server no longer notifies them. */
   #listenAgain(but: Request): void {
     for (const request of this.#waiting.listeners()) if (request.id !== but.id) this.fromHost({ ...request });
   }
 
-  /** What a newer host asks next finds out what the server is now. */
+  /** Resets the bridge so that the next request of a newer host detects the server's era. */
   #startOver(): boolean {
     if (this.#isNever) return false;
     this.#passage.same();
@@ -174,7 +174,7 @@ export class Bridge {
     return true;
   }
 
-  /** An older host does not ask. */
+  /** Detects the server's era on behalf of an older host, which does not ask for it. */
   async #meetAgain(): Promise<boolean> {
     const { now } = this.#passage;
     this.#held = [];
@@ -184,7 +184,7 @@ export class Bridge {
     return isMet;
   }
 
-  /** A newer server is in the place of the older one that the host has begun at. */
+  /** Translates for a host that started at an older server, now replaced by a newer one. */
   async #takeOver(): Promise<boolean> {
     const { response } = await discover(this.#own);
     if (!('result' in response)) return false;
@@ -192,7 +192,7 @@ export class Bridge {
     return true;
   }
 
-  /** An older server is there, and the host needs no translation any more. */
+  /** Stops translating, because an older server is back. */
   async #goBack(before: OlderHost): Promise<boolean> {
     if (!(await this.#begin(this.#introduced))) return false;
     for (const { method, params } of before.wishes()) void this.#own.send(method, params);
@@ -201,8 +201,8 @@ export class Bridge {
   }
 
   /**
-   * A newer host's first word. The server is asked what it knows before it hears any: an older one would carry out some
-   * requests, half understood.
+   * Handles the first request of a newer host. The bridge detects the server's era before it passes anything on, because an
+   * older server would execute some requests that it only half understands.
    */
   async #meet(first: Request): Promise<void> {
     this.#held = [];
@@ -233,7 +233,7 @@ export class Bridge {
     return begin(this.#own, this.#toServer, params);
   }
 
-  /** The host prefers the older era after all, which has begun already: from here on, nothing is translated. */
+  /** Stops translating because the host falls back to the older era, in which the server is already initialized. */
   #fallBack({ id, params = {} }: Request, result: Result): void {
     this.#introduced = params;
     this.#passage.same();

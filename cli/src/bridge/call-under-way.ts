@@ -14,37 +14,37 @@ import {
 import { CALL_CANCELLED } from './host-questions.ts';
 import { LOG_LEVEL, newerError, newerResult } from './newer-shapes.ts';
 
-/** Where the messages of a call go. */
+/** Destinations for the messages of a call. */
 export interface Ways {
   toHost(message: Message): void;
   toServer(message: Message): Promise<void>;
 }
 
 /**
- * A call of a newer host at an older server. The server sees one request, and asks in the middle of it; the host sees
- * as many as there are rounds, each answered with questions but the last.
+ * A call of a newer host at an older server. The server sees one request and asks in the middle of it. The host sees one
+ * request per round, each answered with questions except the last.
  */
 export class CallUnderWay {
   readonly serverId: Id;
   readonly method: string;
-  /** By this, the host says with its answers which call they belong to. */
+  /** The `requestState` by which the host says which call its answers belong to. */
   readonly state: string = randomUUID();
   readonly serverToken: unknown;
   readonly wantsLog: boolean;
   readonly #ways: Ways;
   #hostId: Id | undefined;
-  /** The host's latest request, be it answered or not. */
+  /** The host's latest request, whether answered or not. */
   #latestId: Id;
   #hostToken: unknown;
-  /** Questions that the host has not seen, and those that it is about to answer, by their key. */
+  /** Questions that the host has not seen. `#asked` holds those that it is about to answer, by key. */
   #waiting: Request[] = [];
   readonly #asked = new Map<string, Request>();
   #outcome: Response | undefined;
   #questions = 0;
 
   constructor({ id, method, params }: Request, ways: Ways) {
-    // In the older era 0 is the id of `initialize`, and the v1 SDK cancels nothing that is called so. A newer host calls
-    // its first request 0, and its progress too, which some servers take for none.
+    // In the older era, 0 is the id of `initialize`, and the v1 SDK does not cancel a request with that id. A newer host
+    // uses 0 for its first request and for its progress token, which some servers treat as absent.
     this.serverId = id || 'valise-call:0';
     this.method = method;
     this.#hostId = this.#latestId = id;
@@ -54,22 +54,22 @@ export class CallUnderWay {
     this.#ways = ways;
   }
 
-  /** The request that waits for an answer; none while the host is busy with questions. */
+  /** The host request that waits for a response; undefined while the host is handling questions. */
   get hostId(): Id | undefined {
     return this.#hostId;
   }
 
-  /** By this, the host takes the call back, also while it is busy with questions. */
+  /** The id by which the host cancels the call, including while it is handling questions. */
   get latestId(): Id {
     return this.#latestId;
   }
 
-  /** What progress is called in the request that waits; none while none does. */
+  /** The progress token of the waiting request; undefined if none waits. */
   get hostToken(): unknown {
     return this.#hostId === undefined ? undefined : this.#hostToken;
   }
 
-  /** The call as the server sees it. */
+  /** Returns the call as the server sees it. */
   request(params: Params | undefined): Request {
     const { serverId: id, method, serverToken: progressToken } = this;
     const _meta = { ...params?._meta, ...(progressToken !== undefined && { progressToken }) };
@@ -77,13 +77,13 @@ export class CallUnderWay {
     return { jsonrpc: '2.0', id, method, ...(older && { params: older }) };
   }
 
-  /** Puts a question of the server to the host, at once or in its next round. */
+  /** Puts a question of the server to the host, immediately or in its next round. */
   ask(question: Request): void {
     this.#waiting.push(question);
     this.#turn();
   }
 
-  /** True where the server does not want to know any more what it asked here. */
+  /** Whether the server withdrew a question of this call; if so, the question is dropped. */
   withdrew(id: unknown): boolean {
     const before = this.#waiting.length;
     this.#waiting = this.#waiting.filter((question) => question.id !== id);
@@ -91,7 +91,7 @@ export class CallUnderWay {
     return this.#forget(id);
   }
 
-  /** The host has sent the call again, with answers. A question that it left out is put once more. */
+  /** Handles the host's retry with answers. A question that it left out is asked again. */
   again({ id, params }: Request): void {
     this.#hostId = this.#latestId = id;
     this.#hostToken = params?._meta?.['progressToken'];
@@ -106,32 +106,32 @@ export class CallUnderWay {
     this.#turn();
   }
 
-  /** The server has answered. The host hears of it once it waits; true where it does. */
+  /** Records the server's response and passes it on once the host waits. Returns true if the host received it now. */
   end(response: Response): boolean {
     this.#outcome = response;
     return this.#turn();
   }
 
-  /** The server is gone, and with it what it asked. */
+  /** Drops all questions because the server is gone, and ends the call with `error`. */
   lose(error: RpcError): void {
     this.#waiting = [];
     this.#asked.clear();
     this.#outcome ??= { jsonrpc: '2.0', id: this.serverId, error };
   }
 
-  /** True where the server is done with the call and the host has not asked for the outcome. */
+  /** Whether the server has finished the call and the host has not yet asked for the outcome. */
   get isLeft(): boolean {
     return this.#outcome !== undefined;
   }
 
-  /** The host has taken the call back: nobody will answer what the server asked. */
+  /** Rejects all open questions because the host cancelled the call. */
   drop(): void {
     for (const { id } of [...this.#waiting.splice(0), ...this.#asked.values()])
       void this.#ways.toServer({ jsonrpc: '2.0', id, error: CALL_CANCELLED });
     this.#asked.clear();
   }
 
-  /** Says to the host what there is to say, where it waits. */
+  /** Sends the host the outcome or the waiting questions, if it waits for a response. */
   #turn(): boolean {
     const id = this.#hostId;
     if (id === undefined || (!this.#outcome && this.#waiting.length === 0)) return false;

@@ -7,7 +7,7 @@ export function discover(own: ServerRequests): Promise<Answered> {
   return own.send('server/discover', { _meta });
 }
 
-/** Begins at an older server, in the host's name. */
+/** Initializes an older server on behalf of the host. */
 export async function begin(
   own: ServerRequests,
   toServer: (message: Message) => Promise<void>,

@@ -9,13 +9,13 @@ export const HOSTS = ['claude', 'codex', 'cursor', 'opencode', 'vscode', 'windsu
 /** One of {@link HOSTS}. */
 export type HostName = (typeof HOSTS)[number];
 
-/** The options of the command. */
+/** Options of `valise connect`. */
 export interface BridgeOptions extends ConnectOptions {
   readonly printConfig?: HostName;
   readonly session: string;
 }
 
-/** The package behind each kind of store that needs one. */
+/** The driver package of each store scheme that needs one. */
 const DRIVERS: Readonly<Record<string, string>> = {
   sqlite: 'better-sqlite3@12',
   redis: 'ioredis',
@@ -24,7 +24,7 @@ const DRIVERS: Readonly<Record<string, string>> = {
   postgresql: 'pg',
 };
 
-/** What the bridge needs: beside Valise itself all of it is an optional peer, which npx does not bring along. */
+/** Returns the packages that the bridge needs. All except Valise itself are optional peers, which npx does not install. */
 function packagesFor(store: string): string[] {
   const driver = DRIVERS[store.split(':', 1)[0] ?? ''];
   return [
@@ -35,7 +35,7 @@ function packagesFor(store: string): string[] {
   ];
 }
 
-/** A command that starts the bridge, and the name that the host shows it under. */
+/** A command that starts the bridge, and the name under which the host shows it. */
 interface Entry {
   readonly name: string;
   readonly command: string;
@@ -44,7 +44,7 @@ interface Entry {
 
 const MCP_SERVERS = ({ name, ...server }: Entry): object => ({ mcpServers: { [name]: server } });
 
-/** How each host writes an entry: JSON, except for Codex. */
+/** The configuration format of each host: JSON, except for Codex. */
 const FORMATS: Readonly<Record<HostName, (entry: Entry) => object | string>> = {
   claude: MCP_SERVERS,
   cursor: MCP_SERVERS,
@@ -57,7 +57,10 @@ const FORMATS: Readonly<Record<HostName, (entry: Entry) => object | string>> = {
   codex: toml,
 };
 
-/** A JSON string is a TOML string too, except that TOML wants DEL escaped. Codex takes letters, digits, `-` and `_` in names. */
+/**
+ * Every JSON string is a TOML string too, except that TOML requires DEL to be escaped. Codex accepts letters, digits, `-`
+ * and `_` in names.
+ */
 function toml({ name, command, args }: Entry): string {
   const quoted = (text: string): string => JSON.stringify(text).replaceAll('\u007f', '\\u007f');
   return [
@@ -67,7 +70,7 @@ function toml({ name, command, args }: Entry): string {
   ].join('\n');
 }
 
-/** What makes a host start the bridge, as its configuration file has it. */
+/** Returns the configuration that makes a host start the bridge, in the format of its configuration file. */
 export function hostConfig(host: HostName, name: string, args: readonly string[], store = 'sqlite:'): string {
   const packages = packagesFor(store).flatMap((each) => ['-p', each]);
   const config = FORMATS[host]({
@@ -78,15 +81,15 @@ export function hostConfig(host: HostName, name: string, args: readonly string[]
   return typeof config === 'string' ? config : JSON.stringify(config, undefined, 2);
 }
 
-/** A short name for a target, as hosts show it. A port is part of it: two servers on one machine are two entries. */
+/** Returns a short display name for a target. It includes the port, because two servers on one machine are two entries. */
 export function nameOf(target: CliTarget): string {
   const bare = target.kind === 'http' ? target.url.host : target.command.command.split(/[/\\]/).at(-1);
   return bare?.replace(/[^A-Za-z0-9.]+/g, '-').replace(/^-|-$/g, '') || 'server';
 }
 
 /**
- * The options that the host's configuration must hand on. Unlike those for people to read, with their secrets; and without
- * the major of the SDK, which the bridge cannot be told: npx brings it along.
+ * Returns the options that the host's configuration must pass on. Unlike the options printed for people, they include
+ * secrets. They omit the SDK major, which the bridge does not accept, because npx installs the SDK.
  */
 export function flagsOf({ store, header, session, sdk: _sdk, ...options }: BridgeOptions): string[] {
   return [
@@ -97,27 +100,27 @@ export function flagsOf({ store, header, session, sdk: _sdk, ...options }: Bridg
   ];
 }
 
-/** A store's URL that means the same in every folder: hosts start their servers wherever they like. */
+/** Returns a store URL that means the same in every directory, because hosts start their servers in any directory. */
 export function storeFromAnywhere(url: string): string {
   const [, scheme, path] = /^(file|sqlite):(?!\/\/)(?!~)(.+)$/.exec(url) ?? [];
   return path === undefined ? url : `${scheme}:${resolve(path)}`;
 }
 
-/** How hosts name the variables of an entry. */
+/** The notation for an entry's environment variables, by host. */
 const ENV: Partial<Record<HostName, string>> & { readonly claude: string } = {
   claude: '"env": { "NAME": "…" }',
   codex: 'env = { NAME = "…" }',
   opencode: '"environment": { "NAME": "…" }',
 };
 
-/** Whether a store's URL has a password: before its host, or in its query as PostgreSQL takes it. */
+/** Whether a store's URL contains a password, either before its host or in the query, as PostgreSQL accepts it. */
 function hasPassword(store: string): boolean {
   if (!URL.canParse(store)) return false;
   const { password, searchParams } = new URL(store);
   return password !== '' || searchParams.has('password');
 }
 
-/** What whoever pastes the configuration should know, one sentence each. */
+/** Returns remarks for the person who pastes the configuration, one sentence each. */
 export function configRemarks(
   host: HostName,
   target: string,

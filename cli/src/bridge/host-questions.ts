@@ -10,33 +10,33 @@ import {
 
 type Send = (message: Message) => unknown;
 
-/** What a server hears whose question was taken back since nobody waits for the call. */
+/** The answer to a server's question that was withdrawn because the host cancelled the call. */
 export const CALL_CANCELLED: RpcError = {
   code: -32000,
   message: 'The host cancelled the call that this was asked in.',
 };
 
-/** What a host is asked; the id is what the server calls it, where it does. */
+/** A question for the host; `id` is the server's id for it, if it has one. */
 type Question = Omit<Request, 'id'> & { readonly id?: Id };
 
 interface Open {
-  /** Whose question it is; it can be taken back by this. */
+  /** The asker, by which the question can be withdrawn. */
   readonly owner: object;
   readonly serverId: Id | undefined;
-  /** The calls that it may have been asked in: the older era does not say which it is. */
+  /** The calls in which it may have been asked; the older era does not say which one it is. */
   readonly calls: readonly Request[];
-  /** Hears the answer; none where nobody wants to know any more. */
+  /** Receives the answer, or undefined if the question was withdrawn without one. */
   settle(answer: Response | undefined): void;
 }
 
 /**
- * What the host is asked and has not answered, whoever asks it. One place for all, so that no answer is taken for that to
- * another question, however often the server changes.
+ * All questions that the host has not answered, whoever asks them. They share one table so that no answer is mistaken for
+ * the answer to another question, however often the server changes.
  */
 export class HostQuestions {
   readonly #toHost: Send;
   readonly #open = new Map<unknown, Open>();
-  /** Questions that are taken back, and that the host may have answered before it heard of it. */
+  /** Withdrawn questions, which the host may have answered before it received the cancellation. */
   readonly #withdrawn = new Set<unknown>();
   #count = 0;
 
@@ -46,15 +46,17 @@ export class HostQuestions {
 
   ask(owner: object, question: Question, settle: Open['settle'], calls: readonly Request[] = []): void {
     const { id: serverId } = question;
-    // Servers count from 0: another one soon asks under an id that an answer may still come for. And hosts of the v1 SDK
-    // do not hear that 0 itself is taken back.
+    // Servers count ids from 0, so the next server soon reuses an id for which an answer may still arrive. Hosts on the v1
+    // SDK also ignore the cancellation of id 0.
     const isFree = serverId !== undefined && serverId !== 0 && !this.#withdrawn.has(serverId);
     const id = isFree ? serverId : `valise-ask:${++this.#count}`;
     this.#open.set(id, { owner, serverId, calls, settle });
     this.#toHost({ ...question, id });
   }
 
-  /** Hands a message of the server on, and the answer back where it asks something, in the course of one of these calls. */
+  /**
+   * Passes a server message to the host and, if it is a question asked during one of `calls`, the answer back to the server.
+   */
   pass(owner: object, message: Message, toServer: Send, calls: readonly Request[] = []): void {
     if (isRequest(message)) {
       const settle = (answer: Response | undefined): void => {
@@ -65,20 +67,20 @@ export class HostQuestions {
       const { requestId } = message.params ?? {};
       const [id] =
         [...this.#open].find(([, open]) => open.owner === owner && open.serverId === requestId) ?? [];
-      // A server may say so of what has been taken back when it heard of the cancelled call.
+      // A server may cancel a question that was already withdrawn because its call was cancelled.
       if (id === undefined && this.#withdrawn.has(requestId)) return;
       this.#open.delete(id);
       this.#toHost({ ...message, params: { ...message.params, requestId: id ?? requestId } });
     } else this.#toHost(message);
   }
 
-  /** Takes back what the host has not answered: all, or what one owner has asked. */
+  /** Withdraws all unanswered questions, or only those of one owner. */
   withdraw(owner?: object): void {
     for (const [id, open] of [...this.#open])
       if (owner === undefined || open.owner === owner) this.#withdraw(id, open, undefined);
   }
 
-  /** The host has cancelled a call: what can have been asked in no other one that is under way, nobody is to answer. */
+  /** Withdraws the questions that only the cancelled call, and none of `others`, can have asked. */
   cancelled(call: Request, others: readonly Request[]): void {
     for (const [id, open] of [...this.#open])
       if (open.calls.includes(call) && !open.calls.some((other) => others.includes(other)))
@@ -92,7 +94,7 @@ export class HostQuestions {
     open.settle(answer);
   }
 
-  /** True where the host's message answers a question, also one that was taken back, whose answer nobody hears. */
+  /** Whether the host's message answers a question. Also true for a withdrawn question, whose answer is dropped. */
   answered(message: Message): boolean {
     if ('method' in message) return false;
     const open = this.#open.get(message.id);

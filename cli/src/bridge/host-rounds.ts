@@ -5,8 +5,8 @@ import type { HostQuestions } from './host-questions.ts';
 const CANCELLED: Result = { action: 'cancel' };
 
 /**
- * Asks a host of the older era what a server of the newer one wants to know: all questions of a round at once. What the
- * host refuses counts as cancelled; none where the questions were taken back.
+ * Asks a host of the older era all questions of a newer server's round at once. A question that the host refuses counts as
+ * cancelled. Returns undefined if the questions were withdrawn.
  */
 export async function askRound(
   host: HostQuestions,

@@ -5,7 +5,7 @@ import { isRequest, type Message } from 'mcp-valise/wire';
 const PARSE_ERROR = -32700;
 const INVALID_REQUEST = -32600;
 
-/** The host at the other end of standard input and output: one JSON-RPC message a line. */
+/** The host at the other end of standard input and output: one JSON-RPC message per line. */
 export class Host {
   readonly #input: Readable;
   readonly #output: Writable;
@@ -19,15 +19,15 @@ export class Host {
     this.#output.write(`${JSON.stringify(message)}\n`);
   }
 
-  /** The host's messages, until it closes our input. What is not a message is answered as JSON-RPC says. */
+  /** Yields the host's messages until it closes standard input. Answers invalid messages as JSON-RPC requires. */
   async *messages(): AsyncGenerator<Message> {
-    // Whoever reads them hears of what goes wrong.
+    // The reader of the stream receives its errors.
     const whole = pipeline(this.#input, limitLines({ maxBytes: MAX_MESSAGE }), () => {});
     for await (const lines of whole)
       for (const line of String(lines).split('\n')) yield* this.#read(line.trim());
   }
 
-  /** The messages of a line: one, or those of a batch, which 2025-03-26 had. */
+  /** Yields the messages of a line: one, or those of a batch, which 2025-03-26 allowed. */
   *#read(line: string): Generator<Message> {
     if (line === '') return;
     let value: unknown;
@@ -53,7 +53,7 @@ export class Host {
   }
 }
 
-/** True for what is at least shaped as a request, a notification or a response; all else about it is the server's. */
+/** Whether the value has the shape of a request, a notification or a response. The server validates everything else. */
 function isMessage(value: unknown): value is Message {
   if (!isObject(value)) return false;
   if ('method' in value) return typeof value['method'] === 'string';

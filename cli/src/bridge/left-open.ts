@@ -10,7 +10,7 @@ import { expiryWords, goOn } from '../pending.ts';
 import { type AskingCall, argumentsOf } from './asked-calls.ts';
 import type { LeftOpen } from './open-questions.ts';
 
-/** The round that a call of the host waits in: the one that its error names, or the latest of this call. */
+/** Returns the round in which a call of the host waits: the one that its error names, or the latest of this call. */
 export async function roundOf(
   { request, data, inputRequests }: LeftOpen,
   pending: Pending,
@@ -22,15 +22,15 @@ export async function roundOf(
   const questions = Object.entries(inputRequests).map(([key, asked]) => ({ key, ...(asked as object) }));
   return rounds.findLast(
     (round) =>
-      // A call that has been asked before waits with its answers.
+      // The stored params of a call that was asked before include its answers.
       isDeepStrictEqual(round.call && { ...round.call, params: argumentsOf(round.call.params) }, call) &&
       isDeepStrictEqual(round.questions, questions),
   );
 }
 
 /**
- * Forgets the round of a call that the host has cancelled: nobody waits for what would come of an answer. Where the host only
- * could not wait any longer, its user can still answer.
+ * Forgets the round of a call that the host cancelled, because nobody waits for its result. If the host only timed out, its
+ * user can still answer.
  */
 export async function forget(
   { call, inputRequests }: AskingCall,
@@ -52,19 +52,19 @@ export async function forget(
   }
 }
 
-/** All that a host hears, and with it a model: nothing that answers in the user's place. */
+/** Returns the text for the host, and therefore for a model. It contains nothing that could answer in the user's place. */
 export function hostWords({ expiresAt }: PendingRound): string {
   const expiry = expiresAt ? `, and the question expires ${until(expiresAt)}` : '';
   return `This call waits for the user, who has to answer a question of the server in a terminal, where Valise lists what is pending; calling again would only ask again${expiry}.`;
 }
 
-/** The text for the host's log: the questions, and the command that answers them and continues the call. */
+/** Returns the text for the host's log: the questions, and the command that answers them and continues the call. */
 export function waitingWords(
   { id, questions, expiresAt }: PendingRound,
   era: Era,
   options: Partial<ConnectOptions>,
 ): string {
-  // Only who speaks the era that the server asked in can answer.
+  // Only a client that speaks the era in which the server asked can answer.
   const command = goOn(id, { ...options, ...(era === 'legacy' && { era }) });
   const { env = [] } = options;
   const needed = [

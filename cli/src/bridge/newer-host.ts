@@ -23,28 +23,29 @@ import { Subscriptions } from './subscriptions.ts';
 
 const INVALID_REQUEST = -32600;
 
-/** What a server may ask, and the capability by which a host says that it answers. */
+/** The requests that a server may send, and the capability by which a host declares that it answers them. */
 const QUESTIONS: Readonly<Record<string, string>> = {
   'elicitation/create': 'elicitation',
   'sampling/createMessage': 'sampling',
   'roots/list': 'roots',
 };
 
-/** Calls that a host never came back to are forgotten when there are more than this. */
+/** Above this number, the oldest calls that a host never came back to are forgotten. */
 const MOST_CALLS = 1000;
 
-/** What stands between a newer host and an older server. */
+/** Settings of the translation between a newer host and an older server. */
 export interface NewerHostOptions extends Ways {
   readonly own: ServerRequests;
-  /** What the server answered to `initialize`. */
+  /** The server's result for `initialize`. */
   readonly introduction: Result;
-  /** What the host says of itself in each request. */
+  /** The metadata about itself that the host sends with each request. */
   readonly envelope: Meta;
 }
 
 /**
- * Between a host that knows only 2026-07-28 and a server that knows only what was before: the host's requests lose
- * what the older era does not know, and what the server asks in the middle of a call becomes the answer to that call.
+ * Translates between a host that supports only 2026-07-28 and a server that supports only earlier revisions. The host's
+ * requests lose the fields that the older era does not have, and a question that the server asks during a call becomes the
+ * response to that call.
  */
 export class NewerHost {
   readonly #ways: Ways;
@@ -64,21 +65,24 @@ export class NewerHost {
     this.#subscriptions = new Subscriptions(toHost, own, introduction['capabilities']);
   }
 
-  /** The id under which the host waits for a request that the server did not take. */
+  /** Returns the id under which the host waits for a request that the server did not accept. */
   refused(serverId: Id): Id | undefined {
     const call = this.#calls.get(serverId);
     this.#calls.delete(serverId);
     return call?.hostId;
   }
 
-  /** The server is gone: who comes with answers to what it has asked hears so. True where somebody may. */
+  /**
+   * Ends the calls whose questions the host has not answered, because the server is gone. Returns true if there are any:
+   * answers to them may still arrive, and get an error.
+   */
   leave(): boolean {
     const asked = [...this.#calls.values()].filter(({ hostId }) => hostId === undefined);
     for (const call of asked) call.lose(SERVER_CHANGED);
     return asked.length > 0;
   }
 
-  /** True for answers of the host that came too late; it has heard so. */
+  /** Whether the message carries late answers to a call of this server; if so, the host gets the error. */
   isLate(message: Message): boolean {
     const state = isRequest(message) ? message.params?.['requestState'] : undefined;
     const isOurs = [...this.#calls.values()].some((call) => call.state === state);
@@ -89,13 +93,13 @@ export class NewerHost {
   fromHost(message: Message): void {
     if (isRequest(message)) this.#request(message);
     else if (isNotification(message)) this.#notification(message);
-    // The newer era has no requests of servers, so that a response answers nobody.
+    // The newer era has no server requests, so a response of the host answers nobody.
   }
 
   #request(request: Request): void {
     const { id, method, params } = request;
     if (method === 'server/discover') this.#answer(id, discovered(this.#introduction));
-    // The newer era has none, but it is no harm.
+    // The newer era has no `ping`, but answering it does no harm.
     else if (method === 'ping') this.#answer(id, newerResult(method, {}));
     else if (method === 'subscriptions/listen') void this.#subscriptions.listen(id, params);
     else if (goesOn(request)) this.#again(request);
@@ -109,7 +113,7 @@ export class NewerHost {
     const level = params?._meta?.[LOG_LEVEL];
     if (level !== undefined && level !== this.#logLevel && this.#logs) {
       this.#logLevel = level;
-      // Over HTTP, what is sent later may arrive earlier.
+      // Waits for the response, because over HTTP a later message may arrive earlier.
       await this.#own.send('logging/setLevel', { level });
       if (!this.#calls.has(call.serverId)) return;
     }
@@ -127,14 +131,14 @@ export class NewerHost {
     for (const [id, { isLeft }] of this.#calls) if (isLeft) this.#calls.delete(id);
   }
 
-  /** Answers what the server asked, and goes on with the call that it asked in. */
+  /** Passes the host's answers to the server and resumes the call in which it asked. */
   #again(request: Request): void {
     const state = request.params?.['requestState'];
     const call = [...this.#calls.values()].find((each) => each.state === state);
     if (!call || call.hostId !== undefined || call.method !== request.method) {
       this.#refuse(this.#ways.toHost, request.id, {
         code: INVALID_PARAMS,
-        // It may be the server before this one that has asked.
+        // The previous server may have asked.
         message:
           'The call that these answers belong to is not under way at this server. It may have been carried out in part: look before calling again, without them.',
       });
@@ -158,7 +162,7 @@ export class NewerHost {
     this.#calls.delete(call.serverId);
     if (call.isLeft) return;
     const params = { ...olderParams(message.params), requestId: call.serverId };
-    // Before it hears that nobody answers: it is not to go on for that.
+    // Sent before the questions are rejected, so that the server does not continue the call because of the rejection.
     void this.#ways.toServer({ jsonrpc: '2.0', method: message.method, params });
     call.drop();
   }
@@ -197,7 +201,10 @@ export class NewerHost {
       });
   }
 
-  /** The older era does not say which call a question belongs to: the latest, and rather one that the host waits for. */
+  /**
+   * Returns the call that a question is assumed to belong to, because the older era does not say: the latest one, preferably
+   * one that the host waits for.
+   */
   #current(): CallUnderWay | undefined {
     const calls = [...this.#calls.values()].filter(
       ({ method, isLeft }) => INPUT_METHODS.includes(method) && !isLeft,
@@ -212,12 +219,14 @@ export class NewerHost {
     else if (method === 'notifications/cancelled') {
       for (const call of this.#calls.values()) if (call.withdrew(params?.['requestId'])) return;
     } else if (method === 'notifications/message') {
-      // Only who asked for it hears what a server logs.
+      // In the newer era, only hosts that asked for log messages receive them.
       if ([...this.#calls.values()].some(({ wantsLog }) => wantsLog)) this.#ways.toHost(message);
     } else this.#ways.toHost(message);
   }
 
-  /** The server goes on to name the request that it knows; the host waits for another one by now. */
+  /**
+   * Replaces the progress token: the server keeps using the one from its request, but the host waits for a later request.
+   */
   #progressed(message: Notification): void {
     const token = message.params?.['progressToken'];
     const call = [...this.#calls.values()].find(({ serverToken }) => serverToken === token);

@@ -12,10 +12,10 @@ import {
   type RpcError,
 } from 'mcp-valise/wire';
 
-/** The `_meta` key by which a request of the newer era asks for log messages. */
+/** The `_meta` key by which a newer-era request asks for log messages. */
 export const LOG_LEVEL = 'io.modelcontextprotocol/logLevel';
 
-/** The `_meta` key by which a notification of the newer era names its listener. */
+/** The `_meta` key by which a newer-era notification names its listener. */
 export const SUBSCRIPTION_ID = 'io.modelcontextprotocol/subscriptionId';
 
 const ENVELOPE: ReadonlySet<string> = new Set([
@@ -27,7 +27,7 @@ const ENVELOPE: ReadonlySet<string> = new Set([
 
 const LAST_OLDER_VERSION = PROTOCOL_VERSIONS.findLast((version) => !isModernVersion(version));
 
-/** What a newer host says of itself, as an older server is told it. */
+/** Converts a newer host's metadata to `initialize` params for an older server. */
 export function introductionOf(envelope: Meta): Params {
   return {
     protocolVersion: LAST_OLDER_VERSION,
@@ -36,13 +36,13 @@ export function introductionOf(envelope: Meta): Params {
   };
 }
 
-/** True for a request that goes on with a call, by answers to what a server has asked in it. A server may ask without a state. */
+/** Whether a request continues a call with answers to the server's questions. A server may ask without a `requestState`. */
 export function goesOn({ method, params }: Request): boolean {
   const given = params?.['requestState'] ?? params?.['inputResponses'] ?? undefined;
   return INPUT_METHODS.includes(method) && given !== undefined;
 }
 
-/** Results that say in the newer era how long they may be kept. The older one says nothing, so: not at all. */
+/** Methods whose results declare a cache lifetime in the newer era. The older era declares none, so they are not cached. */
 const CACHEABLE = new Set([
   'server/discover',
   'tools/list',
@@ -52,10 +52,10 @@ const CACHEABLE = new Set([
   'resources/read',
 ]);
 
-/** The older era's code for a resource that is not there; the newer one has retired it. */
+/** The older era's code for a missing resource; the newer era has retired it. */
 const RESOURCE_NOT_FOUND = -32002;
 
-/** Params as the older era has them: without what each request of the newer one says about its sender. */
+/** Converts params to the older era by removing the metadata about the sender. */
 export function olderParams(params: Params | undefined): Params | undefined {
   if (!params?._meta) return params;
   const { _meta, ...rest } = params;
@@ -63,18 +63,18 @@ export function olderParams(params: Params | undefined): Params | undefined {
   return kept.length > 0 ? { ...rest, _meta: Object.fromEntries(kept) } : rest;
 }
 
-/** A result as the newer era has it. */
+/** Converts a result to the newer era. */
 export function newerResult(method: string, result: Result): Result {
   const freshness = CACHEABLE.has(method) ? { ttlMs: 0, cacheScope: 'private' } : {};
   return { ...freshness, ...result, resultType: 'complete' };
 }
 
-/** An error as the newer era has it. */
+/** Converts an error to the newer era. */
 export function newerError(error: RpcError): RpcError {
   return error.code === RESOURCE_NOT_FOUND ? { ...error, code: INVALID_PARAMS } : error;
 }
 
-/** What `server/discover` says of a server that has answered `initialize`. */
+/** Returns the `server/discover` result for a server that has answered `initialize`. */
 export function discovered({ capabilities, serverInfo, instructions, _meta }: Result): Result {
   return newerResult('server/discover', {
     supportedVersions: [FIRST_MODERN_VERSION],

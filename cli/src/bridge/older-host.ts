@@ -26,24 +26,25 @@ interface Asked {
   readonly id: Id;
   readonly method: string;
   readonly params: Params | undefined;
-  /** What was asked, where the server has got the answers. */
+  /** The questions, if the request carries their answers. */
   readonly answering?: AskingCall;
 }
 
 /**
- * Between a host that knows `initialize` and a server that does not: `initialize` becomes `server/discover`, each
- * request gets the metadata that the newer era wants, and what the newer era has dropped is answered here.
+ * Translates between a host that sends `initialize` and a server that does not support it: `initialize` becomes
+ * `server/discover`, each request gets the metadata that the newer era requires, and methods that the newer era dropped are
+ * answered here.
  */
 export class OlderHost {
-  /** One count for all: what was sent for an earlier one may still be answered. */
+  /** Shared by all instances, because requests of an earlier instance may still be answered. */
   static #sent = 0;
   readonly #toHost: Send;
   readonly #toServer: Send;
   readonly #questions: HostQuestions;
   readonly #takenBack: TakenBack;
-  /** By what the server calls them: those that it asked something in are sent once more, with another id. */
+  /** Keyed by the server's id: a call in which the server asked is sent again under another id. */
   readonly #asked = new Map<Id, Asked>();
-  /** Those in which it is the host's turn, by what the host calls them. */
+  /** Calls that wait for the host's answers, keyed by the host's id. */
   readonly #asking = new Map<Id, AskingCall & { readonly call: Asked }>();
   #isLeft = false;
   #initialize: Params = {};
@@ -59,7 +60,7 @@ export class OlderHost {
     this.#takenBack = takenBack;
   }
 
-  /** Goes on with a host that has begun at an older server, which is a newer one by now. */
+  /** Takes over a host that started at an older server, now replaced by a newer one. */
   takeOver(initialize: Params, introduction: Result, wishes: readonly Wish[]): void {
     this.#initialize = initialize;
     this.#introduce(introduction);
@@ -69,18 +70,18 @@ export class OlderHost {
     this.#listen();
   }
 
-  /** What an older server is to be asked for in the host's place. */
+  /** Returns the requests that restore the host's settings at an older server. */
   wishes(): readonly Wish[] {
     return wishesOf(this.#logLevel, this.#subscribed);
   }
 
-  /** The server is gone, and what it has asked is taken back: nothing goes on any more. */
+  /** Stops all calls that wait for answers: the server is gone and its questions are withdrawn. */
   leave(): boolean {
     this.#isLeft = true;
     return false;
   }
 
-  /** The id under which the host waits for a request that the server did not take. */
+  /** Returns the id under which the host waits for a request that the server did not accept. */
   refused(serverId: Id): Id | undefined {
     const asked = this.#asked.get(serverId);
     this.#asked.delete(serverId);
@@ -129,7 +130,7 @@ export class OlderHost {
     const { requestId, reason } = message.params ?? {};
     const asking = this.#asking.get(requestId as Id);
     if (asking) {
-      // The server is done with it until it is sent once more.
+      // The server does not know the call until it is sent again.
       this.#asking.delete(asking.call.id);
       this.#questions.withdraw(asking.call);
       this.#takenBack(asking, reason);
@@ -157,7 +158,7 @@ export class OlderHost {
       return;
     }
     const asked = this.#asked.get(message.id);
-    // A listener of ours, or a call that the host has taken back.
+    // The response belongs to a listener of the bridge, or to a call that the host cancelled.
     if (!asked) return;
     this.#asked.delete(message.id);
     if (!('result' in message)) this.#toHost({ ...message, id: asked.id });
@@ -166,14 +167,16 @@ export class OlderHost {
     else this.#answer(asked.id, olderResult(message.result));
   }
 
-  /** The newer era asks with a result; the host is asked as it knows it, and the call is sent once more with the answers. */
+  /**
+   * Asks the host the questions in the server's result, in the older era's form, and sends the call again with the answers.
+   */
   async #round(asked: Asked, { inputRequests, requestState }: Result): Promise<void> {
     const answering = { call: asked, inputRequests: isObject(inputRequests) ? inputRequests : {} };
     this.#asking.set(asked.id, answering);
     const inputResponses = this.#isLeft
       ? undefined
       : await askRound(this.#questions, asked, answering.inputRequests);
-    // The host may have taken the call back.
+    // The host may have cancelled the call.
     if (!this.#asking.delete(asked.id)) return;
     if (!inputResponses || this.#isLeft) {
       this.#toHost({ jsonrpc: '2.0', id: asked.id, error: SERVER_CHANGED });
@@ -190,7 +193,7 @@ export class OlderHost {
     return introduced(result, this.#initialize);
   }
 
-  /** One listener for all that the server may tell; a new one where what the host wants to hear has changed. */
+  /** Opens one listener for all notifications. Replaces it if the set that the host wants has changed. */
   #listen(): void {
     const notifications = wantedOf(this.#capabilities, this.#subscribed);
     if (this.#listening !== undefined)

@@ -2,7 +2,7 @@ import { isObject } from 'mcp-valise/internal';
 import { CORE, type Notification, type Params, type Result } from 'mcp-valise/wire';
 import { SUBSCRIPTION_ID } from './newer-shapes.ts';
 
-/** What a server of the newer era says of itself, as the answer to `initialize`. */
+/** Converts a `server/discover` result to an `initialize` result. */
 export function introduced(discovered: Result, { protocolVersion }: Params): Result {
   const { capabilities, instructions, _meta } = discovered;
   return {
@@ -14,12 +14,12 @@ export function introduced(discovered: Result, { protocolVersion }: Params): Res
   };
 }
 
-/** A result as the older era has it. */
+/** Converts a result to the older era. */
 export function olderResult({ resultType: _, ...result }: Result): Result {
   return result;
 }
 
-/** A notification as the older era has it: it names no listener. */
+/** Converts a notification to the older era, in which it names no listener. */
 export function olderNotification(message: Notification): Notification {
   if (!message.params?._meta) return message;
   const { _meta, ...params } = message.params;
@@ -27,7 +27,10 @@ export function olderNotification(message: Notification): Notification {
   return { ...message, params: Object.keys(meta).length > 0 ? { ...params, _meta: meta } : params };
 }
 
-/** What a listener of the newer era is to hear, where the older one tells it without being asked, and of these resources. */
+/**
+ * Returns the notifications to subscribe to: those that the older era sends without a subscription, and updates of the given
+ * resources.
+ */
 export function wantedOf(
   capabilities: Readonly<Record<string, unknown>>,
   subscribed: ReadonlySet<string>,

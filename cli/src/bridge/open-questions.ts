@@ -17,40 +17,40 @@ import {
 } from 'mcp-valise/wire';
 import { canBeAsked, leavesOpen, withForms } from './askable.ts';
 
-/** A call of a host that cannot be asked, and the round that it waits in. */
+/** A call of a host that cannot be asked, and the round in which it waits. */
 export interface LeftOpen {
   readonly request: Request;
   readonly era: Era;
-  /** What the error of the call says about its round. */
+  /** The `data` of the call's error, which names its round. */
   readonly data?: unknown;
-  /** What the server asks, where that was the answer. */
+  /** The server's questions, if they were the response. */
   readonly inputRequests?: Readonly<Record<string, unknown>>;
 }
 
-/** What open questions work with. */
+/** Dependencies of {@link OpenQuestions}. */
 export interface OpenQuestionsOptions {
   toHost(message: Message, failure?: unknown): void;
   toServer(message: Message): Promise<void>;
-  /** Ends what `initialize` has begun, so that it can be sent once more. */
+  /** Ends the transport session that `initialize` started, so that `initialize` can be sent again. */
   restart(): Promise<void>;
-  /** The round of a call, where it is kept. */
+  /** Finds the stored round of a call. */
   find(left: LeftOpen): Promise<PendingRound | undefined>;
-  /** Says to people, and not to the host, what is asked and how to answer. */
+  /** Tells people, but not the host, what the server asks and how to answer. */
   tell(round: PendingRound, era: Era): void;
-  /** What the host hears of a call that waits. */
+  /** Returns the text that the host gets for a call that waits. */
   waiting(round: PendingRound): string;
 }
 
 /**
- * Stands before a server for a host that cannot be asked: what the server asks is left open, for `valise pending`, and
- * the host hears that its call waits. In the older era only servers are told that they may ask which can wait for an
- * answer; in the newer one, each can.
+ * Sits in front of a server for a host that cannot be asked. Questions of the server stay open for `valise pending`, and the
+ * host learns that its call waits. In the older era, only servers that can wait for an answer are told that they may ask; in
+ * the newer era, every server can wait.
  */
 export class OpenQuestions {
   readonly #options: OpenQuestionsOptions;
-  /** The host's `initialize`, until the server has answered it. */
+  /** The host's `initialize`, until the server answers it. */
   #initialize: Request | undefined;
-  /** What a host of the older era has said that it can do. */
+  /** The capabilities that a host of the older era declared. */
   #capabilities: unknown;
   readonly #calls = new Map<Id, Request>();
 
@@ -58,7 +58,7 @@ export class OpenQuestions {
     this.#options = options;
   }
 
-  /** Takes a message for the server. */
+  /** Handles a message for the server. */
   fromHost(message: Message): Promise<void> {
     if (isRequest(message)) return this.#options.toServer(this.#requested(message));
     if (isNotification(message) && message.method === 'notifications/cancelled')
@@ -66,10 +66,10 @@ export class OpenQuestions {
     return this.#options.toServer(message);
   }
 
-  /** Takes a message of the server. */
+  /** Handles a message from the server. */
   fromServer(message: Message, failure?: unknown): void {
     if (isRequest(message) && leavesOpen(this.#capabilities, message)) {
-      // A server that cannot wait hears this text.
+      // Servers that cannot wait receive this text.
       const error = { code: LEFT_OPEN, message: 'The host cannot be asked.' };
       void this.#options.toServer({ jsonrpc: '2.0', id: message.id, error });
     } else if ('method' in message || !this.#answered(message, failure))
@@ -93,7 +93,7 @@ export class OpenQuestions {
     return { ...request, params: { ...params, _meta } };
   }
 
-  /** True where the host does not hear this answer, or hears another one. */
+  /** Whether the response is withheld from the host or replaced. */
   #answered(response: Response, failure: unknown): boolean {
     const { id } = response;
     if (id === undefined || id === null) return false;
@@ -105,7 +105,7 @@ export class OpenQuestions {
     return left !== undefined;
   }
 
-  /** The server can wait for answers: it may ask, and is told so by another `initialize`. */
+  /** Sends `initialize` again with form support if the server can wait for answers, so that it may ask. */
   #introduced(initialize: Request, response: Response): boolean {
     this.#initialize = undefined;
     if (!('result' in response)) return false;
@@ -126,7 +126,7 @@ export class OpenQuestions {
   }
 }
 
-/** What a response leaves open; undefined where it is an answer, or asks what the host can be asked. */
+/** Returns what a response leaves open. Returns undefined if it is final, or if the host can answer all its questions. */
 function leftIn(request: Request, response: Response): LeftOpen | undefined {
   const era = eraOf(request);
   if ('error' in response)
@@ -138,7 +138,7 @@ function leftIn(request: Request, response: Response): LeftOpen | undefined {
   return isLeft ? { request, era, inputRequests } : undefined;
 }
 
-/** What a host hears of a call that waits. A tool can say it as its result, which is what models read. */
+/** Returns the host's response for a call that waits. For a tool it is a result, because models read results. */
 function waiting({ id, method }: Request, era: Era, text: string): Response {
   if (method !== 'tools/call') return { jsonrpc: '2.0', id, error: { code: LEFT_OPEN, message: text } };
   const result: Result = {

@@ -7,28 +7,28 @@ import { SameEra } from './same-era.ts';
 import { Senders, type Sent } from './senders.ts';
 import type { ServerRequests } from './server-requests.ts';
 
-/** What stands between a host and a server. */
+/** A translation (or none) between a host and a server. */
 export type Between = SameEra | OlderHost | NewerHost;
 
-/** Where messages go. */
+/** Destinations of messages. */
 interface PassageOptions {
   toHost(message: Message): void;
   toServer(message: Message): Promise<void>;
   readonly own: ServerRequests;
-  /** The host has cancelled a call in which it was asked: nobody is to answer it any more. */
+  /** Receives a call that the host cancelled while it was being asked; nobody should answer it afterwards. */
   readonly takenBack: TakenBack;
 }
 
 /**
- * All that has stood between the host and the server, one after another. Whoever comes last has the word; those before it
- * go on with what they hear of their own requests, and with nothing else.
+ * The sequence of translations between the host and the server. Only the latest handles new messages; earlier ones handle
+ * only the responses to their own requests.
  */
 export class Passage {
   readonly #options: PassageOptions;
   readonly #questions: HostQuestions;
   readonly #asked: AskedCalls;
   readonly #senders = new Senders<Between>();
-  /** Those that have asked a newer host something which it may still answer. */
+  /** Earlier translations with questions that a newer host may still answer. */
   readonly #left: NewerHost[] = [];
   #now: Between;
 
@@ -39,27 +39,27 @@ export class Passage {
     this.#now = this.#makeSame();
   }
 
-  /** Who has the word. */
+  /** The current translation. */
   get now(): Between {
     return this.#now;
   }
 
-  /** What the server's message answers, if anything; whoever sent that hears it. */
+  /** Returns the request that the server's message answers, if any, and the translation that sent it. */
   answeredBy(message: Message): Sent<Between> | undefined {
     return this.#senders.take(message);
   }
 
-  /** True for an answer of the host to what it was asked; also for one that comes too late, which no server hears. */
+  /** Whether the host's message answers a question, including late answers, which no server receives. */
   isAnswer(message: Message): boolean {
     return this.#questions.answered(message) || this.#left.some((left) => left.isLate(message));
   }
 
-  /** From here on, host and server speak the same. */
+  /** Switches to passing messages through unchanged. */
   same(): void {
     this.#become(this.#makeSame());
   }
 
-  /** From here on, the host is older than the server. */
+  /** Switches to translating for a host that is older than the server. */
   older(): OlderHost {
     const { toHost, takenBack } = this.#options;
     const send = (message: Message): void => void this.#send(message, older);
@@ -68,7 +68,7 @@ export class Passage {
     return older;
   }
 
-  /** From here on, the host is newer than the server, which has introduced itself. */
+  /** Switches to translating for a host that is newer than the server, which has answered `initialize`. */
   newer(introduction: Result, envelope: Meta): NewerHost {
     const { toHost, own } = this.#options;
     const toServer = (message: Message): Promise<void> => this.#send(message, newer);
@@ -87,7 +87,7 @@ export class Passage {
     return same;
   }
 
-  /** Nobody is to answer any more what was asked before. */
+  /** Replaces the current translation and withdraws its questions. */
   #become(next: Between): void {
     const before = this.#now;
     this.#now = next;

@@ -3,16 +3,16 @@ import { isObject, statusOf, UNSUPPORTED_VERSION, VERSION_GONE } from 'mcp-valis
 import { isModernVersion } from 'mcp-valise/wire';
 import type { Answered } from './server-requests.ts';
 
-/** Codes that only a server of the newer era uses: it did not like the request, but it knows the era. */
+/** Codes that only newer-era servers use. They reject the request, but show that the server speaks the era. */
 const HEADER_MISMATCH = -32020;
 const MISSING_CAPABILITY = -32021;
 
-/** Statuses that say nothing about the era: who asks, how often, and how fast. */
+/** Statuses that say nothing about the era, only about credentials, rate and timing. */
 const NO_EVIDENCE = new Set([401, 403, 407, 408, 429]);
 
 /**
- * True where a server has answered `server/discover` as one does that has never heard of it: with an error, or with a
- * status of HTTP that blames the request. A server that cannot be reached has not said anything.
+ * Whether a server answered `server/discover` as if it did not know the method: with an error, or with an HTTP 4xx status.
+ * An unreachable server proves nothing.
  */
 export function isRefusal({ response, failure }: Answered): boolean {
   if (!('error' in response)) return false;
@@ -25,13 +25,13 @@ export function isRefusal({ response, failure }: Answered): boolean {
   return code !== UNSUPPORTED_VERSION || !supportsModern(data);
 }
 
-/** True where the data of an unsupported version names one of the newer era that the server speaks. */
+/** Whether the data of an unsupported-version error lists a version of the newer era. */
 export function supportsModern(data: unknown): boolean {
   const supported = isObject(data) && Array.isArray(data['supported']) ? data['supported'] : [];
   return supported.some(isModernVersion);
 }
 
-/** True where a call was not delivered since the server speaks another era by now. */
+/** Whether a call was not delivered because the server now speaks another era. */
 export function isGone(failure: unknown): boolean {
   return failure instanceof ValiseError && failure.code === VERSION_GONE;
 }

@@ -19,22 +19,22 @@ import type { Sdk } from '../sdk.ts';
 import { ServerRequests } from './server-requests.ts';
 import { Standing } from './standing.ts';
 
-/** The newer era's code for headers that do not say what the message says. */
+/** The newer era's code for headers that do not match the message. */
 const HEADER_MISMATCH = -32020;
 
-/** Said where HTTP goes by v1. */
+/** Reported when HTTP uses v1 of the SDK. */
 export const OLDER_ONLY = `Only v1 of the SDK is installed, which reaches servers of the protocol up to 2025-11-25. For 2026-07-28, run: npm install ${SDK_PACKAGES.client.v2}`;
 
 /** A request that the server has not answered yet. */
 interface Open {
   readonly request: Request;
-  /** Takes it back. Over HTTP, the newer era cancels by hanging up. */
+  /** Cancels the request. Over HTTP, the newer era cancels by closing the connection. */
   readonly abort: AbortController;
-  /** True once it has been sent with other headers than at first. */
+  /** Whether the request was already resent with other headers. */
   readonly isAgain: boolean;
 }
 
-/** What a transport over HTTP has beyond others. */
+/** The methods that only HTTP transports have. */
 interface Under extends TransportLike {
   setProtocolVersion?(version: string): void;
   terminateSession?(): Promise<void>;
@@ -42,38 +42,38 @@ interface Under extends TransportLike {
 
 /** Settings of a relay. */
 export interface RelayOptions {
-  /** Takes a message of the server, or one of ours in its place with the failure that it tells of. */
+  /** Receives a message from the server, or a substitute from the relay together with the failure that it reports. */
   toHost(message: Message, failure?: unknown): void;
-  /** True where the server is reached over HTTP, which says some things in headers. */
+  /** Whether the server is reached over HTTP, which carries some information in headers. */
   readonly http: boolean;
-  /** The major of the SDK that HTTP goes by. */
+  /** The SDK major that provides the HTTP transport. */
   readonly sdk: Sdk;
-  /** Says something about the server to whoever runs the bridge. */
+  /** Reports something about the server to the person who runs the bridge. */
   tell(what: string): void;
 }
 
 /**
- * Stands where an SDK's client would: it hands every message on as it came, also those that nobody here knows.
- * What Valise does, it does on the transport below.
+ * Takes the place of an SDK client: passes every message on unchanged, including unknown ones. Valise works on the transport
+ * below it.
  */
 export class Relay implements ClientLike, OpensOnly {
   readonly opensOnly = true;
   readonly #toHost: RelayOptions['toHost'];
   readonly #http: boolean;
-  /** True where what carries the messages knows nothing of the newer era: v1's HTTP has no headers for it. */
+  /** Whether the transport does not support the newer era: v1's HTTP transport does not send its headers. */
   readonly #isOlder: boolean;
   readonly #open = new Map<Id, Open>();
   readonly #own = new ServerRequests('valise-relay', (message) => this.send(message));
-  /** What the server keeps for the host as long as their session lasts. */
+  /** The state that the server keeps for the host while their session lasts. */
   readonly standing = new Standing();
   readonly #headers: ToolHeaders;
-  /** By this, Valise takes the relay for a client of v2, and its HTTP with it. */
+  /** Makes Valise treat the relay, and its HTTP transport, as a v2 client. */
   declare getDiscoverResult?: () => undefined;
   #transport: Under | undefined;
   /** The delivery of the host's `notifications/initialized`. */
   #introducing: Promise<void> | undefined;
   #isLeft = false;
-  /** Resolves when the server is gone. */
+  /** Resolves when the connection to the server closes. */
   readonly closed: Promise<void>;
   #close: () => void = () => {};
 
@@ -102,14 +102,14 @@ export class Relay implements ClientLike, OpensOnly {
     return undefined;
   }
 
-  /** Hands a message of the host on. A request that cannot be delivered is answered with the reason. */
+  /** Sends a message of the host. A request that cannot be delivered is answered with the reason. */
   async send(message: Message): Promise<void> {
     if (isRequest(message))
       return this.#request({ request: message, abort: new AbortController(), isAgain: false });
     if (isNotification(message) && message.method === 'notifications/cancelled')
       this.#cancelled(message.params?.['requestId'] as Id);
     const sending = this.#transport?.send(message).catch(() => {
-      // A notification or a response has nobody to tell.
+      // Nobody waits for the outcome of a notification or a response.
     });
     if (isNotification(message) && message.method === 'notifications/initialized')
       this.#introducing = sending;
@@ -118,12 +118,13 @@ export class Relay implements ClientLike, OpensOnly {
 
   async #request(open: Open): Promise<void> {
     const { request, abort } = open;
-    // As an older server does, so that the host, or the bridge for it, goes on in the older era.
+    // Answers as an older server would, so that the host, or the bridge for it, continues in the older era.
     if (this.#isOlder && eraOf(request) === 'modern')
       return this.#answer(request.id, OLDER_ONLY, undefined, METHOD_NOT_FOUND);
     this.#open.set(request.id, open);
     try {
-      // With its delivery the transport opens the stream by which the server asks. A call that came first could ask nothing.
+      // Delivering `notifications/initialized` opens the stream on which the server asks. An earlier call could not ask
+      // anything.
       await this.#introducing;
       const headers = this.#http ? await this.#headers.of(request) : {};
       if (abort.signal.aborted) return;
@@ -138,30 +139,30 @@ export class Relay implements ClientLike, OpensOnly {
     }
   }
 
-  /** A server that refuses to begin may know only the newer era. */
+  /** Adds a hint to the error: a server that refuses `initialize` may support only the newer era. */
   #why({ method }: Request, error: unknown): string {
     const isRefused = this.#isOlder && method === 'initialize' && statusOf(error) === 400;
     return isRefused ? `${explain(error)} ${OLDER_ONLY}` : explain(error);
   }
 
-  /** Ends the session that the transport is in, so that another `initialize` begins another one. */
+  /** Ends the transport's session, so that the next `initialize` starts a new one. */
   async restart(): Promise<void> {
     try {
       await this.#transport?.terminateSession?.();
     } catch {
-      // The server will end it by itself.
+      // The server ends the session on its own.
     }
-    // The version is agreed on anew; without a text here, the transport names none.
+    // The next `initialize` negotiates the version again; with an empty string, the transport sends none.
     this.#transport?.setProtocolVersion?.('');
   }
 
-  /** Another session has begun in place of one that the server has lost. */
+  /** Restores the host's settings after a new session replaced one that the server lost. */
   renewed(): void {
     for (const { method, params } of this.standing.wishes()) void this.#ask(method, params);
     for (const message of this.standing.news()) this.#toHost(message);
   }
 
-  /** The host is gone. */
+  /** Closes the connection because the host is gone. */
   async close(): Promise<void> {
     this.#isLeft = true;
     await this.#transport?.close();
@@ -185,17 +186,17 @@ export class Relay implements ClientLike, OpensOnly {
     this.standing.agreed(request, response.result);
     if (method === 'tools/list') this.#headers.learn(response.result);
     if (method !== 'initialize') return;
-    // Every later request over HTTP names the version that was agreed on.
+    // Every later request over HTTP names the negotiated version.
     const version = response.result['protocolVersion'];
     if (typeof version === 'string') this.#transport?.setProtocolVersion?.(version);
   }
 
-  /** True for a tool that wants other headers than it did when it was listed: it is called once more, with these. */
+  /** Whether a tool now requires other headers than when it was listed; if so, the call is resent with the new ones. */
   #isStale(open: Open, response: Response): boolean {
     const isStale = 'error' in response && response.error.code === HEADER_MISMATCH;
     if (!isStale || open.isAgain || !this.#http || open.request.method !== 'tools/call') return false;
     this.#headers.forget();
-    // Another object: a message that the transport has seen before would pass by Valise.
+    // Sends a copy: the transport would pass a message object that it has seen before without involving Valise.
     void this.#request({ ...open, request: { ...open.request }, isAgain: true });
     return true;
   }

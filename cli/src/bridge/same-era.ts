@@ -9,19 +9,19 @@ import {
 import type { AskedCalls } from './asked-calls.ts';
 import type { HostQuestions } from './host-questions.ts';
 
-/** What people are asked, or models: it takes its time, and a host can take it back. */
+/** Requests to people or models: they take time, and a host can cancel the call meanwhile. */
 const QUESTIONS = new Set(['elicitation/create', 'sampling/createMessage']);
 
-/** What stands between a host and a server that speak the same era. */
+/** Dependencies of {@link SameEra}. */
 export interface SameEraOptions {
   readonly questions: HostQuestions;
   readonly asked: AskedCalls;
   toServer(message: Message): void;
-  /** The calls under way in whose course the server may ask. */
+  /** Returns the calls under way during which the server may ask. */
   calls(): readonly Request[];
 }
 
-/** Between a host and a server that speak the same era: every message goes on as it came. */
+/** Passes every message through unchanged between a host and a server that speak the same era. */
 export class SameEra {
   readonly #options: SameEraOptions;
 
@@ -44,23 +44,23 @@ export class SameEra {
     questions.pass(this, message, toServer, asksLong ? calls() : []);
   }
 
-  /** Servers of the older era, as the SDKs make them, do not take back what they have asked in the call. */
+  /** Also withdraws the call's questions, because older-era servers built with the SDKs do not. */
   #cancelled(message: Notification): void {
     const { questions, asked, toServer, calls } = this.#options;
     const requestId = message.params?.['requestId'] as Id;
     const call = calls().find(({ id }) => id === requestId);
-    // Before it hears that nobody answers: it is not to go on for that.
+    // Sent before the questions are rejected, so that the server does not continue the call because of the rejection.
     toServer(message);
     if (call) questions.cancelled(call, calls());
     asked.cancelled(requestId, message.params?.['reason']);
   }
 
-  /** The id under which the host waits for a request that the server did not take. */
+  /** Returns the id under which the host waits for a request that the server did not accept. */
   refused(id: Id): Id {
     return id;
   }
 
-  /** Nothing but questions binds a host to a server, and those are taken back. */
+  /** Returns false: only questions tie a host to a server, and those are withdrawn. */
   leave(): boolean {
     return false;
   }

@@ -1,6 +1,6 @@
 import { INTERNAL_ERROR, type RpcError } from 'mcp-valise/wire';
 
-/** What a host hears of a call that a server has asked something in, where another one is in its place by now. */
+/** The host's error for a call in which the server asked something before it was replaced. */
 export const SERVER_CHANGED: RpcError = {
   code: INTERNAL_ERROR,
   message:

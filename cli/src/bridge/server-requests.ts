@@ -1,25 +1,25 @@
 import type { Id, Message, Params, Response } from 'mcp-valise/wire';
 
-/** How a request of the bridge ended; `failure` is why it could not be delivered, where that is the reason. */
+/** How a request of the bridge ended; `failure` is the reason if it could not be delivered. */
 export interface Answered {
   readonly response: Response;
   readonly failure: unknown;
 }
 
-/** Requests that the bridge makes by itself, and that the host never hears of. */
+/** The bridge's own requests, which the host never sees. */
 export class ServerRequests {
   readonly #toServer: (message: Message) => Promise<void>;
   readonly #open = new Map<Id, (answered: Answered) => void>();
   readonly #name: string;
   #count = 0;
 
-  /** `name` begins the ids, so that no two askers have the same. */
+  /** `name` prefixes the ids, so that no two senders share one. */
   constructor(name: string, toServer: (message: Message) => Promise<void>) {
     this.#name = name;
     this.#toServer = toServer;
   }
 
-  /** Asks the server, and waits for its answer. */
+  /** Sends a request to the server and waits for the response. */
   send(method: string, params: Params): Promise<Answered> {
     const id = `${this.#name}:${++this.#count}`;
     return new Promise((resolve) => {
@@ -28,7 +28,7 @@ export class ServerRequests {
     });
   }
 
-  /** True where the message answers a request of ours. */
+  /** Whether the message answers one of these requests. */
   answered(message: Message, failure: unknown): boolean {
     if ('method' in message || message.id === undefined || message.id === null) return false;
     const settle = this.#open.get(message.id);

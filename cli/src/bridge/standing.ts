@@ -1,25 +1,25 @@
 import { isObject } from 'mcp-valise/internal';
 import type { Notification, Params, Request, Result } from 'mcp-valise/wire';
 
-/** What lists a server of the older era may have. */
+/** The lists that a server of the older era may have. */
 const LISTS = ['tools', 'prompts', 'resources'];
 
-/** A request that the bridge makes by itself. */
+/** A request that the bridge makes on its own. */
 export interface Wish {
   readonly method: string;
   readonly params: Params;
 }
 
 /**
- * What a server of the older era keeps for its host only as long as their session lasts. Where the server has lost it, the
- * host does not know: it is asked for once more in its place.
+ * The state that a server of the older era keeps for its host only while their session lasts. If the server loses it, the
+ * host does not know, so the bridge restores it.
  */
 export class Standing {
   readonly #subscribed = new Set<string>();
   #level: unknown;
   #capabilities: Readonly<Record<string, unknown>> = {};
 
-  /** Takes note of what the server has agreed to. */
+  /** Records a request that the server accepted. */
   agreed({ method, params = {} }: Request, result: Result): void {
     const uri = String(params['uri']);
     if (method === 'resources/subscribe') this.#subscribed.add(uri);
@@ -32,12 +32,12 @@ export class Standing {
     }
   }
 
-  /** What is to be asked of the server in a new session. */
+  /** Returns the requests that restore the state in a new session. */
   wishes(): readonly Wish[] {
     return wishesOf(this.#level, this.#subscribed);
   }
 
-  /** What the host is to be told of it: the lists of a server that was started anew need not be what they were. */
+  /** Returns the notifications for the host: the lists of a restarted server may have changed. */
   news(): readonly Notification[] {
     return LISTS.filter((kind) => {
       const capability = this.#capabilities[kind];
@@ -46,7 +46,7 @@ export class Standing {
   }
 }
 
-/** The requests by which a server of the older era is told so. */
+/** Returns the requests that set this state at a server of the older era. */
 export function wishesOf(level: unknown, subscribed: ReadonlySet<string>): readonly Wish[] {
   return [
     ...(level === undefined ? [] : [{ method: 'logging/setLevel', params: { level } }]),

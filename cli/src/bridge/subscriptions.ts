@@ -3,7 +3,7 @@ import type { Id, Message, Notification, Params } from 'mcp-valise/wire';
 import { SUBSCRIPTION_ID } from './newer-shapes.ts';
 import type { ServerRequests } from './server-requests.ts';
 
-/** Notifications of the older era about lists: what the newer one calls the wish for them, and whose list it is. */
+/** The older era's list notifications: the newer era's name for the subscription, and the list it belongs to. */
 const LISTS: Readonly<Record<string, { readonly wish: string; readonly kind: string }>> = {
   'notifications/tools/list_changed': { wish: 'toolsListChanged', kind: 'tools' },
   'notifications/prompts/list_changed': { wish: 'promptsListChanged', kind: 'prompts' },
@@ -12,18 +12,21 @@ const LISTS: Readonly<Record<string, { readonly wish: string; readonly kind: str
 
 const UPDATED = 'notifications/resources/updated';
 
-/** What one listener of the host hears of. */
+/** The notifications that one listener of the host receives. */
 interface Listener {
   readonly wishes: ReadonlySet<string>;
   readonly uris: ReadonlySet<string>;
 }
 
-/** Listeners of a newer host at a server that tells everybody everything, and of resources what was subscribed to. */
+/**
+ * Listeners of a newer host at an older server, which sends every list notification to everybody, and updates of resources
+ * that were subscribed to.
+ */
 export class Subscriptions {
   readonly #toHost: (message: Message) => void;
   readonly #own: ServerRequests;
   readonly #capabilities: Readonly<Record<string, unknown>>;
-  /** Listeners by the id of their request; without a value until the host has been told what it will hear. */
+  /** Listeners by the id of their request; undefined until the acknowledgment is sent to the host. */
   readonly #listeners = new Map<Id, Listener | undefined>();
 
   constructor(toHost: (message: Message) => void, own: ServerRequests, capabilities: unknown) {
@@ -32,12 +35,12 @@ export class Subscriptions {
     this.#capabilities = isObject(capabilities) ? capabilities : {};
   }
 
-  /** True for what only listeners hear. */
+  /** Whether only listeners receive this notification. */
   static concerns(method: string): boolean {
     return method === UPDATED || Object.hasOwn(LISTS, method);
   }
 
-  /** Begins to listen. What the server does not offer is left out of what the host is told first. */
+  /** Starts a listener. The acknowledgment leaves out what the server does not offer. */
   async listen(id: Id, params: Params | undefined): Promise<void> {
     this.#listeners.set(id, undefined);
     const wanted = isObject(params?.['notifications']) ? params['notifications'] : {};
@@ -65,7 +68,7 @@ export class Subscriptions {
     this.#listeners.set(id, { wishes: new Set(wishes), uris: new Set(uris) });
   }
 
-  /** Ends a listener; false where there is none of this id. */
+  /** Ends a listener. Returns false if there is none with this id. */
   close(id: Id): boolean {
     const uris = this.#listeners.get(id)?.uris ?? [];
     if (!this.#listeners.delete(id)) return false;
@@ -73,7 +76,7 @@ export class Subscriptions {
     return true;
   }
 
-  /** Tells each listener that wants to hear of it. */
+  /** Sends the notification to each listener that subscribed to it. */
   tell(message: Notification): void {
     const uri = message.params?.['uri'];
     const wish = LISTS[message.method]?.wish;
@@ -90,7 +93,7 @@ export class Subscriptions {
     return isObject(capability) && capability[what] === true;
   }
 
-  /** Those that the server agreed to. One that it knows already it takes once more without harm. */
+  /** Returns the URIs that the server accepted. Subscribing again to one of them does no harm. */
   async #subscribe(uris: unknown): Promise<string[]> {
     const texts = Array.isArray(uris) ? uris.filter((uri) => typeof uri === 'string') : [];
     const agreed = await Promise.all(
@@ -99,7 +102,7 @@ export class Subscriptions {
     return texts.filter((_, at) => agreed[at]);
   }
 
-  /** Lets go of what no other listener wants. */
+  /** Unsubscribes from the URIs that no other listener wants. */
   #unsubscribe(uris: Iterable<string>): void {
     const others = [...this.#listeners.values()];
     for (const uri of uris)

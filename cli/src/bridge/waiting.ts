@@ -1,20 +1,20 @@
 import { type Id, isNotification, isRequest, type Message, type Request } from 'mcp-valise/wire';
 import { SUBSCRIPTION_ID } from './newer-shapes.ts';
 
-/** What the host has asked and waits for. */
+/** The requests for which the host waits. */
 export class Waiting {
   readonly #requests = new Map<unknown, Request>();
-  /** Those that were sent once more, and that the server has not taken since. */
+  /** Requests that were resent and that the server has not accepted since. */
   readonly #again = new Set<unknown>();
 
-  /** Takes note of a message of the host. */
+  /** Records a message of the host. */
   asked(message: Message): void {
     if (isRequest(message)) this.#requests.set(message.id, message);
     else if (isNotification(message) && message.method === 'notifications/cancelled')
       this.#forget(message.params?.['requestId']);
   }
 
-  /** Takes note of a message for the host. */
+  /** Records a message for the host. */
   heard(message: Message): void {
     if (!('method' in message)) this.#forget(message.id);
     else if (message.method === 'notifications/subscriptions/acknowledged')
@@ -25,14 +25,14 @@ export class Waiting {
     return this.#requests.get(id);
   }
 
-  /** True where a request may be sent once more: the host waits for it, and it is the first time. */
+  /** Whether a request may be resent: the host waits for it, and it has not been resent before. */
   mayGoAgain({ id }: Request): boolean {
     const isFirst = this.#requests.has(id) && !this.#again.has(id);
     if (isFirst) this.#again.add(id);
     return isFirst;
   }
 
-  /** Those that stay open to tell the host something. */
+  /** Returns the requests that stay open to deliver notifications. */
   listeners(): readonly Request[] {
     return [...this.#requests.values()].filter(isListener);
   }
@@ -43,7 +43,7 @@ export class Waiting {
   }
 }
 
-/** True for a request by which a host of 2026-07-28 listens. */
+/** Whether a host of 2026-07-28 uses this request to listen. */
 export function isListener({ method }: Request): boolean {
   return method === 'subscriptions/listen';
 }
