@@ -3,8 +3,9 @@ import { ValiseError } from 'mcp-valise/client';
 import { remark } from './output.ts';
 
 /**
- * Shows a page to the user: in a browser if there is one, and in words in any case. `VALISE_BROWSER` names another program.
- * The server chooses the URL, so no shell sees it, and the browser sees none of our variables.
+ * Shows a page to the user: opens a browser if there is one, and always prints the URL. `VALISE_BROWSER` names another
+ * program. The server chooses the URL, so it never passes through a shell, and
+ * the browser gets no `VALISE_` variables.
  */
 export function openBrowser(url: URL): void {
   if (url.protocol !== 'https:' && url.protocol !== 'http:')
@@ -15,7 +16,7 @@ export function openBrowser(url: URL): void {
   const [command, ...args] = browserCommand();
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^VALISE_/i.test(name)));
   const child = spawn(command, [...args, url.href], { env, stdio: 'ignore', detached: true });
-  // Without a browser the words are enough.
+  // Without a browser, the printed URL is enough.
   child.on('error', () => {});
   child.unref();
 }
@@ -25,7 +26,7 @@ function browserCommand(): readonly [string, ...string[]] {
   if (own) return [own];
   if (process.platform === 'darwin') return ['/usr/bin/open'];
   if (process.platform !== 'win32') return ['xdg-open'];
-  // Hands the rest of its command line to ShellExecute. The href of an http(s) URL has no blanks and no quotes, so nothing
-  // has to be quoted. By its full path: Windows would look in the current folder first.
+  // rundll32 passes the rest of its command line to ShellExecute. The href of an http(s) URL has no blanks and no quotes, so
+  // nothing needs quoting. The full path is necessary because Windows would search the current directory first.
   return [`${windows}\\System32\\rundll32.exe`, 'url.dll,FileProtocolHandler'];
 }

@@ -1,8 +1,8 @@
 import { ValiseError } from 'mcp-valise/client';
 
 /**
- * The one that goes by an id, or whose id alone begins so; undefined if there is none. An ellipsis at the end, as tables have it,
- * is not part of the id.
+ * Returns the entry with this id, or the only one whose id starts with it; undefined if there is none. A trailing ellipsis,
+ * as tables print it, is not part of the id.
  */
 export function byId<Listed extends { readonly id: string }>(
   given: string,

@@ -7,10 +7,10 @@ import { type ConnectOptions, isThere, storeUrl } from './options.ts';
 import { clean, print } from './output.ts';
 import { nameOfTarget, parseKept } from './target.ts';
 
-/** The hidden command that the scripts of `valise completion` ask. */
+/** The hidden command that the scripts of `valise completion` call. */
 export const COMPLETE = '__complete';
 
-/** What is completed from the store, by the name of the argument. */
+/** Sources of completions in the store, by argument name. */
 const KNOWN: Readonly<Record<string, (known: Known) => Promise<readonly string[]>>> = {
   target: targets,
   tool: async (known) => (await offerOf(known))?.tools ?? [],
@@ -27,7 +27,7 @@ export function isCompleted(argument: Argument): boolean {
   return Object.hasOwn(KNOWN, argument.name());
 }
 
-/** Where completions are looked up. */
+/** The context in which completions are looked up. */
 interface Known {
   readonly valise: ClientValise;
   readonly options: Pick<ConnectOptions, 'store' | 'keyFile' | 'principal'>;
@@ -35,7 +35,10 @@ interface Known {
   readonly before: readonly string[];
 }
 
-/** `valise __complete -- WORD…`: what the last word may become, one to a line. It reads the store, and asks no server. */
+/**
+ * `valise __complete -- WORD…`: prints completions of the last word, one per line. It reads the store and contacts no
+ * server.
+ */
 export function completeCommand(program: Command): void {
   program
     .command(COMPLETE, { hidden: true })
@@ -43,7 +46,7 @@ export function completeCommand(program: Command): void {
     .argument('[words...]', 'the words of the line, after valise')
     .addHelpText('after', `\nExample:\n  valise ${COMPLETE} -- pending answer Xb`)
     .action(async (words: readonly string[]) => {
-      // Whatever is wrong, a shell that completes has no place to say it.
+      // Errors are ignored, because a shell has no place to show them during completion.
       const found = await candidates(program, words).catch(() => []);
       for (const each of found) print(each);
     });
@@ -65,7 +68,7 @@ async function candidates(program: Command, words: readonly string[]): Promise<r
   }
 }
 
-/** The command of a line, which argument of it comes next, and the options that say which store is meant. */
+/** Returns which argument comes next on a line, the arguments before it, and the options that select the store. */
 function lineOf(
   program: Command,
   words: readonly string[],
@@ -82,7 +85,7 @@ function lineOf(
       const leaf = withDefault(command);
       const option = leaf.options.find(({ long, short }) => long === name || short === name);
       if (!option?.required) continue;
-      // The value itself is being typed, which is nothing that the store knows.
+      // The user is typing the value of an option, which is not in the store.
       if (inline === undefined && at + 1 >= words.length) return { argument: undefined, options: {}, before };
       given[option.attributeName()] = inline ?? (words[++at] as string);
     } else before.push(word);
@@ -91,7 +94,7 @@ function lineOf(
   return { argument, options: given, before };
 }
 
-/** Some commands have parts, of which `list` is meant where none is named. */
+/** Returns the `list` subcommand if the command has one, because it is the default. */
 function withDefault(command: Command): Command {
   return command.commands.find((each) => each.name() === 'list' && command.parent) ?? command;
 }
@@ -109,6 +112,6 @@ async function targets({ valise, options }: Known): Promise<readonly string[]> {
     ...(await valise.pending.list()).map(({ server }) => server),
   ].flatMap((name) => (name === 'unknown:' ? [] : [nameOfTarget(parseKept(name))]));
   const listed = (await keptOffers(options)).map(({ target }) => target);
-  // A target whose secrets are left out leads nowhere.
+  // A target with redacted secrets cannot be used.
   return [...kept, ...listed].filter((name) => !name.includes('…'));
 }

@@ -20,16 +20,16 @@ import { type CliTarget, nameOfTarget, parseTarget } from './target.ts';
 import { tellEvents, tellOverlong, tellUnkept } from './tell.ts';
 import { tracedFetch, traceTransport } from './trace.ts';
 
-/** A client of a command, connected. */
+/** The connected client of a command. */
 export interface Connected {
   readonly client: Awaited<ReturnType<typeof makeClient>>;
   readonly valise: ClientValise;
-  /** Says, after a call that failed, that the server keeps state with clients, and none is kept for it here. */
+  /** Reports, after a failed call, that the server stores state with clients but none is kept for it here. */
   tellUnkept(): void;
   close(): Promise<void>;
 }
 
-/** Connects to TARGET as the options say, with everything that Valise keeps for it. */
+/** Connects to TARGET with the given options and with everything that Valise keeps for it. */
 export async function connectTo(to: string | CliTarget, options: ConnectOptions): Promise<Connected> {
   const target = withEnv(typeof to === 'string' ? parseTarget(to) : to, options.env);
   const answers = answersOf(options);
@@ -50,14 +50,14 @@ export async function connectTo(to: string | CliTarget, options: ConnectOptions)
       if (isTried) tellNoUse(target, options);
     }
   };
-  // Whoever closes while a signal does waits for the same end.
+  // A caller that closes while a signal handler does waits for the same promise.
   const close = (): Promise<void> => (closing ??= leave());
   try {
     client = await makeClient({ sdk: options.sdk, era: options.era, capabilities: ELICITATION });
     const notAsked = await setAnswerer(client, options.sdk, answers);
     isTried = true;
     await connectWith(valise, client, target, options);
-    // A server that does not see its input end would be left behind.
+    // Without this, a server that does not notice the end of its input would be left running.
     if (target.kind === 'stdio') ignore = beforeSignals(close);
     unasked = notAsked;
     const capabilities = client.getServerCapabilities();
@@ -68,29 +68,29 @@ export async function connectTo(to: string | CliTarget, options: ConnectOptions)
   }
 }
 
-/** Says which options were of no use: it may be why the server was not found. */
+/** Reports which options had no effect, because that may be why the server was not found. */
 function tellNoUse(target: CliTarget, options: ConnectOptions): void {
   tellUnused(options.resolve);
   tellNoHeaders(target, options);
   tellNoEnv(target, options.env);
 }
 
-/** Says that headers go to servers over HTTP only; without their values, which may be secrets. */
+/** Reports that headers are sent only over HTTP. Omits their values, which may be secrets. */
 function tellNoHeaders(target: CliTarget, { header }: ConnectOptions): void {
   if (target.kind === 'http') return;
   for (const name of Object.keys(header))
     remark(`valise: --header ${name} was not used: a server that is a command is sent no headers.`);
 }
 
-/** How a command connects, beyond what its user says. */
+/** How a command connects, in addition to the user's options. */
 interface ConnectWith extends ConnectOptions {
-  /** False where it makes no use of data-layer sessions. */
+  /** False if the connection uses no data-layer sessions. */
   readonly sessions?: boolean;
-  /** True where a session of the transport is for this process alone, as a host's is. */
+  /** Whether a transport session belongs to this process alone, as a host's does. */
   readonly alone?: boolean;
 }
 
-/** Runs of a command over HTTP are one session together, as runs of curl with one cookie jar are. */
+/** Connects a client. All runs of a command over HTTP share one session, like runs of curl with one cookie jar. */
 export function connectWith(
   valise: ClientValise,
   client: Parameters<ClientValise['connect']>[0],
@@ -110,7 +110,7 @@ export function connectWith(
   });
   const way = wayTo(valise, target, options, redirect);
   const release = async (): Promise<void> => {
-    // Not the client: as long as it probes for the era, it has no transport.
+    // Closes the transport, not the client: a client that is still probing for the era has no transport yet.
     if ('close' in way) await way.close();
     await valise.close();
   };
@@ -139,12 +139,12 @@ function wayTo(
     headers: options.header,
     fetch: options.trace ? tracedFetch(target.url, fetch) : fetch,
     resume: options.alone ? 'alone' : true,
-    // A header of the user's own is how to be signed in then.
+    // With an `Authorization` header of their own, users are already signed in.
     ...(!hasAuthorization(options.header) && { auth: { redirect, port: options.redirectPort } }),
   });
 }
 
-/** True where the user says who asks. */
+/** Whether the user passes an `Authorization` header. */
 export function hasAuthorization(headers: Readonly<Record<string, string>>): boolean {
   return Object.keys(headers).some((name) => name.toLowerCase() === 'authorization');
 }
@@ -161,7 +161,7 @@ type KeptOptions = Pick<
   'store' | 'keyFile' | 'principal' | 'allowLocal' | 'insecurePlaintext'
 >;
 
-/** As {@link openFor}, for commands that have nothing to keep: where there is no store yet, they make none. */
+/** Like {@link openFor}, for commands that only read: they do not create a store that does not exist yet. */
 export function openKept(options: KeptOptions): Promise<ClientValise> {
   const file = fileOf(storeUrl(options.store));
   if (file === undefined || isThere(file)) return openFor(options);
@@ -170,7 +170,7 @@ export function openKept(options: KeptOptions): Promise<ClientValise> {
   return openFor({ ...options, store: 'memory:' });
 }
 
-/** What the options say about where and whose state is kept. */
+/** Opens a Valise with the store, keys and principal that the options name. */
 export async function openFor(options: KeptOptions): Promise<ClientValise> {
   const { principal, allowLocal, insecurePlaintext } = options;
   if (principal === '')

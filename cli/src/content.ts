@@ -4,14 +4,14 @@ import { ValiseError } from 'mcp-valise/client';
 import { isObject } from 'mcp-valise/internal';
 import { clean, print, printJson, size } from './output.ts';
 
-/** A result of a call, a resource or a prompt. */
+/** The result of a call, a resource or a prompt. */
 interface Shown {
   readonly [key: string]: unknown;
   readonly content?: unknown;
   readonly structuredContent?: unknown;
 }
 
-/** Prints the content of a result: texts as they are, except for control characters; images and the like by their type and size. */
+/** Prints the content of a result: text unchanged except for control characters; binary parts by type and size. */
 export function printResult(result: Shown): void {
   const content = Array.isArray(result.content) ? result.content : [];
   for (const part of content) printPart(part);
@@ -40,7 +40,7 @@ interface Binary {
   readonly name?: string | undefined;
 }
 
-/** An image, audio, or a resource that is no text; of a part of a result, or of the contents of a resource. */
+/** Returns the image, audio or blob in a part of a result or in the contents of a resource. */
 function binaryOf(part: unknown): Binary | undefined {
   if (!isObject(part)) return undefined;
   const held = isObject(part['resource']) ? part['resource'] : part;
@@ -53,7 +53,7 @@ function binaryOf(part: unknown): Binary | undefined {
   };
 }
 
-/** A server's URI is not a path of ours: nothing of it but harmless characters, and no dot in front. */
+/** Returns a safe file name. A server's URI is not a local path: only harmless characters stay, and no leading dot. */
 function lastSegment(uri: string): string {
   const last =
     uri
@@ -66,7 +66,7 @@ function lastSegment(uri: string): string {
     .slice(0, 100);
 }
 
-/** Saves images, audio and blobs to `out`, a folder or a file, and prints the texts. With `all`, texts are saved too. */
+/** Saves images, audio and blobs to `out`, a directory or a file, and prints text. With `all`, it saves text too. */
 export async function saveParts(
   parts: readonly unknown[],
   out: string,
@@ -109,7 +109,7 @@ async function writeTo(path: string, bytes: Buffer, flag: 'w' | 'wx' = 'w'): Pro
 
 const MOST_NAMES = 10_000;
 
-/** Writes a new file into a folder; nothing that is there is overwritten. */
+/** Writes a new file into a directory and never overwrites an existing one. */
 async function writeInto(folder: string, { type, bytes, name }: Binary): Promise<string> {
   await mkdir(folder, { recursive: true });
   const [kind = 'file', subtype = ''] = type.toLowerCase().split(/[/;+]/);

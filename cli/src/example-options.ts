@@ -6,7 +6,7 @@ import type { KeyOptions } from './key-source.ts';
 import { reading } from './options.ts';
 import type { Sdk } from './sdk.ts';
 
-/** What the command line says about an example. */
+/** Command-line options of an example. */
 export interface ExampleOptions extends KeyOptions {
   readonly stdio?: boolean;
   readonly http?: number;
@@ -17,7 +17,7 @@ export interface ExampleOptions extends KeyOptions {
   readonly tokenTtl?: number;
 }
 
-/** How an example is served. */
+/** Returns the options that select the transport of an example. */
 export function waysToServe(): Option[] {
   return [
     new Option('--stdio', 'serve it over standard input and output'),
@@ -25,7 +25,7 @@ export function waysToServe(): Option[] {
   ];
 }
 
-/** Reads a port. */
+/** Parses a port. */
 export function portOf(text: string): number {
   if (/^\d{1,5}$/.test(text) && Number(text) <= 65_535) return Number(text);
   throw new InvalidArgumentError('Give a port up to 65535, or 0 for a free one.');
@@ -41,7 +41,7 @@ const durationOf = reading<string>((text) => {
   return text;
 });
 
-/** The options of every example. */
+/** Returns the options of every example. */
 export function commonOptions(): Option[] {
   return [
     new Option('--sdk <major>', 'major of the official SDK')
@@ -52,7 +52,7 @@ export function commonOptions(): Option[] {
   ];
 }
 
-/** The options that some examples have of their own. */
+/** The options that only some examples have. */
 export const OWN_OPTIONS: Readonly<Record<string, () => Option[]>> = {
   notebook: () => [
     new Option(
@@ -70,7 +70,7 @@ export const OWN_OPTIONS: Readonly<Record<string, () => Option[]>> = {
   ],
 };
 
-/** Refuses options that are another example's. */
+/** Rejects options that belong to another example. */
 export function checkOwn(example: string, values: Readonly<Record<string, unknown>>): void {
   const own = new Set(OWN_OPTIONS[example]?.().map(({ long }) => long));
   for (const option of Object.values(OWN_OPTIONS).flatMap((options) => options())) {
@@ -81,7 +81,7 @@ export function checkOwn(example: string, values: Readonly<Record<string, unknow
   }
 }
 
-/** The options as an example reads them. */
+/** Formats the options as arguments for an example. */
 export function wordsFor(options: readonly Option[], values: Readonly<Record<string, unknown>>): string[] {
   return options.flatMap((option) => {
     const value = values[option.attributeName()];
@@ -90,7 +90,7 @@ export function wordsFor(options: readonly Option[], values: Readonly<Record<str
   });
 }
 
-/** Checks that all is installed which an example needs. */
+/** Checks that all packages that an example needs are installed. */
 export function needForExample({ sdk, stdio, withAuth }: ExampleOptions): void {
   needPackages(`The example on SDK ${sdk}`, [
     SDK_PACKAGES.server[sdk],

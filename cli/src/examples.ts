@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 
-/** Examples for the help of commands that are parts of others, by their words. */
+/** Help examples of subcommands, keyed by the words of the command. */
 const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
   'jar list': ['valise jar list', 'valise jar list shop.example.com --scope session'],
   'jar show': [
@@ -21,7 +21,7 @@ const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
   'pending drop': ['valise pending drop Xb3…'],
 };
 
-/** Examples for the help of `valise` itself. */
+/** Help examples of `valise` itself. */
 export const FIRST_STEPS = `
 Examples:
   valise tour
@@ -29,7 +29,7 @@ Examples:
   valise jar
   valise doctor https://shop.example.com/mcp`;
 
-/** Adds examples to the help of every command that has some here. */
+/** Adds these examples to the help of their commands. */
 export function addExamples(program: Command): void {
   for (const [path, examples] of Object.entries(EXAMPLES)) {
     const [outer, inner] = path.split(' ');

@@ -3,22 +3,22 @@ import { causesOf, isObject, redactUrls } from 'mcp-valise/internal';
 import { clean } from './output.ts';
 import { connectionProblem } from './problems.ts';
 
-/** The exit codes, in one place; documented in `valise --help` and docs/cli.md. */
+/** The exit codes, documented in `valise --help` and docs/cli.md. */
 export const EXIT = {
-  /** Done. */
+  /** Success. */
   ok: 0,
-  /** The call, or the command, failed; the message says why. */
+  /** The call or the command failed; the message says why. */
   failed: 1,
-  /** The command line could not be understood. */
+  /** The command line is invalid. */
   usage: 2,
-  /** The server asked something that is still open; `valise pending` goes on. */
+  /** The server asked something that is still open; `valise pending` continues the call. */
   pending: 3,
 } as const;
 
-/** Lets a command say with which code the process ends. */
+/** Sets the exit code of the process. */
 export type SetExit = (code: number) => void;
 
-/** Errors about what was written on the command line. */
+/** Codes of errors in the command line. */
 const USAGE = new Set<unknown>([
   'bad-target',
   'bad-argument',
@@ -31,24 +31,24 @@ const USAGE = new Set<unknown>([
   'store-bad-url',
 ]);
 
-/** The exit code for an error that ended a command. */
+/** Returns the exit code for an error that ended a command. */
 export function exitCodeOf(error: unknown): number {
   const { code } = (error ?? {}) as { readonly code?: unknown };
   return USAGE.has(code) ? EXIT.usage : EXIT.failed;
 }
 
-/** One line for people: what happened and the next step. Never a stack, and no secret out of a URL. */
+/** Returns one line for people: what happened and the next step. Contains no stack trace and no secrets from URLs. */
 export function explain(error: unknown): string {
   return clean(redactUrls(connectionProblem(error) ?? withInnermost(error)), 'lines');
 }
 
-/** What happened, without the next step: for whoever knows a better one. */
+/** Returns what happened without the next step, for callers that know a better one. */
 export function whatOnly(error: unknown): string {
   if (!(error instanceof ValiseError)) return explain(error);
   return explain(new ValiseError(error.code, error.what, { cause: error.cause }));
 }
 
-/** What happened, why, and the next step last, which is what people are to do. */
+/** Returns what happened and why, followed by the next step. */
 function withInnermost(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const why = whyOf(error);
@@ -58,30 +58,33 @@ function withInnermost(error: unknown): string {
   return error.next === undefined ? told : `${told} ${error.next}`;
 }
 
-/** What is behind an error, where that says more than the error itself. */
+/** Returns the innermost cause of an error if it adds information. */
 function whyOf(error: Error): string {
   const innermost = causesOf(error).at(-1);
-  // One of ours that wraps another has said it better, and its next step is the right one.
+  // A `ValiseError` that wraps another one describes it better, and has the right next step.
   if (error instanceof ValiseError && innermost instanceof ValiseError) return '';
   const why = innermost instanceof Error ? (innermost.message.split('\n', 1)[0] ?? '') : '';
-  // "Cannot find package 'x' imported from …", where the error has named it.
+  // Skips "Cannot find package 'x' imported from …" if the error already names the package.
   const missing = /^Cannot find (?:package|module) '([^']+)'/.exec(why)?.[1];
   return error.message.includes(missing ?? why) ? '' : why.replace(/\.$/, '');
 }
 
-/** The error as a program reads it: its code, and data where the server sent some. */
+/** Returns the error for programs: its code, and the data that the server sent, if any. */
 export function errorBody(error: unknown): Record<string, unknown> {
   const { data } = (error ?? {}) as { readonly data?: unknown };
   const code = codeOf(error);
   const { cause: _cause, ...rest } = isObject(data) ? data : {};
   const kept = isObject(data) ? rest : data;
   const empty = kept === undefined || (isObject(kept) && Object.keys(kept).length === 0);
-  // Commander begins its messages with the prefix that it prints.
+  // Commander's messages start with the prefix that it prints.
   const message = explain(error).replace(/^error: /, '');
   return { ...(code !== undefined && { code }), message, ...(!empty && { data: kept }) };
 }
 
-/** Of what went wrong on the way to a server, the code of what was behind it: an SDK's own says only what it was about to do. */
+/**
+ * Returns the code of an error. For connection problems it is the innermost cause's code, because the SDK's own code names
+ * only the operation.
+ */
 function codeOf(error: unknown): unknown {
   const { code } = (error ?? {}) as { readonly code?: unknown };
   if (connectionProblem(error) === undefined) return code;

@@ -1,6 +1,6 @@
 import { StringDecoder } from 'node:string_decoder';
 
-/** Reads the messages in a body as it goes by. */
+/** Reads the messages in a body while it streams through. */
 export interface MessageReader {
   readonly take: (chunk: Buffer) => void;
   readonly end: () => void;
@@ -8,7 +8,7 @@ export interface MessageReader {
 
 const BLANK_LINE = /\r\n\r\n|\n\n|\r\r/;
 
-/** Finds the JSON messages in a body: one or a batch in JSON, or one in each event of a stream. */
+/** Finds the JSON messages in a body: one message or a batch in JSON, or one per event of an event stream. */
 export function messageReader(type: string | undefined, see: (message: unknown) => void): MessageReader {
   const decoder = new StringDecoder('utf8');
   const isStream = type?.startsWith('text/event-stream') === true;
@@ -44,7 +44,7 @@ function readJson(text: string, see: (message: unknown) => void): void {
   try {
     value = JSON.parse(text);
   } catch {
-    // Whatever it is, it is no message; it has gone by all the same.
+    // This is not a message; the body is passed on anyway.
     return;
   }
   for (const message of Array.isArray(value) ? value : [value]) see(message);

@@ -9,44 +9,44 @@ import {
 import type { AddressInfo } from 'node:net';
 import { messageReader } from './front-messages.ts';
 
-/** A message that went by. */
+/** A message that passed through the front. */
 export interface Passing {
   readonly from: 'client' | 'server';
-  /** Which of the targets it went to or came from, in the order in which they were when the request came. */
+  /** Index of the instance that received or sent it, in the list of targets at the time of the request. */
   readonly target: number;
-  /** Where that target listens. */
+  /** The address of that instance. */
   readonly url: URL;
-  /** Counts the HTTP requests: what came back on one has the same number. */
+  /** Number of the HTTP request; messages in its response have the same number. */
   readonly exchange: number;
-  /** As it stood in the body or in an event of the stream. */
+  /** The message as it was in the body or in an event of the stream. */
   readonly message: unknown;
-  /** Of the HTTP request, or of its answer. */
+  /** Headers of the HTTP request or of its response. */
   readonly headers: IncomingHttpHeaders;
-  /** Resolves when the exchange is over: all of the answer has left, or it was broken off. */
+  /** Resolves when the exchange is over: the response is complete or was aborted. */
   readonly over: Promise<void>;
 }
 
 /** Settings of {@link startFront}. */
 export interface FrontOptions {
-  /** Where the instances listen. A function is asked for each request, where instances come and go; it may wait for one. */
+  /** Addresses of the instances. A function is called for each request, if instances change, and may wait for one. */
   readonly targets: readonly URL[] | (() => readonly URL[] | Promise<readonly URL[]>);
   /** Port on 127.0.0.1; 0, the default, takes a free one. */
   readonly port?: number;
-  /** Sees each JSON-RPC message that goes by, in both directions. Without it no body is looked at. */
+  /** Receives each JSON-RPC message in both directions. Without it, bodies are not parsed. */
   readonly observe?: (passing: Passing) => void;
 }
 
 /** A running front. */
 export interface Front {
   readonly port: number;
-  /** Ends it, with all connections that go through it. */
+  /** Closes the front and all connections through it. */
   close(): Promise<void>;
 }
 
 /**
- * A small round-robin balancer on this machine, for trying things out: each request goes to the next instance, bodies
- * and event streams pass as they come. An instance that refuses the connection is skipped; a request that an instance
- * may have seen is never sent again.
+ * Starts a small round-robin balancer on this machine, for experiments. Each request goes to the next instance; bodies
+ * and event streams pass through as they arrive. An instance that refuses the connection is skipped. A request that an
+ * instance may have seen is never sent again.
  *
  * @example
  * ```ts
@@ -65,7 +65,7 @@ export async function startFront({ targets, port = 0, observe }: FrontOptions): 
   const server = createServer((incoming, response) => {
     serve(incoming, response).catch(() => response.destroy());
   });
-  // A stream may stay open, and silent, for as long as its two ends like.
+  // A stream may stay open and silent for as long as both ends want.
   server.requestTimeout = 0;
   server.listen(port, '127.0.0.1');
   await once(server, 'listening');
@@ -108,7 +108,7 @@ async function relay(
 
 type See = (from: Passing['from'], message: unknown, headers: IncomingHttpHeaders) => void;
 
-/** Sends one request to one instance. Nothing of the body is sent, or lost, before the connection stands. */
+/** Sends one request to one instance. No part of the body is sent or lost before the connection is established. */
 function passOn(
   target: URL,
   incoming: IncomingMessage,
@@ -123,7 +123,7 @@ function passOn(
       method: incoming.method,
       path: incoming.url,
       headers: endToEnd(incoming.headers),
-      // A kept connection of an instance that has died looks like a request that it may have seen.
+      // On a kept-alive connection, a dead instance would look like one that may have seen the request.
       agent: false,
     });
     const abandon = (): void => void outgoing.destroy();

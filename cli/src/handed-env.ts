@@ -2,16 +2,16 @@ import { ValiseError } from 'mcp-valise/client';
 import { remark } from './output.ts';
 import type { CliTarget } from './target.ts';
 
-/** Reads one `--env` value. It takes names only: what stands on a command line, others can read. */
+/** Parses one `--env` value. Accepts names only, because other users can read command lines. */
 export function parseEnvName(text: string): string {
-  // What was given is not shown: it may be a secret.
+  // The error does not repeat the value, which may be a secret.
   if (/^[^=\s]+$/.test(text)) return text;
   throw new ValiseError('bad-option', '--env takes the name of a variable, and no value.', {
     next: 'Set the variable where valise runs, and write for example --env API_TOKEN.',
   });
 }
 
-/** A target, with the variables of this process that a server which is a command is to have. */
+/** Adds the named variables of this process to a target that is a command. */
 export function withEnv(target: CliTarget, names: readonly string[]): CliTarget {
   if (target.kind !== 'stdio' || names.length === 0) return target;
   const env = Object.fromEntries(names.map((name) => [name, readEnv(name)]));
@@ -26,7 +26,7 @@ function readEnv(name: string): string {
   });
 }
 
-/** Says that a server over HTTP is handed no variables. */
+/** Reports that a server over HTTP receives no variables. */
 export function tellNoEnv({ kind }: CliTarget, names: readonly string[]): void {
   if (kind === 'stdio') return;
   for (const name of names)

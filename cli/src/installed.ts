@@ -1,16 +1,16 @@
 import { ValiseError } from 'mcp-valise/client';
 import type { Sdk } from './sdk.ts';
 
-/** The package of each major that makes clients, and the one that makes servers. */
+/** The client package and the server package of each SDK major. */
 export const SDK_PACKAGES = {
   client: { v1: '@modelcontextprotocol/sdk', v2: '@modelcontextprotocol/client' },
   server: { v1: '@modelcontextprotocol/sdk', v2: '@modelcontextprotocol/server' },
 } as const;
 
-/** True where a package, which may be an optional peer, is there to be loaded. */
+/** Whether a package, which may be an optional peer, is installed. */
 export function isInstalled(name: string): boolean {
   try {
-    // Before Node 20.6 there is no way to ask: then it is taken to be there, and loading it tells.
+    // Before Node 20.6 there is no way to check, so the package is assumed to exist until loading it fails.
     import.meta.resolve?.(name);
     return true;
   } catch {
@@ -18,13 +18,13 @@ export function isInstalled(name: string): boolean {
   }
 }
 
-/** The major to use where nobody says which: the newer one, unless only the older one is installed. */
+/** Returns the default SDK major: v2, or v1 if only that is installed. */
 export function installedSdk(side: keyof typeof SDK_PACKAGES): Sdk {
   const { v1, v2 } = SDK_PACKAGES[side];
   return !isInstalled(v2) && isInstalled(v1) ? 'v1' : 'v2';
 }
 
-/** Says at once, and with one command, what has to be installed for something to work. */
+/** Throws an error that lists all missing packages, with one command that installs them. */
 export function needPackages(who: string, names: readonly string[]): void {
   const missing = names.filter((name) => !isInstalled(name));
   if (missing.length === 0) return;

@@ -1,11 +1,11 @@
-/** What ends a command from outside. */
+/** Signals that end a command. */
 export const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
-/** Where a signal ends the process, `release` comes first, until the function that is returned is called. */
+/** Runs `release` before a signal ends the process. Returns a function that removes the handlers. */
 export function beforeSignals(release: () => Promise<void>): () => void {
   const interrupt = (signal: NodeJS.Signals): void => {
     ignore();
-    // Now that nobody listens, the signal does what it does to any other program.
+    // The handlers are removed, so the signal now has its default effect.
     const die = (): void => void process.kill(process.pid, signal);
     void release().then(die, die);
   };
@@ -16,7 +16,7 @@ export function beforeSignals(release: () => Promise<void>): () => void {
   return ignore;
 }
 
-/** Waits for something that holds what others wait for, too: where a signal ends the process, `release` comes first. */
+/** Waits for work that holds something other processes wait for: if a signal ends the process, `release` runs first. */
 export async function unlessInterrupted<T>(work: Promise<T>, release: () => Promise<void>): Promise<T> {
   let isInterrupted = false;
   const ignore = beforeSignals(() => {
@@ -26,7 +26,7 @@ export async function unlessInterrupted<T>(work: Promise<T>, release: () => Prom
   try {
     return await work;
   } finally {
-    // Nothing begins any more, and that everything was closed is no news to whoever ended it.
+    // After a signal, this never resolves: nothing should start now, and errors from the closed resources are not news to the user.
     if (isInterrupted) await new Promise<never>(() => {});
     ignore();
   }

@@ -9,10 +9,10 @@ export interface KeyOptions {
   readonly keyFile?: string;
 }
 
-/** Whose keys they are: what a server seals, and what a client keeps, are sealed with different ones. */
+/** The variable with the keys. Servers and clients seal with different keys. */
 export type KeyVariable = 'VALISE_KEYS' | 'VALISE_CLIENT_KEYS';
 
-/** `--key-file`, for keys that are not in the environment. Never on the command line itself, where others could read them. */
+/** Adds `--key-file`, for keys that are not in the environment. Keys are never arguments, because others can read those. */
 export function keyOptions(command: Command, variable: KeyVariable = 'VALISE_KEYS'): Command {
   const whose = variable === 'VALISE_KEYS' ? 'the keys' : 'the keys that seal what is kept here';
   return command.option(
@@ -21,13 +21,13 @@ export function keyOptions(command: Command, variable: KeyVariable = 'VALISE_KEY
   );
 }
 
-/** The keyring, where there is one. */
+/** Returns the keyring, if there is one. */
 export function keysIfAny(options: KeyOptions, variable: KeyVariable = 'VALISE_KEYS'): Keyring | undefined {
   const isThere = options.keyFile !== undefined || process.env[variable]?.trim();
   return isThere ? readKeys(options, variable) : undefined;
 }
 
-/** The keyring; where it cannot be read, the error says where it came from and how to make a good one. */
+/** Returns the keyring. If it cannot be read, the error says where it came from and how to create a valid one. */
 export function readKeys(options: KeyOptions, variable: KeyVariable = 'VALISE_KEYS'): Keyring {
   const text = keysText(options, variable);
   try {
@@ -40,7 +40,7 @@ export function readKeys(options: KeyOptions, variable: KeyVariable = 'VALISE_KE
   }
 }
 
-/** The text of the keyring: from the file, else from the environment. */
+/** Returns the text of the keyring, from the file or else from the environment. */
 export function keysText({ keyFile }: KeyOptions, variable: KeyVariable = 'VALISE_KEYS'): string {
   const text = keyFile === undefined ? process.env[variable] : readKeyFile(keyFile);
   if (text === undefined || text.trim() === '') {
@@ -79,18 +79,21 @@ function readKeyFile(path: string): string {
     .replace(/^(['"])(.*)\1\s*$/s, '$2');
 }
 
-/** The phases of a rotation, in their order. */
+/** The phases of a rotation, in order. */
 export const PHASES = ['add', 'promote', 'drop'] as const;
 
 /** One of {@link PHASES}. */
 export type Phase = (typeof PHASES)[number];
 
-/** A file of keys; a phase of a rotation is noted in it, so that the next one can tell the new key from the old. */
+/**
+ * Returns the text of a key file. It records the rotation phase, so that the next phase can tell the new key from the old
+ * one.
+ */
 export function keyFileText(keys: string, phase?: Phase): string {
   return `${phase === undefined ? '' : `# valise keys rotate --phase ${phase}\n`}VALISE_KEYS=${keys}\n`;
 }
 
-/** The phase of a rotation that a file of keys comes from, where that is noted. */
+/** Returns the rotation phase that a key file records, if any. */
 export function phaseIn(path: string): Phase | undefined {
   return /^# valise keys rotate --phase (add|promote|drop)$/m.exec(readFileSync(path, 'utf8'))?.[1] as
     | Phase

@@ -43,7 +43,7 @@ const COMMANDS = [
   completeCommand,
 ];
 
-/** All commands with their help. */
+/** Creates all commands with their help. */
 export function makeProgram(exit: SetExit): Command {
   const program = new Command('valise')
     .configureOutput({
@@ -68,12 +68,12 @@ export function makeProgram(exit: SetExit): Command {
   return program;
 }
 
-/** What commander says of a command line, with the prefix that all our remarks have. */
+/** Replaces commander's error prefix with the prefix of all Valise messages. */
 function inOurName(text: string): string {
   return text.replace(/^error: /, 'valise: ');
 }
 
-/** "(default: [])" and "(default: {})" tell nobody anything. */
+/** Omits "(default: [])" and "(default: {})", which say nothing. */
 function withoutEmptyDefault(this: Help, option: Option): string {
   const { defaultValue } = option;
   const isEmpty =
@@ -82,13 +82,13 @@ function withoutEmptyDefault(this: Help, option: Option): string {
   return Help.prototype.optionDescription.call(this, shown as Option);
 }
 
-/** Where a command line is not understood, a whole page of help would hide what is wrong with it. */
+/** Prints a pointer to the help after a usage error: a whole page of help would hide the error. */
 function nameHelp(command: Command, path: string): void {
   command.exitOverride().showHelpAfterError(`For its options and examples: ${path} --help`);
   const names = command.commands.map((part) => part.name());
   for (const part of command.commands) {
     nameHelp(part, `${path} ${part.name()}`);
-    // It also runs where none is named, and so for one that is misspelt.
+    // `list` is the default subcommand, so it also runs for a misspelled one.
     if (part.name() === 'list' && command.parent) nameOthers(part, `${path} has: ${names.join(', ')}.`);
   }
 }
@@ -105,13 +105,13 @@ function nameOthers(command: Command, others: string): void {
   });
 }
 
-/** As with other programs, a variable that is empty is one that is not set. */
+/** Treats an empty variable as unset, like other programs. */
 function unsetEmpty(env: NodeJS.ProcessEnv): void {
   for (const [name, value] of Object.entries(env))
     if (name.startsWith('VALISE_') && value?.trim() === '') delete env[name];
 }
 
-/** Runs the command line; returns the exit code. */
+/** Runs the command line and returns the exit code. */
 export async function main(argv: readonly string[]): Promise<number> {
   unsetEmpty(process.env);
   escapeConsole();
@@ -120,15 +120,15 @@ export async function main(argv: readonly string[]): Promise<number> {
     code = exit;
   });
   const named = program.commands.find((command) => command.name() === argv[0]);
-  // The standard output of `connect` is the host's.
+  // The standard output of `connect` belongs to the host.
   const isJson = argv.includes('--json') && named?.name() !== 'connect';
-  // The error is told once, on stdout.
+  // The error is reported once, on stdout.
   if (isJson) forEach(program, (command) => command.configureOutput({ writeErr: () => {} }));
   try {
     await program.parseAsync([...argv], { from: 'user' });
     return code;
   } catch (error) {
-    // Help is an error to commander too, and it has printed what there is to say.
+    // Commander also throws for `--help`, after it has printed the help.
     if (error instanceof CommanderError && error.exitCode === 0) return EXIT.ok;
     const isUsage = error instanceof CommanderError;
     if (isJson) printJson({ error: errorBody(error) });

@@ -8,7 +8,7 @@ import { nameOfTarget, parseTarget } from './target.ts';
 
 type StoreOptions = Pick<ConnectOptions, 'store' | 'keyFile'>;
 
-/** What a server offers, by name, as `valise list` has last shown it: shells complete it without asking the server. */
+/** The names that a server offers, as of the last `valise list`. Shells complete them without contacting the server. */
 export interface KeptOffer {
   readonly target: string;
   readonly tools: readonly string[];
@@ -22,7 +22,7 @@ const MOST_SERVERS = 100;
 const MOST_NAMES = 500;
 const LONGEST_NAME = 256;
 
-/** Keeps it, unless the target has a secret in it. A store that fails is no reason to fail. */
+/** Stores the names, unless the target contains a secret. A failing store is not an error. */
 export async function keepOffered(
   text: string,
   offered: Omit<KeptOffer, 'target'>,
@@ -41,7 +41,7 @@ export async function keepOffered(
   ).catch(() => undefined);
 }
 
-/** All that is kept. */
+/** Returns all stored offers. */
 export function keptOffers(options: StoreOptions): Promise<KeptOffer[]> {
   return withStore(options, async (store) => {
     const found: KeptOffer[] = [];
@@ -59,7 +59,7 @@ export function isSameTarget(one: string, other: string): boolean {
   return nameOfTarget(parseTarget(one)) === nameOfTarget(parseTarget(other));
 }
 
-/** Names come from servers: what a terminal would not show is nothing to complete. */
+/** Drops names that a terminal would not show, because names come from servers. */
 function usable(names: readonly string[]): string[] {
   return names
     .filter((name) => name.length > 0 && name.length <= LONGEST_NAME && clean(name) === name)

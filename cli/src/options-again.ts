@@ -3,10 +3,7 @@ import { redactUrls } from 'mcp-valise/internal';
 import type { ConnectOptions } from './options.ts';
 import { resolutionText } from './resolve.ts';
 
-/**
- * The options of a command, as another command that is to go on from it needs them. Secrets are left out: what is printed
- * may end up in a log.
- */
+/** Formats the options of a command for a follow-up command. Omits secrets, because the output may end up in a log. */
 export function optionsAgain({
   store,
   keyFile,

@@ -18,7 +18,7 @@ export interface ConnectOptions extends KeyOptions {
   readonly era: EraChoice;
   readonly sdk: Sdk;
   readonly header: Readonly<Record<string, string>>;
-  /** Names of variables. */
+  /** Names of environment variables. */
   readonly env: readonly string[];
   readonly json?: boolean;
   readonly answer?: readonly string[];
@@ -29,7 +29,7 @@ export interface ConnectOptions extends KeyOptions {
   readonly trace?: boolean;
 }
 
-/** Turns a reader that throws into one that commander reports as a usage error. */
+/** Wraps a parser that throws, so that commander reports a usage error. */
 export function reading<T>(read: (text: string, before: T) => T): (text: string, before: T) => T {
   return (text, before) => {
     try {
@@ -41,7 +41,7 @@ export function reading<T>(read: (text: string, before: T) => T): (text: string,
   };
 }
 
-/** `--store` and `--key-file`, shared by every command that looks into what is kept. */
+/** Adds `--store` and `--key-file`, shared by every command that reads stored state. */
 export function storeOption(command: Command): Command {
   return keyOptions(
     command.option(
@@ -52,7 +52,7 @@ export function storeOption(command: Command): Command {
   );
 }
 
-/** The options of commands that look into what is kept and connect to nobody. */
+/** Adds the options of commands that read stored state without connecting. */
 export function keptOptions(command: Command): Command {
   return storeOption(command)
     .option('--principal <id>', 'whose it is, where one store serves several users')
@@ -60,7 +60,7 @@ export function keptOptions(command: Command): Command {
     .option('--json', 'print as JSON on one line');
 }
 
-/** The options of {@link ConnectOptions}. */
+/** Adds the options of {@link ConnectOptions}. */
 export function connectOptions(command: Command): Command {
   return keptOptions(command)
     .option(
@@ -92,7 +92,7 @@ export function connectOptions(command: Command): Command {
     .option(
       '-H, --header <name: value>',
       'add an HTTP header; may be given several times',
-      // Not by `reading`: where that refuses something, what was given is shown, and it may be a secret.
+      // Does not use `reading`, whose errors show the value, which may be a secret.
       (text: string, before: Readonly<Record<string, string>>) => ({ ...before, ...parseHeader(text) }),
       {},
     )
@@ -124,7 +124,7 @@ function parseHeader(text: string): Record<string, string> {
   try {
     new Headers([[name, value]]);
   } catch {
-    // What is thrown here repeats the value.
+    // The original error quotes the value.
     throw new ValiseError('bad-header', `The value of ${name} has characters that no header can carry.`, {
       next: 'Write it in ASCII.',
     });
@@ -132,7 +132,7 @@ function parseHeader(text: string): Record<string, string> {
   return { [name]: value };
 }
 
-/** `--answer`, for commands in which a server may ask something. */
+/** Adds `--answer`, for commands in which a server may ask something. */
 export function answerOption(command: Command): Command {
   return command.option(
     '--answer <field=value>',
@@ -145,22 +145,22 @@ export function answerOption(command: Command): Command {
   );
 }
 
-/** `--trace`, for commands in which it is of interest who says what. */
+/** Adds `--trace`, for commands that exchange messages with a server. */
 export function traceOption(command: Command): Command {
   return command.option('--trace', 'draw the messages on stderr as they come and go');
 }
 
-/** True where what is kept in a store is there for other processes, and after this one. */
+/** Whether the contents of a store are visible to other processes and outlive this one. */
 export function isLasting(store: string | undefined): boolean {
   return !storeUrl(store).startsWith('memory:');
 }
 
-/** Where state is kept, as told on the command line or in the environment. */
+/** Returns the store's URL from the command line, the environment or the default. */
 export function storeUrl(store: string | undefined): string {
   return store ?? process.env['VALISE_STORE'] ?? 'sqlite:~/.valise/state.db';
 }
 
-/** Throws where a URL names a file that is not there: whoever reads a store, and has mistyped it, must not make another one. */
+/** Throws if a URL names a file that does not exist, so that a typo does not create another store. */
 export function checkThere(url: string): void {
   const file = fileOf(url);
   if (file !== undefined && !isThere(file))
@@ -169,12 +169,12 @@ export function checkThere(url: string): void {
     });
 }
 
-/** Whether a file is there. */
+/** Whether a file exists. */
 export function isThere(file: string): boolean {
   try {
     return statSync(file, { throwIfNoEntry: false }) !== undefined;
   } catch {
-    // Whoever opens it says why it cannot be looked at.
+    // Opening the file will report why it cannot be accessed.
     return true;
   }
 }

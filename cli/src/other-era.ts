@@ -6,7 +6,7 @@ import type { ConnectOptions } from './options.ts';
 import { bodyOf, connectionProblem } from './problems.ts';
 import { USE_V2 } from './sdk.ts';
 
-/** What is to be said in place of an error by which a server shows that it knows another era only; undefined for others. */
+/** Returns a better error if a server turns out to support only another era; undefined for other errors. */
 export function otherEra(
   error: unknown,
   options: Pick<ConnectOptions, 'sdk' | 'era'>,
@@ -19,11 +19,11 @@ function olderOnly(error: unknown, { era }: Pick<ConnectOptions, 'era'>): Valise
   return new ValiseError('older-only', OLDER_ONLY, { next: 'Leave out --era modern.' });
 }
 
-/** Said of a server that knows only the older era. */
+/** Reported for a server that supports only the older era. */
 export const OLDER_ONLY =
   'The server does not speak 2026-07-28, but may speak the protocol up to 2025-11-25.';
 
-/** True where a client that speaks only 2026-07-28 was refused, and not for another reason, which would be its cause. */
+/** Whether a client that speaks only 2026-07-28 was refused for its era. Any other reason would be the error's cause. */
 export function refusesNewer(error: unknown): boolean {
   const { code } = (error ?? {}) as { readonly code?: unknown };
   return (
@@ -33,7 +33,7 @@ export function refusesNewer(error: unknown): boolean {
   );
 }
 
-/** What is to be said in place of an error by which a server shows that it knows only 2026-07-28; undefined for others. */
+/** Returns a better error if a server turns out to support only 2026-07-28; undefined for other errors. */
 export function newerOnly(
   error: unknown,
   { sdk, era }: Pick<ConnectOptions, 'sdk' | 'era'>,
@@ -48,10 +48,10 @@ export function newerOnly(
   );
 }
 
-/** True where a server does not know `initialize`, or no version that it could begin with. */
+/** Whether a server does not support `initialize`, or none of the versions that it could negotiate. */
 function refusesOlder(error: unknown): boolean {
   if (isRefusal(error) || isRefusal(errorIn(bodyOf(error)))) return true;
-  // What v1 says of an answer that names another version than it knows.
+  // The v1 error for a response with a version that it does not support.
   const answered = /protocol version is not supported: (\S+)/.exec(messageOf(error))?.[1];
   return answered !== undefined && isModernVersion(answered);
 }
@@ -63,7 +63,7 @@ function isRefusal(error: unknown): boolean {
   return code === UNSUPPORTED_VERSION && supportsModern(data);
 }
 
-/** The error in a body of JSON-RPC. */
+/** Returns the error in a JSON-RPC body. */
 function errorIn(body: string): unknown {
   try {
     return (JSON.parse(body) as { readonly error?: unknown } | null)?.error;

@@ -1,18 +1,18 @@
 import { format } from 'node:util';
 import pc from 'picocolors';
 
-/** Colours, where standard output is a terminal; never the only sign of anything. */
+/** Colors, enabled if standard output is a terminal. No information is conveyed by color alone. */
 export const colour = pc.createColors(process.stdout.isTTY === true && pc.isColorSupported);
 
 /**
- * Characters that a terminal acts on or does not show: controls (C0, C1), line and paragraph separators, lone surrogates, and
- * all format characters, with which text changes its direction or hides.
+ * Characters that a terminal interprets or does not show: controls (C0, C1), line and paragraph separators, lone surrogates,
+ * and all format characters, which can change the direction of text or hide it.
  */
 const UNSHOWN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 
 /**
- * Text from a peer, a store or a file, made harmless: each character that is not shown is spelled as `\\uXXXX`. With
- * `keep: 'lines'`, line feeds and tabs stay.
+ * Escapes text from a peer, a store or a file: each character that is not shown becomes `\\uXXXX`. With `keep: 'lines'`,
+ * line feeds and tabs stay.
  */
 export function clean(text: string, keep: 'lines' | 'nothing' = 'nothing'): string {
   return text.replace(UNSHOWN, (char) =>
@@ -26,17 +26,17 @@ function escapeUnit(unit: number): string {
   return `\\u${unit.toString(16).padStart(4, '0')}`;
 }
 
-/** Prints a line, escaped. `style` adds colours afterwards, so that nobody else can. */
+/** Prints an escaped line. `style` adds colors after escaping, so that the text itself cannot. */
 export function print(line = '', style: (escaped: string) => string = (escaped) => escaped): void {
   process.stdout.write(`${style(clean(line, 'lines'))}\n`);
 }
 
-/** Prints a remark that is not part of the result, escaped. */
+/** Prints an escaped message to stderr, separate from the result. */
 export function remark(line: string): void {
   process.stderr.write(`${clean(line, 'lines')}\n`);
 }
 
-/** Hands on what another program writes to stderr, escaped; it need not be whole lines. */
+/** Passes on what another program writes to stderr, escaped; it need not be whole lines. */
 export function handOn(text: string): void {
   process.stderr.write(clean(text.replaceAll('\r\n', '\n'), 'lines'));
 }
@@ -50,17 +50,17 @@ export function escapeConsole(): void {
 
 /** Prints a value as JSON on one line. */
 export function printJson(value: unknown): void {
-  // JSON leaves some control characters as they are; spelled out they mean the same.
+  // JSON leaves some control characters unescaped; their escapes mean the same.
   print(clean(JSON.stringify(value)));
 }
 
-/** What a table may do to fit. */
+/** Settings of a table. */
 interface TableSettings {
-  /** A column of ids: it is cut last, and never so far that two of them look the same. */
+  /** A column of ids: it is truncated last, and never so far that two ids look the same. */
   readonly idColumn?: number;
 }
 
-/** Prints rows under their headings, columns aligned and cut to fit a terminal; says `empty` if there are none. */
+/** Prints rows under headings, with columns aligned and truncated to fit a terminal; prints `empty` if there are none. */
 export function printTable(
   headings: readonly string[],
   given: readonly (readonly string[])[],
@@ -91,7 +91,7 @@ export function printTable(
 
 const NARROWEST_COLUMN = 8;
 
-/** The widths of columns in a terminal: the widest gives way first, ids give way last. */
+/** Returns column widths that fit a terminal: the widest column shrinks first, ids shrink last. */
 function fitted(
   wanted: readonly number[],
   least: readonly number[],
@@ -111,7 +111,7 @@ function fitted(
   return widths;
 }
 
-/** How many characters tell each of these texts from the others; at least eight. */
+/** Returns how many leading characters distinguish these texts from each other; at least eight. */
 function prefixLength(texts: readonly string[]): number {
   const distinct = new Set(texts).size;
   const longest = Math.max(...texts.map(({ length }) => length));
@@ -120,15 +120,15 @@ function prefixLength(texts: readonly string[]): number {
   return longest;
 }
 
-/** A text in at most so many characters. */
+/** Truncates a text to `most` characters. */
 export function cut(text: string, most: number): string {
-  // Half of a pair is no character.
+  // Half of a surrogate pair is not a character.
   return text.length <= most
     ? text
     : `${text.slice(0, Math.max(most - 1, 0)).replace(/[\ud800-\udbff]$/, '')}…`;
 }
 
-/** A time as people read it, e.g. `2026-11-15 22:30:05Z`; `-` for none, and for what cannot be one. */
+/** Formats a time for people, e.g. `2026-11-15 22:30:05Z`; `-` if it is missing or invalid. */
 export function when(time: number | string | undefined): string {
   const date = new Date(time ?? Number.NaN);
   return Number.isNaN(date.getTime()) ? '-' : `${date.toISOString().slice(0, 19).replace('T', ' ')}Z`;
@@ -136,7 +136,7 @@ export function when(time: number | string | undefined): string {
 
 const RELATIVE = new Intl.RelativeTimeFormat('en');
 
-/** How long it is until a time, e.g. `in 9 minutes`, never more than is left; `-` if there is none. */
+/** Formats the time left, e.g. `in 9 minutes`, rounded down; `-` if there is no time. */
 export function until(time: Date | undefined): string {
   if (!time) return '-';
   const seconds = Math.max(0, Math.floor((time.getTime() - Date.now()) / 1000));
@@ -146,7 +146,7 @@ export function until(time: Date | undefined): string {
   return RELATIVE.format(Math.floor(seconds / 86_400), 'day');
 }
 
-/** A size as people read it. */
+/** Formats a size for people. */
 export function size(bytes: number): string {
   return bytes < 1024
     ? `${bytes} B`

@@ -3,20 +3,22 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** A folder of a command's own. */
+/** A temporary directory of a command. */
 export interface OwnFolder {
   readonly path: string;
   remove(): Promise<void>;
 }
 
-/** Makes a folder that goes with the process at the latest, also where that ends since nobody reads what it prints. */
+/**
+ * Creates a directory that is removed at the latest when the process exits, even if it exits because its output was closed.
+ */
 export async function ownFolder(name: string): Promise<OwnFolder> {
   const path = await mkdtemp(join(tmpdir(), `valise-${name}-`));
   const removeNow = (): void => {
     try {
       rmSync(path, { recursive: true, force: true, maxRetries: 3 });
     } catch {
-      // The process is about to end, for another reason.
+      // The process is about to exit for another reason.
     }
   };
   process.once('exit', removeNow);

@@ -2,11 +2,11 @@ import { createInterface, type Interface } from 'node:readline';
 import { ValiseError } from 'mcp-valise/client';
 import { remark } from './output.ts';
 
-/** A sign-in without a browser on this machine: the user opens the page elsewhere, and pastes where it has led. */
+/** A sign-in without a browser on this machine: the user opens the page elsewhere and pastes the resulting address. */
 export class PastedSignIn {
   #lines: Interface | undefined;
 
-  /** Prints the page, and reads addresses from stdin until one belongs to this sign-in. */
+  /** Prints the page and reads addresses from stdin until one belongs to this sign-in. */
   async redirect(page: URL): Promise<URL> {
     remark(`Sign in here: ${page.href}`);
     remark(
@@ -31,7 +31,7 @@ export class PastedSignIn {
   }
 }
 
-/** What is pasted is not repeated: it may hold the code of another sign-in. */
+/** Returns what is wrong with a pasted address. Does not repeat it, because it may contain the code of another sign-in. */
 function problemOf(text: string, asked: URLSearchParams): string | undefined {
   if (!URL.canParse(text)) return 'That is not an address.';
   const { origin, pathname, searchParams } = new URL(text);

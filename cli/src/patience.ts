@@ -4,8 +4,8 @@ const SOON = 3000;
 const AGAIN = 30_000;
 
 /**
- * Does something that may take long, and says on stderr what is waited for where it does; nothing while `what` returns
- * nothing.
+ * Runs something that may take long, and prints to stderr what it waits for if it does. Prints nothing while `what` returns
+ * undefined.
  */
 export async function whileWaiting<T>(
   what: string | (() => string | undefined),

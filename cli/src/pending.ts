@@ -7,35 +7,43 @@ import { optionsAgain } from './options-again.ts';
 import { clean, printJson, remark, until } from './output.ts';
 import { shellWord } from './shell-word.ts';
 
-/** True for the error of a call whose question was left open. */
+/** Whether the error belongs to a call whose question was left open. */
 function isLeftOpen(error: unknown): boolean {
   const { code, rpcCode } = (error ?? {}) as Readonly<Record<string, unknown>>;
   return code === LEFT_OPEN || rpcCode === LEFT_OPEN || code === 'left-open';
 }
 
-/** The round that a failed call waits in: its error names it. A server may name anything; what is not kept is none. */
+/**
+ * Returns the round that the error of a failed call names. A server may name any id; ids that are not stored are ignored.
+ */
 export async function pendingIn(error: unknown, pending: Pending): Promise<PendingRound | undefined> {
   const { data } = (error ?? {}) as { readonly data?: unknown };
   return isObject(data) ? findPending(data['pending'], pending) : undefined;
 }
 
-/** The round of an id, where it still waits. */
+/** Returns the round with this id, if it still waits. */
 export async function findPending(id: unknown, pending: Pending): Promise<PendingRound | undefined> {
   return (await pending.list()).find((each) => each.id === id);
 }
 
-/** The era to answer a round in. A server of both eras would be met in the newer one, where it knows no older round. */
+/**
+ * Returns the era in which to answer a round. With `auto`, a server of both eras would be reached in the newer one, in which
+ * it does not know older rounds.
+ */
 export function eraFor({ era }: PendingRound, options: Pick<ConnectOptions, 'era'>): ConnectOptions['era'] {
   return options.era === 'auto' && era === 'legacy' ? era : options.era;
 }
 
-/** The command that goes on with a round, as it must be written where this one was. */
+/** Returns the command that continues a round, with the options of this command. */
 export function goOn(id: string, options: Partial<ConnectOptions>, target?: string): string {
   const words = [id, ...(target === undefined ? [] : [redactUrls(target)]), ...optionsAgain(options)];
   return ['valise pending answer', ...words.map(shellWord)].join(' ');
 }
 
-/** Says that a call waits for an answer, what is asked, and how to go on. `why`: what kept the answer from the server. */
+/**
+ * Reports that a call waits for an answer, what the server asks, and how to continue. `why` is the error that kept the
+ * answer from the server.
+ */
 export function tellPending(
   { id, questions, expiresAt }: PendingRound,
   options: Partial<ConnectOptions>,
@@ -60,14 +68,14 @@ export function tellPending(
   return EXIT.pending;
 }
 
-/** A sentence that says how long a question can be answered. */
+/** Returns a sentence that says how long a question can be answered. */
 export function expiryWords(expiresAt: Date | undefined): string {
   return expiresAt
     ? `The question expires ${until(expiresAt)}.`
     : 'The server does not say how long the question can be answered.';
 }
 
-/** Says what a server has asked that cannot wait for the answer, and has given up. */
+/** Reports the question of a server that cannot wait for the answer and has given up. */
 export function tellUnanswered(question: PendingQuestion | undefined): void {
   if (!question) return;
   tellQuestion(question);

@@ -6,19 +6,19 @@ import { whileWaiting } from './patience.ts';
 import { pendingIn, tellPending } from './pending.ts';
 import { inCommandWords } from './session-words.ts';
 
-/** People may take their time over a question; milliseconds. */
+/** Request timeout in milliseconds. It is long because people may take their time to answer a question. */
 export const TIMEOUT = 24 * 3600 * 1000;
 
-/** A request and what is done with its result. */
+/** A request and the handling of its result. */
 interface Request<Result> {
   work(connected: Connected): Promise<Result>;
-  /** Returns the exit code. */
+  /** Shows the result and returns the exit code. */
   show(result: Result, connected: Connected): Promise<number>;
   /** Called if the request failed and is not pending. */
   failed?(): Promise<void>;
 }
 
-/** Connects, makes one request, and shows its result, or the question that it waits for. Returns the exit code. */
+/** Connects, makes one request, and shows its result or the question that it waits for. Returns the exit code. */
 export async function perform<Result>(
   target: string,
   options: ConnectOptions,
@@ -34,7 +34,7 @@ export async function perform<Result>(
     return await show(result, connected);
   } catch (error) {
     const round = await pendingIn(error, connected.valise.pending);
-    // The request goes on later.
+    // The request continues later.
     if (round) return tellPending(round, options, { why: error });
     await failed?.();
     throw options.json ? error : inCommandWords(error, target);

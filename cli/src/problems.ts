@@ -2,7 +2,7 @@ import { STATUS_CODES } from 'node:http';
 import { ValiseError } from 'mcp-valise/client';
 import { causesOf, isConnectError, messageOf, statusOf } from 'mcp-valise/internal';
 
-/** What a code of Node, of its TLS or of its HTTP means for whoever wanted to reach a server. */
+/** Advice for error codes of Node, its TLS and its HTTP when a server cannot be reached. */
 const NEXT: readonly (readonly [RegExp, string])[] = [
   [/^ECONNREFUSED$/, 'Is the server running there?'],
   [/^(ENOTFOUND|EAI_AGAIN)$/, 'Is the name of the host right, and is there a network?'],
@@ -17,7 +17,7 @@ const NEXT: readonly (readonly [RegExp, string])[] = [
   [/^HPE_/, 'Does it speak plain http: at that port, or https:?'],
 ];
 
-/** What `fetch` says of a port that it goes to for nobody, such as 6000. */
+/** The message of `fetch` for a port that it always blocks, such as 6000. */
 const NO_PORT = 'bad port';
 
 const BROKEN_OFF = /^(ECONNRESET|UND_ERR_SOCKET)$/;
@@ -37,7 +37,7 @@ const STATUS: Readonly<Record<number, string>> = {
   429: 'Wait a while, and try again.',
 };
 
-/** What went wrong on the way to a server, and the next step; undefined where it was something else. */
+/** Returns what went wrong on the way to a server, and the next step; undefined if the error is something else. */
 export function connectionProblem(given: unknown): string | undefined {
   const error = isConnectError(given) ? given.cause : given;
   if (error instanceof ValiseError) return undefined;
@@ -58,13 +58,13 @@ export function connectionProblem(given: unknown): string | undefined {
   if (status !== undefined) return statusProblem(status, chain);
   const odd = notMcp(chain);
   if (odd !== undefined) return odd;
-  // The second is what v2 says where the server ends over its first question.
+  // v2 uses the second message if the server exits on its first request.
   if (/Connection closed$|the connection closed during/.test(messageOf(error)))
     return 'Connection closed: the server has ended, or closed its output. Does its command run by itself?';
   return undefined;
 }
 
-/** Of OpenSSL, only the reason: the rest is for its authors. */
+/** Returns the message of an error; for OpenSSL, only the reason, because the rest is for its authors. */
 function saidBy(error: unknown): string {
   const { reason } = (error ?? {}) as { readonly reason?: unknown };
   return /:SSL routines:/.test(messageOf(error)) && typeof reason === 'string' ? reason : messageOf(error);
@@ -78,7 +78,7 @@ function statusProblem(status: number, chain: readonly unknown[]): string {
   return `The server answered with HTTP ${status}${name}${said ? `: ${said.replace(/\.$/, '')}` : ''}. ${next}`;
 }
 
-/** v1 has the body only in its message; v2 has there what it makes of a redirect. */
+/** Returns the body of an error response. v1 has it only in its message; v2 puts its description of a redirect there. */
 export function bodyOf(error: unknown): string {
   const { text } = (error as { readonly data?: { readonly text?: unknown } }).data ?? {};
   if (typeof text === 'string' && text !== '') return text;
@@ -91,7 +91,7 @@ function nextByKind(status: number): string {
   return status >= 500 ? ITS_OWNER : 'Is it an MCP server?';
 }
 
-/** The first line of a body, or what an error of JSON-RPC says in it. Of a page, nothing is worth a line. */
+/** Returns the first line of a body, or the message of a JSON-RPC error in it. Returns nothing for an HTML page. */
 function saidIn(body: string): { readonly said: string; readonly isMcp: boolean } {
   const text = body.trim();
   if (/^(<|null$)/.test(text)) return { said: '', isMcp: false };
@@ -99,12 +99,12 @@ function saidIn(body: string): { readonly said: string; readonly isMcp: boolean 
     const { error } = JSON.parse(text) as { readonly error: { readonly message: unknown } };
     if (typeof error.message === 'string') return { said: error.message.slice(0, 200), isMcp: true };
   } catch {
-    // Not JSON-RPC, so it is shown as it is.
+    // The body is not JSON-RPC, so it is shown unchanged.
   }
   return { said: text.split('\n', 1)[0]?.slice(0, 200) ?? '', isMcp: false };
 }
 
-/** Where a server has answered, but not as an MCP server does. */
+/** Returns a message if a server answered, but not as an MCP server does. */
 function notMcp(chain: readonly unknown[]): string | undefined {
   const type = /Unexpected content type: ([^\s;)]+)/.exec(chain.map(messageOf).join('\n'))?.[1];
   if (type !== undefined)
@@ -119,7 +119,7 @@ function notMcp(chain: readonly unknown[]): string | undefined {
   return `The server's answer is not as MCP has it (${path.join('.')}: ${message}). ${ITS_OWNER}`;
 }
 
-/** v2 has what Zod found in its message, printed. */
+/** Describes an invalid result; v2 prints the Zod issues in its message. */
 function badResult(error: unknown): string | undefined {
   const [, method, found = ''] = /^Invalid result for (\S+): (.*)$/s.exec(messageOf(error)) ?? [];
   if (method === undefined) return undefined;
@@ -128,7 +128,7 @@ function badResult(error: unknown): string | undefined {
     const { path, message } = firstOf(JSON.parse(found) as Issue[]);
     why = `${path.join('.')}: ${message}`;
   } catch {
-    // A sentence of the SDK's own.
+    // The text is a sentence from the SDK.
   }
   return `The server's answer to ${method} is not as MCP has it (${why}). ${ITS_OWNER}`;
 }
@@ -136,7 +136,7 @@ function badResult(error: unknown): string | undefined {
 interface Issue {
   readonly path: readonly PropertyKey[];
   readonly message: string;
-  /** Of each kind that it could have been, what is not so. */
+  /** The issues for each member of a union. */
   readonly errors?: readonly (readonly Issue[])[];
 }
 
@@ -144,7 +144,7 @@ interface ZodError {
   readonly issues: readonly Issue[];
 }
 
-/** The first of them; where it could have been of several kinds, of the one that it is closest to. */
+/** Returns the first issue; for a union, that of the member that matches best. */
 function firstOf([issue]: readonly Issue[]): Issue {
   if (issue === undefined) return { path: [], message: '' };
   const [closest] = [...(issue.errors ?? [])].sort((one, other) => one.length - other.length);
@@ -153,7 +153,7 @@ function firstOf([issue]: readonly Issue[]): Issue {
   return { path: [...issue.path, ...path], message };
 }
 
-/** Of whichever Zod the SDK brings along. */
+/** Whether this is a Zod error, from whichever version of Zod the SDK uses. */
 function isZodError(error: unknown): error is ZodError {
   return error instanceof Error && /ZodError$/.test(error.name) && 'issues' in error;
 }

@@ -7,16 +7,19 @@ import { ValiseError } from 'mcp-valise/client';
 import type { FetchLike } from 'mcp-valise/internal';
 import { remark } from './output.ts';
 
-/** One `--resolve HOST:PORT:ADDRESS[,ADDRESS][:PORT]`, as curl's; the host `*` is any. */
+/** One `--resolve HOST:PORT:ADDRESS[,ADDRESS][:PORT]`, as in curl; the host `*` matches any host. */
 export interface Resolution {
   readonly host: string;
   readonly port: number;
-  /** Tried in turn. */
+  /** Tried in order. */
   readonly addresses: readonly string[];
   readonly toPort: number;
 }
 
-/** Reads one `--resolve` value. With a plus before it curl may forget it after a while, which no run here is long enough for. */
+/**
+ * Parses one `--resolve` value. A leading plus, with which curl lets the entry expire, is accepted and ignored, because no
+ * run is long enough.
+ */
 export function parseResolution(text: string): Resolution {
   const [, name = '', from = '', rest = ''] = /^\+?(\[[^\]]+\]|[^:[\]+]+):(\d{1,5}):(.+)$/.exec(text) ?? [];
   const [, list = rest, to = from] = isAddress(rest.split(',').at(-1) ?? '')
@@ -37,23 +40,23 @@ export function parseResolution(text: string): Resolution {
   };
 }
 
-/** Adds one to those before it. As curl has it, the last one for a host and port counts. */
+/** Adds an entry. As in curl, the last one for a host and port wins. */
 export function withResolution(before: readonly Resolution[], last: Resolution): Resolution[] {
   return [...before.filter(({ host, port }) => host !== last.host || port !== last.port), last];
 }
 
-/** As {@link parseResolution} reads it. */
+/** Formats an entry as {@link parseResolution} reads it. */
 export function resolutionText({ host, port, addresses, toPort }: Resolution): string {
   const list = addresses.map((address) => (address.includes(':') ? `[${address}]` : address));
   return `${host}:${port}:${list.join(',')}:${toPort}`;
 }
 
-/** IPv6 may stand in brackets. */
+/** Whether the text is an IP address; IPv6 may be in brackets. */
 function isAddress(text: string): boolean {
   return isIP(text) !== 0 || (/^\[.*\]$/.test(text) && isIPv6(text.slice(1, -1)));
 }
 
-/** With its final dot a name is the same name. */
+/** Removes the final dot, with which a name is the same name. */
 function withoutDot(host: string): string {
   return host.replace(/\.$/, '');
 }
@@ -68,13 +71,13 @@ function portOf(digits: string, text: string): number {
 
 const used = new WeakSet<Resolution>();
 
-/** Says which of them no request has needed: most likely their host or port is not that of the target. */
+/** Reports which entries no request used: most likely their host or port is not that of the target. */
 export function tellUnused(resolutions: readonly Resolution[]): void {
   for (const each of resolutions.filter((one) => !used.has(one)))
     remark(`valise: --resolve ${each.host}:${each.port} was not used: nothing went to that host and port.`);
 }
 
-/** A `fetch` that goes to the given addresses for the given hosts, and is plain `fetch` for all others. */
+/** Returns a `fetch` that connects to the given addresses for the given hosts, and is plain `fetch` for all others. */
 export function resolvingFetch(resolutions: readonly Resolution[]): FetchLike {
   if (resolutions.length === 0) return fetch;
   return (input, init = {}) => {
@@ -82,7 +85,7 @@ export function resolvingFetch(resolutions: readonly Resolution[]): FetchLike {
     const port = Number(url.port || (url.protocol === 'https:' ? 443 : 80));
     const at = (host: string): Resolution | undefined =>
       resolutions.find((each) => each.host === host && each.port === port);
-    // As curl has it: any host, but only where none is named.
+    // As in curl, `*` applies only if no entry names the host.
     const found = at(withoutDot(url.hostname)) ?? at('*');
     if (!found) return fetch(input, init);
     used.add(found);
@@ -90,7 +93,7 @@ export function resolvingFetch(resolutions: readonly Resolution[]): FetchLike {
   };
 }
 
-/** A request to `url`, with its own Host header and server name, over a connection to another address. */
+/** Sends a request to `url`, with its own Host header and server name, over a connection to another address. */
 function fetchAt(url: URL, init: RequestInit, { addresses, toPort }: Resolution): Promise<Response> {
   const { request } = url.protocol === 'https:' ? https : http;
   const headers: Record<string, string> = { host: url.host };
@@ -100,7 +103,7 @@ function fetchAt(url: URL, init: RequestInit, { addresses, toPort }: Resolution)
   return new Promise((resolve, reject) => {
     const outgoing = request(
       {
-        // Connections that are kept open are told apart by it. It is looked up only where it is more than one address.
+        // Kept-alive connections are distinguished by this value. It is looked up only if it is more than one address.
         host: addresses.join(),
         lookup: givenAddresses(addresses),
         port: toPort,
@@ -129,7 +132,7 @@ function fetchAt(url: URL, init: RequestInit, { addresses, toPort }: Resolution)
   });
 }
 
-/** Looks nothing up. Node tries them in turn where it may have them all. */
+/** Returns a lookup function without DNS. Node tries the addresses in order if it asks for all of them. */
 function givenAddresses(addresses: readonly string[]): LookupFunction {
   const found = addresses.map((address) => ({ address, family: isIP(address) }));
   return (_host, { all }, callback) => {

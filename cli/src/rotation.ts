@@ -1,15 +1,17 @@
 import type { Passing } from './front.ts';
 import type { Instance } from './tour/processes.ts';
 
-/** Instances of which some come while others go. */
+/** A set of instances in which some start while others stop. */
 export interface Rotation {
-  /** Where the instances listen that take requests now; waits where there is none. */
+  /** Returns the addresses of the instances that accept requests now; waits if there is none. */
   targets(): Promise<readonly URL[]>;
-  /** Puts another instance in the place of one: it gets no more requests at once, and is killed when `after` resolves. */
+  /** Replaces an instance: it gets no more requests immediately, and is killed when `after` resolves. */
   replace(url: URL, after: Promise<void>): Promise<void>;
 }
 
-/** Keeps instances in rotation. `start` starts the one at a place anew; `killed` is told of each that has ended. */
+/**
+ * Keeps instances in rotation. `start` starts a new instance at an index; `killed` is called for each one that has ended.
+ */
 export function rotate(
   first: readonly Instance[],
   start: (at: number) => Promise<Instance>,
@@ -32,7 +34,7 @@ export function rotate(
     async replace(url, after) {
       const at = places.findIndex((instance) => instance?.url.href === url.href);
       const instance = places[at];
-      // It may have asked twice before it went.
+      // The instance may have asked twice before it was removed.
       if (!instance) return;
       places[at] = undefined;
       const filling = fill(at);
@@ -47,10 +49,13 @@ export function rotate(
   };
 }
 
-/** How long a stream may stay open after a question before its asker dies all the same, in milliseconds. */
+/** How long a stream may stay open after a question before its instance is killed anyway, in milliseconds. */
 const PATIENCE = 250;
 
-/** Replaces each instance that has asked something. No answer can reach it: it is out before the question is. */
+/**
+ * Replaces each instance that has asked something. No answer can reach it, because it leaves the rotation before the
+ * question is passed on.
+ */
 export function killAskers(
   isQuestion: (message: unknown) => boolean,
   { replace }: Rotation,

@@ -5,23 +5,23 @@ import { isInstalled, SDK_PACKAGES } from './installed.ts';
 
 const { v2 } = SDK_PACKAGES.client;
 
-/** Which major of the official SDK a command uses. */
+/** The major of the official SDK that a command uses. */
 export type Sdk = 'v1' | 'v2';
 
-/** Which era of the protocol a command speaks. */
+/** The era of the protocol that a command speaks. */
 export type EraChoice = 'auto' | 'legacy' | 'modern';
 
-/** How to come to speak the newer era, where v1 does not. */
+/** Advice for speaking the newer era, which v1 does not support. */
 export const USE_V2 = isInstalled(v2) ? 'Use --sdk v2.' : `Run beside mcp-valise: npm install ${v2}`;
 
-/** Settings of a client that a command makes. */
+/** Settings of a client that a command creates. */
 export interface ClientSettings {
   readonly sdk: Sdk;
   readonly era: EraChoice;
   readonly capabilities?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 }
 
-/** A new client of the SDK major asked for. The commands use only what both majors have. */
+/** Creates a client of the given SDK major. The commands use only what both majors support. */
 export async function makeClient({ sdk, era, capabilities = {} }: ClientSettings) {
   const info = { name: 'valise', version: pkg.version };
   if (sdk === 'v2') {
@@ -30,7 +30,7 @@ export async function makeClient({ sdk, era, capabilities = {} }: ClientSettings
       () => import('@modelcontextprotocol/client'),
     );
     const mode = era === 'modern' ? { pin: '2026-07-28' } : era;
-    // People answer, or what waits for others is asked again: more often than the SDK lets it by default.
+    // People answer, or a pending question is asked again, more often than the SDK allows by default.
     const inputRequired = { maxRounds: 100 };
     return new Client(info, { capabilities, versionNegotiation: { mode }, inputRequired });
   }
@@ -43,6 +43,6 @@ export async function makeClient({ sdk, era, capabilities = {} }: ClientSettings
     '@modelcontextprotocol/sdk',
     () => import('@modelcontextprotocol/sdk/client/index.js'),
   );
-  // The calls that the commands make are the same in both majors; one type for both keeps the commands free of casts.
+  // The commands' calls are the same in both majors; one type for both keeps the commands free of casts.
   return new Client(info, { capabilities }) as unknown as import('@modelcontextprotocol/client').Client;
 }

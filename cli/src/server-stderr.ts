@@ -7,12 +7,12 @@ interface Speaking {
   readonly stderr: Readable | null;
 }
 
-/** How much of the first process's stderr is remembered. */
+/** How much of the first process's stderr is remembered, in characters. */
 const MOST_REMEMBERED = 64 * 1024;
 
 /**
- * Hands on what a stdio server writes to stderr. A server that dies of the first question is started once more, in the older era; what its
- * first process said already is not said again.
+ * Passes on what a stdio server writes to stderr. A server that exits on the first request is restarted in the older era;
+ * lines that its first process already wrote are not repeated.
  */
 export function relayStderr(server: Speaking, write: (text: string) => void): void {
   const said = new Set<string>();

@@ -3,7 +3,9 @@ import { messageOf, sessionErrorIn } from 'mcp-valise/internal';
 import { INVALID_PARAMS } from 'mcp-valise/wire';
 import { shellWord } from './shell-word.ts';
 
-/** An error about a session, or a call that is refused, with what can be done about it on the command line; others as they are. */
+/**
+ * Rewords an error about a session or a refused call, with what to do on the command line. Returns other errors unchanged.
+ */
 export function inCommandWords(error: unknown, target: string): unknown {
   if (error instanceof SessionGoneError) {
     const { label, hasBegun } = error;

@@ -1,4 +1,4 @@
-/** A word as a shell reads it back, in quotes only where it needs them. */
+/** Formats a word for a shell, quoted only if necessary. */
 export function shellWord(word: string): string {
   return /^[\w@%+=:,./…-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }

@@ -3,19 +3,19 @@ import { ValiseError } from 'mcp-valise/client';
 import { redactUrls } from 'mcp-valise/internal';
 import { shellWord } from './shell-word.ts';
 
-/** What a command line names as TARGET: a URL, or `stdio:COMMAND`. */
+/** The TARGET of a command line: a URL, or `stdio:COMMAND`. */
 export type CliTarget =
   | { readonly kind: 'http'; readonly url: URL }
   | { readonly kind: 'stdio'; readonly command: StdioCommand };
 
-/** A target for people, as they would write it, without its secrets. */
+/** Formats a target as people would write it, without its secrets. */
 export function nameOfTarget(target: CliTarget): string {
   if (target.kind === 'http') return redactUrls(target.url.href);
   const { command, args = [] } = target.command;
   return redactUrls(`stdio:${[command, ...args].join(' ')}`);
 }
 
-/** Reads a TARGET that must be a URL. */
+/** Parses a TARGET that must be a URL. */
 export function parseUrl(text: string): URL {
   const target = parseTarget(text);
   if (target.kind === 'http') return target.url;
@@ -24,7 +24,7 @@ export function parseUrl(text: string): URL {
   });
 }
 
-/** Reads a TARGET. */
+/** Parses a TARGET. */
 export function parseTarget(text: string): CliTarget {
   if (text.startsWith('stdio:')) {
     const [command, ...args] = splitWords(text.slice('stdio:'.length));
@@ -54,7 +54,7 @@ export function parseTarget(text: string): CliTarget {
   return { kind: 'http', url };
 }
 
-/** What was meant, where only the beginning is missing. */
+/** Suggests a correction if only the prefix is missing. */
 function likely(text: string): string {
   if (/^[\w./-]+ [^:]*$/.test(text)) return ` Is it ${shellWord(`stdio:${text}`)}?`;
   const [, host] = /^([\w-]+(?:\.[\w-]+)*)(?::\d{1,5})?(?:\/\S*)?$/.exec(text) ?? [];
@@ -62,7 +62,7 @@ function likely(text: string): string {
   return ` Is it ${/^(localhost|[\d.]+)$/.test(host) ? 'http' : 'https'}://${text}?`;
 }
 
-/** Reads a target as a store names it: a URL, or a command with the folder that it was started in. */
+/** Parses a target as a store names it: a URL, or a command with its working directory. */
 export function parseKept(name: string): CliTarget {
   if (!name.startsWith('stdio:')) return parseTarget(name);
   const words = JSON.parse(name.slice('stdio:'.length)) as [string, ...string[]];
@@ -71,13 +71,15 @@ export function parseKept(name: string): CliTarget {
   return { kind: 'stdio', command: { command, args, cwd } };
 }
 
-/** A target that a store names, for people, without its secrets. */
+/** Formats a target that a store names, without its secrets. */
 export function nameOfKept(name: string): string {
   const target = name.startsWith('stdio:') ? parseKept(name) : undefined;
   return target?.kind === 'stdio' ? `${nameOfTarget(target)} (in ${target.command.cwd})` : redactUrls(name);
 }
 
-/** Splits a command as a shell would: blanks part words, quotes and backslashes keep them together. No expansion. */
+/**
+ * Splits a command like a shell: blanks separate words, quotes and backslashes keep them together. There is no expansion.
+ */
 function splitWords(text: string): string[] {
   const words: string[] = [];
   let word: string | undefined;

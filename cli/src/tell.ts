@@ -5,10 +5,10 @@ import { readAnnounced } from 'mcp-valise/wire';
 import { clean, remark } from './output.ts';
 import type { CliTarget } from './target.ts';
 
-/** How many pieces of state that were not kept are told one by one: a server may send any number. */
+/** How many rejected entries are reported one by one, because a server may send any number. */
 const TOLD = 10;
 
-/** Says on stderr what Valise tells as events: that something could be better, and that state was not kept. */
+/** Prints the events of a Valise to stderr: warnings, and state that was not kept. */
 export function tellEvents({ events }: Pick<ClientValise, 'events'>): void {
   let count = 0;
   const say = (key: string | undefined, server: string, what: string): void => {
@@ -21,7 +21,7 @@ export function tellEvents({ events }: Pick<ClientValise, 'events'>): void {
     say(key, server, `had to go: the jar is full (${quota}).`),
   );
   events.on('warning', ({ code, what, next }) => {
-    // Whoever writes --allow-local has read in its help what this says.
+    // The help of --allow-local already says this.
     if (code !== 'local-state') remark(`valise: ${clean(`${what} ${next}`)}`);
   });
   events.on('refused', ({ server, key, reason, detail }) => {
@@ -33,7 +33,10 @@ export function tellEvents({ events }: Pick<ClientValise, 'events'>): void {
   });
 }
 
-/** Says that nothing is kept for a server that announces state, and how to change that: it may be why a call has failed. */
+/**
+ * Reports that nothing is kept for a server that announces state, and how to change that, because it may be why a call
+ * failed.
+ */
 export function tellUnkept(
   target: CliTarget,
   { allowLocal }: { readonly allowLocal?: boolean | undefined },
@@ -43,7 +46,7 @@ export function tellUnkept(
   if (!isIdentity(who) && readAnnounced(capabilities).state) sayUnkept(who);
 }
 
-/** Says why a server that is a command is being ended; that it has, the call that waits hears by itself. */
+/** Reports why a command is being ended. The waiting call fails on its own. */
 export function tellOverlong(error: Error): void {
   if (error instanceof ValiseError && error.code === 'message-too-large')
     remark(`valise: ${clean(error.what)}`);
@@ -51,7 +54,7 @@ export function tellOverlong(error: Error): void {
 
 const unkept = new Set<string>();
 
-/** For such a server nothing is taken at all: that is said once, and not of every key. */
+/** Reports once per server, not per key, because nothing at all is kept for it. */
 function sayUnkept({ name, refused }: NoIdentity): void {
   if (unkept.has(name)) return;
   unkept.add(name);
@@ -59,7 +62,7 @@ function sayUnkept({ name, refused }: NoIdentity): void {
   remark(`valise: ${clean(`no state is kept for ${name}: ${refused} ${next}`)}`);
 }
 
-/** Who the server behind a target of the command line is. */
+/** Returns the identity of the server behind a target. */
 export function whoIs(target: CliTarget, allowLocal?: boolean): Identity | NoIdentity {
   return identify(targetNamed(target.kind === 'http' ? target.url : target.command), { allowLocal });
 }

@@ -10,7 +10,7 @@ const ENDS = { client: 'valise', server: 'server' } as const;
 const THERE = { from: ENDS.client, to: ENDS.server };
 const BACK = { from: ENDS.server, to: ENDS.client };
 
-/** Draws messages on stderr as they come and go. Ids of sessions, tokens and what the user answers are not shown. */
+/** Draws messages on stderr as they are exchanged. Session ids, tokens and the user's answers are not shown. */
 function laneWriter(): (step: Step) => void {
   const columns = process.stderr.columns ?? 100;
   const lanes = new Lanes(Object.values(ENDS), columns);
@@ -23,18 +23,18 @@ function laneWriter(): (step: Step) => void {
   };
 }
 
-/** Whoever has the id of a session may be in it. */
+/** Replaces a session id with its fingerprint, because anybody who has the id may be able to use the session. */
 function withoutId(one: Carried): Carried {
   const isId = one.what === 'Mcp-Session-Id' || one.what === 'session id';
   return isId && typeof one.value === 'string' ? { what: one.what, secret: fingerprintOf(one.value) } : one;
 }
 
-/** A `fetch` whose messages are drawn. */
+/** Returns a `fetch` that draws its messages. */
 export function tracedFetch(endpoint: URL, base: FetchLike): FetchLike {
   return watchedFetch(endpoint, ENDS, laneWriter(), base);
 }
 
-/** Draws the messages of a transport that is a command. */
+/** Draws the messages of a stdio transport. */
 export function traceTransport(transport: TransportLike): void {
   const draw = laneWriter();
   instrument(

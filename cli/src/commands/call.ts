@@ -16,7 +16,7 @@ interface CallOptions extends ConnectOptions {
   readonly out?: string;
 }
 
-/** `valise call TARGET TOOL [ARGS-JSON]`: a one-shot client with a jar, as curl is with its cookie jar. */
+/** `valise call TARGET TOOL [ARGS-JSON]`: a one-shot client with a jar, like curl with its cookie jar. */
 export function callCommand(program: Command, exit: SetExit): void {
   traceOption(
     answerOption(
@@ -83,12 +83,13 @@ async function showResult(
 ): Promise<void> {
   if (json) printJson(result);
   if (out !== undefined && !result.isError) await saveParts(result.content, out, { show: !json });
-  // What the server makes of an error that we sent it is said in plain words.
+  // Does not print the server's wording of an error that this client sent it; the message for the user says it in plain
+  // words.
   else if (!json && !(isLeft && JSON.stringify(result.content).includes(String(LEFT_OPEN))))
     printResult(result);
 }
 
-/** Nobody can call in a session again that has no name; the server need not hold it any longer. */
+/** Deletes a session without a name: nobody can use it again, so the server need not keep it. */
 async function endIfNew(session: ClientSession | undefined): Promise<void> {
   if (session && session.label === undefined && !session.isGone)
     await session.delete().catch(() => undefined);
@@ -96,10 +97,10 @@ async function endIfNew(session: ClientSession | undefined): Promise<void> {
 
 type ToolCall = { readonly name: string; readonly arguments: Record<string, unknown> };
 
-/** How many lines of progress one call may print. */
+/** Maximum number of progress lines that one call may print. */
 const MOST_PROGRESS = 1000;
 
-/** Says on stderr how far a call is, as the server tells it. */
+/** Prints the progress that the server reports to stderr. */
 function progressTeller(): (progress: Progress) => void {
   let told = 0;
   return ({ progress, total, message }) => {
@@ -110,7 +111,7 @@ function progressTeller(): (progress: Progress) => void {
   };
 }
 
-/** v1 takes a schema of the result before the options. */
+/** Calls a tool; v1 takes a result schema before the options. */
 function callTool(
   client: Connected['client'],
   sdk: ConnectOptions['sdk'],
@@ -136,7 +137,7 @@ async function sessionFor({ valise, client }: Connected, name: string): Promise<
   return name === 'new' ? valise.sessions(client).create() : valise.sessions(client).named(name);
 }
 
-/** Reads arguments that are written as a JSON object. */
+/** Parses arguments written as a JSON object. */
 export function parseArguments(text: string): Record<string, unknown> {
   let value: unknown;
   try {

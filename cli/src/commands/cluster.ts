@@ -26,7 +26,7 @@ interface ClusterOptions extends ExampleOptions {
   readonly killBetweenRounds?: boolean;
 }
 
-/** `valise cluster EXAMPLE`: several instances behind a small round-robin front, to see what holds when they die. */
+/** `valise cluster EXAMPLE`: several instances behind a small round-robin front, to see what survives when they die. */
 export function clusterCommand(program: Command): void {
   const handedOn = [...commonOptions(), ...Object.values(OWN_OPTIONS).flatMap((options) => options())];
   const command = program
@@ -89,7 +89,7 @@ async function run(example: string, args: readonly string[], options: ClusterOpt
   }
 }
 
-/** Sessions that are stored must be where every instance finds them. */
+/** Makes sure that stored sessions are in a store that every instance can reach. */
 async function sharedStore({
   mode,
   store: given,
@@ -101,7 +101,7 @@ async function sharedStore({
   return { args: ['--store', store], remove: () => folder.remove() };
 }
 
-/** In any of the ways in which a server asks. */
+/** Whether the message is a question, in any of the forms in which a server asks. */
 function isQuestion(message: unknown): boolean {
   if (!isObject(message)) return false;
   if (typeof message['method'] === 'string') return message['id'] !== undefined;
@@ -109,7 +109,7 @@ function isQuestion(message: unknown): boolean {
   return 'dependent_requests' in message || (isObject(result) && result['resultType'] === 'input_required');
 }
 
-/** From here on a signal ends the command, and what it has begun with it. */
+/** Resolves on the first signal, so that the command can stop the processes it started. */
 function interrupted(): Promise<undefined> {
   return new Promise((resolve) => {
     for (const signal of SIGNALS) process.once(signal, () => resolve(undefined));

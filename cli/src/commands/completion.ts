@@ -2,7 +2,7 @@ import { Argument, type Command } from 'commander';
 import { COMPLETE, isCompleted } from '../complete.ts';
 import { print } from '../output.ts';
 
-/** `valise completion SHELL`: what to add to a shell so that it completes commands, options, and what the store knows. */
+/** `valise completion SHELL`: prints the script with which a shell completes commands, options and values from the store. */
 export function completionCommand(program: Command): void {
   program
     .command('completion')
@@ -15,17 +15,17 @@ export function completionCommand(program: Command): void {
     .action((shell: string) => print((SHELLS[shell] as (commands: Commands) => string)(commandsOf(program))));
 }
 
-/** What may stand after a command. */
+/** The words that may follow a command. */
 interface Choices {
   /** Subcommands, values of the first argument, options. */
   readonly words: readonly string[];
-  /** The values of options that take one; none where they are anything, such as a file. */
+  /** The values of options that take one; none if the value is arbitrary, such as a file. */
   readonly values: ReadonlyMap<string, readonly string[]>;
-  /** Whether the store knows values of an argument. */
+  /** Whether the store has values for an argument. */
   readonly isKnown: boolean;
 }
 
-/** By the words of the command; the empty key is for `valise` itself. */
+/** Keyed by the words of the command; the empty key is `valise` itself. */
 type Commands = ReadonlyMap<string, Choices>;
 
 function commandsOf(program: Command): Commands {
@@ -60,10 +60,10 @@ const SHELLS: Readonly<Record<string, (commands: Commands) => string>> = { bash,
 
 function bash(commands: Commands): string {
   const own = commands.get('') as Choices;
-  // The longest path first: it is the one that is meant.
+  // The longest path comes first, because the first match wins.
   const cases = [...commands].filter(([path]) => path !== '').reverse();
   const known = cases.filter(([, { isKnown }]) => isKnown).map(([path]) => `"${path} "*`);
-  // What the store knows comes from servers too, so it is never expanded: compgen -W would.
+  // Some values in the store come from servers, so they must never be expanded, as `compgen -W` would do.
   return `COMP_WORDBREAKS=\${COMP_WORDBREAKS//:}
 _valise() {
   local line="\${COMP_WORDS[*]:1:COMP_CWORD-1}" before="\${COMP_WORDS[COMP_CWORD-1]}" words known

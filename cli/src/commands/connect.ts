@@ -29,7 +29,7 @@ import { shellWord } from '../shell-word.ts';
 import { parseTarget } from '../target.ts';
 import { tellPerson } from '../tell-person.ts';
 
-/** `valise connect TARGET`: a stdio server for any host that bridges to another one, with everything the host lacks. */
+/** `valise connect TARGET`: a stdio server for any host that bridges to another server and adds what the host lacks. */
 export function connectCommand(program: Command, exit: SetExit): void {
   traceOption(
     withoutForeign(
@@ -64,7 +64,10 @@ A host that knows only 2026-07-28 reaches older servers with --era modern.`,
     });
 }
 
-/** There is no result to print as JSON here, and the client and the input are the host's. */
+/**
+ * Removes options that do not apply: there is no result to print as JSON, and the client and standard input belong to the
+ * host.
+ */
 function withoutForeign(command: Command): Command {
   const options = command.options as Option[];
   for (const name of ['--json', '--sdk', '--no-browser'])
@@ -82,7 +85,7 @@ function printConfig(host: HostName, text: string, options: BridgeOptions): void
   for (const line of configRemarks(host, text, options, process.env)) remark(line);
 }
 
-/** A host that falls back by itself cannot be told from one that gives up, unless its user says so. */
+/** The bridge cannot tell a host that falls back on its own from one that gives up, so the user chooses with `--era`. */
 const NEWER = { legacy: 'never', auto: 'insisting', modern: 'always' } as const;
 
 async function bridge(text: string, options: BridgeOptions): Promise<number> {
@@ -119,7 +122,7 @@ async function bridge(text: string, options: BridgeOptions): Promise<number> {
     takenBack: (asking, reason) => void forget(asking, reason, valise.pending),
   });
   try {
-    // A host that knows nothing of sessions is told nothing of them: servers that want one take the transport's.
+    // A host without data-layer sessions must not see them: servers that need a session use the transport's.
     const sessions = options.session !== 'none';
     await connectWith(valise, relay, target, { ...options, sessions, alone: true });
     const over = Promise.race([
@@ -142,13 +145,16 @@ async function bridge(text: string, options: BridgeOptions): Promise<number> {
   }
 }
 
-/** What `valise pending answer` needs to find what this bridge has kept. */
+/** Returns the options with which `valise pending answer` finds the rounds that this bridge stored. */
 function answering({ store: given, era: _era, ...options }: BridgeOptions): Partial<ConnectOptions> {
   const store = given ?? process.env['VALISE_STORE'];
   return { ...options, ...(store !== undefined && { store: storeFromAnywhere(store) }) };
 }
 
-/** A host that has waited for our end sends a signal. Whoever dies of it leaves a server behind that does not see its input end. */
+/**
+ * Resolves on a signal, which hosts send if the bridge does not exit. Dying from it would leave behind a stdio server that
+ * does not notice the end of its input.
+ */
 function dismissed(): Promise<'host'> {
   return new Promise((resolve) => {
     for (const signal of SIGNALS) process.on(signal, () => resolve('host'));

@@ -16,7 +16,7 @@ import { clean, colour, print, printJson } from '../output.ts';
 import { tellUnused } from '../resolve.ts';
 import { parseTarget } from '../target.ts';
 
-/** `valise doctor [TARGET]`: what works, what is missing, and how to put it right. */
+/** `valise doctor [TARGET]`: reports what works, what is missing, and how to fix it. */
 export function doctorCommand(program: Command, exit: SetExit): void {
   connectOptions(
     program

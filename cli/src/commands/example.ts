@@ -13,7 +13,7 @@ import { keyOptions, keysIfAny } from '../key-source.ts';
 import { remark } from '../output.ts';
 import { tellPerson } from '../tell-person.ts';
 
-/** What each shows, and how to load it when asked for: each brings the SDK along. */
+/** The description and loader of each example. They are loaded on demand, because each one imports the SDK. */
 const EXAMPLES: Readonly<
   Record<string, [about: string, load: () => Promise<{ readonly example: Example }>]>
 > = {
@@ -32,10 +32,10 @@ const EXAMPLES: Readonly<
   ],
 };
 
-/** The names of the examples. */
+/** Names of the examples. */
 export const EXAMPLE_NAMES = Object.keys(EXAMPLES);
 
-/** `valise example NAME`: small servers to try things on. */
+/** `valise example NAME`: small servers for experiments. */
 export function exampleCommand(program: Command): void {
   const examples = program
     .command('example')
@@ -75,7 +75,7 @@ Examples:
   }
 }
 
-/** The library speaks to those who write a server. A server on stdio does not inherit the variable. */
+/** Rewords the library's advice, which addresses server authors. A server on stdio does not inherit the variable. */
 function inOtherWords(next: string): string {
   return next.replace(
     'Set VALISE_KEYS, or give createValise the option keys.',

@@ -19,7 +19,7 @@ interface JarOptions extends KeyOptions {
   readonly yes?: boolean;
 }
 
-/** `valise jar [list|show|clear|export|import]`: what servers have left with this client. */
+/** `valise jar [list|show|clear|export|import]`: the state that servers have set in this client. */
 export function jarCommand(program: Command, exit: SetExit): void {
   const jar = program
     .command('jar')
@@ -77,7 +77,7 @@ Examples:
     .action(async (file: string, options: JarOptions) => exit(await importFile(file, options)));
 }
 
-/** Whatever is refused is named, and the rest is taken. */
+/** Imports all entries that are accepted, and names the refused ones. */
 async function importFile(file: string, options: JarOptions): Promise<number> {
   const exported = readExported(file);
   const valise = await openFor(options);
@@ -97,7 +97,7 @@ function readExported(file: string): unknown {
   try {
     return JSON.parse(readFileSync(file, 'utf8'));
   } catch (cause) {
-    // What a parser says repeats the text, which may hold secrets.
+    // The parser's message quotes the text, which may contain secrets.
     const isRead = cause instanceof SyntaxError;
     throw new ValiseError('bad-export', `${file} ${isRead ? 'is not JSON' : 'cannot be read'}.`, {
       next: 'Give a file that was written by: valise jar export > FILE',
@@ -134,7 +134,7 @@ async function withJar(options: JarOptions, work: (valise: ClientValise) => Prom
   }
 }
 
-/** What is forgotten is gone: a person is asked, and a program must say what it means. */
+/** Asks a person to confirm, because clearing cannot be undone. A program must pass `--yes`, or name a server or a scope. */
 async function mayClear(
   { jar }: ClientValise,
   server: string | undefined,
@@ -163,7 +163,7 @@ function filterOf(server: string | undefined, { scope, key }: JarOptions): JarFi
   };
 }
 
-/** A command is kept under the name that tells it from others: see the identity of servers. */
+/** Returns the name under which state of a target is stored; a command is stored under its server identity. */
 function nameOf(target: string): string {
   return whoIs(parseTarget(target)).name;
 }

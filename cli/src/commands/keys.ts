@@ -132,7 +132,9 @@ function rotate(options: KeyOptions & { phase: Phase; out?: string }): void {
     remark('once only: promoting this keyring again would undo it (a file made with --out says its phase)');
 }
 
-/** A keyring does not say which of its keys is the newer; the file that a phase was written to does. */
+/**
+ * Rejects a phase that is out of order. A keyring does not say which of its keys is newer; the file written by a phase does.
+ */
 function refuseOutOfTurn(phase: Phase, last: Phase, kids: readonly string[], keyFile = ''): void {
   const turn = PHASES[(PHASES.indexOf(last) + 1) % PHASES.length];
   if (phase === turn) return;

@@ -8,7 +8,7 @@ import { keepOffered } from '../offered.ts';
 import { type ConnectOptions, connectOptions } from '../options.ts';
 import { print, printJson, printTable } from '../output.ts';
 
-/** `valise list TARGET`: what a server offers. */
+/** `valise list TARGET`: lists what a server offers. */
 export function listCommand(program: Command, exit: SetExit): void {
   connectOptions(
     program
@@ -48,7 +48,7 @@ function namesIn({ tools, prompts = [], resources = [] }: Offered): Parameters<t
   };
 }
 
-/** What a server offers; nothing is asked for that it does not announce. */
+/** Lists what a server offers, without requesting anything that it does not announce. */
 async function everything(client: Client): Promise<Offered> {
   const { resources, prompts } = client.getServerCapabilities() ?? {};
   const tools = await allPages(
@@ -76,7 +76,7 @@ async function everything(client: Client): Promise<Offered> {
   };
 }
 
-/** A server may have resources, and not know of templates. */
+/** Returns an empty page if the server has resources but does not support templates. */
 function noneIfUnknown(error: unknown): {
   readonly resourceTemplates: ResourceTemplateType[];
   readonly nextCursor?: string;
@@ -85,7 +85,7 @@ function noneIfUnknown(error: unknown): {
   return { resourceTemplates: [] };
 }
 
-/** Of a server that gives its list in pages, all of them. A server that never comes to an end is left at some point. */
+/** Collects all pages of a list. Stops at some point if the server never ends it. */
 async function allPages<Page extends { readonly nextCursor?: string | undefined }, Item>(
   list: (params: { readonly cursor: string } | undefined) => Promise<Page>,
   itemsOf: (page: Page) => readonly Item[],
@@ -136,7 +136,7 @@ function printOffered({ tools, resources = [], resourceTemplates = [], prompts =
   );
 }
 
-/** The arguments of a tool as TypeScript has them: `item: string, price?: number`. */
+/** Formats the arguments of a tool in TypeScript notation: `item: string, price?: number`. */
 function argumentsOf({ properties = {}, required = [] }: Tool['inputSchema']): string {
   const isRequired = (name: string): boolean => Array.isArray(required) && required.includes(name);
   const names = Object.keys(properties).sort(

@@ -18,7 +18,7 @@ import { type CliTarget, nameOfKept, parseKept, parseTarget } from '../target.ts
 
 type StoreOptions = Pick<ConnectOptions, 'store' | 'keyFile' | 'principal' | 'json'>;
 
-/** `valise pending [list|answer|drop]`: calls that wait for somebody's answer. */
+/** `valise pending [list|answer|drop]`: calls that wait for an answer. */
 export function pendingCommand(program: Command, exit: SetExit): void {
   const pending = program
     .command('pending')
@@ -87,7 +87,7 @@ async function rest(options: StoreOptions): Promise<readonly PendingRound[]> {
   }
 }
 
-/** A call that was asked before waits with what was answered, and with what its server has clients carry: nobody's to read. */
+/** Returns the round without earlier answers and carried state, which the stored call includes and nobody should read. */
 function asAsked({ call, ...round }: PendingRound): PendingRound {
   return {
     ...round,
@@ -120,7 +120,7 @@ async function answer(wanted: string, given: string | undefined, options: Connec
   try {
     const { client } = connected;
     let next: Continued = await pending.answer(id, undefined, { client });
-    // The same answers may serve the next question too.
+    // The same answers may fit the next question too.
     while (!next.done) next = await pending.answer(id, undefined, { client });
     if (options.json) printJson(next.result);
     else printResult(next.result);
@@ -156,7 +156,7 @@ async function connectFor(
   }
 }
 
-/** A session that was made for this call alone has no name, and ends with it. */
+/** Deletes a session without a name, which was created for this call alone. */
 async function endNameless({ session }: PendingRound, { valise, client }: Connected): Promise<void> {
   if (session && session.label === undefined)
     await valise
@@ -165,14 +165,14 @@ async function endNameless({ session }: PendingRound, { valise, client }: Connec
       .catch(() => undefined);
 }
 
-/** Errors that say that the answer was not even tried. */
+/** Error codes that mean that the answer was never sent. */
 const OURS = new Set<unknown>(['answer-unfit', 'answer-failed', 'answered-elsewhere']);
 
 function isOurs(error: unknown): boolean {
   return OURS.has((error as { readonly code?: unknown } | undefined)?.code);
 }
 
-/** Where the call was made. */
+/** Returns the target at which the call was made. */
 function targetOf({ id, server }: PendingRound): CliTarget {
   const next = `Say where the server is now: valise pending answer ${id} TARGET`;
   if (server === 'unknown:')

@@ -9,7 +9,7 @@ import { parseArguments } from './call.ts';
 
 type Prompt = Awaited<ReturnType<Connected['client']['getPrompt']>>;
 
-/** `valise prompt TARGET NAME [ARGS-JSON]`: a prompt, filled in. */
+/** `valise prompt TARGET NAME [ARGS-JSON]`: gets a prompt with its arguments filled in. */
 export function promptCommand(program: Command, exit: SetExit): void {
   answerOption(
     connectOptions(
@@ -27,7 +27,7 @@ export function promptCommand(program: Command, exit: SetExit): void {
     )
     .action(async (target: string, name: string, args: string, options: ConnectOptions) => {
       const given = Object.entries(parseArguments(args));
-      // Arguments of prompts are strings; what is written as a number is meant as its digits.
+      // Prompt arguments are strings, so other JSON values such as numbers are passed as their text.
       const strings = given.map(([key, value]) => [
         key,
         typeof value === 'string' ? value : JSON.stringify(value),

@@ -9,7 +9,7 @@ interface ReadOptions extends ConnectOptions {
   readonly out?: string;
 }
 
-/** `valise read TARGET URI`: the contents of a resource. */
+/** `valise read TARGET URI`: prints the contents of a resource. */
 export function readCommand(program: Command, exit: SetExit): void {
   answerOption(
     connectOptions(

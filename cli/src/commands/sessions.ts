@@ -8,7 +8,7 @@ import { type ConnectOptions, connectOptions } from '../options.ts';
 import { clean, print, printJson, printTable, when } from '../output.ts';
 import { nameOfKept } from '../target.ts';
 
-/** `valise sessions [list|show|delete] [TARGET]`: data-layer sessions that are kept here, and that a server knows. */
+/** `valise sessions [list|show|delete] [TARGET]`: data-layer sessions stored here, and those that a server knows. */
 export function sessionsCommand(program: Command): void {
   const sessions = program
     .command('sessions')
@@ -137,7 +137,7 @@ async function end(name: string, target: string, options: ConnectOptions): Promi
   const connected = await connectTo(target, options);
   try {
     const sessions = connected.valise.sessions(connected.client);
-    // What is not in the list may be known to the server all the same, by its id.
+    // The server may know a session by its id even if it is not in the list.
     const { id } = named(name, await sessions.list()) ?? { id: name };
     if (await sessions.delete(id)) return { id, outcome: 'deleted' };
     throw new ValiseError('no-such-session', `The server does not know the session "${name}".`, {
@@ -148,7 +148,7 @@ async function end(name: string, target: string, options: ConnectOptions): Promi
   }
 }
 
-/** The session that goes by a label, an id, or how its id begins. */
+/** Returns the session with this label, id or id prefix. */
 function named<Listed extends { readonly id: string; readonly label: string | undefined }>(
   name: string,
   sessions: readonly Listed[],
@@ -157,12 +157,12 @@ function named<Listed extends { readonly id: string; readonly label: string | un
   return sessions.find(({ id }) => id === name) ?? labelled ?? byId(name, sessions);
 }
 
-/** A session as it is printed: without the secrets of its server's URL. */
+/** Returns a session for printing, without the secrets in its server's URL. */
 function shown(session: KeptSession): KeptSession {
   return { ...session, target: redactUrls(session.target) };
 }
 
-/** As long as an id may be in a table. Ours are shorter; those of others may carry a whole sealed state. */
+/** Maximum length of an id in a table. Valise's own ids are shorter; those of others may contain a whole sealed state. */
 const LONGEST = 64;
 
 function short(id: string): string {

@@ -9,7 +9,7 @@ import { parseUrl } from '../target.ts';
 
 type KeptOptions = Pick<ConnectOptions, 'store' | 'keyFile' | 'principal' | 'json' | 'insecurePlaintext'>;
 
-/** `valise status [TARGET]` and `valise logout TARGET`: what is kept of connections over HTTP. */
+/** `valise status [TARGET]` and `valise logout TARGET`: the stored state of HTTP connections. */
 export function statusCommand(program: Command, exit: SetExit): void {
   keptOptions(
     program
@@ -76,7 +76,7 @@ async function status(
   );
 }
 
-/** What became of the tokens elsewhere. */
+/** What happened to the tokens at the authorization server. */
 const LEFT: Readonly<Record<Revoked, string>> = {
   none: 'forgotten; no tokens were found',
   revoked: 'signed out and forgotten',

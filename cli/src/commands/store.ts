@@ -18,7 +18,7 @@ interface CopyOptions {
   readonly json?: boolean;
 }
 
-/** `valise store copy FROM TO`: moves what is kept to another store. */
+/** `valise store copy FROM TO`: copies a store's entries to another store. */
 export function storeCommand(program: Command): void {
   program
     .command('store')
@@ -77,7 +77,7 @@ function checkUrls(from: string, to: string): void {
     });
 }
 
-/** Sign-ins open with the key that is in a file beside the store, where there was no keychain. */
+/** Copies the key file beside the store, which opens sign-ins on machines without a keychain. */
 function copyKeyFile(fromUrl: string, toUrl: string): void {
   const from = fullPath(keyFileOf(fromUrl));
   const to = fullPath(keyFileOf(toUrl));

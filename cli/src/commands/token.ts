@@ -13,7 +13,7 @@ interface TokenOptions extends KeyOptions {
   readonly bind?: string;
 }
 
-/** `valise token TOKEN`: what a sealed token is, without showing what is in it. */
+/** `valise token TOKEN`: describes a sealed token without showing its contents. */
 export function tokenCommand(program: Command, exit: SetExit): void {
   keyOptions(
     program
@@ -80,7 +80,7 @@ function inspect(token: string): ReturnType<typeof inspectToken> {
   }
 }
 
-/** What the token says about itself, where a keyring is at hand that opens it. */
+/** Returns the token's own description if an available keyring opens it. */
 function describe(token: string, options: TokenOptions): TokenDescription | undefined {
   const keys = keysIfAny(options);
   try {

@@ -5,7 +5,7 @@ import { needPackages, SDK_PACKAGES } from '../installed.ts';
 import { beClient } from '../tour/client-process.ts';
 import { STORIES, type TourOptions, tellTour } from '../tour/tell.ts';
 
-/** `valise tour`: what Valise does, in four stories with real processes. */
+/** `valise tour`: shows what Valise does in four stories with real processes. */
 export function tourCommand(program: Command, exit: SetExit): void {
   const names = STORIES.map(({ name }) => name);
   program
@@ -23,7 +23,7 @@ export function tourCommand(program: Command, exit: SetExit): void {
     .option('--slow', 'pause after each step, to read along')
     .option('--json', 'one JSON object per line: stories, steps, events and claims, then a summary')
     .option('--store <url>', 'where state is kept (default: SQLite in a temporary folder)')
-    // How the tour starts a client in a process of its own.
+    // The tour uses this option to start a client in its own process.
     .addOption(new Option('--as-client').hideHelp())
     .addHelpText(
       'after',
@@ -38,14 +38,17 @@ Examples:
       if (asClient) await beClient();
       else {
         needPackages('The tour', packagesFor(options));
-        // Also where nobody reads along to its end: who wants to know whether all claims held has not heard it.
+        // Set in advance for a reader that closes the output early: it has not seen whether all claims held.
         process.exitCode = EXIT.failed;
         exit((await tellTour(options)) ? EXIT.ok : EXIT.failed);
       }
     });
 }
 
-/** Its clients and servers are of v2; one story signs in; and Node brings SQLite from 22.13 on. */
+/**
+ * Returns the packages that the tour needs. Its clients and servers use v2, one story signs in, and Node includes SQLite
+ * from 22.13 on.
+ */
 function packagesFor({ story, store }: TourOptions): string[] {
   const signsIn = story.length === 0 || story.includes('resume');
   return [

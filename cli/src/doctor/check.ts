@@ -1,33 +1,33 @@
 import { ValiseError } from 'mcp-valise/client';
 import { explain, whatOnly } from '../exit.ts';
 
-/** What a check found. */
+/** The outcome of a check. */
 export interface Finding {
-  /** What was looked at. */
+  /** The name of the check. */
   readonly check: string;
   readonly status: 'ok' | 'warn' | 'fail';
-  /** What was found, and what it means. */
+  /** The observation and what it means. */
   readonly what: string;
-  /** What to do about it, where something is to be done. */
+  /** How to fix it, if a fix is necessary. */
   readonly fix?: string;
 }
 
-/** All is well. */
+/** Returns a finding without a problem. */
 export function ok(check: string, what: string): Finding {
   return { check, status: 'ok', what };
 }
 
-/** It works, but not as well or as safely as it could. */
+/** Returns a finding that works, but not as well or as safely as it could. */
 export function warn(check: string, what: string, fix: string): Finding {
   return { check, status: 'warn', what, fix };
 }
 
-/** It does not work. */
+/** Returns a finding that does not work. */
 export function fail(check: string, what: string, fix: string): Finding {
   return { check, status: 'fail', what, fix };
 }
 
-/** What an error tells, and what to do about it: an error of ours knows that better than anybody else. */
+/** Returns the description of an error and its fix. A `ValiseError` names its own fix; `otherwise` is the fallback. */
 export function whatAndFix(error: unknown, otherwise: string): [what: string, fix: string] {
   const next = error instanceof ValiseError ? error.next : undefined;
   return next === undefined ? [explain(error), otherwise] : [whatOnly(error), next];

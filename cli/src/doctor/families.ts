@@ -1,7 +1,7 @@
 import { type Finding, ok, warn } from './check.ts';
 import type { Seen } from './look.ts';
 
-/** What was seen, by era. */
+/** Observations by era. */
 export type SeenByEra = Partial<Record<'legacy' | 'modern', Seen>>;
 
 const ERAS = ['legacy', 'modern'] as const;
@@ -14,7 +14,10 @@ const MEANING = {
 
 const FAMILIES = ['state', 'sessions', 'rounds'] as const;
 
-/** Which families a server offers, and what that means. A server without them is as good as any: whoever asks may not be able to change it. */
+/**
+ * Returns which families a server offers, and what that means. A server without them is not at fault, and the user may not
+ * be able to change it.
+ */
 export function checkFamilies(seen: SeenByEra): Finding[] {
   const offered = FAMILIES.filter((family) => ERAS.some((era) => offers(seen[era], family)));
   if (offered.length === 0)
@@ -29,7 +32,7 @@ export function checkFamilies(seen: SeenByEra): Finding[] {
     return ok(name, `Offered in ${ERAS.filter((era) => offers(seen[era], family)).join(' and ')}. ${works}`);
   });
   const missing = FAMILIES.filter((family) => !offered.includes(family)).map((family) =>
-    // With Valise, rounds are announced as soon as there is a flow.
+    // With Valise, a server announces rounds as soon as it has a flow.
     family === 'rounds' && offered.includes('state')
       ? ok('rounds', 'The server has Valise and asks no questions; there is nothing to carry.')
       : ok(MEANING[family][0], 'Not offered by this server.'),
@@ -42,7 +45,7 @@ function offers(seen: Seen | undefined, family: keyof typeof MEANING): boolean {
   return Array.isArray(announced) ? announced.length > 0 : announced === true;
 }
 
-/** What the end of a session means depends on whether its instances can tell each other. */
+/** Describes revocation: what the end of a session means depends on whether the instances can notify each other. */
 function revocation({ legacy, modern }: SeenByEra): Finding[] {
   switch (modern?.families.revocation ?? legacy?.families.revocation) {
     case 'everywhere':

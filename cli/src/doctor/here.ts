@@ -11,7 +11,7 @@ import { shellWord } from '../shell-word.ts';
 import { type Finding, fail, ok, warn, whatAndFix } from './check.ts';
 import { redisRisks } from './redis.ts';
 
-/** The version of Node, and what hangs on it. */
+/** Checks the version of Node. */
 export function checkNode(): Finding {
   const [major = 0] = process.versions.node.split('.').map(Number);
   if (major < 20)
@@ -19,7 +19,7 @@ export function checkNode(): Finding {
   return ok('node', `Node ${process.versions.node}.`);
 }
 
-/** The official SDK, an optional peer in two majors, by which everything connects. */
+/** Checks for the official SDK, an optional peer in two majors, which every connection needs. */
 export function checkSdk(): Finding {
   const { v1, v2 } = SDK_PACKAGES.client;
   const found = [v2, v1].filter(isInstalled);
@@ -29,7 +29,7 @@ export function checkSdk(): Finding {
   return isInstalled(SDK_PACKAGES.server.v2) ? warn('sdk', what, fix) : fail('sdk', what, fix);
 }
 
-/** The keys of servers that are started here, and those that seal what this client keeps. */
+/** Checks the keys of servers that are started here, and the keys that seal this client's store. */
 export function checkKeys(options: KeyOptions): Finding[] {
   return [
     keysFinding('keys', {}, 'VALISE_KEYS', () =>
@@ -65,7 +65,7 @@ function keysFinding(
   }
 }
 
-/** The store: opened, written, read, listed and left as it was. */
+/** Checks that the store can be opened, written, read and listed, and leaves it unchanged. */
 export async function checkStore(url: string, options: KeyOptions): Promise<Finding> {
   const shown = redactUrls(url);
   const key = `doctor/${randomBytes(8).toString('hex')}`;
@@ -124,7 +124,7 @@ function someOf(names: readonly string[]): string {
   return [...names.slice(0, 5), ...(more > 0 ? [`and ${more} more`] : [])].join(', ');
 }
 
-/** What the store's file lets others see. */
+/** Checks whether other users can read the store's file. */
 export function checkPermissions(url: string): Finding[] {
   if (process.platform === 'win32') return [];
   try {
@@ -140,7 +140,7 @@ export function checkPermissions(url: string): Finding[] {
 
 const KEYRING = '@napi-rs/keyring';
 
-/** The system's keychain, which holds the key that seals tokens if there is one. */
+/** Checks the system keychain, which holds the key that seals tokens if it is available. */
 export async function checkKeychain(): Promise<Finding> {
   if (!isInstalled(KEYRING))
     return warn(

@@ -19,24 +19,24 @@ import { makeClient, type Sdk } from '../sdk.ts';
 import { lastLines } from '../server-stderr.ts';
 import { type CliTarget, nameOfTarget } from '../target.ts';
 
-/** What a target can do in one era. */
+/** The capabilities of a target in one era. */
 export interface Seen {
   readonly version: string;
   readonly families: Announced;
   readonly session: boolean;
-  /** By how many seconds its clock is ahead of ours. */
+  /** How many seconds its clock is ahead of the local one. */
   readonly skew: number | undefined;
 }
 
 type Client = Awaited<ReturnType<typeof makeClient>>;
 
-/** What an era begins with. */
+/** The first request of each era. */
 const FIRST = { legacy: 'initialize', modern: 'server/discover' } as const;
 
-/** For how many seconds a server may keep silent. A command may have to be downloaded first. */
+/** Timeout for the first response, in seconds. A command may have to be downloaded first. */
 const PATIENCE = { http: 10, stdio: 30 } as const;
 
-/** Connects in one era and looks at what the server says of itself. */
+/** Connects in one era and reads what the server announces. */
 export async function look(
   target: CliTarget,
   options: ConnectOptions,
@@ -54,7 +54,7 @@ export async function look(
   const said = transport instanceof StdioClientTransport ? lastLines(transport) : (): string[] => [];
   const leave = async (): Promise<void> => {
     await client.close();
-    // As long as the client probes for the era, it has no transport.
+    // A client that is still probing for the era has no transport yet.
     await transport.close();
   };
   const seen = async (): Promise<Seen> => {
@@ -87,7 +87,7 @@ export class SaidError extends Error {
   }
 }
 
-/** Waits for the answer to `method`, and says so, but not for ever. */
+/** Waits for the response to `method`, prints that it waits, and gives up after a timeout. */
 async function withinReason(target: CliTarget, method: string, work: () => Promise<void>): Promise<void> {
   const name = nameOfTarget(target);
   const seconds = PATIENCE[target.kind];
@@ -103,13 +103,13 @@ async function withinReason(target: CliTarget, method: string, work: () => Promi
   }
 }
 
-/** v2 clients know it; of v1's, only those over HTTP, which name it in a header. */
+/** Returns the negotiated version. v2 clients know it; v1 clients only over HTTP, where they send it in a header. */
 function versionOf(client: Client): string | undefined {
   if (majorOf(client) === 'v2') return client.getNegotiatedProtocolVersion();
   return (client.transport as { readonly protocolVersion?: string } | undefined)?.protocolVersion;
 }
 
-/** Without Valise on it: what is looked at is the server as it is. */
+/** Creates a transport without Valise, to inspect the server as it is. */
 async function bareTransport(
   sdk: Sdk,
   target: CliTarget,
@@ -134,7 +134,7 @@ async function bareTransport(
   return transport;
 }
 
-/** With the tokens that are kept. Nobody is shown a page: a doctor looks, and changes nothing. */
+/** Connects with the stored tokens. It never opens a sign-in page, because the doctor changes nothing. */
 async function connectSignedIn(
   client: Client,
   url: URL,
@@ -158,7 +158,7 @@ function watched({ resolve, header }: ConnectOptions, onResponse: (response: Res
   };
 }
 
-/** True where the server wants to know who asks. */
+/** Whether the server requires sign-in. */
 export function wantsSignIn(error: unknown): boolean {
   return causesOf(error).some((one) => {
     const { code, name } = one as { readonly code?: unknown; readonly name?: unknown };

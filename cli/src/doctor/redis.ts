@@ -1,12 +1,12 @@
 import { RedisConnection } from 'mcp-valise/internal';
 
-/** Something about a Redis server that can lose what Valise keeps in it. */
+/** A property of a Redis server that can lose entries of Valise. */
 export interface RedisRisk {
   readonly what: string;
   readonly fix: string;
 }
 
-/** How the Redis at a URL can lose entries, by its own settings; none if the URL is that of another kind of store. */
+/** Returns how the settings of the Redis at a URL can lose entries; empty if the URL names another kind of store. */
 export async function redisRisks(url: string): Promise<RedisRisk[]> {
   if (!/^(redis|valkey)/i.test(url)) return [];
   const connection = await RedisConnection.open(url, { timeout: 10_000 });
@@ -15,7 +15,7 @@ export async function redisRisks(url: string): Promise<RedisRisk[]> {
     const read = (name: string) => new RegExp(`^${name}:([^\\r\\n]*)`, 'm').exec(info)?.[1] ?? '';
     const risks: RedisRisk[] = [];
     const policy = read('maxmemory_policy');
-    // Without a limit its memory is never full.
+    // Without a limit, Redis never evicts.
     if (policy !== '' && policy !== 'noeviction' && Number(read('maxmemory')) > 0)
       risks.push({
         what: `takes entries away when its memory is full (maxmemory-policy ${policy})`,
@@ -40,7 +40,7 @@ export async function redisRisks(url: string): Promise<RedisRisk[]> {
   }
 }
 
-/** A setting of the server; undefined if this user may not read settings. */
+/** Returns a setting of the server; undefined if this user may not read settings. */
 async function setting(connection: RedisConnection, name: string): Promise<string | undefined> {
   try {
     const [, value] = (await connection.command(['config', 'get', name], true)) as [string, string];

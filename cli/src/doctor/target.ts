@@ -9,7 +9,7 @@ import { look, SaidError, type Seen, wantsSignIn } from './look.ts';
 
 const ERAS = ['legacy', 'modern'] as const;
 
-/** Connects in each era and tells what works. */
+/** Connects in each era and reports what works. */
 export async function checkTarget(target: CliTarget, options: ConnectOptions): Promise<Finding[]> {
   const bare = await lookAround(target, options, undefined);
   if (!bare.errors.some(wantsSignIn)) return report(target, options, bare);
@@ -25,7 +25,7 @@ export async function checkTarget(target: CliTarget, options: ConnectOptions): P
   return withKept(target, options);
 }
 
-/** As whoever signed in here before, if somebody did. */
+/** Checks the target with the stored sign-in, if there is one. */
 async function withKept(target: CliTarget, options: ConnectOptions): Promise<Finding[]> {
   const name = nameOfTarget(target);
   const needed = fail(
@@ -37,7 +37,7 @@ async function withKept(target: CliTarget, options: ConnectOptions): Promise<Fin
   try {
     valise = await openFor(options);
   } catch {
-    // The finding about the store says why.
+    // The finding about the store explains the failure.
     return [needed];
   }
   try {
@@ -83,7 +83,7 @@ async function lookAround(
 
 function report(target: CliTarget, { sdk }: ConnectOptions, { seen, failed, said }: Around): Finding[] {
   const best = seen.modern ?? seen.legacy;
-  // Every server can be asked in the older era, so that is the failure to tell.
+  // Every server can be asked in the older era, so its failure is the one to report.
   if (!best) {
     const error = newerOnly(failed.legacy, { sdk, era: 'auto' }) ?? failed.legacy;
     return [unreachable(target, error, said)];
@@ -93,7 +93,7 @@ function report(target: CliTarget, { sdk }: ConnectOptions, { seen, failed, said
     if (found) return ok(`era ${era}`, `The server speaks ${found.version}.`);
     const other = era === 'modern' ? 'legacy' : 'modern';
     const use = `Use --era ${other} with this server, or auto.`;
-    // Nothing is wrong with it: commands find the era by themselves.
+    // This is no problem: commands detect the era on their own.
     if (refusesNewer(failed[era]))
       return ok(`era ${era}`, `${OLDER_ONLY} With --era auto that is what it is asked in.`);
     return warn(`era ${era}`, ...whatAndFix(failed[era], use));

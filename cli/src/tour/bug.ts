@@ -5,12 +5,12 @@ import type { Instance } from './processes.ts';
 import { type Seen, type Stage, type Story, textOf } from './stage.ts';
 
 const BUG = 4522;
-/** What the tour answers by itself. */
+/** The answers of the tour when nobody is at the terminal. */
 const ANSWERS = { resolution: 'Duplicate', duplicateOfId: '4301' };
-/** A person may take a while. */
+/** The timeout is long because a person may take a while. */
 const PATIENCE_MS = 30 * 60_000;
 
-/** Family R: a call over several questions. */
+/** Family R: a call with several questions. */
 export const bug: Story = {
   name: 'bug',
   title: 'A bug resolved over two questions, on three instances',
@@ -68,7 +68,7 @@ function claimResult(stage: Stage, answers: readonly Elicited[], text: string): 
   stage.claim(`the result is what ${answers.length} answers say: ${text}`, text === expected);
 }
 
-/** The questions that were asked. */
+/** Returns the questions that were asked. */
 function asked({ seen }: Stage): Seen[] {
   return seen.filter(({ from, message }) => from === 'server' && requestState(message) !== undefined);
 }

@@ -2,16 +2,16 @@ import { createHash } from 'node:crypto';
 import { isObject } from 'mcp-valise/internal';
 import { isSession, type Json, NAMES, readSession, readSessionResult, readState } from 'mcp-valise/wire';
 
-/** A piece of state on its way: readable, or shown as a fingerprint because it is sealed or a secret. */
+/** A piece of state in a message: readable, or shown as a fingerprint because it is sealed or a secret. */
 export interface Carried {
-  /** What it is called on the wire. */
+  /** Its name on the wire. */
   readonly what: string;
   readonly value?: Json;
   readonly sealed?: Fingerprint;
   readonly secret?: Fingerprint;
 }
 
-/** What can be shown of something that is not to be read. */
+/** The fingerprint of a text that must not be shown. */
 interface Fingerprint {
   /** The first characters of its digest: the same text has the same fingerprint. */
   readonly fingerprint: string;
@@ -20,18 +20,18 @@ interface Fingerprint {
 
 const TOKEN = /^v1\.[\w-]{8}\.[\w-]+$/;
 
-/** True for a text that only the servers with the keys can open. */
+/** Whether only the servers with the keys can open this text. */
 export function isSealed(text: unknown): text is string {
   return typeof text === 'string' && TOKEN.test(text);
 }
 
-/** What can be shown of a text that is not to be read. */
+/** Returns the fingerprint of a text that must not be shown. */
 export function fingerprintOf(text: string): Fingerprint {
   const digest = createHash('sha256').update(text).digest('hex');
   return { fingerprint: digest.slice(0, 8), bytes: Buffer.byteLength(text) };
 }
 
-/** A piece of state in a few words. */
+/** Formats a piece of state in a few words. */
 export function tellCarried({ what, value, sealed, secret }: Carried): string {
   if (sealed) return `${what}: sealed ${shortly(sealed)}`;
   return `${what}: ${secret ? `secret ${shortly(secret)}` : JSON.stringify(value)}`;
@@ -41,7 +41,7 @@ function shortly({ fingerprint, bytes }: Fingerprint): string {
   return `#${fingerprint} (${bytes} B)`;
 }
 
-/** The state that a message carries, whoever sends it. */
+/** Returns the state that a message carries, in either direction. */
 export function carriedBy(message: unknown): Carried[] {
   if (!isObject(message)) return [];
   const body = isObject(message['params']) ? message['params'] : message['result'];
@@ -67,7 +67,7 @@ function piece(what: string, value: Json): Carried {
   return isSealed(value) ? { what, sealed: fingerprintOf(value) } : { what, value };
 }
 
-/** The message as it may be shown: whatever is sealed in it is its fingerprint. */
+/** Returns a message for display, with sealed values replaced by fingerprints. */
 export function shown(message: unknown): Json {
   return JSON.parse(
     JSON.stringify(message, (_key, value: unknown) =>

@@ -7,21 +7,21 @@ import { textOf } from './stage.ts';
 import type { Step } from './step.ts';
 import { type Ends, watchedFetch } from './watched-fetch.ts';
 
-/** What a client process is to do. */
+/** The tasks of a client process. */
 export interface Errands {
   readonly url: string;
   readonly store: string;
-  /** A store for tokens alone, and what it is sealed with. */
+  /** A separate store for tokens, and the keys that seal it. */
   readonly secrets: { readonly store: string; readonly keys: string };
   readonly principal: string;
-  /** Who signs in, where that is asked. */
+  /** The user who signs in, if the server requires it. */
   readonly user: string;
   readonly ends: Ends;
-  /** Tools to call, one after another, without arguments. */
+  /** Tools to call in order, without arguments. */
   readonly tools: readonly string[];
 }
 
-/** What a client process tells the tour. */
+/** A message from a client process to the tour. */
 export type Told =
   | { readonly type: 'step'; readonly step: Step }
   | { readonly type: 'sign-in' }
@@ -29,8 +29,8 @@ export type Told =
   | { readonly type: 'failed'; readonly why: string };
 
 /**
- * A client in a process of its own, for the story in which it is killed. It takes its requestHints from the tour, does them,
- * and then waits: for the end of the tour, or its own.
+ * Runs a client in its own process, for the story in which it is killed. It receives its tasks from the tour, performs them,
+ * and then waits until the tour ends or it is killed.
  */
 export async function beClient(): Promise<void> {
   const requestHints = await new Promise<Errands>((resolve) =>
@@ -50,7 +50,7 @@ async function run(requestHints: Errands, tell: (told: Told) => void): Promise<s
   const url = new URL(requestHints.url);
   const secrets = await openStore(requestHints.secrets.store, { keys: requestHints.secrets.keys });
   const valise = await openValise({ store, secrets, principal, allowLocal: true });
-  // Its servers are on this machine on purpose.
+  // The servers are on this machine on purpose.
   valise.events.on('warning', () => {});
   const client = await makeClient({ sdk: 'v2', era: 'legacy' });
   const target = valise.http(url, {

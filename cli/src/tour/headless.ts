@@ -1,6 +1,6 @@
 const MOST_REDIRECTS = 20;
 
-/** Signs in without a browser: follows the redirects, with the cookies that are set on the way. */
+/** Signs in without a browser: follows the redirects and sends the cookies that they set. */
 export async function signInHeadless(page: URL, name: string): Promise<void> {
   const cookies = new Map<string, string>();
   let url = new URL(page);

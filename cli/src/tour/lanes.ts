@@ -3,7 +3,7 @@ import { cut } from '../output.ts';
 const NARROWEST = 18;
 const WIDEST = 26;
 
-/** Draws who sends what to whom: a lane for each of them, side by side. */
+/** Draws messages between participants, with one lane for each, side by side. */
 export class Lanes {
   readonly #names: readonly string[];
   readonly #width: number;
@@ -14,7 +14,7 @@ export class Lanes {
     this.#width = Math.min(Math.max(fair, NARROWEST), WIDEST);
   }
 
-  /** The names above the lanes. */
+  /** Returns the names above the lanes. */
   heading(): string {
     return this.#names
       .map((name) => cut(name, this.#width - 1).padEnd(this.#width))
@@ -22,7 +22,7 @@ export class Lanes {
       .trimEnd();
   }
 
-  /** An arrow from one lane to another, with a word on it; it crosses the lanes in between. */
+  /** Returns an arrow from one lane to another, with a label; it crosses the lanes in between. */
   arrow(from: string, to: string, word: string): string {
     const start = this.#at(from);
     const end = this.#at(to);
@@ -39,7 +39,7 @@ export class Lanes {
     return line.join('').trimEnd();
   }
 
-  /** A line of text that belongs to the arrow above it. */
+  /** Returns a line of text that belongs to the arrow above it. */
   beside(text: string): string {
     return `│   ${text}`;
   }

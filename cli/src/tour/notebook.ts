@@ -2,10 +2,10 @@ import { isObject } from 'mcp-valise/internal';
 import { NAMES, readSession } from 'mcp-valise/wire';
 import { type Seen, type Stage, type Story, textOf } from './stage.ts';
 
-/** Two calls may just miss each other on a busy machine; then another two are sent. */
+/** On a busy machine, two calls may not overlap; then another two are sent. */
 const MOST_PAIRS = 5;
 
-/** Family S: a session that calls share. */
+/** Family S: a session that several calls share. */
 export const notebook: Story = {
   name: 'notebook',
   title: 'A notebook session, shared by two calls in parallel',
@@ -52,7 +52,7 @@ export const notebook: Story = {
   },
 };
 
-/** Two calls on different instances, of which the second was sent before the first was answered. */
+/** Returns two calls on different instances, the second of which was sent before the first was answered. */
 function together(stage: Stage): [Seen, Seen] | undefined {
   const sent = appends(stage, 'client');
   for (const first of sent) {

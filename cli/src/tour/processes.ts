@@ -12,13 +12,13 @@ export interface Started {
   kill(): Promise<void>;
 }
 
-/** An instance of an example, which listens. */
+/** A listening instance of an example. */
 export interface Instance extends Started {
   readonly name: string;
   readonly url: URL;
 }
 
-/** The launcher that people run, in a checkout and in an installed package. */
+/** Returns the path of the launcher that people run, in a checkout and in an installed package. */
 function launcher(): string {
   const manifest = createRequire(import.meta.url).resolve('mcp-valise-cli/package.json');
   return join(dirname(manifest), 'bin', 'valise.js');
@@ -32,7 +32,7 @@ export class Processes {
   };
 
   constructor() {
-    // Before the folder that they write to is removed.
+    // Runs before the directory that they write to is removed.
     process.prependOnceListener('exit', this.#killAll);
   }
 
@@ -55,7 +55,7 @@ export class Processes {
     };
   }
 
-  /** Starts an example on a free port and waits until it listens. `hear` gets what it says on stderr. */
+  /** Starts an example on a free port and waits until it listens. `hear` receives its stderr. */
   async serve(
     name: string,
     example: string,
@@ -68,7 +68,7 @@ export class Processes {
     return { ...started, name, url: await listening(example, started.child) };
   }
 
-  /** Kills what still runs. */
+  /** Kills the processes that are still running. */
   async close(): Promise<void> {
     const running = [...this.#running];
     const gone = running.map((child) => once(child, 'exit'));

@@ -7,7 +7,7 @@ import type { Step } from './step.ts';
 const USER = 'ada';
 const VAULT = 'vault';
 
-/** Family C: a client that goes on after it was killed. */
+/** Family C: a client that resumes after it was killed. */
 export const resume: Story = {
   name: 'resume',
   title: 'A client killed and resumed, without signing in again',
@@ -56,7 +56,7 @@ interface Visit {
   readonly signIns: number;
 }
 
-/** Runs a client in a process of its own until it has done its requestHints; it stays there, connected. */
+/** Runs a client in its own process until it has performed its tasks; it stays connected. */
 async function visit(stage: Stage, url: URL, lane: string, tools: readonly string[]): Promise<Visit> {
   const started = stage.processes.start(['tour', '--as-client'], {}, true);
   stage.event(`${lane} is process ${started.pid}`);
@@ -89,7 +89,7 @@ async function visit(stage: Stage, url: URL, lane: string, tools: readonly strin
   return { started, steps, texts, signIns };
 }
 
-/** The session in which the last call was made. */
+/** Returns the session of the last call. */
 function sessionOf(steps: readonly Step[]): unknown {
   const called = steps.findLast(({ what }) => what === 'tools/call');
   return called?.carried.find(({ what }) => what === 'Mcp-Session-Id')?.value;

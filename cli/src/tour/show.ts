@@ -4,13 +4,13 @@ import { tellCarried } from './carried.ts';
 import { Lanes } from './lanes.ts';
 import type { Step } from './step.ts';
 
-/** Something that a story says is so, and whether it was. */
+/** A statement of a story, and whether it held. */
 export interface Claim {
   readonly held: boolean;
   readonly claim: string;
 }
 
-/** How all stories went. */
+/** The outcome of all stories. */
 export interface Summary {
   readonly held: boolean;
   readonly claims: number;
@@ -19,23 +19,23 @@ export interface Summary {
   readonly seconds: number;
 }
 
-/** Shows what happens, in the order in which it is told. */
+/** Displays the events of a story in order. */
 export interface Show {
   story(name: string, title: string, about: string): void;
   lanes(names: readonly string[]): void;
   step(step: Step): void;
-  /** Something that happened beside the messages. */
+  /** Shows something that happened outside the messages. */
   event(what: string): void;
   claim(claim: Claim): void;
   summary(summary: Summary): void;
-  /** Resolves when everything told so far has been shown. */
+  /** Resolves when everything so far has been shown. */
   shown(): Promise<void>;
 }
 
-/** How long a step stands before the next one comes, with `--slow`. */
+/** Pause after each step with `--slow`, in milliseconds. */
 const SLOW_MS = 900;
 
-/** Shows things one after another; slowly where people want to read along. */
+/** Shows items in order, with pauses if `slow` is set. */
 class Queue {
   #last: Promise<void> = Promise.resolve();
   readonly #slow: boolean;
@@ -56,7 +56,7 @@ class Queue {
   }
 }
 
-/** One JSON object per line: steps, events and claims, then a summary. */
+/** Prints one JSON object per line: steps, events and claims, then a summary. */
 export function jsonShow(slow: boolean): Show {
   const queue = new Queue(slow);
   let story = '';
@@ -83,7 +83,7 @@ export function jsonShow(slow: boolean): Show {
   };
 }
 
-/** Lanes for people. */
+/** Draws lanes for people. */
 export function textShow(slow: boolean): Show {
   const queue = new Queue(slow);
   const columns = process.stdout.columns ?? 100;
@@ -133,7 +133,7 @@ export function textShow(slow: boolean): Show {
   };
 }
 
-/** A text in lines of at most so many characters. */
+/** Wraps a text into lines of at most `most` characters. */
 function wrapped(text: string, most: number): string {
   let line = '';
   let lines = '';

@@ -8,32 +8,32 @@ import { type Instance, Processes } from './processes.ts';
 import type { Show } from './show.ts';
 import { stepOf } from './step.ts';
 
-/** A message that was seen on its way. */
+/** A message that passed through the front. */
 export interface Seen {
   readonly from: 'client' | 'server';
   readonly instance: Instance;
-  /** Counts the HTTP requests: an answer has the number of its question. */
+  /** Number of the HTTP request; its response has the same number. */
   readonly exchange: number;
   readonly message: unknown;
 }
 
-/** What a tour is made with. */
+/** Settings of a tour. */
 export interface TourSettings {
   readonly show: Show;
-  /** True where a person is there to answer. */
+  /** Whether a person is there to answer. */
   readonly interactive: boolean;
-  /** The store that `--store` names, or else one of the tour's own. */
+  /** Returns the store that `--store` names, or else one of the tour's own. */
   store(name: string): string;
-  /** A store in the tour's folder, which goes when the tour ends. */
+  /** Returns a store in the tour's directory, which is removed when the tour ends. */
   ownStore(name: string): string;
-  /** Whose state it is: nobody's but this tour's, whatever else is in the store. */
+  /** The principal of this tour alone, whatever else is in the store. */
   readonly principal: string;
 }
 
 const NAMES = ['A', 'B', 'C', 'D'];
 const CLIENT = 'client';
 
-/** What a story is told on: real processes, a front that sees what goes by, and clients. Everything ends with it. */
+/** The environment of a story: real processes, a front that observes messages, and clients. Closing it ends all of them. */
 export class Stage {
   readonly show: Show;
   readonly settings: TourSettings;
@@ -53,7 +53,7 @@ export class Stage {
     return this.#claims;
   }
 
-  /** Starts instances of an example that share the keys, and what `args` names. */
+  /** Starts instances of an example that share the keys and the resources that `args` names. */
   async serve(example: string, count: number, args: readonly string[] = []): Promise<Instance[]> {
     const names = Array.from({ length: count }, () => `instance ${NAMES[this.#started++ % NAMES.length]}`);
     return Promise.all(
@@ -61,7 +61,7 @@ export class Stage {
     );
   }
 
-  /** Puts the front before instances: each request goes to the next of them. The list may be changed later. */
+  /** Starts a front for the instances: each request goes to the next one. The list may change later. */
   async open(instances: Instance[]): Promise<URL> {
     this.lanes(instances);
     const { port, close } = await startFront({
@@ -78,19 +78,19 @@ export class Stage {
     return new URL(`http://127.0.0.1:${port}/mcp`);
   }
 
-  /** Shows who is there. */
+  /** Shows the participants. */
   lanes(instances: readonly Instance[]): void {
     this.show.lanes([CLIENT, ...instances.map(({ name }) => name)]);
     for (const { name, pid } of instances) this.show.event(`${name} is process ${pid}`);
   }
 
-  /** A client with a Valise of its own, which answers questions where it is told how. */
+  /** Connects a client with its own Valise, which answers questions if `answer` is given. */
   async client(
     url: URL,
     { principal = this.settings.principal, answer }: ClientSettings = {},
   ): Promise<Entered> {
     const valise = await openValise({ store: this.settings.store('client'), principal, allowLocal: true });
-    // Its servers are on this machine on purpose.
+    // The servers are on this machine on purpose.
     valise.events.on('warning', () => {});
     this.#ends.push(() => valise.close());
     const capabilities = answer ? ELICITATION : {};
@@ -102,7 +102,7 @@ export class Stage {
     return { client, valise };
   }
 
-  /** Answers a question: a person does, where there is one; else the tour does with what is given. */
+  /** Answers a question: a person does if there is one; otherwise the tour uses `given`. */
   async answer(params: unknown, given: Readonly<Record<string, string>>): Promise<Elicited> {
     await this.show.shown();
     const { interactive } = this.settings;
@@ -110,7 +110,7 @@ export class Stage {
     try {
       return await answerElicitation(params, source);
     } catch (error) {
-      // Nobody comes back to a tour later.
+      // Nobody can answer later, because the tour ends.
       if (error instanceof LeaveOpen) return { action: 'cancel' };
       throw error;
     }
@@ -126,20 +126,20 @@ export class Stage {
     this.show.event(what);
   }
 
-  /** Says that something is so, and whether it is. */
+  /** Records a claim and whether it held. */
   claim(claim: string, held: boolean): void {
     this.#claims = { made: this.#claims.made + 1, failed: this.#claims.failed + (held ? 0 : 1) };
     this.show.claim({ held, claim });
   }
 
-  /** Ends everything that the story began, the last first. */
+  /** Ends everything that the story started, in reverse order. */
   async close(): Promise<void> {
     for (const end of this.#ends.reverse()) await end().catch(() => undefined);
     await this.processes.close();
   }
 }
 
-/** Settings of a client on the stage. */
+/** Settings of a client of the stage. */
 interface ClientSettings {
   readonly principal?: string;
   readonly answer?: (params: unknown) => Promise<Elicited>;
@@ -151,7 +151,7 @@ export interface Entered {
   readonly valise: ClientValise;
 }
 
-/** The text of a result. */
+/** Returns the text of a result. */
 export function textOf(result: { readonly content?: unknown }): string {
   const content = Array.isArray(result.content) ? (result.content as { readonly text?: unknown }[]) : [];
   return content.map(({ text }) => (typeof text === 'string' ? text : '')).join('\n');

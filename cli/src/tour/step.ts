@@ -6,16 +6,16 @@ import { type Carried, carriedBy, shown } from './carried.ts';
 export interface Step {
   readonly from: string;
   readonly to: string;
-  /** In a word or two. */
+  /** A label of one or two words. */
   readonly what: string;
-  /** In a sentence: the call, the answer, the question. */
+  /** A sentence: the call, the answer or the question. */
   readonly says?: string;
   readonly carried: readonly Carried[];
-  /** As it was seen on the wire, with what is sealed as fingerprints. */
+  /** The message as it was on the wire, with sealed values as fingerprints. */
   readonly message: Json;
 }
 
-/** Tells a message that was seen between two lanes, and what was carried beside it. */
+/** Describes a message between two lanes, and the state carried beside it. */
 export function stepOf(
   lanes: { readonly from: string; readonly to: string },
   message: unknown,

@@ -11,22 +11,22 @@ import { resume } from './resume.ts';
 import { jsonShow, textShow } from './show.ts';
 import { Stage, type Story } from './stage.ts';
 
-/** All stories, in the order in which they are told. */
+/** All stories, in order. */
 export const STORIES: readonly Story[] = [cart, bug, notebook, resume];
 
 /** Settings of a tour. */
 export interface TourOptions {
-  /** Names of stories; all of them where there is none. */
+  /** Names of stories; all of them if empty. */
   readonly story: readonly string[];
   readonly slow?: boolean;
   readonly json?: boolean;
   readonly store?: string;
 }
 
-/** Tells the stories; true where every claim held. */
+/** Runs the stories. Returns true if every claim held. */
 export async function tellTour(options: TourOptions): Promise<boolean> {
   const started = performance.now();
-  // The processes of the tour and its folder go with this process.
+  // The tour's processes and directory are removed on exit.
   const interrupt = (signal: NodeJS.Signals): void => process.exit(128 + constants.signals[signal]);
   for (const signal of SIGNALS) process.once(signal, interrupt);
   const folder = await ownFolder('tour');

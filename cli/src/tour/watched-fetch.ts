@@ -3,13 +3,13 @@ import { messageReader } from '../front-messages.ts';
 import { type Carried, fingerprintOf } from './carried.ts';
 import { type Step, stepOf } from './step.ts';
 
-/** Between whom a client's requests go. */
+/** The lane names of a client and its server. */
 export interface Ends {
   readonly client: string;
   readonly server: string;
 }
 
-/** A `fetch` that tells what it sends to a server and what comes back; of secrets, only their fingerprints. */
+/** Returns a `fetch` that reports what it sends to a server and what comes back; secrets appear only as fingerprints. */
 export function watchedFetch(
   endpoint: URL,
   { client, server }: Ends,
@@ -30,7 +30,7 @@ export function watchedFetch(
       reader.end();
     } else see(bare(there, `${method} ${url.pathname}`));
     const response = await base(input, init);
-    // A stream of its own that a server does not offer is nothing to tell of.
+    // A server that does not offer a standalone stream is not worth a step.
     if (!isMcp || (!response.ok && method === 'POST')) see(bare(back, `HTTP ${response.status}`));
     return isMcp && response.ok && response.body
       ? watched(response, (message) => see(stepOf(back, message)))
@@ -38,7 +38,7 @@ export function watchedFetch(
   };
 }
 
-/** A step of HTTP alone: what is in such a body is nobody's business. */
+/** Returns a step for an HTTP exchange without its body, which must not be shown. */
 function bare(ends: { readonly from: string; readonly to: string }, what: string): Step {
   return { ...ends, what, carried: [], message: { http: what } };
 }
