@@ -1,5 +1,5 @@
-// Picking the state that goes with a request out of a jar of many servers, beside tough-cookie doing the same for
-// cookies; and opening a jar of 100,000 keys. The inner parts are measured as they are in the sources.
+// Selects the state for a request from a jar with many servers, compared with tough-cookie doing the same for cookies, and
+// opens a jar of 100,000 keys. Internal modules are measured directly from the sources.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -23,7 +23,7 @@ const request = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: '
 const urlOf = (at) => `https://mcp.server${at}.com/mcp`;
 const textOf = (at) => `value ${at} of some forty characters in all`.padEnd(40, '.');
 
-/** A jar with so many servers, each with a few keys and a connection. */
+/** Creates a jar with `servers` servers, each with a few keys and a connection. */
 async function ourJar(servers, { store, keys = KEYS } = {}) {
   const own = store ?? (await openStore('memory:'));
   const shelf = new Shelf({ store: own, principal: '', events: new Events(), quotas: QUOTAS });
@@ -47,7 +47,9 @@ function cookieJar(servers, keys = KEYS) {
   return jar;
 }
 
-/** Which of the first `count` servers is asked next, in an order that no cache foresees; the same for both. */
+/**
+ * Returns the order in which the first `count` servers are used: unpredictable for caches, and the same for both subjects.
+ */
 function orderOf(count) {
   let state = 1;
   return Uint32Array.from({ length: 65_536 }, () => (state = (state * 48_271) % 2_147_483_647) % count);
@@ -60,7 +62,7 @@ for (const servers of [10, 1000, 100_000]) {
   const cookies = cookieJar(servers);
   const urls = Array.from({ length: servers }, (_, at) => urlOf(at));
   const label = `${servers.toLocaleString('en')} servers`;
-  // A client talks to a few of the servers in its jar; a large host may talk to all of them.
+  // A typical client talks to a few of the servers in its jar; a large host may talk to all of them.
   for (const [name, count] of [
     [`pick, ${label}`, 10],
     [`pick, ${label}, all in use`, servers],
@@ -102,7 +104,7 @@ if (picks.length === 3) {
   );
 }
 
-/** Milliseconds by both clocks, the median of five by CPU time. */
+/** Returns milliseconds by both clocks: the median of five rounds by CPU time. */
 async function median(work) {
   const times = [];
   for (let round = 0; round < 5; round++) {
@@ -118,8 +120,8 @@ async function median(work) {
 }
 
 /**
- * How long a cookie jar takes to be restored, or why it cannot be. In a process of its own: it overflows the stack at
- * some depth, which cannot always be caught, and sometimes gives back a part of the jar without a word.
+ * Measures how long a cookie jar takes to be restored, or returns why it cannot be. It runs in its own process, because it
+ * overflows the stack at some depth, which cannot always be caught, and sometimes silently restores only a part of the jar.
  */
 function restoreCookies(file, servers) {
   const script = `import { readFileSync } from 'node:fs';

@@ -1,7 +1,7 @@
-// What Valise costs on each tools/call, beside the same SDK without it: in memory, over stdio and over HTTP, both ends
-// counted; over HTTP as the documentation has it, with `valise.http` at both ends, and with the SDK's own transports in
-// its place. And what the byte edges cost for messages that hold nothing of ours.
-// AsyncLocalStorage, once it is in use, costs all of a process until Node 24: in memory and over HTTP the SDK alone pays it too.
+// Measures the cost of Valise per tools/call, compared with the same SDK without it: in memory, over stdio and over HTTP,
+// counting both ends. HTTP is measured as documented, with `valise.http` at both ends, and with the SDK's own transports
+// instead. Also measures the cost of the byte edges for messages without any Valise data. Until Node 24, AsyncLocalStorage
+// slows down the whole process once it is in use: in memory and over HTTP, the SDK alone pays for it too.
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import {
@@ -59,13 +59,13 @@ const ways = {
   },
 };
 
-/** CPU time of another process in microseconds, as Linux counts it: in ticks of 10 ms. */
+/** Returns the CPU time of another process in microseconds. Linux counts it in ticks of 10 ms. */
 function cpuOf(pid) {
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1].split(' ');
   return (Number(fields[11]) + Number(fields[12])) * 10_000;
 }
 
-// A call over HTTP takes thousands of rounds to be compiled as well as it will be.
+// A call over HTTP needs thousands of rounds until it is fully optimized.
 const bench = openBench('link', { slotMs: 200, warmUpMs: 8000, rounds: 50, inFlight: 8, processes: 5 });
 const compare = (name, way, goal, major, options) =>
   bench.compare(name, async () => {
@@ -82,7 +82,7 @@ for (const major of ['v1', 'v2']) {
 await compare('HTTP, v2, 2026-07-28', ways.http, 1 / 1.05, 'v2', { edges: true, ...NEWER });
 for (const major of ['v1', 'v2']) await compare(`HTTP, ${major}, SDK transports`, ways.http, 1 / 1.05, major);
 await compare('HTTP, v2, 2026-07-28, SDK transp.', ways.http, 1 / 1.05, 'v2', NEWER);
-// The byte edges read what comes before the SDK does. What holds nothing of ours should not be the dearer for it.
+// The byte edges read input before the SDK does. Messages without Valise data should not cost more because of them.
 for (const [name, way] of [
   ['stdio', ways.stdio],
   ['HTTP', ways.http],

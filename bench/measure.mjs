@@ -1,6 +1,6 @@
-// How every bench here measures: ours and the peers side by side in one process, in interleaved rounds,
-// so that a busy machine slows all of them alike. What counts is the median over the rounds, of CPU time
-// (all threads of this process) unless a bench asks for wall time.
+// The measuring method of all benches: ours and the peers run side by side in one process, in interleaved rounds,
+// so that a busy machine slows all of them alike. The result is the median over the rounds, by default of CPU time
+// (all threads of this process); a bench can choose wall time.
 //
 //   const bench = openBench('seal');
 //   await bench.compare('seal 200 B', {
@@ -9,14 +9,14 @@
 //   });
 //   bench.close();
 //
-// A peer may ask for `clock: 'wall'`, where what it costs is mostly waiting (other threads, other processes).
-// Where other processes do part of the work, `{ run, others }` gives their CPU time so far in microseconds.
+// A peer may set `clock: 'wall'` if its cost is mostly waiting (other threads, other processes).
+// If other processes do part of the work, `others` in `{ run, others }` returns their CPU time so far in microseconds.
 // A function may be synchronous or return a promise; promises run `inFlight` at a time. `ratio` is the peer's
 // cost over ours: 5 means ours is five times as fast, 0.8 means ours costs a quarter more. A `goal` is the ratio to reach.
 //
-// With `processes: N` a case is measured in N processes, one after another, and the one with the median ratio counts: what
-// the compiler makes of the same code costs some percent more in one process than in the next. What it measures is then
-// given as a function, which only they call: `compare(name, async () => ({ ours, peers }))`.
+// With `processes: N`, a case is measured in N processes, one after another, and the one with the median ratio counts,
+// because the same code is compiled differently in each process and its cost varies by a few percent. The subjects are
+// then passed as a function, which only those processes call: `compare(name, async () => ({ ours, peers }))`.
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 
@@ -28,7 +28,7 @@ const median = (list) => {
 
 const isPromise = (value) => typeof value?.then === 'function';
 
-/** Calls `run` `count` times, `inFlight` at a time where it is asynchronous. */
+/** Calls `run` `count` times, with `inFlight` calls at a time if it is asynchronous. */
 async function repeat(run, count, inFlight, asynchronous) {
   if (!asynchronous) {
     for (let index = 0; index < count; index++) run(index);
@@ -41,7 +41,7 @@ async function repeat(run, count, inFlight, asynchronous) {
   await Promise.all(Array.from({ length: Math.min(inFlight, count) }, lane));
 }
 
-/** Microseconds per call over `count` calls, by both clocks. */
+/** Returns microseconds per call over `count` calls, by both clocks. */
 async function slot(subject, count, inFlight) {
   const others = subject.others?.() ?? 0;
   const cpu = process.cpuUsage();
@@ -67,7 +67,7 @@ async function size(subject, { inFlight, slotMs }) {
   }
 }
 
-/** Runs all in turns, as they are measured, until the compiler has settled. */
+/** Runs all subjects in turns, as they are measured, until the compiler has settled. */
 async function warmUp(subjects, settings) {
   const end = performance.now() + settings.warmUpMs * subjects.length;
   do {
@@ -77,7 +77,7 @@ async function warmUp(subjects, settings) {
 
 let seed = process.pid;
 
-/** Another order each time, so that nobody always pays for what the same neighbour left to the garbage collector. */
+/** Shuffles the order each time, so that no subject always pays for the garbage that the same neighbor left. */
 function shuffled(list) {
   const order = [...list];
   for (let left = order.length; left > 1; left--) {
@@ -113,13 +113,16 @@ function print(row, first) {
   console.log(cells.join('').trimEnd());
 }
 
-/** The SDK alone adds listeners to one signal call after call, and the lines that Node warns with hide the table. Others are shown. */
+/**
+ * Hides one warning: the SDK alone adds listeners to one signal with each call, and Node's warnings about it would clutter
+ * the table. Other warnings are shown.
+ */
 const QUIET = '--disable-warning=MaxListenersExceededWarning';
 
-/** Node before 20.11 does not know the option, and would not start with it. */
+/** Node before 20.11 does not support the option, and would not start with it. */
 const quiet = process.allowedNodeEnvironmentFlags.has('--disable-warning') ? [QUIET] : [];
 
-/** The rows of one case, measured in a process of its own. */
+/** Returns the rows of one case, measured in its own process. */
 async function rowsApart(name) {
   const argv = process.argv.slice(2).filter((word) => word !== '--strict');
   const args = [...process.execArgv, ...quiet, process.argv[1], ...argv, '--json', '--case', name];
@@ -132,7 +135,7 @@ async function rowsApart(name) {
   return rows;
 }
 
-/** For each peer, the row whose ratio is the median of all processes. */
+/** Returns, for each peer, the row with the median ratio of all processes. */
 async function medianRows(name, processes) {
   const all = [];
   for (let at = 0; at < processes; at++) all.push(await rowsApart(name));
@@ -143,7 +146,7 @@ async function medianRows(name, processes) {
 }
 
 /**
- * Opens a bench. Reads `--json` (one JSON object per line), `--rounds N`, `--only TEXT` (cases whose name holds it) and
+ * Opens a bench. Reads `--json` (one JSON object per line), `--rounds N`, `--only TEXT` (cases whose name contains it) and
  * `--case NAME` (one case, in this process) from the command line.
  */
 export function openBench(bench, defaults = {}) {
@@ -167,13 +170,14 @@ export function openBench(bench, defaults = {}) {
     console.log(heads.join(''));
   }
 
-  /** The rows of one case, measured here. */
+  /** Returns the rows of one case, measured in this process. */
   async function measured(name, { ours, peers }, settings) {
     const rounds = Number(flag('--rounds') ?? settings.rounds);
     const subjectOf = (given) => (typeof given === 'function' ? { run: given } : given);
     const subjects = [{ name: 'ours', ...subjectOf(ours) }];
     for (const [peer, given] of Object.entries(peers)) subjects.push({ name: peer, ...subjectOf(given) });
-    // Once, not before every slot: after a forced collection the young heap is small again, and all run at half their speed.
+    // Collects garbage once, not before every slot: a forced collection shrinks the young generation, and everything then
+    // runs at half speed.
     globalThis.gc?.();
     for (const subject of subjects) subject.times = [];
     await warmUp(subjects, settings);
@@ -204,7 +208,7 @@ export function openBench(bench, defaults = {}) {
   return {
     rows,
 
-    /** Measures `ours` and every peer; resolves to the rows. `clock` is 'cpu' or 'wall'. */
+    /** Measures `ours` and every peer, and resolves to the rows. `clock` is 'cpu' or 'wall'. */
     async compare(name, given) {
       if (one !== undefined ? name !== one : only !== undefined && !name.includes(only)) return [];
       const { processes = 1 } = defaults;
@@ -223,7 +227,7 @@ export function openBench(bench, defaults = {}) {
       return added;
     },
 
-    /** A comparison of figures that were measured before, such as a difference; it counts as any other. */
+    /** Compares figures that were measured before, such as a difference. The comparison counts like any other. */
     judge(name, { ours_us, peer, peer_us, clock, goal }) {
       const ratio = round(peer_us / ours_us);
       const row = { bench, case: name, ours_us: round(ours_us), peer, peer_us: round(peer_us), ratio };
@@ -236,10 +240,10 @@ export function openBench(bench, defaults = {}) {
       }
     },
 
-    /** Whether the command line asks for a case of this name, for those that are measured elsewhere. */
+    /** Whether the command line selects a case of this name, for cases that are measured elsewhere. */
     wants: (name) => (one !== undefined ? name === one : only === undefined || name.includes(only)),
 
-    /** A figure that was measured elsewhere, with the goal in words. */
+    /** Records a figure that was measured elsewhere, with the goal as text. */
     check(name, value, goal, isReached) {
       const row = { bench, case: name, value, goal, reached: isReached };
       rows.push(row);
@@ -248,12 +252,12 @@ export function openBench(bench, defaults = {}) {
       else console.log(`  ${name}: ${value} (goal ${goal}: ${isReached ? 'reached' : 'MISSED'})`);
     },
 
-    /** A figure that is no comparison, such as a size; only in the table. */
+    /** Prints a figure that is not a comparison, such as a size; only in the table. */
     note(text) {
       if (!json) console.log(text);
     },
 
-    /** Says how the goals went; with `--strict` a missed one makes the run fail. */
+    /** Prints how many goals were missed; with `--strict`, a missed goal fails the run. */
     close() {
       if (!json) console.log(missed === 0 ? '\nEvery goal reached.' : `\n${missed} goal(s) missed.`);
       if (missed > 0 && argv.includes('--strict')) process.exitCode = 1;

@@ -1,5 +1,6 @@
-// From the start of a process to its first tool result, over HTTP with OAuth: with what an earlier process left (ours),
-// with nothing (cold), and the SDK alone. Processes wait for processes here, so what counts is wall time.
+// Measures the time from the start of a process to its first tool result, over HTTP with OAuth: with the state that an
+// earlier process left (ours), with none (cold), and with the SDK alone. Processes wait for each other here, so wall time
+// counts.
 //
 //   npm run bench -- resume [--json] [--rounds N]
 import { spawn } from 'node:child_process';
@@ -38,14 +39,14 @@ async function run(kind, store, delay) {
   const child = spawn(process.execPath, args, { env, stdio: ['ignore', 'pipe', 'inherit'] });
   const ended = once(child, 'exit').then(() => ['nothing']);
   const [line] = await Promise.race([once(createInterface({ input: child.stdout }), 'line'), ended]);
-  // How a process ends is not part of what is measured.
+  // The exit of a process is not part of the measurement.
   child.kill('SIGKILL');
   await ended;
   if (!/^\d+$/.test(line)) throw new Error(`The host said ${line}.`);
 }
 
 let stores = 0;
-/** What no host can be faster than: Node is started, and the SDK loaded. */
+/** The lower bound for every host: starts Node and loads the SDK. */
 async function floor() {
   const code = "await import('@modelcontextprotocol/client'); process.stdout.write('0\\n')";
   const child = spawn(process.execPath, ['--input-type=module', '-e', code], { cwd: root, env });

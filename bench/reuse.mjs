@@ -1,5 +1,6 @@
-// A stateless server with 20 tools, built for each request as the SDKs do it, beside the same with valise.factory, which
-// installs Valise and reuses servers. CPU of the server per call, in process: requests go to `fetch`, without sockets.
+// A stateless server with 20 tools, built for each request as the SDKs do it, compared with valise.factory, which installs
+// Valise and reuses servers. Measures the server's CPU time per call in one process: requests go to `fetch`, without
+// sockets.
 import { setImmediate } from 'node:timers/promises';
 import { McpServer as McpServerV1 } from '@modelcontextprotocol/sdk/server/mcp.js';
 import { WebStandardStreamableHTTPServerTransport as TransportV1 } from '@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js';
@@ -54,7 +55,7 @@ const requestOf = (id, version) =>
     }),
   });
 
-/** SDK v1 as its documents have it: a server and a transport for each request. */
+/** Follows the documentation of SDK v1: a server and a transport for each request. */
 const statelessV1 = (make) => async (request) => {
   const server = make();
   const transport = new TransportV1({ sessionIdGenerator: undefined, enableJsonResponse: true });
@@ -71,7 +72,7 @@ const statelessV2 = (make) => {
   return async (request) => (await fetch(request)).text();
 };
 
-// A turn of the event loop for each request, as requests from a socket have: promises alone never let one pass.
+// Takes a turn of the event loop for each request, as requests from a socket do; promises alone never yield one.
 const caller = (answer, version) => async (id) => {
   await setImmediate();
   const text = await answer(requestOf(id, version));

@@ -1,6 +1,7 @@
-// A call that asks twice: ours in each carrier, beside the SDK's own codec for the newest revision (which signs and does
-// not encrypt), and beside a handler that waits in memory with its state in Redis. CPU of the server, bytes on the wire,
-// latency, and the memory of an instance with many open questions. No sockets but Redis's: requests go to `fetch`.
+// A call that asks twice: Valise with each carrier, compared with the SDK's own codec for the newest revision (which signs
+// and does not encrypt), and with a handler that waits in memory with its state in Redis. Measures CPU time of the server,
+// bytes on the wire, latency, and the memory of an instance with many open questions. Only Redis uses sockets: requests go
+// to `fetch`.
 import { createClient } from 'redis';
 import { generateKey } from '../dist/seal/index.js';
 import { memoryStore } from '../dist/store/index.js';
@@ -14,7 +15,7 @@ const keys = generateKey();
 const { urls, stop } = await startServices(['redis']);
 const way = await away(urls.redis);
 const clients = [];
-/** A handler that waits, with its state in the Redis at `url`. */
+/** Creates a handler that waits, with its state in the Redis at `url`. */
 const waitingOn = async (url) => {
   const redis = createClient({ url });
   const listener = redis.duplicate();
@@ -58,7 +59,7 @@ for (const [name, client] of Object.entries({
   bench.note(`  ${name.padEnd(34)}${String(client.count.bytes).padStart(8)}`);
 }
 
-// Fewer of those that wait: each holds its handler, its transport and its stream.
+// Uses fewer waiting calls, because each holds its handler, its transport and its stream.
 bench.note('\nmemory of an instance with open questions');
 for (const [name, client, questions] of [
   ['carried (requestState)', carriers.requestState, 100_000],

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// `npm run bench -- NAME [--json]`: installs the peers that are missing, then runs bench/NAME.mjs against the built package.
+// `npm run bench -- NAME [--json]`: installs missing peers, then runs bench/NAME.mjs against the built package.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';

@@ -1,5 +1,5 @@
-// Sealing and opening a JSON value, beside the bare cipher and the libraries people use for it. Those on WebCrypto send
-// each token through other threads, so they are measured by what their caller waits; the CPU ratio stands beside it.
+// Seals and opens a JSON value, compared with the bare cipher and with popular libraries. Libraries on WebCrypto send each
+// token through other threads, so they are measured by the time their caller waits; the CPU ratio is shown beside it.
 import { deepEqual } from 'node:assert/strict';
 import { createCipheriv, createDecipheriv, createSecretKey, randomBytes, randomFillSync } from 'node:crypto';
 import Iron from '@hapi/iron';
@@ -13,7 +13,7 @@ import { openBench } from './measure.mjs';
 const key = randomBytes(32);
 const password = key.toString('hex');
 
-/** Like the journal of a flow: short keys, mixed values, plain text. */
+/** Returns a value that resembles the journal of a flow: short keys, mixed values, plain text. */
 function sampleOf(bytes) {
   const value = { flow: 'update_work_item', round: 2, answers: [] };
   for (let index = 0; JSON.stringify(value).length < bytes; index++) {
@@ -27,7 +27,7 @@ function sampleOf(bytes) {
   return value;
 }
 
-/** The least that has to be done: JSON, AES-256-GCM with a nonce from a pool, base64url. */
+/** The minimum work: JSON, AES-256-GCM with a nonce from a pool, base64url. */
 function bareCipher() {
   const secret = createSecretKey(key);
   const pool = Buffer.alloc(12 * 512);

@@ -1,6 +1,6 @@
-// What a session adds to a call: the same call with and without one, in one run. Beside it what the session middleware
-// of the web adds to a request that reads, changes and keeps one value. Nothing goes over a socket but what goes to the
-// store: our calls over the SDK's in-memory transport, the peers' requests through Fastify's injector.
+// Measures what a session adds to a call: the same call with and without one, in one run. Compared with what web session
+// middleware adds to a request that reads, changes and stores one value. Only stores use sockets: Valise's calls use the
+// SDK's in-memory transport, the peers' requests use Fastify's injector.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
@@ -22,7 +22,7 @@ import { openBench } from './measure.mjs';
 const { z } = createRequire(new URL('../package.json', import.meta.url))('zod');
 const password = 'a password of at least thirty-two characters';
 
-/** A server with one tool that counts in its session, and a client that is nothing but JSON-RPC. */
+/** Creates a server with one tool that counts in its session, and a client that only sends JSON-RPC. */
 async function ours(sessions, store) {
   const valise = createValise({ name: 'bench', keys: generateKey(), store, sessions });
   const server = valise.install(new McpServer({ name: 'bench', version: '1.0.0' }));
@@ -46,7 +46,7 @@ async function ours(sessions, store) {
       waiting.set(++id, resolve);
       void near.send({ jsonrpc: '2.0', id, method, params });
     });
-  // A client that carries state and knows sessions: nothing else of Valise has work to do.
+  // Declares a client that carries state and supports sessions, so that no other part of Valise has work to do.
   await request('initialize', {
     protocolVersion: '2025-11-25',
     capabilities: { state: {}, experimental: { sessions: {} } },
@@ -65,7 +65,7 @@ async function ours(sessions, store) {
   };
 }
 
-/** An Express app with one route that counts in its session, and a browser with its cookie. */
+/** Creates an Express app with one route that counts in its session, and a browser with its cookie. */
 async function expressPeer(store) {
   const app = express();
   app.get('/plain', (_request, response) => response.json({ n: 1 }));
@@ -77,7 +77,7 @@ async function expressPeer(store) {
   return browser(app);
 }
 
-/** The same with a cookie that holds the sealed state itself. */
+/** Creates the same with a cookie that contains the sealed state itself. */
 async function ironPeer() {
   return browser(async (request, response) => {
     let n = 1;
@@ -107,7 +107,7 @@ function browser(handler) {
 
 const bench = openBench('sessions', { slotMs: 100, warmUpMs: 1500, rounds: 15 });
 
-/** What a session costs on top, and what it costs the peer. */
+/** Compares the added cost of a session with that of the peer. */
 async function compare(name, mine, peerName, peer, { clock = 'cpu', goal = 1 } = {}) {
   const rows = await bench.compare(name, {
     clock,
@@ -160,7 +160,7 @@ await compare(
   await mine({ mode: 'stored' }, services.urls.redis),
   'express-session, connect-redis 9',
   connect,
-  // At most 0.8 of what it adds there.
+  // The goal is at most 0.8 of what the peer adds.
   { goal: 1 / 0.8 },
 );
 await compare('stored in PostgreSQL', await mine({ mode: 'stored' }, services.urls.postgres));

@@ -1,7 +1,8 @@
-// Reading, writing and changing an entry of 1 KB on every backend: Valise beside the bare driver, keyv and unstorage.
-// `update` reads an entry and writes it back if nobody else has; keyv and unstorage cannot ask that and just write.
-// Redis and PostgreSQL run for the time of the bench, with 32 calls in flight; what counts is the CPU time of this process.
-// In the end what writes cost the servers: clusters of 1, 3 and 6 shards, and PostgreSQL's HOT updates (store/servers.mjs).
+// Reads, writes and updates an entry of 1 KB on every backend: Valise compared with the bare driver, keyv and unstorage.
+// `update` reads an entry and writes it back if nobody else has; keyv and unstorage have no such condition and just write.
+// Redis and PostgreSQL run for the duration of the bench, with 32 calls in flight; the CPU time of this process counts. At
+// the end, measures what writes cost the servers: clusters of 1, 3 and 6 shards, and PostgreSQL's HOT updates
+// (store/servers.mjs).
 import { deepEqual } from 'node:assert/strict';
 import {
   closeSync,
@@ -28,7 +29,7 @@ const require = createRequire(import.meta.url);
 const folder = mkdtempSync(join(tmpdir(), 'valise-bench-'));
 const cleanups = [() => rmSync(folder, { recursive: true, force: true })];
 
-/** How many entries there are; more than calls in flight, since nobody should measure how often writers collide. */
+/** Number of entries; more than calls in flight, because the bench should not measure how often writers collide. */
 let entries = 64;
 const keyOf = (index) => `session/${index % entries}`;
 
@@ -37,7 +38,7 @@ for (let note = 0; JSON.stringify(value).length < 1000; note++)
   value.notes.push({ note, text: 'duplicate of 4711' });
 const changed = (before) => ({ ...before, count: before.count + 1 });
 
-/** A subject of the bench, from what it can do; `write` answers false where it did not write. */
+/** Creates a subject of the bench from its operations; `write` returns false if it did not write. */
 const subject = ({ read, write, cas }) => ({
   get: (index) => read(keyOf(index)),
   set: (index) => write(keyOf(index), value),
@@ -78,7 +79,7 @@ const unstorageOn = async (connector) => {
   return unstorage((await import('unstorage/drivers/db0')).default({ database }));
 };
 
-/** The same three things on a driver as bare as can be: `row` is `{ text, version }`. */
+/** Creates the same three operations on the bare driver; `row` is `{ text, version }`. */
 const bare = ({ read, write, writeIf }) => ({
   get: async (index) => JSON.parse((await read(keyOf(index))).text),
   set: async (index) => write(keyOf(index), JSON.stringify(value), nextVersion()),
@@ -230,13 +231,13 @@ async function opened(url) {
   return store;
 }
 
-/** What cannot be installed everywhere, since it is built on the spot. */
+/** Uses a package that cannot be installed everywhere, because it is compiled during installation. */
 async function optional(name, use) {
   const module = await import(name).catch((error) => void bench.note(`  without ${name}: ${error.message}`));
   if (module) await use(module);
 }
 
-/** Both get and update on what was set, so that nobody is fast by losing things. */
+/** Checks that get and update return what was set, so that no subject is fast by losing data. */
 async function check(name, { get, set, update }) {
   for (let index = 0; index < entries; index++) await set(index);
   const got = await get(0);
@@ -267,7 +268,7 @@ async function compare(backend, subjects, settings) {
 let services;
 try {
   await compare('memory', await memory());
-  // A disk has moods: longer slots even them out. As many entries as a client has servers.
+  // Disk speed varies, so longer slots even it out. Uses as many entries as a client has servers.
   entries = 16;
   await compare('file', await file(), { slotMs: 100, warmUpMs: 500 });
   entries = 64;
@@ -275,7 +276,7 @@ try {
   await compare('sqlite', await sqlite());
   services = await startServices();
   await compare('redis', await redis(services.urls.redis), { inFlight: 32 });
-  // Ten connections must be made, and their statements prepared, before there is anything to measure.
+  // Ten connections must be opened, and their statements prepared, before the measurement starts.
   await compare('postgres', await postgres(services.urls.postgres), {
     inFlight: 32,
     slotMs: 100,

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// `npm run build`: dist, from the sources as they are now.
+// `npm run build`: builds dist from the current sources.
 import { build, install } from './prepare.mjs';
 import { say } from './steps.mjs';
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// `npm run check [NAME…]`: everything that is not a test, a line each, and one line at the end: `N passed, M failed`.
+// `npm run check [NAME…]`: runs all checks that are not tests, with one line each and a last line: `N passed, M failed`.
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ const folder = mkdtempSync(join(tmpdir(), 'valise-check-'));
 const node = (path, ...args) => [process.execPath, [`${root}${path}`, ...args]];
 const bin = (path, ...args) => node(`node_modules/${path}`, ...args);
 
-/** A package as npm would publish it; the checks of the packages look at that and not at the folder. */
+/** Returns a package as npm would publish it; the package checks inspect that and not the directory. */
 function tarball(pattern) {
   const name = readdirSync(folder).find((file) => pattern.test(file));
   return join(folder, name ?? 'there-is-no-tarball.tgz');
@@ -27,7 +27,7 @@ const CHECKS = {
   pack: () => ['npm', ['pack', '--workspaces', '--ignore-scripts', '--pack-destination', folder]],
   publint: () => bin('publint/src/cli.js', '--strict', tarball(LIBRARY)),
   'publint-cli': () => bin('publint/src/cli.js', '--strict', tarball(COMMAND)),
-  // The command line has no types to check: it is run, not imported.
+  // The command line has no types to check, because it is run and not imported.
   attw: () => bin('@arethetypeswrong/cli/dist/index.js', tarball(LIBRARY), '--profile', 'esm-only'),
   knip: () => bin('knip/bin/knip.js'),
   rooms: () => bin('vitest/vitest.mjs', 'run', 'test/house/rooms.test.ts'),

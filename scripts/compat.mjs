@@ -1,7 +1,7 @@
 #!/usr/bin/env node
-// `node scripts/compat.mjs [FOLDER…] [--write]`: runs the tests of `compat/*/`, each with the real packages that its lock file
-// names and with Valise as npm would publish it. Installs only what has changed. `--write` keeps the results and the tables
-// made of them; without it, results that differ from the kept ones are a failure. Ends with `N passed, M failed`.
+// `node scripts/compat.mjs [FOLDER…] [--write]`: runs the tests of `compat/*/`, each with the real packages in its lock file
+// and with Valise as npm would publish it. Installs only what has changed. `--write` stores the results and the tables
+// generated from them; without it, results that differ from the stored ones are a failure. Ends with `N passed, M failed`.
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,7 +15,7 @@ import { must, root, run, say, took } from './steps.mjs';
 const CACHE = `${root}.cache/compat`;
 const TARBALL = `${CACHE}/mcp-valise.tgz`;
 
-/** What is made of a folder's results. Takes whether to write; returns what is stale. */
+/** Generators of tables from a folder's results. Each takes whether to write, and returns what is stale. */
 const TABLES = { servers: settle };
 
 const { values, positionals } = parseArgs({
@@ -49,7 +49,7 @@ try {
   process.exitCode = 1;
 }
 
-/** The package as npm would publish it; the same name each time, so that a lock file could name it. */
+/** Packs the package as npm would publish it; the name is always the same, so that a lock file could name it. */
 async function pack() {
   const { code, output } = await run(
     'npm',
@@ -62,7 +62,10 @@ async function pack() {
   rmSync(join(CACHE, made));
 }
 
-/** One folder: installed if needed, then its tests, which are told of a Node 22 and whether to keep their results. */
+/**
+ * Tests one folder: installs it if necessary, then runs its tests, which learn of a Node 22 and whether to store their
+ * results.
+ */
 async function test(folder) {
   const home = `${root}compat/${folder}`;
   await prepare(folder, home);
@@ -81,13 +84,13 @@ async function test(folder) {
   });
   const read = readReport(report) ?? { passed: 0, failed: 1, skipped: 0 };
   const failed = code !== 0 ? Math.max(read.failed, 1) : read.failed;
-  // Tables are made of whole runs that passed.
+  // Tables are generated only from complete runs that passed.
   const stale = failed === 0 && values.title === undefined ? (TABLES[folder]?.(values.write) ?? []) : [];
   for (const sentence of stale) say(sentence);
   return { ...read, failed: failed + stale.length };
 }
 
-/** Installs what the lock file names, and the package; each only if it is another one than the last time. */
+/** Installs the packages in the lock file and the Valise package, each only if it has changed since the last time. */
 async function prepare(folder, home) {
   const stampFile = `${CACHE}/${folder}.json`;
   const before = existsSync(stampFile) ? JSON.parse(readFileSync(stampFile, 'utf8')) : {};

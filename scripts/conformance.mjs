@@ -1,5 +1,5 @@
-// Tools of the protocol's own makers, from npm, into .cache when they are first needed: both generations of the
-// conformance suite, which run on Node 22, and the inspector.
+// Installs tools of the MCP project from npm into .cache on first use: both generations of the conformance suite, which run
+// on Node 22, and the inspector.
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { node22 } from './node22.mjs';
 import { must, root } from './steps.mjs';
@@ -19,7 +19,7 @@ const TOOLS = {
 };
 
 /**
- * The path of a tool's program; throws where it cannot be installed.
+ * Returns the path of a tool's program; throws if it cannot be installed.
  * @param {keyof typeof TOOLS} tool
  * @returns {Promise<string>}
  */
@@ -32,7 +32,7 @@ export async function toolPath(tool) {
 }
 
 /**
- * The command that runs a conformance suite: a Node 22, and its program.
+ * Returns the command that runs a conformance suite: the path of a Node 22, and the suite's program.
  * @param {'conformance' | 'conformance-next'} suite
  * @returns {Promise<readonly [string, string]>}
  */
@@ -42,12 +42,12 @@ export async function conformance(suite) {
   return [node, await toolPath(suite)];
 }
 
-/** Installs beside the folder and moves it there when all is done, so that what is there is always whole. */
+/** Installs into a temporary directory and renames it at the end, so that the directory is always complete. */
 async function install(what, folder) {
   mkdirSync(`${root}.cache`, { recursive: true });
   const draft = mkdtempSync(`${folder}-`);
   try {
-    // The programs that a package brings for its own installation are none of ours; and who is offline hears it soon.
+    // Install scripts of packages are not needed, and without a network npm should fail soon.
     const options = ['--no-audit', '--no-fund', '--no-save', '--ignore-scripts', '--fetch-retries=1'];
     await must(what, 'npm', ['install', '--prefix', draft, ...options, what]);
     rmSync(folder, { recursive: true, force: true });

@@ -1,7 +1,7 @@
-// The programs that tests need beside Node, all at once and before the tests, so that none of them stops half-way.
+// Installs the programs that tests need besides Node, all at once and before the tests, so that no test stops halfway.
 import { need } from './services/install.mjs';
 
-/** Debian package → the program that shows that it is there. */
+/** Maps a Debian package to the program that proves that it is installed. */
 const PROGRAMS = {
   'redis-server': 'redis-server',
   postgresql: 'postgres',
@@ -17,8 +17,8 @@ const PROGRAMS = {
 const NAMED = { 'redis-server': 'VALISE_TEST_REDIS', postgresql: 'VALISE_TEST_POSTGRES' };
 
 /**
- * Installs what is missing where this user may. Where that does not work, one error names everything to install.
- * @param {readonly string[]} [packages] Debian's names; all that any test needs, unless told
+ * Installs missing packages if this user is allowed to. If that fails, one error names everything to install.
+ * @param {readonly string[]} [packages] Debian package names; by default all that any test needs
  */
 export function ensure(packages = Object.keys(PROGRAMS)) {
   const failures = packages.flatMap((name) => {

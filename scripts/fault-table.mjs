@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Puts the fault table that `npm run test:soak` has measured (.cache/faults.json) into docs/reliability.md, between its markers.
+// Writes the fault table measured by `npm run test:soak` (.cache/faults.json) into docs/reliability.md, between its markers.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { root } from './steps.mjs';
 

@@ -1,4 +1,4 @@
-// docs/frameworks.md: its table, made of what the tests in compat/servers have found, and its code, which is that of the examples.
+// Generates the table of docs/frameworks.md from the test results in compat/servers, and its code from the examples.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { root } from './steps.mjs';
 
@@ -18,12 +18,12 @@ const BLOCK = /(```ts ([\w-]+)\.ts by=compat\/\S+\n)[\s\S]*?(```\n)/g;
  * @typedef {{ name: string, versions: string[], cells: Record<string, string> }} Result
  */
 
-/** What the last run with `--write` has found. @returns {Result[]} */
+/** Returns the results of the last run with `--write`. @returns {Result[]} */
 export function keptResults() {
   return JSON.parse(readFileSync(KEPT, 'utf8'));
 }
 
-/** The page as it has to be, with these results and the examples as they are. */
+/** Returns the page with these results and the current examples. */
 export function pageWith(text, results) {
   const rows = results.flatMap(row);
   return text
@@ -31,13 +31,13 @@ export function pageWith(text, results) {
     .replace(BLOCK, (_, begin, name, end) => `${begin}${example(name)}\n${end}`);
 }
 
-/** The examples that the page does not show. */
+/** Returns the examples that the page does not show. */
 export function notShown(text) {
   const shown = [...text.matchAll(BLOCK)].map(([, , name]) => `${name}.ts`);
   return readdirSync(`${root}examples/frameworks`).filter((file) => !shown.includes(file));
 }
 
-/** Compares what a whole run has found with what is kept, or keeps it. Returns what is stale, a sentence each. */
+/** Compares the results of a complete run with the stored ones, or stores them. Returns what is stale, one sentence each. */
 export function settle(write) {
   const found = foundResults();
   if (write) {
@@ -67,7 +67,7 @@ function foundResults() {
 
 function row({ name, versions, cells }) {
   const values = COLUMNS.map((column) => cells[column] ?? 'not tested');
-  // A long reason once is enough.
+  // A long reason is printed only once.
   if (values[0] !== 'works' && values.every((value) => value === values[0])) values.fill('the same', 1);
   const first = `${name}<br>${versions.join(', ')}`;
   return `| ${[first, ...values].join(' | ')} |`;

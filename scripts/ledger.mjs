@@ -1,4 +1,4 @@
-// The ledger (spec/requirements.md), the families claimed done (spec/claimed.json), and what the tests prove of it.
+// Reads the ledger (spec/requirements.md) and the families claimed as done (spec/claimed.json), and matches them with tests.
 import { readFileSync } from 'node:fs';
 
 /**
@@ -12,7 +12,7 @@ const BRACKET = /\[([^\]]*)\]/g;
 const ID = /\b[A-Z]-\d\d\b/g;
 
 /**
- * The rows of the ledger, in its order.
+ * Returns the rows of the ledger, in order.
  * @param {string} markdown
  * @returns {Row[]}
  */
@@ -29,7 +29,7 @@ export function readLedger(markdown) {
 }
 
 /**
- * The families that the project claims to have done.
+ * Returns the families that the project claims as done.
  * @param {string} path
  * @returns {string[]}
  */
@@ -38,7 +38,7 @@ export function readClaimed(path) {
 }
 
 /**
- * The ids that a test's title names in brackets: `[J-05] …`, `[J-05, J-06] …`.
+ * Returns the ids that a test's title names in brackets: `[J-05] …`, `[J-05, J-06] …`.
  * @param {string} title
  * @returns {string[]}
  */
@@ -47,7 +47,7 @@ export function idsIn(title) {
 }
 
 /**
- * Puts rows and tests together. Every row of a claimed family is owed a proof, whatever its level.
+ * Matches rows with tests. Every row of a claimed family needs a proof, whatever its level.
  * @param {readonly Row[]} rows
  * @param {readonly import('./results.mjs').Test[]} tests
  * @param {readonly string[]} claimed
@@ -90,7 +90,8 @@ export const WORDS = {
 };
 
 /**
- * A row is proved if at least one of its tests passed, none failed, and each skipped one says why (`meta.skipReason`).
+ * Returns the state of a row. It is proved if at least one of its tests passed, none failed, and each skipped one says why
+ * (`meta.skipReason`).
  * @returns {State}
  */
 function stateOf(tests) {

@@ -1,4 +1,5 @@
-// A Node 22 beside the one in use: `node:sqlite` exists only from there on, and some tools need it. From npm, into .cache.
+// Installs a Node 22 from npm into .cache, beside the Node in use: `node:sqlite` exists only from that version on, and some
+// tools need it.
 import { existsSync } from 'node:fs';
 import { must, root } from './steps.mjs';
 
@@ -6,7 +7,7 @@ const VERSION = '22.23.3';
 const HOMES = ['linux-x64', 'linux-arm64'];
 
 /**
- * The path of a Node 22; undefined where npm has none for this machine.
+ * Returns the path of a Node 22; undefined if npm has none for this machine.
  * @returns {Promise<string | undefined>}
  */
 export async function node22() {

@@ -1,5 +1,5 @@
-// Makes a checkout ready to run: installs what package-lock.json asks for and builds dist and cli/dist, each only where needed.
-// Plain Node, no dependency: on a fresh clone this is what runs first.
+// Prepares a checkout: installs the packages in package-lock.json and builds dist and cli/dist, each only if necessary. It
+// is plain Node without dependencies, because on a fresh clone it runs first.
 import { createHash } from 'node:crypto';
 import {
   existsSync,
@@ -30,8 +30,8 @@ const INPUTS = [
 const STAMP = 'dist/.inputs';
 
 /**
- * Installs the dependencies unless node_modules holds exactly what package-lock.json names. `npm install`, which keeps to
- * the lock file too, rather than `npm ci`: that one refuses a lock file without the optional packages of other systems.
+ * Installs the dependencies unless node_modules contains exactly what package-lock.json names. Uses `npm install`, which
+ * respects the lock file too, because `npm ci` rejects a lock file without the optional packages of other systems.
  */
 export async function install() {
   const difference = notInstalled();
@@ -41,15 +41,15 @@ export async function install() {
   await must('npm install', 'npm', args, { env: { ...process.env, ...headers() } });
 }
 
-/** Where Node's headers are beside it, native packages are compiled against those, with no download. */
+/** Compiles native packages against Node's headers if they are installed beside it, without a download. */
 function headers() {
   const prefix = dirname(dirname(realpathSync(process.execPath)));
   return existsSync(`${prefix}/include/node/node.h`) ? { npm_config_nodedir: prefix } : {};
 }
 
 /**
- * Builds dist unless it was built from exactly these sources. By one process at a time, beside it and then moved in file
- * by file, so that whoever runs from dist meanwhile finds every file, old or new.
+ * Builds dist unless it was built from exactly these sources. One process builds at a time, into a separate directory, and
+ * then moves the files in one by one, so that processes that run from dist meanwhile find every file, old or new.
  */
 export async function build() {
   if (isBuilt()) return;
@@ -71,7 +71,7 @@ export async function build() {
   });
 }
 
-/** Makes folder `to` the same as `from`; what is only in `to` goes last. */
+/** Makes folder `to` the same as `from`; files that exist only in `to` are removed last. */
 function moveIn(from, to) {
   const names = filesUnder(from).map((file) => file.slice(from.length + 1));
   for (const name of names) {
@@ -82,7 +82,7 @@ function moveIn(from, to) {
   for (const file of filesUnder(to)) if (!wanted.has(file)) rmSync(root + file);
 }
 
-/** Whether dist and cli/dist were built from the sources as they are now. */
+/** Whether dist and cli/dist were built from the current sources. */
 export function isBuilt() {
   return (
     existsSync(`${root}cli/dist/main.js`) &&
@@ -91,7 +91,7 @@ export function isBuilt() {
   );
 }
 
-/** What npm wrote into node_modules, against what the lock file asks for; optional packages may be left out by npm. */
+/** Compares the installed packages with the lock file; npm may leave out optional packages. */
 function notInstalled() {
   const installed = packagesOf('node_modules/.package-lock.json');
   if (!installed) return 'nothing is installed';
@@ -108,7 +108,7 @@ function packagesOf(lock) {
   return existsSync(root + lock) ? JSON.parse(readFileSync(root + lock, 'utf8')).packages : undefined;
 }
 
-/** A digest of all that dist is made from. Contents, not dates: git and editors move dates about. */
+/** Returns a digest of all inputs of dist. It uses contents, not dates, because git and editors change dates. */
 function inputsDigest() {
   const hash = createHash('sha256');
   for (const input of INPUTS.flatMap(filesUnder).sort()) {
@@ -124,7 +124,7 @@ function filesUnder(path) {
   return readdirSync(root + path).flatMap((name) => filesUnder(`${path}/${name}`));
 }
 
-/** Runs `work` while no other process of this checkout does; a lock whose owner has died does not count. */
+/** Runs `work` while no other process of this checkout does; a lock whose owner has died is ignored. */
 async function alone(lock, work) {
   while (!take(lock)) await sleep(100);
   try {
@@ -134,7 +134,7 @@ async function alone(lock, work) {
   }
 }
 
-/** A symbolic link is made together with what it says, so a lock always names its owner. */
+/** Takes the lock. A symbolic link is created together with its target, so a lock always names its owner. */
 function take(lock) {
   try {
     symlinkSync(String(process.pid), lock);

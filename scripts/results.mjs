@@ -1,9 +1,9 @@
-// What vitest's JSON report says, in the few words that people and the trace need.
+// Reads vitest's JSON report and reduces it to what people and the trace need.
 import { existsSync, readFileSync } from 'node:fs';
 import { relative } from 'node:path';
 import { root } from './steps.mjs';
 
-/** Where a full run of the tests leaves its report, for `npm run trace`. */
+/** Where a full test run writes its report, for `npm run trace`. */
 export const FULL_REPORT = `${root}.cache/test-results.json`;
 
 /**
@@ -12,9 +12,9 @@ export const FULL_REPORT = `${root}.cache/test-results.json`;
  */
 
 /**
- * Reads a report. A file that could not even be loaded has no tests and counts as one failure.
+ * Reads a report. A file that could not be loaded has no tests and counts as one failure.
  * @param {string} path
- * @returns {Report | undefined} undefined where there is none or it was cut off
+ * @returns {Report | undefined} undefined if it does not exist or is truncated
  */
 export function readReport(path) {
   const report = existsSync(path) ? parse(readFileSync(path, 'utf8')) : undefined;
@@ -33,7 +33,7 @@ export function readReport(path) {
 }
 
 /**
- * The line that every run ends with.
+ * Returns the last line of every run.
  * @param {{ passed: number, failed: number, skipped?: number }} counts
  */
 export function lastLine({ passed, failed, skipped = 0 }) {

@@ -1,9 +1,9 @@
 #!/usr/bin/env node
-// Private servers for tests and benches: on free ports of 127.0.0.1, with data in a temporary folder, gone in the end,
-// also where this process is killed. A server that this did not start is used only where it is named:
-// VALISE_TEST_REDIS, VALISE_TEST_POSTGRES.
+// Starts private servers for tests and benches: on free ports of 127.0.0.1, with data in a temporary folder. They are
+// removed at the end, even if this process is killed. A server that this script did not start is used only if a variable
+// names it: VALISE_TEST_REDIS, VALISE_TEST_POSTGRES.
 //
-//   node scripts/services.mjs [redis] [postgres]              runs them until it is stopped, prints their URLs
+//   node scripts/services.mjs [redis] [postgres]              prints their URLs and runs them until it is stopped
 //   node scripts/services.mjs [redis] [postgres] -- COMMAND   runs COMMAND with their URLs in its environment
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -24,8 +24,8 @@ const KINDS = {
 };
 
 /**
- * The servers of these kinds: the ones that the environment names, else new ones. `env` is what to hand to a child
- * process so that it uses the same; `stop()` ends only what was started here.
+ * Returns servers of these kinds: those that the environment names, or else new ones. Pass `env` to a child process so
+ * that it uses the same servers; `stop()` ends only those that were started here.
  */
 export async function startServices(kinds = Object.keys(KINDS)) {
   const started = [];
@@ -67,7 +67,7 @@ async function main(args) {
   try {
     if (command === undefined) {
       for (const [name, url] of Object.entries(env)) console.log(`${name}=${url}`);
-      // Listening for a signal alone does not keep a process alive.
+      // A signal listener alone does not keep a process alive.
       const alive = setInterval(() => {}, 1 << 30);
       await Promise.race(signals.map((signal) => once(process, signal)));
       clearInterval(alive);

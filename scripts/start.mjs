@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// `npm start`: installs and builds if needed, then shows what Valise does: `valise tour`.
+// `npm start`: installs and builds if necessary, then runs `valise tour`.
 import { spawnSync } from 'node:child_process';
 import { build, install } from './prepare.mjs';
 import { root, say } from './steps.mjs';

@@ -1,14 +1,14 @@
-// Running commands one after the other, with a line for each, so that long work shows where it is.
+// Runs commands in sequence and prints a line for each, so that long work shows its progress.
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
-/** The root of the repository, with a slash at the end. */
+/** The root of the repository, with a trailing slash. */
 export const root = fileURLToPath(new URL('..', import.meta.url));
 
 const SIGNALS = ['SIGINT', 'SIGTERM'];
 
 /**
- * A line about what is going on. To stderr, so that stdout stays for results.
+ * Prints a progress line to stderr, because stdout is for results.
  * @param {string} line
  */
 export function say(line) {
@@ -16,7 +16,7 @@ export function say(line) {
 }
 
 /**
- * How long something took, for people.
+ * Formats the time since `since` for people.
  * @param {number} since a value of `performance.now()`
  */
 export function took(since) {
@@ -24,7 +24,7 @@ export function took(since) {
 }
 
 /**
- * Runs a command to its end. With `quiet` its output is kept and handed back; otherwise it goes to the terminal.
+ * Runs a command to completion. With `quiet`, its output is returned; otherwise it goes to the terminal.
  * @param {string} command
  * @param {readonly string[]} args
  * @param {{ cwd?: string, env?: NodeJS.ProcessEnv, quiet?: boolean }} [options]
@@ -48,7 +48,7 @@ export function run(command, args, { cwd = root, env = process.env, quiet = fals
       for (const signal of SIGNALS) process.off(signal, end);
       resolve(result);
     };
-    // Whoever ends this process means the command too; what was started before it is then stopped in order.
+    // A signal to this process also ends the command, so that services started before it are stopped in order.
     for (const signal of SIGNALS) process.on(signal, end);
     child.on('error', (error) => settle({ code: 127, output: `${command}: ${error.message}` }));
     child.on('close', (code) => settle({ code: code ?? 1, output }));
@@ -56,7 +56,7 @@ export function run(command, args, { cwd = root, env = process.env, quiet = fals
 }
 
 /**
- * Runs a command that must succeed; where it does not, shows what it said and ends this process.
+ * Runs a command that must succeed. If it fails, prints its output and throws.
  * @param {string} title
  * @param {string} command
  * @param {readonly string[]} args

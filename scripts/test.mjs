@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// `npm test`: from a fresh clone to one line `N passed, M failed`. Installs and builds where needed, runs every test with
-// Redis and PostgreSQL of its own (test/global-setup.ts starts and stops them), then some rooms on Node 22 too.
+// `npm test`: from a fresh clone to one line `N passed, M failed`. Installs and builds if necessary, runs every test with
+// its own Redis and PostgreSQL (test/global-setup.ts starts and stops them), then runs some folders on Node 22 too.
 import { mkdirSync, rmSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { ensure } from './debian.mjs';
@@ -22,7 +22,7 @@ const HELP = `npm test [-- OPTIONS] [FILTERS…]
 const NOTHING = { tests: [], files: [], broken: [], passed: 0, failed: 0, skipped: 0 };
 
 const TWICE = ['test/store', 'test/seal', 'test/link', 'test/server'];
-/** Node 24's way of keeping async contexts, which is not that of Node 20. */
+/** Enables Node 24's implementation of async contexts, which differs from that of Node 20. */
 const NEXT_CONTEXTS = '--experimental-async-context-frame';
 
 const { values, positionals } = readArguments();
@@ -65,7 +65,7 @@ async function main() {
   finish(reports.filter(Boolean), start);
 }
 
-/** The run starts and stops Redis and PostgreSQL by itself; here is seen to it that their programs are there. */
+/** Makes sure that the programs of Redis and PostgreSQL are installed; the test run starts and stops them itself. */
 function services() {
   if (values['no-services']) {
     say('--no-services: tests that need Redis, PostgreSQL or a program that is not here are skipped');
@@ -87,7 +87,7 @@ async function onNode22(env) {
   return vitest(title, binary, TWICE, report, { ...env, NODE_OPTIONS: options });
 }
 
-/** One run of vitest, with its report; errors outside of any test are in the exit code alone and count as one failure. */
+/** Runs vitest once and reads its report. Errors outside any test appear only in the exit code and count as one failure. */
 async function vitest(title, node, args, path, env) {
   say(`${title} …`);
   mkdirSync(`${root}.cache`, { recursive: true });
@@ -101,7 +101,7 @@ async function vitest(title, node, args, path, env) {
   return { title, ...report, failed: code === 0 ? report.failed : Math.max(report.failed, 1) };
 }
 
-/** Before any test could run. */
+/** Reports a failure before any test could run. */
 function giveUp(error) {
   say(error.message);
   console.log(lastLine({ passed: 0, failed: 1 }));
@@ -121,7 +121,7 @@ function finish(reports, start) {
   process.exitCode = total.failed > 0 || total.passed === 0 ? 1 : 0;
 }
 
-/** Nothing is left out silently. */
+/** Reports skipped tests, so that nothing is left out silently. */
 function tellSkipped({ title, tests }) {
   const skipped = tests.filter(({ status }) => status !== 'passed' && status !== 'failed');
   for (const file of new Set(skipped.map((test) => test.file))) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// `npm run trace`: each row of the ledger with its tests, from the last full run of `npm test`. Fails if a row of a family
-// that spec/claimed.json claims is not proved. `--missing` leaves out what is proved; `--json` for machines.
+// `npm run trace`: prints each row of the ledger with its tests, from the last full run of `npm test`. Fails if a row of a
+// family in spec/claimed.json is not proved. `--missing` omits proved rows; `--json` prints JSON.
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { readClaimed, readLedger, trace, WORDS } from './ledger.mjs';

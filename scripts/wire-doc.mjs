@@ -1,5 +1,6 @@
 #!/usr/bin/env node
-// The tables of spec/wire.md, from src/wire. `node scripts/wire-doc.mjs` writes them; with `--check` it only compares.
+// Generates the tables of spec/wire.md from src/wire. `node scripts/wire-doc.mjs` writes them; with `--check` it only
+// compares.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
@@ -8,7 +9,7 @@ const document = fileURLToPath(new URL('../spec/wire.md', import.meta.url));
 /** @typedef {typeof import('../src/wire/index.ts')} Wire */
 
 /**
- * Each table of the document, by the name in its marker.
+ * Returns each table of the document, by the name in its marker.
  * @param {Wire} wire
  * @returns {Record<string, string>}
  */
@@ -86,7 +87,7 @@ export function tables({ NAMES, DRAFTS, ...wire }) {
 }
 
 /**
- * The document with its tables between the markers `<!-- table: NAME -->` and `<!-- /table -->`.
+ * Returns the document with its tables between the markers `<!-- table: NAME -->` and `<!-- /table -->`.
  * @param {string} text
  * @param {Record<string, string>} made
  */

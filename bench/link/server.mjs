@@ -1,4 +1,4 @@
-// One echo server of either major, with or without Valise, over stdio or HTTP; the other end of `link.mjs`.
+// An echo server of either SDK major, with or without Valise, over stdio or HTTP: the other end of `link.mjs`.
 import { createServer } from 'node:http';
 import { z } from 'zod';
 import { generateKey } from '../../dist/seal/index.js';
@@ -10,7 +10,7 @@ const { McpServer: V1 } = await import('@modelcontextprotocol/sdk/server/mcp.js'
 const { createMcpHandler, McpServer: V2 } = await import('@modelcontextprotocol/server');
 const valise = createValise({ name: 'echo', keys: generateKey() });
 
-/** A new echo server. */
+/** Creates an echo server. */
 export function echoServer(major, withValise) {
   const server = new (major === 'v1' ? V1 : V2)(info);
   const inputSchema = z.object({ text: z.string() });
@@ -18,7 +18,7 @@ export function echoServer(major, withValise) {
   return withValise ? valise.install(server) : server;
 }
 
-/** Serves it over HTTP without sessions; v1 as JSON, v2 as `createMcpHandler` does. */
+/** Serves it over HTTP without sessions: v1 responds with JSON, v2 uses `createMcpHandler`. */
 export async function echoHttp(major, withValise, edges = false) {
   const handle = major === 'v1' ? await httpV1(withValise, edges) : await httpV2(withValise, edges);
   const server = createServer(handle).listen(0, '127.0.0.1');

@@ -1,16 +1,16 @@
-// One process of a host, as the bench starts it: signs in where it must, calls a tool once, and says so.
+// One process of a host, as the bench starts it: signs in if necessary, calls a tool once, and reports it.
 //
 //   node client.mjs valise URL STORE [DELAY]     with Valise; STORE is empty, or what an earlier process left
 //   node client.mjs stock URL - [DELAY]          the SDK alone: its provider keeps everything in memory
 const [kind, url, store, delay = '0'] = process.argv.slice(2);
 
-/** A server that is `delay` ms away: each request takes that long to get there and back. */
+/** A `fetch` to a server with a round-trip delay of `delay` ms. */
 const far = async (input, init) => {
   if (delay !== '0') await new Promise((resolve) => setTimeout(resolve, Number(delay)));
   return fetch(input, init);
 };
 
-/** A user who signs in at once: follows the redirects, with cookies, up to the address `until`. */
+/** Signs in as a user would, without delay: follows the redirects, with cookies, up to the address `until`. */
 async function signIn(page, until) {
   const cookies = new Map();
   for (let at = new URL(page); ; ) {

@@ -1,7 +1,7 @@
-// A way to a server that takes a millisecond, as between machines of one data centre; on loopback it takes none.
+// A proxy that adds a millisecond of latency, as between machines of one data center; loopback has almost none.
 import { connect, createServer } from 'node:net';
 
-/** Listens on loopback and passes everything on to `url`, a millisecond later; the URL of the new way. */
+/** Listens on loopback and forwards everything to `url` a millisecond later. Returns the URL of the proxy. */
 export async function away(url) {
   const { hostname, port } = new URL(url);
   const sockets = new Set();

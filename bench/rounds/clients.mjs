@@ -1,4 +1,4 @@
-// Clients of `rounds.mjs`: nothing but messages. Each makes one call and answers its two questions, and counts bytes.
+// Clients of `rounds.mjs` that only exchange messages. Each makes one call, answers its two questions, and counts bytes.
 const HEADERS = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
 const CALL = {
   name: 'update_work_item',
@@ -14,7 +14,7 @@ const capabilities = (...carriers) => ({
   ...(carriers.length > 0 && { extensions: { 'dev.valise/rounds': { carriers } } }),
 });
 
-/** Sends one message; the HTTP answer. `bytes` counts what goes over the wire in both directions. */
+/** Sends one message and returns the HTTP response. `bytes` counts what goes over the wire in both directions. */
 function poster(handler, headers) {
   const count = { bytes: 0 };
   return {
@@ -62,7 +62,7 @@ export function modern(handler) {
       params = { ...CALL, inputResponses, requestState: result.requestState, _meta };
     }
   };
-  /** Asks, and leaves the question open. */
+  /** Makes the call and leaves its question open. */
   const open = async () =>
     messages(await post({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { ...CALL, _meta } }));
   return { run, open, count };
@@ -85,7 +85,7 @@ async function legacy(handler, ...carriers) {
   return poster(handler, { ...headers, ...(session && { 'mcp-session-id': session }) });
 }
 
-/** Our own client on the older era: the state comes with the question and goes back with the answer. */
+/** Valise's own client in the older era: the state arrives with the question and returns with the answer. */
 export async function state(handler) {
   const { post, messages, count } = await legacy(handler, 'state');
   const run = async () => {
@@ -99,7 +99,7 @@ export async function state(handler) {
   return { run, count };
 }
 
-/** The draft forms: the call is made again with each answer. */
+/** The draft carriers: the call is made again with each answer. */
 export async function dependent(handler, carrier) {
   const { post, messages, count } = await legacy(handler, carrier);
   const run = async () => {
@@ -123,7 +123,7 @@ export async function dependent(handler, carrier) {
   return { run, count };
 }
 
-/** A stock client: it answers on one connection, and what comes of it is on the stream of its call. */
+/** A stock client: it answers on one connection and receives the result on the stream of its call. */
 export async function stock(handler) {
   const { post, count } = await legacy(handler);
   const run = async () => {
@@ -140,7 +140,7 @@ export async function stock(handler) {
         if (!data) continue;
         const message = JSON.parse(data);
         if (message.result) return check(message.result);
-        // Not waited for: the answer's own answer says nothing.
+        // Not awaited, because the response to an answer carries no information.
         post({ jsonrpc: '2.0', id: message.id, result: answerTo(message.params) }).then((done) =>
           done.body?.cancel(),
         );
@@ -148,7 +148,7 @@ export async function stock(handler) {
     }
     throw new Error('the stream ended without an answer');
   };
-  /** Waits until it is asked, and leaves the question open; the stream, which the server holds as long. */
+  /** Waits for the question and leaves it open. Returns the stream, which the server holds open meanwhile. */
   const open = async () => {
     const response = await post({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: CALL });
     const reader = response.body.getReader();

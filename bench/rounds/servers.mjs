@@ -1,5 +1,5 @@
-// The servers that `rounds.mjs` measures: one tool that asks twice, in each way of keeping what it knows in between.
-// All are called through their web-standard `fetch`, so that what is measured is the server and not a socket.
+// The servers that `rounds.mjs` measures: one tool that asks twice, with each way of keeping its state in between. All are
+// called through their web-standard `fetch`, so that the server is measured and not a socket.
 import {
   acceptedContent,
   createMcpHandler,
@@ -39,7 +39,7 @@ const done = (id, how, original) => ({
   content: [{ type: 'text', text: `Bug #${id} resolved as ${how} of Bug #${original}.` }],
 });
 
-/** Ours: a flow, behind our HTTP edge. */
+/** Valise: a flow behind its HTTP edge. */
 export function ours(options = {}) {
   const valise = createValise({ name: 'work-items', ...options });
   const build = () => {
@@ -58,7 +58,7 @@ export function ours(options = {}) {
   return { valise, handler: valise.http(createMcpHandler(build)) };
 }
 
-/** The SDK's own way on 2026-07-28: the author keeps what is known in a state that the SDK signs. */
+/** The SDK's own mechanism in 2026-07-28: the author keeps the state in a `requestState` that the SDK signs. */
 export function signed(key) {
   const codec = createRequestStateCodec({ key, ttlSeconds: 600 });
   return createMcpHandler(() => {
@@ -97,8 +97,9 @@ export function signed(key) {
 }
 
 /**
- * The older way on several instances: the handler waits in memory where the call came, what it knows is in Redis
- * before it asks, and whichever instance gets the answer passes it on. One connection for commands, one to listen.
+ * The older approach with several instances: the handler waits in the memory of the instance that received the call, stores
+ * its state in Redis before it asks, and whichever instance receives the answer forwards it. Uses one connection for
+ * commands and one to listen.
  */
 export async function waiting(redis, listener) {
   const transports = new Map();
@@ -144,7 +145,7 @@ export async function waiting(redis, listener) {
   };
 }
 
-/** Gives the questions of a transport ids that no other instance uses, and keeps them until their state is kept. */
+/** Gives the questions of a transport ids that no other instance uses, and holds them back until their state is stored. */
 function gate(transport, transports) {
   const send = transport.send.bind(transport);
   const wait = () => {

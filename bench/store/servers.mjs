@@ -1,5 +1,5 @@
-// What a write costs the servers, not this process: CPU time of each shard of a Redis Cluster and its memory, beside a bare
-// SET with the same text and lifetime; and how many updates PostgreSQL does without touching an index (HOT).
+// Measures what a write costs the servers, not this process: CPU time and memory of each shard of a Redis Cluster, compared
+// with a bare SET with the same text and lifetime; and how many updates PostgreSQL performs without touching an index (HOT).
 import { createRequire } from 'node:module';
 import { openPostgresStore } from '../../dist/store/postgres/store.js';
 import { openRedisStore } from '../../dist/store/redis/store.js';
@@ -23,7 +23,7 @@ async function repeat(run) {
   await Promise.all(Array.from({ length: IN_FLIGHT }, lane));
 }
 
-/** Primaries of a cluster, each with its CPU time in microseconds and its memory. */
+/** Returns the primaries of a cluster, each with its CPU time in microseconds and its memory. */
 async function shardsOf(client) {
   return Promise.all(
     client.nodes('master').map(async (node) => {
@@ -37,7 +37,7 @@ async function shardsOf(client) {
   );
 }
 
-/** CPU time for each write on each shard, and bytes for each entry that was not there before. */
+/** Returns CPU time per write on each shard, and bytes per new entry. */
 async function cost(client, write) {
   await Promise.all(client.nodes('master').map((node) => node.flushall()));
   const before = await shardsOf(client);
@@ -51,7 +51,7 @@ async function cost(client, write) {
 
 const sum = (list) => list.reduce((total, value) => total + value, 0);
 
-/** Compares writes of the store with bare ones on a cluster of so many shards. */
+/** Compares writes of the store with bare ones on a cluster with this number of shards. */
 export async function measureShards(bench, shards) {
   const name = `redis cluster, ${shards} ${shards === 1 ? 'shard' : 'shards'}`;
   if (!bench.wants(name)) return;
@@ -95,7 +95,7 @@ export async function measureShards(bench, shards) {
   }
 }
 
-/** How many of the updates of entries with a lifetime PostgreSQL does within the page. */
+/** Measures how many updates of entries with a lifetime PostgreSQL performs within the page. */
 export async function measureHotUpdates(bench) {
   const name = 'postgres: HOT updates';
   if (!bench.wants(name)) return;
@@ -106,7 +106,7 @@ export async function measureHotUpdates(bench) {
   try {
     const store = await openPostgresStore(postgres.url);
     await repeat((index) => store.put(keyOf(index % 2000), { text, index }, { ttl: TTL }));
-    // Connections report what they did when they end.
+    // Connections report their statistics when they end.
     await store.close();
     let row;
     do {

@@ -4,8 +4,7 @@ import { remark } from './output.ts';
 
 /**
  * Shows a page to the user: opens a browser if there is one, and always prints the URL. `VALISE_BROWSER` names another
- * program. The server chooses the URL, so it never passes through a shell, and
- * the browser gets no `VALISE_` variables.
+ * program. The server chooses the URL, so it never passes through a shell, and the browser gets no `VALISE_` variables.
  */
 export function openBrowser(url: URL): void {
   if (url.protocol !== 'https:' && url.protocol !== 'http:')

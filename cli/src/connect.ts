@@ -161,7 +161,7 @@ type KeptOptions = Pick<
   'store' | 'keyFile' | 'principal' | 'allowLocal' | 'insecurePlaintext'
 >;
 
-/** Like {@link openFor}, for commands that only read: they do not create a store that does not exist yet. */
+/** Like {@link openFor}, for commands that store nothing new: they do not create a store that does not exist yet. */
 export function openKept(options: KeptOptions): Promise<ClientValise> {
   const file = fileOf(storeUrl(options.store));
   if (file === undefined || isThere(file)) return openFor(options);

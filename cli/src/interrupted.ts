@@ -26,7 +26,7 @@ export async function unlessInterrupted<T>(work: Promise<T>, release: () => Prom
   try {
     return await work;
   } finally {
-    // After a signal, this never resolves: nothing should start now, and errors from the closed resources are not news to the user.
+    // After a signal, this never resolves: nothing should start now, and the user expects the errors of closed resources.
     if (isInterrupted) await new Promise<never>(() => {});
     ignore();
   }

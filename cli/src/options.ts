@@ -41,7 +41,7 @@ export function reading<T>(read: (text: string, before: T) => T): (text: string,
   };
 }
 
-/** Adds `--store` and `--key-file`, shared by every command that reads stored state. */
+/** Adds `--store` and `--key-file`, shared by every command that uses stored state. */
 export function storeOption(command: Command): Command {
   return keyOptions(
     command.option(
@@ -52,7 +52,7 @@ export function storeOption(command: Command): Command {
   );
 }
 
-/** Adds the options of commands that read stored state without connecting. */
+/** Adds the options of commands that use stored state without connecting. */
 export function keptOptions(command: Command): Command {
   return storeOption(command)
     .option('--principal <id>', 'whose it is, where one store serves several users')

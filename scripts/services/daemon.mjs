@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 const KEEPER = fileURLToPath(new URL('./keeper.mjs', import.meta.url));
 const PATIENCE = 30_000;
 
-/** A port on 127.0.0.1 that nobody listens on right now. */
+/** Returns a port on 127.0.0.1 that is free right now. */
 export async function freePort() {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -20,14 +20,14 @@ export async function freePort() {
   return port;
 }
 
-/** A new folder under the system's temporary one, owned by `user` where given. */
+/** Creates a folder in the system's temporary directory, owned by `user` if given. */
 export function temporaryFolder(name, user) {
   const dir = mkdtempSync(join(tmpdir(), `valise-${name}-`));
   if (user) chownSync(dir, user.uid, user.gid);
   return dir;
 }
 
-/** Sends `request` to a port on loopback; true where the answer looks like `answer`. */
+/** Sends `request` to a port on loopback. Resolves to true if the response matches `answer`. */
 export function answers(port, request, answer) {
   return new Promise((resolve) => {
     const socket = connect({ port, host: '127.0.0.1' }, () => socket.write(request));
@@ -47,8 +47,8 @@ export function answers(port, request, answer) {
 }
 
 /**
- * Runs a server in the foreground under a keeper (see keeper.mjs) and waits until `ready()` is true.
- * The signal `halt` ends it in good order with its data kept, after `beforeHalt`; `quit` ends it at once.
+ * Runs a server in the foreground under a keeper (see keeper.mjs) and waits until `ready()` is true. The signal `halt` shuts
+ * it down cleanly and keeps its data, after `beforeHalt`; `quit` ends it immediately.
  */
 export async function launch({
   name,
@@ -72,7 +72,7 @@ export async function launch({
     url,
     port,
     dir,
-    /** The server's own process, for a test that wants to kill or freeze it. */
+    /** The server's own process, for tests that kill or freeze it. */
     pid: undefined,
 
     async start() {
@@ -108,16 +108,16 @@ export async function launch({
         }
         await pause(20);
       }
-      // A script that forgets to stop its services still ends, and they end with it.
+      // A script that forgets to stop its services still exits, and they end with it.
       keeper.unref();
       keeper.channel?.unref();
     },
 
-    /** Ends the server in good order; `start()` finds its data again. */
+    /** Shuts the server down cleanly; `start()` finds its data again. */
     async halt() {
       await beforeHalt();
       keeper.ref();
-      // A word to a keeper that has just gone is no reason to fail.
+      // Sending to a keeper that has just exited must not fail.
       if (keeper.connected) keeper.send('halt', () => {});
       await gone;
     },
@@ -127,7 +127,7 @@ export async function launch({
       await service.start();
     },
 
-    /** Ends the server for good and removes its folder. */
+    /** Ends the server permanently and removes its folder. */
     async stop() {
       keeper.ref();
       if (keeper.connected) keeper.disconnect();

@@ -4,7 +4,9 @@ import { answers, launch, onFreePort, temporaryFolder } from './daemon.mjs';
 import { need, unprivileged } from './install.mjs';
 import { withAddresses } from './nginx.mjs';
 
-/** A private HAProxy with the configuration of `examples/haproxy.cfg`, before three `upstreams` (`host:port`). */
+/**
+ * Starts a private HAProxy with the configuration of `examples/haproxy.cfg`, in front of three `upstreams` (`host:port`).
+ */
 export async function startHaproxy({ upstreams }) {
   const command = need('haproxy', 'haproxy');
   const user = unprivileged('haproxy', 'nobody');

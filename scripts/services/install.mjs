@@ -14,7 +14,7 @@ import { delimiter, join } from 'node:path';
 const POLICY = '/usr/sbin/policy-rc.d';
 const NO_CLUSTER = '/etc/postgresql-common/createcluster.conf';
 
-/** Where an executable is: in PATH, in the folders that hold servers, or in Debian's folder for PostgreSQL. */
+/** Finds an executable in PATH, in the usual directories of servers, or in Debian's directory for PostgreSQL. */
 function find(binary) {
   const debian = '/usr/lib/postgresql';
   const versions = existsSync(debian) ? readdirSync(debian).sort((a, b) => Number(b) - Number(a)) : [];
@@ -28,7 +28,7 @@ function find(binary) {
   return folders.map((folder) => join(folder, binary)).find(isExecutable);
 }
 
-/** The path of `binary`; installs Debian's `packageName` for it where it may. */
+/** Returns the path of `binary`. If it is missing, installs the Debian package `packageName` if that is allowed. */
 export function need(binary, packageName) {
   const found = find(binary);
   if (found) return found;
@@ -45,7 +45,7 @@ export function need(binary, packageName) {
   return path;
 }
 
-/** Debian starts a server as soon as it is installed. Nobody asked for that one, so it is kept from starting. */
+/** Installs a package. Debian starts a server as soon as it is installed; this prevents that. */
 function install(packageName) {
   const made = [];
   const place = (path, text, mode) => {
@@ -78,7 +78,10 @@ function aptGet(packageName) {
   return { status, output: `${stdout}\n${stderr}`.split('\n').slice(-20).join('\n') };
 }
 
-/** The user that servers run as where this process is root, which PostgreSQL refuses to be; else nobody special. */
+/**
+ * Returns the user that servers run as if this process is root, because PostgreSQL refuses to run as root. Returns undefined
+ * otherwise.
+ */
 export function unprivileged(...names) {
   if (process.getuid?.() !== 0) return undefined;
   const rows = readFileSync('/etc/passwd', 'utf8')

@@ -1,5 +1,5 @@
-// Runs one server for as long as the process that forked this one lives, and not a moment longer.
-// It is a process of its own so that the server also ends, and its folder goes, where the parent was killed with -9.
+// Runs one server for exactly as long as the process that forked this one lives. It is a separate process so that the server
+// ends, and its folder is removed, even if the parent was killed with SIGKILL.
 import { spawn } from 'node:child_process';
 import { openSync, rmSync } from 'node:fs';
 
@@ -17,7 +17,7 @@ let forGood = !process.connected;
 const endForGood = () => {
   forGood = true;
   server.kill(quit);
-  // A test may have frozen it, and a frozen server hears nothing but this.
+  // A test may have frozen the server, and a frozen process does not handle `quit` until it continues.
   server.kill('SIGCONT');
   setTimeout(() => server.kill('SIGKILL'), 5000);
 };

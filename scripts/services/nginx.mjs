@@ -11,16 +11,16 @@ export function withAddresses(text, port, upstreams) {
     .replaceAll(/10\.0\.0\.1\d:3000/g, () => upstreams[next++]);
 }
 
-/** A private nginx with the configuration of `examples/nginx.conf`, before three `upstreams` (`host:port`). */
+/** Starts a private nginx with the configuration of `examples/nginx.conf`, in front of three `upstreams` (`host:port`). */
 export async function startDocumentedNginx({ upstreams }) {
   const text = readFileSync(new URL('../../examples/nginx.conf', import.meta.url), 'utf8');
   return launchWith((port) => withAddresses(text, port, upstreams));
 }
 
 /**
- * A private nginx on loopback that hands every request to the next of `upstreams` (URLs or `host:port`) in turn,
- * and passes on what streams through it byte by byte. The response header `x-upstream` says who answered.
- * `failover`: a request that finds its instance gone goes to the next one, as nginx does unless told otherwise.
+ * Starts a private nginx on loopback that sends each request to the next of `upstreams` (URLs or `host:port`) and does not
+ * buffer streams. The response header `x-upstream` names the instance that answered. With `failover`, a request whose
+ * instance is down goes to the next one, which is nginx's default.
  */
 export async function startNginx({ upstreams, failover = false }) {
   const hosts = upstreams.map((upstream) => (upstream.includes('://') ? new URL(upstream).host : upstream));
@@ -48,7 +48,7 @@ function launchWith(configure) {
   });
 }
 
-/** One process, so that the turns are strict. */
+/** Uses one process, so that the rotation is strict. */
 function surroundings(dir, sites) {
   return `
 daemon off;
@@ -68,7 +68,7 @@ ${sites}
 `;
 }
 
-/** No second try elsewhere by default, so that a test sees each instance as it is. */
+/** Does not retry elsewhere by default, so that a test sees each instance as it is. */
 function configuration({ port, hosts, failover }) {
   return `
   client_max_body_size 16m;

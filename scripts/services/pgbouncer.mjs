@@ -3,7 +3,10 @@ import { join } from 'node:path';
 import { answers, launch, onFreePort, temporaryFolder } from './daemon.mjs';
 import { need, unprivileged } from './install.mjs';
 
-/** A private PgBouncer in transaction mode before the server at the URL `postgres`: few connections, so that they are shared. */
+/**
+ * Starts a private PgBouncer in transaction mode in front of the server at the URL `postgres`. It has few connections, so
+ * that they are shared.
+ */
 export async function startPgBouncer({ postgres }) {
   const command = need('pgbouncer', 'pgbouncer');
   const user = unprivileged('postgres', 'nobody');

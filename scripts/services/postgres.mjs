@@ -6,7 +6,7 @@ import { launch, onFreePort, temporaryFolder } from './daemon.mjs';
 import { need, unprivileged } from './install.mjs';
 
 /**
- * What makes it fast and is wrong everywhere but in tests, and where it listens: on loopback, with no socket file.
+ * Settings that make it fast and are wrong everywhere except in tests. It listens on loopback, without a socket file.
  * Commits are still written before they are confirmed, so that a server killed in a test has them.
  */
 const SETTINGS = {
@@ -17,7 +17,7 @@ const SETTINGS = {
   full_page_writes: 'off',
 };
 
-/** A private PostgreSQL on loopback that lets in anyone who reaches it. */
+/** Starts a private PostgreSQL on loopback that accepts every connection without a password. */
 export async function startPostgres({ settings = {} } = {}) {
   return launchOn(settings, ({ command, data, dir, env, user }) => {
     const args = ['-D', data, '-U', 'valise', '-A', 'trust', '-E', 'UTF8', '--locale=C.UTF-8', '--no-sync'];
@@ -25,7 +25,7 @@ export async function startPostgres({ settings = {} } = {}) {
   });
 }
 
-/** A primary and a streaming replica; with `synchronous` a commit waits until the replica has it. */
+/** Starts a primary and a streaming replica; with `synchronous`, a commit waits until the replica has it. */
 export async function startPostgresPair({ synchronous = false } = {}) {
   const primary = await startPostgres(synchronous ? { settings: { synchronous_standby_names: '*' } } : {});
   let tools;
@@ -48,7 +48,7 @@ export async function startPostgresPair({ synchronous = false } = {}) {
   };
 }
 
-/** A server in a new folder that `fill` puts its data into. */
+/** Starts a server in a new folder, whose data `fill` creates. */
 function launchOn(settings, fill) {
   const command = need('postgres', 'postgresql');
   const user = unprivileged('postgres', 'nobody');
@@ -76,7 +76,7 @@ function launchOn(settings, fill) {
       env,
       user,
       halt: 'SIGINT',
-      // Not SIGKILL: PostgreSQL would leave its shared memory behind.
+      // SIGKILL would make PostgreSQL leave its shared memory behind.
       quit: 'SIGQUIT',
       ready: async () => isReady(data),
     });
@@ -95,7 +95,7 @@ function prepare(command, args, { dir, env, user }) {
   throw new Error(`${basename(command)} failed: ${error?.message ?? ''}\n${stdout}\n${stderr}`);
 }
 
-/** The server writes how far it is into the last line of its pid file. */
+/** Whether the server is ready: it writes its status into the last line of its pid file. */
 function isReady(data) {
   try {
     return readFileSync(join(data, 'postmaster.pid'), 'utf8').trimEnd().endsWith('ready');

@@ -7,9 +7,9 @@ import { answers, freePort, launch, onFreePort, temporaryFolder } from './daemon
 import { need } from './install.mjs';
 
 /**
- * A private redis-server on loopback. It writes nothing to disk while it runs, but `restart()` keeps the data.
- * With `cluster` it is a Redis Cluster of one node that holds all slots, as strict about them as a large one.
- * With `disk` its folder is a disk of that size, which it alone sees: others find it in `/proc/PID/root`.
+ * Starts a private redis-server on loopback. It writes nothing to disk while it runs, but `restart()` keeps the data. With
+ * `cluster`, it is a Redis Cluster of one node that holds all slots, as strict about them as a large one. With `disk`, its
+ * folder is a disk of that size, which only it sees: others find it in `/proc/PID/root`.
  */
 export async function startRedis({ cluster = false, args = [], disk } = {}) {
   const service = await startNode({ isClustered: cluster, args, disk });
@@ -19,7 +19,7 @@ export async function startRedis({ cluster = false, args = [], disk } = {}) {
   return service;
 }
 
-/** A Redis Cluster of some primaries, each with `replicas`; it notices a dead node after two seconds. */
+/** Starts a Redis Cluster of some primaries, each with `replicas`; it notices a dead node after two seconds. */
 export async function startRedisCluster({ masters = 3, replicas = 0, args = [] } = {}) {
   const own = ['--cluster-node-timeout', '2000', ...args];
   const nodes = await Promise.all(
@@ -44,7 +44,7 @@ export async function startRedisCluster({ masters = 3, replicas = 0, args = [] }
   };
 }
 
-/** A primary with replicas, and three Sentinels that replace it after a second without an answer. */
+/** Starts a primary with replicas, and three Sentinels that replace it after a second without a response. */
 export async function startRedisSentinel({ replicas = 1 } = {}) {
   const primary = await startNode({});
   const args = ['--replicaof', '127.0.0.1', String(primary.port)];
@@ -120,14 +120,14 @@ function startNode({ isClustered = false, args = [], disk }) {
       port,
       url: `redis://127.0.0.1:${port}`,
       ...onDisk(disk, dir, command, [...own, ...args]),
-      // Not SIGTERM alone: it would lose what was written since the last save.
+      // SIGTERM alone would lose what was written since the last save.
       beforeHalt: () => answers(port, 'SHUTDOWN SAVE\r\n', /-ERR/),
       ready: () => answers(port, 'PING\r\n', /PONG|NOAUTH/),
     });
   });
 }
 
-/** How to run a command with a small disk at `dir`. */
+/** Returns the command that runs a program with a small disk at `dir`. */
 function onDisk(size, dir, command, args) {
   if (size === undefined) return { command, args };
   const mount = `mount -t tmpfs -o size=${size} tmpfs "$0" && cd "$0" && exec "$@"`;
