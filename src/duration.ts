@@ -1,12 +1,15 @@
 import { ValiseError } from './errors.ts';
 
-/** Seconds, or text such as `'90s'`, `'10m'`, `'4h'`, `'30d'`. Only option objects take it; inside, durations are seconds. */
+/**
+ * A number of seconds, or text such as `'90s'`, `'10m'`, `'4h'`, `'30d'`. Only option objects accept it; internal
+ * durations are seconds.
+ */
 export type Duration = number | string;
 
 const UNITS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
 
 /**
- * Reads a duration into seconds.
+ * Converts a duration to seconds.
  *
  * @example
  * ```ts

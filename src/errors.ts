@@ -1,22 +1,22 @@
-/** What an error of Valise carries besides its message. */
+/** The details of a {@link ValiseError} besides its message. */
 export interface ValiseErrorOptions {
-  /** What the caller can do about it; becomes the last sentence of the message. */
+  /** What the caller can do about the error. It becomes the last sentence of the message. */
   readonly next?: string;
-  /** Of a failed write to a store: whether it has certainly not happened, or may have. */
+  /** For a failed write to a store: whether the write certainly did not happen, or may have. */
   readonly outcome?: 'not-done' | 'unknown' | undefined;
   readonly cause?: unknown;
 }
 
 let watch: ((error: ValiseError) => void) | undefined;
 
-/** Has `watcher` told of each error that gives advice, when it is made; there is one watcher. */
+/** Registers the one watcher that is called for each new error that has a `next` step. */
 export function watchErrors(watcher: (error: ValiseError) => void): void {
   watch = watcher;
 }
 
 /**
- * The one family of errors that Valise throws. `code` is stable across releases and meant for `switch`;
- * the message says what happened, to what, and the next step, and is meant for people.
+ * The base class of all errors that Valise throws. `code` is stable across releases and meant for `switch`. The message
+ * is meant for people: what failed, with which value, and what to do.
  *
  * @example
  * ```ts
@@ -31,7 +31,7 @@ export function watchErrors(watcher: (error: ValiseError) => void): void {
 export class ValiseError extends Error {
   readonly code: string;
   readonly next: string | undefined;
-  /** Of a failed write to a store: whether it has certainly not happened (repeating it is safe), or may have. */
+  /** For a failed write to a store: whether the write certainly did not happen (repeating it is safe), or may have. */
   readonly outcome: 'not-done' | 'unknown' | undefined;
   readonly #what: string;
 
@@ -45,13 +45,13 @@ export class ValiseError extends Error {
     if (next !== undefined) watch?.(this);
   }
 
-  /** The message without the next step. */
+  /** The message without the `next` step. */
   get what(): string {
     return this.#what;
   }
 }
 
-/** What went wrong, in the words of whatever was thrown. */
+/** Returns the message of a thrown value. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

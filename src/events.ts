@@ -1,13 +1,13 @@
 import { messageOf, ValiseError } from './errors.ts';
 
-/** A listener of {@link Events}. What it throws, or rejects with, becomes a warning of the process, and ends nothing. */
+/** A listener of {@link Events}. If it throws or rejects, the error becomes a process warning and stops nothing. */
 export type Listener<T> = (event: T) => void;
 
 const faulty = new WeakSet<object>();
 
 /**
- * Tells one listener. Its own mistake breaks neither the call that is told about nor the process: it becomes a warning as
- * Node prints them, for each listener once.
+ * Calls one listener. An error in the listener breaks neither the reported call nor the process. It becomes a Node
+ * process warning, once per listener.
  */
 export function tell<T>(listener: Listener<T>, event: T): void {
   try {
@@ -28,10 +28,10 @@ function report(listener: object, error: unknown): void {
   });
 }
 
-/** Most warnings that are printed for one event source. */
+/** The maximum number of warnings printed for one event source. */
 const MOST_PRINTED = 100;
 
-/** Prints warnings that nobody listens to, as Node prints its own; each text once. */
+/** Prints warnings that have no listener as Node process warnings, each text once. */
 export function printWarnings(): Listener<{ readonly what: string; readonly next: string }> {
   const printed = new Set<string>();
   return ({ what, next }) => {
@@ -43,7 +43,8 @@ export function printWarnings(): Listener<{ readonly what: string; readonly next
 }
 
 /**
- * A small typed event source. Valise tells what it did through events, and logs nothing but warnings that nobody listens to.
+ * A small typed event emitter. Valise reports its actions through events, and logs nothing except warnings without a
+ * listener.
  *
  * @example
  * ```ts
@@ -57,7 +58,10 @@ export class Events<Kinds extends object> {
   readonly #known: object | undefined;
   readonly #unheard: { readonly [Name in keyof Kinds]?: Listener<Kinds[Name]> };
 
-  /** With `known`, whose properties are the names of all events, there are no others. `unheard` is told what nobody listens to. */
+  /**
+   * `known` has one property per event name; if given, other names are rejected. `unheard` receives events without a
+   * listener.
+   */
   constructor(
     known?: { readonly [Name in keyof Kinds]: unknown },
     unheard: { readonly [Name in keyof Kinds]?: Listener<Kinds[Name]> } = {},
@@ -66,7 +70,7 @@ export class Events<Kinds extends object> {
     this.#unheard = unheard;
   }
 
-  /** Adds a listener; the function returned takes it off again. */
+  /** Adds a listener. Returns a function that removes it. */
   on<Name extends keyof Kinds>(name: Name, listener: Listener<Kinds[Name]>): () => void {
     if (this.#known && !Object.hasOwn(this.#known, name)) {
       throw new ValiseError('bad-listener', `There is no event ${JSON.stringify(name)}.`, {
@@ -84,14 +88,14 @@ export class Events<Kinds extends object> {
     return () => void set.delete(listener as Listener<never>);
   }
 
-  /** Tells all listeners of `name`. A listener that throws does not keep the others from hearing. */
+  /** Calls all listeners of `name`. A listener that throws does not affect the others. */
   emit<Name extends keyof Kinds>(name: Name, event: Kinds[Name]): void {
     const set = this.#listeners.get(name);
     if (!set?.size) this.#unheard[name]?.(event);
     for (const listener of set ?? []) tell(listener as Listener<Kinds[Name]>, event);
   }
 
-  /** True where somebody listens, so that an event that is costly to build need not be. */
+  /** Whether the event has a listener. Check it before building an expensive event. */
   has(name: keyof Kinds): boolean {
     return (this.#listeners.get(name)?.size ?? 0) > 0;
   }

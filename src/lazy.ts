@@ -1,4 +1,4 @@
-/** Makes a value when it is first asked for, and keeps it. Some platforms allow no random numbers while a module is loaded. */
+/** Creates a value on first use and caches it. Some platforms forbid random numbers while a module loads. */
 export function lazy<T>(make: () => T): () => T {
   let made: { readonly value: T } | undefined;
   return () => {

@@ -1,12 +1,12 @@
 import { ValiseError } from './errors.ts';
 import { isObject } from './json.ts';
 
-/** What an option takes: in words, and the test of it. */
+/** The accepted values of an option: a description and a predicate. */
 export type Taken = readonly [words: string, fits: (value: unknown) => boolean];
 
 export const FLAG: Taken = ['true or false', (value) => typeof value === 'boolean'];
 export const TEXT: Taken = ['text', (value) => typeof value === 'string'];
-/** For what is checked where it is read. */
+/** For values that are validated where they are read. */
 export const ANYTHING: Taken = ['anything', () => true];
 export const BYTES: Taken = [
   'a whole number of bytes, at least 1024',
@@ -15,12 +15,12 @@ export const BYTES: Taken = [
 export const FUNCTION: Taken = ['a function', (value) => typeof value === 'function'];
 export const SETTINGS: Taken = ['an object with settings', isObject];
 
-/** What each option takes. All are named, so that a name that is not among them is a mistake. */
+/** The accepted values of every option. All options are listed, so an unlisted name is a mistake. */
 export type TakenBy<Options> = { readonly [Name in keyof Options]-?: Taken };
 
 /**
- * Throws where what was given to `name` are no options, where one of them is something else than it takes, or where there
- * is no option of that name. An option that is undefined is one that was not given.
+ * Throws if the options of `name` are not an object, if an option has an invalid value, or if an option does not exist.
+ * An undefined option counts as absent.
  */
 export function checkOptions<Options extends object>(
   name: string,
@@ -37,7 +37,7 @@ export function checkOptions<Options extends object>(
   }
 }
 
-/** Throws where what was given to the function `name` is something else than it takes. */
+/** Throws if the argument of the function `name` is invalid. */
 export function checkArgument(name: string, value: unknown, [words, fits]: Taken): void {
   if (!fits(value))
     throw new ValiseError('bad-argument', `${name} was given something else than it takes.`, {

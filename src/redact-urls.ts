@@ -1,8 +1,8 @@
 const AFTER_SCHEME = /(?<=:\/\/)[^\s"'<>]+/g;
 
 /**
- * A text, such as a URL or the message of an error, in which every URL is shown without its secrets: the user and password,
- * the values of its query and its fragment are each written as `…`. Safe to apply twice.
+ * Returns a text, such as a URL or an error message, with the secrets of every URL redacted. The user and password, the
+ * query values and the fragment are each replaced by `…`. Safe to apply twice.
  *
  * @example
  * ```ts
@@ -34,7 +34,7 @@ function redactPair(pair: string): string {
   return value === undefined ? redact(name) : `${name}=${redact(value)}`;
 }
 
-/** What follows a value that is redacted already is part of the sentence around the URL. */
+/** Text after a value that is already redacted belongs to the sentence around the URL. */
 function redact(value: string): string {
   return value === '' || value.startsWith('…') ? value : '…';
 }

@@ -1,16 +1,19 @@
 /**
- * Goes on to the next middleware, and after the last one to the handler. Called again, it has the request handled once more.
- * Rejects with {@link NO_RESPONSE} if there will be none.
+ * Calls the next middleware or, after the last one, the handler. Calling it again handles the request again. Rejects
+ * with {@link NO_RESPONSE} if there is no response to send.
  */
 export type Next<Response> = () => Promise<Response>;
 
-/** One step around a request and its response. What it does after `await next()` it does to the response. */
+/** A function that wraps a request and its response. Code after `await next()` acts on the response. */
 export type Middleware<Exchange, Response> = (exchange: Exchange, next: Next<Response>) => Promise<Response>;
 
-/** What `next()` rejects with if nothing is to be sent: the request was cancelled, or its answer takes another way. */
+/**
+ * The error that `next()` rejects with if nothing is to be sent: the request was cancelled, or its response travels
+ * another way.
+ */
 export const NO_RESPONSE = new Error('There is no response to send.');
 
-/** Runs the middlewares of a stack around `handle`, the first one outermost. Without anything to wait for, `handle` is called at once. */
+/** Runs a stack of middleware around `handle`, the first one outermost. With an empty stack, `handle` is called synchronously. */
 export function compose<Exchange, Response>(
   stack: readonly Middleware<Exchange, Response>[],
   exchange: Exchange,

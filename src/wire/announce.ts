@@ -3,36 +3,36 @@ import { isEmpty } from './dict.ts';
 import { CARRIERS, type Carrier, NAMES } from './names.ts';
 
 /**
- * How far the end of a session reaches: every instance at once, or only the process that ended it, so that others, and
- * the same one after a restart, take the session until it expires.
+ * How far the end of a session reaches. `everywhere`: every instance rejects the session at once. `expiry`: only the
+ * process that ended it does; other processes, and the same one after a restart, accept the session until it expires.
  */
 export type Revocation = 'everywhere' | 'expiry';
 
-/** What one side of a connection can do, as it announces it. */
+/** The capabilities that one side of a connection announces. */
 export interface Families {
-  /** The jar. */
+  /** Whether it supports the jar. */
   readonly state?: boolean;
-  /** Data-layer sessions. */
+  /** Whether it supports data-layer sessions. */
   readonly sessions?: boolean;
-  /** How far the deletion and revocation of a session reach; a server with sessions says so. */
+  /** How far deleting and revoking a session reaches. A server with sessions announces it. */
   readonly revocation?: Revocation;
-  /** Rounds, and how their context may travel, best liked first. */
+  /** The carriers it supports for the context of a round, in order of preference. */
   readonly rounds?: readonly Carrier[];
-  /** Whether a client wants to hear until when its questions can be answered. */
+  /** Whether a client wants to receive the expiry time of questions. */
   readonly expiry?: boolean;
 }
 
-/** {@link Families} of a peer, as read from its capabilities. */
+/** The {@link Families} of a peer, as read from its capabilities. */
 export type Announced = Required<Omit<Families, 'revocation' | 'expiry'>> &
   Pick<Families, 'revocation' | 'expiry'>;
 
-/** Identifiers and places are the same in both eras: a client announces before it knows the server's. */
+/** Both eras use the same identifiers and places, because a client announces before it knows the server's era. */
 const { capability, extension } = NAMES.modern;
 const NONE: Announced = Object.freeze({ state: false, sessions: false, rounds: [] });
 
 /**
- * Capabilities that tell a server what this client can do: each family in the place its draft names, under
- * `extensions`, and once more under `experimental` for servers that know only that.
+ * Returns the capabilities that tell a server what this client supports. Each family appears in the place its draft
+ * names, under `extensions`, and again under `experimental` for servers that read only that.
  *
  * @example
  * ```ts
@@ -49,7 +49,7 @@ export function announceClient(families: Families): JsonObject {
   };
 }
 
-/** Capabilities that tell a client what this server can do. */
+/** Returns the capabilities that tell a client what this server supports. */
 export function announceServer(families: Families): JsonObject {
   const extensions = extensionsOf(families);
   if (isEmpty(extensions)) return {};
@@ -70,7 +70,10 @@ function extensionsOf({ state, sessions, revocation, rounds, expiry }: Families)
   };
 }
 
-/** Which families a peer has, from any of the places it may say so. Read the raw message: SDK getters drop some. */
+/**
+ * Reads which families a peer supports, from every place that may announce them. Pass the raw message: SDK getters drop
+ * some of these fields.
+ */
 export function readAnnounced(capabilities: unknown): Announced {
   if (!isObject(capabilities)) return NONE;
   const experimental = isObject(capabilities.experimental) ? capabilities.experimental : NOTHING;
@@ -97,7 +100,7 @@ function named(id: string, extensions: typeof NOTHING, experimental: typeof NOTH
   return isObject(extensions[id]) ? extensions[id] : experimental[id];
 }
 
-/** True where a peer names an extension of ours: then it reads ours under `extensions`, and needs no other place. */
+/** Whether a peer names one of our extensions. Such a peer reads ours under `extensions`, so no other place is needed. */
 export function knowsExtensions(capabilities: unknown): boolean {
   if (!isObject(capabilities)) return false;
   return [capabilities.extensions, capabilities.experimental].some(
@@ -106,8 +109,9 @@ export function knowsExtensions(capabilities: unknown): boolean {
 }
 
 /**
- * Capabilities as a server keeps them: of `experimental`, only what announces a family and is not under `extensions` as
- * well. The rest can be as long as a client likes, and no server of ours reads it.
+ * Returns the capabilities that a server stores. Of `experimental`, it keeps only the entries that announce a family
+ * and are not under `extensions` as well. A client can make the rest arbitrarily long, and Valise servers do not read
+ * it.
  */
 export function keptCapabilities({ experimental, ...own }: JsonObject): JsonObject {
   if (!isObject(experimental)) return own;
@@ -121,7 +125,7 @@ export function keptCapabilities({ experimental, ...own }: JsonObject): JsonObje
   return isEmpty(kept) ? own : { ...own, experimental: kept };
 }
 
-/** The part of capabilities that announces families: what is left of them where the whole is too long to travel. */
+/** Returns the part of the capabilities that announces families, for use when the whole is too long to send. */
 export function announcedIn(capabilities: JsonObject): JsonObject {
   const { state, sessions, extensions, experimental } = keptCapabilities(capabilities);
   const ours: Record<string, JsonObject[string]> = {};
@@ -144,11 +148,11 @@ function revocationOf(settings: unknown): Revocation | undefined {
 function carriersOf(settings: unknown): readonly Carrier[] {
   if (!isObject(settings) || !Array.isArray(settings.carriers)) return NONE.rounds;
   const listed: readonly unknown[] = settings.carriers.slice(0, 16);
-  // Through a set, since the peer's order counts and a carrier named twice counts once.
+  // The set keeps the peer's order and drops duplicates.
   return [...new Set(listed.filter((c): c is Carrier => CARRIERS.includes(c as Carrier)))];
 }
 
-/** Adds a fragment to capabilities that an author wrote. What the author wrote stays as it is. */
+/** Adds a fragment to capabilities that an author wrote. The author's values take precedence. */
 export function mergeCapabilities(own: JsonObject | undefined, fragment: JsonObject): JsonObject {
   const merged: Record<string, JsonObject[string]> = { ...own };
   for (const [name, value] of Object.entries(fragment)) {

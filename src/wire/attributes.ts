@@ -6,13 +6,13 @@ import { type Era, NAMES, type Scope } from './names.ts';
 import { isProblem, type Problem, type ProblemCode } from './problem.ts';
 import { MAX_NAMES, SCOPES, type StateProblem } from './state.ts';
 
-/** How a piece of jar state is to be kept and sent, beyond its scope. */
+/** How a piece of jar state is stored and sent, beyond its scope. */
 export interface Attributes {
-  /** Seconds until the client forgets it, 1 to {@link MAX_AGE}. */
+  /** Seconds until the client forgets the state, from 1 to {@link MAX_AGE}. */
   readonly maxAge?: number;
-  /** The domain it is valid for, as a cookie's Domain; never on stdio. */
+  /** The domain the state is valid for, like a cookie's Domain attribute. Never used on stdio. */
   readonly serverScope?: string;
-  /** The methods it is sent with: a prefix that ends at a slash, down to one tool. */
+  /** The methods the state is sent with: a prefix that ends at a slash, down to a single tool. */
   readonly methodScope?: string;
 }
 
@@ -22,15 +22,15 @@ export interface StateAttributes {
   readonly server?: Dict<Attributes>;
 }
 
-/** {@link StateAttributes} as read from a peer. State that a problem names is to be refused, not kept for ever. */
+/** The {@link StateAttributes} read from a peer. Reject state that a problem names; do not keep it forever. */
 export interface AttributesReading extends StateAttributes {
   readonly problems?: readonly StateProblem[];
 }
 
-/** 400 days, in seconds: the longest `max-age`, and the age of state that has none. */
+/** 400 days in seconds: the largest `max-age`, and the maximum age of state without one. */
 export const MAX_AGE = 34_560_000;
 
-/** What each attribute must be, in words. */
+/** The rule for each attribute, in words. */
 export const ATTRIBUTE_RULES: { readonly [attribute: string]: string } = {
   'max-age': `a whole number of seconds from 1 to ${MAX_AGE}`,
   'server-scope': 'a domain of at most 253 characters',
@@ -40,7 +40,7 @@ export const ATTRIBUTE_RULES: { readonly [attribute: string]: string } = {
 const KEY = NAMES.modern.state.attributes;
 const NOTHING: AttributesReading = Object.freeze({});
 
-/** What is wrong with a `max-age`, or nothing: it is a whole number of seconds from 1 to {@link MAX_AGE}. */
+/** Checks that a `max-age` is a whole number of seconds from 1 to {@link MAX_AGE}. Returns undefined if it is valid. */
 export function checkMaxAge(value: unknown): Problem | undefined {
   if (typeof value !== 'number') return { problem: 'wrong-type', where: 'max-age' };
   if (!Number.isInteger(value) || value < 1 || value > MAX_AGE) {
@@ -49,7 +49,7 @@ export function checkMaxAge(value: unknown): Problem | undefined {
   return undefined;
 }
 
-/** Reads the attributes beside jar state in the `_meta` of a result. Unknown attributes are passed over. */
+/** Reads the attributes next to jar state in the `_meta` of a result. Unknown attributes are ignored. */
 export function readAttributes(meta: unknown): AttributesReading {
   if (!isObject(meta) || meta[KEY] === undefined) return NOTHING;
   const found = meta[KEY];
@@ -110,8 +110,8 @@ function checkMethodScope(value: unknown): ProblemCode | undefined {
 }
 
 /**
- * Writes attributes into a `_meta` fragment, beside what `writeState` writes; nothing where there are none.
- * An attribute that a client would refuse is an error here, where its author can see it.
+ * Writes attributes into a `_meta` fragment, next to the output of `writeState`. Returns undefined if there are none.
+ * Throws for an attribute that a client would reject, so that its author sees the mistake.
  *
  * @example
  * ```ts

@@ -4,24 +4,24 @@ import { isModernVersion, PROTOCOL_VERSIONS } from './era.ts';
 import { CORE, type Era } from './names.ts';
 import type { Problem } from './problem.ts';
 
-/** What a client learned about a server when it first spoke to it, and need not ask again after a restart. */
+/** The metadata a client learns from a server on first contact and does not have to request again after a restart. */
 export interface ServerMetadata {
   readonly era: Era;
   /** The version both sides agreed on. */
   readonly protocolVersion: string;
   readonly capabilities: JsonObject;
-  /** Self-reported: to show to people, never to find stored state by. */
+  /** Self-reported by the server. Use it for display, never as a key for stored state. */
   readonly serverInfo?: JsonObject;
   readonly instructions?: string;
 }
 
-/** True for a revision that Valise speaks; what was kept under another one is to be dropped and negotiated anew. */
+/** Whether Valise supports this revision. Discard metadata stored under any other revision and negotiate again. */
 export function isKnownVersion(version: unknown): version is string {
   return typeof version === 'string' && PROTOCOL_VERSIONS.includes(version);
 }
 
 /**
- * Reads the result of `initialize` (legacy) or `server/discover` (modern) into what is worth keeping.
+ * Reads the metadata to keep from the result of `initialize` (legacy) or `server/discover` (modern).
  *
  * @example
  * ```ts
@@ -47,7 +47,7 @@ export function readServerMetadata(result: unknown): ServerMetadata | Problem {
   };
 }
 
-/** The agreed version, or the newest one of a discovery that both sides know. */
+/** Returns the agreed version or, for a discovery result, the newest version that both sides support. */
 function versionOf({ protocolVersion, supportedVersions }: Record<string, unknown>): string | undefined {
   if (typeof protocolVersion === 'string') return protocolVersion;
   if (!Array.isArray(supportedVersions)) return undefined;

@@ -1,7 +1,7 @@
 import { isObject } from '../json.ts';
 import type { Result } from './message.ts';
 
-/** A result without these keys of its `_meta`, and without `_meta` if nothing is left in it. The result itself stays as it is. */
+/** Returns the result without these `_meta` keys, and without `_meta` if it would be empty. Does not modify the result. */
 export function withoutMeta(result: Result, keys: readonly string[]): Result {
   const meta = result._meta;
   if (!isObject(meta) || !keys.some((key) => Object.hasOwn(meta, key))) return result;

@@ -4,47 +4,53 @@ import type { Params, Result, RpcError } from './message.ts';
 import { NAMES } from './names.ts';
 import type { Problem } from './problem.ts';
 
-/** A question in a `dependent_requests`. Its `state` counts where the property is there, whatever its value. */
+/** A question in `dependent_requests`. Its `state` is present if the property exists, whatever its value. */
 export interface DependentRequest {
   readonly method: string;
   readonly params?: Params;
   readonly state?: unknown;
 }
 
-/** The questions of one round: with one `state` for all (option 1), or one with each (option 2). */
+/** The questions of one round, with one shared `state` (option 1) or one `state` per question (option 2). */
 export interface DependentRequests {
   readonly state?: unknown;
   readonly requests: readonly DependentRequest[];
 }
 
-/** What a question came to. */
+/** The response to a question. */
 export type Answer = { readonly result: Result } | { readonly error: RpcError };
 
-/** An answer, with its question's `state`. */
+/** An answer with the `state` of its question. */
 export type DependentResponse = Answer & { readonly state?: unknown };
 
-/** The answers of one round, each at the place of its question. */
+/** The answers of one round, each at the index of its question. */
 export interface DependentResponses {
   readonly state?: unknown;
   readonly responses: readonly DependentResponse[];
 }
 
-/** More questions than this in one round are not read. */
+/** The maximum number of questions per round. A round with more is rejected. */
 export const MAX_QUESTIONS = 100;
 
 const { requests: REQUESTS, responses: RESPONSES, state: STATE } = NAMES.legacy.rounds;
 
-/** The `state` of a message or of a part of one, wrapped, since `null` and `""` are values too; nothing if absent. */
+/**
+ * Returns the `state` of a message or of part of one, wrapped because `null` and `""` are valid values. Returns
+ * undefined if absent.
+ */
 export function readTopState(message: unknown): { readonly state: unknown } | undefined {
   return isObject(message) && Object.hasOwn(message, STATE) ? { state: message[STATE] } : undefined;
 }
 
-/** A message with a top-level `state`. Only for a peer that announced the carrier: stock ones refuse the message. */
+/**
+ * Returns the message with a top-level `state`. Use it only for a peer that announced the carrier: stock SDKs reject
+ * the message.
+ */
 export function withTopState<M extends object>(message: M, state: unknown): M & { readonly state: unknown } {
   return { ...message, [STATE]: state } as M & { readonly state: unknown };
 }
 
-/** The top-level field of an answer that asks back first; no `result` stands beside it. */
+/** Returns the top-level field of a response that asks questions first. Such a response has no `result`. */
 export function dependentRequests(round: DependentRequests): {
   readonly dependent_requests: DependentRequests;
 } {
@@ -61,7 +67,7 @@ export function dependentRequests(round: DependentRequests): {
   return { [REQUESTS]: round };
 }
 
-/** Reads the questions of a round; nothing where the message is no such answer. */
+/** Reads the questions of a round. Returns undefined if the message does not ask any. */
 export function readDependentRequests(message: unknown): DependentRequests | Problem | undefined {
   if (!isObject(message) || message[REQUESTS] === undefined) return undefined;
   const round = message[REQUESTS];
@@ -70,9 +76,9 @@ export function readDependentRequests(message: unknown): DependentRequests | Pro
   if (round.requests.length > MAX_QUESTIONS) return { problem: 'too-many', where: `${REQUESTS}.requests` };
   const requests: DependentRequest[] = [];
   for (const request of round.requests as unknown[]) {
-    // A question that were passed over would shift the places of all answers after it.
+    // Skipping a question would shift the index of every answer after it.
     if (!isObject(request)) return { problem: 'wrong-type', where: `${REQUESTS}.requests` };
-    // The draft's examples leave out the method of what is plainly an elicitation.
+    // The draft's examples omit the method of questions that are plainly elicitations.
     const { method = 'elicitation/create', params } = request;
     if (typeof method !== 'string' || !(params === undefined || isObject(params))) {
       return { problem: 'wrong-type', where: `${REQUESTS}.requests` };
@@ -86,7 +92,7 @@ export function readDependentRequests(message: unknown): DependentRequests | Pro
   return { ...readTopState(round), requests };
 }
 
-/** The top-level field of the retry: the answers in the order of their questions, each state where it came from. */
+/** Returns the top-level field of the retry: the answers in the order of their questions, each `state` in its original place. */
 export function dependentResponses(
   asked: DependentRequests,
   answers: readonly Answer[],
@@ -102,7 +108,7 @@ export function dependentResponses(
   return { [RESPONSES]: { ...readTopState(asked), responses } };
 }
 
-/** Reads the answers of a round from the retried request; nothing where there are none. */
+/** Reads the answers of a round from the retried request. Returns undefined if there are none. */
 export function readDependentResponses(message: unknown): DependentResponses | Problem | undefined {
   if (!isObject(message) || message[RESPONSES] === undefined) return undefined;
   const round = message[RESPONSES];

@@ -1,17 +1,17 @@
 import type { Json } from '../json.ts';
 
-/** A dictionary without a prototype: a name such as `__proto__` or `constructor` is a name like any other. */
+/** A dictionary without a prototype, so that `__proto__` and `constructor` are ordinary names. */
 export type Dict<Value = Json> = { [name: string]: Value };
 
-/** An empty {@link Dict}. */
+/** Returns an empty {@link Dict}. */
 export function dict<Value = Json>(): Dict<Value> {
   return Object.create(null) as Dict<Value>;
 }
 
-/** How deep a peer's value may nest. `JSON.stringify` runs out of stack somewhere beyond some thousands. */
+/** The maximum nesting depth of a peer's value. `JSON.stringify` overflows the stack at some thousands of levels. */
 export const MAX_DEPTH = 64;
 
-/** True where the value is no more than `levels` deep; also false for a value that contains itself. */
+/** Whether the value is at most `levels` deep. Returns false for a value that contains itself. */
 export function isShallow(value: unknown, levels = MAX_DEPTH): boolean {
   if (typeof value !== 'object' || value === null) return true;
   if (levels === 0) return false;
@@ -22,7 +22,7 @@ export function isShallow(value: unknown, levels = MAX_DEPTH): boolean {
   return true;
 }
 
-/** True for nothing at all and for an object of which JSON would write no entry. */
+/** Whether the value is undefined or an object that JSON would write without entries. */
 export function isEmpty(value: { readonly [name: string]: unknown } | undefined): boolean {
   for (const name in value) if (value[name] !== undefined) return false;
   return true;

@@ -1,9 +1,9 @@
 import { isObject, type Json } from '../json.ts';
 
-/** One field of a form, as elicitation allows them: a text, a number, a yes or no, a choice, or several choices. */
+/** One field of an elicitation form: a string, a number, a boolean, a choice, or several choices. */
 export type FormField = { readonly type: string; readonly [keyword: string]: unknown };
 
-/** The schema of a form: an object of plain fields, nothing nested. */
+/** The schema of a form: an object of plain fields without nesting. */
 export interface FormSchema {
   readonly type: 'object';
   readonly properties: { readonly [name: string]: FormField };
@@ -33,7 +33,7 @@ type FieldText<Field> = Field extends { readonly enum: readonly (infer Value)[] 
 
 type RequiredNames<Schema> = Schema extends { readonly required: readonly (infer Name)[] } ? Name : never;
 
-/** What a form that was filled in holds. */
+/** The content of a completed form. */
 export type FormContent<Schema> = Schema extends { readonly properties: infer Fields }
   ? {
       readonly [Name in keyof Fields as Name extends RequiredNames<Schema> ? Name : never]: FieldValue<
@@ -46,13 +46,13 @@ export type FormContent<Schema> = Schema extends { readonly properties: infer Fi
     }
   : { readonly [name: string]: Json };
 
-/** A field that does not fit: its name, and what it should be. Never what it was. */
+/** A field with an invalid value: its name and the expected value. Never contains the actual value. */
 export interface FormProblem {
   readonly field: string;
   readonly expected: string;
 }
 
-/** What does not fit in a form that somebody filled in; empty where all of it does. */
+/** Returns the problems of a completed form, or an empty array if it is valid. */
 export function checkForm(schema: FormSchema, content: unknown): FormProblem[] {
   if (!isObject(content)) return [{ field: '', expected: 'an object' }];
   const problems: FormProblem[] = [];
@@ -67,7 +67,7 @@ export function checkForm(schema: FormSchema, content: unknown): FormProblem[] {
   return problems;
 }
 
-/** What a field should be, where the value is something else. */
+/** Returns the expected value of a field if `value` does not fit, otherwise undefined. */
 export function checkField(field: FormField, value: unknown): string | undefined {
   switch (field.type) {
     case 'string':
@@ -84,7 +84,7 @@ export function checkField(field: FormField, value: unknown): string | undefined
   }
 }
 
-/** The values that a field offers to choose from; undefined where anything goes. */
+/** Returns the values a field offers as choices, or undefined if it accepts any value. */
 export function choicesOf(field: { readonly [keyword: string]: unknown }): readonly string[] | undefined {
   if (Array.isArray(field.enum))
     return field.enum.filter((value): value is string => typeof value === 'string');
@@ -99,7 +99,7 @@ function checkText(field: FormField, value: unknown): string | undefined {
   const choices = choicesOf(field);
   if (choices) return choices.includes(value as string) ? undefined : `one of ${list(choices)}`;
   if (typeof value !== 'string') return 'a text';
-  // The schema counts characters as people do, not code units.
+  // JSON Schema counts Unicode characters, not UTF-16 code units.
   const length = value.length > 0 ? [...value].length : 0;
   if (typeof field.minLength === 'number' && length < field.minLength)
     return `a text of at least ${field.minLength} characters`;
@@ -153,7 +153,7 @@ const FORMATS: ReadonlyMap<unknown, { readonly name: string; fits(value: string)
   ],
 ]);
 
-/** A day that the calendar has: 30 February only looks like one. */
+/** Whether the text is a date that exists in the calendar. "2026-02-30" has the right format but does not exist. */
 function isDate(value: string): boolean {
   if (!/^\d{4}-\d{2}-\d{2}$/.test(value)) return false;
   const date = new Date(`${value}T00:00:00Z`);

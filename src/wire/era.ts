@@ -4,7 +4,7 @@ import { CORE, type Era } from './names.ts';
 /** The first revision without `initialize`. */
 export const FIRST_MODERN_VERSION = '2026-07-28';
 
-/** Revisions that Valise knows, oldest first. */
+/** The revisions that Valise supports, oldest first. */
 export const PROTOCOL_VERSIONS: readonly string[] = [
   '2024-10-07',
   '2024-11-05',
@@ -14,17 +14,17 @@ export const PROTOCOL_VERSIONS: readonly string[] = [
   FIRST_MODERN_VERSION,
 ];
 
-/** True for 2026-07-28 and every later revision, also ones that are not out yet. */
+/** Whether the version is 2026-07-28 or any later revision, including unpublished ones. */
 export function isModernVersion(version: unknown): boolean {
-  // Revisions are dates, and dates written this way sort as text.
+  // Revisions are ISO dates, which sort correctly as text.
   return (
     typeof version === 'string' && /^\d{4}-\d{2}-\d{2}$/.test(version) && version >= FIRST_MODERN_VERSION
   );
 }
 
 /**
- * The era a message belongs to. A request says so itself: modern ones name the protocol version in their `_meta`.
- * A response does not; ask with its request.
+ * Returns the era of a request. Modern requests name the protocol version in their `_meta`. Responses do not, so pass
+ * the request of a response instead.
  */
 export function eraOf(message: unknown): Era {
   if (!isObject(message)) return 'legacy';
@@ -33,5 +33,5 @@ export function eraOf(message: unknown): Era {
   return typeof params._meta[CORE.protocolVersion] === 'string' ? 'modern' : 'legacy';
 }
 
-/** The requests by which a client and a server get to know each other, one for each era. */
+/** The requests with which a client and a server introduce themselves, one per era. */
 export const INTRODUCTIONS: ReadonlySet<string> = new Set(['initialize', 'server/discover']);

@@ -1,6 +1,6 @@
 /**
- * Names, shapes, codes and eras of the four families: pure data and pure functions. Reading is liberal and never
- * throws; writing is strict.
+ * Names, shapes, codes and eras of the four families, as pure data and pure functions. Readers are lenient and never
+ * throw; writers are strict.
  *
  * @packageDocumentation
  */

@@ -12,24 +12,24 @@ export interface InputRequest {
   readonly params?: Params;
 }
 
-/** The questions of one round by key, and the server's sealed context; at least one of the two. */
+/** The questions of one round by key, and the server's sealed context. At least one of the two is present. */
 export interface InputRequired {
   readonly inputRequests?: { readonly [key: string]: InputRequest };
   readonly requestState?: string;
 }
 
-/** What a retry carries besides the original params: the answers of this round only, and the context as it came. */
+/** The fields a retry adds to the original params: the answers of this round only, and the unchanged context. */
 export interface InputGiven {
   readonly inputResponses?: { readonly [key: string]: Result };
   readonly requestState?: string;
 }
 
-/** The only methods that may be answered with questions on 2026-07-28. */
+/** The only methods whose response may be a question on 2026-07-28. */
 export const INPUT_METHODS: readonly string[] = ['tools/call', 'prompts/get', 'resources/read'];
 
 const { requests: REQUESTS, responses: RESPONSES, state: STATE } = NAMES.modern.rounds;
 
-/** A result that asks back first. */
+/** Returns a result that asks questions first. */
 export function inputRequired({ inputRequests, requestState }: InputRequired): Result {
   if (inputRequests === undefined && requestState === undefined) {
     throw new ValiseError('empty-round', 'A round has neither a question nor a context.', {
@@ -43,7 +43,7 @@ export function inputRequired({ inputRequests, requestState }: InputRequired): R
   };
 }
 
-/** Reads a result that asks back first; nothing where the result is another one. */
+/** Reads a result that asks questions first. Returns undefined for any other result. */
 export function readInputRequired(result: unknown): InputRequired | Problem | undefined {
   if (!isObject(result) || result.resultType !== 'input_required') return undefined;
   const context = readRequestState(result);
@@ -63,8 +63,8 @@ export function readInputRequired(result: unknown): InputRequired | Problem | un
 }
 
 /**
- * The params of a retry: the original ones, the answers of this round and the context as it came. Answers and
- * context of an earlier round do not stay.
+ * Returns the params of a retry: the original params, the answers of this round, and the unchanged context. Answers and
+ * context of earlier rounds are removed.
  */
 export function retryParams(original: Params | undefined, given: InputGiven): Params {
   const { [RESPONSES]: _answers, [STATE]: _context, ...params } = original ?? {};
@@ -75,7 +75,7 @@ export function retryParams(original: Params | undefined, given: InputGiven): Pa
   };
 }
 
-/** Reads the answers and the context from a request's params; both absent in a first call. */
+/** Reads the answers and the context from the params of a request. A first call has neither. */
 export function readInputGiven(params: unknown): InputGiven | Problem {
   if (!isObject(params)) return {};
   const context = readRequestState(params);
@@ -89,7 +89,7 @@ export function readInputGiven(params: unknown): InputGiven | Problem {
   return problem ?? { inputResponses, ...context };
 }
 
-/** `null` counts as absent; anything else but text was not made by a server that follows the revision. */
+/** Treats `null` as absent. Any other non-string value violates the revision. */
 function readRequestState(holder: Record<string, unknown>): { readonly requestState?: string } | Problem {
   const requestState = holder[STATE] ?? undefined;
   if (requestState === undefined) return {};

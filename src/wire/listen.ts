@@ -5,29 +5,29 @@ import { isProblem, type Problem } from './problem.ts';
 import { isSession, readSession, type SessionMeta, writeSession } from './session.ts';
 import { isCursor } from './session-methods.ts';
 
-/** What a listener asks for. Without a session it hears what belongs to none. */
+/** The params of a listen request. Without a session, the listener receives the notifications that belong to no session. */
 export interface ListenRequest {
   readonly session?: SessionMeta;
-  /** Return what has come and end, in place of a stream. */
+  /** Return the available notifications and end, instead of opening a stream. */
   readonly poll?: boolean;
-  /** Seconds that a poll may wait for the first notification. */
+  /** The number of seconds a poll may wait for the first notification. */
   readonly wait?: number;
-  /** Go on after this position, as a notification or a poll told it. */
+  /** Continue after this position, taken from a notification or a poll. */
   readonly after?: string;
-  /** Resources whose updates it wants; for peers that have no `resources/subscribe`. */
+  /** The resources whose updates to receive, for peers without `resources/subscribe`. */
   readonly resources?: readonly string[];
 }
 
-/** Where a listener stands. */
+/** The position of a listener. */
 export interface ListenPosition {
   readonly sessionId?: string;
-  /** Position after this notification. */
+  /** The position after this notification. */
   readonly cursor?: string;
-  /** True where notifications were lost before this one, and nobody can bring them back. */
+  /** Whether notifications before this one were lost and cannot be recovered. */
   readonly missed?: boolean;
 }
 
-/** What a poll returns. */
+/** The result of a poll. */
 export interface Poll extends ListenPosition {
   readonly notifications: readonly Notification[];
 }
@@ -37,7 +37,7 @@ const MAX_WAIT = 3600;
 const MAX_RESOURCES = 1000;
 const MAX_NOTIFICATIONS = 10_000;
 
-/** Params that open a listener. */
+/** Returns the params that open a listener. */
 export function listenParams(
   era: Era,
   { session, poll, wait, after, resources }: ListenRequest = {},
@@ -55,7 +55,7 @@ export function listenParams(
   return Object.keys(_meta).length > 0 ? { _meta } : {};
 }
 
-/** Reads params that open a listener. */
+/** Reads the params that open a listener. */
 export function readListenParams(params: unknown): ListenRequest | Problem {
   const meta = isObject(params) && isObject(params._meta) ? params._meta : {};
   const session = readSession(meta);
@@ -81,19 +81,19 @@ export function readListenParams(params: unknown): ListenRequest | Problem {
   };
 }
 
-/** The first message of a stream: the listener is heard. */
+/** Returns the first message of a stream, which confirms that the server is listening. */
 export function listening(era: Era, position: ListenPosition = {}): Notification {
   return tagNotification(era, { jsonrpc: '2.0', method: NAMES[era].notification.listening }, position);
 }
 
-/** True for the first message of a stream, in either era. */
+/** Whether the message is the first message of a stream, in either era. */
 export function isListening(message: unknown): message is Notification {
   if (!isNotification(message)) return false;
   const { legacy, modern } = NAMES;
   return message.method === legacy.notification.listening || message.method === modern.notification.listening;
 }
 
-/** A notification for a listener: with the id of its session, never with the session's state. */
+/** Tags a notification for a listener with the id of its session, never with the state of the session. */
 export function tagNotification(
   era: Era,
   notification: Notification,
@@ -109,14 +109,14 @@ export function tagNotification(
   return { ...notification, params: { ...params, _meta: { ...params?._meta, ...tag } } };
 }
 
-/** Reads which session a notification is for, and the position after it. */
+/** Reads the session of a notification and the position after it. */
 export function readNotificationTag(notification: unknown): ListenPosition {
   const meta =
     isObject(notification) && isObject(notification.params) ? notification.params._meta : undefined;
   return isObject(meta) ? readPosition(meta) : {};
 }
 
-/** The result of a poll, without its `resultType`. */
+/** Returns the result of a poll, without its `resultType`. */
 export function pollResult(era: Era, { notifications, sessionId, cursor, missed }: Poll): Result {
   const { params } = listening(era, {
     ...(sessionId === undefined ? {} : { sessionId }),
@@ -126,7 +126,7 @@ export function pollResult(era: Era, { notifications, sessionId, cursor, missed 
   return { notifications, ...params };
 }
 
-/** Reads the result of a poll; entries that are no notifications are passed over. */
+/** Reads the result of a poll. Entries that are not notifications are ignored. */
 export function readPollResult(result: unknown): Poll | Problem {
   if (!isObject(result) || !Array.isArray(result.notifications)) {
     return { problem: 'wrong-type', where: 'result.notifications' };

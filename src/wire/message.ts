@@ -19,7 +19,7 @@ export interface RpcError {
   readonly data?: unknown;
 }
 
-/** A JSON-RPC request, with no tie to either SDK. */
+/** A JSON-RPC request, independent of either SDK. */
 export interface Request {
   readonly jsonrpc: '2.0';
   readonly id: Id;
@@ -41,7 +41,7 @@ export interface ResultResponse {
   readonly result: Result;
 }
 
-/** A failed JSON-RPC response; the id is missing where the request could not be read. */
+/** A failed JSON-RPC response. The id is missing if the request could not be read. */
 export interface ErrorResponse {
   readonly jsonrpc: '2.0';
   readonly id?: Id | null | undefined;
@@ -54,40 +54,40 @@ export type Response = ResultResponse | ErrorResponse;
 /** Any JSON-RPC message. */
 export type Message = Request | Notification | Response;
 
-/** Codes of JSON-RPC itself that Valise answers with. */
+/** JSON-RPC error codes that Valise responds with. */
 export const INVALID_PARAMS = -32602;
 export const INTERNAL_ERROR = -32603;
 export const METHOD_NOT_FOUND = -32601;
 
-/** The core's code for a version that the server does not speak, on 2026-07-28 peers. */
+/** The error code of a 2026-07-28 peer for an unsupported protocol version. */
 export const UNSUPPORTED_VERSION = -32022;
 
-/** True for a message with a method and an id. */
+/** Whether the message has a method and an id. */
 export function isRequest(message: unknown): message is Request {
   return isObject(message) && typeof message.method === 'string' && isId(message.id);
 }
 
-/** True for a message with a method and no id. */
+/** Whether the message has a method and no id. */
 export function isNotification(message: unknown): message is Notification {
   return isObject(message) && typeof message.method === 'string' && message.id === undefined;
 }
 
-/** True for a message with a result or an error and no method. */
+/** Whether the message has a result or an error and no method. */
 export function isResponse(message: unknown): message is Response {
   return isResultResponse(message) || isErrorResponse(message);
 }
 
-/** True for a successful response. */
+/** Whether the message is a successful response. */
 export function isResultResponse(message: unknown): message is ResultResponse {
   return isObject(message) && message.method === undefined && isObject(message.result) && isId(message.id);
 }
 
-/** True for a failed response. */
+/** Whether the message is a failed response. */
 export function isErrorResponse(message: unknown): message is ErrorResponse {
   return isObject(message) && message.method === undefined && isObject(message.error);
 }
 
-/** True for what a request may be known by. */
+/** Whether the value is a valid request id. */
 export function isId(id: unknown): id is Id {
   return typeof id === 'string' || typeof id === 'number';
 }

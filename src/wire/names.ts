@@ -1,39 +1,45 @@
 /**
- * The two ages of the protocol: `legacy` starts with `initialize` (up to 2025-11-25), `modern` has its metadata
- * in each request (2026-07-28 and later).
+ * The two eras of the protocol. `legacy` starts with `initialize` (up to 2025-11-25); `modern` carries its metadata in
+ * each request (2026-07-28 and later).
  */
 export type Era = 'legacy' | 'modern';
 
 /** How long a piece of jar state lives: until the session ends, or until the server removes it. */
 export type Scope = 'session' | 'server';
 
-/** How the sealed context of a round travels to a client that knows the drafts, in the client's order of liking. */
+/** How the sealed context of a round travels to a client that supports the drafts, in the client's order of preference. */
 export type Carrier = 'state' | 'dependent-shared' | 'dependent-each';
 
-/** Every name that the four families use on the wire, in one column of the table. */
+/** Every name that the four families use on the wire, for one column of the table. */
 export interface Names {
-  /** The jar. `key` is the one `_meta` key that holds both scopes; without it each scope is a `_meta` key itself. */
+  /**
+   * The names of the jar. `key` is the single `_meta` key that holds both scopes. If it is undefined, each scope is a
+   * `_meta` key.
+   */
   readonly state: {
     readonly key: string | undefined;
     readonly session: string;
     readonly server: string;
     readonly attributes: string;
   };
-  /** `_meta` key of the session a message belongs to. */
+  /** The `_meta` key of the session a message belongs to. */
   readonly session: string;
-  /** `_meta` key of the sequence number of the session's state. */
+  /** The `_meta` key of the sequence number of the session's state. */
   readonly seq: string;
-  /** In the data of "session not found": the call had begun by then. */
+  /** The key in the data of a "session not found" error that says a handler had already started. */
   readonly begun: string;
-  /** In the data of an error: whether the request was not done, so that it may be sent again, or that is not known. */
+  /**
+   * The key in the data of an error that says whether the request was not done, so that it is safe to send again, or
+   * whether that is unknown.
+   */
   readonly outcome: string;
-  /** `_meta` key of a question: until when it can be answered, as ISO 8601. */
+  /** The `_meta` key of the time at which a question expires, as ISO 8601. */
   readonly expiresAt: string;
-  /** `_meta` key of what a listener asks for and where it stands. */
+  /** The `_meta` key of a listener's request and position. */
   readonly listen: string;
   /**
-   * `_meta` key of `{ protocolVersion, capabilities }` as JSON text, by which a client introduces itself to a server
-   * instance that has not seen its `initialize`. Modern requests do so by themselves, under the core's keys.
+   * The `_meta` key of `{ protocolVersion, capabilities }` as JSON text, with which a client introduces itself to a
+   * server instance that has not seen its `initialize`. Modern requests carry this under the core's keys.
    */
   readonly introduction: string;
   readonly method: {
@@ -49,27 +55,27 @@ export interface Names {
   readonly code: {
     readonly sessionNotFound: number;
     readonly sessionRequired: number;
-    /** Ours in both eras: no draft has it. */
+    /** Valise's own code in both eras, because no draft defines one. */
     readonly sessionConflict: number;
   };
   readonly header: { readonly session: string; readonly protocolVersion: string };
-  /** Places of their own in `capabilities`: of the jar at the client, of sessions at the server. */
+  /** The top-level names in `capabilities`: of the jar on the client, of sessions on the server. */
   readonly capability: { readonly state: string; readonly sessions: string };
-  /** Identifiers in `capabilities.extensions`. */
+  /** The identifiers in `capabilities.extensions`. */
   readonly extension: { readonly state: string; readonly sessions: string; readonly rounds: string };
-  /** Annotation of a tool whose sessions hold expensive resources, so that clients delete them early. */
+  /** The annotation of a tool whose sessions hold expensive resources, so that clients delete them early. */
   readonly annotation: { readonly resourceAllocation: string };
-  /** Fields in which a round's question, answer and context travel. */
+  /** The fields that carry the questions, answers and context of a round. */
   readonly rounds: { readonly requests: string; readonly responses: string; readonly state: string };
 }
 
 /**
- * The one table: (family, column) → keys, methods, codes, headers, extension ids.
+ * The single table of wire names: (family, column) → keys, methods, codes, headers, extension ids.
  *
- * The legacy column is what the drafts spell out. The modern column is what we write when we speak first on 2026-07-28,
+ * The legacy column follows the drafts. The modern column is what Valise writes when it speaks first on 2026-07-28,
  * which reserves the `io.modelcontextprotocol/` prefix and the codes -32020 … -32099 and allows one slash in a `_meta`
- * name. A peer that uses one of the columns is answered in that one, in either era: see `Spelling`.
- * What no draft names (attributes, sequence, listener position) is under our own prefix in both.
+ * name. A peer that uses one of the columns is answered in the same column, in either era: see `Spelling`. Names that
+ * no draft defines (attributes, sequence, listener position) use Valise's own prefix in both columns.
  *
  * @example
  * ```ts
@@ -141,12 +147,12 @@ export const NAMES = {
   },
 } as const satisfies Readonly<Record<Era, Names>>;
 
-/** `_meta` key of a question: when it expires. The same in both columns. */
+/** The `_meta` key of the time at which a question expires. It is the same in both columns. */
 export const EXPIRES_AT = NAMES.modern.expiresAt;
 
-/** Names of earlier drafts: read, never written. */
+/** Names from earlier drafts. Valise reads them and never writes them. */
 export const DRAFTS = {
-  /** The jar's keys, as part of its draft spells them. */
+  /** The keys of the jar, as part of its draft spells them. */
   state: {
     session: 'http://modelcontextprotocol.io/state/session',
     server: 'http://modelcontextprotocol.io/state/server',
@@ -159,11 +165,11 @@ export const DRAFTS = {
     resume: 'session/resume',
     recover: 'session/recover',
   },
-  /** A slip of the pen in one draft, and a code that means other things elsewhere. */
+  /** A typo in one draft, and a code that has other meanings elsewhere. */
   code: { sessionNotFound: -34043, sessionRequired: -32002 },
 } as const;
 
-/** `_meta` keys of the 2026-07-28 core that Valise reads. */
+/** The `_meta` keys of the 2026-07-28 core that Valise reads. */
 export const CORE = {
   protocolVersion: 'io.modelcontextprotocol/protocolVersion',
   clientCapabilities: 'io.modelcontextprotocol/clientCapabilities',
@@ -171,5 +177,5 @@ export const CORE = {
   serverInfo: 'io.modelcontextprotocol/serverInfo',
 } as const;
 
-/** All carriers, in the order in which our own client likes them. */
+/** All carriers, in the order that the Valise client prefers. */
 export const CARRIERS: readonly Carrier[] = ['state', 'dependent-shared', 'dependent-each'];

@@ -1,26 +1,26 @@
-/** Why a piece of a peer's message was not taken. */
+/** Why part of a peer's message was rejected. */
 export type ProblemCode =
-  /** Not of the type that the field has. */
+  /** The value has the wrong type. */
   | 'wrong-type'
-  /** Of the right type, outside what is allowed. */
+  /** The value has the right type but is outside the allowed range. */
   | 'bad-value'
-  /** More entries than Valise reads from one message. */
+  /** There are more entries than Valise reads from one message. */
   | 'too-many'
-  /** Nested deeper than Valise reads. */
+  /** The value is nested deeper than Valise reads. */
   | 'too-deep'
-  /** A needed part is missing. */
+  /** A required part is missing. */
   | 'incomplete'
-  /** Two places say different things. */
+  /** Two places contradict each other. */
   | 'conflict';
 
-/** What a reader returns or collects instead of throwing: a peer's mistake never fails a call by itself. */
+/** A problem that a reader returns or collects instead of throwing, so that a peer's mistake never fails a call by itself. */
 export interface Problem {
   readonly problem: ProblemCode;
-  /** The place, as a path that a person can follow; never the value. */
+  /** The place, as a readable path. Never contains the value. */
   readonly where: string;
 }
 
-/** True where a reader returned a {@link Problem} instead of what it reads. */
+/** Whether a reader returned a {@link Problem} instead of a value. */
 export function isProblem(reading: unknown): reading is Problem {
   return typeof reading === 'object' && reading !== null && 'problem' in reading;
 }

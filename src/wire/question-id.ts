@@ -1,6 +1,6 @@
 import type { Id } from './message.ts';
 
-/** What the id of a question names: the flow, the round, and the call (which only the client's word stands for). */
+/** The parts of a question id: the flow, the round, and the call. The call is only as trustworthy as the client. */
 export interface QuestionId {
   readonly flow: string;
   readonly round: number;
@@ -9,20 +9,20 @@ export interface QuestionId {
 
 const ID = /^valise\.([\w-]{22})\.(\d{1,9})(?:\.([\w-]+))?$/;
 
-/** Longest id of a call, in characters as it is written here, that stands in the ids of its questions. */
+/** The maximum length of an encoded call id in a question id, in characters. Longer ones are left out. */
 const LONGEST_CALL = 256;
 
 /**
- * The id of a question. By it a server finds a round whose context the client did not bring back, and the client that it
- * waits for, where the context that it brought cannot be opened; and a client with several calls under way finds the one
- * that the question belongs to.
+ * Returns the id of a question. With it, a server finds a round whose context the client did not send back, and the
+ * waiting client if the context cannot be opened. A client with several calls in flight finds the call that the
+ * question belongs to.
  */
 export function writeQuestionId({ flow, round, call }: QuestionId): string {
   const named = call === undefined ? '' : Buffer.from(JSON.stringify(call)).toString('base64url');
   return `valise.${flow}.${round}${named === '' || named.length > LONGEST_CALL ? '' : `.${named}`}`;
 }
 
-/** Reads what {@link writeQuestionId} has written. */
+/** Parses an id written by {@link writeQuestionId}. */
 export function readQuestionId(id: unknown): QuestionId | undefined {
   const match = typeof id === 'string' ? ID.exec(id) : null;
   return match ? { flow: match[1] as string, round: Number(match[2]), call: readCall(match[3]) } : undefined;

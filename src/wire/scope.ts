@@ -10,8 +10,8 @@ const TARGETS: Readonly<Record<string, string>> = {
 };
 
 /**
- * The path of a request that method scopes are matched against: its method, and below that its target where it
- * has one. A list's cursor changes nothing, so a page has the scope of its list.
+ * Returns the path of a request that method scopes are matched against: its method, followed by its target if it has
+ * one. The cursor of a list is not part of the path, so every page has the scope of its list.
  *
  * @example
  * ```ts
@@ -33,15 +33,15 @@ function completionTarget(method: string, ref: unknown): string | undefined {
   return undefined;
 }
 
-/** True where `scope` is the path itself or a prefix of it that ends at a slash. */
+/** Whether `scope` is the path itself or a prefix of it that ends at a slash. */
 export function scopeCovers(scope: string, path: string): boolean {
   if (!path.startsWith(scope)) return scope.endsWith('/') && path === scope.slice(0, -1);
   return path.length === scope.length || scope.endsWith('/') || path[scope.length] === '/';
 }
 
 /**
- * True where state with this `method-scope` goes with the request. To match several scopes against one request,
- * take its {@link methodPath} once and ask {@link scopeCovers}.
+ * Whether state with this `method-scope` is sent with the request. To match several scopes against one request, compute
+ * its {@link methodPath} once and call {@link scopeCovers}.
  *
  * @example
  * ```ts

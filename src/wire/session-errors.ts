@@ -3,17 +3,17 @@ import type { RpcError } from './message.ts';
 import { DRAFTS, type Era, NAMES } from './names.ts';
 import { isSessionId } from './session.ts';
 
-/** What an error says about a session. */
+/** The session error that an error response states. */
 export interface SessionErrorReading {
   readonly kind: 'not-found' | 'required' | 'conflict';
   readonly sessionId?: string;
-  /** True where the call had begun: a handler has run, and may have had effects. */
+  /** Present if the call had started: a handler ran and may have had side effects. */
   readonly begun?: true;
 }
 
 /**
- * The answer to a session that is unknown, foreign, expired, revoked or forged: one and the same. `begun`: a handler has
- * been at work on the call, so that making it once more could do everything twice.
+ * Returns the same error for a session that is unknown, foreign, expired, revoked or forged. `begun` says that a
+ * handler has already worked on the call, so a repeated call could do everything twice.
  */
 export function sessionNotFound(
   era: Era,
@@ -25,19 +25,19 @@ export function sessionNotFound(
   return { code: code.sessionNotFound, message: 'Session not found', data };
 }
 
-/** The answer to an operation that needs a session and got none. */
+/** Returns the error for an operation that requires a session and got none. */
 export function sessionRequired(era: Era): RpcError {
   return { code: NAMES[era].code.sessionRequired, message: 'Session required' };
 }
 
-/** The answer where others changed the session's state again and again while the operation ran. Nothing was changed. */
+/** Returns the error for an operation that gave up because others kept changing the session's state. Nothing was changed. */
 export function sessionConflict(era: Era, sessionId: string): RpcError {
   return { code: NAMES[era].code.sessionConflict, message: 'Session conflict', data: { sessionId } };
 }
 
 /**
- * Recognises a session error of any draft. -32043 has had two meanings: "required" in the second and third draft,
- * "not found" since. The message tells them apart, and so does whether the request named a session at all (`sent`).
+ * Recognizes a session error of any draft. The code -32043 means "required" in the second and third draft and "not
+ * found" since then. The message and whether the request named a session (`sent`) tell them apart.
  *
  * @example
  * ```ts

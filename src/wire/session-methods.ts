@@ -13,10 +13,10 @@ import {
   writeSession,
 } from './session.ts';
 
-/** What a session method does, whatever its spelling. */
+/** The operation of a session method, independent of its spelling. */
 export type SessionVerb = keyof Names['method'];
 
-/** A session as a list shows it: never with its state. */
+/** A session as shown in a list, without its state. */
 export interface SessionSummary {
   readonly sessionId: string;
   readonly expiresAt?: string;
@@ -29,7 +29,7 @@ export interface SessionPage {
   readonly nextCursor?: string;
 }
 
-/** The longest label. */
+/** The maximum length of a label. */
 export const MAX_LABEL = 256;
 const MAX_CURSOR = 4096;
 const MAX_PAGE = 10_000;
@@ -43,17 +43,17 @@ for (const [methods, era] of [
   for (const [verb, method] of Object.entries(methods)) VERBS.set(method, { verb: verb as SessionVerb, era });
 }
 
-/** What a method means for sessions, in the spelling of either era or of a draft; nothing for any other method. */
+/** Returns the operation of a session method, spelled as in either era or a draft. Returns undefined for any other method. */
 export function sessionMethod(method: string): { readonly verb: SessionVerb; readonly era: Era } | undefined {
   return VERBS.get(method);
 }
 
-/** Params that create a session; none at all without a label, as in the draft. */
+/** Returns the params that create a session. Without a label there are no params, as in the draft. */
 export function createParams({ label }: { readonly label?: string | undefined } = {}): Params | undefined {
   return label === undefined ? undefined : { hints: { label } };
 }
 
-/** Reads params that create a session. Metadata of another session in them is a {@link Problem}. */
+/** Reads the params that create a session. Metadata of another session in them is a {@link Problem}. */
 export function readCreateParams(params: unknown): { readonly label?: string } | Problem {
   if (params === undefined) return {};
   if (!isObject(params)) return { problem: 'wrong-type', where: 'params' };
@@ -61,7 +61,7 @@ export function readCreateParams(params: unknown): { readonly label?: string } |
   return readLabel(params);
 }
 
-/** Params that name a session to delete, resume or fork. */
+/** Returns the params that name a session to delete, resume or fork. */
 export function targetParams(
   era: Era,
   session: SessionMeta,
@@ -70,7 +70,7 @@ export function targetParams(
   return { ...createParams({ label }), _meta: writeSession(era, session) };
 }
 
-/** Reads the session that params name, and the label for the new one of a fork. Early drafts had the id in params. */
+/** Reads the session that the params name, and the label of the new session for a fork. Early drafts put the id in the params. */
 export function readTargetParams(
   params: unknown,
 ): { readonly session: SessionMeta; readonly label?: string } | Problem {
@@ -81,7 +81,7 @@ export function readTargetParams(
   return isProblem(labelled) ? labelled : { session: reading, ...labelled };
 }
 
-/** The result of create, resume and fork. */
+/** Returns the result of create, resume and fork. */
 export function sessionResult(era: Era, session: SessionMeta): Result {
   return complete(era, {
     session: sessionBody(session),
@@ -89,7 +89,7 @@ export function sessionResult(era: Era, session: SessionMeta): Result {
   });
 }
 
-/** Reads the result of create, resume and fork: in the body, or, in the drafts before, flat or in `_meta` alone. */
+/** Reads the result of create, resume and fork. The session is in the body or, in earlier drafts, flat or only in `_meta`. */
 export function readSessionResult(result: unknown): SessionMeta | Problem {
   if (!isObject(result)) return { problem: 'wrong-type', where: 'result' };
   if (result.session === undefined && result.id === undefined) {
@@ -104,17 +104,17 @@ export function readSessionResult(result: unknown): SessionMeta | Problem {
     : withSeq(session, result._meta[NAMES.modern.seq]);
 }
 
-/** The result of a delete, and the end of a listen stream. */
+/** Returns the result of a delete, and of a listen stream that ended. */
 export function emptyResult(era: Era): Result {
   return complete(era, {});
 }
 
-/** Params that ask for a page of sessions. */
+/** Returns the params that request a page of sessions. */
 export function listParams({ cursor }: { readonly cursor?: string | undefined } = {}): Params | undefined {
   return cursor === undefined ? undefined : { cursor };
 }
 
-/** Reads params that ask for a page of sessions. */
+/** Reads the params that request a page of sessions. */
 export function readListParams(params: unknown): { readonly cursor?: string } | Problem {
   if (params === undefined) return {};
   if (!isObject(params)) return { problem: 'wrong-type', where: 'params' };
@@ -123,7 +123,7 @@ export function readListParams(params: unknown): { readonly cursor?: string } | 
   return isCursor(cursor) ? { cursor } : { problem: 'bad-value', where: 'params.cursor' };
 }
 
-/** A page of sessions as a result. */
+/** Returns a page of sessions as a result. */
 export function listResult(era: Era, { sessions, nextCursor }: SessionPage): Result {
   return complete(era, {
     sessions: sessions.map(({ sessionId, expiresAt, label }) => ({
@@ -135,7 +135,7 @@ export function listResult(era: Era, { sessions, nextCursor }: SessionPage): Res
   });
 }
 
-/** Reads a page of sessions; entries that are none are passed over. */
+/** Reads a page of sessions. Invalid entries are ignored. */
 export function readListResult(result: unknown): SessionPage | Problem {
   if (!isObject(result) || !Array.isArray(result.sessions)) {
     return { problem: 'wrong-type', where: 'result.sessions' };
@@ -156,12 +156,12 @@ export function readListResult(result: unknown): SessionPage | Problem {
   return isCursor(nextCursor) ? { sessions, nextCursor } : { sessions };
 }
 
-/** Results name their type on 2026-07-28. */
+/** Adds the `resultType` that results have on 2026-07-28. */
 export function complete(era: Era, body: Result): Result {
   return era === 'modern' ? { resultType: 'complete', ...body } : body;
 }
 
-/** True for a position in a list or a stream: opaque text of a bounded length. */
+/** Whether the value is a position in a list or a stream: opaque text of a limited length. */
 export function isCursor(value: unknown): value is string {
   return typeof value === 'string' && value.length > 0 && value.length <= MAX_CURSOR;
 }

@@ -5,27 +5,24 @@ import type { Meta, Result } from './message.ts';
 import { DRAFTS, type Era, NAMES } from './names.ts';
 import type { Problem } from './problem.ts';
 
-/** A session as messages carry it. */
+/** A session as carried in messages. */
 export interface SessionMeta {
-  /** Visible ASCII, never rewritten by either side. */
+  /** Visible ASCII characters. Neither side ever rewrites it. */
   readonly sessionId: string;
-  /** The server's sealed text: opaque to the client, echoed exactly. */
+  /** The server's sealed text. It is opaque to the client, which echoes it exactly. */
   readonly state?: string;
-  /** ISO 8601; a hint for people, never a reason to refuse a call. */
+  /** An ISO 8601 time. It is a hint for people, never a reason to reject a call. */
   readonly expiresAt?: string;
-  /** Counts the versions of `state`, so that an older answer never overwrites a newer one. */
+  /** The version counter of `state`, so that an older response never overwrites a newer one. */
   readonly seq?: number;
-  /** What the first drafts carried in place of `state`. Read, never written. */
+  /** The data that the first drafts carried instead of `state`. Valise reads it and never writes it. */
   readonly data?: JsonObject;
 }
 
-/**
- * What a message says about its session: nothing (`undefined`), that it is gone (`null`), which one, or something
- * that cannot be one.
- */
+/** What a message says about its session: nothing (`undefined`), that the session is gone (`null`), a session, or a problem. */
 export type SessionReading = SessionMeta | null | undefined | Problem;
 
-/** A longer session id is refused: it also travels in an HTTP header. */
+/** The maximum length of a session id. Longer ids are rejected because the id also travels in an HTTP header. */
 export const MAX_SESSION_ID = 2048;
 
 const MODERN = NAMES.modern.session;
@@ -33,13 +30,13 @@ const LEGACY = NAMES.legacy.session;
 const DRAFT = DRAFTS.session;
 const SEQ = NAMES.modern.seq;
 
-/** True for 1 to {@link MAX_SESSION_ID} visible ASCII characters, 0x21 to 0x7E. */
+/** Whether the value consists of 1 to {@link MAX_SESSION_ID} visible ASCII characters, 0x21 to 0x7E. */
 export function isSessionId(id: unknown): id is string {
   return typeof id === 'string' && id.length <= MAX_SESSION_ID && /^[\x21-\x7e]+$/.test(id);
 }
 
 /**
- * Reads the session from the `_meta` of params or a result, as every draft version wrote it. Nothing throws.
+ * Reads the session from the `_meta` of params or a result, in the form of any draft version. Never throws.
  *
  * @example
  * ```ts
@@ -49,7 +46,7 @@ export function isSessionId(id: unknown): id is string {
  */
 export function readSession(meta: unknown): SessionReading {
   if (!isObject(meta)) return undefined;
-  // Named one by one: this runs on every message, and most of them belong to no session.
+  // The keys are read one by one because this runs on every message, and most messages belong to no session.
   const modern = meta[MODERN];
   const legacy = meta[LEGACY];
   const draft = meta[DRAFT];
@@ -58,7 +55,10 @@ export function readSession(meta: unknown): SessionReading {
   return isSession(found) ? withSeq(found, meta[SEQ]) : found;
 }
 
-/** What is found where another place may say it too. Where they disagree, a gateway may have checked one of them and we would use the other. */
+/**
+ * Combines the session found so far with another place that may name one. If they disagree, a gateway may have checked
+ * one of them while Valise uses the other, so this is a conflict.
+ */
 function also(found: SessionReading, value: unknown, key: string): SessionReading {
   if (value === undefined) return found;
   const reading = readValue(value, key);
@@ -70,7 +70,7 @@ function readValue(value: unknown, where: string): SessionReading {
   return value === undefined || value === null ? value : readSessionObject(value, where);
 }
 
-/** Reads a session from a result's body or from under its `_meta` key; `where` is for the {@link Problem}. */
+/** Reads a session from the body of a result or from the value of its `_meta` key. `where` is used in the {@link Problem}. */
 export function readSessionObject(value: unknown, where: string): SessionMeta | Problem {
   if (!isObject(value)) return { problem: 'wrong-type', where };
   const sessionId = value.sessionId ?? value.id;
@@ -86,14 +86,14 @@ export function readSessionObject(value: unknown, where: string): SessionMeta | 
   return session;
 }
 
-/** Adds the sequence number that stands beside the session, where there is a usable one. */
+/** Adds the sequence number next to the session, if it is valid. */
 export function withSeq(session: SessionMeta, seq: unknown): SessionMeta {
   return Number.isSafeInteger(seq) && (seq as number) >= 0 ? { ...session, seq: seq as number } : session;
 }
 
 /**
- * Writes a session into a `_meta` fragment. The sequence stands beside the session, not in it, so that the
- * session itself is exactly what the draft defines; give one only to a peer that announced `dev.valise/sessions`.
+ * Writes a session into a `_meta` fragment. The sequence number stands next to the session, so that the session itself
+ * is exactly what the draft defines. Pass one only to a peer that announced `dev.valise/sessions`.
  */
 export function writeSession(era: Era, session: SessionMeta): Meta {
   const names = NAMES[era];
@@ -104,12 +104,12 @@ export function writeSession(era: Era, session: SessionMeta): Meta {
 
 const KEYS = [MODERN, LEGACY, DRAFT, SEQ];
 
-/** A result without its session, in any spelling: whoever keeps the session leaves nothing of it to the host. */
+/** Returns the result without its session, in any spelling. A client that manages the session hides it from the host. */
 export function withoutSession(result: Result): Result {
   return withoutMeta(result, KEYS);
 }
 
-/** The session object itself, with the draft's fields alone. */
+/** Returns the session object itself, with only the fields of the draft. */
 export function sessionBody({ sessionId, state, expiresAt }: SessionMeta): JsonObject {
   const body: Record<string, Json> = { sessionId };
   if (state !== undefined) body['state'] = state;
@@ -117,7 +117,7 @@ export function sessionBody({ sessionId, state, expiresAt }: SessionMeta): JsonO
   return body;
 }
 
-/** True where a reading is a session, neither absent nor gone nor broken. */
+/** Whether a reading is a session, as opposed to absent, gone or invalid. */
 export function isSession(reading: SessionReading): reading is SessionMeta {
   return typeof reading === 'object' && reading !== null && 'sessionId' in reading;
 }
@@ -126,7 +126,7 @@ function idOf(reading: SessionReading): unknown {
   return isSession(reading) ? reading.sessionId : reading === null ? null : undefined;
 }
 
-/** A hint that is no date is no hint. */
+/** Whether the value is a date. Any other `expiresAt` hint is ignored. */
 function isTimestamp(value: unknown): value is string {
   return typeof value === 'string' && value.length <= 64 && !Number.isNaN(Date.parse(value));
 }

@@ -4,7 +4,7 @@ import type { Params } from './message.ts';
 import { DRAFTS, type Era, NAMES } from './names.ts';
 import { sessionMethod } from './session-methods.ts';
 
-/** Which column of {@link NAMES} a message is written in, by family: either spelling may be used in either era. */
+/** The column of {@link NAMES} that a message uses, per family. Either spelling may be used in either era. */
 export interface Spelling {
   readonly state: Era;
   readonly sessions: Era;
@@ -14,8 +14,8 @@ const OURS = NAMES.modern;
 const DRAFT = NAMES.legacy;
 
 /**
- * The spelling that a message uses; undefined for a family that it does not mention, or mentions in both spellings: its
- * sender understands either.
+ * Returns the spelling that a message uses. A family is undefined if the message does not mention it, or mentions it in
+ * both spellings, because then its sender understands either.
  */
 export function spellingUsed(
   meta: unknown,
@@ -40,7 +40,7 @@ function onlyOne(isOurs: boolean, isDraft: boolean): Era | undefined {
   return isOurs ? 'modern' : 'legacy';
 }
 
-/** The spelling of a request: the one that it uses, else `otherwise`. */
+/** Returns the spelling that a request uses, or `otherwise` for a family it does not mention. */
 export function spellingOf(
   { method, params }: { readonly method: string; readonly params?: Params | undefined },
   otherwise: Spelling,
@@ -54,7 +54,10 @@ const SPELLED: { readonly [E in Era]: Spelling } = {
   modern: { state: 'modern', sessions: 'modern' },
 };
 
-/** The spelling in which a server answers a request: the one that it uses, else what the client announced, else the era's. */
+/**
+ * Returns the spelling in which a server answers a request: the request's own, else the one the client announced, else
+ * the era's.
+ */
 export function answerSpelling(
   request: { readonly method: string; readonly params?: Params | undefined },
   era: Era,
@@ -64,7 +67,7 @@ export function answerSpelling(
   return spellingOf(request, SPELLED[isDrafts ? 'legacy' : era]);
 }
 
-/** Whether a client announces the jar or sessions in the places that the drafts name, and nothing under our own names. */
+/** Whether a client announces the jar or sessions in the places that the drafts name, and nothing under Valise's own names. */
 function announcesDraftsOnly(capabilities: unknown): boolean {
   if (!isObject(capabilities)) return false;
   const { state, sessions } = OURS.capability;

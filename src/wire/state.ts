@@ -5,24 +5,24 @@ import type { Meta, Result } from './message.ts';
 import { DRAFTS, type Era, NAMES, type Scope } from './names.ts';
 import type { Problem } from './problem.ts';
 
-/** A part of a jar update that was not taken; without a `name` the whole scope was dropped. */
+/** A part of a jar update that was rejected. Without a `name`, the whole scope was dropped. */
 export interface StateProblem extends Problem {
   readonly scope?: Scope;
   readonly name?: string;
 }
 
-/** Jar state as a message carries it. `null` as a value deletes the name. */
+/** Jar state as carried in a message. A `null` value deletes the name. */
 export interface State {
   readonly session?: Dict;
   readonly server?: Dict;
 }
 
-/** {@link State} as read from a peer, and what was not taken. */
+/** The {@link State} read from a peer, and the parts that were rejected. */
 export interface StateReading extends State {
   readonly problems?: readonly StateProblem[];
 }
 
-/** More names than this in one scope of one message are not read at all. */
+/** The maximum number of names per scope of one message. A scope with more is not read at all. */
 export const MAX_NAMES = 10_000;
 
 /** Both scopes, in the order in which they are read and written. */
@@ -36,8 +36,8 @@ const SESSION_HTTP = DRAFTS.state.session;
 const SERVER_HTTP = DRAFTS.state.server;
 
 /**
- * Reads jar state from the `_meta` of a request or a result: both eras, both spellings of the older keys.
- * What does not fit is left out and listed; nothing throws.
+ * Reads jar state from the `_meta` of a request or a result, in both eras and both spellings of the older keys. Invalid
+ * parts are left out and listed as problems. Never throws.
  *
  * @example
  * ```ts
@@ -47,7 +47,7 @@ const SERVER_HTTP = DRAFTS.state.server;
  */
 export function readState(meta: unknown): StateReading {
   if (!isObject(meta)) return NOTHING;
-  // Named one by one: this runs on every message, and most of them carry no state.
+  // The keys are read one by one because this runs on every message, and most messages carry no state.
   const session = meta[SESSION];
   const server = meta[SERVER];
   const sessionHttp = meta[SESSION_HTTP];
@@ -57,7 +57,7 @@ export function readState(meta: unknown): StateReading {
   if (!legacy && modern === undefined && sessionHttp === undefined && serverHttp === undefined)
     return NOTHING;
   const reading: Draft = {};
-  // Weakest first: where a peer writes a name in two places, the later place wins.
+  // The order is weakest first: if a peer writes a name in two places, the later place wins.
   take(reading, 'session', sessionHttp, SESSION_HTTP);
   take(reading, 'server', serverHttp, SERVER_HTTP);
   take(reading, 'session', session, SESSION);
@@ -103,7 +103,7 @@ function refuse(reading: Draft, problem: StateProblem): void {
 }
 
 /**
- * Writes jar state into a `_meta` fragment, or nothing where there is nothing: an empty scope is never sent.
+ * Writes jar state into a `_meta` fragment. Returns undefined if there is no state: an empty scope is never sent.
  *
  * @example
  * ```ts
@@ -124,14 +124,14 @@ export function writeState(era: Era, state: { readonly [S in Scope]?: Meta | und
 
 const KEYS = [MODERN, SESSION, SERVER, SESSION_HTTP, SERVER_HTTP, NAMES.modern.state.attributes];
 
-/** A result without its jar state and the attributes of it, in any spelling: a jar that took it in leaves nothing to the host. */
+/** Returns the result without its jar state and attributes, in any spelling. A jar that stored them hides them from the host. */
 export function withoutState(result: Result): Result {
   return withoutMeta(result, KEYS);
 }
 
 /**
- * State after an update: names it does not mention stay, `null` removes, anything else replaces the whole value.
- * Neither argument is changed.
+ * Returns the state after an update. Names that the update does not mention stay, `null` removes a name, and any other
+ * value replaces the whole value. Modifies neither argument.
  */
 export function applyState(held: Readonly<Dict> | undefined, update: Readonly<Dict> | undefined): Dict {
   const next = dict();

@@ -3,7 +3,7 @@ import { NAMES } from './names.ts';
 
 const { resourceAllocation } = NAMES.modern.annotation;
 
-/** True for a tool, as `tools/list` shows it, that says its sessions hold expensive resources. */
+/** Whether a tool, as listed by `tools/list`, declares that its sessions hold expensive resources. */
 export function allocatesResources(tool: unknown): boolean {
   return isObject(tool) && isObject(tool.annotations) && tool.annotations[resourceAllocation] === true;
 }
