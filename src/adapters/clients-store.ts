@@ -9,29 +9,31 @@ import type { Store } from '../store/types.ts';
 import { COUNT, keyPart } from './limits.ts';
 import { recordIndex } from './record-index.ts';
 
-/** How many registered clients are stored, and for how long. */
+/** Limits on the number of registered clients and how long they are stored. */
 export interface ClientsStoreOptions {
   /**
-   * How long an unused client stays registered. Looking it up counts as use.
+   * The idle timeout of a registration. Looking up a client counts as use.
    *
    * @defaultValue '90d'
    */
   readonly ttl?: Duration | undefined;
   /**
-   * Most registered clients. A registration beyond it is refused (`clients-full`): no stranger can push out a client.
+   * The maximum number of registered clients. Further registrations are rejected (`clients-full`), so that a stranger
+   * cannot evict a client.
    *
    * @defaultValue 1000
    */
   readonly maxClients?: number | undefined;
   /**
-   * Most bytes of one client's metadata, as UTF-16 code units of JSON. Larger registrations are refused (`client-too-large`).
+   * The maximum size of one client's metadata, in UTF-16 code units of JSON. Larger registrations are rejected
+   * (`client-too-large`).
    *
    * @defaultValue 16384
    */
   readonly maxBytes?: number | undefined;
 }
 
-/** What is stored of a client: `OAuthClientInformationFull` of the MCP SDK. */
+/** The stored client: `OAuthClientInformationFull` of the MCP SDK. */
 export interface RegisteredClient {
   readonly client_id: string;
   readonly redirect_uris: string[];
@@ -40,7 +42,7 @@ export interface RegisteredClient {
 /** `OAuthRegisteredClientsStore` of the MCP SDK, version 1. */
 export interface ClientsStore {
   getClient(clientId: string): Promise<RegisteredClient | undefined>;
-  /** Stores a client, under an id of its own if it has none yet. */
+  /** Stores a client, and assigns an id if it has none yet. */
   registerClient(client: { readonly redirect_uris: string[] }): Promise<RegisteredClient>;
 }
 
@@ -59,10 +61,10 @@ const SCHEMA: Schema<{ readonly client: RegisteredClient }> = {
 const PREFIX = 'adapters/clients/';
 
 /**
- * Stores the clients that register with an authorization server on SDK version 1, for all instances that share the store.
- * Client secrets are stored as they are, since the SDK compares them: give a sealed store.
+ * Stores the clients that register with an authorization server on SDK version 1, for all instances that share the
+ * store. Client secrets are stored unhashed, because the SDK compares them: use a sealed store.
  *
- * @throws ValiseError `bad-option` if an option is not what it takes.
+ * @throws ValiseError `bad-option` if an option is invalid.
  *
  * @example
  * ```ts
@@ -81,7 +83,7 @@ export function clientsStore(store: Store, options: ClientsStoreOptions = {}): C
       const key = keyPart(clientId);
       const found = await clients.get(key);
       if (found?.value?.client.client_id !== clientId) return undefined;
-      // Renewed in the second half of its life, so that most lookups do not write.
+      // A client is renewed in the second half of its lifetime, so that most lookups do not write.
       if (found.expiresAt !== undefined && found.expiresAt - clock.now() < ttl * 500) {
         await index.add(key);
         await clients.put(key, found.value, { ttl, ifVersion: found.version });

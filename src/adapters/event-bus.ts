@@ -5,19 +5,19 @@ import { isObject, type Json } from '../json.ts';
 import { checkOptions, FUNCTION, TEXT } from '../options.ts';
 import type { Bus } from '../store/types.ts';
 
-/** Where events are published. */
+/** Options of {@link eventBus}. */
 export interface EventBusOptions {
   /**
-   * The topic on the bus. Servers that share a bus but not their tools need different ones.
+   * The topic on the bus. Servers that share a bus but not their tools need different topics.
    *
    * @defaultValue 'mcp-events'
    */
   readonly topic?: string | undefined;
-  /** Called when the bus cannot be reached: other instances may have missed events. By default a warning of the process. */
+  /** Called when the bus cannot be reached and other instances may have missed events. Defaults to a process warning. */
   readonly onError?: ((error: unknown) => void) | undefined;
 }
 
-/** Something that changed on a server: `ServerEvent` of the MCP SDK. */
+/** A change on a server: `ServerEvent` of the MCP SDK. */
 export type ServerEvent = (
   | { kind: 'tools_list_changed' }
   | { kind: 'prompts_list_changed' }
@@ -29,24 +29,24 @@ type Hear = (event: ServerEvent) => void;
 
 /** `ServerEventBus` of the MCP SDK, version 2, over a bus. */
 export interface ServerEventBus {
-  /** Tells the listeners of this instance at once, and those of the others over the bus. */
+  /** Calls the listeners of this instance immediately, and those of other instances over the bus. */
   publish(event: ServerEvent): void;
-  /** Adds a listener. The function returned removes it. */
+  /** Adds a listener. Returns a function that removes it. */
   subscribe(listener: (event: ServerEvent) => void): () => void;
-  /** Resolves once events of other instances arrive; rejects if the bus cannot be reached. */
+  /** Resolves once events of other instances arrive. Rejects if the bus cannot be reached. */
   readonly ready: Promise<void>;
-  /** Stops listening to the bus, which stays open. */
+  /** Stops listening to the bus. The bus stays open. */
   close(): Promise<void>;
 }
 
 /**
- * Tells `subscriptions/listen` streams at all instances what one instance publishes. Give it to `createMcpHandler` of SDK
- * version 2 as `bus`.
+ * Delivers the events that one instance publishes to the `subscriptions/listen` streams of all instances. Pass it to
+ * `createMcpHandler` of SDK version 2 as `bus`.
  *
- * Events reach the other instances at most once, and only those that listen at that time. A listener that publishes does not
- * get its own event back.
+ * Events reach other instances at most once, and only those that are listening at that time. A listener that publishes
+ * does not receive its own event.
  *
- * @throws ValiseError `bad-option` if an option is not what it takes.
+ * @throws ValiseError `bad-option` if an option is invalid.
  *
  * @example
  * ```ts
@@ -80,7 +80,7 @@ export function eventBus(bus: Bus, options: EventBusOptions = {}): ServerEventBu
     ready,
     publish(event) {
       deliver(event);
-      // As JSON has it: the message must not depend on what becomes of the object.
+      // The event is copied as JSON, so that later changes to the object do not affect the message.
       const message = { from: instance, event: JSON.parse(JSON.stringify(event)) as Json };
       bus.publish(topic, message).catch(onError);
     },
@@ -101,7 +101,7 @@ export function eventBus(bus: Bus, options: EventBusOptions = {}): ServerEventBu
 
 const LISTS = ['tools_list_changed', 'prompts_list_changed', 'resources_list_changed'] as const;
 
-/** The event in a message of another instance; undefined for those of this one, and for what is no event. */
+/** Returns the event in a message of another instance. Returns undefined for messages of this instance and for invalid events. */
 function readEvent(message: Json, instance: string): ServerEvent | undefined {
   if (!isObject(message) || message['from'] === instance || !isObject(message['event'])) return undefined;
   const { kind, uri, params } = message['event'];

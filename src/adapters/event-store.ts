@@ -9,11 +9,11 @@ import type { Store } from '../store/types.ts';
 import { COUNT, keyPart } from './limits.ts';
 import { recordIndex } from './record-index.ts';
 
-/** Which streams an event store holds, and how much of them. */
+/** The session of an event store, and its limits. */
 export interface EventStoreOptions {
   /**
-   * The transport session whose streams these are, or whatever else names one client. Event ids of one session are unknown
-   * in every other: all sessions of the SDK call their standalone stream by the same name.
+   * The transport session that owns the streams, or another value that identifies one client. Event ids of one session
+   * are unknown in every other, because all sessions of the SDK use the same name for their standalone stream.
    */
   readonly session: string;
   /**
@@ -23,20 +23,20 @@ export interface EventStoreOptions {
    */
   readonly ttl?: Duration | undefined;
   /**
-   * Most events of one stream. The oldest are dropped first.
+   * The maximum number of events per stream. The oldest are dropped first.
    *
    * @defaultValue 1000
    */
   readonly maxEvents?: number | undefined;
   /**
-   * Most bytes of one stream, as UTF-16 code units of JSON. The oldest events are dropped first.
+   * The maximum size of one stream, in UTF-16 code units of JSON. The oldest events are dropped first.
    *
    * @defaultValue 1048576
    */
   readonly maxBytes?: number | undefined;
   /**
-   * Most streams of one session; each POST request that is answered with a stream counts, the standalone stream
-   * does not. The oldest is dropped first.
+   * The maximum number of streams per session. Each POST request that is answered with a stream counts; the standalone
+   * stream does not. The oldest is dropped first.
    *
    * @defaultValue 64
    */
@@ -61,20 +61,20 @@ interface Segment {
   readonly events: readonly StoredEvent[];
 }
 
-/** The end of a stream, and where the rest is. Every event is added by one conditional write of this record. */
+/** The end of a stream and the location of the rest. Every event is added by one conditional write of this record. */
 interface Head extends Segment {
-  /** Tells this stream from an earlier one of the same name that has expired. */
+  /** Distinguishes this stream from an expired one with the same name. */
   readonly epoch: string;
   /** The number of the next event. */
   readonly next: number;
-  /** Events before this number are gone. */
+  /** Events before this number have been dropped. */
   readonly first: number;
   readonly segments: readonly SegmentInfo[];
-  /** When the stream was last counted among those of its session, in milliseconds since 1970. */
+  /** When the stream was last counted in its session, in milliseconds since 1970. */
   readonly countedAt: number;
 }
 
-/** Where a segment is, what is in it, and when it was written. */
+/** The location, content and write time of a segment. */
 interface SegmentInfo {
   readonly id: string;
   readonly start: number;
@@ -108,11 +108,14 @@ const HEAD: Schema<Head> = {
   },
 };
 
-/** When the end of a stream becomes a segment, which is not written again. */
+/** The size at which the end of a stream becomes a segment, which is not written again. */
 const SEGMENT_EVENTS = 32;
 const SEGMENT_LENGTH = 65_536;
 
-/** What both majors call the one stream of a session that belongs to no request. It is not counted, so that requests do not push it out. */
+/**
+ * The name that both SDK majors use for the one stream of a session that belongs to no request. It is not counted, so
+ * that requests do not evict it.
+ */
 const STANDALONE = '_GET_stream';
 
 const ID = /^(\d{1,15})\.([\w-]{8})\.([\w.!~*'()%-]{1,400})$/;
@@ -120,13 +123,13 @@ const ID = /^(\d{1,15})\.([\w-]{8})\.([\w.!~*'()%-]{1,400})$/;
 const SESSION: Taken = ['the id of a session', (value) => typeof value === 'string' && value !== ''];
 
 /**
- * Stores the events of a Streamable HTTP transport, so that a client can resume a stream at any instance that shares the
- * store. Fits the option `eventStore` of the transports of both SDK majors; make one for each session.
+ * Stores the events of a Streamable HTTP transport, so that a client can resume a stream at any instance that shares
+ * the store. Pass it as the option `eventStore` of the transports of both SDK majors. Create one per session.
  *
- * Events keep their order per stream. An event id is unknown once the stream has expired, or once an event after it was
- * dropped: a client that resumes is told so, rather than missing messages without notice.
+ * Events keep their order per stream. An event id becomes unknown when the stream expires, or when an event after it is
+ * dropped. A client that resumes is told so, instead of missing messages silently.
  *
- * @throws ValiseError `bad-option` if an option is not what it takes.
+ * @throws ValiseError `bad-option` if an option is invalid.
  *
  * @example
  * ```ts
@@ -145,7 +148,7 @@ export function eventStore(store: Store, options: EventStoreOptions): EventStore
     maxBytes: BYTES,
     maxStreams: COUNT,
   });
-  // An undefined session would make one session of all.
+  // An undefined session would merge all sessions into one.
   if (options.session === undefined)
     throw new ValiseError('bad-option', 'eventStore was given no session.', {
       next: 'Give the id of the transport session that the events belong to.',
@@ -153,7 +156,7 @@ export function eventStore(store: Store, options: EventStoreOptions): EventStore
   return new SessionEvents(store, options);
 }
 
-/** Messages of one stream that wait for the write before them, so that their order is that of the calls. */
+/** Messages of a stream that wait for the previous write, so that they are stored in the order of the calls. */
 interface Waiting {
   readonly message: string;
   readonly resolve: (eventId: string) => void;
@@ -207,7 +210,7 @@ class SessionEvents implements EventStore {
     for (const { id, start, count } of head.segments) {
       if (start + count - 1 <= after) continue;
       const segment = await this.#segments.get(id);
-      // Expired or dropped since the head was read.
+      // The segment expired or was dropped since the head was read.
       if (!segment?.value) throw unknownEvent();
       await replay(streamId, head, segment.value, after, send);
     }
@@ -226,7 +229,7 @@ class SessionEvents implements EventStore {
     return { streamId, after, head };
   }
 
-  /** Writes what waits for a stream, all at once, until nothing waits any more. */
+  /** Writes the waiting messages of a stream in batches until none are left. */
   async #writeAll(streamId: string): Promise<void> {
     for (let batch = this.#waiting.get(streamId); batch?.length; batch = this.#waiting.get(streamId)) {
       this.#waiting.set(streamId, []);
@@ -271,7 +274,7 @@ class SessionEvents implements EventStore {
       },
       { ttl: this.#ttl },
     );
-    // What was dropped, and what an attempt wrote that lost against another instance.
+    // Deletes segments that were dropped, and segments from attempts that lost against another instance.
     for (const { id } of last.segments) obsolete.delete(id);
     await Promise.all([...obsolete].map((id) => this.#segments.delete(id)));
     if (!isCounted) await this.#count(stream);
@@ -286,7 +289,7 @@ class SessionEvents implements EventStore {
     return { id, start: next - count, count, length, at: clock.now() };
   }
 
-  /** Counts a stream, and deletes the streams that are too many. */
+  /** Counts a stream, and deletes the streams that exceed the limit. */
   async #count(stream: string): Promise<void> {
     for (const oldest of await this.#streams.add(stream)) {
       const head = (await this.#heads.get(oldest))?.value;
@@ -295,7 +298,7 @@ class SessionEvents implements EventStore {
     }
   }
 
-  /** Drops expired segments, then the oldest segments, then the oldest events of the end, until the limits hold. */
+  /** Drops expired segments, then the oldest segments, then the oldest events at the end, until the limits hold. */
   #trim(head: Head): Head {
     const since = clock.now() - this.#ttl * 1000;
     let segments = head.segments.filter(({ at }) => at > since);
@@ -336,7 +339,7 @@ async function replay(
   for (const [number, text] of events) {
     if (number <= after) continue;
     const message = JSON.parse(text) as Json;
-    // The SDK stores `{}` to have an id for the start of a stream; it is no message.
+    // The SDK stores `{}` to get an id for the start of a stream; it is not a message.
     if (isObject(message) && Object.keys(message).length === 0) continue;
     await send(idOf(streamId, head, number), message as JsonObject as never);
   }

@@ -3,7 +3,7 @@ import { clock } from '../store/kit/clock.ts';
 import { collection, type Schema } from '../store/kit/collection.ts';
 import type { Store } from '../store/types.ts';
 
-/** A record that an index counts: its id, and when it was last added, in milliseconds since 1970. */
+/** A record in an index: its id, and when it was last added, in milliseconds since 1970. */
 type Indexed = readonly [id: string, addedAt: number];
 
 interface IndexRecord {
@@ -16,21 +16,21 @@ const SCHEMA: Schema<IndexRecord> = {
   read: ({ ids }) => (Array.isArray(ids) && ids.every(isIndexed) ? { ids } : undefined),
 };
 
-/** What keeps the number of records under one key bounded, across instances. */
+/** Limits the number of records under one key, across instances. */
 export interface RecordIndex {
-  /** Adds a record, or renews it. Returns the ids that no longer fit, oldest first: the caller deletes their records. */
+  /** Adds or renews a record. Returns the ids that no longer fit, oldest first; the caller deletes their records. */
   add(id: string): Promise<readonly string[]>;
   remove(ids: readonly string[]): Promise<void>;
-  /** All ids, the oldest first. Records may have expired already. */
+  /** Returns all ids, oldest first. Their records may have expired already. */
   ids(): Promise<readonly string[]>;
 }
 
-/** How many records an index counts, for how long, and what happens at the limit. */
+/** The limits of an index, and its behavior at the limit. */
 export interface RecordIndexOptions {
   readonly max: number;
-  /** Lifetime of the records, in seconds. */
+  /** The lifetime of the records, in seconds. */
   readonly ttl: number;
-  /** Makes the error for a new record that no longer fits. By default the oldest record makes room. */
+  /** Creates the error for a new record that does not fit. By default, the oldest record is evicted instead. */
   readonly full?: () => ValiseError;
 }
 

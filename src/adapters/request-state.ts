@@ -4,22 +4,23 @@ import type { Json } from '../json.ts';
 import { ANYTHING, checkOptions, FLAG, FUNCTION, TEXT } from '../options.ts';
 import type { OpenOptions, Sealer } from '../seal/index.ts';
 
-/** How request state is sealed. */
+/** Options for sealing request state. */
 export interface RequestStateCodecOptions<Context> {
   /**
-   * What the state is for. State of one purpose does not open for another.
+   * The purpose of the state. State for one purpose does not open for another.
    *
    * @defaultValue 'request-state'
    */
   readonly purpose?: string | undefined;
-  /** The principal that the state belongs to; nobody else can send it back. */
+  /** Returns the principal that the state belongs to. Nobody else can send it back. */
   readonly subject?: ((ctx: Context) => string | undefined) | undefined;
-  /** What else must be the same when the state comes back, such as the method and the name of the tool. */
+  /** Returns further values that must match when the state comes back, such as the method and the name of the tool. */
   readonly bind?: ((ctx: Context) => Json) | undefined;
-  /** How long the state can be sent back. By default as the sealer says, 10 minutes. */
+  /** How long the state can be sent back. Defaults to the lifetime of the sealer, 10 minutes. */
   readonly ttl?: Duration | undefined;
   /**
-   * Accept each state once. Needs a sealer with a ledger; a client that repeats a request whose answer was lost is refused.
+   * Accept each state only once. Requires a sealer with a ledger. A client that repeats a request because its response
+   * was lost is rejected.
    *
    * @defaultValue false
    */
@@ -30,16 +31,16 @@ export interface RequestStateCodecOptions<Context> {
 export interface RequestStateCodec<Payload, Context> {
   /** Seals a payload, for `inputRequired({ requestState })`. */
   mint(payload: Payload, ctx?: Context): Promise<string>;
-  /** Opens what a client sent back, for `ServerOptions.requestState.verify`. Throws `SealError` if it does not open. */
+  /** Opens state that a client sent back, for `ServerOptions.requestState.verify`. Throws `SealError` if it does not open. */
   verify(state: string, ctx: Context): Promise<Payload>;
 }
 
 /**
- * Seals the `requestState` of a server on SDK version 2: encrypted, bound and expiring, and opened by every instance that
- * has the keys. The codec of the SDK signs the state; the client can read it. If the sealer has a `spill` store, large state
- * stays there.
+ * Seals the `requestState` of a server on SDK version 2. The state is encrypted, bound and expiring, and every instance
+ * with the keys can open it. The SDK's own codec only signs the state, so the client can read it. If the sealer has a
+ * `spill` store, large state stays there.
  *
- * @throws ValiseError `bad-option` if an option is not what it takes.
+ * @throws ValiseError `bad-option` if an option is invalid.
  *
  * @example
  * ```ts

@@ -6,30 +6,31 @@ import type { Store } from '../store/types.ts';
 import { COUNT, keyPart } from './limits.ts';
 import { type RecordIndex, recordIndex } from './record-index.ts';
 
-/** How many responses are cached, and for how long. */
+/** Limits on the number of cached responses and how long they are stored. */
 export interface ResponseCacheOptions {
   /**
-   * How long an entry is stored after it was written, at most. The client decides by `expiresAt` whether it is fresh, and still uses what it knows of the
-   * tools when it is not.
+   * The maximum time an entry is stored after it was written. The client uses `expiresAt` to decide whether it is
+   * fresh, and still uses its knowledge of the tools when it is not.
    *
    * @defaultValue '24h'
    */
   readonly ttl?: Duration | undefined;
   /**
-   * Most entries of `resources/read`, and most entries of all other methods together. The oldest is dropped first.
+   * The maximum number of `resources/read` entries, and of entries of all other methods together. The oldest is dropped
+   * first.
    *
    * @defaultValue 512
    */
   readonly maxEntries?: number | undefined;
   /**
-   * Longest value, in UTF-16 code units. A longer one is not cached.
+   * The maximum length of a value, in UTF-16 code units. Longer values are not cached.
    *
    * @defaultValue 1048576
    */
   readonly maxBytes?: number | undefined;
 }
 
-/** What names an entry: `CacheKey` of the MCP SDK. */
+/** The key of an entry: `CacheKey` of the MCP SDK. */
 export interface CacheKey {
   readonly method: string;
   readonly params?: string;
@@ -39,7 +40,7 @@ export interface CacheKey {
 /** A cached response: `CacheEntry` of the MCP SDK. */
 export interface CacheEntry {
   readonly value: string;
-  /** Rises with every write. */
+  /** Increases with every write. */
   readonly stamp: number;
   readonly expiresAt?: number;
   readonly scope?: 'public' | 'private';
@@ -72,14 +73,14 @@ const SCHEMA: Schema<CacheEntry> = {
 
 const PREFIX = 'adapters/responses/';
 
-/** The one method with as many entries as there are URIs: they must not push out the lists. */
+/** The only method with one entry per URI. These entries must not evict the lists. */
 const READ = 'resources/read';
 
 /**
- * Caches responses for clients on SDK version 2, for all processes that share the store. Entries of different servers and
- * principals are kept apart by the `partition` that the client gives.
+ * Caches responses for clients on SDK version 2, for all processes that share the store. The client's `partition`
+ * separates the entries of different servers and principals.
  *
- * @throws ValiseError `bad-option` if an option is not what it takes.
+ * @throws ValiseError `bad-option` if an option is invalid.
  *
  * @example
  * ```ts
@@ -106,7 +107,8 @@ export function responseCache(store: Store, options: ResponseCacheOptions = {}):
     get: async (key) => (await entries.get(idOf(key)))?.value,
     async set(key, { value, expiresAt, scope }) {
       const id = idOf(key);
-      // Above all earlier stamps of this process, and by the time in it above those of others, also after a deletion.
+      // The stamp exceeds all earlier stamps of this process and, because it contains the time, those of others, even
+      // after a deletion.
       let stamp = Math.max(last + 1, clock.now() * 1000 + Math.floor(Math.random() * 1000));
       if (value.length > maxBytes) {
         await entries.delete(id);

@@ -5,22 +5,24 @@ import { collection, type Schema } from '../store/kit/collection.ts';
 import type { Store } from '../store/types.ts';
 import { COUNT, keyPart } from './limits.ts';
 
-/** How many messages wait for a task, and for how long. */
+/** Limits on the number of queued messages and how long they are stored. */
 export interface TaskMessageQueueOptions {
   /**
-   * How long the messages of a task wait after the last one was added.
+   * How long the messages of a task stay queued after the last one was added.
    *
    * @defaultValue '24h'
    */
   readonly ttl?: Duration | undefined;
   /**
-   * Most messages of one task, if the SDK does not ask for fewer. Further ones are refused (`task-queue-full`).
+   * The maximum number of messages per task, unless the SDK requests fewer. Further messages are rejected
+   * (`task-queue-full`).
    *
    * @defaultValue 100
    */
   readonly maxMessages?: number | undefined;
   /**
-   * Most bytes of the messages of one task, as UTF-16 code units of JSON. Further ones are refused (`task-queue-full`).
+   * The maximum size of the messages of one task, in UTF-16 code units of JSON. Further messages are rejected
+   * (`task-queue-full`).
    *
    * @defaultValue 1048576
    */
@@ -46,10 +48,10 @@ const SCHEMA: Schema<Queue> = {
 };
 
 /**
- * Queues the messages that servers on SDK version 1 send within a task, for all instances that share the store. Each message
- * is taken by one instance. Queues of different sessions are apart, also for the same task id.
+ * Queues the messages that servers on SDK version 1 send within a task, for all instances that share the store. Each
+ * message is taken by exactly one instance. Different sessions have separate queues, even for the same task id.
  *
- * @throws ValiseError `bad-option` if an option is not what it takes.
+ * @throws ValiseError `bad-option` if an option is invalid.
  *
  * @example
  * ```ts
@@ -65,7 +67,7 @@ export function taskMessageQueue<Message>(
   const ttl = seconds(options.ttl ?? '24h');
   const queues = collection(store, 'adapters/task-messages/', SCHEMA);
 
-  /** Takes the first messages, and leaves the others. */
+  /** Takes the first messages and leaves the others. */
   const take = async (id: string, count: number): Promise<readonly string[]> => {
     let taken: readonly string[] = [];
     await queues.update(

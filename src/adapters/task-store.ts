@@ -9,37 +9,39 @@ import type { Store } from '../store/types.ts';
 import { COUNT, keyPart } from './limits.ts';
 import { recordIndex } from './record-index.ts';
 
-/** How many tasks are stored, and for how long. */
+/** Limits on the number of tasks and how long they are stored. */
 export interface TaskStoreOptions {
   /**
-   * Longest lifetime of a task, from its creation to its end and from its end on. Also the one of tasks for which no lifetime,
-   * or an unlimited one, is asked.
+   * The maximum lifetime of a task, both from its creation to its end and after its end. It also applies to tasks that
+   * request no lifetime or an unlimited one.
    *
    * @defaultValue '24h'
    */
   readonly ttl?: Duration | undefined;
   /**
-   * Most tasks of one session, and most of all requests without a session. Further ones are refused (`tasks-full`).
+   * The maximum number of tasks per session, and of all requests without a session. Further tasks are rejected
+   * (`tasks-full`).
    *
    * @defaultValue 100
    */
   readonly maxTasks?: number | undefined;
   /**
-   * Most bytes of one result, as UTF-16 code units of JSON. A larger one is refused (`task-result-too-large`).
+   * The maximum size of one result, in UTF-16 code units of JSON. Larger results are rejected
+   * (`task-result-too-large`).
    *
    * @defaultValue 1048576
    */
   readonly maxBytes?: number | undefined;
 }
 
-/** State of a task, as the protocol names it. */
+/** The status of a task, as the protocol names it. */
 export type TaskStatus = 'working' | 'input_required' | 'completed' | 'failed' | 'cancelled';
 
 /** `Task` of the MCP SDK, version 1. */
 export interface Task {
   taskId: string;
   status: TaskStatus;
-  /** Lifetime in milliseconds. */
+  /** The lifetime in milliseconds. */
   ttl: number;
   createdAt: string;
   lastUpdatedAt: string;
@@ -98,10 +100,10 @@ const MOST_MESSAGE = 1000;
 const isOver = (status: TaskStatus): boolean => /^(completed|failed|cancelled)$/.test(status);
 
 /**
- * Stores the tasks of servers on SDK version 1, with their results, for all instances that share the store. A task that was
- * created in a session is not found from any other session, nor without one.
+ * Stores the tasks of servers on SDK version 1, with their results, for all instances that share the store. A task
+ * created in a session cannot be found from another session or without one.
  *
- * @throws ValiseError `bad-option` if an option is not what it takes.
+ * @throws ValiseError `bad-option` if an option is invalid.
  *
  * @example
  * ```ts
@@ -116,7 +118,7 @@ export function taskStore(store: Store, options: TaskStoreOptions = {}): TaskSto
   const indexOf = (session: string | undefined) =>
     recordIndex(store, `${PREFIX}of/${session === undefined ? '-' : keyPart(session)}`, {
       max: maxTasks,
-      // A task lives once more as long after its end.
+      // A task is kept for another lifetime after its end.
       ttl: (2 * longest) / 1000,
       full: () => full(maxTasks),
     });
@@ -125,7 +127,7 @@ export function taskStore(store: Store, options: TaskStoreOptions = {}): TaskSto
   const find = async (taskId: string, session: string | undefined): Promise<TaskRecord | undefined> =>
     visible(await tasks.get(keyPart(taskId)), session);
 
-  /** Changes a task that is not over yet. Its lifetime starts again when it ends, and only then. */
+  /** Updates a task that has not ended. Its lifetime restarts when it ends, and only then. */
   const change = async (
     taskId: string,
     session: string | undefined,
@@ -161,7 +163,7 @@ export function taskStore(store: Store, options: TaskStoreOptions = {}): TaskSto
         await index.add(taskId);
       } catch (error) {
         if (!(error instanceof ValiseError) || error.code !== 'tasks-full') throw error;
-        // Tasks with a short life may have left room.
+        // Tasks with a short lifetime may have expired and made room.
         const ids = await index.ids();
         const living = await Promise.all(ids.map((id) => find(id, session)));
         await index.remove(ids.filter((_, at) => !living[at]));

@@ -1,6 +1,6 @@
 /**
- * What `mcp-valise-cli` needs beyond the public subpaths. Not for applications: names here change without notice, and
- * the command line therefore depends on exactly the version of the library that it was built with.
+ * The internals that `mcp-valise-cli` needs beyond the public subpaths. Not for applications: names here change without
+ * notice, so the command line depends on the exact version of the library that it was built with.
  *
  * @internal
  * @module

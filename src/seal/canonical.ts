@@ -1,12 +1,12 @@
 import { ValiseError } from '../errors.ts';
 
-/** Deeper than any real request, far from the end of the stack. */
+/** The maximum nesting depth: deeper than any real request, and far from a stack overflow. */
 const DEEPEST = 200;
 
 /**
- * Writes a JSON value in one spelling only: keys sorted by code units, no spaces, otherwise as `JSON.stringify` writes it
- * (RFC 8785 for all values that JSON can hold). What JSON cannot write is refused rather than left out, because two
- * different values must never share a spelling.
+ * Writes a JSON value in a canonical form: keys sorted by code units, no spaces, otherwise as `JSON.stringify` writes
+ * it (RFC 8785 for all values that JSON can hold). Throws for values that JSON cannot represent instead of omitting
+ * them, because two different values must never have the same canonical form.
  */
 export function canonicalJson(value: unknown): string {
   return typeof value === 'string' ? JSON.stringify(value) : write(value, 0);
@@ -43,7 +43,7 @@ function writeObject(object: Readonly<Record<string, unknown>>, depth: number): 
   let text = '';
   for (const key of Object.keys(object).sort()) {
     const value = object[key];
-    // A property that is there but undefined is the same as none, for JSON and for optional arguments.
+    // A property whose value is undefined equals an absent one, for JSON and for optional arguments.
     if (value === undefined) continue;
     text += `${text === '' ? '' : ','}${JSON.stringify(key)}:${write(value, depth)}`;
   }

@@ -15,12 +15,12 @@ import { isKid, kidOf, readBody, tokenPrefix, writeToken } from './token.ts';
 const ALGORITHM = 'aes-256-gcm';
 const HEAD_BYTES = SALT_BYTES + NONCE_BYTES;
 
-/** Seals and opens bytes. Knows keys and tokens, and nothing of what is in them. */
+/** Seals and opens bytes. It handles keys and tokens and does not interpret the content. */
 export interface Cipher {
-  /** The key and nonce of the next token. Each must be used for one `seal`, before the next is taken. */
+  /** Returns the key and nonce for the next token. Use each for exactly one `seal`, before requesting the next. */
   next(): SealingKey;
   seal(plaintext: string | Buffer, next: SealingKey): string;
-  /** The plaintext of a genuine token, or why it is none. */
+  /** Returns the plaintext of a genuine token, or the reason it was rejected. */
   open(token: string): Opened | SealErrorCode;
 }
 
@@ -28,21 +28,24 @@ export interface Cipher {
 export interface Opened {
   readonly kid: string;
   readonly plaintext: Buffer;
-  /** The body of the token; overwritten when the next token is sealed or opened. */
+  /** The body of the token. It is overwritten when the next token is sealed or opened. */
   readonly body: Buffer;
 }
 
-/** The id of a token: unique by construction, and authenticated, so it needs no room of its own. */
+/**
+ * Returns the id of the next token. The salt and nonce are unique by construction and authenticated, so the token needs
+ * no separate id.
+ */
 export function idOfNext({ salt, nonce }: SealingKey): string {
   return Buffer.concat([salt, nonce]).toString('base64url');
 }
 
-/** The id of a token that was opened. */
+/** Returns the id of an opened token. */
 export function idOfOpened({ body }: Opened): string {
   return body.toString('base64url', 0, HEAD_BYTES);
 }
 
-/** Builds the cipher of a keyring: the first key seals, the kid in a token says which one opens. */
+/** Creates the cipher of a keyring. The first key seals; the kid in a token selects the key that opens it. */
 export function createCipher(keys: readonly [RingKey, ...RingKey[]], maxBytes: number): Cipher {
   const opening = new Map(
     keys.map((key) => [

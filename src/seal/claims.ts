@@ -2,7 +2,7 @@ import type { Json } from '../json.ts';
 import { sha256 } from '../sha256.ts';
 
 /**
- * What is sealed in a token, before encryption: the UTF-8 text of a JSON array of eight,
+ * The content of a token before encryption: the UTF-8 text of a JSON array with eight elements,
  *
  * ```text
  * [issued, expires, purpose, audience, subject, binding, kind, payload]
@@ -10,11 +10,11 @@ import { sha256 } from '../sha256.ts';
  *
  * - `issued`, `expires`: whole seconds since 1970
  * - `purpose`, `audience`: text
- * - `subject`, `binding`: 0 where there is none, else the digest of `digestOf`
- * - `kind`: 0 payload, 1 name of a token kept in a store, 2 payload of a token kept in a store
+ * - `subject`, `binding`: 0 if there is none, otherwise the digest from `digestOf`
+ * - `kind`: 0 for a payload, 1 for the name of a token kept in a store, 2 for the payload of a token kept in a store
  *
- * or one byte 0x01 and then that text, compressed with raw deflate. The array is one `JSON.stringify` and one
- * `JSON.parse` with the payload, which is what makes a seal cost hardly more than the bare cipher.
+ * or one byte 0x01 followed by that text, compressed with raw deflate. The array takes one `JSON.stringify` and one
+ * `JSON.parse` including the payload, so a seal costs hardly more than the bare cipher.
  */
 export type Claims = readonly [
   issued: number,
@@ -27,13 +27,13 @@ export type Claims = readonly [
   payload: Json,
 ];
 
-/** What the payload of a token is. */
+/** The kind of payload in a token. */
 export type Kind = typeof VALUE | typeof REFERENCE | typeof KEPT_VALUE;
 export const VALUE = 0;
 export const REFERENCE = 1;
 export const KEPT_VALUE = 2;
 
-/** True for the shape above. A token that proved genuine comes from a holder of the key, but perhaps not from this code. */
+/** Whether the value has the shape above. A genuine token comes from a holder of the key, but perhaps not from this code. */
 export function isClaims(value: unknown): value is Claims {
   return (
     Array.isArray(value) &&
@@ -49,15 +49,15 @@ export function isClaims(value: unknown): value is Claims {
 }
 
 /**
- * The digest of a subject or a binding: the first 22 characters of the base64url of
- * SHA-256(`<label>:<id>:<text>`), where id is the base64url of salt ‖ nonce and text is canonical JSON.
- * The id makes it another one in every token, so nobody can look for two inputs with one digest ahead of time.
+ * Returns the digest of a subject or a binding: the first 22 characters of the base64url of
+ * SHA-256(`<label>:<id>:<text>`). The id is the base64url of salt ‖ nonce, and the text is canonical JSON. The id makes
+ * the digest different in every token, so nobody can search for two inputs with the same digest ahead of time.
  */
 export function digestOf(label: 'subject' | 'binding', id: string, text: string): string {
   return sha256(`${label}:${id}:${text}`).slice(0, 22);
 }
 
-/** True where two digests are equal; takes equally long wherever they differ. */
+/** Whether two digests are equal. The time taken does not depend on where they differ. */
 export function sameDigest(a: string, b: string): boolean {
   let difference = a.length ^ b.length;
   for (let index = 0; index < b.length; index++) difference |= a.charCodeAt(index) ^ b.charCodeAt(index);

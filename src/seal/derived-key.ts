@@ -1,18 +1,18 @@
 import { createSecretKey, hkdfSync, type KeyObject, randomBytes } from 'node:crypto';
 import type { RingKey } from './keyring.ts';
 
-/** Bytes of salt, nonce and tag in a token's body. */
+/** The number of bytes of the salt, the nonce and the tag in the body of a token. */
 export const SALT_BYTES = 16;
 export const NONCE_BYTES = 12;
 export const TAG_BYTES = 16;
 
-/** Tokens under one salt. Far below what AES-GCM bears, and a new salt costs one derivation. */
+/** The number of tokens per salt. It is far below the limit of AES-GCM, and a new salt costs one derivation. */
 const TOKENS_PER_SALT = 2 ** 24;
 
-/** Derived keys kept per key of the ring: one for each process whose tokens come in. */
+/** The number of derived keys cached per key of the ring: one for each process whose tokens arrive. */
 const KEPT = 1024;
 
-/** The key that a salt selects: HKDF-SHA-256 of a key of the ring. */
+/** Derives the key that a salt selects: HKDF-SHA-256 of a key of the ring. */
 export function deriveKey(key: RingKey, salt: Uint8Array): KeyObject {
   const bytes = Buffer.from(hkdfSync('sha256', key.secret, salt, 'valise v1 seal', 32));
   const derived = createSecretKey(bytes);
@@ -20,17 +20,18 @@ export function deriveKey(key: RingKey, salt: Uint8Array): KeyObject {
   return derived;
 }
 
-/** A key to seal with, and the nonce that the next token must have. */
+/** A key to seal with, and the nonce that the next token must use. */
 export interface SealingKey {
   readonly key: KeyObject;
   readonly salt: Buffer;
-  /** Changed in place by the next call. */
+  /** The next call changes it in place. */
   readonly nonce: Buffer;
 }
 
 /**
- * Hands out nonces that never repeat under their key: the salt is drawn when the first token is sealed, the nonces are
- * counted. Random nonces under one shared key would wear it out after 2^32 tokens, and cost more.
+ * Returns a function that issues nonces which never repeat under their key. The salt is drawn when the first token is
+ * sealed, and the nonces are counted. Random nonces under one shared key would exhaust it after 2^32 tokens, and cost
+ * more.
  */
 export function createSealingKeys(
   key: RingKey,
@@ -51,8 +52,8 @@ export function createSealingKeys(
 }
 
 /**
- * Derived keys by salt, a bounded number of them. Only keys under which a token has proved genuine are kept,
- * so made-up salts cost their sender's request a derivation but never push out a good key.
+ * A bounded cache of derived keys by salt. It stores only keys that opened a genuine token, so forged salts cost one
+ * derivation per request but never evict a good key.
  */
 export class OpeningKeys {
   readonly #kept = new Map<string, { readonly key: KeyObject; used: boolean }>();
@@ -69,7 +70,7 @@ export class OpeningKeys {
     this.#kept.set(salt, { key, used: false });
   }
 
-  /** Second chance: drops the oldest key that has not been used since it was last looked at. */
+  /** Evicts by second chance: removes the oldest key that was not used since the last pass. */
   #drop(): void {
     for (const [salt, entry] of this.#kept) {
       this.#kept.delete(salt);

@@ -1,14 +1,14 @@
 import { ValiseError } from '../errors.ts';
 
 /**
- * Why a token was refused. For the program and its log only: outwardly all refusals look alike.
+ * Why a token was rejected. Use it in the program and its log only: to peers, all rejections look alike.
  *
- * - `malformed`: no token of ours, too long, or not in its one canonical spelling
+ * - `malformed`: not a Valise token, too long, or not in its canonical form
  * - `unknown-key`: sealed with a key that is not (or no longer) in the keyring
- * - `tampered`: altered on its way, or made by somebody without the key
- * - `expired`: its time is over (or has not begun), or what it refers to is gone
+ * - `tampered`: altered in transit, or made by somebody without the key
+ * - `expired`: expired or not yet valid, or the value it refers to is gone
  * - `wrong-audience`, `wrong-subject`, `wrong-binding`, `wrong-purpose`: sealed for another server, principal, request or use
- * - `replayed`: used before, where a token may be used once
+ * - `replayed`: a single-use token that was used before
  */
 export type SealErrorCode =
   | 'malformed'
@@ -22,8 +22,8 @@ export type SealErrorCode =
   | 'replayed';
 
 /**
- * A token was refused. The message is one and the same for every cause, so that it can go out as it is;
- * `code` tells the causes apart and should stay inside.
+ * Thrown when a token is rejected. The message is the same for every cause, so it is safe to send to the peer. `code`
+ * distinguishes the causes and should stay internal.
  *
  * @example
  * ```ts

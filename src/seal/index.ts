@@ -1,5 +1,5 @@
 /**
- * Sealed, bound, expiring tokens for state that travels through other people's hands.
+ * Sealed, bound and expiring tokens for state that travels through untrusted hands.
  *
  * @module
  */

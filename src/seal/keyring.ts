@@ -3,19 +3,19 @@ import { ValiseError } from '../errors.ts';
 import { KEY_BYTES, weaknessOf } from './weak-key.ts';
 
 /**
- * The keys of a deployment: the first one seals, all of them open. Holds no key material that can be read,
- * printed or serialised; make one with {@link parseKeys} or {@link loadKeys}.
+ * The keys of a deployment: the first one seals, all of them open. It exposes no key material that can be read, printed
+ * or serialized. Create one with {@link parseKeys} or {@link loadKeys}.
  */
 export interface Keyring {
-  /** The ids of the keys, in order; public, they stand in every token. */
+  /** The ids of the keys, in order. They are public: every token contains one. */
   readonly kids: readonly string[];
-  /** True where the key was made up for this process: nothing sealed with it survives a restart or opens elsewhere. */
+  /** Whether the key was generated for this process. Nothing sealed with it survives a restart or opens elsewhere. */
   readonly ephemeral: boolean;
 }
 
-/** How keys are read. */
+/** Options for reading keys. */
 export interface KeyOptions {
-  /** Lets short, patterned and example keys pass. For tests only. */
+  /** Accepts short, patterned and example keys. For tests only. */
   readonly allowWeakKeys?: boolean | undefined;
 }
 
@@ -25,14 +25,14 @@ export interface RingKey {
   readonly secret: KeyObject;
 }
 
-/** Length of a kid as text: six bytes. */
+/** The length of a kid as text, which encodes six bytes. */
 export const KID_CHARS = 8;
 
-// Beside the object and not in it: no inspection, spread or serialisation of a ring can reach its keys.
+// The keys are stored outside the object, so that no inspection, spread or serialization of a ring can reach them.
 const secrets = new WeakMap<Keyring, readonly [RingKey, ...RingKey[]]>();
 
 /**
- * Makes a new key: 32 random bytes as base64url.
+ * Generates a new key: 32 random bytes as base64url.
  *
  * @example
  * ```ts
@@ -46,8 +46,8 @@ export function generateKey(): string {
 }
 
 /**
- * Reads a keyring from text: keys of 32 bytes as base64url, separated by commas. The first seals, all open.
- * Throws a {@link ValiseError} (`no-keys`, `bad-key`, `weak-key`) that names a key by its place, never by its value.
+ * Parses a keyring from text: keys of 32 bytes as base64url, separated by commas. The first seals, all open. Throws a
+ * {@link ValiseError} (`no-keys`, `bad-key`, `weak-key`) that identifies a key by its position, never by its value.
  *
  * @example
  * ```ts
@@ -68,8 +68,8 @@ export function parseKeys(text: string, options: KeyOptions = {}): Keyring {
 }
 
 /**
- * Reads the keyring of this process from the environment variable `VALISE_KEYS`; where it is not set, makes a random
- * key that lives as long as the process (`ephemeral` is true then).
+ * Loads the keyring of this process from the environment variable `VALISE_KEYS`. If it is not set, generates a random
+ * key that lives as long as the process (`ephemeral` is then true).
  *
  * @example
  * ```ts
@@ -85,7 +85,7 @@ export function loadKeys(
   return keyring([ringKey(randomBytes(KEY_BYTES))], true);
 }
 
-/** The keys behind a ring. Not part of the package's surface. */
+/** Returns the keys of a ring. Not part of the public API. */
 export function keysOf(ring: Keyring): readonly [RingKey, ...RingKey[]] {
   const keys = secrets.get(ring);
   if (keys) return keys;

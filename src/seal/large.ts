@@ -7,10 +7,10 @@ import { type Settings, wholeSeconds } from './settings.ts';
 import type { OpenOptions, SealOptions } from './types.ts';
 import type { Write } from './write.ts';
 
-/** Payloads that are too long to travel: the sealed value stays in a store, and a short token names it. */
+/** Handles payloads that are too long to send: the sealed value stays in a store, and a short token names it. */
 export interface Large {
   seal(value: Json, options: SealOptions): Promise<string>;
-  /** The payload of a token, from the store where it is kept there. */
+  /** Returns the payload of a token, loading it from the store if it is kept there. */
   load(genuine: Genuine, options: OpenOptions): Promise<Json>;
 }
 
@@ -49,7 +49,7 @@ export function createLarge({ spill, ttl, skew }: Settings, write: Write, reader
   };
 }
 
-/** Named after its content: whoever can write to the store can take a kept token away, but not put another in its place. */
+/** Names a kept token after its content: anyone who can write to the store can remove it, but cannot replace it with another. */
 function nameOf(token: string): string {
   return sha256(token);
 }

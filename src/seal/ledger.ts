@@ -1,15 +1,15 @@
 import { ValiseError } from '../errors.ts';
 
-/** Remembers which tokens have been used. */
+/** Records which tokens have been used. */
 export interface Ledger {
   /**
-   * Marks `id` as used for `ttl` seconds. True for the one caller who did so, false for everybody after.
-   * Rejects where it cannot tell; the token is refused then.
+   * Marks `id` as used for `ttl` seconds. Returns true for the one caller that did so, and false for every later one.
+   * Rejects if it cannot tell; the token is then rejected.
    */
   claim(id: string, ttl: number): Promise<boolean>;
 }
 
-/** What a ledger needs of a store; every `Store` of `mcp-valise/store` has it. */
+/** The part of a store that a ledger needs. Every `Store` of `mcp-valise/store` provides it. */
 export interface LedgerStore {
   put(
     key: string,
@@ -19,7 +19,7 @@ export interface LedgerStore {
 }
 
 /**
- * A ledger in a store, shared by all instances that share the store.
+ * Creates a ledger in a store, shared by all instances that share the store.
  *
  * @example
  * ```ts
@@ -33,22 +33,23 @@ export function storeLedger(
 ): Ledger {
   return {
     async claim(id, ttl) {
-      // All that counts is that it is there; the value is the version of the record.
+      // Only the presence of the entry matters. The value is the version of the record format.
       return (await store.put(prefix + id, 1, { ttl, ifAbsent: true })) !== undefined;
     },
   };
 }
 
-/** Bounds of {@link memoryLedger}. */
+/** Options of {@link memoryLedger}. */
 export interface MemoryLedgerOptions {
-  /** How many used tokens are remembered at a time (100,000 by default). One more is refused until some expire. */
+  /** The maximum number of used tokens to remember (100,000 by default). Further tokens are rejected until some expire. */
   readonly max?: number;
-  /** Milliseconds since 1970; for tests. */
+  /** Returns milliseconds since 1970. For tests. */
   readonly now?: () => number;
 }
 
 /**
- * A ledger in this process, for a server of one process. Full, it refuses: forgetting a used token would let it be used again.
+ * Creates a ledger in memory, for a server with a single process. A full ledger rejects tokens, because forgetting a
+ * used token would allow its reuse.
  *
  * @example
  * ```ts
@@ -59,7 +60,7 @@ export function memoryLedger({ max = 100_000, now = () => Date.now() }: MemoryLe
   const ends = new Map<string, number>();
   let soonest = Number.POSITIVE_INFINITY;
 
-  // A sweep is worth its time only once something has ended; else a full ledger would be swept on every call.
+  // Sweeping pays off only after an entry has expired; otherwise every call on a full ledger would sweep it.
   const sweep = (time: number) => {
     soonest = Number.POSITIVE_INFINITY;
     for (const [id, end] of ends) {

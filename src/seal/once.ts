@@ -3,7 +3,7 @@ import type { Reader } from './read.ts';
 import type { Settings } from './settings.ts';
 import type { OpenOptions, TokenDescription } from './types.ts';
 
-/** Marks a token as used; rejects where it was used before, or where nobody can tell. */
+/** Marks a token as used. Rejects if it was used before, or if that cannot be determined. */
 export type MarkUsed = (token: TokenDescription, options: OpenOptions) => Promise<void>;
 
 export function createMarkUsed({ ledger, skew, now }: Settings, reader: Reader): MarkUsed {
@@ -13,7 +13,7 @@ export function createMarkUsed({ ledger, skew, now }: Settings, reader: Reader):
         next: 'Give createSealer() a ledger: storeLedger(store), or memoryLedger() for one process.',
       });
     }
-    // The entry must outlive the token also where the ledger's clock runs ahead of ours.
+    // The entry must outlive the token even if the clock of the ledger is ahead of this one.
     const ttl = Math.max(1, Math.ceil(token.expiresAt.getTime() / 1000 + 2 * skew - now() / 1000));
     let first: boolean;
     try {

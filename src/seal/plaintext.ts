@@ -1,16 +1,16 @@
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import { type Claims, isClaims } from './claims.ts';
 
-/** First byte of a compressed plaintext; an uncompressed one starts with the bracket of its JSON array. */
+/** The first byte of a compressed plaintext. An uncompressed one starts with the bracket of its JSON array. */
 const COMPRESSED = 0x01;
 
-/** Compresses the text where that makes it shorter. */
+/** Compresses the text if that makes it shorter. */
 export function packPlaintext(text: string): string | Buffer {
   const packed = deflateRawSync(text);
   return packed.length + 1 < Buffer.byteLength(text) ? Buffer.concat([Buffer.of(COMPRESSED), packed]) : text;
 }
 
-/** Reads the claims; undefined where they are none, or grow over `maxBytes` when decompressed. */
+/** Reads the claims. Returns undefined if they are invalid or exceed `maxBytes` when decompressed. */
 export function readPlaintext(plaintext: Buffer, maxBytes: number): Claims | undefined {
   try {
     const bytes = isCompressed(plaintext)
@@ -23,7 +23,7 @@ export function readPlaintext(plaintext: Buffer, maxBytes: number): Claims | und
   }
 }
 
-/** True where the plaintext was compressed. */
+/** Whether the plaintext is compressed. */
 export function isCompressed(plaintext: Buffer): boolean {
   return plaintext[0] === COMPRESSED;
 }

@@ -9,13 +9,13 @@ import type { OpenOptions, RejectEvent, TokenDescription } from './types.ts';
 
 /** The reading half of a sealer. */
 export interface Reader {
-  /** A genuine token of one of the kinds that meets the options; throws where it does not. */
+  /** Returns a genuine token of one of the kinds that matches the options. Throws otherwise. */
   read(token: string, options: OpenOptions, kind: Kind, otherKind?: Kind): Genuine;
-  /** Like `read`, for whatever purpose, principal, request and time. */
+  /** Like `read`, for any purpose, principal, request and time. */
   authenticate(token: string): Genuine;
-  /** What a genuine token says about itself. */
+  /** Returns the description of a genuine token. */
   describe(genuine: Genuine): TokenDescription;
-  /** Tells the listener and throws. Every refusal is made here, so that all of them look alike. */
+  /** Calls the listener and throws. Every rejection goes through here, so that all of them look alike. */
   refuse(event: RejectEvent): never;
 }
 
@@ -28,7 +28,7 @@ export interface Genuine {
 }
 
 export function createReader({ audience, skew, maxBytes, onReject, now }: Settings, cipher: Cipher): Reader {
-  /** Byte cap, canonical spelling, key, cipher, then parse, in this order. */
+  /** Checks in this order: byte limit, canonical form, key, cipher, then parse. */
   const unseal = (token: string): Genuine | SealErrorCode => {
     const opened = cipher.open(token);
     if (typeof opened === 'string') return opened;
@@ -47,7 +47,7 @@ export function createReader({ audience, skew, maxBytes, onReject, now }: Settin
     purpose: string,
   ): SealErrorCode | undefined => {
     const id = claims[4] === 0 && claims[5] === 0 ? '' : idOfOpened(opened);
-    // All are looked at before one is named: how long a refusal takes must not say which one it was.
+    // All checks run before one is reported, so that the time a rejection takes does not reveal its cause.
     const over = isOver(claims);
     const subjectFits = fits(claims[4], 'subject', id, subjectTextOf(options));
     const bindingFits = fits(claims[5], 'binding', id, bindingTextOf(options));
@@ -76,7 +76,7 @@ export function createReader({ audience, skew, maxBytes, onReject, now }: Settin
   });
 
   const refuse = (event: RejectEvent): never => {
-    // A listener's own mistake must neither open the token nor change how the refusal looks.
+    // An error in the listener must neither open the token nor change how the rejection looks.
     if (onReject) tell(onReject, event);
     throw new SealError(event.code);
   };
@@ -101,12 +101,12 @@ export function createReader({ audience, skew, maxBytes, onReject, now }: Settin
   };
 }
 
-/** A token kept in a store is not for carrying, and one that names it is not the value. */
+/** Rejects a token kept in a store that is presented directly, and a reference that is presented as the value. */
 function kindFault({ claims }: Genuine, kind: Kind, otherKind: Kind): SealErrorCode | undefined {
   return claims[6] === kind || claims[6] === otherKind ? undefined : 'wrong-purpose';
 }
 
-/** True where a claim was sealed with this text, or where there is neither. */
+/** Whether a claim was sealed with this text, or both are absent. */
 function fits(
   claim: string | 0,
   label: 'subject' | 'binding',
@@ -117,7 +117,10 @@ function fits(
   return sameDigest(claim, digestOf(label, id, text));
 }
 
-/** What came with a request may be too deep or odd to bind to; then nothing was ever sealed for it, and '' fits no digest. */
+/**
+ * Returns the text to bind to. A value from a request may be too deep or malformed to bind to. Nothing was ever sealed
+ * for such a value, so it becomes '', which matches no digest.
+ */
 function bindingTextOf({ bind }: OpenOptions): string | undefined {
   if (bind === undefined) return undefined;
   try {

@@ -10,8 +10,8 @@ import type { OpenLargeOptions, OpenOptions, Sealer, SealerOptions } from './typ
 import { createWriter } from './write.ts';
 
 /**
- * Makes a sealer: state goes out as a token that only holders of the keys can read or make, and comes back
- * only to the same server, for the same purpose, principal and request, in time, and where asked only once.
+ * Creates a sealer. It turns state into a token that only holders of the keys can read or create. The token opens only
+ * for the same server, purpose, principal and request, before it expires and, if required, only once.
  *
  * @example
  * ```ts
@@ -60,7 +60,7 @@ export function createSealer(options: SealerOptions = {}): Sealer {
       const genuine = reader.read(token, options, VALUE, REFERENCE);
       const description = reader.describe(genuine);
       const value = await large.load(genuine, options);
-      // Only once the value is at hand: a store that fails must not use the token up.
+      // The token is marked as used only after the value is loaded, so that a failing store does not consume it.
       if (options.once) await markUsed(description, options);
       return value as Value;
     },

@@ -3,7 +3,7 @@ import { ValiseError } from '../errors.ts';
 import { type Keyring, loadKeys, parseKeys } from './keyring.ts';
 import type { OpenOptions, SealerOptions, SpillOptions } from './types.ts';
 
-/** The options of a sealer, read, checked and filled up. Durations are whole seconds. */
+/** The options of a sealer, validated and with defaults applied. Durations are whole seconds. */
 export interface Settings {
   readonly keys: Keyring;
   readonly audience: string;
@@ -59,19 +59,19 @@ export function readSettings(options: SealerOptions): Settings {
   };
 }
 
-/** A lifetime as a token holds it. */
+/** Returns a lifetime in whole seconds, as stored in a token. */
 export function wholeSeconds(duration: number | string): number {
   return Math.ceil(seconds(duration));
 }
 
-/** The purpose that every seal and every opening must name. */
+/** Returns the purpose, which every seal and open call must name. */
 export function purposeOf(options: OpenOptions): string {
   const purpose: unknown = options?.purpose;
   if (typeof purpose === 'string' && purpose !== '') return purpose;
   throw badOption('purpose', 'a text of at least one character');
 }
 
-/** The text that stands for a subject in its digest. As JSON, so that odd text (lone surrogates) stays distinct in UTF-8. */
+/** Returns the text of a subject for its digest. It is JSON, so that malformed text (lone surrogates) stays distinct in UTF-8. */
 export function subjectTextOf({ subject }: OpenOptions): string | undefined {
   if (subject === undefined) return undefined;
   if (typeof subject !== 'string') throw badOption('subject', 'a text');

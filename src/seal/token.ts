@@ -3,7 +3,7 @@ import { SealError } from './error.ts';
 import { KID_CHARS } from './keyring.ts';
 
 /**
- * The token, version 1:
+ * The token format, version 1:
  *
  * ```text
  * v1.<kid>.<body>
@@ -12,9 +12,9 @@ import { KID_CHARS } from './keyring.ts';
  *       salt (16 bytes) ‖ nonce (12) ‖ ciphertext ‖ tag (16)
  * ```
  *
- * The ciphertext is AES-256-GCM under HKDF-SHA-256(key, salt, info "valise v1 seal", 32 bytes), with the nonce, and with
- * the ASCII bytes of `v1.<kid>.` as additional data. What is inside is described in `claims.ts`; all of it, with an
- * example to check against, in `docs/seals.md`.
+ * The ciphertext is AES-256-GCM under HKDF-SHA-256(key, salt, info "valise v1 seal", 32 bytes), with the nonce, and
+ * with the ASCII bytes of `v1.<kid>.` as additional data. `claims.ts` describes the plaintext. `docs/seals.md`
+ * describes the whole format, with a test vector.
  */
 const TOKEN_START = 'v1.';
 
@@ -22,32 +22,32 @@ const BODY_AT = TOKEN_START.length + KID_CHARS + 1;
 const SMALLEST_BODY = SALT_BYTES + NONCE_BYTES + TAG_BYTES;
 const DOT = 46;
 
-/** Also the additional data. */
+/** Returns the start of a token, which is also the additional data. */
 export function tokenPrefix(kid: string): string {
   return `${TOKEN_START}${kid}.`;
 }
 
-/** The kid of a token that has the right length and outer shape. */
+/** Returns the kid of a token with a valid length and outer shape. */
 export function kidOf(token: unknown, maxBytes: number): string | undefined {
   if (typeof token !== 'string' || token.length > maxBytes) return undefined;
   if (!token.startsWith(TOKEN_START) || token.charCodeAt(BODY_AT - 1) !== DOT) return undefined;
   return token.slice(TOKEN_START.length, BODY_AT - 1);
 }
 
-/** True where the text could be a kid. */
+/** Whether the text has the format of a kid. */
 export function isKid(text: string): boolean {
   return /^[\w-]{8}$/.test(text);
 }
 
-// Holds only what travels in the open (salt, nonce, ciphertext, tag), and only within one synchronous call.
+// This buffer holds only public data (salt, nonce, ciphertext, tag), and only within one synchronous call.
 const scratch = Buffer.allocUnsafeSlow(64 * 1024);
 
-/** Room for `bytes` bytes, valid until the next call of a function in this file. */
+/** Returns a buffer of at least `bytes` bytes, valid until the next call of a function in this file. */
 function room(bytes: number): Buffer {
   return bytes <= scratch.length ? scratch : Buffer.allocUnsafeSlow(bytes);
 }
 
-/** Joins the parts of a body and writes the token. */
+/** Joins the parts of a body and encodes the token. */
 export function writeToken(
   prefix: string,
   salt: Buffer,
@@ -65,8 +65,8 @@ export function writeToken(
 }
 
 /**
- * The bytes of a token's body, valid until the next token is read or written. Undefined where the text is not the one
- * canonical spelling of them: Node reads base64url liberally, and a token with two spellings could be used twice.
+ * Returns the bytes of a token's body, valid until the next token is read or written. Returns undefined if the text is
+ * not their canonical form: Node decodes base64url leniently, and a token with two forms could be used twice.
  */
 export function readBody(token: string): Buffer | undefined {
   const text = token.slice(BODY_AT);
@@ -76,19 +76,19 @@ export function readBody(token: string): Buffer | undefined {
   return body.subarray(0, size);
 }
 
-/** What anybody can see of a token. */
+/** The public parts of a token. */
 export interface TokenHeader {
   readonly version: 1;
-  /** The id of the key that it was sealed with. */
+  /** The id of the key that sealed the token. */
   readonly kid: string;
-  /** Length of the token. */
+  /** The length of the token. */
   readonly bytes: number;
-  /** Length of what is sealed in it, claims included, as it travels. */
+  /** The length of the sealed content, including claims, as sent. */
   readonly sealedBytes: number;
 }
 
 /**
- * Reads what is readable of a token without any key. Throws {@link SealError} `malformed` where it is none.
+ * Reads the parts of a token that need no key. Throws {@link SealError} `malformed` if it is not a token.
  *
  * @example
  * ```ts

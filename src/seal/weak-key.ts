@@ -1,15 +1,15 @@
-/** Bytes that a key of ours has: as many as AES-256 and SHA-256 work with. */
+/** The number of bytes of a key, as AES-256 and SHA-256 use. */
 export const KEY_BYTES = 32;
 
-/** Keys that stand in documents and tests for everybody to read. */
+/** Public keys from documentation and tests. */
 const EXAMPLES = new Set(['Qm9XrVt0y7ZL2bJ1uG8cKfS5wHdNpE4iTaOxR6MvYkU']);
 
-/** Of 32 random bytes about 30 differ from each other; fewer than 16 do not come from a random source. */
+/** About 30 of 32 random bytes are distinct. Fewer than 16 distinct bytes do not come from a random source. */
 const FEWEST_DISTINCT = 16;
 
 /**
- * Says what makes a key weak, or undefined if nothing does. None of the rules ever meets a random key: the likeliest,
- * text that looks written, does so with a chance of less than one in 2 * 10^10.
+ * Returns what makes a key weak, or undefined if it is not. The rules practically never reject a random key: the most
+ * likely false positive, text that looks written, has a chance of less than one in 2 * 10^10.
  */
 export function weaknessOf(key: Uint8Array, text: string): string | undefined {
   if (key.length !== KEY_BYTES) return `has ${key.length} bytes, not ${KEY_BYTES}`;
@@ -22,16 +22,19 @@ export function weaknessOf(key: Uint8Array, text: string): string | undefined {
   return undefined;
 }
 
-/** Relative frequency of the letters a to z in English, in per mille; other languages are close enough. */
+/** The relative frequency of the letters a to z in English, in per mille. Other languages are close enough. */
 const FREQUENCY = [
   82, 15, 28, 43, 127, 22, 20, 61, 70, 2, 8, 40, 24, 67, 75, 19, 1, 60, 63, 91, 28, 10, 24, 2, 20, 1,
 ];
 const TOTAL = FREQUENCY.reduce((sum, one) => sum + one, 0);
-/** A fifth of the letters are anything: names, rare words, other languages. */
+/** A fifth of the letters are uniformly distributed, for names, rare words and other languages. */
 const LETTER = FREQUENCY.map((one) => (0.8 * one) / TOTAL + 0.2 / 26);
 
 type Row = readonly [small: number, capital: number, digit: number, mark: number];
-/** How people write: which kind of character follows a small letter, a capital, a digit, and `-` or `_`. Each row sums to 1. */
+/**
+ * Models of how people write: which kind of character follows a small letter, a capital, a digit, and `-` or `_`. Each
+ * row sums to 1.
+ */
 const STYLES: readonly (readonly [Row, Row, Row, Row])[] = [
   // small-words-With-2-marks
   [
@@ -58,16 +61,16 @@ const STYLES: readonly (readonly [Row, Row, Row, Row])[] = [
 const FEWEST_BITS = 36;
 
 /**
- * Whether base64url text is likelier written by a person than drawn at random, by a factor of 2^36 or more.
+ * Whether base64url text is more likely written by a person than drawn at random, by a factor of 2^36 or more.
  *
- * Each style is a Markov chain, so a probability distribution Q over texts; random keys have the uniform one, U. The mean of
- * Q/U over random keys is the sum of Q over all keys, which is at most 1, so by Markov's inequality no more than one random key
- * in 2^36 has Q/U >= 2^36. Three styles: at most 3 * 2^-36 = 4.4 * 10^-11 of random keys are refused. (The highest of
- * 100,000 was 2^7; phrases of words are at 2^36 to 2^63.)
+ * Each style is a Markov chain, hence a probability distribution Q over texts; random keys have the uniform one, U. The
+ * mean of Q/U over random keys is the sum of Q over all keys, which is at most 1. By Markov's inequality, no more than
+ * one random key in 2^36 has Q/U >= 2^36. With three styles, at most 3 * 2^-36 = 4.4 * 10^-11 of random keys are
+ * rejected. (The highest of 100,000 was 2^7; phrases of words are at 2^36 to 2^63.)
  */
 function looksWritten(text: string): boolean {
   return STYLES.some((style) => {
-    // The last of 43 characters is one of 16 in a key of 32 bytes: two bits less than the others.
+    // In a key of 32 bytes, the last of 43 characters is one of 16, so it has two bits less than the others.
     let bits = -2;
     let before = 3;
     for (const char of text) {

@@ -6,13 +6,13 @@ import { packPlaintext } from './plaintext.ts';
 import { purposeOf, type Settings, subjectTextOf, wholeSeconds } from './settings.ts';
 import type { SealOptions } from './types.ts';
 
-/** Purposes whose text is kept ready. Programs have a handful; any more are written anew each time. */
+/** The number of purposes whose text is cached. Programs have a handful; the text of further ones is built each time. */
 const READY = 256;
 
 /** Seals a value as a token of a kind. */
 export type Write = (kind: Kind, value: unknown, options: SealOptions) => string;
 
-/** The writing half of a sealer. */
+/** Creates the writing half of a sealer. */
 export function createWriter(settings: Settings, cipher: Cipher): Write {
   const { now, ttl, maxBytes, compressAbove } = settings;
   const audience = JSON.stringify(settings.audience);
@@ -33,7 +33,7 @@ export function createWriter(settings: Settings, cipher: Cipher): Write {
     const binding = options.bind === undefined ? undefined : canonicalJson(options.bind);
     const lifetime = options.ttl === undefined ? ttl : wholeSeconds(options.ttl);
     const issued = Math.floor(now() / 1000);
-    // From here on no code of others runs (a toJSON, a clock), so the nonce stays this token's alone.
+    // No foreign code (a toJSON, a clock) runs from here on, so the nonce is used for this token only.
     const next = cipher.next();
     const digests =
       subject === undefined && binding === undefined
@@ -43,7 +43,7 @@ export function createWriter(settings: Settings, cipher: Cipher): Write {
     if (text.length > maxBytes) throw tooLarge(maxBytes);
     const plaintext = text.length > compressAbove ? packPlaintext(text) : text;
     const token = cipher.seal(plaintext, next);
-    // Compressed, the token may fit while its text does not; the opener would refuse it.
+    // A compressed token may fit although its text does not; it would be rejected when opened.
     if (token.length > maxBytes || (plaintext !== text && Buffer.byteLength(text) > maxBytes))
       throw tooLarge(maxBytes);
     return token;
