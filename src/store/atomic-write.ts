@@ -10,13 +10,13 @@ import {
 } from 'node:fs';
 import { fsError, removeFile } from './fs-error.ts';
 
-/** Who a file belongs to. */
+/** The owner of a file. */
 export interface Owner {
   readonly uid: number;
   readonly gid: number;
 }
 
-/** A file that is there now, and, on POSIX systems, still open: the number of an open file is given to no other one. */
+/** The current file, still open on POSIX systems: the inode number of an open file is not reused. */
 export interface Pinned {
   readonly stats: BigIntStats;
   readonly fd: number | undefined;
@@ -26,8 +26,9 @@ export interface Pinned {
 export const canPin = process.platform !== 'win32';
 
 /**
- * Replaces `path` by `text` in one step: whoever reads it, whenever power or process ends, sees all of the old or all of the new.
- * `temporary` must be in the same folder; `ready` is asked last and can still call it off.
+ * Replaces the content of `path` with `text` atomically: a reader sees all of the old or all of the new content, even
+ * after a crash or a power failure. `temporary` must be in the same folder. `ready` is called last and can still
+ * cancel.
  */
 export function replaceFile(
   path: string,
@@ -38,10 +39,10 @@ export function replaceFile(
   let fd: number | undefined;
   try {
     fd = openSync(temporary, 'w', 0o600);
-    // Run as root, a program must not take its files away from the user they belong to.
+    // A program that runs as root must not take files away from the user who owns them.
     if (owner && owner.uid !== 0 && process.getuid?.() === 0) fchownSync(fd, owner.uid, owner.gid);
     writeFileSync(fd, text);
-    // Without this, a file system may write the new name before the new bytes.
+    // Without fsync, a file system may write the new name before the new bytes.
     fsyncSync(fd);
     const stats = fstatSync(fd, { bigint: true });
     if (!canPin) fd = void closeSync(fd);

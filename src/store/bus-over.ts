@@ -5,16 +5,16 @@ import { closedBusError } from './memory/bus.ts';
 import type { Bus } from './types.ts';
 import { Work } from './work.ts';
 
-/** What a server that carries messages must do for a {@link Bus}. */
+/** The operations a messaging server must provide for a {@link Bus}. */
 export interface BusTransport {
   publish(channel: string, text: string): Promise<void>;
-  /** Resolves once messages on `channel` will arrive, and goes on for as long as the transport is open. */
+  /** Resolves once messages on `channel` will arrive, and keeps listening for as long as the transport is open. */
   listen(channel: string): Promise<void>;
   unlisten(channel: string): Promise<void>;
   close(): Promise<void>;
 }
 
-/** A bus on a transport: listens once per topic, however many listeners it has. */
+/** Creates a bus on a transport. It listens once per topic, regardless of the number of listeners. */
 export function busOver(
   channelOf: (topic: string) => string,
   carry: (hear: (channel: string, text: string) => void) => BusTransport,
@@ -63,7 +63,7 @@ export function busOver(
   };
 }
 
-/** Others may write to the same channel, and what they write is no reason to fail. */
+/** Returns undefined for invalid JSON: others may write to the same channel, and their messages must not cause a failure. */
 function parse(text: string): Json | undefined {
   try {
     return JSON.parse(text) as Json;

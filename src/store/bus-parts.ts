@@ -1,21 +1,21 @@
 import { randomBytes } from 'node:crypto';
 import { ValiseError } from '../errors.ts';
 
-/** PostgreSQL carries less than 8,000 bytes in one notification; the rest is for the head of a part. */
+/** PostgreSQL limits a notification to less than 8,000 bytes. The remainder is for the header of a part. */
 const PART_BYTES = 7900;
-/** What one message may be cut into: some 25 MB, so that nobody can fill our memory with the beginnings of messages. */
+/** The maximum number of parts per message, some 25 MB, so that incomplete messages cannot fill the memory. */
 const MAX_PARTS = 10_000;
 
-/** Cuts a text into parts that each fit into one notification: `=text`, or `+id index count text` where there are many. */
+/** Splits a text into parts that each fit into one notification: `=text`, or `+id index count text` if there are several. */
 export function split(text: string): string[] {
   if (text.length < PART_BYTES && Buffer.byteLength(text) < PART_BYTES) return [`=${text}`];
   const ascii = Buffer.byteLength(text) === text.length;
-  // A UTF-16 unit takes at most three bytes.
+  // A UTF-16 code unit takes at most three bytes.
   const size = Math.floor((PART_BYTES - 64) / (ascii ? 1 : 3));
   const pieces: string[] = [];
   for (let at = 0; at < text.length; ) {
     let end = Math.min(at + size, text.length);
-    // Not between the two halves of a character.
+    // Do not split a surrogate pair.
     if (isHighSurrogate(text.charCodeAt(end - 1)) && end < text.length) end--;
     pieces.push(text.slice(at, end));
     at = end;
@@ -35,7 +35,7 @@ export function split(text: string): string[] {
 
 const HEAD = /^\+([\w-]{12}) (\d{1,5}) (\d{1,5}) /;
 
-/** Puts the parts together again. The parts of one message come one after another on their channel. */
+/** Reassembles the parts. The parts of one message arrive consecutively on their channel. */
 export class Assembly {
   readonly #open = new Map<
     string,

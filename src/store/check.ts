@@ -3,7 +3,7 @@ import type { Json } from '../json.ts';
 
 const MAX_KEY_BYTES = 1024;
 
-/** Refuses what is not a key: a key is 1 to 1,024 bytes of well-formed Unicode without NUL, the same in every driver. */
+/** Throws if the key is invalid. A key is 1 to 1,024 bytes of well-formed Unicode without NUL, the same in every driver. */
 export function checkKey(key: string): void {
   if (typeof key === 'string' && key !== '' && fits(key) && isPlain(key)) return;
   throw new ValiseError('store-bad-key', `${describeKey(key)} cannot be a key of a store.`, {
@@ -11,13 +11,16 @@ export function checkKey(key: string): void {
   });
 }
 
-/** NUL has no place in PostgreSQL's text, and a lone surrogate none in UTF-8: two of them would become one key. */
+/**
+ * PostgreSQL text cannot contain NUL, and UTF-8 cannot contain a lone surrogate: two different ones would become the
+ * same key.
+ */
 function isPlain(key: string): boolean {
   return key.isWellFormed() && !key.includes('\0');
 }
 
 function fits(key: string): boolean {
-  // No character of UTF-16 takes more than three bytes in UTF-8, so short keys need no counting.
+  // A UTF-16 code unit takes at most three bytes in UTF-8, so short keys need no counting.
   return key.length * 3 <= MAX_KEY_BYTES || Buffer.byteLength(key) <= MAX_KEY_BYTES;
 }
 
@@ -27,7 +30,7 @@ function describeKey(key: unknown): string {
   return key.length > 40 ? `A text of ${key.length} characters` : JSON.stringify(key);
 }
 
-/** The JSON text of a value, or an error that says why there is none. */
+/** Returns the JSON text of a value. Throws an error with the reason if there is none. */
 export function toText(key: string, value: Json): string {
   let text: string | undefined;
   let cause: unknown;
@@ -43,7 +46,7 @@ export function toText(key: string, value: Json): string {
   });
 }
 
-/** A lifetime in milliseconds, or an error where it is none. */
+/** Returns a lifetime in milliseconds. Throws if it is invalid. */
 export function toMilliseconds(ttl: number): number {
   if (typeof ttl === 'number' && ttl > 0 && ttl <= 1e11) return Math.ceil(ttl * 1000);
   throw new ValiseError('store-bad-ttl', `${String(ttl)} is not a lifetime.`, {
@@ -51,7 +54,7 @@ export function toMilliseconds(ttl: number): number {
   });
 }
 
-/** The size of a page of keys, or an error where it is none. */
+/** Returns the size of a page of keys. Throws if it is invalid. */
 export function toLimit(limit: number | undefined): number {
   if (limit === undefined) return 1000;
   if (Number.isInteger(limit) && limit > 0) return Math.min(limit, 10_000);
@@ -60,7 +63,7 @@ export function toLimit(limit: number | undefined): number {
   });
 }
 
-/** What every method answers with once its store has been closed. */
+/** Returns the error of every method after its store has been closed. */
 export function closedError(): ValiseError {
   return new ValiseError('store-closed', 'This store has been closed.', { next: 'Open it again to go on.' });
 }

@@ -4,26 +4,26 @@ import { entryPages } from './page.ts';
 import type { Entry, Store } from './types.ts';
 import { SEAL_MARK } from './unsealed.ts';
 
-/** How entries are copied. */
+/** Options of {@link copyEntries}. */
 export interface CopyOptions {
-  /** Also into a store that holds something; what it holds stays. */
+  /** Also copy into a store that is not empty. Its existing entries stay. */
   readonly merge?: boolean | undefined;
-  /** Hears how many entries have been looked at. */
+  /** Called with the number of entries processed so far. */
   readonly onProgress?: ((count: number) => void) | undefined;
 }
 
-/** What has become of the entries. */
+/** The result of a copy. */
 export interface Copied {
   readonly copied: number;
-  /** Those whose names the target had already. */
+  /** The number of entries whose keys existed in the target. */
   readonly skipped: number;
 }
 
 const AT_ONCE = 50;
 
 /**
- * Copies all entries as they are, sealed or not, each with the rest of its life. Both stores are as their drivers made
- * them, so that the mark of a sealed store is an entry too.
+ * Copies all entries as they are, sealed or not, each with its remaining lifetime. Pass both stores as their drivers
+ * created them, so that the mark of a sealed store is copied as an entry too.
  */
 export async function copyEntries(from: Store, to: Store, options: CopyOptions = {}): Promise<Copied> {
   const isEmpty = (await to.list('', { limit: 1 })).keys.length === 0;
@@ -33,7 +33,7 @@ export async function copyEntries(from: Store, to: Store, options: CopyOptions =
     });
   const mark = await from.get(SEAL_MARK);
   if (!isEmpty) checkAlike(mark, await to.get(SEAL_MARK));
-  // First, so that nobody begins to use the target without keys.
+  // The mark is copied first, so that nobody starts using the target without keys.
   if (mark) await to.put(SEAL_MARK, mark.value, { ifAbsent: true });
   let [copied, skipped] = [0, 0];
   const copy = async ([key, { value, expiresAt }]: readonly [string, Entry]): Promise<void> => {
@@ -52,7 +52,7 @@ export async function copyEntries(from: Store, to: Store, options: CopyOptions =
   return { copied, skipped };
 }
 
-/** What is sealed with other keys, or not at all, would not open beside what is there. */
+/** Throws if the marks differ: entries sealed with other keys, or not sealed, would not open next to the existing ones. */
 function checkAlike(one: Entry | undefined, other: Entry | undefined): void {
   if (kidOf(one) === kidOf(other)) return;
   throw new ValiseError('store-not-alike', 'The two stores are not sealed with the same key.', {

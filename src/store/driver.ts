@@ -1,13 +1,13 @@
 import { createRequire } from 'node:module';
 import { ValiseError } from '../errors.ts';
 
-/** Packages that stores on servers need, and what else can be given in their place. */
+/** The packages that remote stores need, and what a caller can pass instead. */
 const NEEDED = {
   ioredis: ['A Redis store', 'a client'],
   pg: ['A PostgreSQL store', 'a pool'],
 } as const;
 
-/** The package that a store needs is not installed. */
+/** Returns the error for a store whose package is not installed. */
 function driverMissing(name: keyof typeof NEEDED, cause?: unknown): ValiseError {
   const [store, other] = NEEDED[name];
   return new ValiseError('store-driver-missing', `${store} needs the package ${name}.`, {
@@ -16,7 +16,7 @@ function driverMissing(name: keyof typeof NEEDED, cause?: unknown): ValiseError 
   });
 }
 
-/** Throws if the package is not installed beside this one. In a bundle, where packages have no place, nothing is known. */
+/** Throws if the package is not installed next to this one. Does nothing in a bundle, where packages cannot be resolved. */
 export function requireDriver(name: keyof typeof NEEDED): void {
   let resolve: (id: string) => string;
   try {
@@ -32,20 +32,18 @@ export function requireDriver(name: keyof typeof NEEDED): void {
   }
 }
 
-// Inside of `try`, because bundlers take a missing package anywhere else for an error, also if nobody uses it.
+// The imports are inside `try`, because elsewhere bundlers treat a missing package as an error, even if it is unused.
 
-/** Loads ioredis. */
 export async function loadIoredis(): Promise<Pick<typeof import('ioredis'), 'Redis' | 'Cluster'>> {
   try {
     const library = await import('ioredis');
-    // Bundlers that treat ioredis as CommonJS offer its exports as one default export.
+    // Bundlers that treat ioredis as CommonJS expose its exports as one default export.
     return library.Redis ? library : (library.default as unknown as typeof library);
   } catch (cause) {
     throw driverMissing('ioredis', cause);
   }
 }
 
-/** Loads pg. */
 export async function loadPg(): Promise<typeof import('pg')> {
   try {
     return await import('pg');

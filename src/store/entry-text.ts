@@ -2,7 +2,7 @@ import { ValiseError } from '../errors.ts';
 import type { Json } from '../json.ts';
 import type { Entry } from './types.ts';
 
-/** An entry as servers hand it out: `version SP expiresAt-or-0 SP json`, one text that costs one field to read. */
+/** Parses an entry as servers return it: `version SP expiresAt-or-0 SP json`, a single text that costs one field to read. */
 export function parseEntry(key: string, text: string): Entry {
   const first = text.indexOf(' ');
   const second = text.indexOf(' ', first + 1);
@@ -13,7 +13,7 @@ export function parseEntry(key: string, text: string): Entry {
   return expiresAt === 0 ? { value, version } : { value, version, expiresAt };
 }
 
-/** The value that a driver has kept as JSON text. */
+/** Parses a value that a driver stored as JSON text. */
 export function parseValue(key: string, text: string): Json {
   try {
     return JSON.parse(text) as Json;
@@ -22,7 +22,10 @@ export function parseValue(key: string, text: string): Json {
   }
 }
 
-/** The error for an entry that cannot be read. It has no cause: the parser's error quotes the value, which may be a secret. */
+/**
+ * Returns the error for an entry that cannot be read. It has no cause: the parser's error quotes the value, which may
+ * be a secret.
+ */
 export function corruptEntryError(key: string): ValiseError {
   return new ValiseError(
     'store-corrupt',

@@ -3,13 +3,13 @@ import { ValiseError } from '../errors.ts';
 
 const FULL = new Set(['ENOSPC', 'EDQUOT', 'EFBIG']);
 
-/** The `code` of an error of Node's file system, such as `ENOENT`. */
+/** Returns the `code` of a Node file system error, such as `ENOENT`. */
 export function errnoOf(error: unknown): string | undefined {
   const code = (error as { code?: unknown } | null | undefined)?.code;
   return typeof code === 'string' ? code : undefined;
 }
 
-/** Removes a file, if it is there. */
+/** Removes a file if it exists. */
 export function removeFile(path: string): void {
   try {
     unlinkSync(path);
@@ -18,7 +18,7 @@ export function removeFile(path: string): void {
   }
 }
 
-/** The typed error for what the file system refused to do with `path`. An error of ours passes unchanged. */
+/** Returns the typed error for a failed file system operation on `path`. Returns a {@link ValiseError} unchanged. */
 export function fsError(error: unknown, path: string, doing: 'read' | 'write'): ValiseError {
   if (error instanceof ValiseError) return error;
   const errno = errnoOf(error);
@@ -38,7 +38,7 @@ export function fsError(error: unknown, path: string, doing: 'read' | 'write'): 
   });
 }
 
-/** There is no room left. */
+/** Returns the error for a full disk. */
 export function fullError(path: string, cause: unknown): ValiseError {
   return new ValiseError('store-full', `There is no room left to write ${path}.`, {
     next: 'What was stored before is still there. Free some space and try again.',
@@ -46,7 +46,7 @@ export function fullError(path: string, cause: unknown): ValiseError {
   });
 }
 
-/** This user may not write there. */
+/** Returns the error for a path that this user may not write. */
 export function readOnlyError(path: string, cause: unknown): ValiseError {
   return new ValiseError('store-read-only', `${path} cannot be written: it or its folder is read-only.`, {
     next: 'Choose another folder, or give this user the right to write there.',
@@ -54,7 +54,7 @@ export function readOnlyError(path: string, cause: unknown): ValiseError {
   });
 }
 
-/** Somebody else keeps the store to themselves for too long. */
+/** Returns the error for a store that another holder kept locked for too long. */
 export function busyError(path: string, holder: string, next: string): ValiseError {
   return new ValiseError('store-busy', `${path} is kept busy by ${holder}.`, { next });
 }

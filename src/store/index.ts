@@ -1,6 +1,6 @@
 /**
- * Where Valise keeps things: one small contract, drivers for memory, files, SQLite, Redis, PostgreSQL and the system's keychain,
- * and a bus to tell other instances.
+ * Storage for Valise: one small contract; drivers for memory, files, SQLite, Redis, PostgreSQL and the system keychain;
+ * and a bus to notify other instances.
  *
  * @module
  */

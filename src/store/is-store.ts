@@ -1,7 +1,7 @@
 import { isObject } from '../json.ts';
 import type { Store } from './types.ts';
 
-/** True for what has the methods of a store, whoever made it. */
+/** Whether the value has the methods of a store, regardless of who created it. */
 export function isStore(value: unknown): value is Store {
   return (
     isObject(value) &&

@@ -1,8 +1,8 @@
 import { ValiseError } from '../errors.ts';
 
 /**
- * Compares the format that a store is written in with the one that this version writes. Returns whether they are the same; false
- * asks for an upgrade. Throws `store-newer` for a format of a later version, so that nothing of it is touched.
+ * Compares the format of a store with the one that this version writes. Returns true if they are the same, and false if
+ * the store needs an upgrade. Throws `store-newer` for the format of a later version, so that nothing in it is touched.
  */
 export function checkLayout(place: string, found: unknown, current: number): boolean {
   const layout = found === undefined || found === null ? 0 : Number(found);

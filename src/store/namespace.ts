@@ -2,7 +2,8 @@ import { declareSecrecy, secrecyOf } from './secrecy.ts';
 import type { Store } from './types.ts';
 
 /**
- * A part of a store: its keys all start with `prefix` in the store itself, and show up here without it.
+ * Returns a view of a store in which all keys start with `prefix`. The view adds the prefix to keys and removes it from
+ * results.
  *
  * @example
  * ```ts
@@ -29,7 +30,10 @@ export function namespaced(store: Store, prefix: string): Store {
   return declareSecrecy(part, secrecyOf(store));
 }
 
-/** The empty key and what is no text must be refused as always, and not turn into the prefix itself. */
+/**
+ * Adds the prefix. An empty or non-string key is passed on unchanged, so that the store rejects it instead of using the
+ * prefix itself.
+ */
 function within(prefix: string, key: string): string {
   return typeof key === 'string' && key !== '' ? prefix + key : key;
 }

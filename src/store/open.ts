@@ -13,24 +13,27 @@ import { loadSqlite } from './sqlite/library.ts';
 import type { Bus, Store } from './types.ts';
 import { refuseSealed } from './unsealed.ts';
 
-/** How a store is opened. */
+/** Options of {@link openStore}. */
 export interface OpenStoreOptions {
-  /** Seals values at rest with this keyring (or its text); see `sealedStore`. For `keychain:`, where there is no keychain, the file that takes its place. */
+  /**
+   * Seals values at rest with this keyring (or its text); see `sealedStore`. For `keychain:`, seals the fallback file
+   * that is used if there is no keychain.
+   */
   readonly keys?: Keyring | string | undefined;
-  /** Keeps to keys that start with this, and leaves it out of them. */
+  /** Restricts the store to keys that start with this prefix, and removes the prefix from them. */
   readonly prefix?: string | undefined;
-  /** Redis and PostgreSQL: how long a call waits for a server that is away. */
+  /** Redis and PostgreSQL: how long a call waits for an unreachable server. */
   readonly timeout?: Duration | undefined;
   /**
-   * Redis and PostgreSQL: `'replicated'` makes the writes of sessions and effects count as done only when a replica has them
-   * too, so that a failover does not lose them. @defaultValue `'local'`
+   * Redis and PostgreSQL: with `'replicated'`, a write of a session or an effect is done only when a replica has it
+   * too, so that a failover does not lose it. @defaultValue `'local'`
    */
   readonly durability?: 'local' | 'replicated' | undefined;
 }
 
-/** How a bus is opened. */
+/** Options of {@link openBus}. */
 export interface OpenBusOptions {
-  /** Redis and PostgreSQL: how long a call waits for a server that is away. */
+  /** Redis and PostgreSQL: how long a call waits for an unreachable server. */
   readonly timeout?: Duration | undefined;
 }
 
@@ -38,7 +41,7 @@ const KNOWN =
   'Use memory:, file:PATH, sqlite:PATH, redis://HOST:PORT, postgres://HOST:PORT/DATABASE or keychain:SERVICE.';
 
 /**
- * Opens the store that a URL names. What is not there yet is made; what is there is checked.
+ * Opens the store that a URL names. Creates it if it does not exist, and checks it if it does.
  *
  * | URL | store |
  * |---|---|
@@ -69,9 +72,10 @@ export async function openStore(url: string, options: OpenStoreOptions = {}): Pr
 }
 
 /**
- * Seals everything that a store holds with the first key: once, where it was written without keys and is to have some from now on; or again,
- * so that older keys can be taken off the keyring. A store (or its URL) that was begun without keys opens with them only after this.
- * Those who use the store without keys must end first. What was broken off is gone on with by the same call. How many entries were sealed.
+ * Seals all entries of a store with the first key: the first time, if the store was written without keys; or again, so
+ * that older keys can be removed from the keyring. A store (or its URL) that was created without keys opens with keys
+ * only after this. Stop all processes that use the store without keys first. Safe to re-run after an interruption.
+ * Returns the number of entries sealed.
  *
  * @example
  * ```ts
@@ -84,14 +88,14 @@ export async function sealInPlace(
 ): Promise<number> {
   const { prefix = '' } = options;
   const keys = toKeyring(options.keys);
-  // What a key seals that lives as long as the process is lost.
+  // Data sealed with a key that lives as long as the process would be lost.
   if (!keys || keys.ephemeral)
     throw new ValiseError('no-keys', 'There are no keys to seal the store with.', {
       next: 'Give the option keys.',
     });
   if (typeof store !== 'string') return sealEntries(namespaced(store, prefix), keys, prefix);
   const { scheme, rest } = split(store);
-  // A keychain is never plain, and neither is the file that takes its place.
+  // A keychain is never plain, and neither is its fallback file.
   const isSealed = scheme === 'keychain';
   const opened = isSealed ? await openStore(store, options) : await openPlain(store, scheme, rest, options);
   try {
@@ -105,10 +109,10 @@ export async function sealInPlace(
 
 const SCHEMES = new Set(['memory', 'file', 'sqlite', 'postgres', 'postgresql', 'keychain']);
 
-/** Redis and Valkey, also over TLS, as a Cluster or behind Sentinel. */
+/** Matches Redis and Valkey, including TLS, Cluster and Sentinel. */
 const REDIS = /^(redis|valkey)s?(\+(cluster|sentinel))?$/;
 
-/** Throws if a URL names no store, for those who open it later. */
+/** Throws if a URL does not name a store. For callers that open it later. */
 export function checkStoreUrl(url: string): void {
   const { scheme, rest } = split(url);
   if (!SCHEMES.has(scheme) && !REDIS.test(scheme)) throw unknownError(scheme);
@@ -124,7 +128,10 @@ export function checkDriver(url: string): void {
   if (scheme.startsWith('postgres')) requireDriver('pg');
 }
 
-/** Buses of one name are one; whoever gave a store a name would expect that of it too. */
+/**
+ * Rejects a name after `memory:`. Memory buses with the same name are shared, so a caller would expect the same of a
+ * named store.
+ */
 function checkNameless(rest: string): void {
   if (rest !== '' && rest !== '//')
     throw badUrlError(
@@ -133,7 +140,7 @@ function checkNameless(rest: string): void {
     );
 }
 
-/** The file that a URL names, where its store is in one. */
+/** Returns the file that a URL names, or undefined if its store is not in a file. */
 export function fileOf(url: string): string | undefined {
   const { scheme, rest } = split(url);
   return scheme === 'file' || scheme === 'sqlite' ? fullPath(toPath(scheme, rest)) : undefined;
@@ -141,14 +148,14 @@ export function fileOf(url: string): string | undefined {
 
 const BUSES = /^(memory|postgres(ql)?|(redis|valkey)s?(\+(cluster|sentinel))?)$/;
 
-/** True for a URL that {@link openBus} takes, for those who open it later. */
+/** Whether {@link openBus} accepts the URL. For callers that open it later. */
 export function isBusUrl(url: unknown): boolean {
   return typeof url === 'string' && BUSES.test(url.slice(0, Math.max(0, url.indexOf(':'))).toLowerCase());
 }
 
 /**
- * Opens the bus that a URL names: `memory:` (or `memory:NAME`, which all of that name in this process share), `redis://…`, `rediss://…`,
- * `postgres://…` or `postgresql://…`.
+ * Opens the bus that a URL names: `memory:` (or `memory:NAME`, shared by all with that name in this process),
+ * `redis://…`, `rediss://…`, `postgres://…` or `postgresql://…`.
  *
  * @example
  * ```ts
@@ -174,7 +181,7 @@ export async function openBus(url: string, options: OpenBusOptions = {}): Promis
   }
 }
 
-/** As {@link openStore}, with what the store holds as it is there, sealed or not: for those who copy it. */
+/** Opens a store like {@link openStore}, but returns the stored values as they are, sealed or not. For copying. */
 export function openAsItIs(url: string): Promise<Store> {
   const { scheme, rest } = split(url);
   return scheme === 'keychain' ? openStore(url) : openPlain(url, scheme, rest, {});
@@ -216,12 +223,12 @@ function unknownError(scheme: string): ValiseError {
 
 function split(url: string): { scheme: string; rest: string } {
   const match = typeof url === 'string' ? /^([a-z][a-z0-9+.-]*):(.*)$/is.exec(url) : null;
-  // The URL itself stays out of the message: it may hold a password.
+  // The URL is not part of the message, because it may contain a password.
   if (!match) throw badUrlError('What was given is not the URL of a store.', KNOWN);
   return { scheme: (match[1] as string).toLowerCase(), rest: match[2] as string };
 }
 
-/** The path in `file:state.json`, `sqlite:~/state.db` or `file:///var/state.json`. */
+/** Returns the path in `file:state.json`, `sqlite:~/state.db` or `file:///var/state.json`. */
 function toPath(scheme: string, rest: string): string {
   if (rest === '')
     throw badUrlError(
@@ -244,7 +251,7 @@ function nameOf(scheme: string, rest: string): string {
   return scheme === 'file' || scheme === 'sqlite' ? rest : `The store on ${scheme}:`;
 }
 
-/** As a command is to name it; what may hold a password is left for whoever knows it to fill in. */
+/** Returns the URL for use in a suggested command, or a placeholder if it may contain a password. */
 function shown(url: string, scheme: string): string {
   return scheme === 'file' || scheme === 'sqlite' || !/[@?]/.test(url) ? quoted(url) : 'URL';
 }

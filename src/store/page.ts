@@ -1,7 +1,7 @@
 import { toLimit } from './check.ts';
 import type { EntryPage, KeyPage, ListOptions, Store } from './types.ts';
 
-/** A page out of all keys in order; the cursor is the last key of the page before. */
+/** Returns a page of the sorted keys. The cursor is the last key of the previous page. */
 export function pageOf(
   sorted: readonly string[],
   prefix: string,
@@ -24,7 +24,7 @@ export function pageOf(
   return { keys };
 }
 
-/** Where the first key after `bound` is (or at `bound` itself, unless `strictly`). */
+/** Returns the index of the first key after `bound` (or at `bound`, unless `strictly`). */
 function firstAfter(sorted: readonly string[], bound: string, strictly: boolean): number {
   let low = 0;
   let high = sorted.length;
@@ -37,14 +37,14 @@ function firstAfter(sorted: readonly string[], bound: string, strictly: boolean)
   return low;
 }
 
-/** Every key of a store with this prefix, page after page. */
+/** Yields every key of a store with this prefix, page by page. */
 export async function* keysOf(store: Store, prefix = ''): AsyncGenerator<string> {
   for await (const { keys } of pages((options) => store.list(prefix, options))) yield* keys;
 }
 
 type Listable = Pick<Store, 'get' | 'list' | 'entries'>;
 
-/** Every entry with this prefix that is there when its page is read, page after page. */
+/** Yields every entry with this prefix that exists when its page is read, page by page. */
 export async function* entryPages(store: Listable, prefix: string): AsyncGenerator<EntryPage['entries']> {
   for await (const { entries } of pages((options) => entryPage(store, prefix, options))) yield entries;
 }

@@ -2,7 +2,10 @@ import { keysOf } from './page.ts';
 import { PlainEntryError } from './sealed-error.ts';
 import type { Store } from './types.ts';
 
-/** What was written without keys into a store that is sealed: by a process that was left running without them, or by a stranger. */
+/**
+ * Yields the entries of a sealed store that were written without keys: by a process still running without them, or by a
+ * stranger.
+ */
 export async function* plainEntries(store: Store): AsyncGenerator<{ key: string; version: string }> {
   for await (const key of keysOf(store)) {
     try {
@@ -15,7 +18,8 @@ export async function* plainEntries(store: Store): AsyncGenerator<{ key: string;
 }
 
 /**
- * Deletes what was written without keys into a store that is sealed; it cannot be trusted, and is never taken over. The names of what was deleted.
+ * Deletes the entries of a sealed store that were written without keys. They cannot be trusted and are never sealed.
+ * Returns the deleted keys.
  *
  * @example
  * ```ts

@@ -4,7 +4,7 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { ValiseError } from '../errors.ts';
 import { errnoOf, fsError, readOnlyError } from './fs-error.ts';
 
-/** Where a path leads: one may start with `~/`. */
+/** Resolves a path, which may start with `~/`. */
 export function fullPath(path: string): string {
   if (path === ':memory:')
     throw new ValiseError('store-bad-url', '":memory:" would be a file of that name.', {
@@ -19,18 +19,18 @@ export function fullPath(path: string): string {
     throw new ValiseError('store-bad-url', `"${other}" would be a name like any other, and nobody's home.`, {
       next: `Give the full path, or ./${path} where that is meant.`,
     });
-  // An empty HOME must not lead into the current folder.
+  // An empty HOME must not resolve to the current folder.
   return resolve(path.startsWith('~/') ? join(homedir() || userInfo().homedir, path.slice(2)) : path);
 }
 
 /**
- * Finds where a file of secrets really is and makes sure that it is this user's and that its owner alone can read it:
- * its folder is made (0700) where it is missing, and what others could read or replace is refused with the command that mends it.
+ * Resolves the path of a secret file and verifies that it belongs to this user and only its owner can read it. Creates
+ * its folder (0700) if it is missing. Throws if others could read or replace the file, with the command that fixes it.
  */
 export function privateFile(path: string): string {
   const wanted = fullPath(path);
   const folder = privateFolder(dirname(wanted));
-  // A link is followed once and for all: replacing the file must not replace the link.
+  // A link is resolved once, so that replacing the file does not replace the link.
   const file = realPath(wanted) ?? join(folder, basename(wanted));
   const stats = statOf(file);
   if (stats === undefined) return file;
@@ -46,7 +46,7 @@ export function privateFile(path: string): string {
   return file;
 }
 
-/** Throws `store-insecure` if a file is another user's, or if others can read or write it. */
+/** Throws `store-insecure` if a file belongs to another user, or if others can read or write it. */
 export function checkPrivate(file: string, stats: Pick<Stats, 'mode' | 'uid'>): void {
   const own = process.getuid?.();
   if (own === undefined) return;
@@ -60,7 +60,10 @@ export function checkPrivate(file: string, stats: Pick<Stats, 'mode' | 'uid'>): 
   );
 }
 
-/** Root may work on a user's file in that user's folder, or in one that nobody else can enter; not in a shared one such as /tmp. */
+/**
+ * Whether root may use another user's file: in that user's folder, or in one that nobody else can enter, but not in a
+ * shared one such as /tmp.
+ */
 function isReachedByRoot(file: string, owner: number): boolean {
   const folder = statOf(dirname(file));
   return folder !== undefined && (folder.uid === owner || (folder.mode & 0o011) === 0);
@@ -72,7 +75,7 @@ function ownerError(path: string, { uid }: Pick<Stats, 'uid'>, own: number): Val
   });
 }
 
-/** Gives a file that cannot be understood another name, so that nothing overwrites it; the new name. */
+/** Renames a file that cannot be parsed, so that nothing overwrites it. Returns the new name. */
 export function setAside(file: string, suffixes: readonly string[] = ['']): string {
   const stamp = new Date().toISOString().replace(/[-:]|\.\d+/g, '');
   let aside = `${file}.corrupt-${stamp}`;
@@ -87,7 +90,7 @@ export function setAside(file: string, suffixes: readonly string[] = ['']): stri
   return aside;
 }
 
-/** The error for a file that had to be set aside. */
+/** Returns the error for a file that was set aside. */
 export function corruptError(file: string, aside: string, why: string, cause?: unknown): ValiseError {
   return new ValiseError('store-corrupt', `${file} is damaged (${why}) and is now kept as ${aside}.`, {
     next: 'Put a good copy in its place, or open the store again to start empty.',
@@ -95,14 +98,14 @@ export function corruptError(file: string, aside: string, why: string, cause?: u
   });
 }
 
-/** The error for a file that is somebody else's; it is left as it is. */
+/** Returns the error for a file of another program, which is left unchanged. */
 export function foreignError(file: string, why: string): ValiseError {
   return new ValiseError('store-foreign', `${file} is not a store of this version of Valise (${why}).`, {
     next: 'Choose another file; this one has been left as it is.',
   });
 }
 
-/** One by one: where a file system makes no folders, such as /proc, Node's own recursion never ends. */
+/** Creates folders one by one: on file systems that cannot create folders, such as /proc, Node's own recursion never ends. */
 function makeFolder(folder: string): void {
   if (isFolder(folder)) return;
   if (dirname(folder) !== folder) makeFolder(dirname(folder));
@@ -128,7 +131,7 @@ function privateFolder(folder: string): string {
   }
   const stats = statSync(folder);
   const own = process.getuid?.();
-  // Whoever owns a folder may replace what is in it, also if it is sticky.
+  // The owner of a folder may replace the files in it, even if it is sticky.
   if (own !== undefined && own !== 0 && stats.uid !== own && stats.uid !== 0)
     throw ownerError(folder, stats, own);
   // In a sticky folder, such as /tmp, only the owner of a file may replace it.
@@ -153,7 +156,7 @@ function realPath(path: string): string | undefined {
   }
 }
 
-/** What is at a path, if anything is. */
+/** Returns the stats of a path, or undefined if it does not exist. */
 export function statOf(path: string): Stats | undefined {
   try {
     return statSync(path, { throwIfNoEntry: false });
@@ -166,7 +169,7 @@ function octal({ mode }: Pick<Stats, 'mode'>): string {
   return (mode & 0o7777).toString(8).padStart(4, '0');
 }
 
-/** A path or URL as a shell takes it for one word. */
+/** Quotes a path or URL as one shell word. */
 export function quoted(path: string): string {
   return /^[\w:./~-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 }

@@ -1,9 +1,9 @@
 import { ValiseError } from '../errors.ts';
 
-/** What a failure of a remote store means to whoever called it. */
+/** The meaning of a remote store's failure for the caller. */
 export interface RemoteFailure {
   readonly code: 'store-unavailable' | 'store-denied' | 'store-read-only' | 'store-full' | 'store-failed';
-  /** Whether a write has certainly not happened, so that repeating it is safe, or may have happened. */
+  /** Whether a write certainly did not happen, so that repeating it is safe, or may have happened. */
   readonly outcome: 'not-done' | 'unknown';
   /** What the operator can do, if that is more than the code says. */
   readonly next?: string;
@@ -19,7 +19,7 @@ const NEXT: Readonly<Record<RemoteFailure['code'], string>> = {
 
 const DOUBT = ' A write under way may or may not have been done.';
 
-/** The typed error for a failure of the server called `server`. */
+/** Returns the typed error for a failure of the server named `server`. */
 export function remoteError(
   server: string,
   { code, outcome, next }: RemoteFailure,
@@ -33,7 +33,7 @@ export function remoteError(
   });
 }
 
-/** The error of a later attempt at a write, if an earlier one may have been done. */
+/** Returns the error of a later attempt at a write, marked as unknown because an earlier attempt may have succeeded. */
 export function inDoubt(error: ValiseError): ValiseError {
   if (error.outcome === 'unknown') return error;
   const { code, what, next, cause } = error;
@@ -44,7 +44,7 @@ export function inDoubt(error: ValiseError): ValiseError {
   });
 }
 
-/** The typed error for a server that did not answer in time. */
+/** Returns the typed error for a server that did not respond in time. */
 export function timeoutError(server: string, ms: number, outcome: RemoteFailure['outcome']): ValiseError {
   const cause = new Error(`no answer within ${ms / 1000} s`);
   return remoteError(server, { code: 'store-unavailable', outcome }, cause);
@@ -55,18 +55,18 @@ export interface RemoteUrl {
   readonly scheme: string;
   readonly username: string;
   readonly password: string;
-  /** At least one; the port is undefined if the URL has none. */
+  /** At least one host. The port is undefined if the URL has none. */
   readonly hosts: readonly { readonly host: string; readonly port: number | undefined }[];
-  /** Without the leading slash. */
+  /** The path without the leading slash. */
   readonly path: string;
   readonly query: URLSearchParams;
-  /** What to call the servers in messages: never the user or the password. */
+  /** The name of the servers in messages. Never contains the user or the password. */
   readonly shown: string;
 }
 
 const URL_PARTS = /^([a-z][a-z0-9+.-]*):\/\/(?:([^@/?#]*)@)?([^@/?#]*)(?:\/([^?#]*))?(?:\?([^#]*))?$/i;
 
-/** Reads the URL of a remote store. Throws `store-bad-url` without repeating it, because it may hold a password. */
+/** Parses the URL of a remote store. Throws `store-bad-url` without repeating the URL, because it may contain a password. */
 export function parseRemoteUrl(kind: string, url: string): RemoteUrl {
   try {
     const [, scheme = '', credentials = '', hosts = '', path = '', query = ''] = URL_PARTS.exec(url) ?? [];
@@ -87,7 +87,7 @@ export function parseRemoteUrl(kind: string, url: string): RemoteUrl {
 }
 
 function parseHost(text: string): { host: string; port: number | undefined } {
-  // A special scheme, so that the host is checked and normalized; its default port would be left out of `port`.
+  // A special scheme makes `URL` check and normalize the host. It omits its default port from `port`.
   const { hostname, port, username, pathname } = new URL(`ftp://${text === '' ? '127.0.0.1' : text}`);
   if (username !== '' || pathname !== '/') throw new TypeError('not a host');
   const explicit = /:(\d+)$/.exec(text)?.[1];
@@ -97,7 +97,7 @@ function parseHost(text: string): { host: string; port: number | undefined } {
   };
 }
 
-/** The error for a URL that cannot be used; its text stays out of the message. */
+/** Returns the error for an invalid URL. The message does not contain the URL. */
 export function badUrl(kind: string, what = `This is not a URL of ${kind}.`): ValiseError {
   return new ValiseError('store-bad-url', what, {
     next: 'Write it like redis://user:password@host:6379/0 or postgres://user:password@host:5432/database, odd characters as %XX.',
@@ -105,7 +105,8 @@ export function badUrl(kind: string, what = `This is not a URL of ${kind}.`): Va
 }
 
 /**
- * The first text after all that start with `prefix`, in the order of UTF-8 bytes; undefined where nothing is.
+ * Returns the first text after all texts that start with `prefix`, in the order of UTF-8 bytes. Returns undefined if
+ * there is none.
  *
  * @example
  * ```ts
@@ -117,14 +118,14 @@ export function endOfPrefix(prefix: string): string | undefined {
   for (let last = points.pop(); last !== undefined; last = points.pop()) {
     const point = last.codePointAt(0) as number;
     if (point === 0x10ffff) continue;
-    // The code points of surrogates are no characters of their own.
+    // The code points of surrogates are not characters.
     const next = point >= 0xd7ff && point < 0xe000 ? 0xe000 : point + 1;
     return points.join('') + String.fromCodePoint(next);
   }
   return undefined;
 }
 
-/** Whether a text can be a version at all: what cannot was never given to anyone, and no server need be asked. */
+/** Whether a text has the format of a version. Other text was never issued, so there is no need to ask the server. */
 export function isVersion(text: string): boolean {
   return /^[\w.-]{1,100}$/.test(text);
 }
@@ -134,14 +135,14 @@ function messageOf(cause: unknown): string {
   return message.replace(/\.$/, '');
 }
 
-/** A driver's error may carry the command it was for, and with it values and passwords: only its words travel on. */
+/** Copies only the message and code of an error: a driver's error may contain its command, and with it values and passwords. */
 function bare(cause: unknown): Error {
   const error = new Error(messageOf(cause));
   const code = codeOf(cause);
   return code === undefined ? error : Object.assign(error, { code });
 }
 
-/** The `code` of a driver's error, where it has one. */
+/** Returns the `code` of a driver's error, if it has one. */
 export function codeOf(cause: unknown): string | undefined {
   const code = (cause as { code?: unknown } | null | undefined)?.code;
   return typeof code === 'string' ? code : undefined;

@@ -1,22 +1,22 @@
 import { ValiseError } from '../errors.ts';
 
-/** The store was written with keys, and opened with none. */
+/** Returns the error for a store that was written with keys and opened without. */
 export function sealedError(name: string): ValiseError {
   return new ValiseError('store-sealed', `${name} is sealed, and no keys were given.`, {
     next: 'Open it with the keys it was written with: the option keys; for a client also VALISE_CLIENT_KEYS, on its command line also --key-file.',
   });
 }
 
-/** The store was written without keys, and opened with them. */
+/** Returns the error for a store that was written without keys and opened with them. */
 export function plainError(url: string): ValiseError {
   return new ValiseError('store-not-sealed', 'The store was written without keys, and is not sealed yet.', {
     next: `Seal what it holds, once: valise keys seal --store ${url} (in code: sealInPlace). If it was sealed before, do not: somebody has changed it.`,
   });
 }
 
-/** An entry of a sealed store was written without keys. */
+/** Thrown for an entry of a sealed store that was written without keys. */
 export class PlainEntryError extends ValiseError {
-  /** The version of the entry, for whoever is to delete it or to write over it. */
+  /** The version of the entry, for deleting or overwriting it. */
   readonly version: string;
 
   constructor(key: string, version: string, url: string) {
@@ -31,14 +31,14 @@ export class PlainEntryError extends ValiseError {
   }
 }
 
-/** What says that a store is sealed was written without keys. */
+/** Returns the error for a seal mark that was written without keys. */
 export function plainMarkError(): ValiseError {
   return new ValiseError('store-not-sealed', 'The store was written without keys, although it is sealed.', {
     next: 'Somebody has changed it: restore it from a copy.',
   });
 }
 
-/** What was sealed needs a key that is not on the keyring. */
+/** Returns the error for content that was sealed with a key that is not on the keyring. */
 export function wrongKeyError(what: string, kid: string, cause: unknown): ValiseError {
   return new ValiseError('store-wrong-key', `${what} was sealed with another key (its id is ${kid}).`, {
     next: 'Add that key to the keyring, after the one that seals now. Nothing has been changed.',
@@ -46,7 +46,7 @@ export function wrongKeyError(what: string, kid: string, cause: unknown): Valise
   });
 }
 
-/** A part of the store has seals of its own. */
+/** Returns the error for a store of which a part is sealed separately. */
 export function partError(prefix: string): ValiseError {
   return new ValiseError(
     'store-part-sealed',

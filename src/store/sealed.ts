@@ -14,25 +14,27 @@ import { declareSecrecy } from './secrecy.ts';
 import type { Entry, Lease, ListOptions, PutOptions, Store } from './types.ts';
 import { SEAL_MARK, unguarded } from './unsealed.ts';
 
-// What is kept has the lifetime of its entry and no other; also a clock that was wrong for a while must not make it unreadable.
+// The entry's lifetime is the only one that counts. A clock that was wrong for a while must not make a value unreadable.
 const FOREVER = 3e9;
-/** For entries without an end. */
+/** The purpose of entries without an expiry. */
 const PURPOSE = 'store';
-/** For entries with one, which is sealed with the value. */
+/** The purpose of entries with an expiry, which is sealed with the value. */
 const PURPOSE_UNTIL = 'until of a store';
-/** By how much the clocks of those who share a store may differ, in milliseconds. */
+/** The maximum difference between the clocks of processes that share a store, in milliseconds. */
 const SKEW = 300_000;
-/** What the mark says while plain entries are being sealed: the store opens for nobody until all of them are. */
+/** The value of the mark while plain entries are being sealed. Nobody can open the store until all of them are. */
 const UNDER_WAY = 'under way';
 
 /**
- * A store whose values are sealed with a keyring before they reach `store`: whoever reads its file or database sees names and lifetimes of entries,
- * but no values, and can neither change a value, nor put it under another name, nor bring it back after its end. The first key seals,
- * all of them open. Whoever can write can delete entries, and put back what was under the same name before.
+ * Wraps a store and seals its values with a keyring before they reach `store`. A reader of its file or database sees
+ * the keys and lifetimes of entries but no values, and cannot change a value, move it to another key, or restore it
+ * after its expiry. The first key seals, all of them open. A writer can still delete entries, and restore earlier
+ * values of the same key.
  *
- * The first call checks the keys against those the store was sealed with, and fails with `store-wrong-key` where they do not fit.
+ * The first call checks the keys against those that sealed the store, and fails with `store-wrong-key` if they do not
+ * match.
  *
- * @param name says apart stores that share keys: what is sealed for one name does not open for another.
+ * @param name distinguishes stores that share keys: values sealed for one name do not open for another.
  *
  * @example
  * ```ts
@@ -43,7 +45,7 @@ export function sealedStore(store: Store, keys: Keyring | string, name = ''): St
   return new SealedStore(store, keys, name);
 }
 
-/** As {@link sealedStore}, with the keys checked before anything else is done. Closes `store` where they do not fit. */
+/** Like {@link sealedStore}, but checks the keys first. Closes `store` if the check fails. */
 export async function openSealed(store: Store, keys: Keyring, name: string, url?: string): Promise<Store> {
   try {
     const sealed = new SealedStore(store, keys, name, url);
@@ -55,17 +57,20 @@ export async function openSealed(store: Store, keys: Keyring, name: string, url?
   }
 }
 
-/** As {@link sealedStore}, for a part of a store that has its key in its name: nothing marks it, and it is checked entry by entry. */
+/**
+ * Like {@link sealedStore}, for a part of a store whose name contains its key. It has no mark; each entry is checked by
+ * itself.
+ */
 export function sealedPart(store: Store, keys: Keyring, name: string): Store {
   return new SealedStore(store, keys, name, undefined, false);
 }
 
-/** Seals what `store` holds as plain text, or writes it again where it is sealed already; see `sealInPlace`. */
+/** Seals the plain entries of `store`, or writes entries again if it is sealed already; see `sealInPlace`. */
 export function sealEntries(store: Store, keys: Keyring, name: string, url?: string): Promise<number> {
   return new SealedStore(store, keys, name, url).sealEntries();
 }
 
-/** What was sealed, and its end in milliseconds since 1970. */
+/** A sealed value, and its expiry in milliseconds since 1970. */
 interface Opened {
   readonly value: Entry['value'];
   readonly until: number;
@@ -74,7 +79,7 @@ interface Opened {
 class SealedStore implements Store {
   readonly #inner: Store;
   readonly #sealer: Sealer;
-  /** How the command line is told which store this is. */
+  /** The name of this store in suggested commands. */
   readonly #url: string;
   #checked: Promise<void> | undefined;
 
@@ -96,13 +101,13 @@ class SealedStore implements Store {
     await this.#ready(key);
     const entry = await this.#inner.get(key);
     const opened = entry && this.#open(key, entry);
-    // Its end is sealed with it: one that has been put back later is over all the same.
+    // The expiry is sealed with the value, so an entry that was restored later is expired all the same.
     return opened && opened.until + SKEW > Date.now() ? { ...entry, value: opened.value } : undefined;
   }
 
   async put(key: string, value: Entry['value'], options?: PutOptions): Promise<string | undefined> {
     checkKey(key);
-    // Before anything is waited for: the value may be changed by then.
+    // The value is sealed before the first await, because the caller may change it afterwards.
     const { ttl } = options ?? {};
     const token = this.#seal(key, value, ttl === undefined ? undefined : Date.now() + toMilliseconds(ttl));
     await this.#ready(key);
@@ -128,17 +133,17 @@ class SealedStore implements Store {
   }
 
   async close(): Promise<void> {
-    // A check under way is work under way.
+    // A running check counts as pending work.
     await this.#checked?.catch(() => {});
     await this.#inner.close();
   }
 
-  /** Makes sure that these are the keys; marks the store as sealed where it is new. */
+  /** Verifies the keys, and marks the store as sealed if it is new. */
   check(): Promise<void> {
     if (this.#checked) return this.#checked;
     const checked = this.#check();
     this.#checked = checked;
-    // What went wrong may be over the next time: a server that was away, a key that has been added.
+    // The cause of a failure may be gone next time: the server was unreachable, or a key has been added since.
     checked.catch(() => (this.#checked = undefined));
     return checked;
   }
@@ -161,7 +166,7 @@ class SealedStore implements Store {
     if (!mark) return;
     if (this.#open(SEAL_MARK, mark).value === UNDER_WAY) throw plainError(this.#url);
     if (inspectToken(mark.value as string).kid === this.#sealer.kid) return;
-    // The first key has changed: the mark goes along, so that the old one can be retired.
+    // The first key has changed. The mark is sealed again, so that the old key can be retired.
     await this.#inner.put(SEAL_MARK, this.#seal(SEAL_MARK, true), { ifVersion: mark.version });
   }
 
@@ -170,8 +175,9 @@ class SealedStore implements Store {
     if (mark && this.#open(SEAL_MARK, mark).value !== UNDER_WAY) return reseal(this);
     for await (const key of keysOf(this.#inner))
       if (key !== SEAL_MARK && key.endsWith(SEAL_MARK)) throw partError(key.slice(0, -SEAL_MARK.length));
-    // From here on nobody opens it without keys; and with them nobody does until the mark says that all is sealed. It has
-    // the newest key of those who were at work: who lacks one must not take what that one sealed for plain.
+    // From here on, nobody can open the store without keys, and nobody can open it with keys until the mark says that
+    // everything is sealed. The mark has the newest key of those that were used: a process without that key must not
+    // mistake values sealed with it for plain ones.
     const condition = mark ? { ifVersion: mark.version } : { ifAbsent: true };
     const isMarked = await this.#inner.put(SEAL_MARK, this.#seal(SEAL_MARK, UNDER_WAY), condition);
     if (!isMarked) return this.sealEntries();
@@ -182,7 +188,7 @@ class SealedStore implements Store {
     return count;
   }
 
-  /** False where the entry is gone, or sealed with the first key already. */
+  /** Returns false if the entry is gone, or already sealed with the first key. */
   async #sealEntry(key: string, isFirst: boolean): Promise<boolean> {
     for (;;) {
       const entry = await this.#inner.get(key);
@@ -192,7 +198,7 @@ class SealedStore implements Store {
         value = this.#open(key, entry).value;
         if (inspectToken(entry.value as string).kid === this.#sealer.kid) return false;
       } catch (error) {
-        // Plain, also where it looks like a token; unless the work was begun before, with a key that is missing now.
+        // The entry is plain, even if it looks like a token, unless an earlier run sealed it with a key that is missing now.
         const isPlain = error instanceof ValiseError && (isFirst || error.code !== 'store-wrong-key');
         if (!isPlain) throw error;
       }
@@ -241,13 +247,14 @@ class SealedStore implements Store {
   }
 }
 
-/** Reads keys that may be text, before anything is made for which they would turn out to be wrong. */
+/** Parses keys given as text, before anything is created that wrong keys would affect. */
 export function toKeyring(keys: Keyring | string | undefined): Keyring | undefined {
   return typeof keys === 'string' ? parseKeys(keys) : keys;
 }
 
 /**
- * Writes every entry again, so that it is sealed with the first key and older ones can be taken off the keyring. Goes well with others writing; how many were written.
+ * Writes every entry again, so that it is sealed with the first key and older keys can be removed from the keyring.
+ * Safe while others write. Returns the number of entries written.
  *
  * @example
  * ```ts
@@ -264,7 +271,7 @@ export async function reseal(store: Store): Promise<number> {
   return count;
 }
 
-/** Written again, an entry ends when it would have; and not where somebody else has written it. */
+/** Returns options that keep the expiry of a rewritten entry, and skip it if it was changed meanwhile. */
 function sameLife({ version, expiresAt }: Entry): PutOptions {
   const life = expiresAt === undefined ? {} : { ttl: Math.max(0.001, (expiresAt - Date.now()) / 1000) };
   return { ...life, ifVersion: version };

@@ -4,20 +4,23 @@ import { sealedError } from './sealed-error.ts';
 import { declareSecrecy, secrecyOf } from './secrecy.ts';
 import type { Entry, Store } from './types.ts';
 
-/** What tells a sealed store from a plain one, and the right keys from wrong ones, before anything is overwritten. */
+/**
+ * The key of the mark that distinguishes a sealed store from a plain one, and the right keys from wrong ones, before
+ * anything is overwritten.
+ */
 export const SEAL_MARK = 'valise:sealed';
 
-/** How long a store is written to without another look whether it has been sealed, in milliseconds. */
+/** How long writes proceed without checking again whether the store has been sealed, in milliseconds. */
 const LOOK_EVERY = 1000;
 
 const beneath = new WeakMap<Store, Store>();
 
-/** A store as its driver made it, for whoever brings keys. */
+/** Returns a store as its driver created it, for callers that have keys. */
 export function unguarded(store: Store): Store {
   return beneath.get(store) ?? store;
 }
 
-/** Refuses a store that was written with keys, where there are none: its values would come out as gibberish. */
+/** Throws if the store was written with keys, because without them its values are unreadable. */
 export async function refuseSealed(store: Store, name: string): Promise<Store> {
   if (await store.get(SEAL_MARK)) {
     await store.close();
@@ -31,12 +34,12 @@ function looksSealed({ value }: Entry): boolean {
 }
 
 /**
- * A store that was opened without keys, for as long as nobody seals it: from then on it is refused, as it would be to
- * whoever opens it. What looks like a seal is the reason to look, and for those who write, a second that has passed.
+ * Wraps a store that was opened without keys. Once somebody seals the store, calls fail as opening it would. A value
+ * that looks sealed triggers a check and, before a write, so does a second since the last check.
  */
 export function untilSealed(store: Store, name: string): Store {
   let lookedAt = performance.now();
-  /** A look under way, which all others wait for, so that they stay in order; for good where the store was found sealed. */
+  /** A running check, which all other calls wait for, so that they stay in order. Permanent once the store was found sealed. */
   let looking: Promise<void> | undefined;
   const look = (): Promise<void> => {
     looking = store.get(SEAL_MARK).then(
@@ -65,7 +68,7 @@ export function untilSealed(store: Store, name: string): Store {
     async put(key, value, options) {
       const looked = beforeWrite();
       if (!looked) return store.put(key, value, options);
-      // The value may be changed by the time that this is done.
+      // The value is copied first, because the caller may change it while this waits.
       const now = JSON.parse(toText(key, value)) as Json;
       await looked;
       return store.put(key, now, options);

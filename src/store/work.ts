@@ -1,13 +1,13 @@
 import { closedError } from './check.ts';
 
-/** Counts the calls under way, so that closing waits for them and later ones are refused. */
+/** Counts pending calls, so that closing waits for them and rejects later ones. */
 export class Work {
   readonly #refusal: () => Error;
   #count = 0;
   #closing: Promise<void> | undefined;
   #done: (() => void) | undefined;
 
-  /** `refusal` makes the error of what comes too late. */
+  /** `refusal` creates the error for calls after closing. */
   constructor(refusal: () => Error = closedError) {
     this.#refusal = refusal;
   }
@@ -16,7 +16,7 @@ export class Work {
     return this.#closing !== undefined;
   }
 
-  /** Does `job`, and gives what `read` makes of its result. Hot paths end here, so there is no promise too many. */
+  /** Runs `job` and returns the result of `read` on its value. This is a hot path, so it creates no extra promise. */
   run<T>(job: () => Promise<T>): Promise<T>;
   run<T, Result>(job: () => Promise<T>, read: (value: T) => Result): Promise<Result>;
   run<T, Result>(job: () => Promise<T>, read?: (value: T) => Result): Promise<T | Result> {
@@ -43,7 +43,7 @@ export class Work {
     if (--this.#count === 0) this.#done?.();
   }
 
-  /** Waits for what is under way, then does `end`, once. */
+  /** Waits for pending calls, then runs `end` once. */
   close(end: () => Promise<void> | void): Promise<void> {
     this.#closing ??= new Promise<void>((resolve) => {
       if (this.#count === 0) resolve();

@@ -5,51 +5,50 @@ import { errnoOf, fsError } from '../fs-error.ts';
 import { checkPrivate, corruptError, foreignError, setAside } from '../private-file.ts';
 import type { FileLock } from './lock.ts';
 
-/** An entry of the document, as text that needs no second writing. */
+/** An entry of the document, stored as text so that it does not have to be serialized again. */
 export interface Slot {
   readonly text: string;
   readonly version: string;
-  /** Infinity where the entry has no end. */
+  /** Infinity if the entry does not expire. */
   readonly expiresAt: number;
-  /** The whole entry as it stands in the file. */
+  /** The whole entry as it appears in the file. */
   readonly line: string;
 }
 
-/** Who has a lease, and until when. */
+/** The holder of a lease, and its expiry. */
 export interface Holder {
   readonly fence: number;
   readonly until: number;
 }
 
-/** All that a store file holds. */
+/** The content of a store file. */
 export interface Document {
   readonly entries: Map<string, Slot>;
   readonly leases: Map<string, Holder>;
-  /** The last fence given out. */
+  /** The last fence that was issued. */
   fence: number;
 }
 
 const FORMAT = 1;
 
-/** A document with nothing in it. */
 function emptyDocument(): Document {
   return { entries: new Map(), leases: new Map(), fence: 0 };
 }
 
-/** An entry, from its parts. */
+/** Creates an entry from its parts. */
 export function slotOf(key: string, text: string, version: string, expiresAt: number): Slot {
   const end = expiresAt === Number.POSITIVE_INFINITY ? '' : `"expiresAt":${expiresAt},`;
   const line = `${JSON.stringify(key)}:{"version":${JSON.stringify(version)},${end}"value":${text}}`;
   return { text, version, expiresAt, line };
 }
 
-/** Leaves out what is over. */
+/** Removes expired entries and leases. */
 export function dropExpired({ entries, leases }: Document, now: number): void {
   for (const [key, { expiresAt }] of entries) if (expiresAt <= now) entries.delete(key);
   for (const [key, { until }] of leases) if (until <= now) leases.delete(key);
 }
 
-/** The text of a document: JSON, one entry to a line. */
+/** Returns the text of a document: JSON with one entry per line. */
 export function printDocument({ entries, leases, fence }: Document): string {
   const lines: string[] = [];
   for (const { line } of entries.values()) lines.push(line);
@@ -59,13 +58,13 @@ export function printDocument({ entries, leases, fence }: Document): string {
   return `{"valise":${FORMAT},"fence":${fence},"leases":{${held.join(',')}},"entries":{\n${lines.join(',\n')}\n}}\n`;
 }
 
-/** What a file turned out to be. */
+/** The result of reading a file. */
 export type Reading =
   | { readonly is: 'document'; readonly document: Document }
   | { readonly is: 'foreign'; readonly why: string }
   | { readonly is: 'damaged'; readonly why: string };
 
-/** Reads the text of a document, whoever wrote it. */
+/** Parses the text of a document, which any program may have written. */
 function parseDocument(text: string): Reading {
   if (text === '') return { is: 'document', document: emptyDocument() };
   let json: unknown;
@@ -104,7 +103,7 @@ function damagedAt(key: string): Reading {
   return { is: 'damaged', why: `the part ${JSON.stringify(key.slice(0, 60))} makes no sense` };
 }
 
-/** What the file holds, read again only when it has been replaced. */
+/** The content of the file, read again only after it has been replaced. */
 export class FileView {
   readonly #path: string;
   readonly #lock: FileLock;
@@ -119,16 +118,16 @@ export class FileView {
     this.#lock = lock;
   }
 
-  /** Who the file belongs to, where there is one. */
+  /** The owner of the file, or undefined if the file was not read. */
   get owner(): Owner | undefined {
     return this.#stats && { uid: Number(this.#stats.uid), gid: Number(this.#stats.gid) };
   }
 
-  /** The document as the file has it now. */
+  /** Returns the current document of the file. */
   read(): Document {
     if (this.#broken) throw this.#broken;
     const now = this.#stat();
-    // Each time: it may have been replaced, or opened to others, since it was looked at last.
+    // This is checked each time: the file may have been replaced, or made accessible to others, since the last check.
     if (now) checkPrivate(this.#path, { mode: Number(now.mode), uid: Number(now.uid) });
     if (this.#document && sameFile(now, this.#stats)) return this.#document;
     this.forget();
@@ -136,13 +135,13 @@ export class FileView {
     return this.#document;
   }
 
-  /** All keys in order. */
+  /** Returns all keys in order. */
   sortedKeys(): readonly string[] {
     this.#sorted ??= [...this.read().entries.keys()].sort();
     return this.#sorted;
   }
 
-  /** The document, changed in place, is what the file now holds. */
+  /** Records that the file now contains the document, which was changed in place. */
   wrote({ stats, fd }: Pinned): void {
     this.#unpin();
     this.#sorted = undefined;
@@ -150,7 +149,7 @@ export class FileView {
     this.#pin = fd;
   }
 
-  /** Reads anew the next time. */
+  /** Discards the document, so that the next call reads the file again. */
   forget(): void {
     this.#unpin();
     this.#document = undefined;
@@ -175,13 +174,13 @@ export class FileView {
     const reading = readingOf(text);
     if (reading.is === 'document') return reading.document;
     this.forget();
-    // For this handle that is the end: it must not go on as if the store were empty.
+    // This handle stays broken: it must not continue as if the store were empty.
     this.#broken =
       reading.is === 'foreign' ? foreignError(this.#path, reading.why) : this.#setAside(reading.why);
     throw this.#broken;
   }
 
-  /** Reads the file and keeps it open, so that its number alone tells whether it has been replaced, however soon after. */
+  /** Reads the file and keeps it open, so that its inode number alone tells whether it has been replaced, however soon. */
   #pinFile(): string {
     let fd: number | undefined;
     try {
@@ -204,7 +203,10 @@ export class FileView {
     this.#pin = undefined;
   }
 
-  /** Under the lock, so that of several processes one does it and no good file is taken for the bad one. */
+  /**
+   * Sets the file aside under the lock, so that only one of several processes does so and none mistakes a good file for
+   * the bad one.
+   */
   #setAside(why: string): Error {
     const mine = this.#lock.held();
     if (!mine) this.#lock.acquireSync();
@@ -220,10 +222,13 @@ export class FileView {
   }
 }
 
-/** How a document of ours begins, however it goes on. */
+/** How every Valise document starts. */
 const BEGINNING = /^\s*\{\s*"valise"\s*:/;
 
-/** What a text is. Only what begins as ours can be ours and damaged; all else is somebody's who will look for it here. */
+/**
+ * Classifies a text. Only text that starts like a Valise document can be a damaged one; anything else belongs to
+ * another program that expects it here.
+ */
 function readingOf(text: string): Reading {
   const reading = parseDocument(text);
   if (reading.is !== 'damaged' || BEGINNING.test(text)) return reading;

@@ -4,33 +4,33 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { busyError, errnoOf, fsError, removeFile } from '../fs-error.ts';
 import { isRunning, ownProcess } from '../kit/process.ts';
 
-/** How long a lock of another machine (or container), whose processes cannot be asked for, is believed. */
+/** How long a lock of another machine (or container) is respected, because its processes cannot be checked. */
 const FOREIGN_SECONDS = 30;
 const PATIENCE_SECONDS = 15;
 
-/** A lock across processes, for moments: one file beside what it protects. */
+/** A short-term lock across processes: a file next to the data it protects. */
 export interface FileLock {
   /** Names the holder: for names of files that only one holder uses. */
   readonly nonce: string;
-  /** Waits for the lock. Fails with `store-busy` where it cannot be had. */
+  /** Waits for the lock. Fails with `store-busy` if it cannot be acquired. */
   acquire(): Promise<void>;
-  /** As `acquire`, blocking; for the moment of opening. */
+  /** Like `acquire`, but blocking. Used while opening. */
   acquireSync(): void;
-  /** Whether it is still ours: another machine may have given us up. */
+  /** Whether this process still holds the lock: another machine may have considered it abandoned. */
   held(): boolean;
   release(): void;
 }
 
 export interface FileLockOptions {
-  /** Told the nonce of a holder that has died. */
+  /** Called with the nonce of a holder that has died. */
   readonly abandoned?: (nonce: string) => void;
-  /** For how many seconds to wait for the lock. */
+  /** How many seconds to wait for the lock. */
   readonly patience?: number;
 }
 
 /**
- * Makes a lock at `path`. Its holder is written into it (a link that points nowhere, made with its text in one step), so that the lock of
- * a process that has died is known as such and taken away.
+ * Creates a lock at `path`. The lock contains its holder (a dangling symbolic link, created with its text atomically),
+ * so that the lock of a dead process is recognized and removed.
  */
 export function fileLock(
   path: string,
@@ -40,7 +40,7 @@ export function fileLock(
   const { pid, started, host } = ownProcess();
   const me = `${pid}.${started}.${host}.${nonce}`;
 
-  /** Who holds the lock; undefined where it is ours now. */
+  /** Returns the current holder, or undefined if this process acquired the lock. */
   const attempt = (): string | undefined => {
     if (make(path, me)) return undefined;
     const holder = read(path);
@@ -102,7 +102,7 @@ function make(path: string, text: string): boolean {
   }
 }
 
-/** Where there are no links (Windows without the right to make them, some drives), a small file does. */
+/** Creates a small file instead if links are not available (Windows without the permission to create them, some drives). */
 function makeFile(path: string, text: string): boolean {
   try {
     writeFileSync(path, text, { flag: 'wx', mode: 0o600 });
@@ -137,8 +137,8 @@ function ageOf(path: string): number {
 }
 
 /**
- * Takes a dead holder's lock away. Only one process does so at a time: between seeing that a lock is dead and removing it, another
- * one could have done both, and the lock removed would be a living one.
+ * Removes the lock of a dead holder. Only one process does so at a time: between detecting that a lock is dead and
+ * removing it, another process could have done both, and the removed lock would be a live one.
  */
 function takeAway(path: string, holder: string, me: string, abandoned: (nonce: string) => void): void {
   const gate = `${path}.break`;

@@ -13,7 +13,7 @@ import { nextVersion } from '../version.ts';
 import { type Document, dropExpired, FileView, printDocument, slotOf } from './document.ts';
 import { type FileLock, fileLock } from './lock.ts';
 
-/** A change to the document; true where it did change something. */
+/** A change to the document. Returns true if it changed something. */
 type Change = (document: Document, now: number) => boolean;
 
 interface Waiting {
@@ -22,18 +22,18 @@ interface Waiting {
   readonly failed: (error: unknown) => void;
 }
 
-/** What a store on this machine's disk can be told. */
+/** Options of a store on the local disk. */
 export interface LocalStoreOptions {
   /** Seals the values with this keyring (or its text); see `sealedStore`. */
   readonly keys?: Keyring | string | undefined;
 }
 
 /**
- * A store in one JSON file that its owner alone can read, replaced in one step with every write, for several processes at once.
- * For what a client keeps: some hundred entries. SQLite is faster from there on.
+ * Creates a store in one JSON file that only its owner can read. Every write replaces the file atomically, and several
+ * processes can share it. It suits the state of a client, some hundred entries; SQLite is faster beyond that.
  *
- * Writes that come together are written together. What has been written survives the end of the process; a loss of power can take
- * back the last moments, but never leaves half a file.
+ * Concurrent writes are combined into one. Written data survives the end of the process. A power failure can undo the
+ * last writes, but never leaves half a file.
  *
  * @example
  * ```ts
@@ -51,7 +51,7 @@ export function fileStore(path: string, { keys }: LocalStoreOptions = {}): Store
   return untilSealed(store, path);
 }
 
-/** The file as it is, sealed or not. */
+/** Opens the file without unsealing it, sealed or not. */
 export function plainFileStore(path: string): Store {
   return new FileStore(path);
 }
@@ -178,7 +178,10 @@ class FileStore implements Store {
     this.#view.close();
   }
 
-  /** Named after the holder of the lock, so that what a dead one has left is found and removed with its lock. */
+  /**
+   * Returns the name of the temporary file. It contains the nonce of the lock holder, so that the file of a dead holder
+   * is found and removed with its lock.
+   */
   #temporary(nonce: string): string {
     return `${this.#path}.${nonce}.tmp`;
   }
@@ -188,7 +191,7 @@ class FileStore implements Store {
     checkKey(key);
   }
 
-  /** Changes the document together with all other changes that wait: however many they are, the file is written once. */
+  /** Changes the document together with all other pending changes, so that the file is written once for all of them. */
   #change(change: Change): Promise<void> {
     return new Promise((done, failed) => {
       this.#waiting.push({ change, done, failed });
@@ -211,7 +214,7 @@ class FileStore implements Store {
       try {
         if (trouble === undefined) this.#apply(batch);
       } catch (error) {
-        // What was not written is forgotten: the next one reads what the file holds.
+        // Unwritten changes are discarded, so that the next call reads the file.
         this.#view.forget();
         trouble = { error };
       }
@@ -220,7 +223,7 @@ class FileStore implements Store {
     this.#writing = undefined;
   }
 
-  /** With the lock held, and without a pause, so that it is held for a moment only. */
+  /** Applies a batch with the lock held and without awaiting, so that it is held only briefly. */
   #apply(batch: readonly Waiting[]): void {
     try {
       for (;;) {
@@ -238,7 +241,7 @@ class FileStore implements Store {
           this.#view.wrote(written);
           return;
         }
-        // Our lock was taken for an abandoned one: what we read may be old by now.
+        // Another process considered this lock abandoned, so the document may be outdated.
         this.#view.forget();
         this.#lock.acquireSync();
       }

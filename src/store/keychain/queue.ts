@@ -6,16 +6,19 @@ import { fullPath, privateFile, statOf } from '../private-file.ts';
 
 const LOCK = '~/.valise/keychain.lock';
 
-/** How long an answer may take: somebody may have to type a password. */
+/** How long a response may take: the user may have to type a password. */
 const ANSWER_SECONDS = 60;
-/** How long others may be before us. */
+/** How long to wait for other processes. */
 const TURN_SECONDS = 90;
 
-/** What is done with the keychain. */
+/** Options for an operation on the keychain. */
 export interface InLineOptions {
-  /** How long it may take, in seconds. */
+  /** The maximum duration in seconds. */
   readonly patience?: number;
-  /** True for what changes nothing: it makes no folder for the lock, where there may not even be a keychain. */
+  /**
+   * Whether the operation is read-only. It then does not create a folder for the lock, since there may not even be a
+   * keychain.
+   */
   readonly looks?: boolean;
 }
 
@@ -24,9 +27,9 @@ let hangs = false;
 let lock: FileLock | undefined;
 
 /**
- * Does one thing at a time with the keychain. On Linux also among all processes: gnome-keyring fails what one program
- * does with an item that another makes or removes in the same moment. Work that hangs holds one of the few threads that
- * Node has for files, names and ciphers too, so none is begun beside it.
+ * Runs one keychain operation at a time. On Linux this also holds across processes: gnome-keyring fails an operation on
+ * an item that another program creates or removes at the same moment. An operation that hangs occupies one of the few
+ * threads that Node also uses for files, DNS and ciphers, so no other starts next to it.
  */
 export function inLine<Result>(
   work: () => Promise<Result>,
@@ -47,10 +50,13 @@ async function alone<Result>(work: () => Promise<Result>, looks: boolean): Promi
   }
 }
 
-/** A home that cannot be written is no reason to refuse what is in the keychain: then we go without. */
+/**
+ * Acquires the lock. An unwritable home folder is no reason to reject access to the keychain, so the operation then
+ * runs without the lock.
+ */
 async function takeLock(looks: boolean): Promise<boolean> {
   try {
-    // Where nobody has ever changed anything, nobody is in the way.
+    // If nobody has ever changed anything, there is nobody to wait for.
     if (!lock && looks && !statOf(dirname(fullPath(LOCK)))) return false;
     lock ??= fileLock(privateFile(LOCK), { patience: TURN_SECONDS });
     await lock.acquire();

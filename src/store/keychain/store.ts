@@ -15,17 +15,20 @@ import { nextVersion } from '../version.ts';
 import { Work } from '../work.ts';
 import { type KeychainIndex, keychainIndex, openVault, type Vault } from './vault.ts';
 
-/** How a keychain is opened, and what takes its place where there is none. */
+/** Options for opening a keychain, and for its fallback file. */
 export interface KeychainOptions {
-  /** The keyring (or its text) that seals the file that takes the place of a missing keychain. Without it, a missing keychain is an error. */
+  /**
+   * The keyring (or its text) that seals the fallback file if there is no keychain. Without it, a missing keychain is
+   * an error.
+   */
   readonly keys?: Keyring | string | undefined;
-  /** That file; `~/.valise/keychain-SERVICE.json` by default. */
+  /** The fallback file; `~/.valise/keychain-SERVICE.json` by default. */
   readonly fallback?: string | undefined;
-  /** Hears that the file has taken the keychain's place, and why. */
+  /** Called with the reason when the fallback file is used instead of the keychain. */
   readonly onFallback?: ((notice: KeychainNotice) => void) | undefined;
 }
 
-/** There is no keychain, and a sealed file has taken its place. */
+/** The notice that there is no keychain and a sealed file is used instead. */
 export interface KeychainNotice {
   readonly file: string;
   readonly reason: ValiseError;
@@ -35,9 +38,9 @@ const MAX_BYTES = 1_100_000;
 const LOCK_SECONDS = 60;
 
 /**
- * A store in the system's keychain (Keychain, Credential Manager, Secret Service), for secrets: one item for each entry.
- * Where there is no keychain, a sealed file takes its place if `keys` are given; else it refuses. Nothing is ever kept as plain text.
- * Needs the package `@napi-rs/keyring`.
+ * Opens a store in the system keychain (Keychain, Credential Manager, Secret Service), for secrets, with one item per
+ * entry. If there is no keychain, uses a sealed file if `keys` are given, and throws otherwise. Nothing is ever stored
+ * as plain text. Requires the package `@napi-rs/keyring`.
  *
  * @example
  * ```ts
@@ -66,7 +69,7 @@ export async function keychainStore(service: string, options: KeychainOptions = 
 }
 
 /**
- * Why the keychain cannot be used, or undefined where it can.
+ * Returns why the keychain cannot be used, or undefined if it can.
  *
  * @example
  * ```ts
@@ -85,7 +88,7 @@ export async function keychainProblem(service: string): Promise<ValiseError | un
   }
 }
 
-/** The store in a vault that has been tried. */
+/** Returns the store in a vault that has been tested. */
 export function storeIn(service: string, vault: Vault): Store {
   return new KeychainStore(vault, privateFile(`~/.valise/keychain-${fileNameOf(service)}.lock`));
 }
@@ -96,7 +99,7 @@ interface Item {
   readonly expiresAt: number | null;
 }
 
-/** Has a version that nobody was given. */
+/** An unreadable entry. Its version matches none that was ever issued. */
 const DAMAGED = { version: undefined } as const;
 
 function readItem(text: string): Item | undefined {
@@ -147,7 +150,7 @@ class KeychainStore implements Store {
         }
         const version = nextVersion();
         const expiresAt = length === undefined ? null : Date.now() + length;
-        // The name first: a name without an entry does no harm, an entry without a name would never be found.
+        // The name is written first: a name without an entry is harmless, but an entry without a name would never be found.
         await this.#index.set(key, expiresAt);
         await this.#vault.write(
           `key:${key}`,
@@ -218,7 +221,7 @@ class KeychainStore implements Store {
     };
   }
 
-  /** The fence of the one who has the lease now. */
+  /** Returns the fence of the current lease holder. */
   async #holder(key: string): Promise<number | undefined> {
     const text = await this.#vault.read(`lease:${key}`);
     const [fence, until] =
@@ -233,7 +236,7 @@ class KeychainStore implements Store {
     return this.#vault.write(`lease:${key}`, JSON.stringify([fence, Date.now() + milliseconds]));
   }
 
-  /** The living entry. One that cannot be read is there too, and can be deleted and written over. */
+  /** Returns the unexpired entry. An unreadable one counts as present, and can be deleted and overwritten. */
   async #found(key: string): Promise<Entry | typeof DAMAGED | undefined> {
     const text = await this.#vault.read(`key:${key}`);
     if (text === undefined) return undefined;
@@ -244,7 +247,7 @@ class KeychainStore implements Store {
     return expiresAt > Date.now() ? { value, version, expiresAt } : undefined;
   }
 
-  /** Keychains have no compare-and-set: whoever changes something does it alone, in this process and among all. */
+  /** Runs `work` exclusively, in this process and across processes, because keychains have no compare-and-set. */
   #alone<Result>(work: () => Promise<Result>): Promise<Result> {
     const turn = this.#turn.then(async () => {
       await this.#lock.acquire();
@@ -277,7 +280,7 @@ function checkSize(key: string, text: string): void {
   );
 }
 
-/** A name that is a file name on every system, and different for every service. */
+/** Returns a valid file name for every system, different for every service. */
 function fileNameOf(service: string): string {
   if (/^[a-z0-9_-]{1,64}$/.test(service)) return service;
   const digest = sha256(service, 'hex').slice(0, 12);

@@ -4,7 +4,7 @@ import { isObject } from '../../json.ts';
 import { parseValue } from '../entry-text.ts';
 import { type InLineOptions, inLine } from './queue.ts';
 
-/** One secret of the system's keychain. */
+/** One secret in the system keychain. */
 interface Item {
   getSecret(): Promise<readonly number[] | Uint8Array | null | undefined>;
   setSecret(secret: Uint8Array): Promise<void>;
@@ -15,17 +15,17 @@ interface Library {
   AsyncEntry: new (service: string, account: string, options: object) => Item;
 }
 
-/** Named texts in the keychain, of any length. */
+/** Named texts of any length in the keychain. */
 export interface Vault {
   read(name: string): Promise<string | undefined>;
   write(name: string, text: string): Promise<void>;
   remove(name: string): Promise<void>;
 }
 
-/** Windows takes 2,560 bytes at most; the others take far more, but are not made for it. */
+/** Windows accepts at most 2,560 bytes. The others accept far more, but are not designed for it. */
 const PART_BYTES = process.platform === 'win32' ? 2400 : 65_536;
 
-// The first byte says whether the text follows, or the list of the items that hold it.
+// The first byte says whether the text follows, or the list of the items that contain it.
 const WHOLE = 'T';
 const PARTS = 'P';
 
@@ -35,8 +35,8 @@ interface Parts {
 }
 
 /**
- * Opens the keychain, and tries it: what cannot be written, read and removed again is no keychain.
- * Only what lasts will do, so on Linux the Secret Service and never the kernel's keys, which a restart forgets.
+ * Opens the keychain and tests it by writing, reading and removing an item. Only persistent storage qualifies, so on
+ * Linux it uses the Secret Service and never the kernel keyring, which a restart clears.
  */
 export async function openVault(service: string, partBytes = PART_BYTES): Promise<Vault> {
   const { AsyncEntry } = await load();
@@ -64,14 +64,14 @@ export async function openVault(service: string, partBytes = PART_BYTES): Promis
   return vault;
 }
 
-/** The keychain, item by item. */
+/** Access to the items of the keychain. */
 interface Items {
   get(name: string): ReturnType<Item['getSecret']>;
   set(name: string, secret: Uint8Array): Promise<void>;
   delete(name: string): Promise<boolean>;
 }
 
-/** A keychain can be locked, or end, at any time. */
+/** Runs an operation and converts its errors, because a keychain can be locked or terminated at any time. */
 async function typed<Result>(work: () => Promise<Result>, how: InLineOptions = {}): Promise<Result> {
   try {
     return await inLine(() => surviving(work), how);
@@ -82,8 +82,8 @@ async function typed<Result>(work: () => Promise<Result>, how: InLineOptions = {
 }
 
 /**
- * gnome-keyring dies of one in some ten thousand programs that open it. The bus starts it again for the next who asks,
- * and whatever we ask can be asked twice.
+ * Runs an operation, and retries it once if gnome-keyring crashed, which happens for about one in ten thousand programs
+ * that open it. The message bus restarts it for the next request, and every operation here is safe to repeat.
  */
 async function surviving<Result>(work: () => Promise<Result>): Promise<Result> {
   try {
@@ -104,7 +104,7 @@ function vaultOf(items: Items, partBytes: number): Vault {
   const partsOf = (bytes: Buffer | undefined): Parts | undefined => {
     if (bytes?.toString('latin1', 0, 1) !== PARTS) return undefined;
     const [, id, count] = /^P\{"id":"([\w-]{1,50})","count":(\d{1,5})\}$/.exec(bytes.toString('utf8')) ?? [];
-    // A list of parts that cannot be read is a text that makes no sense.
+    // An unreadable list of parts counts as invalid text.
     return id === undefined ? undefined : { id, count: Number(count) };
   };
   const removeParts = async (parts: Parts | undefined) => {
@@ -122,7 +122,7 @@ function vaultOf(items: Items, partBytes: number): Vault {
         const found = await Promise.all(
           Array.from({ length: parts.count }, (_, index) => head(partName(parts.id, index))),
         );
-        // A part that is gone has been replaced since: the name tells by what.
+        // A missing part means that the text has been replaced. Reading the name again shows the new text.
         if (found.every((part) => part !== undefined)) return Buffer.concat(found).toString('utf8');
       }
       throw new ValiseError('store-busy', `The entry ${name} of the keychain keeps changing.`, {
@@ -143,7 +143,7 @@ function vaultOf(items: Items, partBytes: number): Vault {
           const part = bytes.subarray(index * partBytes, (index + 1) * partBytes);
           await items.set(partName(parts.id, index), part);
         }
-        // Last, so that a crash leaves the old text and not half of the new one.
+        // The list is written last, so that a crash leaves the old text and not half of the new one.
         await items.set(name, Buffer.from(PARTS + JSON.stringify(parts)));
       }
       await removeParts(before);
@@ -158,7 +158,7 @@ function vaultOf(items: Items, partBytes: number): Vault {
 
 async function load(): Promise<Library> {
   try {
-    // Native code, which no bundler can take in: it stays where it is installed.
+    // Native code cannot be bundled, so it is loaded from where it is installed.
     return (await import(
       /* webpackIgnore: true */ /* turbopackIgnore: true */ '@napi-rs/keyring'
     )) as unknown as Library;
@@ -186,11 +186,11 @@ function reasonOf(error: unknown): string {
 
 const INDEX = 'index';
 
-/** The names of the entries of a keychain, with the end of each (null where it has none): not every keychain can be searched. */
+/** The keys of the entries in a keychain, each with its expiry (null if none), because not every keychain can be searched. */
 export interface KeychainIndex {
   set(key: string, expires: number | null): Promise<void>;
   remove(key: string): Promise<void>;
-  /** The keys that live, in order. */
+  /** Returns the unexpired keys in order. */
   living(now: number): Promise<string[]>;
 }
 
@@ -203,7 +203,7 @@ export function keychainIndex(vault: Vault): KeychainIndex {
   const change = async (work: (keys: Map<string, number | null>) => boolean) => {
     const keys = await read();
     if (!work(keys)) return;
-    // The moment to be rid of secrets that are over: no one may ever ask for them again.
+    // Expired secrets are removed here, because they may never be requested again.
     for (const [key, expires] of keys) {
       if (expires === null || expires > Date.now()) continue;
       await vault.remove(`key:${key}`);
@@ -227,7 +227,7 @@ export function keychainIndex(vault: Vault): KeychainIndex {
   };
 }
 
-/** By hand, since a key may be `__proto__`, which cannot be set on an object the plain way. */
+/** Serializes by hand, because a key may be `__proto__`, which cannot be assigned to an object the usual way. */
 function textOf(keys: ReadonlyMap<string, number | null>): string {
   return `{${[...keys].map(([key, expires]) => `${JSON.stringify(key)}:${expires}`).join(',')}}`;
 }

@@ -1,18 +1,21 @@
-/** Where the time comes from, and what waits for it. */
+/** The source of time and timers. */
 interface Clock {
-  /** Milliseconds since 1970. */
+  /** Returns milliseconds since 1970. */
   now(): number;
-  /** Milliseconds on a scale that never jumps: for measuring, not for telling the time. */
+  /** Returns milliseconds on a monotonic scale, for measuring durations. */
   elapsed(): number;
-  /** Runs `task` once, after `ms` milliseconds. The function returned cancels it. */
+  /** Runs `task` once, after `ms` milliseconds. Returns a function that cancels it. */
   after(ms: number, task: () => void): () => void;
-  /** As `after`, without keeping the process alive for it. */
+  /** Like `after`, but does not keep the process alive. */
   whileAlive(ms: number, task: () => void): () => void;
-  /** Runs `task` every `ms` milliseconds, without keeping the process alive for it. The function returned ends it. */
+  /** Runs `task` every `ms` milliseconds, without keeping the process alive. Returns a function that stops it. */
   every(ms: number, task: () => void): () => void;
 }
 
-/** The clock of all that Valise stores. It reads the process's own, which `virtualClock` of `mcp-valise/testing` replaces in tests. */
+/**
+ * The clock for everything that Valise stores. It reads the process clock, which `virtualClock` of `mcp-valise/testing`
+ * replaces in tests.
+ */
 export const clock: Clock = {
   now: () => Date.now(),
   elapsed: () => performance.now(),
@@ -30,7 +33,7 @@ export const clock: Clock = {
   },
 };
 
-/** Resolves after `ms` milliseconds, or at once when `signal` is aborted. */
+/** Resolves after `ms` milliseconds, or immediately when `signal` is aborted. */
 export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal?.aborted) return resolve();

@@ -4,56 +4,62 @@ import { entryPages } from '../page.ts';
 import type { Entry, PutOptions, Store } from '../types.ts';
 import { type UpdateOptions, update } from './update.ts';
 
-/** How the records of one kind are stored. The version is the member `format` of each; a record without one has version 1. */
+/**
+ * How the records of one kind are stored. The member `format` of each record is its version; a record without one has
+ * version 1.
+ */
 export interface Schema<Value> {
-  /** What such a record is called in messages, e.g. "session record". */
+  /** The name of such a record in messages, for example "session record". */
   readonly kind: string;
-  /** The version that this release writes. Raise it if an older release would misread or damage what this one writes. */
+  /** The version that this release writes. Increase it if an older release would misread or damage the new records. */
   readonly version: number;
-  /** Brings a record of version `from` to the next one. Needed once `version` is above 1. */
+  /** Converts a record of version `from` to the next version. Required once `version` is above 1. */
   readonly migrate?: (value: Json, from: number) => Json;
-  /** Checks the members of a record; undefined if it is damaged. */
+  /** Validates the members of a record. Returns undefined if it is damaged. */
   read(record: Members): Value | undefined;
-  /** The members to store; by default those of the value as JSON has them. */
+  /** Returns the members to store. Defaults to the members of the value as JSON. */
   readonly write?: (value: Value) => JsonObject;
 }
 
-/** A record, and the entry that it is in. */
+/** A record and its entry. */
 export interface Found<Value> {
-  /** Undefined if the entry is damaged; it may be replaced. */
+  /** Undefined if the entry is damaged. It may be replaced. */
   readonly value: Value | undefined;
-  /** For `ifVersion`. */
+  /** The version for `ifVersion`. */
   readonly version: string;
   readonly expiresAt?: number;
 }
 
 /** The records of one kind under one prefix of a store. */
 export interface Collection<Value> {
-  /** Throws `store-newer` if a later release wrote the record. */
+  /** Returns a record. Throws `store-newer` if a later release wrote it. */
   get(id: string): Promise<Found<Value> | undefined>;
-  /** Writes a record without reading it before: for a new name, or with a condition, since it would replace a newer record. */
+  /**
+   * Writes a record without reading it first. Use it for a new id or with a condition, because it would replace a newer
+   * record.
+   */
   put(id: string, value: Value, options?: PutOptions): Promise<string | undefined>;
-  /** As `update` of the kit, on records. A newer record stays as it is: this throws `store-newer`. */
+  /** Like `update` of the kit, for records. Throws `store-newer` for a newer record and leaves it unchanged. */
   update(
     id: string,
     change: (found: Found<Value> | undefined) => Value | null | undefined | Promise<Value | null | undefined>,
     options?: CollectionUpdateOptions<Value>,
   ): Promise<string | null | undefined>;
   delete(id: string, options?: { readonly ifVersion?: string }): Promise<boolean>;
-  /** All records whose id starts with `under`, page by page. Newer ones are left out, and told to `newer`. */
+  /** Yields all records whose id starts with `under`, page by page. Newer ones are left out and reported to `newer`. */
   pages(
     under: string,
     newer?: (error: ValiseError) => void,
   ): AsyncGenerator<readonly (readonly [id: string, found: Found<Value>])[]>;
 }
 
-/** How a record is updated. */
+/** Options for updating a record. */
 export interface CollectionUpdateOptions<Value> extends Omit<UpdateOptions, 'seen'> {
-  /** The record as it was read last, so that the first attempt need not read it. */
+  /** The record as it was last read, so that the first attempt does not have to read it. */
   readonly seen?: { readonly found: Found<Value> | undefined } | undefined;
 }
 
-/** Typed records with a schema version, under a prefix of a store. */
+/** Creates a collection of typed records with a schema version, under a prefix of a store. */
 export function collection<Value extends object>(
   store: Pick<Store, 'get' | 'put' | 'delete' | 'list' | 'entries'>,
   prefix: string,
@@ -101,7 +107,7 @@ function foundIn<Value>(schema: Schema<Value>, { value, version, expiresAt }: En
   return expiresAt === undefined ? found : { ...found, expiresAt };
 }
 
-/** The schema of records that are JSON already, and whose members are checked where they are used. */
+/** Returns the schema of records that are already JSON and whose members are validated where they are used. */
 export function recordsOf(kind: string, version = 1): Schema<Members> {
   return { kind, version, read: (record) => record, write: (members) => members as JsonObject };
 }
@@ -109,16 +115,19 @@ export function recordsOf(kind: string, version = 1): Schema<Members> {
 /** The members of a record. */
 export type Members = Readonly<Record<string, unknown>>;
 
-/** What stands under a key that says everything by being there. */
+/** The value of an entry whose presence is all that matters. */
 export const MARK: JsonObject = { format: 1 };
 
-/** A value as a store takes it, with the version of its schema. */
+/** Returns a value as stored, with the version of its schema. */
 export function pack<Value extends object>({ version, write }: Schema<Value>, value: Value): JsonObject {
   const members = write ? write(value) : (JSON.parse(JSON.stringify(value)) as JsonObject);
   return { ...members, format: version };
 }
 
-/** Reads what {@link pack} wrote, also in an earlier release; undefined if it is damaged. Throws `store-newer`. */
+/**
+ * Reads a value written by {@link pack}, including one from an earlier release. Returns undefined if it is damaged.
+ * Throws `store-newer`.
+ */
 export function unpack<Value>(schema: Schema<Value>, stored: Json): Value | undefined {
   const { kind, version, migrate, read } = schema;
   const format = isObject(stored) ? (stored['format'] ?? 1) : 1;

@@ -2,17 +2,20 @@ import { ValiseError } from '../../errors.ts';
 import type { Lease, Store } from '../types.ts';
 import { clock, sleep } from './clock.ts';
 
-/** How a lease is waited for, and kept. */
+/** Options for acquiring and holding a lease. */
 export interface LeaseOptions<T = never> {
-  /** How long it outlives a process that was killed, in seconds. It is renewed in time while the work takes longer. */
+  /** How long the lease outlives a killed process, in seconds. It is renewed while the work takes longer. */
   readonly ttl?: number;
-  /** How long to wait while another process has it, in seconds. 0 asks once. */
+  /** How long to wait while another process holds the lease, in seconds. 0 tries once. */
   readonly wait?: number;
   /** Ends the wait. */
   readonly signal?: AbortSignal | undefined;
-  /** Asked while waiting whether there is nothing left to do: its answer, unless undefined, takes the place of the work's. */
+  /**
+   * Called while waiting, to check whether the work is still needed. A result other than undefined replaces the result
+   * of the work.
+   */
   readonly meanwhile?: (() => Promise<T | undefined>) | undefined;
-  /** What to do if another process keeps the lease; by default throws `lease-busy`. */
+  /** Called if another process keeps the lease. By default, throws `lease-busy`. */
   readonly busy?: (() => T | Promise<T>) | undefined;
   /** Set to false for work that must not hold the lease for longer than one `ttl`, even if it hangs. */
   readonly renew?: boolean;
@@ -20,9 +23,9 @@ export interface LeaseOptions<T = never> {
 
 /** A lease that is renewed until it is released. */
 export interface HeldLease {
-  /** Aborted when the lease is lost: another process may hold it now. */
+  /** Aborted when the lease is lost, and another process may hold it. */
   readonly signal: AbortSignal;
-  /** Gives it back. If that fails it ends by itself. */
+  /** Releases the lease. If that fails, it expires by itself. */
   release(): Promise<void>;
 }
 
@@ -32,9 +35,9 @@ const TTL = 6;
 const WAIT = 60;
 
 /**
- * Does `work` while no other process does work under the same key. Renews the lease meanwhile, aborts the signal that `work`
- * got if the lease is lost all the same, and gives it back. What must not happen twice is protected by conditional writes,
- * not by the lease alone: a process that was paused notices late that it has lost it.
+ * Runs `work` while no other process runs work under the same key. Renews the lease in the meantime, aborts the signal
+ * passed to `work` if the lease is lost anyway, and releases it at the end. Protect anything that must not happen twice
+ * with conditional writes, not with the lease alone: a process that was paused notices the loss late.
  */
 export async function withLease<T>(
   store: Leasing,
@@ -54,7 +57,7 @@ export async function withLease<T>(
   });
 }
 
-/** As {@link withLease}, for work that ends elsewhere: whoever gets the lease releases it. Undefined if others keep it. */
+/** Like {@link withLease}, for work that ends elsewhere: the caller releases the lease. Returns undefined if others keep it. */
 export async function holdLease(
   store: Leasing,
   key: string,
@@ -77,7 +80,7 @@ function kept(lease: Lease, ttl: number, renew: boolean): HeldLease {
   let until = clock.elapsed() + ttl * 1000;
   const prolong = async (): Promise<void> => {
     const asked = clock.elapsed();
-    // A store that is away for a moment may be back before the lease ends.
+    // A store that is briefly unreachable may be back before the lease expires.
     const isOurs = await lease.renew(ttl).catch(() => clock.elapsed() < until && undefined);
     if (isOurs) until = asked + ttl * 1000;
     else if (isOurs === false) lose();

@@ -3,41 +3,42 @@ import { hostname } from 'node:os';
 import { lazy } from '../../lazy.ts';
 import { sha256 } from '../../sha256.ts';
 
-/** Names a process, so that others on the same host can tell whether it still runs. */
+/** Identifies a process, so that others on the same host can tell whether it is still running. */
 export interface ProcessMark {
-  /** This host since it was started, and on Linux this container: where a process id means one process at a time. */
+  /** This host since its last boot, and on Linux this container: the range in which a process id is unique at any time. */
   readonly host: string;
   readonly pid: number;
-  /** When it began, as the system counts, since ids are given again. '0' if the system does not tell. */
+  /** The start time, as the system counts it, because process ids are reused. '0' if the system does not report it. */
   readonly started: string;
 }
 
-/** The mark of this process. */
+/** Returns the mark of this process. */
 export const ownProcess: () => ProcessMark = lazy(() => ({
   host: hostId(),
   pid: process.pid,
   started: startOf(process.pid) ?? '0',
 }));
 
-/** Whether the process with this mark still runs; undefined if it is on another host, where nobody can tell. */
+/** Whether the process with this mark is still running. Returns undefined if it is on another host, where that is unknown. */
 export function isRunning({ host, pid, started }: ProcessMark): boolean | undefined {
   if (host !== ownProcess().host) return undefined;
   const now = startOf(pid);
   return now !== undefined && (now === '0' || started === '0' || now === started);
 }
 
-/** When a process began; '0' if the system does not tell, undefined if it has ended. */
+/** Returns the start time of a process, '0' if the system does not report it, or undefined if the process has ended. */
 function startOf(pid: number): string | undefined {
   if (!Number.isInteger(pid) || pid <= 0) return undefined;
   if (process.platform === 'linux') {
     try {
-      // After the program's name, which may hold anything, in parentheses: the state, and as the 20th field the start.
+      // The program name, which may contain anything, is in parentheses. After it come the state and, as the 20th
+      // field, the start time.
       const [state = 'X', ...rest] = readFileSync(`/proc/${pid}/stat`, 'latin1')
         .replace(/^.*\) /s, '')
         .split(' ');
       return /[ZXx]/.test(state) ? undefined : rest[18];
     } catch {
-      // It has ended, or is hidden from this user: the signal below tells.
+      // The process has ended, or is hidden from this user. The signal below tells which.
     }
   }
   try {

@@ -1,14 +1,14 @@
 import { clock } from './clock.ts';
 
-/** How {@link withTimeout} waits. */
+/** Options of {@link withTimeout}. */
 export interface TimeoutOptions {
-  /** Lets the process end although the time is not up. */
+  /** Lets the process exit before the time is up. */
   readonly background?: boolean;
 }
 
 /**
- * Settles like `work`. If that takes longer than `ms` milliseconds, settles with what `late` returns or throws; the work
- * itself goes on, and what becomes of it is ignored.
+ * Settles like `work`. If that takes longer than `ms` milliseconds, settles with the result or error of `late`. The
+ * work itself continues, and its outcome is ignored.
  */
 export function withTimeout<T>(
   work: Promise<T>,

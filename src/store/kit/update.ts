@@ -3,31 +3,34 @@ import type { Json } from '../../json.ts';
 import type { Entry, PutOptions, Store } from '../types.ts';
 import { clock, sleep } from './clock.ts';
 
-/** What becomes of an entry: its next value, null to delete it, undefined to leave it as it is. */
+/** The next value of an entry: null deletes it, undefined leaves it unchanged. */
 export type Next = Json | null | undefined;
 
-/** How {@link update} writes. */
+/** Options of {@link update}. */
 export interface UpdateOptions extends Pick<PutOptions, 'unlisted' | 'durable'> {
-  /** Lifetime of what is written, in seconds. Without it the entry stays. */
+  /** The lifetime of the written entry, in seconds. Without it the entry does not expire. */
   readonly ttl?: number | ((next: Json) => number | undefined) | undefined;
-  /** The entry as the caller read it last, so that the first attempt need not read it. `change` gets this very object. */
+  /**
+   * The entry as the caller last read it, so that the first attempt does not have to read it. `change` receives this
+   * very object.
+   */
   readonly seen?: { readonly entry: Entry | undefined } | undefined;
 }
 
-/** What {@link update} needs of a store. */
+/** The part of a store that {@link update} needs. */
 export type Updatable = Pick<Store, 'get' | 'put' | 'delete'>;
 
-/** How often {@link update} starts over before it gives up. */
+/** The number of attempts of {@link update} before it gives up. */
 export const TRIES = 100;
 
 /**
- * Reads an entry, has `change` say what becomes of it, and writes that if nobody else has written meanwhile; otherwise starts
- * over. Every read-modify-write of Valise is this one. Returns the new version; null if there is no entry any more, undefined
- * if `change` left it as it is.
+ * Reads an entry, calls `change` for its next value, and writes that if nobody else has written meanwhile; otherwise
+ * starts over. Every read-modify-write in Valise uses this function. Returns the new version, null if the entry no
+ * longer exists, or undefined if `change` left it unchanged.
  *
- * A driver takes its own write for a success also if the reply was lost and the client sent it again (the contract suite
- * proves it), so nothing is applied twice. An error of the store passes through with its `outcome`; `store-contended`, after
- * {@link TRIES} attempts, is `not-done`.
+ * A driver treats its own write as a success even if the reply was lost and the client sent it again (the contract
+ * suite proves it), so nothing is applied twice. An error of the store passes through with its `outcome`. The error
+ * `store-contended`, after {@link TRIES} attempts, is `not-done`.
  */
 export async function update(
   store: Updatable,
@@ -36,7 +39,8 @@ export async function update(
   { ttl, seen, ...hints }: UpdateOptions = {},
 ): Promise<string | null | undefined> {
   for (let tries = 0; tries < TRIES; tries++) {
-    // Whoever came in between has finished; a crowd is spread out a little.
+    // The first retries are immediate, because the competing write is done. Later ones are randomly delayed to spread
+    // out contention.
     if (tries > 2) await sleep(Math.random() * Math.min(tries, 20));
     const entry = seen && tries === 0 ? seen.entry : await store.get(key);
     const next = await change(entry);
@@ -59,12 +63,12 @@ export async function update(
   });
 }
 
-/** Whether {@link update} has given up because others always wrote first. */
+/** Whether {@link update} gave up because others always wrote first. */
 export function isContended(error: unknown): error is ValiseError {
   return error instanceof ValiseError && error.code === 'store-contended';
 }
 
-/** The rest of a life that ends at a time, in seconds; for `ttl`, which must be more than 0. */
+/** Returns the seconds until a time, at least 1, for use as `ttl`, which must be more than 0. */
 export function secondsUntil(time: number): number {
   return Math.max(1, (time - clock.now()) / 1000);
 }

@@ -9,7 +9,7 @@ type Hub = Events<Record<string, Json>>;
 const hubs = new Map<string, { readonly hub: Hub; users: number }>();
 
 /**
- * A bus inside this process. Buses of the same name hear each other; one without a name is alone.
+ * Creates a bus inside this process. Buses with the same name share messages; a bus without a name is isolated.
  *
  * @example
  * ```ts
@@ -29,7 +29,8 @@ export function memoryBus(name?: string): Bus {
   return {
     async publish(topic, message) {
       check();
-      // Over JSON, as on every other bus: each listener gets what the wire would have brought, and a copy.
+      // Messages pass through JSON, as on every other bus: each listener receives a copy, exactly as it would arrive
+      // over the wire.
       const text = toText(topic, message);
       if (hub.has(topic)) queueMicrotask(() => hub.emit(topic, text));
     },
@@ -51,7 +52,7 @@ export function memoryBus(name?: string): Bus {
   };
 }
 
-/** What a bus answers with once it has been closed. */
+/** Returns the error of a closed bus. */
 export function closedBusError(): ValiseError {
   return new ValiseError('store-closed', 'This bus has been closed.', { next: 'Open it again to go on.' });
 }

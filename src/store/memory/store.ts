@@ -8,7 +8,7 @@ import { nextVersion } from '../version.ts';
 interface Slot {
   readonly text: string;
   readonly version: string;
-  /** Infinity where the entry has no end. */
+  /** Infinity if the entry does not expire. */
   readonly expiresAt: number;
 }
 
@@ -18,7 +18,7 @@ interface Holder {
 }
 
 /**
- * A store in this process's memory: for tests, for trying things out, and for what may be lost.
+ * Creates a store in memory, for tests, for experiments, and for data that may be lost.
  *
  * @example
  * ```ts
@@ -32,7 +32,7 @@ export function memoryStore(): Store {
 }
 
 class MemoryStore implements Store {
-  // JSON text rather than values: nobody can change what is stored by keeping a reference to it.
+  // Slots contain JSON text instead of values, so that nobody can change a stored value through a reference.
   readonly #slots = new Map<string, Slot>();
   readonly #holders = new Map<string, Holder>();
   #fence = 0;
@@ -88,7 +88,7 @@ class MemoryStore implements Store {
     this.#sweepLeases(now);
     if ((this.#holders.get(key)?.until ?? 0) > now) return undefined;
     const fence = ++this.#fence;
-    // Taken out first, so that the oldest lease is always the first one the sweep meets.
+    // The lease is removed first, so that the sweep always meets the oldest lease first.
     this.#holders.delete(key);
     this.#holders.set(key, { fence, until: now + length });
     const mine = () => {
@@ -131,7 +131,7 @@ class MemoryStore implements Store {
   #drop(key: string): void {
     this.#slots.delete(key);
     this.#sorted = undefined;
-    // An iterator keeps the table that it last looked at, with everything in it, also once the map has made a smaller one.
+    // An iterator retains the table it last visited, with all its content, even after the map has created a smaller one.
     if (this.#sweep.next().done) this.#sweep = this.#slots.entries();
   }
 
@@ -143,7 +143,7 @@ class MemoryStore implements Store {
     }
   }
 
-  /** Looks at two entries with every write, so that what is over and never asked for does not pile up. */
+  /** Checks two entries with every write, so that expired entries that are never read do not accumulate. */
   #sweepSome(): void {
     for (let looked = 0; looked < 2; looked++) {
       const next = this.#sweep.next();

@@ -9,22 +9,22 @@ import { withTimeout } from '../kit/timeout.ts';
 import type { Bus } from '../types.ts';
 import { type PostgresClient, PostgresConnection, type PostgresPool } from './connection.ts';
 
-/** How a PostgreSQL bus behaves. */
+/** Options of {@link openPostgresBus}. */
 export interface PostgresBusOptions {
-  /** Buses hear each other within one database and namespace. @defaultValue `'valise'` */
+  /** Buses share messages within one database and namespace. @defaultValue `'valise'` */
   readonly namespace?: string;
-  /** How long a call waits, also for a server that is away, before it fails with `store-unavailable`. @defaultValue 10 s */
+  /** How long a call waits, including for an unreachable server, before it fails with `store-unavailable`. @defaultValue 10 s */
   readonly timeout?: Duration;
-  /** Options for the pool of `pg`, if Valise makes it. */
+  /** Options for the pool of `pg`, if Valise creates it. */
   readonly pool?: Readonly<Record<string, unknown>>;
 }
 
 const NOTIFY = { text: 'SELECT pg_notify($1, part) FROM unnest($2::text[]) AS parts (part)' };
 
 /**
- * Opens a bus on PostgreSQL's LISTEN and NOTIFY, by URL or on a `Pool` of `pg` of your own. Listening takes one
- * connection, made for the first listener; a lost one is replaced, and listens to the same topics.
- * LISTEN does not work through a pooler that swaps connections: `subscribe` then fails with `bus-not-listening`.
+ * Opens a bus on PostgreSQL's LISTEN and NOTIFY, by URL or on your own `Pool` of `pg`. Listening takes one connection,
+ * opened for the first listener. A lost connection is replaced and listens to the same topics. LISTEN does not work
+ * through a pooler that swaps connections: `subscribe` then fails with `bus-not-listening`.
  *
  * @example
  * ```ts
@@ -48,7 +48,7 @@ export async function openPostgresBus(
     await connection.close();
     throw error;
   }
-  // A channel is a name of at most 63 bytes, a topic is any text.
+  // A channel is a name of at most 63 bytes, while a topic is any text.
   const channelOf = (topic: string) =>
     `valise_${sha256(JSON.stringify([namespace, topic]), 'hex').slice(0, 40)}`;
   return busOver(channelOf, (hear) => {
@@ -56,7 +56,7 @@ export async function openPostgresBus(
     const listener = openListener(connection, (channel, payload) => assembly.add(channel, payload));
     return {
       async publish(channel, text) {
-        // All parts in one statement: they arrive together and in order, or not at all.
+        // All parts are sent in one statement, so that they arrive together and in order, or not at all.
         await connection.run(NOTIFY, [channel, split(text)]);
       },
       listen: listener.listen,
@@ -79,14 +79,14 @@ function notListening(): ValiseError {
   );
 }
 
-/** A connection that listens, and is replaced when it is lost. */
+/** A listening connection that is replaced when it is lost. */
 interface Listener {
   listen(channel: string): Promise<void>;
   unlisten(channel: string): Promise<void>;
   close(): void;
 }
 
-/** Starts to listen; channels are plain names. */
+/** Starts to listen. Channels are plain names. */
 function openListener(
   connection: PostgresConnection,
   hear: (channel: string, payload: string) => void,
@@ -95,7 +95,7 @@ function openListener(
   let session: Promise<Session> | undefined;
   let closed = false;
 
-  /** One statement after the other: a client of `pg` must not be given a second one while it works on the first. */
+  /** Runs one statement after the other, because a `pg` client must not receive a second one while the first is running. */
   const inTurn = (client: PostgresClient): Session['run'] => {
     let last: Promise<unknown> = Promise.resolve();
     return (text) => {
@@ -105,7 +105,7 @@ function openListener(
     };
   };
 
-  /** A pooler in between takes LISTEN and never delivers anything: better to know than to wait. */
+  /** Verifies that notifications arrive: a pooler in between accepts LISTEN and never delivers anything. */
   const hearOneself = async (client: PostgresClient, run: Session['run']): Promise<void> => {
     const channel = `valise_${randomUUID().replaceAll('-', '')}`;
     const heard = new Promise<void>((resolve) => {
@@ -157,7 +157,7 @@ function openListener(
     return next;
   };
 
-  /** Until the server is back, however long it takes. */
+  /** Reconnects until the server is back, however long it takes. */
   const reconnect = async () => {
     while (!closed && channels.size > 0) {
       const back = await current().then(
@@ -169,7 +169,7 @@ function openListener(
     }
   };
 
-  // A silent connection may be a dead one: it is asked now and then, and dropped if it does not answer.
+  // A silent connection may be dead, so it is probed periodically and dropped if it does not respond.
   const pulse = setInterval(async () => {
     const now = await session?.catch(() => undefined);
     if (now) await now.run('SELECT 1').catch(now.lose);
@@ -181,7 +181,7 @@ function openListener(
       channels.add(channel);
       const { run, lose } = await current();
       await run(`LISTEN ${channel}`).catch(async () => {
-        // Lost in the middle: the next session listens to all channels from its start.
+        // The connection was lost meanwhile. The next session listens to all channels from its start.
         lose();
         await current();
       });
@@ -189,7 +189,7 @@ function openListener(
     async unlisten(channel) {
       channels.delete(channel);
       const now = await session?.catch(() => undefined);
-      // If this fails, the connection is lost, and the next one will not listen for it.
+      // If this fails, the connection is lost, and the next one will not listen to the channel.
       if (now && !channels.has(channel)) await now.run(`UNLISTEN ${channel}`).catch(() => {});
     },
     close() {
@@ -206,6 +206,6 @@ function openListener(
 interface Session {
   /** Runs a statement on its connection. */
   run(text: string): Promise<unknown>;
-  /** Gives the connection up. */
+  /** Gives up the connection. */
   lose(): void;
 }

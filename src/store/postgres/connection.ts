@@ -12,13 +12,13 @@ import {
   timeoutError,
 } from '../remote.ts';
 
-/** A statement; the server prepares a named one once for each connection. */
+/** A statement. The server prepares a named one once per connection. */
 export interface Statement {
   readonly name?: string;
   readonly text: string;
 }
 
-/** A statement with its values, as `pg` takes it. */
+/** A statement with its values, as `pg` accepts it. */
 export interface Query {
   name?: string | undefined;
   text: string;
@@ -26,20 +26,20 @@ export interface Query {
   rowMode: 'array';
 }
 
-/** What a statement returns: its rows, each as an array of columns. */
+/** The result of a statement: its rows, each as an array of columns. */
 export interface Rows {
   readonly rows: readonly (readonly unknown[])[];
   readonly rowCount: number | null;
 }
 
-/** What a statement returned, and whether it may have run before without its reply arriving. */
+/** The result of a statement, and whether it may have run before without its reply arriving. */
 export interface Outcome extends Rows {
   readonly mayHaveRunBefore?: boolean;
 }
 
-/** A client taken out of a pool of `pg`. */
+/** A client checked out of a pool of `pg`. */
 export interface PostgresClient {
-  /** The server process that `pg` was told of when it connected. */
+  /** The server process that was reported to `pg` when it connected. */
   readonly processID?: number | null;
   query(statement: Query): Promise<Rows>;
   release(destroy?: boolean): void;
@@ -48,37 +48,37 @@ export interface PostgresClient {
   on(event: 'notification', listener: (message: PostgresNotification) => void): unknown;
 }
 
-/** What arrives by LISTEN. */
+/** A notification received through LISTEN. */
 export interface PostgresNotification {
   readonly channel: string;
   readonly payload?: string | undefined;
 }
 
-/** A pool of `pg` of yours that Valise works through; it stays yours to end. */
+/** Your own pool of `pg` that Valise uses. You remain responsible for ending it. */
 export interface PostgresPool {
   connect(): Promise<PostgresClient>;
   on(event: 'error', listener: (error: Error) => void): unknown;
   off(event: 'error', listener: (error: Error) => void): unknown;
 }
 
-/** How a connection behaves. */
+/** Options of a connection. */
 export interface ConnectionSettings {
-  /** How long a call waits for an answer, in milliseconds. */
+  /** How long a call waits for a response, in milliseconds. */
   readonly timeout: number;
-  /** The most connections of a pool that Valise makes. */
+  /** The maximum number of connections of a pool that Valise creates. */
   readonly connections: number;
-  /** Options for the pool of `pg`, which win over those that Valise sets. */
+  /** Options for the pool of `pg`. They override those that Valise sets. */
   readonly pool?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** A pool whose calls never wait for ever and fail with typed errors. */
+/** A pool whose calls always time out and fail with typed errors. */
 export class PostgresConnection {
   readonly timeout: number;
   readonly #pool: PostgresPool;
   readonly #own: OwnPool | undefined;
   readonly #server: string;
   readonly #seen = new WeakSet<PostgresClient>();
-  /** Whether statements are sent with their names; a pooler that swaps connections does not keep prepared ones. */
+  /** Whether statements are sent with their names. A pooler that swaps connections does not keep prepared statements. */
   #isPreparing = true;
 
   private constructor(pool: PostgresPool, own: OwnPool | undefined, server: string, timeout: number) {
@@ -86,11 +86,11 @@ export class PostgresConnection {
     this.#own = own;
     this.#server = server;
     this.timeout = timeout;
-    // A pool reports connections that were lost while idle; without a listener the process would end.
+    // A pool reports connections that were lost while idle. Without a listener, the process would crash.
     pool.on('error', ignore);
   }
 
-  /** Makes a pool for a URL, or takes one. */
+  /** Creates a pool for a URL, or uses the given one. */
   static async open(
     source: string | PostgresPool,
     { timeout, connections, pool: given }: ConnectionSettings,
@@ -131,7 +131,7 @@ export class PostgresConnection {
         return mayHaveRunBefore ? { rows: rows.rows, rowCount: rows.rowCount, mayHaveRunBefore } : rows;
       } catch (error) {
         if (error instanceof ValiseError) throw mayHaveRunBefore ? inDoubt(error) : error;
-        // Prepared under this name by somebody else, or not on this connection: there is a pooler in between.
+        // The name was prepared by another client, or not on this connection, so there is a pooler in between.
         const isUnprepared = /^(42P05|26000)$/.test(codeOf(error) ?? '') && this.#isPreparing;
         if (isUnprepared) this.prepareNothing();
         const failure = failureOf(error);
@@ -148,7 +148,7 @@ export class PostgresConnection {
     }
   }
 
-  /** Runs a statement without values on a client that was taken out of the pool. */
+  /** Runs a statement without values on a client that was checked out of the pool. */
   async ask(client: PostgresClient, text: string): Promise<Rows> {
     try {
       const query: Query = { name: undefined, text, values: [], rowMode: 'array' };
@@ -158,14 +158,14 @@ export class PostgresConnection {
     }
   }
 
-  /** Whether a pooler that swaps connections, such as PgBouncer in transaction mode, stands before the server. */
+  /** Whether a pooler that swaps connections, such as PgBouncer in transaction mode, is in front of the server. */
   async isPooled(client: PostgresClient): Promise<boolean> {
     if (typeof client.processID !== 'number') return false;
     const { rows } = await this.ask(client, 'SELECT pg_backend_pid()');
     return rows[0]?.[0] !== client.processID;
   }
 
-  /** A client out of the pool, once there is one; `release` gives it back. */
+  /** Checks out a client from the pool, waiting until one is available. `release` returns it. */
   async checkout(deadline: number = performance.now() + this.timeout): Promise<PostgresClient> {
     for (let round = 1; ; round++) {
       let connecting: Promise<PostgresClient> | undefined;
@@ -178,7 +178,7 @@ export class PostgresConnection {
         });
         if (!this.#seen.has(client)) {
           this.#seen.add(client);
-          // Its statement fails too; without a listener the process would end.
+          // The statement fails too. Without a listener, the process would crash.
           client.on('error', ignore);
         }
         return client;
@@ -196,7 +196,10 @@ export class PostgresConnection {
     }
   }
 
-  /** On a pool of the caller's nothing may still run after we said that it failed, so it does not queue there. */
+  /**
+   * Runs a statement on a checked-out client. On the caller's pool, nothing may still run after it was reported as
+   * failed, so the statement does not queue there.
+   */
   async #onClient(query: Query, deadline: number): Promise<Rows> {
     const client = await this.checkout(deadline);
     try {
@@ -204,7 +207,7 @@ export class PostgresConnection {
       client.release();
       return rows;
     } catch (error) {
-      // Whatever state the connection is in, nobody should get it again.
+      // The connection is in an unknown state, so it is not reused.
       client.release(true);
       throw error;
     }
@@ -216,21 +219,24 @@ export class PostgresConnection {
     });
   }
 
-  /** Ends a pool of our own. */
+  /** Ends a pool that Valise created. */
   async close(): Promise<void> {
-    // It may still report connections that were lost while they were ended.
+    // The pool may still report connections that are lost while it ends.
     if (this.#own) await this.#own.end();
     else this.#pool.off('error', ignore);
   }
 }
 
-/** A pool that Valise made. It keeps the time itself, and drops every connection on which something failed. */
+/** A pool that Valise created. It enforces timeouts itself, and drops every connection on which something failed. */
 interface OwnPool extends PostgresPool {
   query(query: Query): Promise<Rows>;
   end(): Promise<void>;
 }
 
-/** A pool on the first of several hosts that can be reached and, if wanted, takes writes; after a failover, on the next. */
+/**
+ * A pool on the first of several hosts that is reachable and, if required, accepts writes. After a failover, it moves
+ * to the next.
+ */
 class HostPool implements OwnPool {
   readonly #urls: readonly string[];
   readonly #create: (url: string) => OwnPool;
@@ -268,7 +274,7 @@ class HostPool implements OwnPool {
     } catch (error) {
       const { code } = failureOf(error);
       if (code === 'store-unavailable' || code === 'store-read-only') this.#leave(current);
-      // A demoted primary has done nothing: the statement is for the host that is chosen next.
+      // A demoted primary has not run the statement, so it is retried on the host that is chosen next.
       throw code === 'store-read-only' && !this.#ended
         ? Object.assign(new Error('the host does not take writes'), { code: 'ECONNREFUSED' })
         : error;
@@ -302,7 +308,7 @@ class HostPool implements OwnPool {
   }
 }
 
-/** A URL for each host, since `pg` takes one host only, and the parameters of libpq that `pg` does not know. */
+/** Returns one URL per host, because `pg` accepts only one host, and the libpq parameters that `pg` does not support. */
 function parsePostgresUrl(url: string): {
   readonly urls: readonly string[];
   readonly shown: string;
@@ -338,14 +344,14 @@ const FAILURES: readonly (readonly [RegExp, RemoteFailure])[] = [
   [/^(28...|42501)$/, { code: 'store-denied', outcome: 'not-done' }],
   [/^25006$/, { code: 'store-read-only', outcome: 'not-done' }],
   [/^(53100|53200)$/, { code: 'store-full', outcome: 'not-done' }],
-  // Serialization failures, deadlocks, locks and cancelled statements; too many connections; starting up.
+  // Serialization failures, deadlocks, locks and cancelled statements; too many connections; server starting up.
   [/^(40...|55P03|57014|53300|57P03)$/, { code: 'store-unavailable', outcome: 'not-done' }],
   [/^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN)$/, { code: 'store-unavailable', outcome: 'not-done' }],
   [/^(08...|57P0.)$/, { code: 'store-unavailable', outcome: 'unknown' }],
   [/^[0-9A-Z]{5}$/, { code: 'store-failed', outcome: 'not-done' }],
 ];
 
-/** What an error of `pg` means: an SQLSTATE is the server's answer, the rest happened on the way. */
+/** Maps an error of `pg` to a failure: an SQLSTATE is the server's response; anything else happened in transit. */
 function failureOf(error: unknown): RemoteFailure {
   const code = codeOf(error) ?? '';
   const known = FAILURES.find(([pattern]) => pattern.test(code));

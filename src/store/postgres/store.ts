@@ -14,30 +14,30 @@ import { type Outcome, PostgresConnection, type PostgresPool, type Statement } f
 export { openPostgresBus, type PostgresBusOptions } from './bus.ts';
 export type { PostgresClient, PostgresNotification, PostgresPool, Rows } from './connection.ts';
 
-/** How a PostgreSQL store behaves. */
+/** Options of {@link openPostgresStore}. */
 export interface PostgresStoreOptions {
-  /** The table, or `schema.table`. It is created if it is missing. @defaultValue `'valise'` */
+  /** The table, or `schema.table`. It is created if it does not exist. @defaultValue `'valise'` */
   readonly table?: string;
-  /** How long a call waits, also for a server that is away, before it fails with `store-unavailable`. @defaultValue 10 s */
+  /** How long a call waits, including for an unreachable server, before it fails with `store-unavailable`. @defaultValue 10 s */
   readonly timeout?: Duration;
-  /** The most connections to hold, if Valise makes the pool. @defaultValue 10 */
+  /** The maximum number of connections, if Valise creates the pool. @defaultValue 10 */
   readonly connections?: number;
-  /** Whether statements are prepared. Turned off by itself behind a pooler that swaps connections. @defaultValue true */
+  /** Whether to prepare statements. Turned off automatically behind a pooler that swaps connections. @defaultValue true */
   readonly prepare?: boolean;
   /**
-   * `'replicated'`: writes wait for a synchronous standby (`synchronous_commit`), so that a failover does not lose them; refused
-   * if the server has none. @defaultValue `'local'`, as the server is configured
+   * With `'replicated'`, writes wait for a synchronous standby (`synchronous_commit`), so that a failover does not lose
+   * them. Rejected if the server has none. @defaultValue `'local'`, as the server is configured
    */
   readonly durability?: 'local' | 'replicated';
-  /** Options for the pool of `pg`, if Valise makes it: `ssl`, `idleTimeoutMillis` and so on. */
+  /** Options for the pool of `pg`, if Valise creates it: `ssl`, `idleTimeoutMillis` and so on. */
   readonly pool?: Readonly<Record<string, unknown>>;
 }
 
 /**
- * Opens a store on PostgreSQL 11 or later. Everything is in one table.
+ * Opens a store on PostgreSQL 11 or later. Everything is stored in one table.
  *
  * @param source `postgres://user:password@host:5432/database`, with several hosts separated by commas for failover, and
- *   `?target_session_attrs=any|read-write`, `?prepare=false`; or a `Pool` of `pg`, which stays yours to end.
+ *   `?target_session_attrs=any|read-write`, `?prepare=false`; or your own `Pool` of `pg`, which you end yourself.
  *
  * @example
  * ```ts
@@ -87,10 +87,10 @@ async function checkStandby(connection: PostgresConnection): Promise<void> {
   });
 }
 
-/** The format of the table; written into it as a row of kind 2. */
+/** The format of the table, stored in it as a row of kind 2. */
 const LAYOUT = 2;
 
-/** Creates or upgrades the table; any number of processes may do so at once. */
+/** Creates or upgrades the table. Any number of processes may do so at once. */
 async function prepareTable(connection: PostgresConnection, table: string): Promise<void> {
   const name = quote(table);
   const found = await connection.run({ text: 'SELECT to_regclass($1) IS NOT NULL' }, [name], true);
@@ -104,7 +104,7 @@ async function prepareTable(connection: PostgresConnection, table: string): Prom
   }
   const [bare = ''] = table.split('.').slice(-1);
   const schema = table.includes('.') ? `${quote(table.split('.')[0] as string)}.` : '';
-  // One text without values is one transaction. IF NOT EXISTS alone fails if two do it at the same moment.
+  // One text without values is one transaction. IF NOT EXISTS alone fails if two processes run it at the same moment.
   const text = `
     SELECT pg_advisory_xact_lock(hashtext('valise'), hashtext('${table}'));
     CREATE TABLE IF NOT EXISTS ${name} (
@@ -127,7 +127,7 @@ async function prepareTable(connection: PostgresConnection, table: string): Prom
 /** The statements of a store on one table. */
 type Statements = Readonly<Record<keyof ReturnType<typeof textsFor>, Statement>>;
 
-/** Named by a digest of their text: behind a pooler, two texts under one name would answer for each other. */
+/** Names statements by a digest of their text: behind a pooler, two texts with the same name would be confused. */
 function statementsFor(table: string): Statements {
   const named = Object.entries(textsFor(quote(table))).map(([name, text]) => {
     const digest = sha256(text, 'hex').slice(0, 16);
@@ -137,11 +137,10 @@ function statementsFor(table: string): Statements {
 }
 
 /*
- * Rows of kind 0 are entries, rows of kind 1 are leases: `version` says who holds one, `value` is its fence.
- * Time is the server's. Conditions of writes look at the clock after a wait for the row, not at the start of it.
- * Every conditional write may arrive twice: it also accepts the version that it would write itself.
- * `expires_at` is exact and not indexed, so that updates stay HOT; `sweep_at` is indexed, says when to look at a row again, and
- * does not change with it.
+ * Rows of kind 0 are entries. Rows of kind 1 are leases: `version` is the holder, `value` is the fence. All times are
+ * the server's. Conditions of writes read the clock after waiting for the row, not before. Every conditional write may
+ * arrive twice, so it also accepts the version that it would write itself. `expires_at` is exact and not indexed, so
+ * that updates stay HOT. `sweep_at` is indexed, says when to check a row again, and does not change with it.
  */
 function textsFor(t: string) {
   const lives = 'expires_at IS NULL OR expires_at > statement_timestamp()';
@@ -155,7 +154,7 @@ function textsFor(t: string) {
   const page = `SELECT key FROM ${t} WHERE kind = 0 AND (${lives}) AND key >= $1 AND key > $2`;
   const longAgo = "statement_timestamp() - interval '10 minutes'";
   return {
-    // One text, in the shape of parseEntry: every further column costs as much again as a simple row.
+    // The result is one text, in the format of parseEntry, because every further column costs as much again as a simple row.
     get: `SELECT concat_ws(' ', version, coalesce(floor(extract(epoch FROM expires_at) * 1000)::bigint, 0), value) FROM ${t}
       WHERE kind = 0 AND key = $1 AND (${lives})`,
     put: insert,
@@ -166,7 +165,7 @@ function textsFor(t: string) {
     removeVersion: `DELETE FROM ${t} WHERE kind = 0 AND key = $1 AND version = $2 RETURNING ${livesNow}`,
     list: `${page} AND key < $4 ORDER BY key LIMIT $3`,
     listAll: `${page} ORDER BY key LIMIT $3`,
-    // The fence is the time or one more than the last one, so it also rises if rows were lost.
+    // The fence is the time or one more than the last fence, so it increases even if rows were lost.
     lease: `INSERT INTO ${t} (kind, key, value, version, expires_at, sweep_at)
       VALUES (1, $1, ${microseconds}, $2, ${end('$3')}, ${end('$3')})
       ON CONFLICT (kind, key) DO UPDATE SET
@@ -174,7 +173,7 @@ function textsFor(t: string) {
         version = excluded.version, expires_at = excluded.expires_at, sweep_at = coalesce(${t}.sweep_at, excluded.sweep_at)
       WHERE NOT (${livesNow}) OR ${t}.version = $2 RETURNING value`,
     renew: `UPDATE ${t} SET expires_at = ${end('$3')} WHERE kind = 1 AND key = $1 AND version = $2 AND (${livesNow})`,
-    // The row stays for a while: the fence of the next holder is counted on from it.
+    // The row stays for a while, because the fence of the next holder continues from it.
     release: `UPDATE ${t} SET expires_at = least(expires_at, clock_timestamp()) WHERE kind = 1 AND key = $1 AND version = $2`,
     sweep: `WITH due AS MATERIALIZED (SELECT kind, key FROM ${t} WHERE sweep_at < ${longAgo}
         ORDER BY sweep_at LIMIT 500 FOR UPDATE SKIP LOCKED),
@@ -196,17 +195,17 @@ function quote(table: string): string {
     .join('.');
 }
 
-/** One in so many writes with a lifetime also removes rows whose time is over, more of them than were written since. */
+/** One in this many writes with a lifetime also removes expired rows, more of them than were written since. */
 const SWEEP_EVERY = 128;
 
-/** What a statement brings that need not be asked. */
+/** The result of a statement that does not have to be sent. */
 const NOTHING: Outcome = { rows: [], rowCount: 0 };
 
 class PostgresStore implements Store {
   readonly #connection: PostgresConnection;
   readonly #sql: Statements;
   readonly #work = new Work();
-  // Where processes live for a few writes only, each should not start from the beginning.
+  // A random start lets sweeps happen even if each process makes only a few writes.
   #untilSweep = Math.ceil(Math.random() * SWEEP_EVERY);
 
   constructor(connection: PostgresConnection, statements: Statements) {
@@ -240,7 +239,7 @@ class PostgresStore implements Store {
       ({ rowCount, mayHaveRunBefore }) => {
         if (ttl !== undefined) this.#sweepSometimes();
         if (rowCount === 1) return version;
-        // The first delivery may have been done, and overwritten since: that is no conflict.
+        // The first delivery may have succeeded and been overwritten since, which is not a conflict.
         if (mayHaveRunBefore)
           throw remoteError(
             'PostgreSQL',
@@ -266,11 +265,11 @@ class PostgresStore implements Store {
   list(prefix: string, options: ListOptions = {}): Promise<KeyPage> {
     return this.#work.run(async () => {
       const limit = toLimit(options.limit);
-      // No key holds NUL, and PostgreSQL takes none: whatever follows it makes no difference.
+      // No key contains NUL, and PostgreSQL rejects it. Text after it makes no difference.
       if (prefix.includes('\0')) return { keys: [] };
       const [after = ''] = (options.cursor ?? '').split('\0', 1);
       const end = endOfPrefix(prefix);
-      // One more than asked for says whether there is another page.
+      // One extra row shows whether there is another page.
       const values = [prefix, after, limit + 1];
       const { rows } = await (end === undefined
         ? this.#connection.run(this.#sql.listAll, values, true)
@@ -305,7 +304,7 @@ class PostgresStore implements Store {
           return (await this.#connection.run(this.#sql.renew, values, true)).rowCount === 1;
         }),
       release: async () => {
-        // A lease that cannot be given back ends by itself: no reason to fail what was done under it.
+        // A lease that cannot be released expires by itself, so the work done under it does not fail.
         await this.#work
           .run(() => this.#connection.run(this.#sql.release, [key, holder], true))
           .catch(() => {});
@@ -316,7 +315,7 @@ class PostgresStore implements Store {
   #sweepSometimes(): void {
     if (--this.#untilSweep > 0) return;
     this.#untilSweep = SWEEP_EVERY;
-    // Nobody waits for it, and where it fails the next one does its work.
+    // Nobody waits for the sweep. If it fails, the next one does its work.
     this.#work.run(() => this.#connection.run(this.#sql.sweep, [])).catch(() => {});
   }
 }

@@ -9,13 +9,13 @@ import {
   RedisConnection,
 } from './connection.ts';
 
-/** How a Redis bus behaves. */
+/** Options of {@link openRedisBus}. */
 export interface RedisBusOptions {
-  /** Buses hear each other within one namespace. Redis does not separate its databases here. @defaultValue `'valise'` */
+  /** Buses share messages within one namespace. Redis does not separate channels by database. @defaultValue `'valise'` */
   readonly namespace?: string;
-  /** How long a call waits, also for a server that is away, before it fails with `store-unavailable`. @defaultValue 10 s */
+  /** How long a call waits, including for an unreachable server, before it fails with `store-unavailable`. @defaultValue 10 s */
   readonly timeout?: Duration;
-  /** Options for ioredis, if Valise makes the client. */
+  /** Options for ioredis, if Valise creates the client. */
   readonly client?: Readonly<Record<string, unknown>>;
 }
 
@@ -23,8 +23,8 @@ type Hear = (channel: string, text: string) => void;
 type Subscriber = Omit<BusTransport, 'publish'>;
 
 /**
- * Opens a bus on Redis or Valkey, by URL or on a client of your own, which is used to publish; listening takes a second
- * connection, made for the first listener; a lost one is replaced, and listens to the same topics.
+ * Opens a bus on Redis or Valkey, by URL or on your own client, which is used to publish. Listening takes a second
+ * connection, opened for the first listener. A lost connection is replaced and listens to the same topics.
  *
  * @example
  * ```ts
@@ -81,11 +81,11 @@ async function ioredisSubscriber(publisher: RedisConnection, hear: Hear): Promis
   const client = connection.client as IoredisClient;
   const channels = new Set<string>();
   client.on('message', hear);
-  // ioredis can subscribe again by itself, but forgets what it lost while doing so.
+  // ioredis can resubscribe by itself, but forgets the channels it loses while doing so.
   client.on('ready', () => {
     for (const channel of channels) client.subscribe(channel).catch(() => {});
   });
-  // A silent connection may be a dead one: it is asked now and then, and dropped if it does not answer.
+  // A silent connection may be dead, so it is probed periodically and dropped if it does not respond.
   const pulse = setInterval(() => connection.command(['ping'], true).catch(() => {}), 3 * connection.timeout);
   pulse.unref();
   return {
@@ -95,7 +95,7 @@ async function ioredisSubscriber(publisher: RedisConnection, hear: Hear): Promis
     },
     async unlisten(channel) {
       channels.delete(channel);
-      // If this fails, the connection is lost, and the next one will not listen for it.
+      // If this fails, the connection is lost, and the next one will not listen to the channel.
       await client.unsubscribe(channel).catch(() => {});
     },
     async close() {

@@ -4,7 +4,7 @@ import { loadIoredis } from '../driver.ts';
 import { withTimeout } from '../kit/timeout.ts';
 import { badUrl, inDoubt, parseRemoteUrl, type RemoteFailure, remoteError, timeoutError } from '../remote.ts';
 
-/** A client as ioredis and iovalkey make them, for one server, for Sentinel or for a Cluster. */
+/** A client created by ioredis or iovalkey, for one server, for Sentinel or for a Cluster. */
 export interface IoredisClient {
   readonly status: string;
   readonly isCluster?: boolean;
@@ -28,7 +28,7 @@ export interface IoredisClient {
   off(event: 'ready' | 'end' | 'error' | 'close', listener: (error: Error) => void): unknown;
 }
 
-/** A connected client as the package `redis` (or `@redis/client`) makes them, for one server. */
+/** A connected client created by the package `redis` (or `@redis/client`), for one server. */
 export interface NodeRedisClient {
   sendCommand(args: string[]): Promise<unknown>;
   connect(): Promise<unknown>;
@@ -39,29 +39,29 @@ export interface NodeRedisClient {
   on(event: 'error', listener: (error: Error) => void): unknown;
 }
 
-/** A client of yours that Valise works through; it stays yours to close. */
+/** Your own client that Valise uses. You remain responsible for closing it. */
 export type RedisClient = IoredisClient | NodeRedisClient;
 
-/** Whether ioredis, or a library with the same interface, made the client. */
+/** Whether the client was created by ioredis, or by a library with the same interface. */
 export function isIoredis(client: RedisClient): client is IoredisClient {
   return 'call' in client;
 }
 
-/** A Lua script: Redis runs it as one step. */
+/** A Lua script, which Redis runs atomically. */
 export interface Script {
   readonly lua: string;
   readonly sha: string;
 }
 
-/** How a connection behaves. */
+/** Options of a connection. */
 export interface ConnectionSettings {
-  /** How long a call waits for an answer, in milliseconds. */
+  /** How long a call waits for a response, in milliseconds. */
   readonly timeout: number;
-  /** Options for ioredis, which win over those that Valise sets. */
+  /** Options for ioredis. They override those that Valise sets. */
   readonly client?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** A Redis client whose calls never wait for ever and fail with typed errors. */
+/** A Redis client whose calls always time out and fail with typed errors. */
 export class RedisConnection {
   readonly client: RedisClient;
   readonly timeout: number;
@@ -82,7 +82,7 @@ export class RedisConnection {
     if (isOwn) client.on('error', (error) => this.#failed(client, error));
   }
 
-  /** Connects to a URL, or takes a client of the caller's. */
+  /** Connects to a URL, or uses the caller's client. */
   static async open(
     source: string | RedisClient,
     { timeout, client }: ConnectionSettings,
@@ -92,7 +92,7 @@ export class RedisConnection {
     return RedisConnection.#ready(await createClient(address, timeout, client), address.shown, timeout);
   }
 
-  /** Another connection to the same servers, for a subscriber. */
+  /** Opens another connection to the same servers, for a subscriber. */
   again(): Promise<RedisConnection> {
     if (!isIoredis(this.client)) throw new TypeError('Only a client of ioredis can be duplicated here.');
     const own = behavior(this.timeout);
@@ -111,7 +111,7 @@ export class RedisConnection {
     return connection;
   }
 
-  /** How often the connection was lost: a client of the caller's may have sent again what was under way then. */
+  /** How often the connection was lost. The caller's client may have resent commands that were in flight then. */
   get losses(): number {
     return this.#losses;
   }
@@ -127,7 +127,7 @@ export class RedisConnection {
       try {
         return await this.#send(['evalsha', sha, ...args]);
       } catch (error) {
-        // A Cluster wraps it: "Too many Cluster redirections. Last error: ReplyError: NOSCRIPT …".
+        // A Cluster wraps the error: "Too many Cluster redirections. Last error: ReplyError: NOSCRIPT …".
         if (!(error instanceof Error && /\bNOSCRIPT\b/.test(error.message))) throw error;
         return this.#send(['eval', lua, ...args]);
       }
@@ -136,8 +136,8 @@ export class RedisConnection {
   }
 
   /**
-   * Runs `attempt` once the client is ready. Tries again until the timeout if the server was certainly not reached, or if the
-   * attempt is repeatable.
+   * Runs `attempt` once the client is ready. Retries until the timeout if the server was certainly not reached, or if
+   * the attempt is repeatable.
    */
   async run<T>(attempt: () => Promise<T>, repeatable: boolean): Promise<T> {
     const deadline = performance.now() + this.timeout;
@@ -164,7 +164,7 @@ export class RedisConnection {
     }
   }
 
-  /** Waits until a replica has what was last written here to a key of `slot`. */
+  /** Waits until a replica has the last write of this connection to a key of `slot`. */
   async replicated(slot: number): Promise<void> {
     const { losses } = this;
     const copies = Number(await this.run(() => this.#wait(slot), false));
@@ -180,7 +180,7 @@ export class RedisConnection {
     );
   }
 
-  /** `WAIT` speaks of the connection that it comes on, so in a Cluster it goes to the node that holds the slot. */
+  /** Sends `WAIT`, which applies to the connection it is sent on, so in a Cluster it goes to the node that holds the slot. */
   #wait(slot: number): Promise<unknown> {
     const args = ['wait', '1', String(this.timeout)] as const;
     if (!isIoredis(this.client)) return this.client.sendCommand([...args]);
@@ -199,7 +199,7 @@ export class RedisConnection {
     if (!isIoredis(client) || isReady(client)) return;
     try {
       await withTimeout(this.#untilReady(client), deadline - performance.now(), () => {
-        // A connection that never gets ready may hang half open: the next attempt gets a new one.
+        // A connection that never becomes ready may be half open, so the next attempt gets a new one.
         if (this.#isOwn) client.disconnect(true);
         throw this.#lastError ?? new Error(`not ready within ${this.timeout / 1000} s`);
       });
@@ -208,7 +208,7 @@ export class RedisConnection {
     }
   }
 
-  /** Disconnects a client of our own; one of the caller's stays as it was. */
+  /** Disconnects a client that Valise created. The caller's client stays unchanged. */
   close(): void {
     if (!isIoredis(this.client)) return;
     this.client.off('close', this.#lost);
@@ -221,7 +221,7 @@ export class RedisConnection {
       : this.client.sendCommand([...args]);
   }
 
-  /** All who wait share one promise: each would leave listeners on the client otherwise. */
+  /** All waiting calls share one promise, because each would otherwise add listeners to the client. */
   #untilReady(client: IoredisClient): Promise<void> {
     this.#becomingReady ??= this.#becomeReady(client).finally(() => {
       this.#becomingReady = undefined;
@@ -251,13 +251,13 @@ export class RedisConnection {
     });
   }
 
-  /** Without a listener ioredis writes errors to the console. */
+  /** Records an error. Without a listener, ioredis writes errors to the console. */
   #failed(client: IoredisClient, error: Error): void {
     this.#lastError = error;
     if (isWrongDatabase(error)) client.stream?.destroy(error);
   }
 
-  /** The error of the connection says more than that a command failed because of it. */
+  /** Prefers the error of the connection over that of the command that failed because of it. */
   #typed(failure: RemoteFailure, error: unknown): ValiseError {
     const isLost = error instanceof Error && error.name === 'MaxRetriesPerRequestError';
     return remoteError(
@@ -268,18 +268,18 @@ export class RedisConnection {
   }
 }
 
-/** Where the servers of a URL are, and how to talk to them. */
+/** The servers of a URL, and how to connect to them. */
 interface RedisAddress {
   readonly kind: 'single' | 'cluster' | 'sentinel';
   readonly nodes: readonly { readonly host: string; readonly port: number }[];
   /** The name of the primary, with Sentinel. */
   readonly name: string;
   readonly options: Readonly<Record<string, unknown>>;
-  /** What to call the servers in messages. */
+  /** The name of the servers in messages. */
   readonly shown: string;
 }
 
-/** Schemes: `redis`, `rediss` (TLS), either with `+cluster` or `+sentinel`; `valkey` and `valkeys` mean the same. */
+/** The schemes: `redis`, `rediss` (TLS), either with `+cluster` or `+sentinel`; `valkey` and `valkeys` mean the same. */
 const SCHEME = /^(?:redis|valkey)(s?)(?:\+(cluster|sentinel))?$/;
 
 function parseRedisUrl(url: string): RedisAddress {
@@ -293,7 +293,7 @@ function parseRedisUrl(url: string): RedisAddress {
       'This URL of Redis Sentinel does not name a primary, as in redis+sentinel://HOST:26379/NAME.',
     );
   const { db = database, ...others } = Object.fromEntries(query);
-  // Not repeated: if a password was not written as %XX, this may be a part of it. ioredis would use database 0.
+  // The value is not repeated: if a password was not written as %XX, this may be part of it. ioredis would use database 0.
   if (!/^\d*$/.test(db) || (kind === 'sentinel' && path.split('/').length > 2) || query.get('db') === '')
     throw badUrl('Redis', 'This URL of Redis names a database by something other than its number.');
   return {
@@ -311,7 +311,7 @@ function parseRedisUrl(url: string): RedisAddress {
   };
 }
 
-/** An option of ioredis as a URL's query writes it. */
+/** Parses an ioredis option from the query of a URL. */
 function optionOf(text: string): string | number | boolean {
   if (text === 'true' || text === 'false') return text === 'true';
   return /^\d+$/.test(text) ? Number(text) : text;
@@ -321,7 +321,10 @@ function isReady(client: RedisClient): boolean {
   return !isIoredis(client) || client.status === 'ready';
 }
 
-/** Our own clients reconnect by themselves, never resend a command unasked, and give up a connection that is silent. */
+/**
+ * The options of a client that Valise creates: it reconnects by itself, never resends a command unasked, and gives up a
+ * silent connection.
+ */
 function behavior(timeout: number) {
   return {
     lazyConnect: true,
@@ -333,7 +336,7 @@ function behavior(timeout: number) {
     maxRetriesPerRequest: 0,
     connectionName: 'valise',
     retryStrategy: (times: number): number => Math.min(20 * 2 ** Math.min(times, 6), 1000),
-    // After a failover the old primary is read-only: look up where the name leads now.
+    // After a failover the old primary is read-only, so the name is resolved again.
     reconnectOnError: (error: Error): boolean => error.message.startsWith('READONLY'),
   };
 }
@@ -344,18 +347,18 @@ function clusterBehavior(node: ReturnType<typeof behavior> & { readonly tls?: ob
     lazyConnect,
     enableOfflineQueue,
     clusterRetryStrategy: retryStrategy,
-    // Commands are sent again by us alone, which knows whether that is safe.
+    // Only Valise resends commands, because it knows whether that is safe.
     retryDelayOnFailover: 0,
     slotsRefreshTimeout: node.connectTimeout,
     redisOptions,
-    // Certificates name hosts, not the addresses that a cluster announces.
+    // Certificates contain host names, not the addresses that a cluster announces.
     ...(node.tls !== undefined && {
       dnsLookup: (address: string, found: (error: null, address: string) => void) => found(null, address),
     }),
   };
 }
 
-/** Makes a client with ioredis, which is loaded only now. */
+/** Creates a client with ioredis, which is loaded only now. */
 async function createClient(
   { kind, nodes, name, options }: RedisAddress,
   timeout: number,
@@ -398,22 +401,22 @@ const FAILURES: readonly (readonly [RegExp, RemoteFailure])[] = [
   ],
 ];
 
-/** What an error of a client means. */
+/** Maps an error of a client to a failure. */
 function failureOf(error: unknown): RemoteFailure {
   const { name, message } = error instanceof Error ? error : new Error(String(error));
   const known = FAILURES.find(([pattern]) => pattern.test(message));
   if (known) return known[1];
-  // ioredis and node-redis give these names to what the server itself answered; the rest happened on the way.
+  // ioredis and node-redis use these names for responses of the server itself; anything else happened in transit.
   const isAnswer = /^(ReplyError|ErrorReply|SimpleError|BlobError)$/.test(name);
   return { code: isAnswer ? 'store-failed' : 'store-unavailable', outcome: 'unknown' };
 }
 
-/** Whether the server refused the database of the URL; ioredis would continue in database 0. */
+/** Whether the server rejected the database of the URL; ioredis would continue in database 0. */
 function isWrongDatabase(error: Error & { readonly command?: { readonly name?: unknown } }): boolean {
   return error.command?.name === 'select';
 }
 
-/** Whether the server refused us: waiting does not help. */
+/** Whether the server rejected this client, so that waiting does not help. */
 function isRefusal(error: Error): boolean {
   const { code } = failureOf(error);
   return code === 'store-denied' || (code === 'store-failed' && isWrongDatabase(error));

@@ -1,7 +1,10 @@
-/** How many groups the keys of a store are in. Each lies on one shard of a Cluster, so that a script may touch its index too. */
+/**
+ * The number of groups of keys in a store. Each group is on one shard of a Cluster, so that a script can also access
+ * its index.
+ */
 const TAGS = 64;
 
-/** CRC16 (XMODEM), by which Redis Cluster places keys. */
+/** Computes CRC16 (XMODEM), which Redis Cluster uses to place keys. */
 function crc16(text: string): number {
   let crc = 0;
   for (const byte of Buffer.from(text)) {
@@ -12,14 +15,14 @@ function crc16(text: string): number {
   return crc;
 }
 
-/** The slot of a hash tag, 0 to 16,383. */
+/** Returns the slot of a hash tag, 0 to 16,383. */
 export function slotOf(tag: string): number {
   return crc16(tag) % 16_384;
 }
 
 let tags: readonly string[] | undefined;
 
-/** 64 hash tags whose slots are spread evenly: number n is in slots 256 n to 256 n + 255. */
+/** Returns 64 hash tags whose slots are spread evenly: number n is in slots 256 n to 256 n + 255. */
 export function allTags(): readonly string[] {
   tags ??= Array.from({ length: TAGS }, (_, group) => {
     for (let attempt = 0; ; attempt++) {
@@ -30,7 +33,7 @@ export function allTags(): readonly string[] {
   return tags;
 }
 
-/** The hash tag of a key. */
+/** Returns the hash tag of a key. */
 export function tagOf(key: string): string {
   return allTags()[slotOf(key) >> 8] as string;
 }

@@ -15,18 +15,18 @@ import { allTags, slotOf, tagOf } from './slots.ts';
 export { openRedisBus, type RedisBusOptions } from './bus.ts';
 export type { IoredisClient, NodeRedisClient, RedisClient } from './connection.ts';
 
-/** How a Redis store behaves. */
+/** Options of {@link openRedisStore}. */
 export interface RedisStoreOptions {
-  /** What all its keys in Redis start with. @defaultValue `'valise'` */
+  /** The prefix of all keys in Redis. @defaultValue `'valise'` */
   readonly namespace?: string;
-  /** How long a call waits, also for a server that is away, before it fails with `store-unavailable`. @defaultValue 10 s */
+  /** How long a call waits, including for an unreachable server, before it fails with `store-unavailable`. @defaultValue 10 s */
   readonly timeout?: Duration;
   /**
-   * `'replicated'`: a write of a session or of an effect counts as done only when a replica has it too (`WAIT`), so that a
-   * failover does not lose it. @defaultValue `'local'`
+   * With `'replicated'`, a write of a session or of an effect is done only when a replica has it too (`WAIT`), so that
+   * a failover does not lose it. @defaultValue `'local'`
    */
   readonly durability?: 'local' | 'replicated';
-  /** Options for ioredis, if Valise makes the client: `tls`, `family`, `natMap`, `sentinelPassword` and so on. */
+  /** Options for ioredis, if Valise creates the client: `tls`, `family`, `natMap`, `sentinelPassword` and so on. */
   readonly client?: Readonly<Record<string, unknown>>;
 }
 
@@ -34,8 +34,8 @@ export interface RedisStoreOptions {
  * Opens a store on Redis or Valkey, 5 or later.
  *
  * @param source `redis://user:password@host:6379/0`, `rediss://…` for TLS, `redis+cluster://a:6379,b:6379`,
- *   `redis+sentinel://a:26379,b:26379/PRIMARY/0`; or a client of your own (ioredis 5 or 6, also a Cluster; node-redis),
- *   which stays yours to close.
+ *   `redis+sentinel://a:26379,b:26379/PRIMARY/0`; or your own client (ioredis 5 or 6, including a Cluster; node-redis),
+ *   which you close yourself.
  *
  * @example
  * ```ts
@@ -57,26 +57,26 @@ export async function openRedisStore(
   }
   const connection = await RedisConnection.open(source, { timeout: seconds(timeout) * 1000, client });
   const store = new RedisStore(connection, namespace, durability === 'replicated');
-  // A client of the caller's need not be connected yet.
+  // The caller's client does not have to be connected yet.
   if (typeof source === 'string') await store.prepare();
   return store;
 }
 
-/** The format of what is in Redis, written into the namespace. */
+/** The format of the data in Redis, stored in the namespace. */
 const LAYOUT = 2;
-/** How many keys one script looks at: everyone else waits while it runs. */
+/** The number of keys one script reads. All other clients wait while it runs. */
 const BATCH = 500;
-/** Every so many listed entries, some of the index are checked for having expired. */
+/** The number of writes of listed entries between two checks of the index for expired entries. */
 const PRUNE_EVERY = 16;
 const PRUNE = '32';
-/** How long the server's clock is counted on before it is asked again, in milliseconds. */
+/** How long the server's clock is trusted before it is read again, in milliseconds. */
 const CLOCK_AGE = 600_000;
 
 /*
- * Names: `NS:{TAG}:e:KEY` is an entry, `NS:{TAG}:e` the index of listed entries, `NS:{TAG}:l:KEY` a lease and `NS:{TAG}:f`
- * the last fence. There are 64 tags, spread evenly over the slots of a Cluster; a key belongs to the tag of its own slot.
- * An entry is a string `version SP expiresAt-or-0 SP json` that Redis expires. Every script may arrive twice: a condition
- * that fails because the new version is already there has succeeded.
+ * Names: `NS:{TAG}:e:KEY` is an entry, `NS:{TAG}:e` the index of listed entries, `NS:{TAG}:l:KEY` a lease and
+ * `NS:{TAG}:f` the last fence. There are 64 tags, spread evenly over the slots of a Cluster; a key belongs to the tag
+ * of its own slot. An entry is a string `version SP expiresAt-or-0 SP json` that Redis expires. Every script may arrive
+ * twice: a condition that fails because the new version is already there has succeeded.
  */
 function script(lua: string): Script {
   return { lua, sha: createHash('sha1').update(lua).digest('hex') };
@@ -92,7 +92,10 @@ end
 local mine = string.find(text, ' ', 1, true)
 return redis.call('GETRANGE', key, 0, mine - 1) == string.sub(text, 1, mine) and 1 or 0`);
 
-/** KEYS: entry, index. ARGV: text, milliseconds or '', 'absent' or '', how many of the index to check or ''. Returns 1 if written. */
+/**
+ * KEYS: entry, index. ARGV: text, milliseconds or '', 'absent' or '', how many index entries to check or ''. Returns 1
+ * if written.
+ */
 const PUT_LISTED = script(`
 local key, index, text = KEYS[1], KEYS[2], ARGV[1]
 if ARGV[3] == 'absent' and redis.call('EXISTS', key) == 1 then
@@ -114,7 +117,7 @@ if condition ~= '' and redis.call('GETRANGE', KEYS[1], 0, #condition - 1) ~= con
 redis.call('ZREM', KEYS[2], string.sub(KEYS[1], #KEYS[2] + 2))
 return redis.call('DEL', KEYS[1])`);
 
-/** KEYS: index. ARGV: from, to, count. Returns the last name looked at or '', then the names that are alive. */
+/** KEYS: index. ARGV: from, to, count. Returns the last name read or '', then the names that exist. */
 const LIST = script(`
 local found = redis.call('ZRANGEBYLEX', KEYS[1], ARGV[1], ARGV[2], 'LIMIT', 0, ARGV[3])
 local answer = {#found == tonumber(ARGV[3]) and found[#found] or ''}
@@ -125,8 +128,9 @@ end
 return answer`);
 
 /**
- * KEYS: lease, last fence. ARGV: milliseconds, holder. Returns the fence, or 0 if somebody else holds the lease.
- * The fence is the time in microseconds or one more than the last one, so it also rises after the server lost its data.
+ * KEYS: lease, last fence. ARGV: milliseconds, holder. Returns the fence, or 0 if another holder has the lease. The
+ * fence is the time in microseconds or one more than the last fence, so it increases even after the server lost its
+ * data.
  */
 const LEASE = script(`
 local held = redis.call('GET', KEYS[1])
@@ -158,7 +162,7 @@ class RedisStore implements Store {
   readonly #namespace: string;
   readonly #isReplicated: boolean;
   readonly #work = new Work();
-  /** The server's time less `performance.now()`, and when that was learned. */
+  /** The server's time minus `performance.now()`, and when it was read. */
   #clock: Promise<{ readonly offset: number; readonly learned: number }> | undefined;
   #prepared: Promise<void> | undefined;
   #marked: Promise<unknown> | undefined;
@@ -170,7 +174,7 @@ class RedisStore implements Store {
     this.#isReplicated = isReplicated;
   }
 
-  /** Checks the format of what is there, and upgrades an older one; once, before the first command. */
+  /** Checks the format of the stored data and upgrades an older one, once, before the first command. */
   prepare(): Promise<void> {
     this.#prepared ??= this.#checkLayout().catch((error: unknown) => {
       this.#prepared = undefined;
@@ -190,7 +194,7 @@ class RedisStore implements Store {
   put(key: string, value: Json, options: PutOptions = {}): Promise<string | undefined> {
     return this.#work.run(() => {
       checkKey(key);
-      // At once: the caller may change the value while the server is waited for.
+      // The value is serialized immediately, because the caller may change it while this waits for the server.
       const json = toText(key, value);
       const { ttl, ifVersion, ifAbsent } = options;
       const life = ttl === undefined ? '' : String(toMilliseconds(ttl));
@@ -217,7 +221,7 @@ class RedisStore implements Store {
       const from = startOf(prefix, options.cursor);
       const cursors = allTags().map((tag): IndexCursor => ({ index: this.#index(tag), from, keys: [] }));
       const keys: string[] = [];
-      // One more than asked for says whether there is another page.
+      // One extra key shows whether there is another page.
       while (keys.length <= limit) {
         await this.#fill(cursors, to, Math.min(Math.ceil((limit + 1) / 48) + 2, BATCH));
         const next = takeOrdered(cursors);
@@ -313,7 +317,7 @@ class RedisStore implements Store {
     const isWritten = await this.#write(key, `${version} ${expiresAt} ${json}`, life, options);
     if (isWritten && this.#isReplicated && options.durable)
       await this.#connection.replicated(slotOf(tagOf(key)));
-    // The reply may be that of a second delivery: the first may have been done, and overwritten since.
+    // The reply may belong to a second delivery: the first may have succeeded and been overwritten since.
     if (!isWritten && this.#connection.losses !== losses)
       throw remoteError(
         'Redis',
@@ -346,7 +350,7 @@ class RedisStore implements Store {
     return (await this.#connection.command(['getrange', name, '0', String(mine.length - 1)], true)) === mine;
   }
 
-  /** Reads the next batch of every index that has none left. */
+  /** Reads the next batch of every index that has no keys left. */
   async #fill(cursors: readonly IndexCursor[], to: string, count: number): Promise<void> {
     const read = async (cursor: IndexCursor): Promise<void> => {
       while (cursor.from !== undefined && cursor.keys.length === 0) {
@@ -359,7 +363,7 @@ class RedisStore implements Store {
     await Promise.all(cursors.map(read));
   }
 
-  /** The server's time in milliseconds, without asking for it each time; jumps of this machine's clock do not matter. */
+  /** Returns the server's time in milliseconds without requesting it each time. Jumps of the local clock do not matter. */
   async #now(): Promise<number> {
     let clock = await (this.#clock ??= this.#learnClock());
     if (performance.now() - clock.learned > CLOCK_AGE) clock = await (this.#clock = this.#learnClock());
@@ -394,22 +398,22 @@ class RedisStore implements Store {
           return Number(await this.#connection.script(RENEW, args, true)) === 1;
         }),
       release: async () => {
-        // A lease that cannot be given back ends by itself: no reason to fail the work done under it.
+        // A lease that cannot be released expires by itself, so the work done under it does not fail.
         await this.#work.run(() => this.#connection.script(RELEASE, ['1', name, mine], true)).catch(() => {});
       },
     };
   }
 }
 
-/** The keys of one index that were read and not handed on yet, in the order of their bytes. */
+/** The keys of one index that were read and not returned yet, in byte order. */
 interface IndexCursor {
   readonly index: string;
-  /** Where its next batch starts; undefined at its end. */
+  /** The start of the next batch. Undefined at the end. */
   from: string | undefined;
   keys: readonly Buffer[];
 }
 
-/** Takes the keys that no batch still to come can precede, in order. */
+/** Takes the keys that no later batch can precede, in order. */
 function takeOrdered(cursors: readonly IndexCursor[]): string[] {
   const ends = cursors
     .flatMap(({ from, keys }) => (from === undefined ? [] : keys.slice(-1)))
@@ -425,7 +429,7 @@ function takeOrdered(cursors: readonly IndexCursor[]): string[] {
 }
 
 function startOf(prefix: string, cursor: string | undefined): string {
-  // In the order of bytes, which is not that of JavaScript strings.
+  // The comparison uses byte order, which differs from that of JavaScript strings.
   const isWithin = cursor !== undefined && Buffer.compare(Buffer.from(cursor), Buffer.from(prefix)) >= 0;
   return isWithin ? `(${cursor}` : prefix === '' ? '-' : `[${prefix}`;
 }

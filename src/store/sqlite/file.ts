@@ -5,7 +5,7 @@ import { busyError, errnoOf, fsError, fullError, readOnlyError } from '../fs-err
 import { checkPrivate, corruptError, foreignError, setAside, statOf } from '../private-file.ts';
 import { type Database, errorKindOf, openDatabase } from './library.ts';
 
-/** `VALS`: how SQLite's header tells our files from others. */
+/** `VALS`: the application id in the SQLite header that identifies Valise files. */
 const APPLICATION = 0x56414c53;
 const APPLICATION_AT = 68;
 const FORMAT = 1;
@@ -29,13 +29,14 @@ const SCHEMA = `
   PRAGMA user_version = ${FORMAT};
 `;
 
-/** Opens the database in `file`, and makes it ours where it is new. */
+/** Opens the database in `file`, and creates the schema if it is new. */
 export function openSqliteFile(file: string): Database {
   checkParts(file);
   try {
-    // What is there is not opened here: closing it would take the locks of all who have it open in this process.
+    // An existing file is not opened here, because closing it would release the locks of everyone who has it open in
+    // this process.
     if (existsSync(file)) accessSync(file, constants.W_OK);
-    // Made here first: SQLite would make it readable by all.
+    // The file is created here first, because SQLite would make it readable by all.
     else closeSync(openSync(file, 'a', 0o600));
   } catch (error) {
     throw fsError(error, file, 'write');
@@ -43,7 +44,8 @@ export function openSqliteFile(file: string): Database {
   let database: Database | undefined;
   try {
     database = openDatabase(file);
-    // Long while opening, where nobody waits for other work; short from then on, since SQLite waits with the whole process.
+    // The timeout is long while opening, when nobody waits for other work, and short afterwards, because SQLite blocks
+    // the whole process.
     database.exec('PRAGMA busy_timeout = 1000');
     prepare(database, file);
     database.exec('PRAGMA synchronous = NORMAL; PRAGMA busy_timeout = 20');
@@ -54,7 +56,7 @@ export function openSqliteFile(file: string): Database {
   }
 }
 
-/** Throws `store-insecure` if the database, or what SQLite keeps beside it, is not this user's alone. */
+/** Throws `store-insecure` if the database, or a file that SQLite keeps next to it, is accessible to other users. */
 export function checkParts(file: string): void {
   for (const part of [...PARTS, '-journal']) {
     const stats = statOf(file + part);
@@ -66,7 +68,7 @@ function prepare(database: Database, file: string): void {
   const number = (sql: string) => Number(Object.values(database.prepare(sql).get() as object)[0]);
   const isOurs = () => number('PRAGMA application_id') === APPLICATION;
   patiently(() => {
-    // In this order: what another process makes between the two looks has our mark.
+    // The order matters: if another process creates the schema between the two checks, it has our mark.
     if (number('SELECT count(*) FROM sqlite_schema') === 0 || isOurs()) return;
     throw foreignError(file, 'it is the database of another program');
   });
@@ -78,7 +80,10 @@ function prepare(database: Database, file: string): void {
   });
 }
 
-/** Many processes may open a new database at the same moment; one of them makes it, the others wait. */
+/**
+ * Retries while the database is busy. Many processes may open a new database at the same moment; one creates it, the
+ * others wait.
+ */
 function patiently(work: () => void): void {
   const end = performance.now() + OPEN_SECONDS * 1000;
   for (;;) {
@@ -92,14 +97,14 @@ function patiently(work: () => void): void {
   }
 }
 
-/** The error for a file that is not the one any more that was opened. */
+/** Returns the error for a file that was removed or replaced after it was opened. */
 export function movedError(file: string): ValiseError {
   return new ValiseError('store-failed', `${file} has been removed or replaced since the store was opened.`, {
     next: 'What this store wrote since then is lost. Open the store again.',
   });
 }
 
-/** The typed error for what SQLite answered. A damaged file of ours is set aside; whoever calls has closed it. */
+/** Returns the typed error for an SQLite error. Sets a damaged Valise file aside; the caller has closed it. */
 export function sqliteError(error: unknown, file: string): ValiseError {
   if (error instanceof ValiseError) return error;
   const kind = errorKindOf(error);
@@ -127,7 +132,7 @@ export function sqliteError(error: unknown, file: string): ValiseError {
   }
 }
 
-/** Whether the file begins as a database of ours, whatever has become of the rest. */
+/** Whether the file starts like a Valise database, regardless of the rest. */
 function isMarked(file: string): boolean {
   const header = Buffer.alloc(APPLICATION_AT + 4);
   let fd: number | undefined;
@@ -135,7 +140,7 @@ function isMarked(file: string): boolean {
     fd = openSync(file, 'r');
     readSync(fd, header, 0, header.length, 0);
   } catch (error) {
-    // Another process has set it aside already.
+    // Another process has already set it aside.
     if (errnoOf(error) === 'ENOENT') return true;
     throw fsError(error, file, 'read');
   } finally {
@@ -147,7 +152,7 @@ function isMarked(file: string): boolean {
   );
 }
 
-/** On a full disk SQLite fails in several ways, of which only one says so. */
+/** Whether the disk is full. SQLite then fails in several ways, of which only one says so. */
 function isFull(file: string): boolean {
   try {
     return statfsSync(dirname(file)).bavail === 0;

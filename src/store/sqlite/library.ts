@@ -1,17 +1,17 @@
 import { createRequire } from 'node:module';
 import { ValiseError } from '../../errors.ts';
 
-/** A value that goes into or comes out of a statement. */
+/** A parameter or column of a statement. */
 export type SqlValue = string | number | null;
 
-/** A prepared statement, as both libraries have it. */
+/** A prepared statement, as both libraries provide it. */
 export interface Statement {
   get(...values: SqlValue[]): unknown;
   all(...values: SqlValue[]): unknown[];
   run(...values: SqlValue[]): { readonly changes: number | bigint };
 }
 
-/** A database, as both libraries have it. */
+/** A database, as both libraries provide it. */
 export interface Database {
   exec(sql: string): unknown;
   prepare(sql: string): Statement;
@@ -22,12 +22,12 @@ type Constructor = new (path: string) => Database;
 
 let known: Constructor | undefined;
 
-/** Opens a database with the SQLite that Node brings, or with better-sqlite3 where Node brings none. */
+/** Opens a database with Node's built-in SQLite, or with better-sqlite3 if Node has none. */
 export function openDatabase(path: string): Database {
   return new (loadSqlite())(path);
 }
 
-/** The library, before anything is made that only it can use. */
+/** Loads the library. Call it before creating anything that only the library can use. */
 export function loadSqlite(): Constructor {
   known ??= builtIn() ?? installed();
   return known;
@@ -41,7 +41,7 @@ function builtIn(): Constructor | undefined {
 function installed(): Constructor {
   try {
     const Database = createRequire(import.meta.url)('better-sqlite3') as Constructor;
-    // Its native part is loaded with the first database.
+    // Creating a database loads the native part.
     new Database(':memory:').close();
     return Database;
   } catch (cause) {
@@ -56,7 +56,7 @@ function installed(): Constructor {
   }
 }
 
-/** What SQLite says went wrong, in the terms that matter here. */
+/** The kind of an SQLite error, as far as it matters here. */
 export type SqliteErrorKind = 'busy' | 'read-only' | 'io' | 'corrupt' | 'full' | 'cannot-open' | 'other';
 
 const ERROR_KINDS: Readonly<Record<number, SqliteErrorKind>> = {
@@ -81,7 +81,7 @@ const NAMES: readonly (readonly [string, SqliteErrorKind])[] = [
   ['SQLITE_NOTADB', 'corrupt'],
 ];
 
-/** Reads an error of either library: `node:sqlite` gives a number, better-sqlite3 a name. */
+/** Returns the kind of an error of either library: `node:sqlite` reports a number, better-sqlite3 a name. */
 export function errorKindOf(error: unknown): SqliteErrorKind {
   const { code, errcode } = (error ?? {}) as { code?: unknown; errcode?: unknown };
   if (typeof errcode === 'number') return ERROR_KINDS[errcode & 0xff] ?? 'other';

@@ -15,16 +15,16 @@ import { type Database, errorKindOf, loadSqlite, type Statement } from './librar
 export type { LocalStoreOptions } from '../file/store.ts';
 
 const BUSY_SECONDS = 15;
-/** How many writes with a lifetime go between two looks for what is over. */
+/** The number of writes with a lifetime between two sweeps for expired entries. */
 const SWEEP_EVERY = 128;
-/** How long a store is written to without another look whether its file is still there, in milliseconds. */
+/** How long writes proceed without checking again whether the file is still there, in milliseconds. */
 const LOOK_EVERY = 1000;
 
 /**
- * A store in an SQLite database, for several processes at once: the embedded default. Uses the SQLite that Node brings (22.13 and later),
- * or better-sqlite3 12. The file is readable by its owner alone.
+ * Creates a store in an SQLite database that several processes can share: the embedded default. Uses Node's built-in
+ * SQLite (22.13 and later), or better-sqlite3 12. Only its owner can read the file.
  *
- * What has been written survives the end of the process; a loss of power can take back the last moments, but never damages the file.
+ * Written data survives the end of the process. A power failure can undo the last writes, but never damages the file.
  *
  * @example
  * ```ts
@@ -44,7 +44,7 @@ export function sqliteStore(path: string, { keys }: LocalStoreOptions = {}): Sto
   return untilSealed(store, path);
 }
 
-/** The database as it is, sealed or not. */
+/** Opens the database without unsealing it, sealed or not. */
 export function plainSqliteStore(path: string): Store {
   return new SqliteStore(path);
 }
@@ -184,7 +184,7 @@ class SqliteStore implements Store {
   ): Promise<{ readonly rows: readonly Found[]; readonly cursor?: string }> {
     if (this.#closed) throw closedError();
     const size = toLimit(limit);
-    // One more than asked for says whether there is another page.
+    // One extra row shows whether there is another page.
     const rows = (await this.#do(() =>
       cursor === undefined ? from.all(prefix, Date.now(), size + 1) : after.all(cursor, Date.now(), size + 1),
     )) as Found[];
@@ -200,20 +200,20 @@ class SqliteStore implements Store {
     checkKey(key);
   }
 
-  /** As the next, for what must not go into a file that nobody can open any more: SQLite itself does not notice that. */
+  /** Like `#do`, for writes, which must not go to a file that was removed or replaced: SQLite itself does not notice that. */
   #write<Result>(work: () => Result): Result | Promise<Result> {
     if (!this.#broken && performance.now() - this.#looked > LOOK_EVERY) {
       if (statOf(this.#file)?.ino !== this.#inode) {
         this.#database.close();
         this.#broken = movedError(this.#file);
       } else checkParts(this.#file);
-      // Last: what is wrong is refused until it is mended.
+      // This is set last, so that a failing check is repeated until the problem is fixed.
       this.#looked = performance.now();
     }
     return this.#do(work);
   }
 
-  /** Does the work at once; only where another process writes at this very moment, in a while, without keeping this process waiting. */
+  /** Runs the work immediately. If another process is writing at this moment, retries later without blocking this process. */
   #do<Result>(work: () => Result): Result | Promise<Result> {
     if (this.#broken) throw this.#broken;
     try {
@@ -241,13 +241,13 @@ class SqliteStore implements Store {
 
   #failed(error: unknown): Error {
     if (errorKindOf(error) !== 'corrupt') return sqliteError(error, this.#file);
-    // For this handle that is the end: it must not go on as if the store were empty.
+    // This handle stays broken: it must not continue as if the store were empty.
     this.#database.close();
     this.#broken = sqliteError(error, this.#file);
     return this.#broken;
   }
 
-  /** Now and then, removes some of what is over. */
+  /** Removes some expired entries every so many writes. */
   #sweep(): void {
     if (this.#untilSweep-- > 0) return;
     this.#untilSweep = SWEEP_EVERY;
@@ -256,7 +256,8 @@ class SqliteStore implements Store {
       sweep.run(Date.now(), 2 * SWEEP_EVERY);
       sweepLeases.run(Date.now());
     } catch {
-      // Not what was asked for: a write that fails for a reason says so itself, and the next sweep comes.
+      // The sweep was not requested by the caller: a write that fails for the same reason reports it, and the next
+      // sweep tries again.
     }
   }
 }
@@ -288,7 +289,7 @@ function prepareStatements(database: Database) {
     listAfter: page('key', '>'),
     entriesFrom: page('key, value, version, expires', '>='),
     entriesAfter: page('key, value, version, expires', '>'),
-    // What is replaced is the lease of one whose time is over; AUTOINCREMENT makes the fence rise also after it is gone.
+    // A replaced lease is an expired one. AUTOINCREMENT makes the fence increase even after it is gone.
     lease: sql(`INSERT OR REPLACE INTO lease (key, until) SELECT ?, ?
       WHERE NOT EXISTS (SELECT 1 FROM lease WHERE key = ? AND until > ?) RETURNING fence`),
     renew: sql('UPDATE lease SET until = ? WHERE fence = ? AND until > ?'),
