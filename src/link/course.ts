@@ -1,11 +1,11 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 
-/** One for all of Valise: until Node 24, each storage in use costs every promise of the process something. */
+/** All of Valise shares one storage: until Node 24, each storage in use slows down every promise of the process. */
 const storage = new AsyncLocalStorage<readonly unknown[]>();
 let places = 0;
 
 /**
- * A value that goes along with an asynchronous course, as an `AsyncLocalStorage` has it.
+ * A value in the async context, like an `AsyncLocalStorage`.
  *
  * @example
  * ```ts
@@ -16,7 +16,7 @@ let places = 0;
 export class Course<Value> {
   readonly #place = places++;
 
-  /** Runs `work` with `value` along its course, or with none; the values of others stay. */
+  /** Runs `work` with `value` (or undefined) in its async context. The values of other instances stay. */
   run<Args extends unknown[], Result>(
     value: Value | undefined,
     work: (...args: Args) => Result,
@@ -27,7 +27,7 @@ export class Course<Value> {
     return storage.run(values, work, ...args);
   }
 
-  /** The value of the present course. */
+  /** The value in the current async context. */
   get current(): Value | undefined {
     return storage.getStore()?.[this.#place] as Value | undefined;
   }

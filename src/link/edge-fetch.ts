@@ -6,51 +6,51 @@ import { type LentSignal, LentSignals } from './lent-signal.ts';
 import { exceed, limitBody, MAX_DOCUMENT, MAX_MESSAGE, type MessageLimit, tooLargeAnswer } from './limit.ts';
 import { parseLowered, restoreRaw } from './top.ts';
 
-/** `fetch` as both SDK majors take it. */
+/** A `fetch` function as both SDK majors accept it. */
 export type FetchLike = (url: string | URL, init?: RequestInit) => Promise<Response>;
 
-/** What the message on its way out wants of the HTTP request that will carry it. */
+/** Instructions of an outgoing message for the HTTP request that carries it. */
 export interface HttpHints {
-  /** Headers to add where the request does not have them. */
+  /** Headers to add if the request does not have them. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** Takes the messages of a 200 answer to a POST of a mere response, which the SDKs' transports throw away. */
+  /** Receives the messages of a 200 response to a POST that contains only a response. The SDKs' transports discard them. */
   readonly onReply?: (reply: Response) => void;
-  /** Sees the HTTP answer before the SDK does. */
+  /** Called with the HTTP response before the SDK receives it. */
   readonly onResponse?: (response: Response) => void;
-  /** The message itself, or what stands for it: what comes on the answer's stream belongs to it. */
+  /** The message itself, or an object that represents it. Messages on the stream of the response belong to it. */
   readonly origin?: object;
 }
 
-/** Follows an HTTP answer. */
+/** Observes an HTTP response. */
 export interface AnswerWatch {
-  /** Whole events of its stream have been read, the last id among them is this. */
+  /** Called when whole events of the stream have been read, with the last id among them. */
   read(lastEventId: string): void;
-  /** An event has an id that is too long to be sent back. */
+  /** Called when an event has an id that is too long to be sent back. */
   skipped?(): void;
-  /** It has ended, or broken off; what it brought may still be on its way through the SDK. */
+  /** Called when the response has ended or was interrupted. Its messages may still be passing through the SDK. */
   ended?(): void;
 }
 
 const requestHints = new Course<HttpHints>();
 
-/** Runs `send` so that the `fetch` it leads to follows the hints. The body need not be parsed for that. */
+/** Runs `send` so that the `fetch` it leads to follows the hints. The body does not have to be parsed for that. */
 export function withHints<T>(hints: HttpHints, send: () => T): T {
   return requestHints.run(hints, send);
 }
 
-/** The hints of the HTTP request whose answer brought the present message. */
+/** Returns the hints of the HTTP request whose response contained the current message. */
 export function currentHints(): HttpHints | undefined {
   return requestHints.current;
 }
 
-/** Runs `work` without hints: what it sends has nothing to do with the message that brought it about. */
+/** Runs `work` without hints, because the messages it sends are unrelated to the message that triggered it. */
 export function withoutHints<T>(work: () => T): T {
   return requestHints.run(undefined, work);
 }
 
 /**
- * The client's byte edge over HTTP: a `fetch` for either major's transport that lets family R's messages through, and
- * none that are larger than `limit`. `watch` may follow what answers a request.
+ * Creates a `fetch` for the transport of either SDK major that converts the messages of family R to and from the
+ * SDK-safe form, and rejects messages larger than `limit`. `watch` may observe the response to a request.
  */
 export function edgeFetch(
   base: FetchLike = fetch,
@@ -60,7 +60,7 @@ export function edgeFetch(
   const signals = new LentSignals();
   const streams = new Streams(limit);
   return async (url, init = {}) => {
-    // By 405 a server says that it has no such stream. Both SDKs stop then; otherwise they would ask for it for ever.
+    // With 405, a server says that it has no such stream. Both SDKs then stop; otherwise they would request it forever.
     if (streams.isCutOff(init)) return new Response(null, { status: 405 });
     const hints = requestHints.current;
     const lent = signals.lend(init.signal);
@@ -101,14 +101,14 @@ function outgoing(
   };
 }
 
-/** Headers with others added, where they are not among them. */
+/** Returns the headers with others added, unless they are already present. */
 export function withHeaders(own: RequestInit['headers'], added: Readonly<Record<string, string>>): Headers {
   const headers = new Headers(own);
   for (const [name, value] of Object.entries(added)) if (!headers.has(name)) headers.set(name, value);
   return headers;
 }
 
-/** Changes the response in place: nothing is copied, and a body that nobody reads is not read. */
+/** Changes the response in place. Nothing is copied, and an unread body is not read. */
 function lowerResponse(
   response: Response,
   streams: Streams,
@@ -140,7 +140,7 @@ async function lowerJson(response: Response, watch: AnswerWatch | undefined): Pr
   } catch (error) {
     if (!watch?.ended || isTooLarge(error)) throw error;
     watch.ended();
-    // No message: whoever watches knows what becomes of the call.
+    // There is no message to return. The watcher knows the outcome of the call.
     return [];
   }
   watch?.ended?.();
@@ -172,29 +172,29 @@ function isTooLarge(error: unknown): boolean {
   return error instanceof ValiseError && error.code === 'message-too-large';
 }
 
-/** Follows one stream. */
+/** Observes one stream. */
 interface Followed {
   readonly maxBytes: number;
   read(lastEventId: string): void;
   exceeded(): string | Error;
 }
 
-/** How many streams that ended, or were cut off, are remembered. */
+/** The maximum number of ended or cut-off streams to remember. */
 const MAX_STREAMS = 1000;
 
-/** Knows which request each stream answers, so that the request can be told that its answer is too large. */
+/** Tracks which request each stream answers, so that the request can be told that its response is too large. */
 class Streams {
   readonly limit: MessageLimit;
-  /** The request that a stream answers, by the last event that was read of it: the SDKs resume streams after that. */
+  /** The request that a stream answers, by the last event that was read from it. The SDKs resume streams after that event. */
   readonly #requests = new Map<string, Id>();
-  /** The events behind which a stream was cut off. */
+  /** The events after which a stream was cut off. */
   readonly #cutOff = new Set<string>();
 
   constructor(limit: MessageLimit) {
     this.limit = limit;
   }
 
-  /** Whether a request would resume a stream that was cut off, and so get the same message again. */
+  /** Whether a request would resume a stream that was cut off, and so receive the same message again. */
   isCutOff({ method, headers }: RequestInit): boolean {
     if (method !== 'GET' || this.#cutOff.size === 0) return false;
     return this.#cutOff.has(new Headers(headers).get('last-event-id') ?? '');
@@ -235,10 +235,10 @@ function dropOldest(known: Map<string, unknown> | Set<string>): void {
   known.delete(oldest as string);
 }
 
-/** How requests of both SDKs end: what stands before the last bracket is a member of the message itself. */
+/** How requests of both SDKs end. The text before the last bracket is a member of the message itself. */
 const NUMBER_AT_END = /,"id":(\d{1,15})\}$/;
 
-/** The id of the request in a body; undefined for a response, whose id is the server's. */
+/** Returns the id of the request in a body, or undefined for a response, whose id is the server's. */
 export function requestIn({ body }: RequestInit): Id | undefined {
   if (typeof body !== 'string') return undefined;
   const last = body.startsWith('{"method":') ? NUMBER_AT_END.exec(body.slice(-24))?.[1] : undefined;

@@ -3,31 +3,31 @@ import { lowerText, mayHaveTop } from './top.ts';
 
 const BLANK_LINE = /\r\n\r\n|\n\n|\r\r/g;
 const LONGEST_END = '\r\n\r\n'.length;
-/** The longest id of an event that is kept and sent back: it travels in a header. */
+/** The maximum length of an event id that is stored and sent back, because it travels in a header. */
 export const MAX_EVENT_ID = 4096;
 
 type Bytes = Uint8Array<ArrayBuffer>;
 
-/** Follows a stream of server-sent events. */
+/** Observes a stream of server-sent events. */
 export interface StreamWatch {
-  /** Hears the id that the latest whole events had, once whoever reads the stream can have them. */
+  /** Called with the id of the latest whole events, once the reader of the stream can receive them. */
   readonly read?: ((lastEventId: string) => void) | undefined;
-  /** An event has an id that is too long to be sent back in a header, and counts as one without. */
+  /** Called when an event has an id that is too long to be sent back in a header. It counts as an event without an id. */
   readonly skipped?: (() => void) | undefined;
-  /** It has ended, has broken off, or nobody reads on. */
+  /** Called when the stream has ended, was interrupted, or is no longer read. */
   readonly ended?: (() => void) | undefined;
-  /** How large one event may be. */
+  /** The maximum size of one event. */
   readonly maxBytes?: number | undefined;
   /**
-   * An event is larger, or has no end. Returns the text to put in its place, as the last event of the stream, or an error
-   * for the stream to end with.
+   * Called when an event is larger, or has no end. Returns the text to use instead, as the last event of the stream, or
+   * an error with which the stream ends.
    */
   readonly exceeded?: (() => string | Error) | undefined;
 }
 
 /**
- * The stream with its messages lowered; chunks that hold nothing to lower pass as they came. It reads as it is read,
- * which costs a good part less than a `TransformStream` that is piped through.
+ * Returns the stream with its messages lowered. Chunks without anything to lower pass unchanged. It reads on demand,
+ * which is considerably cheaper than piping through a `TransformStream`.
  */
 export function lowerSse(body: ReadableStream<Bytes>, watch: StreamWatch = {}): ReadableStream<Bytes> {
   const { maxBytes = MAX_MESSAGE } = watch;
@@ -67,7 +67,7 @@ export function lowerSse(body: ReadableStream<Bytes>, watch: StreamWatch = {}): 
   };
   const lowered = new ReadableStream<Bytes | string>({ pull, cancel }, { highWaterMark: 0 });
   const { pipeThrough } = lowered;
-  // Both SDKs have the bytes decoded first of all. Here they are text already: one stream less, which is some percent of a call.
+  // Both SDKs decode the bytes first. Here they are already text, which saves one stream, or some percent of a call.
   lowered.pipeThrough = ((transform: ReadableWritablePair, options?: StreamPipeOptions) => {
     if (lowering || lowered.locked || options || !decodesPlainly(transform))
       return pipeThrough.call(lowered, transform, options);
@@ -83,9 +83,9 @@ function decodesPlainly(transform: object): boolean {
   return encoding === 'utf-8' && !fatal && !ignoreBOM;
 }
 
-/** What a lowered stream is made of. */
+/** The chunk type of a lowered stream. */
 interface Form<Chunk> {
-  /** Text that came as `chunk`, and stays as it is. */
+  /** Returns text that arrived as `chunk` and is unchanged. */
   same(text: string, chunk: Bytes): Chunk;
   made(text: string): Chunk;
 }
@@ -97,11 +97,11 @@ const TEXT: Form<string> = { same: (text) => text, made: (text) => text };
 class SseLowering<Chunk> {
   readonly #form: Form<Chunk>;
   readonly #decoder = new TextDecoder();
-  /** The beginning of an event as it came, joined once its end is here: it may be many chunks long. */
+  /** The start of an event as it arrived, joined once its end is here, because it may be many chunks long. */
   #parts: string[] = [];
   #tail = '';
   #whole = '';
-  /** True where a character has begun that the next chunk ends. */
+  /** Whether a character has started that the next chunk completes. */
   #isWithin = false;
   #held = 0;
 
@@ -109,7 +109,7 @@ class SseLowering<Chunk> {
     this.#form = form;
   }
 
-  /** The size of the event that has begun and not ended. */
+  /** The size of the incomplete event. */
   get held(): number {
     return this.#held;
   }
@@ -118,10 +118,10 @@ class SseLowering<Chunk> {
     return this.#form.made(text);
   }
 
-  /** The whole events that a chunk completes; undefined where it completes none. */
+  /** Returns the whole events that a chunk completes, or undefined if it completes none. */
   take(chunk: Bytes): Chunk | undefined {
     const text = this.#decoder.decode(chunk, { stream: true });
-    // What came before holds no end of an event, so only one that began in its last characters is to be found.
+    // The earlier text contains no end of an event, so only one that started in its last characters can be found.
     const end = endOfEvents(this.#tail + text) - this.#tail.length;
     const isCut = this.#isWithin;
     this.#isWithin = (chunk[chunk.length - 1] ?? 0) >= 0x80;
@@ -137,16 +137,16 @@ class SseLowering<Chunk> {
     return out;
   }
 
-  /** What is left when the stream ends. */
+  /** Returns the remainder when the stream ends. */
   end(): Chunk | undefined {
     const last = this.#decoder.decode();
     const out = this.#parts.length > 0 || last ? this.#lower(last) : undefined;
-    // An event without its end is none.
+    // An event without an end does not count.
     this.#whole = '';
     return out;
   }
 
-  /** Tells the last id in the events that were taken last, once. */
+  /** Reports the last id in the events that were taken last, once. */
   tell({ read, skipped }: StreamWatch): void {
     const id = read && lastIdIn(this.#whole, skipped);
     this.#whole = '';
@@ -167,12 +167,12 @@ function endOfEvents(text: string): number {
   return Math.max(at < 0 ? 0 : at + 2, crlf < 0 ? 0 : crlf + 4);
 }
 
-/** JSON holds no line that begins like this, so a look from the end finds it, or nothing, at once. */
+/** Returns the last event id. No line of JSON starts with `id:`, so searching from the end finds it, or nothing, quickly. */
 function lastIdIn(events: string, skipped: StreamWatch['skipped']): string | undefined {
   for (let at = events.lastIndexOf('id:'); at >= 0; at = at > 0 ? events.lastIndexOf('id:', at - 1) : -1) {
     if (at > 0 && events[at - 1] !== '\n' && events[at - 1] !== '\r') continue;
     const id = /^ ?([^\r\n]*)/.exec(events.slice(at + 3, at + 5 + MAX_EVENT_ID))?.[1];
-    // The standard has ids with NUL ignored; what does not fit into a header cannot be sent back either.
+    // The standard ignores ids with NUL, and an id that does not fit into a header cannot be sent back either.
     if (!id || !/^[\x20-\x7e]+$/.test(id)) continue;
     if (id.length <= MAX_EVENT_ID) return id;
     skipped?.();
@@ -201,7 +201,7 @@ function lowerEvent(event: string): string {
   return [...others, `data: ${lowerJson(data.join('\n'))}`].join('\n');
 }
 
-/** Text that is not JSON is left to the SDK, which reports it. */
+/** Lowers a JSON text. Text that is not JSON is left to the SDK, which reports it. */
 function lowerJson(text: string): string {
   try {
     return lowerText(text);

@@ -4,15 +4,15 @@ import type { Request, RpcError } from '../wire/message.ts';
 import { MAX_MESSAGE, type MessageLimit, tooLargeAnswer, tooLargeError } from './limit.ts';
 import { lowerText } from './top.ts';
 
-/** How much is kept of either end of a line that is too long, to find the id in. */
+/** The number of bytes kept of each end of a line that is too long, to find the id in them. */
 const ENDS = 256;
 
 /**
- * The server's byte edge on stdio: pipe standard input through it and give the result to either major's
- * `StdioServerTransport`. Lines that hold nothing to lower pass as they came.
+ * Returns a stream for standard input that lowers the messages of family R. Pipe standard input through it and pass the
+ * result to the `StdioServerTransport` of either SDK major. Lines without anything to lower pass unchanged.
  *
- * A line that is larger than the limit is replaced by a short one, so that its request can be answered; if it goes on for
- * as long again, the stream ends with an error.
+ * A line that is larger than the limit is replaced by a short one, so that its request can be answered. If it exceeds
+ * twice the limit, the stream ends with an error.
  *
  * @example
  * ```ts
@@ -25,7 +25,7 @@ export function lineLowering(limit: MessageLimit = { maxBytes: MAX_MESSAGE }): T
   return edge;
 }
 
-/** Hands on whole lines as `change` makes them, none larger than the limit; see {@link lineLowering}. */
+/** Passes on whole lines after `change`, none larger than the limit; see {@link lineLowering}. */
 export function limitLines(
   limit: MessageLimit,
   change: (lines: Buffer) => Buffer | string = (lines) => lines,
@@ -63,7 +63,7 @@ export function limitLines(
       done(null, held > 0 ? change(take(Buffer.alloc(0))) : undefined);
     },
   });
-  /** As above where a line may be too long: takes one line after another. The error to end with, if any. */
+  /** Like above, but line by line, for chunks in which a line may be too long. Returns the error to end with, if any. */
   const oneByOne = (chunk: Buffer): Error | null => {
     let from = 0;
     for (let end = chunk.indexOf(0x0a); end >= 0; end = chunk.indexOf(0x0a, from)) {
@@ -75,7 +75,7 @@ export function limitLines(
     }
     hold(chunk.subarray(from));
     if (held <= maxBytes) return null;
-    // The middle of it is of no use to anybody. What it has come to is told once it ends, or is twice too long.
+    // The middle of the line is not needed. The line is reported once it ends, or exceeds twice the limit.
     const size = held;
     const line = take(Buffer.alloc(0));
     hold(Buffer.concat([line.subarray(0, ENDS), line.subarray(-ENDS)]));
@@ -87,7 +87,7 @@ export function limitLines(
   return edge;
 }
 
-/** As {@link lineLowering}, for a source that is to be closed when the stream ends with an error. */
+/** Like {@link lineLowering}, for a source that is closed when the stream ends with an error. */
 export function limitedLines(from: Readable, limit: MessageLimit): Readable {
   const edge = lineLowering(limit);
   edge.once('error', () => from.destroy());
@@ -96,24 +96,24 @@ export function limitedLines(from: Readable, limit: MessageLimit): Readable {
 
 const edges = new WeakSet<object>();
 
-/** True for a stream that {@link lineLowering} made. */
+/** Whether {@link lineLowering} created the stream. */
 export function isLowered(stream: unknown): boolean {
   return typeof stream === 'object' && stream !== null && edges.has(stream);
 }
 
 const STAND_IN = 'dev.valise/message-too-large';
 const ID = String.raw`"id"\s*:\s*(\d{1,15}|"[ !#-[\]-~]{1,200}")`;
-/** The id of a message whose first member or two it is, and of one whose last it is. */
+/** Match the id of a message if it is one of the first two members, or the last. */
 const ID_FIRST = new RegExp(String.raw`^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?${ID}\s*,`);
 const ID_LAST = new RegExp(String.raw`,\s*${ID}\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$`);
 
-/** What is handed on in place of a line that is too long, so that nobody waits for an answer to it. */
+/** Returns the replacement for a line that is too long, so that nobody waits for its response. */
 function standIn(line: Buffer, limit: MessageLimit): string {
   const { maxBytes } = limit;
   limit.exceeded?.('line', maxBytes);
   const head = line.subarray(0, ENDS).toString('latin1');
   const [, id] = ID_FIRST.exec(head) ?? ID_LAST.exec(line.subarray(-ENDS).toString('latin1')) ?? [];
-  // A notification, or a message in an order that neither SDK writes.
+  // The line is a notification, or a message in an order that neither SDK writes.
   if (id === undefined) return '';
   const error = JSON.stringify(tooLargeAnswer(tooLargeError('line', maxBytes, 'The client'), maxBytes));
   return /"(method|result|error)"\s*:/.exec(head)?.[1] === 'method'
@@ -121,7 +121,7 @@ function standIn(line: Buffer, limit: MessageLimit): string {
     : `{"jsonrpc":"2.0","id":${id},"error":${error}}\n`;
 }
 
-/** The error to answer a request with that stands in for a line that was too long; undefined for all others. */
+/** Returns the error response for a request that replaces a line that was too long, or undefined for any other request. */
 export function tooLargeRequest({ method, params }: Request): RpcError | undefined {
   if (method !== STAND_IN) return undefined;
   const { code, message, data } = isObject(params) ? params : {};
@@ -130,13 +130,13 @@ export function tooLargeRequest({ method, params }: Request): RpcError | undefin
 
 const MARKS = ['"state"', '"dependent_re'].map((mark) => Buffer.from(mark));
 
-/** Lowers whole lines; those that hold nothing to lower stay as they are. */
+/** Lowers whole lines. Lines without anything to lower stay unchanged. */
 export function lowerLines(lines: Buffer): Buffer | string {
   if (!MARKS.some((mark) => lines.includes(mark))) return lines;
   return lines.toString('utf8').split('\n').map(lowerLine).join('\n');
 }
 
-/** A line that is not JSON is left to the SDK, which reports it. */
+/** Lowers one line. A line that is not JSON is left to the SDK, which reports it. */
 function lowerLine(line: string): string {
   try {
     return lowerText(line);

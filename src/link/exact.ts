@@ -2,26 +2,26 @@ import { DRAFTS, NAMES } from '../wire/names.ts';
 import { type Span, skimObject, skipString } from './skim.ts';
 
 /**
- * Numbers that `JSON.stringify` may print otherwise than they came: long ones, very small ones, those with an exponent,
- * with a last decimal of zero, and negative zero. It also finds some in strings, which costs a closer look.
+ * Matches numbers that `JSON.stringify` may print differently: long ones, very small ones, those with an exponent or a
+ * trailing decimal zero, and negative zero. It also matches some inside strings, which only costs a closer look.
  */
 const DOUBTFUL = /[:[,\s](?:-0(?![.\d])|-?(?:\d[\d.]{15}|0\.0{6}|\d+\.\d*0(?!\d)|[\d.]+[eE]))/;
 
-/** A quick look whether a message may hold jar state with such numbers. */
+/** Whether a message may contain jar state with such numbers. This is a quick check. */
 export function mayHaveExact(text: string): boolean {
   return text.includes('/state') && DOUBTFUL.test(text);
 }
 
 /**
- * The texts of the jar values in a result whose numbers parsing changes, such as 9007199254740993, 1e400 and 1.0: by scope
- * and name, as JSON. Undefined if there are none. `message` are the members of the message.
+ * Returns the texts of the jar values in a result whose numbers change when parsed, such as 9007199254740993, 1e400 and
+ * 1.0: by scope and name, as JSON. Returns undefined if there are none. `message` contains the members of the message.
  */
 export function exactState(text: string, message: ReadonlyMap<string, Span>): string | undefined {
   const meta = membersIn(text, membersIn(text, message.get('result'))?.get('_meta'));
   if (!meta) return undefined;
   const found = { session: new Map<string, string>(), server: new Map<string, string>() };
   const modern = membersIn(text, meta.get(NAMES.modern.state.key));
-  // In the order in which they are read: where a peer writes a name in two places, the later place wins.
+  // This is the order in which they are read: if a peer writes a name in two places, the later place wins.
   const places = [DRAFTS.state, NAMES.legacy.state].map(({ session, server }) => ({
     session: meta.get(session),
     server: meta.get(server),
@@ -36,7 +36,7 @@ export function exactState(text: string, message: ReadonlyMap<string, Span>): st
     }
   }
   if (found.session.size + found.server.size === 0) return undefined;
-  // `Object.fromEntries` defines properties, so that a name such as `__proto__` is one like any other.
+  // `Object.fromEntries` defines properties, so that `__proto__` is an ordinary name.
   return JSON.stringify({
     session: Object.fromEntries(found.session),
     server: Object.fromEntries(found.server),
@@ -47,7 +47,7 @@ function membersIn(text: string, span: Span | undefined): Map<string, Span> | un
   return span && skimObject(text, span.start);
 }
 
-/** A value's text without blanks, if it has a number that printing would change; else undefined. */
+/** Returns the text of a value without whitespace if it has a number that printing would change, otherwise undefined. */
 function exactText(text: string, { start, end }: Span): string | undefined {
   const parts: string[] = [];
   let isExact = true;

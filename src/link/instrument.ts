@@ -5,37 +5,38 @@ import { AlwaysTap } from './tap-always.ts';
 import { StartTap } from './tap-at-start.ts';
 import type { TransportLike } from './transport.ts';
 
-/** What an inbound hook lets through: the message, nothing, or the message delivered inside `run` (an async context). */
+/** The result of an inbound hook: the message, nothing, or the message to be delivered inside `run` (an async context). */
 export type Passage = Message | undefined | { readonly message: Message; run(deliver: () => void): void };
 
-/** What an outbound hook lets go: the message, nothing, or the message, or another in its place, sent inside `run`. */
+/** The result of an outbound hook: the message, nothing, or the message, or another one instead, to be sent inside `run`. */
 export type Dispatch =
   | Message
   | undefined
   | { readonly message: Message; run(send: (other?: Message) => Promise<void>): Promise<void> };
 
-/** Hooks that see each message once, after the transport has parsed it and before it prints it. */
+/** Hooks that see each message once, after the transport has parsed it and before the transport prints it. */
 export interface Hooks {
-  /** True where the SDK sets its handlers once, before the transport starts, as servers do. */
+  /** Whether the SDK sets its handlers once, before the transport starts, as servers do. */
   readonly setOnce?: boolean;
-  /** Return the message to let it pass, `undefined` to keep it. A promise only where something must be waited for. */
+  /** Return the message to let it pass, or `undefined` to hold it back. Return a promise only if waiting is necessary. */
   inbound?(message: Message, extra: unknown, link: Link): Passage | Promise<Passage>;
   outbound?(message: Message, options: unknown, link: Link): Dispatch | Promise<Dispatch>;
   closed?(link: Link): void;
 }
 
-/** A transport whose messages can be reached. */
+/** A transport whose messages are accessible. */
 export interface Link {
   readonly transport: TransportLike;
-  /** Hands a message to the SDK as if it had arrived. */
+  /** Passes a message to the SDK as if it had arrived. */
   deliver(message: Message, extra?: unknown): void;
-  /** Sends a message past the hooks. */
+  /** Sends a message without calling the hooks. */
   send(message: Message, options?: unknown): Promise<void>;
 }
 
 /**
- * Reaches the messages of a transport **in place**: the object stays the one that the SDK made, so that `instanceof`,
- * probing and every method that Valise does not know go on working. Several owners compose; one owner attaches once.
+ * Intercepts the messages of a transport **in place**. The object stays the one that the SDK created, so that
+ * `instanceof`, probing and every method unknown to Valise keep working. Several owners compose; each owner attaches
+ * once.
  */
 export function instrument(transport: TransportLike, owner: object, hooks: Hooks): Link {
   const depth = claim(transport, owner);
@@ -47,10 +48,13 @@ export function instrument(transport: TransportLike, owner: object, hooks: Hooks
   return new Instrument(transport, depth, hooks);
 }
 
-/** On the message itself: weak sets of what lives for one call keep the collector busy. Nobody prints symbols. */
+/**
+ * This is stored on the message itself, because weak sets of short-lived objects burden the garbage collector. Symbols
+ * are never printed.
+ */
 const SENT = Symbol('valise.sent');
 
-/** Who has sent a message. It names the message, since copies of it have it too. */
+/** The senders of a message. The record names the message, because copies of it carry the record too. */
 type Sent = Message & { [SENT]?: { readonly of: Message; readonly by: readonly Instrument[] } };
 
 class Instrument implements Link, TapEnd {
@@ -58,7 +62,7 @@ class Instrument implements Link, TapEnd {
   readonly #hooks: Hooks;
   readonly #tap: Tap;
   readonly #send: TransportLike['send'];
-  /** Transports of SDK v1 call their own `send` again after signing in: what they send then has passed the hooks already. */
+  /** Transports of SDK v1 call their own `send` again after signing in. Those messages have already passed the hooks. */
   readonly #sendsAgain: boolean;
   #waiting: Set<Promise<void>> | undefined;
 
@@ -81,7 +85,7 @@ class Instrument implements Link, TapEnd {
   }
 
   receive(message: Message, extra?: unknown): void {
-    // A notification (a cancellation, say) must not overtake the request that it speaks of.
+    // A notification (a cancellation, for example) must not overtake the request that it refers to.
     if (this.#waiting?.size && !('id' in message)) {
       this.#settle(
         Promise.all(this.#waiting).then(() => this.#inbound(message, extra)),
@@ -152,7 +156,7 @@ function isSentBy(message: Sent, sender: Instrument): boolean {
   return mark?.of === message && mark.by.includes(sender);
 }
 
-/** What a hook has put in the place of a message is what the owners around it have sent too. */
+/** Marks a message as sent. A replacement made by a hook counts as sent by the outer owners too. */
 function mark(message: Sent, sender: Instrument): void {
   message[SENT] = { of: message, by: [...(message[SENT]?.by ?? []), sender] };
 }

@@ -1,4 +1,4 @@
-/** How many requests share a signal. */
+/** The number of requests that share a signal. */
 const SHARED_BY = 32;
 
 /** A signal for a few requests. */
@@ -27,13 +27,13 @@ export class LentSignal {
     return this;
   }
 
-  /** The request that it was lent to is over, with all of its answer. */
+  /** Call this when the request it was lent to is over, including its whole response. */
   giveBack(): void {
     this.#out--;
     if (this.#out === 0 && this.isUsedUp) this.#others.delete(this);
   }
 
-  /** Gives it back once nothing can be read of the answer any more. */
+  /** Gives the signal back once the response has been garbage collected, so that nothing more can be read from it. */
   giveBackAfter(response: Response): void {
     unread.register(response, this);
   }
@@ -46,8 +46,8 @@ export class LentSignal {
 const unread = new FinalizationRegistry<LentSignal>((lent) => lent.giveBack());
 
 /**
- * Lends requests signals that end with the transport's. A transport has one signal for all that it ever sends, and Node's
- * `fetch` leaves a listener on it for each request until that is collected, and goes through all of them with each:
+ * Lends signals that abort with the transport's signal. A transport has one signal for everything it ever sends. Node's
+ * `fetch` leaves a listener on it for each request until that is collected, and walks all of them for each request:
  * thousands on a busy client, and Node warns of a leak.
  */
 export class LentSignals {
@@ -55,7 +55,10 @@ export class LentSignals {
   #all: Set<LentSignal> | undefined;
   #latest: LentSignal | undefined;
 
-  /** One that ends with `source`; undefined where that will do, as where it is for this one request. */
+  /**
+   * Returns a signal that aborts with `source`, or undefined if `source` itself can be used, such as when it serves
+   * only this request.
+   */
   lend(source: AbortSignal | null | undefined): LentSignal | undefined {
     if (!source || source.aborted) return undefined;
     if (source !== this.#source) {

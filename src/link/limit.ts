@@ -1,19 +1,19 @@
 import { ValiseError } from '../errors.ts';
 
-/** What a peer sent too much of: the body of a response, one server-sent event, or one line on stdio. */
+/** The unit that was too large: the body of a response, one server-sent event, or one line on stdio. */
 export type Oversized = 'body' | 'event' | 'line';
 
-/** How large a message from a peer may be. */
+/** The maximum size of a message from a peer. */
 export interface MessageLimit {
   readonly maxBytes: number;
-  /** Hears of each message that was cut off, before the calls it affects end. */
+  /** Called for each message that was cut off, before the affected calls end. */
   exceeded?(what: Oversized, maxBytes: number): void;
 }
 
-/** The largest message that a client accepts, and a server on stdio. */
+/** The largest message that a client, or a server on stdio, accepts. */
 export const MAX_MESSAGE = 64 * 1024 * 1024;
 
-/** The largest answer to a request that signs in, and the largest body of an HTTP error. */
+/** The largest response to an authorization request, and the largest body of an HTTP error. */
 export const MAX_DOCUMENT = 1024 * 1024;
 
 /** The JSON-RPC code for a message that is too large. Both SDKs use it for HTTP 413. */
@@ -25,19 +25,19 @@ const NAMES: Readonly<Record<Oversized, string>> = {
   line: 'a line',
 };
 
-/** Thrown, or put in place of the answer, when a peer sends more than the limit. */
+/** Returns the error that is thrown, or used as the response, when a peer sends more than the limit. */
 export function tooLargeError(what: Oversized, maxBytes: number, who = 'The server'): ValiseError {
   return new ValiseError('message-too-large', `${who} sent ${NAMES[what]} of more than ${maxBytes} bytes.`, {
     next: 'The rest was not read. If messages of this size are expected, raise maxMessageBytes.',
   });
 }
 
-/** The error of a JSON-RPC response that stands in for a message that was too large. */
+/** Returns the error of a JSON-RPC response that replaces a message that was too large. */
 export function tooLargeAnswer({ code, message }: ValiseError, maxBytes: number): object {
   return { code: TOO_LARGE, message, data: { code, maxBytes } };
 }
 
-/** Tells whoever listens, and returns the error. */
+/** Calls the listener and returns the error. */
 export function exceed(limit: MessageLimit, what: Oversized, maxBytes = limit.maxBytes): ValiseError {
   limit.exceeded?.(what, maxBytes);
   return tooLargeError(what, maxBytes);
@@ -46,9 +46,9 @@ export function exceed(limit: MessageLimit, what: Oversized, maxBytes = limit.ma
 const READERS = ['text', 'json', 'arrayBuffer', 'blob', 'bytes', 'formData'] as const;
 
 /**
- * Makes every way to read the body of a response fail with `message-too-large` after `maxBytes`, and hangs up then.
- * Changes the response in place. A body whose length the server has announced, and which is not compressed, needs no
- * counting: HTTP clients do not hand over more.
+ * Makes every way to read the body of a response fail with `message-too-large` after `maxBytes`, and closes the
+ * connection then. Changes the response in place. An uncompressed body with an announced length is not counted, because
+ * HTTP clients do not return more than that.
  */
 export function limitBody(response: Response, limit: MessageLimit, maxBytes = limit.maxBytes): void {
   const { body, headers } = response;
@@ -72,7 +72,7 @@ export function limitBody(response: Response, limit: MessageLimit, maxBytes = li
   });
 }
 
-/** A `fetch` whose responses are limited to {@link MAX_DOCUMENT}: for discovery, registration and tokens. */
+/** Returns a `fetch` whose responses are limited to {@link MAX_DOCUMENT}, for discovery, registration and tokens. */
 export function documentFetch<Fetch extends (...args: never[]) => Promise<Response>>(
   base: Fetch,
   limit: MessageLimit,

@@ -1,13 +1,13 @@
-/** Where a value lies in a JSON text: from `start` up to, not including, `end`. */
+/** The position of a value in a JSON text: from `start` up to, but not including, `end`. */
 export interface Span {
   readonly start: number;
   readonly end: number;
 }
 
 /**
- * Finds the members of the JSON object that starts at `from`, without parsing their values: so that the text of a
- * value can be kept as it came. Returns undefined where the text is not an object. Only for text that `JSON.parse`
- * accepts: the skimmer trusts the grammar.
+ * Finds the members of the JSON object that starts at `from`, without parsing their values, so that the text of a value
+ * can be kept unchanged. Returns undefined if the text is not an object. Use it only for text that `JSON.parse`
+ * accepts, because it does not validate the grammar.
  */
 export function skimObject(text: string, from = 0): Map<string, Span> | undefined {
   let at = skipSpace(text, from);
@@ -26,7 +26,7 @@ export function skimObject(text: string, from = 0): Map<string, Span> | undefine
   return members;
 }
 
-/** Finds the elements of the JSON array that starts at `from`; undefined where the text is not an array. */
+/** Finds the elements of the JSON array that starts at `from`. Returns undefined if the text is not an array. */
 export function skimArray(text: string, from = 0): Span[] | undefined {
   let at = skipSpace(text, from);
   if (text[at] !== '[') return undefined;
@@ -50,7 +50,7 @@ function skipSpace(text: string, from: number): number {
   return at;
 }
 
-/** The end of the string that starts at `from`. */
+/** Returns the end of the string that starts at `from`. */
 export function skipString(text: string, from: number): number {
   for (let at = from + 1; ; ) {
     const quote = text.indexOf('"', at);
@@ -71,7 +71,7 @@ function skipValue(text: string, from: number): number {
   return at;
 }
 
-/** Counts brackets instead of calling itself, so that depth costs no stack. */
+/** Skips an object or array. Counts brackets instead of recursing, so that depth does not use the stack. */
 function skipNested(text: string, from: number): number {
   let depth = 0;
   for (let at = from; at < text.length; ) {

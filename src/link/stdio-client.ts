@@ -13,14 +13,14 @@ export interface StdioCommand {
   readonly command: string;
   readonly args?: readonly string[];
   readonly cwd?: string;
-  /** Besides a few harmless variables of this process, as both SDKs hand them on. */
+  /** Added to a few harmless variables of this process, which both SDKs pass on. */
   readonly env?: Readonly<Record<string, string>>;
   readonly stderr?: 'inherit' | 'pipe' | 'ignore';
-  /** How long the server may take to leave after its input ended, and again after SIGTERM; seconds. */
+  /** How many seconds the server may take to exit after its input ended, and again after SIGTERM. */
   readonly grace?: number;
 }
 
-/** What both SDKs hand on to a stdio server by themselves. */
+/** The variables that both SDKs pass on to a stdio server. */
 export const HANDED_ON: readonly string[] = [
   'HOME',
   'LOGNAME',
@@ -34,17 +34,17 @@ export const HANDED_ON: readonly string[] = [
   'USERPROFILE',
 ];
 const INHERITED = [...HANDED_ON, 'LANG', 'LC_ALL', 'TMPDIR'];
-/** How long what a server wrote to stderr may take to arrive after its end; milliseconds. */
+/** How long the stderr output of a server may take to arrive after its exit, in milliseconds. */
 const STDERR_GRACE = 500;
-/** What ends a call whose answer the SDKs would pass over, and wait on. */
+/** The error that ends a call whose invalid response the SDKs would ignore while they keep waiting. */
 const BAD_ANSWER = {
   code: INTERNAL_ERROR,
   message: 'The server answered with JSON that is no message of MCP.',
 };
 
 /**
- * A stdio client transport for either SDK major. The SDKs' own has no place to reach the lines before they are parsed;
- * this one lowers family R's messages on the way in and prints them to the letter on the way out.
+ * A stdio client transport for either SDK major. The SDKs' own transport offers no access to lines before they are
+ * parsed. This one lowers the messages of family R on the way in and prints them verbatim on the way out.
  */
 export class StdioClientTransport implements TransportLike {
   onclose?: (() => void) | undefined;
@@ -55,7 +55,7 @@ export class StdioClientTransport implements TransportLike {
   readonly #limit: MessageLimit;
   #child: ChildProcess | undefined;
   #ending: Promise<void> | undefined;
-  /** The id of the probe, as long as the server has heard nothing else and said nothing. */
+  /** The id of the probe, while the server has received nothing else and sent nothing. */
   #probe: Id | undefined;
   #spoken = false;
   #leaving = false;
@@ -66,11 +66,14 @@ export class StdioClientTransport implements TransportLike {
   constructor(command: StdioCommand, limit: MessageLimit = { maxBytes: MAX_MESSAGE }) {
     this.#command = command;
     this.#limit = limit;
-    // One stream from the start, also where the process behind it becomes another.
+    // There is one stream from the start, even if the process behind it is replaced.
     if (command.stderr === 'pipe') this.#stderr = new PassThrough();
   }
 
-  /** The name by which both SDKs keep it. Not a field: its variables may be secrets, and are not to be shown with the transport. */
+  /**
+   * The property name that both SDKs use. It is not a field, because its variables may be secrets that must not be
+   * shown with the transport.
+   */
   get _serverParams(): StdioCommand {
     return this.#command;
   }
@@ -126,18 +129,19 @@ export class StdioClientTransport implements TransportLike {
       });
       child.stdin?.on('error', (error) => this.onerror?.(error));
       child.stdout?.on('data', (chunk: Buffer) => this.#read(chunk));
-      // No answer can come any more. Most servers are about to leave; calls must not wait for one that lives on.
+      // No response can arrive after this. Most servers are about to exit, and calls must not wait for one that keeps running.
       child.stdout?.once('end', () => void this.#end(child));
       if (!this.#stderr) return;
       child.stderr?.pipe(this.#stderr, { end: false });
-      // A process that the server leaves behind may hold its stderr open for ever.
+      // A process that the server leaves behind may hold its stderr open forever.
       child.once('exit', () => setTimeout(() => child.stderr?.destroy(), STDERR_GRACE).unref());
     });
   }
 
   /**
-   * Older servers leave when the first thing they hear is not `initialize`, and a client that knows both eras asks
-   * `server/discover` first. Such a server gets a second life, and the client the answer that others of its age give.
+   * Restarts a server that exited on the probe. Older servers exit if the first message is not `initialize`, and a
+   * client that supports both eras sends `server/discover` first. The client receives the response that other older
+   * servers send.
    */
   #afterProbe(id: Id): void {
     this.#spawn().then(
@@ -219,7 +223,7 @@ export class StdioClientTransport implements TransportLike {
     this.#forget();
     this.#limit.exceeded?.('line', maxBytes);
     this.onerror?.(tooLargeError('line', maxBytes, `The server "${this.#command.command}"`));
-    // It is not known which call the line answers, so all of them end.
+    // It is unknown which call the line answers, so all of them end.
     this.#child?.stdout?.destroy();
     void this.close();
   }
@@ -243,7 +247,7 @@ export class StdioClientTransport implements TransportLike {
   }
 }
 
-/** True for what answers a request and is neither a result nor an error. */
+/** Whether the message answers a request but is neither a result nor an error. */
 function isBadAnswer(message: unknown): message is { readonly id: Id } {
   if (!isObject(message) || message['method'] !== undefined || !isId(message['id'])) return false;
   const { jsonrpc, result, error } = message;
@@ -255,7 +259,7 @@ function inheritedEnv(): Record<string, string> {
   const env: Record<string, string> = {};
   for (const name of INHERITED) {
     const value = process.env[name];
-    // A value that starts with `()` is a function of an old shell, and is never handed on.
+    // A value that starts with `()` is a function of an old shell, and is never passed on.
     if (value !== undefined && !value.startsWith('()')) env[name] = value;
   }
   return env;

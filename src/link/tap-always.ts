@@ -6,8 +6,9 @@ type OnMessage = TransportLike['onmessage'];
 type OnClose = TransportLike['onclose'];
 
 /**
- * A tap that stays whoever sets the handlers, and however often: clients that negotiate do so several times. Transports
- * may define them as accessors that forward to an inner transport: there the accessors' own setters are called.
+ * A tap that stays in place regardless of who sets the handlers and how often: clients that negotiate do so several
+ * times. Transports may define the handlers as accessors that forward to an inner transport; the tap then calls those
+ * setters.
  */
 export class AlwaysTap implements Tap {
   readonly #transport: TransportLike;
@@ -21,7 +22,7 @@ export class AlwaysTap implements Tap {
   #closingBefore: OnClose;
   #isClosed = false;
 
-  /** `depth` says how many taps the transport has already. */
+  /** `depth` is the number of taps that the transport already has. */
   constructor(transport: TransportLike, depth: number, end: TapEnd) {
     this.#transport = transport;
     this.#end = end;
@@ -75,14 +76,14 @@ export class AlwaysTap implements Tap {
     this.#messages?.set?.call(this.#transport, next ? this.#guarded : undefined);
   }
 
-  // Both SDKs chain the handler they find, and what they find is this one: called for the message under way,
-  // it is that chaining, and goes to the handler that stood there before.
+  // Both SDKs chain the handler they find, which is this one. A call for the message being delivered is that chaining,
+  // and goes to the previous handler.
   readonly #guarded = (message: Message, extra?: unknown): void => {
     if (this.#current !== undefined && message === this.#current) this.#handlerBefore?.(message, extra);
     else this.#end.receive(message, extra);
   };
 
-  // Chained by the SDKs likewise: called from inside itself, it goes on to the handler that stood there before.
+  // The SDKs chain this one too. A call from inside itself goes to the previous handler.
   readonly #told = (): void => {
     if (this.#isClosed) {
       const chained = this.#closingBefore;
@@ -96,7 +97,7 @@ export class AlwaysTap implements Tap {
   };
 }
 
-/** The accessors of all transports' taps at one depth, which find the tap on the transport itself. */
+/** The accessors that the taps of all transports at one depth share. They find the tap on the transport itself. */
 interface Layer {
   readonly key: symbol;
   readonly onmessage: PropertyDescriptor;
@@ -105,7 +106,7 @@ interface Layer {
 
 const layers: Layer[] = [];
 
-// Accessors of its own would make each transport after the first a slow dictionary, in which nothing is found at once.
+// Separate accessors per transport would turn each one after the first into a slow dictionary-mode object.
 function place(transport: TransportLike, depth: number, tap: AlwaysTap): void {
   layers[depth] ??= layer();
   const { key, onmessage, onclose } = layers[depth];

@@ -3,8 +3,8 @@ import type { Tap, TapEnd } from './tap.ts';
 import type { TransportLike } from './transport.ts';
 
 /**
- * A tap on the handlers that stand there when the transport starts, as those of servers do. It leaves no accessors on
- * the transport: stateless servers make one for each request, and accessors would make all of them slow.
+ * A tap on the handlers that are set when the transport starts, as those of servers are. It leaves no accessors on the
+ * transport: stateless servers create one per request, and accessors would slow down all of them.
  */
 export class StartTap implements Tap {
   #handler: TransportLike['onmessage'];

@@ -1,13 +1,13 @@
 import type { Message } from '../wire/message.ts';
 import type { TransportLike } from './transport.ts';
 
-/** Stands between a transport and the handlers that are set on it. */
+/** Sits between a transport and the handlers that are set on it. */
 export interface Tap {
-  /** Hands a message to the handler that stands there now. */
+  /** Passes a message to the current handler. */
   deliver(message: Message, extra?: unknown): void;
 }
 
-/** Where a tap leads what comes. */
+/** The receiver of a tap. */
 export interface TapEnd {
   receive(message: Message, extra?: unknown): void;
   ended(): void;
@@ -15,7 +15,7 @@ export interface TapEnd {
 
 const OWNERS = Symbol('valise.owners');
 
-/** Notes that `owner` taps a transport, and tells how many others do so already; undefined where it is one of them. */
+/** Records that `owner` taps a transport. Returns how many others already do, or undefined if `owner` is one of them. */
 export function claim(transport: TransportLike, owner: object): number | undefined {
   const tapped = transport as TransportLike & { [OWNERS]?: object[] };
   const owners = tapped[OWNERS];

@@ -7,8 +7,9 @@ import { exactState, mayHaveExact } from './exact.ts';
 import { skimObject } from './skim.ts';
 
 /**
- * Both SDKs refuse a message with a top-level name that JSON-RPC does not know. So at the byte edges such a member is
- * **lowered** into a place that the schemas leave open, before the SDK parses, and **raised** again when it prints.
+ * The top-level members of family R. Both SDKs reject a message with a top-level name that JSON-RPC does not define.
+ * Before the SDK parses a message, such a member is **lowered** into a place that the schemas leave open, and
+ * **raised** again when the message is printed.
  */
 export const TOP_NAMES = ['state', 'dependent_requests', 'dependent_responses'] as const;
 
@@ -17,31 +18,31 @@ const [STATE, REQUESTS, RESPONSES] = TOP_NAMES;
 /** A top-level name of family R. */
 export type TopName = (typeof TOP_NAMES)[number];
 
-/** Top-level members as JSON **text**: what must be echoed is echoed to the letter (R-03). */
+/** Top-level members as JSON **text**, so that echoed values are echoed verbatim (R-03). */
 export type Top = { readonly [Name in TopName]?: string } & {
-  /** Not a member of the message: jar values whose numbers parsing changes; see {@link exactState}. */
+  /** Not a member of the message: jar values whose numbers change when parsed; see {@link exactState}. */
   readonly exact?: string;
 };
 
-// Drawn anew in each process, so that no peer can send one: what stands under it came from our own edge.
+// The secret is random in each process, so that no peer can forge the key: its value always comes from our own edge.
 const secret = lazy(() => randomBytes(9).toString('base64url'));
 const carrier = lazy(() => `dev.valise/top-${secret()}`);
 const raw = lazy(() => `valise-raw-${secret()}:`);
 const quotedRaw = lazy(() => `"${raw()}`);
 
-/** The SDK-safe form of one JSON-RPC message in text; the same text where there is nothing to lower. */
+/** Returns the SDK-safe form of one JSON-RPC message in text, or the same text if there is nothing to lower. */
 export function lowerText(text: string): string {
   if (!mayHaveTop(text)) return text;
   const lowered = lowerParsed(text, () => JSON.parse(text) as unknown);
   return lowered === undefined ? text : JSON.stringify(lowered);
 }
 
-/** As {@link lowerText}, for an edge that parses by itself. Returns `parsed` if there is nothing to lower. */
+/** Like {@link lowerText}, for callers that parse by themselves. Returns `parsed` if there is nothing to lower. */
 export function parseLowered(text: string, parsed: unknown = JSON.parse(text)): unknown {
   return mayHaveTop(text) ? (lowerParsed(text, () => parsed) ?? parsed) : parsed;
 }
 
-/** The SDK-safe form of a message that somebody has parsed already (an HTTP body, or a message in memory). */
+/** Returns the SDK-safe form of a message that is already parsed (an HTTP body, or a message in memory). */
 export function lowerObject(message: unknown): unknown {
   if (Array.isArray(message)) return message.map(lowerObject);
   if (!isObject(message) || !TOP_NAMES.some((name) => Object.hasOwn(message, name))) return message;
@@ -50,7 +51,7 @@ export function lowerObject(message: unknown): unknown {
   return lower(message, top);
 }
 
-/** A quick look that spares all other messages a second reading. */
+/** Whether a message may need lowering. This quick check avoids a second pass over all other messages. */
 export function mayHaveTop(text: string): boolean {
   return text.includes('"state"') || text.includes('"dependent_re') || mayHaveExact(text);
 }
@@ -96,10 +97,10 @@ interface Taken {
   readonly top?: Top;
 }
 
-/** Takes the top-level members out of an SDK-safe message: the message as it would be without them, and them. */
+/** Separates the top-level members of an SDK-safe message from the rest of it. */
 export function takeTop(message: Message): Taken {
   const wire = message as unknown as Wire;
-  // Small, without a loop, since this runs for every message.
+  // This is small and has no loop, because it runs for every message.
   const isPlain =
     typeof wire['toJSON'] !== 'function' &&
     !(STATE in wire || REQUESTS in wire || RESPONSES in wire) &&
@@ -109,7 +110,7 @@ export function takeTop(message: Message): Taken {
 
 type Wire = Readonly<Record<string, unknown>>;
 
-/** What our edge has lowered into a message. */
+/** Returns the members that our edge lowered into a message. */
 function carriedIn({ params, result, error }: Wire): Top | undefined {
   const meta = ((params ?? result) as { readonly _meta?: unknown } | undefined)?._meta;
   const place = meta ?? (error as { readonly data?: unknown } | undefined)?.data;
@@ -142,8 +143,8 @@ function takeOut(wire: Wire): Taken {
 }
 
 /**
- * Adds top-level members that appear only when the message is printed: the transports' own strict checks see a clean
- * message. `without: 'result'` leaves the result out of the printed form (the draft form of an incomplete result).
+ * Adds top-level members that appear only when the message is printed, so that the strict checks of the transports see
+ * a clean message. `without: 'result'` omits the result from the printed form (the draft form of an incomplete result).
  */
 export function raise<M extends Message>(
   message: M,
@@ -166,18 +167,21 @@ export function raise<M extends Message>(
   return clean;
 }
 
-/** The value where printing gives the same text again, else a mark that {@link restoreRaw} turns into the text. */
+/** Returns the value if printing reproduces the text, otherwise a mark that {@link restoreRaw} replaces with the text. */
 function printable(text: string): unknown {
   const value: unknown = JSON.parse(text);
   return JSON.stringify(value) === text ? value : rawMark(text);
 }
 
-/** Stands for a JSON text until {@link restoreRaw} puts it in place. Only for transports with a byte edge. */
+/** Returns a placeholder for a JSON text, which {@link restoreRaw} replaces. Only for transports with a byte edge. */
 export function rawMark(text: string): string {
   return raw() + text;
 }
 
-/** At an outbound byte edge: puts the texts in place that printing would have changed. */
+/**
+ * Replaces the placeholders in a printed message with the texts that printing would have changed. Outbound byte edges
+ * call it.
+ */
 export function restoreRaw(printed: string): string {
   let out = printed;
   const mark = quotedRaw();

@@ -1,11 +1,11 @@
-/** The type of a method: unlike that of a function, it takes the types of either major for its parameters. */
+/** The type of a method. Unlike the type of a function, it accepts the parameter types of either SDK major. */
 interface Method {
   receive(message: unknown, extra?: unknown): void;
 }
 
 /**
- * The part of a transport that both SDK majors share. Written structurally, so that Valise needs neither of them,
- * and with method syntax, so that either major's stricter types fit.
+ * The part of a transport that both SDK majors share. It is structural, so that Valise depends on neither of them, and
+ * uses method syntax, so that the stricter types of either major fit.
  */
 export interface TransportLike {
   start(): Promise<void>;

@@ -34,6 +34,7 @@ export function requireDriver(name: keyof typeof NEEDED): void {
 
 // The imports are inside `try`, because elsewhere bundlers treat a missing package as an error, even if it is unused.
 
+/** Loads ioredis. Throws `store-driver-missing` if it is not installed. */
 export async function loadIoredis(): Promise<Pick<typeof import('ioredis'), 'Redis' | 'Cluster'>> {
   try {
     const library = await import('ioredis');
@@ -44,6 +45,7 @@ export async function loadIoredis(): Promise<Pick<typeof import('ioredis'), 'Red
   }
 }
 
+/** Loads pg. Throws `store-driver-missing` if it is not installed. */
 export async function loadPg(): Promise<typeof import('pg')> {
   try {
     return await import('pg');

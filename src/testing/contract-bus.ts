@@ -5,7 +5,7 @@ import type { Runner } from './contract-types.ts';
 import { until } from './contract-wait.ts';
 
 /**
- * The contract of {@link Bus} as a test suite. `open` gives another handle on the same bus with each call.
+ * Defines the contract of {@link Bus} as a test suite. Each call of `open` returns another handle on the same bus.
  *
  * @example
  * ```ts
@@ -26,7 +26,7 @@ export function busContract(
       await Promise.all([one.close(), two.close()]);
     }
   };
-  // Topics of its own for each case: a bus on a server is shared by all who use that server.
+  // Each case has its own topics, because a bus on a server is shared by all users of that server.
   const topicOf = (word: string) => `contract/${word}/${process.pid}/${Math.random().toString(36).slice(2)}`;
 
   describe(`${name} keeps the contract of a bus`, () => {

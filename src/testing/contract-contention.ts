@@ -6,7 +6,7 @@ import { increment, sharesHandles } from './contract-wait.ts';
 const WRITERS = 8;
 const PROCESSES = 4;
 
-/** Nothing is lost where many write at once, with compare-and-set and nothing else to protect them. */
+/** Concurrent writes with compare-and-set, and nothing else to protect them, lose nothing. */
 export const contentionCases: readonly Case[] = [
   {
     title: (count) =>

@@ -4,7 +4,7 @@ import { withWorkers } from './contract-processes.ts';
 import type { Bench, Case } from './contract-types.ts';
 import { until } from './contract-wait.ts';
 
-/** What is left when a process, or what keeps the data, ends in the middle. */
+/** The state after a process, or the backend, ends in the middle of an operation. */
 export const crashCases: readonly Case[] = [
   {
     title: (count) =>
@@ -19,7 +19,7 @@ export const crashCases: readonly Case[] = [
         assert.ok(entry, 'the value is gone');
         const { number, text } = entry.value as { number: number; text: string };
         assert.equal(text, String.fromCharCode(97 + (number % 26)).repeat(bytes), 'a torn value');
-        // Confirmed writes are there; the one under way may be.
+        // Confirmed writes are present; the pending one may be.
         assert.ok(number >= confirmed, `${confirmed} was confirmed, ${number} is there`);
         assert.equal(typeof (await store.put('after', round)), 'string');
         await store.close();
@@ -59,7 +59,7 @@ export const crashCases: readonly Case[] = [
   },
 ];
 
-/** The last write that was confirmed before the process died. */
+/** Returns the last write that was confirmed before the process died. */
 async function killWhileWriting(bench: Bench, bytes: number, milliseconds: number): Promise<number> {
   return withWorkers(bench, 1, async ([worker]) => {
     let confirmed = 0;

@@ -21,7 +21,7 @@ const VALUES: readonly Json[] = [
   JSON.parse('{"__proto__":{"polluted":true},"__proto__x":1}') as Json,
 ];
 
-/** What one key does: values, versions, conditions, lifetimes, and what is refused. */
+/** The behavior of a single key: values, versions, conditions, lifetimes, and rejected input. */
 export const entryCases: readonly Case[] = [
   {
     title: 'has nothing under a key never written',
@@ -143,7 +143,7 @@ export const entryCases: readonly Case[] = [
       const version = (await store.put('short', 1, { ttl: 2 })) as string;
       const after = Date.now();
       const expiresAt = (await store.get('short'))?.expiresAt as number;
-      // A server's clock may count instead of ours, and may round.
+      // The server's clock may apply instead of the local one, and may round.
       assert.ok(
         expiresAt > before + 1000 && expiresAt < after + 3000,
         `ends ${expiresAt - before} ms after the put`,

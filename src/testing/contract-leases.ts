@@ -4,7 +4,7 @@ import { withWorkers } from './contract-processes.ts';
 import type { Case } from './contract-types.ts';
 import { sharesHandles, until } from './contract-wait.ts';
 
-/** Leases: one holder, a fence that rises, and a way on when a holder is gone. */
+/** Leases: a single holder, an increasing fence, and takeover after a holder is gone. */
 export const leaseCases: readonly Case[] = [
   {
     title: 'has one holder until it is given back',

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { Lease, Store } from '../store/types.ts';
 import type { Case } from './contract-types.ts';
 
-/** What stays when a store is closed, and what closing waits for. */
+/** The data that remains after a store is closed, and the work that closing waits for. */
 export const lifeCases: readonly Case[] = [
   {
     title: 'keeps entries, versions, lifetimes and leases when it is opened again',

@@ -207,7 +207,7 @@ function busyWriter(
     }
   })();
   return {
-    // Resolves after the next round of writes, so that each page is followed by some; a failure comes out of `stop`.
+    // Resolves after the next round of writes, so that some follow each page. A failure is reported by `stop`.
     written: () => Promise.race([running, new Promise<void>((resolve) => told.push(resolve))]),
     stop: () => {
       stopped = true;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { Lease, PutOptions, Store } from '../store/types.ts';
 import type { Case } from './contract-types.ts';
 
-/** What a store says of a write whose reply was lost on the way. */
+/** The result of a write whose reply was lost in transit. */
 export const lostReplyCases: readonly Case[] = [
   {
     title: 'never reports a write of its own as a conflict after its reply was lost',
@@ -62,7 +62,7 @@ async function increment(store: Store, from: number, before: () => unknown): Pro
     await increment(store, from, () => {});
 }
 
-/** A store may also say that it does not know. */
+/** Asserts that the store reported the outcome as unknown, which is also allowed. */
 function failedUnknown(error: unknown): 'unknown' {
   assert.equal((error as { outcome?: unknown }).outcome, 'unknown', String(error));
   return 'unknown';

@@ -5,7 +5,7 @@ import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Bench, Opener, Place } from './contract-types.ts';
 
-/** What a worker can be asked to do. */
+/** A job for a worker. */
 export type Job =
   | { readonly job: 'increment'; readonly key: string; readonly times: number; readonly writers: number }
   | {
@@ -17,7 +17,7 @@ export type Job =
   | { readonly job: 'hold'; readonly lease: string; readonly ttl: number }
   | { readonly job: 'rewrite'; readonly key: string; readonly bytes: number };
 
-/** What a worker says. */
+/** A message from a worker. */
 export type Report =
   | { readonly is: 'open' }
   | { readonly is: 'written'; readonly number: number }
@@ -26,20 +26,20 @@ export type Report =
 
 /** Another process that has opened the place. */
 export interface Worker {
-  /** Does a job to its end; the number it ends with. */
+  /** Runs a job to its end. Returns its result. */
   run(job: Job): Promise<number>;
-  /** Begins a job that goes on until it is killed; `heard` gets the number of each write that has been confirmed. */
+  /** Starts a job that continues until the process is killed. `heard` receives the number of each confirmed write. */
   begin(job: Job, heard: (number: number) => void): void;
-  /** Ends the process with SIGKILL: it gets no chance to tidy up. */
+  /** Ends the process with SIGKILL, without a chance to clean up. */
   kill(): Promise<void>;
 }
 
-// The worker is the file beside this one, `.ts` in the sources and `.js` when built.
+// The worker is the file next to this one, `.ts` in the sources and `.js` when built.
 const extension = extname(fileURLToPath(import.meta.url));
 const workerFile = fileURLToPath(new URL(`./contract-worker${extension}`, import.meta.url));
 const ownOpener = new URL(`../store/index${extension}`, import.meta.url);
 
-/** Starts processes that have the place open, and ends every one of them afterwards. */
+/** Starts processes that have the place open, and ends all of them afterwards. */
 export async function withWorkers<Result>(
   bench: Bench,
   count: number,

@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Store } from '../store/types.ts';
 import type { Bench } from './contract-types.ts';
 
-/** Waits until something is so, asking again and again; fails where it never is. */
+/** Polls until a condition holds. Fails if it never does. */
 export async function until(holds: () => Promise<boolean>, seconds = 10): Promise<void> {
   const end = performance.now() + seconds * 1000;
   while (!(await holds())) {
@@ -12,13 +12,13 @@ export async function until(holds: () => Promise<boolean>, seconds = 10): Promis
   }
 }
 
-/** As many handles on one place as asked for; the same one again where a place opens once only. */
+/** Returns `count` handles on one place, or the same handle several times if a place opens only once. */
 export async function sharesHandles({ open, reopens }: Bench, count: number): Promise<Store[]> {
   if (reopens) return Promise.all(Array.from({ length: count }, open));
   return new Array<Store>(count).fill(await open());
 }
 
-/** Adds one to the number under `key`, again and again until nobody else was faster. */
+/** Adds one to the number under `key`, and retries until nobody else was faster. */
 export async function increment(store: Store, key: string): Promise<void> {
   for (;;) {
     const entry = await store.get(key);

@@ -4,10 +4,10 @@ import type { Lease, Store } from '../store/types.ts';
 import type { Job, Report } from './contract-processes.ts';
 import { increment } from './contract-wait.ts';
 
-// The program of the other processes in the contract: opens the place and does one job after another.
+// The program of the other processes in the contract. It opens the place and runs one job after another.
 
 const say = (report: Report) => process.send?.(report);
-// With the one who started it gone there is nobody to end it.
+// Without its parent, nobody would end this process.
 process.on('disconnect', () => process.exit());
 
 const { module, name, args } = JSON.parse(process.argv[2] as string) as {
@@ -52,7 +52,7 @@ async function perform(store: Store, job: Job): Promise<number> {
   }
 }
 
-/** Reads, lets others run, and writes with no condition: right only where the lease keeps all others out. */
+/** Reads, lets others run, and writes unconditionally, which is correct only if the lease keeps all others out. */
 async function guardedIncrement(
   store: Store,
   { lease, key, times }: Extract<Job, { job: 'guarded-increment' }>,
@@ -78,7 +78,7 @@ async function waitForLease(store: Store, key: string, ttl: number): Promise<Lea
   }
 }
 
-/** Writes values that show a tear at once (one letter, all through), as fast as it can, until it is killed. */
+/** Writes values that make a torn write obvious (one repeated letter), as fast as possible, until the process is killed. */
 async function rewrite(store: Store, { key, bytes }: Extract<Job, { job: 'rewrite' }>): Promise<number> {
   let number = ((await store.get(key))?.value as { number: number } | undefined)?.number ?? 0;
   for (;;) {

@@ -8,11 +8,12 @@ import { lostReplyCases } from './contract-lost-replies.ts';
 import type { Case, ContractOptions, Count, Place, Runner } from './contract-types.ts';
 
 /**
- * The contract of {@link Store} as a test suite: every driver of Valise passes it, and yours can.
- * It works with any runner that has `describe` and `it`, and asserts with `node:assert`.
+ * Defines the contract of {@link Store} as a test suite, which every driver of Valise passes and yours can use. It
+ * works with any runner that has `describe` and `it`, and asserts with `node:assert`.
  *
- * `place` makes a new, empty place to store in; each case gets its own. Cases that need other processes start Node,
- * let it import `place().process.module` and call the function exported there (`openStore` unless `export` says otherwise) with `args`.
+ * `place` creates a new, empty storage location; each case gets its own. Cases that need other processes start Node,
+ * import `place().process.module` there, and call the exported function (`openStore`, or the name in `export`) with
+ * `args`.
  *
  * @example
  * ```ts

@@ -4,10 +4,10 @@ import { ValiseError } from '../errors.ts';
 import type { TransportLike } from '../link/transport.ts';
 import type { ServerLike } from '../server/server-like.ts';
 
-/** Settings of {@link connectInProcess}. */
+/** Options of {@link connectInProcess}. */
 export interface InProcessOptions {
   /**
-   * Which server this is. The jar and the sessions that a client keeps belong to a server, so clients that pass the same
+   * The identity of the server. The jar and the sessions of a client belong to a server, so clients that pass the same
    * one find the same state.
    *
    * @defaultValue `{ command: 'in-process' }`
@@ -16,8 +16,9 @@ export interface InProcessOptions {
 }
 
 /**
- * Connects a client to a server in the same process, with Valise on both ends and no socket between them. Takes clients and
- * servers of either SDK major. They speak the protocol up to 2025-11-25; for 2026-07-28, see {@link handlerFetch}.
+ * Connects a client to a server in the same process, with Valise on both ends and no socket in between. Accepts clients
+ * and servers of either SDK major. They use protocol revisions up to 2025-11-25; for 2026-07-28, see
+ * {@link handlerFetch}.
  *
  * @param valise - Valise of the client
  * @param client - a client that is not connected yet
@@ -42,8 +43,8 @@ export async function connectInProcess(
 }
 
 /**
- * Returns two transports that lead to each other. Messages are copied as JSON, as they would be on a wire; closing one
- * end closes the other.
+ * Returns two transports that are connected to each other. Messages are copied as JSON, as on a wire. Closing one end
+ * closes the other.
  *
  * @example
  * ```ts
@@ -89,10 +90,10 @@ class LinkedTransport implements TransportLike {
 }
 
 /**
- * Returns a `fetch` that calls a web handler instead of the network, so that HTTP is tested without a socket. Give it to
- * `valise.http(url, { fetch })`, or to an SDK's own transport. An aborted request ends the body of its response too.
+ * Returns a `fetch` that calls a web handler instead of the network, to test HTTP without a socket. Pass it to
+ * `valise.http(url, { fetch })`, or to an SDK's own transport. Aborting a request also ends the body of its response.
  *
- * @param handler - what a server does with a request, such as `valise.http(createMcpHandler(build))`
+ * @param handler - the function that handles a request, such as `valise.http(createMcpHandler(build))`
  *
  * @example
  * ```ts
@@ -111,7 +112,7 @@ export function handlerFetch(
       signal.addEventListener('abort', () => reject(signal.reason), { once: true });
     });
     const response = await Promise.race([aborted, Promise.resolve(handler(request))]);
-    // Who waits for the response has it: what is aborted from now on is its body.
+    // The caller already has the response, so from now on an abort affects only its body.
     aborted.catch(() => undefined);
     const { body, status, statusText, headers } = response;
     if (!body) return response;

@@ -1,5 +1,5 @@
 /**
- * Tools for tests of applications that use Valise, and the contract that every store keeps. Not for production.
+ * Tools for testing applications that use Valise, and the contract of stores. Not for production.
  *
  * @module
  */

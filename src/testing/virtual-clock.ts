@@ -1,13 +1,13 @@
 import { type Duration, seconds } from '../duration.ts';
 import { ValiseError } from '../errors.ts';
 
-/** The time of this process, which a test can move forward. */
+/** The clock of this process, which a test can move forward. */
 export interface VirtualClock {
-  /** Milliseconds since 1970, as `Date.now()` returns them while the clock is in use. */
+  /** Returns milliseconds since 1970, as `Date.now()` does while the clock is in use. */
   now(): number;
-  /** Moves the time forward and runs the timers that become due on the way, in their order. */
+  /** Moves the time forward and runs the timers that become due, in order. */
   advance(by: Duration): Promise<void>;
-  /** Puts the real time back. */
+  /** Restores the real time. */
   restore(): void;
 }
 
@@ -18,20 +18,20 @@ interface Timer {
   at: number;
 }
 
-/** The most timers that one `advance` runs: more means that a timer sets itself again without end. */
+/** The maximum number of timers that one `advance` runs. More means that a timer reschedules itself endlessly. */
 const MAX_RUNS = 100_000;
 
 let inUse = false;
 
 /**
- * Puts a clock in place of the time of this process: `Date`, `performance.now()`, `setTimeout()` and `setInterval()`.
- * Lifetimes of sessions, jar entries, seals and stores in this process then end when the test says so. Time goes on as
- * usual between two calls of `advance`, so nothing that waits for a socket or a promise hangs.
+ * Replaces the time of this process: `Date`, `performance.now()`, `setTimeout()` and `setInterval()`. Lifetimes of
+ * sessions, jar entries, seals and stores in this process then end when the test says so. Time passes as usual between
+ * two calls of `advance`, so nothing that waits for a socket or a promise hangs.
  *
- * It is one for the whole process, since a seal, the record that it protects and the store must agree on the time. Redis and
- * PostgreSQL have clocks of their own, which it does not reach.
+ * There is one clock for the whole process, because a seal, the record that it protects and the store must agree on the
+ * time. It does not affect the clocks of Redis and PostgreSQL.
  *
- * @throws ValiseError `clock-in-use` if there is one already.
+ * @throws ValiseError `clock-in-use` if a virtual clock is already in use.
  *
  * @example
  * ```ts
@@ -90,7 +90,7 @@ export function virtualClock(): VirtualClock {
   globalThis.clearInterval = clearingTimer(clearInterval);
   Object.defineProperty(performance, 'now', { configurable: true, value: () => measured() + offset });
 
-  /** The timer that is due first, up to a time. */
+  /** Returns the first timer that is due up to a time. */
   const nextUntil = (end: number): readonly [unknown, Timer] | undefined =>
     [...timers].filter(([, { at }]) => at <= end).sort(([, a], [, b]) => a.at - b.at)[0];
 
@@ -123,7 +123,7 @@ export function virtualClock(): VirtualClock {
   };
 }
 
-/** Lets what a timer began go on, as far as it needs nothing from outside. */
+/** Lets work started by a timer proceed, as far as it needs nothing from outside. */
 function settled(): Promise<void> {
   return new Promise((resolve) => void setImmediate(resolve));
 }

@@ -10,7 +10,7 @@ const PATIENCE_SECONDS = 15;
 
 /** A short-term lock across processes: a file next to the data it protects. */
 export interface FileLock {
-  /** Names the holder: for names of files that only one holder uses. */
+  /** Identifies the holder, for file names that only one holder uses. */
   readonly nonce: string;
   /** Waits for the lock. Fails with `store-busy` if it cannot be acquired. */
   acquire(): Promise<void>;
