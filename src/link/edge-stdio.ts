@@ -63,7 +63,7 @@ export function limitLines(
       done(null, held > 0 ? change(take(Buffer.alloc(0))) : undefined);
     },
   });
-  /** Like above, but line by line, for chunks in which a line may be too long. Returns the error to end with, if any. */
+  /** Like `transform`, but line by line, for chunks in which a line may be too long. Returns the error to end with, if any. */
   const oneByOne = (chunk: Buffer): Error | null => {
     let from = 0;
     for (let end = chunk.indexOf(0x0a); end >= 0; end = chunk.indexOf(0x0a, from)) {

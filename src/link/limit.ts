@@ -46,9 +46,9 @@ export function exceed(limit: MessageLimit, what: Oversized, maxBytes = limit.ma
 const READERS = ['text', 'json', 'arrayBuffer', 'blob', 'bytes', 'formData'] as const;
 
 /**
- * Makes every way to read the body of a response fail with `message-too-large` after `maxBytes`, and closes the
- * connection then. Changes the response in place. An uncompressed body with an announced length is not counted, because
- * HTTP clients do not return more than that.
+ * Makes every way to read the body of a response fail with `message-too-large` after `maxBytes`, and cancels the body
+ * then. Changes the response in place. An uncompressed body with an announced length within the limit is not counted,
+ * because HTTP clients do not return more than that.
  */
 export function limitBody(response: Response, limit: MessageLimit, maxBytes = limit.maxBytes): void {
   const { body, headers } = response;

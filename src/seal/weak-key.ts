@@ -1,7 +1,7 @@
 /** The number of bytes of a key, as AES-256 and SHA-256 use. */
 export const KEY_BYTES = 32;
 
-/** Public keys from documentation and tests. */
+/** Example keys that are published in documentation and tests. */
 const EXAMPLES = new Set(['Qm9XrVt0y7ZL2bJ1uG8cKfS5wHdNpE4iTaOxR6MvYkU']);
 
 /** About 30 of 32 random bytes are distinct. Fewer than 16 distinct bytes do not come from a random source. */

@@ -118,7 +118,7 @@ export class FileView {
     this.#lock = lock;
   }
 
-  /** The owner of the file, or undefined if the file was not read. */
+  /** The owner of the file, or undefined if there is none or it has not been read. */
   get owner(): Owner | undefined {
     return this.#stats && { uid: Number(this.#stats.uid), gid: Number(this.#stats.gid) };
   }

@@ -140,7 +140,7 @@ function statementsFor(table: string): Statements {
  * Rows of kind 0 are entries. Rows of kind 1 are leases: `version` is the holder, `value` is the fence. All times are
  * the server's. Conditions of writes read the clock after waiting for the row, not before. Every conditional write may
  * arrive twice, so it also accepts the version that it would write itself. `expires_at` is exact and not indexed, so
- * that updates stay HOT. `sweep_at` is indexed, says when to check a row again, and does not change with it.
+ * that updates stay HOT. `sweep_at` is indexed, says when to check a row again, and does not change with `expires_at`.
  */
 function textsFor(t: string) {
   const lives = 'expires_at IS NULL OR expires_at > statement_timestamp()';
