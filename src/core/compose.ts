@@ -13,7 +13,10 @@ export type Middleware<Exchange, Response> = (exchange: Exchange, next: Next<Res
  */
 export const NO_RESPONSE = new Error('There is no response to send.');
 
-/** Runs a stack of middleware around `handle`, the first one outermost. With an empty stack, `handle` is called synchronously. */
+/**
+ * Runs a stack of middleware around `handle`, the first one outermost. If no middleware awaits before `next()`,
+ * `handle` is called synchronously.
+ */
 export function compose<Exchange, Response>(
   stack: readonly Middleware<Exchange, Response>[],
   exchange: Exchange,
