@@ -35,34 +35,34 @@ import { authInfoOf, type TellPrincipal } from './principal.ts';
 import { asRequest, isInRequest } from './request-store.ts';
 import type { ServerLike } from './server-like.ts';
 
-/** What all links of all servers of one Valise share. */
+/** State and callbacks that all links of all servers of one Valise share. */
 export interface Attachment {
   readonly owner: object;
-  /** What requests pass through, outermost first. */
+  /** The middlewares that requests pass through, outermost first. */
   readonly stack: readonly ServerMiddleware[];
-  /** True for a request that a middleware answers itself, though the server has no handler for it. */
+  /** Whether a middleware answers the request itself, although the server has no handler for it. */
   answers(exchange: Exchange): boolean;
-  /** What the client is told that the server can do. */
+  /** Returns the capabilities that the server announces to the client. */
   families(introduction: Exchange): Families;
-  /** A notification of the server; undefined keeps it back. */
+  /** Returns the notification to send to the client, or undefined to drop it. */
   notifying(
     notification: Notification,
     exchange: Exchange | undefined,
     link: ServerLink,
   ): Notification | undefined;
-  /** An answer that nobody in this process waits for; true if it was taken. */
+  /** Handles a response that nobody in this process waits for. Returns true if it was accepted. */
   answered(response: Response, top: Top | undefined, link: ServerLink, extra: unknown): boolean;
   readonly principalOf: TellPrincipal;
   readonly tellCaller: TellCaller | undefined;
-  /** For what fails in a middleware: the client must get an answer all the same. */
+  /** Turns an error in a middleware into a response, since the client must get one in any case. */
   readonly fault: Fault;
 }
 
-/** Tells this process from all others; with a count it names a link, at no cost for the many that live for one request. */
+/** Identifies this process. With a counter it names a link, at no cost for the many links that live for one request. */
 const processName = lazy(() => randomBytes(12).toString('base64url'));
 let links = 0;
 
-/** Puts the middlewares between a transport and the server that connects to it, in place: the transport stays the same object. */
+/** Inserts the middlewares between a transport and the server that connects to it. The transport stays the same object. */
 export function attach(server: ServerLike, transport: TransportLike, attachment: Attachment): ServerLink {
   if (claim(transport, attachment.owner) === undefined)
     throw new ValiseError('already-attached', 'This transport is attached to this Valise already.', {
@@ -71,14 +71,14 @@ export function attach(server: ServerLike, transport: TransportLike, attachment:
   return new Attached(server, transport, attachment);
 }
 
-/** A notification that came while requests before it had not reached the SDK. */
+/** A notification that arrived before earlier requests had reached the SDK. */
 interface Held {
   readonly message: Message;
   readonly extra: unknown;
   readonly behind: readonly Exchange[];
 }
 
-/** One transport. A stateless server makes one per request: methods are cheaper than closures. */
+/** One attached transport. A stateless server creates one per request, and methods are cheaper than closures. */
 class Attached implements ServerLink, Stage, TapEnd {
   readonly owner: object;
   readonly tellCaller: TellCaller | undefined;
@@ -90,10 +90,10 @@ class Attached implements ServerLink, Stage, TapEnd {
   readonly #send: TransportLike['send'];
   readonly #exchanges = new Map<Id, Exchange>();
   readonly #number = ++links;
-  /** Requests that have not reached the SDK, and notifications that must not overtake them. */
+  /** Requests that have not reached the SDK yet, which later notifications must not overtake. */
   readonly #onTheWay = new Set<Exchange>();
   #held: Held[] = [];
-  /** The SDK's ids of our own requests, by those on the wire. */
+  /** The SDK's ids of the server's own requests, keyed by their ids on the wire. */
   #asked: Map<Id, Id> | undefined;
   #name: string | undefined;
   #known: Peer = STRANGER;
@@ -140,7 +140,7 @@ class Attached implements ServerLink, Stage, TapEnd {
     this.#asked?.clear();
   }
 
-  /** From the wire. */
+  /** Handles a message from the wire. */
   receive(arrived: Message, extra?: unknown): void {
     const { message, top } = takeTop(arrived);
     if (isRequest(message)) this.#received(message, top, extra);
@@ -149,7 +149,7 @@ class Attached implements ServerLink, Stage, TapEnd {
     else this.#answered(message, top, extra);
   }
 
-  /** From the SDK. */
+  /** Handles a message from the SDK. */
   #outbound(message: Message, options?: unknown): Promise<void> {
     if (!isRequest(message) && !isNotification(message)) return this.#responded(message, options);
     const out = isRequest(message) ? this.#asking(message) : this.#notifying(message);
@@ -197,15 +197,15 @@ class Attached implements ServerLink, Stage, TapEnd {
         (isHttp(extra) ? undefined : `link:${this.#nonce}`),
     });
     const isHandled = exchange.isHandled;
-    // The SDK says at once that it knows no such method, and the HTTP status depends on that. Of two requests with one id,
-    // against the protocol, the second one does without us.
+    // The SDK responds immediately that it does not know the method, and the HTTP status depends on that. If two requests share
+    // an id, which violates the protocol, the second one bypasses the middlewares.
     if ((!isHandled && !this.#attachment.answers(exchange)) || this.#exchanges.get(message.id)) {
       this.#tap.deliver(exchange.request, extra);
       return;
     }
-    // What never reaches the SDK holds nothing up.
+    // A request that never reaches the SDK delays nothing.
     if (isHandled) this.#onTheWay.add(exchange);
-    // What came through our HTTP edge is part of a request already.
+    // A message that came through the HTTP edge is already part of a request.
     void (edgeContext && isInRequest() ? this.#run(exchange) : asRequest(() => this.#run(exchange)));
   }
 
@@ -235,7 +235,7 @@ class Attached implements ServerLink, Stage, TapEnd {
     return this.#introducing(exchange, withoutAdvice(exchange, response, this.#attachment.fault));
   }
 
-  /** Lets the notifications through that waited for a request alone. */
+  /** Delivers the notifications that waited only for this request. */
   #reached(exchange: Exchange): void {
     if (!this.#onTheWay.delete(exchange)) return;
     const isFree = ({ behind }: Held): boolean => !behind.some((before) => this.#onTheWay.has(before));
@@ -257,20 +257,20 @@ class Attached implements ServerLink, Stage, TapEnd {
     return this.#attachment.notifying(this.#cancelling(message), currentExchange(this), this);
   }
 
-  /** The SDK's answer to a request. */
+  /** Handles the SDK's response to a request. */
   #responded(response: Response, options: unknown): Promise<void> {
     const { id } = response;
     const exchange = this.#exchanges.get(id as Id);
     return exchange?.answered(response) ? Promise.resolve() : this.send(response, options);
   }
 
-  /** Another instance may have asked under the same number: ids of our own requests are told apart by this. */
+  /** Makes the ids of this link's own requests unique, since another instance may use the same numbers. */
   get #nonce(): string {
     this.#name ??= `${processName()}${this.#number.toString(36)}`;
     return this.#name;
   }
 
-  /** True where a message without an answer names a session of the transport that nobody knows: the edge says so. */
+  /** Whether a message that expects no response names an unknown transport session. The edge then reports it. */
   #isLost(extra: unknown): boolean {
     const edgeContext = takeEdgeContext(this.owner, this.#number, extra);
     return edgeContext?.stray?.judge(this.transport.sessionId !== undefined) !== undefined;
@@ -298,7 +298,10 @@ class Attached implements ServerLink, Stage, TapEnd {
     return { ...request, id };
   }
 
-  /** A cancellation of our own request names the id that the SDK knows; the client knows the one on the wire. */
+  /**
+   * Rewrites the id in a cancellation of the server's own request: the SDK uses its own id, the client knows the one on the
+   * wire.
+   */
   #cancelling(message: Notification): Notification {
     if (message.method !== 'notifications/cancelled' || !this.#asked) return message;
     for (const [wireId, own] of this.#asked) {

@@ -19,13 +19,13 @@ import type { Peer } from './peer.ts';
 import type { Principal } from './principal.ts';
 import type { Caller } from './quota.ts';
 
-/** One step around a request to the server. */
+/** A middleware around a request to the server. */
 export type ServerMiddleware = Middleware<Exchange, Response>;
 
-/** An answer that a middleware gives in the handler's place. */
+/** A response that a middleware gives in place of the handler. */
 export type Reply = { readonly result: Result } | { readonly error: RpcError };
 
-/** A server's transport. */
+/** The link to a server's transport. */
 export interface ServerLink extends Link {
   /** Aborted when the transport closes. */
   readonly closed: AbortSignal;
@@ -33,18 +33,18 @@ export interface ServerLink extends Link {
 
 /** What all exchanges on one link share. */
 export interface Stage {
-  /** The Valise that the link is of. */
+  /** The Valise that the link belongs to. */
   readonly owner: object;
   readonly link: ServerLink;
   /** Whether the server has a handler for a method. */
   readonly handles: (method: string) => boolean;
-  /** The `_meta` in the config of what a request is about. */
+  /** Returns the `_meta` in the config of the tool, prompt or resource that a request is about. */
   readonly config: (request: Request) => Meta | undefined;
-  /** Tells one caller from another, where the author does. */
+  /** Tells callers apart, if the author configured it. */
   readonly tellCaller: TellCaller | undefined;
 }
 
-/** What an exchange is made from. */
+/** The values that an exchange is created from. */
 export interface ExchangeFacts {
   readonly request: Request;
   readonly top: Top | undefined;
@@ -55,41 +55,41 @@ export interface ExchangeFacts {
   readonly transportSession: string | undefined;
 }
 
-/** Sends the questions of a call: as the response that is returned, or in another way if there is none. */
+/** Sends the questions of a call. Resolves to the response that carries them, or to undefined if they were sent another way. */
 export type SendRound = (answer: Response) => Promise<Response | undefined>;
 
-/** How many errors of one request are looked for in its response: a handler may catch any number. */
+/** How many errors of one request are looked for in its response. A handler may catch any number. */
 const MAX_ERRORS = 32;
 
-/** A request from when it came until its response is sent. Handlers find it through {@link currentExchange}. */
+/** A request from its arrival until its response is sent. Handlers find it through {@link currentExchange}. */
 export class Exchange {
-  /** As it came, without top-level members. A middleware may replace it before `next()`. */
+  /** The request as it arrived, without top-level members. A middleware may replace it before `next()`. */
   request: Request;
   readonly era: Era;
-  /** The names in which the client is answered: those of its request, else those that it announced, else its era's. */
+  /** The names used in the response: those of the request, else those that the client announced, else those of its era. */
   readonly spelling: Spelling;
-  /** Top-level members that came with it, as text. */
+  /** Top-level members of the message, as text. */
   readonly top: Top | undefined;
-  /** What the transport said about the request: HTTP headers, verified auth, and so on. */
+  /** What the transport passed along with the request: HTTP headers, verified auth, and so on. */
   readonly extra: unknown;
-  /** What our HTTP edge knows of it, where it came through that. */
+  /** What the HTTP edge knows about the request, if it came through the edge. */
   readonly edgeContext: EdgeContext | undefined;
   readonly link: ServerLink;
   /** What is known about the client. */
   readonly peer: Peer;
-  /** Who asks, where auth has been verified. */
+  /** The principal, if auth has been verified. */
   readonly principal: Principal | undefined;
-  /** The id of the transport's own session, where it has one. */
+  /** The id of the transport's own session, if it has one. */
   readonly transportSession: string | undefined;
-  /** What middlewares keep with the exchange, each in a `Slot` of its own. */
+  /** What middlewares store with the exchange, each in its own `Slot`. */
   kept: unknown[] | undefined;
-  /** How often the handler has been given the request. */
+  /** How often the request has been given to the handler. */
   runs = 0;
-  /** True once the handler has answered: what it does later cannot go with the response. */
+  /** Whether the handler has answered. What it does later cannot be part of the response. */
   isAnswered = false;
-  /** What the handler asks in place of an answer: whatever the SDK makes of the call is then replaced by it. */
+  /** Sends the handler's questions in place of an answer. Its result replaces whatever the SDK makes of the call. */
   round: SendRound | undefined;
-  /** Errors that a handler may let out and the client must not read as they are; see `advice.ts`. */
+  /** Errors that a handler may let through and that the client must not read as they are; see `advice.ts`. */
   errors: Error[] | undefined;
   readonly #stage: Stage;
   #abort: AbortController | undefined;
@@ -112,12 +112,12 @@ export class Exchange {
     this.transportSession = facts.transportSession;
   }
 
-  /** The Valise that it is of: what others know nothing of. */
+  /** The Valise that the exchange belongs to. Other Valises ignore it. */
   get owner(): object {
     return this.#stage.owner;
   }
 
-  /** Whose share of a limit it counts toward. */
+  /** The caller whose share of a limit the request counts toward. */
   get caller(): Caller {
     const { principal, transportSession, extra } = this;
     const header = (name: string) => headerOf(extra, name);
@@ -129,24 +129,24 @@ export class Exchange {
     return this.request.method;
   }
 
-  /** True if the server has a handler for the request. */
+  /** Whether the server has a handler for the request. */
   get isHandled(): boolean {
     return this.#stage.handles(this.request.method);
   }
 
-  /** The `_meta` that the author gave in the config of the tool, prompt or resource that a request is about. */
+  /** Returns the `_meta` that the author gave in the config of the tool, prompt or resource that a request is about. */
   configOf(request: Request): Meta | undefined {
     return this.#stage.config(request);
   }
 
-  /** Aborted once nobody waits for the response: with `cancelled` or `closed` as the reason. */
+  /** Aborted once nobody waits for the response, with `cancelled` or `closed` as the reason. */
   get signal(): AbortSignal {
     this.#abort ??= new AbortController();
     if (this.#reason !== undefined) this.#abort.abort(this.#reason);
     return this.#abort.signal;
   }
 
-  /** Nobody waits for the response any longer. */
+  /** Records that nobody waits for the response. */
   cancel(reason: 'cancelled' | 'closed'): void {
     if (this.#reason !== undefined) return;
     this.#reason = reason;
@@ -154,7 +154,7 @@ export class Exchange {
     this.#fail?.(NO_RESPONSE);
   }
 
-  /** Has `deliver` give the request to the SDK, and waits for what it answers. */
+  /** Calls `deliver` to give the request to the SDK, and resolves to the SDK's response. */
   handle(deliver: () => void): Promise<Response> {
     if (this.#reason !== undefined) return Promise.reject(NO_RESPONSE);
     this.runs++;
@@ -170,8 +170,10 @@ export class Exchange {
   }
 
   /**
-   * The SDK's answer; false if none is waited for. One that comes at once is a refusal, before any handler has run: its HTTP
-   * status depends on its being sent at once.
+   * Takes the SDK's response. Returns false if none is awaited.
+   *
+   * A response that comes synchronously is a refusal, before any handler has run. It must be sent immediately, since its HTTP
+   * status depends on that.
    */
   answered(response: Response): boolean {
     if (this.#isDelivering) this.#fail?.(NO_RESPONSE);
@@ -182,14 +184,14 @@ export class Exchange {
     return true;
   }
 
-  /** Adds to {@link errors}. */
+  /** Adds an error to {@link errors}. */
   note(error: unknown): void {
     if (!(error instanceof Error)) return;
     this.errors ??= [];
     if (this.errors.length < MAX_ERRORS && !this.errors.includes(error)) this.errors.push(error);
   }
 
-  /** The response that says `reply`. */
+  /** Builds the response for `reply`. */
   respond(reply: Reply): Response {
     const { id } = this.request;
     if ('error' in reply) return { jsonrpc: '2.0', id, error: reply.error };
@@ -197,7 +199,9 @@ export class Exchange {
   }
 }
 
-/** A response with more in its result's `_meta`. A JSON-RPC error carries none. */
+/**
+ * Returns the response with `fragment` merged into its result's `_meta`. A JSON-RPC error has no `_meta` and stays as it is.
+ */
 export function addMeta(response: Response, fragment: Meta | undefined): Response {
   if (!fragment || !('result' in response)) return response;
   const { result } = response;
@@ -206,13 +210,13 @@ export function addMeta(response: Response, fragment: Meta | undefined): Respons
 
 const current = new Course<Exchange>();
 
-/** The exchange whose handler is running, at any depth of calls: that of a Valise, or the one on a link. */
+/** Returns the exchange whose handler is running, at any depth of calls, if it belongs to the given Valise or link. */
 export function currentExchange(of: object): Exchange | undefined {
   const exchange = current.current;
   return exchange && (exchange.owner === of || exchange.link === of) ? exchange : undefined;
 }
 
-/** The exchange whose handler is running, of any Valise. */
+/** Returns the exchange whose handler is running, of any Valise. */
 export function runningExchange(): Exchange | undefined {
   return current.current;
 }

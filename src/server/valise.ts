@@ -35,43 +35,50 @@ import type { ObjectSchema } from './state/schema.ts';
 import { createState, type StateOptions } from './state/state.ts';
 import type { RequestState, TypedState } from './state/types.ts';
 
-/** Settings of {@link createValise}. */
+/** Options of {@link createValise}. */
 export interface ServerValiseOptions<
   Declared extends StateDeclarations = StateDeclarations,
   SessionSchema extends ObjectSchema = ObjectSchema,
 > {
-  /** The name of this server: seals made for it open nowhere else. All instances of one server share it. */
+  /** The name of this server. Seals made for one name open under no other. All instances of one server share it. */
   readonly name: string;
   /**
-   * The keys of its seals: a keyring, or its text. Without it `VALISE_KEYS` is read; without that a key is made up,
-   * which no other instance and no later process has, and a `warning` says so. In production (`NODE_ENV=production`) that
-   * is an error. `ephemeral` asks for such a key: for a server of one process, over stdio for example.
+   * The keys that seal state: a keyring, or its text.
+   *
+   * If omitted, Valise reads `VALISE_KEYS`. If that is not set either, it generates a key that no other instance and no later
+   * process has, and emits a `warning`. In production (`NODE_ENV=production`) a missing key is an error. Pass `ephemeral` to
+   * ask for a generated key, for a server that runs as a single process, for example over stdio.
    */
   readonly keys?: Keyring | string | undefined;
   /**
-   * The ids of keys that are gone for good (`valise keys list` shows ids): after a leak, say. What they sealed counts as over.
-   * What any other key sealed that is not among `keys` is taken for a mistake in this server's settings: requests
-   * fail with an error that may be tried again, and their clients keep what they have.
+   * The ids of keys that have been removed for good, for example after a leak (`valise keys list` shows ids).
+   *
+   * State that a retired key sealed counts as expired. State sealed by any other key that is not among `keys` counts as a
+   * mistake in this server's settings: the request fails with a retryable error, and the client keeps what it has.
    *
    * @defaultValue none
    */
   readonly retiredKeys?: readonly string[] | undefined;
-  /** Where the state of clients that carry none is kept: a store, or its URL, which is opened when it is first needed. */
+  /** The store for clients that do not carry state: a store, or its URL. A store given by URL is opened on first use. */
   readonly store?: Store | string | undefined;
   /**
-   * `'replicated'`: on Redis and PostgreSQL, changes of sessions and marks of effects (`flow.once`) count as saved only when a
-   * replica has them too, so that a failover does not lose them. For a `store` that is given by its URL; one that you
+   * Whether a write must reach a replica before it counts as saved.
+   *
+   * With `'replicated'`, on Redis and PostgreSQL, changes to sessions and marks of effects (`flow.once`) count as saved only
+   * when a replica has them too, so a failover does not lose them. This applies to a `store` given by its URL; a store that you
    * open yourself takes the same option.
    *
    * @defaultValue `'local'`
    */
   readonly durability?: 'local' | 'replicated' | undefined;
   /**
-   * Who asks, where the SDKs' `authInfo` does not say it as `extra.sub` (with `extra.iss` and `clientId`). A principal needs
-   * a `subject`: without one the caller is nobody, and a `warning` says so. The second argument is
-   * what comes with the message from its transport: over HTTP the headers, as `request.headers` (a `Headers`; SDK v2, web
-   * standard) or `requestInfo.headers` (an object; SDK v1, Node). `valise.http` asks too, before the SDK does and perhaps in
-   * the other form, so look for both. On stdio it is undefined.
+   * Returns the principal of a request, for servers whose `authInfo` does not name it as `extra.sub` (with `extra.iss` and
+   * `clientId`).
+   *
+   * A principal needs a `subject`. Without one the caller counts as anonymous, and Valise emits a `warning`. The second
+   * argument is what the transport passes along with the message. Over HTTP it has the headers, as `request.headers` (a
+   * `Headers`; SDK v2, web standard) or `requestInfo.headers` (an object; SDK v1, Node). `valise.http` calls this function too,
+   * before the SDK does and possibly with the other form, so check both. On stdio the argument is undefined.
    *
    * @example
    * ```ts
@@ -90,9 +97,11 @@ export interface ServerValiseOptions<
     | ((authInfo: AuthInfo | undefined, extra: unknown) => Principal | undefined)
     | undefined;
   /**
-   * Tells one caller from another where no principal does, so that each has its own share of the limits. By default it is the remote
-   * address, where `valise.http` is given Node's requests, else the connection or the transport's session. Behind a proxy all
-   * clients have the proxy's address: read the header in which it names the client's. It never gives access to anything.
+   * Tells anonymous callers apart, so that each has its own share of the limits.
+   *
+   * The default is the remote address if `valise.http` receives Node's requests, otherwise the connection or the transport's
+   * session. Behind a proxy all clients have the proxy's address, so read the header in which the proxy names the client's. The
+   * result never grants access to anything.
    *
    * @example
    * ```ts
@@ -101,34 +110,36 @@ export interface ServerValiseOptions<
    * ```
    */
   readonly caller?: TellCaller | undefined;
-  /** Listeners that hear from the start; {@link ServerValise.events} takes others. */
+  /** Listeners that are registered from the start. Use {@link ServerValise.events} to add others later. */
   readonly events?: ServerListeners | undefined;
-  /** What is known about the keys of this server's state. Keys that are not named here are sealed and hold any JSON. */
+  /** Declares the keys of this server's state. Keys that are not declared are sealed and hold any JSON. */
   readonly state?: (StateOptions & Declared) | undefined;
-  /** Gives the server data-layer sessions; without it there are none. */
+  /** Enables data-layer sessions. If omitted, the server has none. */
   readonly sessions?: SessionsOptions<SessionSchema> | undefined;
   /**
-   * The largest message that is accepted from a client: the body of an HTTP request that `valise.http` reads, or a line that
-   * `valise.stdin` reads. A larger one is answered with an error (over HTTP with status 413) and not handled, and an event
-   * `message-too-large` tells.
+   * The largest message that the server accepts from a client, in bytes.
+   *
+   * It limits the body of an HTTP request that `valise.http` reads and each line that `valise.stdin` reads. The server does not
+   * handle a larger message: it responds with an error (status 413 over HTTP) and emits `message-too-large`.
    *
    * @defaultValue 4194304 (4 MiB, as in both SDKs) over HTTP, 67108864 (64 MiB) on stdio
    */
   readonly maxMessageBytes?: number | undefined;
   /**
-   * How many requests this process works on at a time; one more is refused at once with an error that says that it may be
-   * sent again, and an event `overloaded` tells. Calls that wait for their user on an open connection count; listeners, which
-   * have limits of their own, do not, nor do `initialize` and `ping`.
+   * How many requests this process handles at a time.
+   *
+   * The server refuses any further request immediately with a retryable error and emits `overloaded`. Calls that wait for their
+   * user on an open connection count. Listeners, which have limits of their own, do not count, nor do `initialize` and `ping`.
    *
    * @defaultValue no limit
    */
   readonly maxInFlight?: number | undefined;
-  /** How rounds are kept and carried. */
+  /** How the context of rounds is stored and carried. */
   readonly rounds?: RoundsOptions | undefined;
 }
 
 /**
- * The server's side of Valise, whatever the server has declared: for functions that are handed one.
+ * The server side of Valise, independent of what the server has declared. Use it as a parameter type.
  *
  * @example
  * ```ts
@@ -136,13 +147,19 @@ export interface ServerValiseOptions<
  * ```
  */
 export interface ServerValise extends RoundsApi, SessionsApi {
-  /** Installs Valise on a server, before it connects; no server takes two. The same Valise serves any number of servers and connections. */
+  /**
+   * Installs Valise on a server; call it before the server connects.
+   *
+   * A server accepts only one Valise. One Valise serves any number of servers and connections.
+   */
   install<S extends ServerLike>(server: S): S;
   /**
    * Wraps a function that builds a server for each request: installs Valise on every server, and reuses servers between
-   * requests, which saves most of a stateless server's CPU time. A server is reused if its connection has closed with nothing left running,
-   * and nothing of it has changed since it was built. Nothing of one request is visible to the next. The function is called
-   * outside of the request's async context. If it takes the request's context, its servers are not reused by default.
+   * requests.
+   *
+   * Reuse saves most of a stateless server's CPU time. A server is reused if its connection has closed with nothing left
+   * running and nothing about it has changed since it was built. Nothing of one request is visible to the next. The function
+   * runs outside of the request's async context. If it takes the request's context, its servers are not reused by default.
    *
    * @example
    * ```ts
@@ -153,8 +170,9 @@ export interface ServerValise extends RoundsApi, SessionsApi {
    */
   factory<Build extends BuildServer>(build: Build, options?: FactoryOptions): Build;
   /**
-   * The state of the client whose request is being handled, at any depth of calls. Where the client carries state it
-   * travels in `_meta`; where it does not, the same calls are served from the store.
+   * Returns the state of the client whose request is being handled, at any depth of calls.
+   *
+   * If the client carries state, it travels in `_meta`. Otherwise the same calls are served from the store.
    *
    * @example
    * ```ts
@@ -164,8 +182,9 @@ export interface ServerValise extends RoundsApi, SessionsApi {
    */
   state(): RequestState;
   /**
-   * Declares a key in the place where it is used, for both scopes; what it returns can stand for the name, with types. A name
-   * that is declared again must have the same settings.
+   * Declares a key next to the code that uses it, for both scopes. The returned key replaces the name and adds types.
+   *
+   * A name that is declared again must have the same settings.
    *
    * @example
    * ```ts
@@ -178,9 +197,12 @@ export interface ServerValise extends RoundsApi, SessionsApi {
     settings?: Settings,
   ): StateKey<Given<Settings>, Held<Settings>>;
   /**
-   * Wraps an HTTP handler of either SDK major, web-standard or Node's, so that any instance can go on with what another
-   * one began: it knows each client from its session id, and takes answers to questions that others asked. An id
-   * of a session that neither it nor the SDK's transport has made is answered with 404. Everything else passes untouched.
+   * Wraps an HTTP handler of either SDK major, web-standard or Node's, so that any instance can continue what another one
+   * began.
+   *
+   * It identifies each client by its session id, and accepts answers to questions that other instances asked. If neither Valise
+   * nor the SDK's transport created the session that a request names, the response is 404. Everything else passes through
+   * unchanged.
    *
    * @example
    * ```ts
@@ -194,8 +216,10 @@ export interface ServerValise extends RoundsApi, SessionsApi {
    */
   readonly http: Http;
   /**
-   * Standard input for a stdio transport of either SDK major, with our byte edge on it: so that clients can bring back
-   * what a question carried, also to a process that was started after it was asked.
+   * Returns standard input for a stdio transport of either SDK major, read through Valise first.
+   *
+   * Clients can then send back the state that a question carried, even to a process that was started after the question was
+   * asked.
    *
    * @example
    * ```ts
@@ -203,13 +227,13 @@ export interface ServerValise extends RoundsApi, SessionsApi {
    * ```
    */
   stdin(from?: Readable): Readable;
-  /** What happens, as events; Valise logs nothing by itself. */
+  /** Events for everything worth observing. Valise itself logs nothing. */
   readonly events: Pick<Events<ServerEvents>, 'on'>;
-  /** Lets go of the store, where Valise has opened it. Close the servers first; from then on no other can be connected. */
+  /** Closes the store if Valise opened it. Close the servers first; afterwards no server can connect. */
   close(): Promise<void>;
 }
 
-/** What {@link createValise} makes: a {@link ServerValise} that knows the types of the keys that were declared. */
+/** The result of {@link createValise}: a {@link ServerValise} that knows the types of the declared keys. */
 export interface TypedServerValise<
   Declared extends StateDeclarations,
   SessionSchema extends ObjectSchema = ObjectSchema,
@@ -218,7 +242,7 @@ export interface TypedServerValise<
   session(): TypedSession<SessionSchema> | undefined;
 }
 
-/** Asks for a key that lives as long as the process. */
+/** Requests a key that lives as long as the process. */
 const EPHEMERAL = 'ephemeral';
 
 const TAKEN: TakenBy<ServerValiseOptions> = {
@@ -241,7 +265,7 @@ const TAKEN: TakenBy<ServerValiseOptions> = {
 };
 
 /**
- * The server's side of Valise.
+ * Creates the server side of Valise.
  *
  * @example
  * ```ts
@@ -285,14 +309,14 @@ export function createValise<
   const rounds = createRounds(context, options.rounds);
   const shared: Attachment = {
     owner: context,
-    // The way of a request, outermost first.
+    // The middlewares that a request passes through, outermost first.
     stack: [
-      ...(options.maxInFlight === undefined ? [] : [loadShedding(options.maxInFlight, events)]), // refuses what is too much
-      rounds.carry, // sends what a flow asks; settles the round that the call goes on from
+      ...(options.maxInFlight === undefined ? [] : [loadShedding(options.maxInFlight, events)]), // refuses excess requests
+      rounds.carry, // sends what a flow asks; settles the round that the call continues
       ...(sessions ? [sessions.requests.middleware] : []), // proves the session; runs the rest again on a conflict
-      state.middleware, // loads the jar of a client that carries none; keeps what was set
+      state.middleware, // loads the jar of a client that carries none; stores what was set
       ...(sessions ? [sessions.commit] : []), // writes the session; a conflict stops everything outside of it
-      rounds.resume, // opens the answers that the call brings, for the flow to go on from
+      rounds.resume, // opens the answers that the call brings, for the flow to continue from
     ],
     answers: (exchange) => sessions?.requests.answers(exchange) === true,
     families: (introduction) => ({
@@ -370,12 +394,15 @@ function closedError(): ValiseError {
   });
 }
 
-/** The keys that were given. Throws if there are none in production, where a key of one process resets the state of others. */
+/**
+ * Returns the given keys. Throws if there are none in production, where a per-process key would reset the state of other
+ * instances.
+ */
 function readKeys(keys: Keyring | string | undefined): Keyring | string {
   if (keys === EPHEMERAL) return loadKeys({ env: {} });
   const given = keys ?? loadKeys();
   const { NODE_ENV, NEXT_PHASE } = process.env;
-  // `next build` loads every route as in production, but serves nothing: keys are needed where it is started.
+  // `next build` loads every route as in production but serves nothing. Keys are needed only where the server runs.
   const isServing = NODE_ENV === 'production' && NEXT_PHASE !== 'phase-production-build';
   if (keys === undefined && (given as Keyring).ephemeral && isServing)
     throw new ValiseError('no-keys', 'There are no keys, and this is production (NODE_ENV).', {
@@ -384,7 +411,7 @@ function readKeys(keys: Keyring | string | undefined): Keyring | string {
   return given;
 }
 
-/** A moment later, so that listeners which are added right after `createValise` hear it too. */
+/** Defers the warning, so that listeners added right after `createValise` receive it too. */
 function warnOfEphemeralKey({ warnOnce }: ServerContext): void {
   queueMicrotask(() =>
     warnOnce('ephemeral-key', {

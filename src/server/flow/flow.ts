@@ -16,7 +16,7 @@ import type { Flow } from './types.ts';
 import { signalIn } from './waiting.ts';
 import { isSingle, noWay, pick, type Way, waysOf } from './ways.ts';
 
-/** Any handler of either SDK major: its last argument is the SDK's own. */
+/** A handler of either SDK major. Its last argument is the SDK's own. */
 export type Handler = (...args: readonly unknown[]) => unknown;
 
 const UNANSWERED = Object.freeze({ resultType: 'input_required', requestState: '' });
@@ -29,7 +29,7 @@ interface FlowCall extends Run {
   readonly ways: readonly Way[];
 }
 
-/** Makes an SDK handler of one that asks: in place of the SDK's own argument it gets the flow. */
+/** Turns a flow handler into an SDK handler. The flow takes the place of the SDK's own argument. */
 export function flowHandler(rounds: Rounds, settings: FlowSettings, handler: Handler) {
   return async (...args: readonly unknown[]): Promise<unknown> => {
     const exchange = currentExchange(rounds.context);
@@ -47,14 +47,14 @@ export function flowHandler(rounds: Rounds, settings: FlowSettings, handler: Han
       const run = new FlowRun(setupOf(call, args.at(-1)));
       const outcome = await run.run((flow: Flow) => handler(...args.slice(0, -1), flow));
       if ('value' in outcome) return outcome.value;
-      // What the handler did to other state on its way does not count: it will run again from the top, and its last run is
-      // the one whose answer goes out.
+      // Changes that the handler made to other state so far do not count. It will run again from the top, and only its last
+      // run's answer is sent.
       exchange.round = await sendable(call, outcome.asked);
     } catch (error) {
       if (error instanceof ValiseError) exchange.note(error);
       throw error;
     }
-    // Either way the SDK makes an answer that never leaves. Where it serves 2026-07-28, this one costs it less.
+    // In both cases the SDK produces an answer that is never sent. If the SDK serves 2026-07-28, returning a result is cheaper.
     if (isServedModern(exchange)) return UNANSWERED;
     throw SUSPENDED;
   };
@@ -84,7 +84,7 @@ function setupOf(
       const here = ways[0] === 'memory' || (settings.wait.includes(kind) && ways.includes('memory'));
       if (!here) return undefined;
       return rounds.waiting.ask(exchange, question, {
-        // A question that has changed since the handler started over is another request.
+        // If the question has changed since the handler started over, it is another request and needs another id.
         id: `valise:${attempt === 1 ? id : `${id}.${attempt}`}:${question.key}`,
         ttl: question.ttl ?? settings.ttl,
       });
@@ -120,7 +120,7 @@ function isAskable({ peer, era }: Exchange): boolean {
   }
 }
 
-/** The round that goes out in place of the call's answer. */
+/** Prepares the round that is sent in place of the call's answer. */
 function sendable(call: FlowCall, all: readonly Asked[]): Promise<SendRound> {
   const { rounds, settings, exchange, journal, ways, id, past } = call;
   const way = pick(ways, all.length) as Exclude<Way, 'memory'>;
@@ -151,7 +151,7 @@ function sendable(call: FlowCall, all: readonly Asked[]): Promise<SendRound> {
   );
 }
 
-/** True where the SDK itself has told the request's revision; one that has not would take the result for work to do. */
+/** Whether the SDK itself has classified the request as modern. An SDK that has not would process the result further. */
 function isServedModern({ era, extra }: Exchange): boolean {
   if (era !== 'modern' || !isObject(extra)) return false;
   const { classification } = extra;
@@ -164,7 +164,7 @@ function notInstalled(): FlowError {
   });
 }
 
-/** A context that is not even recognised as one of ours: altered, or of another server. */
+/** Returns the error for a context that the codec does not recognize: it was altered, or belongs to another server. */
 function notOurs(rounds: Rounds): FlowError {
   rounds.refused('the context of a round', undefined);
   return new FlowError('ask-failed', REFUSED.message, { rpc: REFUSED });

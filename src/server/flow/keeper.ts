@@ -10,43 +10,43 @@ import { FlowError } from './errors.ts';
 import type { FlowRecords } from './records.ts';
 import type { RoundMode } from './types.ts';
 
-/** How a context is kept. */
+/** How a context is stored. */
 export interface KeepOptions extends SealOptions {
   readonly ttl: number;
   readonly mode: RoundMode;
-  /** Longest text that may travel, as the author has it. */
+  /** The longest text that may travel, as configured by the author. */
   readonly budget: number;
-  /** Longest text that the way takes, whatever the author says. */
+  /** The longest text that the carrier allows, whatever the author configured. */
   readonly most?: number;
-  /** True where an answer that brings nothing back can be told by the id of its question. */
+  /** Whether an answer that sends nothing back can be matched by the id of its question. */
   readonly findable: boolean;
-  /** Whom it is kept for. */
+  /** The caller whose quota the context counts toward. */
   readonly caller: Caller;
 }
 
-/** Keeps contexts between rounds: in the client's hands, in the store, or in both. */
+/** Stores contexts between rounds: in the client, in the store, or in both. */
 export interface Keeper {
-  /** The state that travels. */
+  /** Stores a context and returns the state that travels through the client. */
   keep(context: RoundContext, options: KeepOptions): RoundState | Promise<RoundState>;
-  /** The context of a state that came back; throws `SealError` where it is not genuine. */
+  /** Returns the context of a state that came back. Throws `SealError` if the state is not genuine. */
   find(state: unknown, options: OpenOptions): RoundContext | Promise<RoundContext>;
-  /** The context of a round whose text did not come back; undefined where nothing was kept. */
+  /** Returns the context of a round whose text did not come back, or undefined if nothing is stored. */
   recall(flow: string, round: number): Promise<RoundContext | undefined>;
-  /** The context of a round whose text came back damaged (R-13); undefined if the flow's mode does not allow it. */
+  /** Returns the context of a round whose text came back damaged (R-13), or undefined if the flow's mode does not allow it. */
   replace(flow: string, round: number): Promise<RoundContext | undefined>;
   readonly hasStore: boolean;
 }
 
-/** What stands in for a context that is in the store. */
+/** The reference that travels if the context is in the store. */
 interface Reference {
   readonly r: string;
   readonly n: number;
 }
 
-/** How long after its time a round is still taken, in seconds, as seals have it: clocks differ. */
+/** How long after its end a round is still accepted, in seconds. Seals have the same leeway, since clocks differ. */
 const LEEWAY = 60;
 
-/** How much longer than its text a kept context lives, in seconds. */
+/** How much longer than its text a stored context lives, in seconds. */
 const SLACK = 2 * LEEWAY;
 
 /** A context in the store. */
@@ -79,12 +79,12 @@ export function createKeeper(codec: StateCodec, records: FlowRecords, counters: 
     state: RoundState,
   ): Promise<RoundState> => {
     const kept: Kept = { context, mode };
-    // Until the question is asked, nothing has been done.
+    // Nothing has been done until the question is asked.
     await records.put(nameOf(context.f), kept, { ttl: ttl + SLACK, caller }).catch(notDone);
     return state;
   };
 
-  /** The store counts, what travelled is compared with it: the first step on the way to carrying alone. */
+  /** Compares the carried context with the stored one, which is authoritative. This is the first step toward carrying alone. */
   const compared = async (carried: RoundContext): Promise<RoundContext> => {
     const { d: _, ...own } = carried as RoundContext & { d?: 1 };
     const kept = await recall(own.f, own.n);
@@ -140,7 +140,7 @@ function noStore(mode: RoundMode): FlowError {
 }
 
 function tooLarge({ o }: RoundContext, size: number, budget: number, most: number): FlowError {
-  // As long as it is in the text, which is base64.
+  // The length of the call within the text, which is base64.
   const call = o ? Math.round((Buffer.byteLength(JSON.stringify(o)) * 4) / 3) : 0;
   const share =
     call === 0 ? '' : `, about ${call} of them the call itself with the state that its client carries`;

@@ -16,20 +16,20 @@ import type { Answered, RoundContext } from './context.ts';
 import type { Keeper } from './keeper.ts';
 import { endingOf, type Question, safeAnswer } from './question.ts';
 
-/** What a client hears of a context that is not taken, whatever the reason. */
+/** The error for every refused context, whatever the reason. */
 export const REFUSED: RpcError = {
   code: INVALID_PARAMS,
   message: 'Invalid or expired requestState',
   data: { reason: 'invalid_request_state' },
 };
 
-/** Opens what a client brought back with its call. */
+/** What is needed to open what a client sent back with its call. */
 export interface Opener {
   readonly keeper: Keeper;
   readonly codec: StateCodec;
 }
 
-/** The answers and the context that came with a retried call; undefined where it brought none of ours. */
+/** Returns the answers and the context that came with a retried call, or undefined if none of them are ours. */
 export function openCall(exchange: Exchange, opener: Opener): Answered | undefined | Promise<Answered> {
   const responses = exchange.top?.dependent_responses;
   if (responses !== undefined) return openDependent(exchange, responses, opener);
@@ -48,8 +48,9 @@ export function openCall(exchange: Exchange, opener: Opener): Answered | undefin
 }
 
 /**
- * The answer to a question that a call without any context has brought along, as clients of 2026-07-28 may where they
- * know what they will be asked; undefined where there is none, or none that can be read.
+ * Returns the answer that a call without any context includes for a question, or undefined if there is no readable one.
+ *
+ * Clients of 2026-07-28 may answer in advance if they know what they will be asked.
  */
 export function broughtAlong({ era, request }: Exchange, { key, method }: Question): Answer | undefined {
   if (era !== 'modern') return undefined;
@@ -59,14 +60,14 @@ export function broughtAlong({ era, request }: Exchange, { key, method }: Questi
   return answer && endingOf(method, answer) ? answer : undefined;
 }
 
-/** The params of a retried call without what the retry added: the SDK must not look at our context. */
+/** Returns the params of a retried call without what the retry added, since the SDK must not look at our context. */
 export function withoutRetry(params: Params | undefined): Params | undefined {
   if (!params) return undefined;
   const { requestState, inputResponses, ...own } = params;
   return own;
 }
 
-/** The draft form: the answers stand in the order of their questions, beside one context or each with its own. */
+/** Opens the draft form: answers are in the order of their questions, with one shared context or one for each. */
 function openDependent(
   exchange: Exchange,
   text: string,
@@ -111,13 +112,13 @@ function isPart(
   return Array.isArray(part) && expected.every((value, at) => part[at] === value);
 }
 
-/** Why a context was not taken, for the log; never the context itself. */
+/** Returns why a context was refused, for the log. It never contains the context itself. */
 export function reasonOf(error: unknown): string {
   if (error instanceof SealError) return error.code;
   return isObject(error) && typeof error['code'] === 'string' ? error['code'] : 'malformed';
 }
 
-/** True for a failure of ours (a store that does not answer), which says nothing about what the client sent. */
+/** Whether the error is a failure of ours (such as an unavailable store), which says nothing about what the client sent. */
 export function isFault(error: unknown): error is Error {
   return error instanceof Error && !(error instanceof SealError) && !(error instanceof SyntaxError);
 }

@@ -6,7 +6,7 @@ import { formOf } from './form.ts';
 import type { Ending } from './journal.ts';
 import type { FormQuestion, PageQuestion } from './types.ts';
 
-/** A request that the client is to answer. */
+/** A request for the client to answer. */
 export interface Question {
   readonly key: string;
   readonly method: string;
@@ -15,7 +15,7 @@ export interface Question {
   readonly ttl?: number;
 }
 
-/** The elicitation that a handler asks for. */
+/** Builds the elicitation that a handler asks for. */
 export function elicitation(flow: string, key: string, question: FormQuestion | PageQuestion): Question {
   const { message } = question;
   const params: Params =
@@ -33,7 +33,9 @@ export function elicitation(flow: string, key: string, question: FormQuestion | 
   };
 }
 
-/** Clients refuse a form that they cannot show, in words that name nothing; the author hears of it here. */
+/**
+ * Checks a form's schema. Clients refuse a form that they cannot show without naming the cause, so the author learns it here.
+ */
 function formSchema(key: string, schema: unknown): JsonObject {
   if (
     !isObject(schema) ||
@@ -62,7 +64,7 @@ function formSchema(key: string, schema: unknown): JsonObject {
 
 const FORMATS: ReadonlySet<unknown> = new Set(['email', 'uri', 'date', 'date-time']);
 
-/** True for what both SDKs let through: what they do not know about a field they leave out, or let be. */
+/** Whether both SDKs accept the field. They drop or ignore keywords that they do not know. */
 function isField(field: unknown): boolean {
   if (!isObject(field)) return false;
   switch (field.type) {
@@ -100,10 +102,10 @@ function isTexts(value: unknown): value is readonly string[] {
   return Array.isArray(value) && value.every((text) => typeof text === 'string');
 }
 
-/** How many answers a call may gather: one that asks for ever must not wear out whoever answers. */
+/** How many answers a call may collect. A call that asks forever must not exhaust whoever answers. */
 const MOST = 100;
 
-/** Throws where a call that has so many answers may not ask another question. */
+/** Throws if a call that has this many answers may not ask another question. */
 export function requireRoom(answers: number, key: string): void {
   if (answers < MOST) return;
   throw new FlowError(
@@ -114,8 +116,9 @@ export function requireRoom(answers: number, key: string): void {
 }
 
 /**
- * Stands for a question in the journal. It finds mistakes in a handler, not attacks: the seal keeps those out, so a
- * quick hash (cyrb53) is enough.
+ * Returns a hash that represents a question in the journal.
+ *
+ * It detects mistakes in a handler, not attacks, which the seal prevents. A fast hash (cyrb53) is therefore enough.
  */
 export function fingerprint({ params }: Question): string {
   const text = params === undefined ? '' : JSON.stringify(params);
@@ -129,10 +132,13 @@ export function fingerprint({ params }: Question): string {
   return (4294967296 * (0x1fffff & low) + (high >>> 0)).toString(36);
 }
 
-/** Names that reach an object's prototype where somebody copies an answer carelessly. No question asks for them. */
+/** Names that reach an object's prototype if somebody copies an answer carelessly. No question asks for them. */
 const UNSAFE: ReadonlySet<string> = new Set(['__proto__', 'constructor', 'prototype']);
 
-/** An answer without own properties of {@link UNSAFE} names, at any depth. One that is too deep is refused when it is read. */
+/**
+ * Removes own properties with {@link UNSAFE} names from an answer, at any depth. An answer that is too deep is refused when
+ * read.
+ */
 export function safeAnswer(answer: Answer): Answer {
   if ('error' in answer || !isShallow(answer.result)) return answer;
   return { result: safe(answer.result) as Result };
@@ -146,10 +152,7 @@ function safe(value: unknown): unknown {
   );
 }
 
-/**
- * How a question ended, as far as the client's answer can be read; undefined where it cannot, and the question is
- * asked again.
- */
+/** Returns how a question ended, or undefined if the client's answer cannot be read. The question is then asked again. */
 export function endingOf(method: string, answer: Answer): Ending | undefined {
   if ('error' in answer) {
     const { code, message } = answer.error;

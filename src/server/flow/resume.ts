@@ -8,12 +8,12 @@ import { endingOf, type Question } from './question.ts';
 import type { Input } from './rounds.ts';
 import type { FlowSettings } from './settings.ts';
 
-/** Where a run starts from. */
+/** What a run starts from. */
 export interface Start {
-  /** The round before, unless the flow starts here (or starts over). */
+  /** The previous round, or undefined if the flow starts here (or starts over). */
   readonly past: RoundContext | undefined;
   readonly journal: Journal;
-  /** How many of the questions of the round before have an answer now. */
+  /** How many questions of the previous round have an answer now. */
   readonly answers: number;
 }
 
@@ -23,7 +23,7 @@ const METHODS: Readonly<Partial<Record<StepKind, string>>> = {
   r: 'roots/list',
 };
 
-/** The kind of step that a question is. */
+/** Returns the kind of step that a question is. */
 export function kindOf({ method }: Question): StepKind {
   return method === METHODS.s ? 's' : method === METHODS.r ? 'r' : 'a';
 }
@@ -33,16 +33,18 @@ export interface Run extends Start {
   readonly settings: FlowSettings;
   /** The flow's id. */
   readonly id: string;
-  /** 1, or more where a part has had the handler start over. */
+  /** 1, or more if a middleware has made the handler start over. */
   readonly attempt: number;
 }
 
-/** The last run of an exchange's flow; the settings are each flow's own, and tell it from others in the same call. */
+/** The last run of an exchange's flow. Each flow has its own settings object, which tells it from others in the same call. */
 const runs = new Slot<Run>();
 
 /**
- * Begins a run. Where the exchange has started over it is the same flow as before: what has been done once stays done,
- * and what has been answered is not asked again.
+ * Begins a run.
+ *
+ * If the exchange has started over, this is the same flow as before: completed effects stay completed, and answered questions
+ * are not asked again.
  */
 export function begin(
   exchange: Exchange,
@@ -63,7 +65,7 @@ function idOf({ past }: Start): string {
   return past?.f ?? newFlowId();
 }
 
-/** The journal of the rounds before, with the answers that have just come. */
+/** Returns the journal of the previous rounds, with the answers that have just arrived. */
 function startFrom(input: Input | undefined, settings: FlowSettings, room: number): Start {
   const past = input?.context;
   if (!input || !past) return { past: undefined, journal: new Journal(room), answers: 0 };
@@ -84,14 +86,14 @@ function startFrom(input: Input | undefined, settings: FlowSettings, room: numbe
   return { past, journal, answers };
 }
 
-/** When a round was first asked, when it ends (in seconds since 1970), and how many seconds that leaves. */
+/** When a round was first asked and when it ends (in seconds since 1970), and how many seconds remain. */
 export interface Times {
   readonly since: number;
   readonly end: number;
   readonly ttl: number;
 }
 
-/** A round that is asked again without an answer in between keeps its end, or is renewed as long as the flow allows. */
+/** Computes the times of a round. A round asked again without a new answer keeps its end, or is renewed as the flow allows. */
 export function timesOf(
   settings: FlowSettings,
   questions: readonly Question[],

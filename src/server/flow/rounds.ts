@@ -25,20 +25,20 @@ import type { RoundMode } from './types.ts';
 import { Waiting } from './waiting.ts';
 import { carries } from './ways.ts';
 
-/** A round's answer, with the right to go on from it. */
+/** A round's answer, with the right to continue from it. */
 export interface Input extends Answered {
   readonly turn: Turn;
 }
 
 /** What the rounds of one server share. */
 export interface Rounds {
-  /** Sends the questions that a call asks in place of its answer, and settles the round that it goes on from. */
+  /** Sends the questions that a call asks in place of its answer, and settles the round that the call continues. */
   readonly carry: ServerMiddleware;
-  /** Opens what a client has brought back, for the flow to go on from. */
+  /** Opens what a client has sent back, for the flow to continue from. */
   readonly resume: ServerMiddleware;
-  /** What the client is told that the server can do. */
+  /** Returns the capabilities that the server announces to the client. */
   families(introduction: Exchange): Families;
-  /** An answer that came without its call; true if it is one of a round. */
+  /** Handles an answer that came without its call. Returns true if it belongs to a round. */
   answered(response: Response, top: Top | undefined, link: ServerLink, extra: unknown): boolean;
   readonly context: ServerContext;
   readonly codec: StateCodec;
@@ -50,19 +50,21 @@ export interface Rounds {
   /** Counts the calls that wait in this process. */
   readonly held: Quota;
   readonly waiting: Waiting;
-  /** What an exchange goes on from; undefined for a first call. */
+  /** Returns what an exchange continues from, or undefined for a first call. */
   inputOf(exchange: Exchange): Input | undefined;
   readonly fault: Fault;
-  /** Notes that a context was not taken. */
+  /** Records that a context was refused. */
   refused(what: string, error: unknown): void;
-  /** True for an answer to a question of a round, genuine or not. */
+  /** Whether a response claims to answer a question of a round, genuine or not. */
   isAnswer(response: Response, top: Top | undefined): boolean;
   /**
-   * Reads an answer that came without its call; undefined where it is none of a round's. `session` is the transport's
-   * session that it came in, where any instance may be answered: one without its context is taken only there.
+   * Reads an answer that came without its call. Returns undefined if it belongs to no round.
+   *
+   * `session` is the transport session that the answer came in, if any instance may be answered. An answer without its context
+   * is accepted only in that session.
    */
   openAnswer(response: Response, top: Top | undefined, session?: string): Promise<Answered> | undefined;
-  /** True once the author has made something that asks. */
+  /** Whether the author has created a flow. */
   asks: boolean;
 }
 
@@ -105,7 +107,7 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
     return brought ?? openCall(exchange, rounds);
   };
 
-  /** What a call goes on from, and the outcome if the same answer has come to one before. */
+  /** Records what a call continues from. Returns the outcome if the same answer has been processed before. */
   const enter = async (exchange: Exchange, answered: Answered): Promise<Response | undefined> => {
     const turn = once
       ? await takeTurn(once, answered, exchange.caller, (error) => storeFailed(context, error)).catch(notDone)
@@ -118,7 +120,7 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
   };
 
   const resume: ServerMiddleware = async (exchange, next) => {
-    // The handler may be running again; what it goes on from is still the same.
+    // The handler may be running again. It still continues from the same input.
     if (inputs.get(exchange)) return next();
     let outcome: Response | undefined;
     try {
@@ -131,7 +133,7 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
     return outcome ?? next();
   };
 
-  /** A lease that cannot be given back runs out by itself. */
+  /** Releases the lease. A lease that cannot be released expires by itself. */
   const abandon = (exchange: Exchange): void => {
     inputs
       .get(exchange)
@@ -150,7 +152,7 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
         if (!asking) throw NO_RESPONSE;
         return asking;
       }
-      // What could not be kept can be tried again, with the same answer.
+      // A response that could not be stored can be retried with the same answer.
       if ('error' in response && outcomeIn(response.error) === 'not-done') abandon(exchange);
       else turn?.done(response);
       return response;
@@ -176,7 +178,7 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
       return { ...inPresent(context, present), answers: new Map(key === undefined ? [] : [[key, answer]]) };
     };
     const named = readQuestionId(response.id);
-    // The id of a question is no secret: authors log the flow's, which stands in it.
+    // The id of a question is not secret: it contains the flow's id, which authors log.
     const inSession = (kept: RoundContext): RoundContext => {
       if (kept.s !== session) throw new SealError('wrong-subject');
       return kept;
@@ -217,7 +219,7 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
     return Promise.resolve().then(async () => answering(await keeper.find(id, { purpose: PURPOSE.id })));
   };
 
-  /** On a connection that stays: the call is given to its handler once more, as if it had come again. */
+  /** Gives the call to its handler again, as if it had been repeated, on a connection that stays open. */
   const replay = async (
     link: ServerLink,
     extra: unknown,
@@ -228,14 +230,14 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
       const answered = await opening;
       const request = requestIn(answered.context);
       if (!request) throw new SealError('malformed');
-      // The edge takes answers itself, so whatever is around this one is about another message.
+      // The edge handles answers itself, so any edge context here belongs to another message.
       const edgeContext = { owner: context, answered };
       runWithEdgeContext(edgeContext, () => link.transport.onmessage?.(request, extra));
     } catch (error) {
       const told = isFault(error) ? fault(error) : REFUSED;
       if (told === REFUSED) refused('the answer of a round', error);
       const call = readQuestionId(id)?.call;
-      // Not on the way of answers: the call that the client names need not be one of ours.
+      // This bypasses the exchanges, because the call that the client names may not be one of ours.
       if (call !== undefined)
         link
           .send({ jsonrpc: '2.0', id: call, error: told })
@@ -246,7 +248,7 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
   const rounds: Rounds = {
     carry,
     resume,
-    // A server without flows asks nothing, and need not say that it could.
+    // A server without flows asks nothing, so it does not announce the capability.
     families: (introduction) =>
       rounds.asks && carries(introduction, introduction.edgeContext !== undefined)
         ? { rounds: CARRIERS }
@@ -277,7 +279,9 @@ export function createRounds(context: ServerContext, options: RoundsOptions = {}
   return rounds;
 }
 
-/** True for a state that does not prove to be of this server at all. One that is late, foreign or used is genuine, and refused. */
+/**
+ * Whether a state fails to prove that this server made it. A state that is late, foreign or used is genuine, and is refused.
+ */
 function isDamaged(error: unknown): boolean {
   return error instanceof ValiseError && DAMAGED.includes(error.code);
 }

@@ -20,20 +20,20 @@ import type {
   UntilOptions,
 } from './types.ts';
 
-/** What a run needs from around it. */
+/** What a run needs from its surroundings. */
 export interface RunSetup {
   readonly id: string;
   readonly journal: Journal;
   readonly extra: unknown;
   /** Whether the client can be asked to fill in a form. */
   canAsk(): boolean;
-  /** Throws where the client cannot be asked this. */
+  /** Throws if the client cannot be asked this question. */
   admit(question: Question): void;
-  /** The answer, where it came with the call or is waited for in memory; undefined where the question is to be carried. */
+  /** Returns the answer if it came with the call or is waited for in memory, or undefined if the question must be carried. */
   wait(kind: QuestionKind, question: Question): Promise<Answer> | undefined;
-  /** True where "still waiting" goes back to the client; else the handler waits as long as it takes. */
+  /** Whether the call returns to the client as "still waiting". Otherwise the handler waits as long as it takes. */
   readonly suspends: boolean;
-  /** Aborted where the caller does not want the answer any more. */
+  /** Aborted when the caller no longer wants the answer. */
   readonly signal: AbortSignal | undefined;
   readonly once: Once;
   progress(progress: number, total?: number, message?: string): Promise<void>;
@@ -45,10 +45,10 @@ export interface Asked {
   readonly print: string;
 }
 
-/** How a run of the handler ended: it is done, or it waits for answers (or, without questions, for others). */
+/** How a run of the handler ended: with a value, or waiting for answers (or for `until`, if there are no questions). */
 export type Outcome<Value> = { readonly value: Value } | { readonly asked: readonly Asked[] };
 
-/** How long a handler may take, in milliseconds, to come to all the steps that it took in earlier rounds. */
+/** How long a handler may take, in milliseconds, to reach all the steps that it took in earlier rounds. */
 const CATCH_UP = 2000;
 const KINDS = { ask: 'a', sample: 's', roots: 'r' } as const satisfies Record<QuestionKind, StepKind>;
 
@@ -236,13 +236,15 @@ export class FlowRun implements Flow {
   }
 
   /**
-   * Suspends once the handler has come to rest: when all promises that could go on have done so, it has asked everything
-   * that it asks together (`Promise.all`). An effect under way is waited for, since the journal must know how it ended.
+   * Suspends the run once the handler is idle.
+   *
+   * When no promise can make progress, the handler has asked everything that it asks together (`Promise.all`). The run waits
+   * for effects in progress, since the journal must record how they ended.
    */
   #schedule(): void {
     if (this.#scheduled || this.#over || (this.#asked.length === 0 && this.#holds === 0)) return;
     this.#scheduled = true;
-    // From within a promise's turn, the next tick comes when no promise has anything left to do.
+    // When scheduled from a microtask, the next tick comes after all promises have settled what they can.
     queueMicrotask(() => process.nextTick(() => this.#rest(performance.now() + CATCH_UP)));
   }
 
@@ -250,7 +252,7 @@ export class FlowRun implements Flow {
     this.#scheduled = false;
     if (this.#effects > 0 || this.#over) return;
     if (this.#asked.length > 0 && this.#setup.journal.isReplaying) {
-      // Another branch of the handler may be on its way to a step that has its answer already.
+      // Another branch of the handler may still reach a step that already has its answer.
       if (performance.now() < patience) {
         this.#scheduled = true;
         setTimeout(() => this.#rest(patience), 10);
@@ -262,7 +264,7 @@ export class FlowRun implements Flow {
   }
 }
 
-/** Made anew each time: one promise for all would remember everybody who ever waited for it. */
+/** Creates a new promise each time, because a shared one would retain everybody who ever waited for it. */
 function never(): Promise<never> {
   return new Promise(() => {});
 }

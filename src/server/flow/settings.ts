@@ -8,19 +8,19 @@ import { FlowError } from './errors.ts';
 import type { RoundLimits } from './limits.ts';
 import type { FlowOptions, QuestionKind, RoundMode } from './types.ts';
 
-/** Settings of a server's rounds. */
+/** Options of a server's rounds. */
 export interface RoundsOptions {
-  /** Where the context of a round is kept: with a store `carried-first`, without one `carried`, by default. */
+  /** Where the context of a round is stored. The default is `carried-first` with a store, `carried` without one. */
   readonly mode?: RoundMode | undefined;
-  /** How the context is encoded; sealed by default. */
+  /** How the context is encoded. It is sealed by default. */
   readonly codec?: (RoundCodec & { readonly plain?: true }) | undefined;
-  /** Where there is a store, each round is answered once; `false` lets it be answered again until its time is over. */
+  /** Whether each round is answered only once, which needs a store. `false` accepts further answers until the round ends. */
   readonly singleUse?: boolean | undefined;
-  /** How much is kept for callers at a time. */
+  /** How much is stored for callers at a time. */
   readonly limits?: RoundLimits | undefined;
 }
 
-/** The options of one flow, read and filled up. Durations are seconds. */
+/** The options of one flow with defaults applied. Durations are in seconds. */
 export interface FlowSettings {
   readonly version: string | number | undefined;
   readonly otherVersion: 'fail' | 'restart';
@@ -46,12 +46,12 @@ const TAKEN: TakenBy<RoundsOptions> = {
   limits: SETTINGS,
 };
 
-/** Refuses options of rounds that there are not, or that are something else than they take. */
+/** Throws if an option of rounds is unknown or has an invalid value. */
 export function checkRounds(options: RoundsOptions): void {
   checkOptions('createValise, under rounds,', options, TAKEN);
 }
 
-/** Checks a mode, and that it can be kept. */
+/** Checks a mode, and that there is a store if the mode needs one. */
 export function readMode(mode: RoundMode | undefined, store: Store | undefined): RoundMode {
   const chosen = mode ?? (store ? 'carried-first' : 'carried');
   if (!MODES.includes(chosen)) {
@@ -82,7 +82,7 @@ const TAKEN_BY_FLOW: TakenBy<FlowOptions> = {
   mode: ANYTHING,
 };
 
-/** Reads the options of a flow. */
+/** Checks the options of a flow and applies defaults. */
 export function readFlowOptions(
   options: FlowOptions,
   mode: RoundMode,

@@ -1,21 +1,25 @@
 import type { Duration } from '../../duration.ts';
 import type { AnswerOf, AskSchema } from './form.ts';
 
-/** A question to the user: a form to fill in. */
+/** A question to the user that is a form to fill in. */
 export interface FormQuestion<Schema extends AskSchema = AskSchema> {
   readonly message: string;
   /**
-   * What the form asks for: an object of plain fields, as elicitation allows them. As JSON Schema, or as a schema of zod,
-   * valibot, arktype or another library with Standard Schema, which then checks the answer and may transform it.
+   * The fields of the form: an object of plain fields, as elicitation allows them.
+   *
+   * Give JSON Schema, or a schema of zod, valibot, arktype or another library with Standard Schema. Such a library then checks
+   * the answer and may transform it.
    */
   readonly schema: Schema;
-  /** `throw` (the default): a refusal is an `ask-declined` or `ask-cancelled` error. `value`: it is returned. */
+  /**
+   * `throw` (the default) throws `ask-declined` or `ask-cancelled` if the user refuses. `value` returns the refusal instead.
+   */
   readonly refusal?: 'throw' | 'value';
-  /** How long this question may stay open, where that differs from the flow's own `ttl`. */
+  /** How long this question may stay open, if that differs from the flow's own `ttl`. */
   readonly ttl?: Duration;
 }
 
-/** A question to the user: a page to visit, for what must not pass through the client (a password, a payment). */
+/** A question to the user that is a page to visit, for data that must not pass through the client (a password, a payment). */
 export interface PageQuestion {
   readonly message: string;
   readonly url: string;
@@ -23,41 +27,45 @@ export interface PageQuestion {
   readonly ttl?: Duration;
 }
 
-/** What a user did with a question, where a refusal is not an error. */
+/** The user's reaction to a question whose `refusal` is `value`. */
 export type Reaction<Content> =
   | { readonly action: 'accept'; readonly content: Content }
   | { readonly action: 'decline' | 'cancel' };
 
-/** What a flow's effect is told. */
+/** The argument that a flow's effect receives. */
 export interface Effect {
-  /** The same on every attempt of this effect in this flow, and no other: hand it to what the effect calls. */
+  /**
+   * A key that is the same on every attempt of this effect in this flow and differs for any other. Pass it to what the effect
+   * calls.
+   */
   readonly idempotencyKey: string;
-  /** 1, or more where earlier attempts were cut off. */
+  /** 1, or more if earlier attempts were cut off. */
   readonly attempt: number;
 }
 
-/** How an effect is done once. */
+/** Options of `flow.once`. */
 export interface OnceOptions {
   /**
-   * What to do where an earlier attempt was cut off in the middle (its process died), so that nobody knows whether it
-   * took effect: `fail` with `once-cut-off` (the default), or `retry` with the same idempotency key.
+   * What to do if an earlier attempt was cut off (its process died), so that it is unknown whether it took effect.
+   *
+   * `fail` (the default) throws `once-cut-off`. `retry` runs the effect again with the same idempotency key.
    */
   readonly cutOff?: 'fail' | 'retry';
 }
 
-/** How long and how often a flow looks for something that others do. */
+/** How long and how often `flow.until` checks its condition. */
 export interface UntilOptions {
-  /** Between two looks (2 s by default). */
+  /** The time between two checks (2 s by default). */
   readonly every?: Duration;
-  /** How long one round keeps looking before it goes back to the client as "still waiting" (20 s by default). */
+  /** How long one round keeps checking before it returns to the client as "still waiting" (20 s by default). */
   readonly hold?: Duration;
 }
 
-/** A handler's dialogue with the client. Every step has a key of its own, which stays the same from round to round. */
+/** A handler's dialogue with the client. Every step has its own key, which stays the same from round to round. */
 export interface Flow<Extra = unknown> {
-  /** The same on every round of this call, on whichever instance. */
+  /** The flow's id, which is the same on every round of this call, on every instance. */
   readonly id: string;
-  /** What the SDK gives to handlers: `extra` in v1, `ctx` in v2. */
+  /** The argument that the SDK gives to handlers: `extra` in v1, `ctx` in v2. */
   readonly extra: Extra;
   /**
    * Asks the user.
@@ -82,7 +90,7 @@ export interface Flow<Extra = unknown> {
   ask(key: string, question: PageQuestion & { readonly refusal: 'value' }): Promise<Reaction<undefined>>;
   ask(key: string, question: PageQuestion): Promise<undefined>;
   /**
-   * Asks the user to agree: true if they accept, false if they decline or close the question.
+   * Asks the user to agree. Returns true if they accept, false if they decline or close the question.
    *
    * @example
    * ```ts
@@ -91,7 +99,7 @@ export interface Flow<Extra = unknown> {
    */
   confirm(key: string, message: string): Promise<boolean>;
   /**
-   * Asks the user to choose one of some options. A refusal is an error, as with `ask`.
+   * Asks the user to choose one of several options. A refusal is an error, as with `ask`.
    *
    * @example
    * ```ts
@@ -103,16 +111,17 @@ export interface Flow<Extra = unknown> {
     message: string,
     options: readonly Option[],
   ): Promise<Option>;
-  /** Whether this client can be asked to fill in a form: handlers may have another way for those that cannot. */
+  /** Whether this client can be asked to fill in a form. A handler may offer an alternative to clients that cannot. */
   canAsk(): boolean;
-  /** Asks the client's model: the params of `sampling/createMessage`, and its result. */
+  /** Asks the client's model. Takes the params of `sampling/createMessage` and returns its result. */
   sample(key: string, params: { readonly [name: string]: unknown }): Promise<Sample>;
   /** Asks for the client's roots. */
   roots(key?: string): Promise<readonly Root[]>;
   /**
-   * Does something that must not be done again on the next round, and returns what it returned the first time.
-   * With a store the effect is claimed before it runs and never completed twice; without one, what has been done is
-   * remembered from the next question on.
+   * Runs an effect that must not be repeated on the next round, and returns what it returned the first time.
+   *
+   * With a store, the effect is claimed before it runs and never completed twice. Without one, completed effects are remembered
+   * from the next question on.
    *
    * @example
    * ```ts
@@ -125,15 +134,17 @@ export interface Flow<Extra = unknown> {
     options?: OnceOptions,
   ): Promise<Value>;
   /**
-   * Waits for something that somebody else does, an approval say, for as long as it takes: looks again and again, and
-   * between the looks the call goes back to the client as "still waiting". `undefined` means: not yet.
+   * Waits for something that somebody else does, for example an approval, for as long as it takes.
+   *
+   * It calls `look` repeatedly until the result is not `undefined`. From time to time the call returns to the client as "still
+   * waiting".
    */
   until<Value>(
     key: string,
     look: () => Value | undefined | Promise<Value | undefined>,
     options?: UntilOptions,
   ): Promise<Value>;
-  /** Tells how far the work is, where the client wants to know. Says nothing while earlier rounds are replayed. */
+  /** Reports progress, if the client has asked for it. Sends nothing while earlier rounds are replayed. */
   progress(progress: number, total?: number, message?: string): Promise<void>;
 }
 
@@ -143,7 +154,7 @@ export interface Root {
   readonly name?: string;
 }
 
-/** What the client's model said. */
+/** The response of the client's model. */
 export interface Sample {
   readonly role: 'user' | 'assistant';
   readonly content: unknown;
@@ -152,36 +163,40 @@ export interface Sample {
   readonly [name: string]: unknown;
 }
 
-/** Kinds of questions. */
+/** The kinds of questions. */
 export type QuestionKind = 'ask' | 'sample' | 'roots';
 
-/** Settings of a flow. */
+/** Options of a flow. */
 export interface FlowOptions {
-  /** Raise it when a change to the handler changes its questions: flows begun by another version then end or start over. */
+  /** The handler's version. Raise it when its questions change: flows begun by another version then fail or start over. */
   readonly version?: string | number;
-  /** What happens to a flow that another version began: it ends with an error (the default), or starts over. */
+  /**
+   * What happens to a flow that another version began: `fail` ends it with an error (the default), `restart` starts it over.
+   */
   readonly otherVersion?: 'fail' | 'restart';
   /**
-   * How long a round may stay open (10 minutes by default). What is answered within a minute after that is still taken,
-   * since the clocks of instances differ; where a question is waited for in memory, nothing is.
+   * How long a round may stay open (10 minutes by default).
+   *
+   * Answers are accepted for one more minute, since the clocks of instances differ. A question that is waited for in memory
+   * gets no such extra time.
    */
   readonly ttl?: Duration;
-  /** For how long a round that gets no answer may be renewed. Without it the round ends with its `ttl`. */
+  /** For how long a round that gets no answer may be renewed. If omitted, the round ends with its `ttl`. */
   readonly renew?: Duration;
-  /** Longest context, in bytes, that travels through the client (48 KiB by default). */
+  /** The longest context, in bytes, that travels through the client (48 KiB by default). */
   readonly budget?: number;
-  /** Questions that this flow waits for in memory wherever the connection allows it, instead of carrying them. */
+  /** The kinds of questions that this flow waits for in memory, if the connection allows it, instead of carrying them. */
   readonly wait?: readonly QuestionKind[];
-  /** Where contexts are kept, where it differs from the server's own setting. */
+  /** Where contexts are stored, if that differs from the server's own setting. */
   readonly mode?: RoundMode;
 }
 
 /**
- * Where the context of a round is kept.
+ * Where the context of a round is stored.
  *
- * - `stored`: in the store; what travels only names it
- * - `dual`: in both; the store counts, and what travelled is compared with it
- * - `carried-first`: in both; what travelled counts, and the store serves clients that bring nothing back
- * - `carried`: it travels, and nothing is kept
+ * - `stored`: in the store; the client carries only a reference
+ * - `dual`: in both; the store is authoritative, and what the client carried is compared with it
+ * - `carried-first`: in both; what the client carried is authoritative, and the store serves clients that send nothing back
+ * - `carried`: the client carries it, and nothing is stored
  */
 export type RoundMode = 'stored' | 'dual' | 'carried-first' | 'carried';
