@@ -4,10 +4,10 @@ import type { Peer } from '../peer.ts';
 import { FlowError } from './errors.ts';
 import type { Question } from './question.ts';
 
-/** The code by which 2026-07-28 says that a client lacks what a request needs. */
+/** The 2026-07-28 error code for a client that lacks a required capability. */
 const MISSING_CAPABILITY = -32021;
 
-/** Throws where the client has not said that it can be asked this. No question is ever sent to a client that has not. */
+/** Throws if the client has not declared the capability that the question needs. Such a client is never sent the question. */
 export function requireCapability(peer: Peer, question: Question, modern: boolean): void {
   const needed = neededFor(question);
   if (!needed || has(peer.capabilities, needed)) return;
@@ -53,7 +53,7 @@ function has(declared: Peer['capabilities'], needed: JsonObject): boolean {
   return Object.entries(needed).every(([family, details]) => {
     const own = declared?.[family];
     if (!isObject(own)) return false;
-    // An elicitation capability that names no mode is from before there were modes, and means forms.
+    // An elicitation capability that names no mode predates modes and means forms.
     if (family === 'elicitation' && Object.keys(own).length === 0)
       return isObject(details) && 'form' in details;
     return Object.keys(details as JsonObject).every((detail) => own[detail] !== undefined);

@@ -20,11 +20,11 @@ import type { Keeper, KeepOptions } from './keeper.ts';
 import type { Question } from './question.ts';
 import { roomier, type Way } from './ways.ts';
 
-/** What each text that travels is for; one for another purpose is refused. */
+/** The purpose of each text that travels. A text made for another purpose is refused. */
 export const PURPOSE = {
-  /** Comes back with the call itself, and is bound to it. */
+  /** Comes back with the call itself and is bound to it. */
   call: 'round',
-  /** One of several in a call, besides the first. */
+  /** One of several texts in a call, besides the first. */
   part: 'round-part',
   /** Comes back with the answer alone. */
   answer: 'round-answer',
@@ -32,28 +32,30 @@ export const PURPOSE = {
   id: 'round-id',
 } as const;
 
-/** A round to be sent. */
+/** A round to send. */
 export interface Sending {
   readonly exchange: Exchange;
   readonly questions: readonly Question[];
   readonly context: RoundContext;
   readonly keep: Pick<KeepOptions, 'mode' | 'budget' | 'ttl'>;
-  /** When the client may ask for a new text, where the flow lets itself be renewed; milliseconds since 1970. */
+  /** Until when the client may ask for a new text, if the flow can be renewed, in milliseconds since 1970. */
   readonly renewBy?: number | undefined;
 }
 
-/** What sending needs. */
+/** What is needed to send a round. */
 export interface Carrying {
   readonly keeper: Keeper;
   readonly codec: StateCodec;
-  /** Our HTTP edge, where the request came through it. */
+  /** Hands the question to the HTTP edge, if the request came through it. */
   readonly suspend?: ((asking: Asking) => void) | undefined;
 }
 
-/** Longest id that a question gets; some clients and proxies cut longer ones. Clients that carry state for us do not. */
+/**
+ * The longest id of a question, since some clients and proxies truncate longer ones. Clients that carry state for us do not.
+ */
 const LONGEST_ID = 6 * 1024;
 
-/** Makes a round ready to be sent, on one of the ways there are, or on another that has room for it. */
+/** Prepares a round for sending with the given carrier, or with another that has room for it. */
 export async function carry(
   way: Exclude<Way, 'memory'>,
   ways: readonly Way[],
@@ -62,7 +64,7 @@ export async function carry(
 ): Promise<SendRound> {
   let sending = round;
   if (round.exchange.peer.families.expiry) {
-    // The client keeps questions, and tells its user until when they can be answered.
+    // The client stores questions, and tells its user until when they can be answered.
     const expiry = { [EXPIRES_AT]: new Date(round.context.e * 1000).toISOString() };
     const questions: Question[] = [];
     for (const question of round.questions)
@@ -95,7 +97,7 @@ function carryBy(way: Exclude<Way, 'memory'>, sending: Sending, carrying: Carryi
   }
 }
 
-/** The seal of a context that comes back with its call. */
+/** Returns the subject and binding for the seal of a context that comes back with its call. */
 export function boundTo({ request, principal }: Exchange): {
   readonly subject: string | undefined;
   readonly bind: Json;
@@ -141,7 +143,7 @@ async function byDependent(sending: Sending, { keeper, codec }: Carrying, each: 
     caller: exchange.caller,
   });
   const asked = questions.map(({ method, params }) => ({ method, ...(params && { params }) }));
-  // With one state for each question there must be a question to hold it.
+  // If each question has its own state, there must be a question to hold it.
   const requests = each && asked.length === 0 ? [{ method: 'ping' }] : asked;
   const stateOf = (place: number): RoundState =>
     place === 0 ? state : codec.seal([context.f, context.n, place], { ...seal, purpose: PURPOSE.part });
@@ -192,7 +194,7 @@ async function byQuestion(
   };
 }
 
-/** The question as a request of the server. Without a question it is a `ping`, which every client answers. */
+/** Returns the question as a request of the server. Without a question it is a `ping`, which every client answers. */
 function questionMessage(question: Question | undefined, id: Id, state: RoundState | undefined): Request {
   const { method, params } = question ?? { method: 'ping', params: undefined };
   const request: Request = { jsonrpc: '2.0', id, method, ...(params && { params }) };

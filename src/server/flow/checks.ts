@@ -13,7 +13,7 @@ import type { FormQuestion, OnceOptions, PageQuestion, UntilOptions } from './ty
 
 const QUESTION: TakenBy<FormQuestion & PageQuestion> = {
   message: TEXT,
-  // It is checked where the form is made.
+  // The schema is checked when the form is built.
   schema: ANYTHING,
   url: TEXT,
   refusal: ["'throw' or 'value'", (value) => value === 'throw' || value === 'value'],
@@ -22,13 +22,13 @@ const QUESTION: TakenBy<FormQuestion & PageQuestion> = {
 
 const ASKED = '{ message, schema }, or { message, url }';
 
-/** Either a form or a page: of both, nobody could say which was answered. */
+/** Accepts either a form or a page. With both, nobody could tell which one was answered. */
 const ONE: Taken = [
   ASKED,
   (value) => isObject(value) && (value['schema'] === undefined || value['url'] === undefined),
 ];
 
-/** What is required is looked at, and no more: later revisions may know other params. */
+/** Checks only what is required, since later revisions may add other params. */
 const SAMPLE: Taken = [
   'the params of sampling/createMessage, with a list of messages and a number of maxTokens',
   (value) => isObject(value) && Array.isArray(value['messages']) && typeof value['maxTokens'] === 'number',
@@ -40,7 +40,7 @@ const ONCE: TakenBy<OnceOptions> = {
 
 const UNTIL: TakenBy<UntilOptions> = { every: ANYTHING, hold: ANYTHING };
 
-/** Throws where nobody could be asked what was given to `flow.ask`. */
+/** Throws if the argument of `flow.ask` is not a valid question. */
 export function checkQuestion(key: string, question: FormQuestion | PageQuestion): void {
   const name = step('ask', key);
   checkArgument(name, question, ONE);
@@ -51,19 +51,19 @@ export function checkQuestion(key: string, question: FormQuestion | PageQuestion
     });
 }
 
-/** Throws where no client could make anything of what was given to `flow.sample`. */
+/** Throws if the params of `flow.sample` lack what every client requires. */
 export function checkSample(key: string, params: object): void {
   checkArgument(step('sample', key), params, SAMPLE);
 }
 
-/** Throws where nothing could be done once, or not in this way. */
+/** Throws if the arguments of `flow.once` are invalid. */
 export function checkOnce(key: string, effect: unknown, options: OnceOptions | undefined): void {
   const name = step('once', key);
   checkArgument(name, effect, FUNCTION);
   if (options) checkOptions(name, options, ONCE);
 }
 
-/** Throws where nothing could be looked for, or not in this way. */
+/** Throws if the arguments of `flow.until` are invalid. */
 export function checkUntil(key: string, look: unknown, options: UntilOptions | undefined): void {
   const name = step('until', key);
   checkArgument(name, look, FUNCTION);

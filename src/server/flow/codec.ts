@@ -6,30 +6,31 @@ import { sha256 } from '../../sha256.ts';
 import { isUnknownKey } from '../own-keys.ts';
 
 /**
- * How the context of a round becomes the state that travels through the client, and comes out of it again. The default
- * is sealed; bring your own to use another encoding.
+ * Encodes the context of a round as the state that travels through the client, and decodes it again.
  *
- * The state is text or an object (R-05). An object stands on the wire as one in the drafts' `state`; as a `requestState` and as the
- * id of a question it travels as its JSON text.
+ * The default codec seals it. Provide your own to use another encoding. The state is text or an object (R-05). In the drafts'
+ * `state` an object travels as an object. As a `requestState` and as the id of a question it travels as its JSON text.
  */
 export interface RoundCodec {
-  /** Writes `value` into a state that {@link open} accepts under the same purpose, subject and binding, until `ttl` is over. */
+  /**
+   * Encodes `value` as a state that {@link open} accepts under the same purpose, subject and binding until `ttl` has passed.
+   */
   seal(value: Json, options: SealOptions): RoundState;
-  /** Reads it again. Throws where anything about it is not as it was: the state comes from the client. */
+  /** Decodes a state. Throws if anything about it has changed, since the state comes from the client. */
   open(state: RoundState, options: OpenOptions): Json;
-  /** True for a state that {@link seal} may have made; others are left to whoever made them. */
+  /** Whether {@link seal} may have created the state. Other states are left to whoever created them. */
   recognises(state: RoundState): boolean;
 }
 
-/** What travels through the client in place of a round's context. */
+/** The state that travels through the client in place of a round's context. */
 export type RoundState = string | JsonObject;
 
-/** A state as text, for places that take nothing else. */
+/** Returns a state as text, for places that accept only text. */
 export function stateText(state: RoundState): string {
   return typeof state === 'string' ? state : JSON.stringify(state);
 }
 
-/** A codec as the server uses it: whatever clients send, it throws nothing but `SealError`s, and that a key is missing. */
+/** A codec as the server uses it. Whatever clients send, it throws only `SealError`s and errors about an unknown key. */
 export interface StateCodec {
   seal(value: Json, options: SealOptions): RoundState;
   open(state: unknown, options: OpenOptions): Json;
@@ -74,12 +75,12 @@ function parsed(text: string): unknown {
   }
 }
 
-/** AES-256-GCM under the server's keys: clients can neither read nor change it. */
+/** Creates the default codec: AES-256-GCM under the server's keys, so that clients can neither read nor change the state. */
 export function sealedCodec(sealer: Sealer): RoundCodec {
   return {
     seal: (value, options) => sealer.seal(value, options),
     open: (state, options) => sealer.open(stateText(state), options),
-    // By its start only: one that was altered further on is ours to refuse.
+    // Only the start is checked: a state that was altered further on is ours to refuse.
     recognises: (state) => typeof state === 'string' && state.startsWith('v1.') && state[11] === '.',
   };
 }
@@ -87,7 +88,9 @@ export function sealedCodec(sealer: Sealer): RoundCodec {
 const PLAIN = 'plain.';
 
 /**
- * Readable JSON, for development: everybody can read it **and change it**. A server that uses it says so in a warning.
+ * Creates a codec of readable JSON, for development. Everybody can read the state **and change it**.
+ *
+ * A server that uses it emits a warning.
  *
  * @example
  * ```ts
@@ -99,7 +102,7 @@ export function plainCodec({
   form = 'text',
 }: {
   readonly now?: () => number;
-  /** `object` puts the state on the wire as a JSON object, for tools that show messages. */
+  /** `object` sends the state as a JSON object, for tools that show messages. */
   readonly form?: 'text' | 'object';
 } = {}): RoundCodec & { readonly plain: true } {
   const claims = ({ purpose, subject, bind }: OpenOptions): Json => [

@@ -19,7 +19,7 @@ import type { JournalLines, StepKind } from './journal.ts';
 /** A question of the round, as it travels: its key, kind and fingerprint. */
 export type AskedLine = readonly [key: string, kind: StepKind, print: string];
 
-/** All that is needed to go on with a call, on any instance. Its names are short because it travels. */
+/** Everything that is needed to continue a call, on any instance. Its names are short because it travels. */
 export interface RoundContext {
   /** The flow's id. */
   readonly f: string;
@@ -27,50 +27,51 @@ export interface RoundContext {
   readonly n: number;
   /** When this round was first asked (a renewed one keeps it), in seconds since 1970. */
   readonly t: number;
-  /** When it ends, in seconds since 1970. */
+  /** When the round ends, in seconds since 1970. */
   readonly e: number;
-  /** Version of the handler. */
+  /** The version of the handler. */
   readonly h?: string | number;
-  /** What has happened before. */
+  /** The journal of the previous rounds. */
   readonly j?: JournalLines;
-  /** What this round asks. */
+  /** The questions of this round. */
   readonly q?: readonly AskedLine[];
-  /** The call itself, where the client does not repeat it with its answer. */
+  /** The call itself, if the client does not repeat it with its answer. */
   readonly o?: { readonly i: Id; readonly m: string; readonly p?: Params };
-  /** The client, where its answer does not introduce it. */
+  /** The client, if its answer does not introduce it. */
   readonly c?: { readonly c?: JsonObject; readonly v?: string };
-  /** Whose call it is, as a digest, where the seal itself cannot be bound to it. */
+  /** A digest of the principal, if the seal itself cannot be bound to it. */
   readonly u?: string;
-  /** The transport's session that it was asked in, where any instance may be answered. */
+  /** The transport session that the question was asked in, if any instance may be answered. */
   readonly s?: string;
 }
 
-/** A round whose answer has come. */
+/** A round whose answer has arrived. */
 export interface Answered {
   readonly context: RoundContext;
-  /** By the question's key; what is missing is asked again. */
+  /** The answers by the question's key. Missing ones are asked again. */
   readonly answers: ReadonlyMap<string, Answer>;
-  /** True where the call goes on with its session's state of when it was made: the answer brought no later one. */
+  /** Whether the call continues with its session's state at the time of the call, because the answer brought no later one. */
   readonly isBehind?: boolean;
-  /** True once it was refused: it is not what the round's call comes to. */
+  /** Set once the answer was refused. The refusal is then not the outcome of the round's call. */
   isRefused?: true;
 }
 
-/** What stands in a context for a principal. */
+/** Returns the digest that represents a principal in a context. */
 export function principalDigest(principal: Principal | undefined): string | undefined {
   const key = principalKey(principal);
   return key === undefined ? undefined : sha256(key).slice(0, 22);
 }
 
-/** True where the context belongs to this principal. */
+/** Whether the context belongs to this principal. */
 export function isOf(context: RoundContext, principal: Principal | undefined): boolean {
   return context.u === principalDigest(principal);
 }
 
 /**
- * What makes two calls the same one: method, session and params, without what a retry adds and without the rest of
- * `_meta` (it differs from one sending to the next). A session that the transport's own stands in for is none: which
- * one that is, the client does not say.
+ * Returns what identifies a call: its method, session and params.
+ *
+ * It leaves out what a retry adds and the rest of `_meta`, which differs each time the call is sent. A session that stands in
+ * for the transport's own is left out too, because the client does not name it.
  */
 export function callOf({ method, params }: Request): Json {
   const { _meta, requestState, inputResponses, ...own } = params ?? {};
@@ -78,17 +79,17 @@ export function callOf({ method, params }: Request): Json {
   return [method, own as JsonObject, isSession(session) ? session.sessionId : null];
 }
 
-/** The call, to be given to a handler again. */
+/** Returns the call in the form in which it can be given to a handler again. */
 export function originalOf({ request }: Exchange): NonNullable<RoundContext['o']> {
   return { i: request.id, m: request.method, ...(request.params && { p: request.params }) };
 }
 
-/** The call of a context as a request. */
+/** Returns the call of a context as a request. */
 export function requestIn({ o }: RoundContext): Request | undefined {
   return o && { jsonrpc: '2.0', id: o.i, method: o.m, ...(o.p && { params: o.p }) };
 }
 
-/** What must be known about the client to ask it again. */
+/** Returns what must be known about the client to ask it again. */
 export function peerLine({ capabilities, protocolVersion }: Peer): NonNullable<RoundContext['c']> {
   if (!capabilities) return protocolVersion === undefined ? {} : { v: protocolVersion };
   return {
@@ -97,12 +98,12 @@ export function peerLine({ capabilities, protocolVersion }: Peer): NonNullable<R
   };
 }
 
-/** The client of a context. */
+/** Returns the client of a context. */
 export function peerIn({ c }: RoundContext): Peer | undefined {
   return c && { capabilities: c.c, families: readAnnounced(c.c), protocolVersion: c.v };
 }
 
-/** Whose share a round counts toward whose answer comes without its call. */
+/** Returns the caller whose share a round counts toward if its answer comes without its call. */
 export function callerIn({ u, s }: Pick<RoundContext, 'u' | 's'>): Caller {
   return { name: u ?? s, isAnonymous: u === undefined };
 }

@@ -1,21 +1,22 @@
-/** What a server's rounds have come to so far. */
+/** Counts of what has happened to a server's rounds so far. */
 export interface RoundCounts {
   /** Rounds that were sent to clients. */
   readonly asked: number;
-  /** Answers that were taken. */
+  /** Answers that were accepted. */
   readonly answered: number;
-  /** Contexts that were refused: altered, too late, of another call or principal, or used before. */
+  /** Contexts that were refused: altered, too late, of another call or principal, or already used. */
   readonly refused: number;
   /**
-   * In `dual`: contexts that came back as they were kept, that did not, and that the store no longer had. In
-   * `carried-first`, damaged ones count as different too.
+   * In `dual`: contexts that came back as they were stored, that did not, and that the store no longer had.
+   *
+   * In `carried-first`, damaged contexts count as different too.
    */
   readonly same: number;
   readonly different: number;
   readonly missing: number;
-  /** Answers without their context: the client does not echo. */
+  /** Answers without their context: the client does not echo it. */
   readonly notEchoed: number;
-  /** Of these, the ones that were served from the store. */
+  /** The number of these answers that were served from the store. */
   readonly recalled: number;
 }
 
@@ -36,7 +37,7 @@ export class RoundCounters {
     this.#counts[name]++;
   }
 
-  /** The counts as they are now. */
+  /** Returns a snapshot of the counts. */
   read(): RoundCounts {
     return { ...this.#counts };
   }

@@ -1,7 +1,7 @@
 import { ValiseError, type ValiseErrorOptions } from '../../errors.ts';
 import type { RpcError } from '../../wire/index.ts';
 
-/** What can go wrong in a flow. */
+/** The codes of a {@link FlowError}. */
 export type FlowErrorCode =
   /** The user declined, or closed the question without an answer. */
   | 'ask-declined'
@@ -14,11 +14,11 @@ export type FlowErrorCode =
   | 'ask-timeout'
   /** The client cannot be asked this kind of question. */
   | 'client-cannot'
-  /** There is no way to ask on this connection. */
+  /** The client cannot be asked on this connection. */
   | 'no-carrier'
-  /** The call has asked as often as it may. */
+  /** The call has asked as many questions as it may. */
   | 'too-many-questions'
-  /** This caller, or all callers together, have as much open as the server's limits allow. */
+  /** This caller, or all callers together, have reached the server's limits. */
   | 'too-many-open'
   /** Mistakes in the handler. */
   | 'same-key'
@@ -28,26 +28,26 @@ export type FlowErrorCode =
   | 'bad-schema'
   /** The flow was begun by another version of the handler. */
   | 'other-version'
-  /** An effect was cut off in the middle, and nobody knows whether it took place. */
+  /** An effect was cut off, and it is unknown whether it took place. */
   | 'once-cut-off'
   /** The flow's server has no Valise installed. */
   | 'not-installed'
-  /** The setting needs a store, and there is none. */
+  /** The setting needs a store, and none is configured. */
   | 'no-store';
 
-/** What {@link FlowError} carries besides its message. */
+/** Options of a {@link FlowError}. */
 export interface FlowErrorOptions extends ValiseErrorOptions {
-  /** The key of the step that it is about. */
+  /** The key of the step that the error is about. */
   readonly key?: string;
-  /** What the client gets where the handler lets this error out; otherwise what the SDK makes of any error. */
+  /** The error that the client gets if the handler lets this one through. Without it, the SDK's default applies. */
   readonly rpc?: RpcError;
 }
 
-/** A flow cannot go on, or the user does not want it to. Handlers may catch it like any other error. */
+/** Thrown when a flow cannot continue, or the user does not want it to. Handlers may catch it like any other error. */
 export class FlowError extends ValiseError {
   declare readonly code: FlowErrorCode;
   readonly key: string | undefined;
-  /** Not part of the surface: what goes out in place of the handler's own answer. */
+  /** The error that is sent in place of the handler's own answer. It is not part of the public API. */
   readonly rpc: RpcError | undefined;
 
   constructor(code: FlowErrorCode, message: string, { key, rpc, ...options }: FlowErrorOptions = {}) {
@@ -58,10 +58,10 @@ export class FlowError extends ValiseError {
   }
 }
 
-/** Ends the handler's call once it has asked: the answer that the SDK makes of it never leaves. */
+/** Ends the handler's call once it has asked. The answer that the SDK derives from it is never sent. */
 class Suspended extends Error {
   override readonly name = 'Suspended';
 }
 
-/** The one there is: it says nothing about where it comes from, and a trace of the stack for each would cost. */
+/** The only instance. It does not depend on where it is thrown, and a stack trace for each would be costly. */
 export const SUSPENDED: Error = new Suspended('Waiting for the client.');

@@ -4,14 +4,14 @@ const BYTES = 16;
 const pool = Buffer.alloc(BYTES * 256);
 let at = pool.length;
 
-/** A new flow's id: 128 random bits, drawn many at a time because each draw costs more than its bytes. */
+/** Returns a new flow id of 128 random bits. Bytes are drawn in bulk, since each draw costs more than its bytes. */
 export function newFlowId(): string {
   if (at === pool.length) {
     randomFillSync(pool);
     at = 0;
   }
   const id = pool.toString('base64url', at, at + BYTES);
-  // What has been given out is not kept where it could be given out again.
+  // Erase the bytes of the id, so that the pool cannot leak it.
   pool.fill(0, at, at + BYTES);
   at += BYTES;
   return id;

@@ -2,7 +2,7 @@ import type { Json } from '../../json.ts';
 import { dict } from '../../wire/index.ts';
 import { FlowError } from './errors.ts';
 
-/** Kinds of steps, one letter each: the journal travels. */
+/** The kinds of steps. Each is one letter because the journal travels. */
 export type StepKind = 'a' | 's' | 'r' | 'o' | 'u' | 'b';
 
 const QUESTIONS: ReadonlySet<StepKind> = new Set(['a', 's', 'r']);
@@ -12,7 +12,10 @@ export type Ending =
   | { readonly value: Json | undefined }
   | { readonly failed: { readonly code: number; readonly message: string } };
 
-/** One step as it travels: key, kind, fingerprint of what was asked, 1 for a value or 0 for an error, and that (if any). */
+/**
+ * A step as it travels: key, kind, fingerprint of the question, 1 for a value or 0 for an error, and the value or error (if
+ * any).
+ */
 type Line = readonly [key: string, kind: StepKind, print: string, ok: 0 | 1, value?: Json];
 
 interface Step {
@@ -20,14 +23,14 @@ interface Step {
   replayed: boolean;
 }
 
-/** What has happened in a flow so far: what its steps came to, by key. */
+/** The record of a flow so far: how each step ended, by key. */
 export class Journal {
   readonly #steps: { [key: string]: Step } = dict<never>();
   #earlier: { [key: string]: Line } | undefined;
   #left = 0;
   #room: number;
 
-  /** `room`: how many bytes of answers this run may add. */
+  /** Creates a journal. `room` is how many bytes of answers this run may add. */
   constructor(room: number, lines: readonly Line[] = []) {
     this.#room = room;
     for (const line of lines) {
@@ -37,26 +40,27 @@ export class Journal {
   }
 
   /**
-   * Takes over what an earlier run of the same request came to, one that had to start over because other state had
-   * changed. On what is so now the handler may go another way, so these steps bind it to nothing: they are there where
-   * it comes to them again.
+   * Takes over the steps of an earlier run of the same request that had to start over because other state had changed.
+   *
+   * With the new state the handler may take a different path, so these steps do not bind it. They are available if the handler
+   * reaches them again.
    */
   takeOver(before: Journal): void {
     this.#earlier = Object.assign(dict<Line>(), before.#earlier);
     for (const line of before.lines()) this.#earlier[line[0]] = line;
   }
 
-  /** True while the handler still has steps before it that it took in earlier rounds. */
+  /** Whether the handler has yet to reach steps that it took in earlier rounds. */
   get isReplaying(): boolean {
     return this.#left > 0;
   }
 
-  /** Keys of steps that earlier rounds took and this one has not. */
+  /** The keys of steps that earlier rounds took and this one has not reached. */
   get left(): string[] {
     return Object.keys(this.#steps).filter((key) => !this.#steps[key]?.replayed);
   }
 
-  /** How a step ended in an earlier round; it must be the step that it was then. */
+  /** Returns how a step ended in an earlier round. Throws if it is not the same step as before. */
   replay(key: string, kind: StepKind, print: string): Ending | undefined {
     const step = this.#steps[key];
     if (!step) return this.#regain(key, kind, print);
@@ -85,13 +89,13 @@ export class Journal {
     this.#steps[key] = { line: this.#fitting(lineOf(key, kind, print, ending)), replayed: true };
   }
 
-  /** Adds the answer to a question of the round before, for the handler to come to. */
+  /** Adds the answer to a question of the previous round, which the handler has yet to reach. */
   answer(key: string, kind: StepKind, print: string, ending: Ending): void {
     this.#steps[key] = { line: this.#fitting(lineOf(key, kind, print, ending)), replayed: false };
     this.#left++;
   }
 
-  /** Throws if a client's answers are more than a call may gather; what the handler itself adds is its author's. */
+  /** Throws if a client's answers exceed what a call may collect. Steps that the handler adds itself are not counted. */
   #fitting(line: Line): Line {
     if (!QUESTIONS.has(line[1])) return line;
     this.#room -= Buffer.byteLength(JSON.stringify(line[4] ?? null));
@@ -99,7 +103,7 @@ export class Journal {
     return line;
   }
 
-  /** As it travels. */
+  /** Returns the journal in the form in which it travels. */
   lines(): Line[] {
     return Object.values(this.#steps).map((step) => step.line);
   }
@@ -118,7 +122,7 @@ function lineOf(key: string, kind: StepKind, print: string, ending: Ending): Lin
   return ending.value === undefined ? [key, kind, print, 1] : [key, kind, print, 1, ending.value];
 }
 
-/** Lines of a journal that come out of a seal. */
+/** The lines of a journal, as read from a sealed context. */
 export type JournalLines = readonly Line[];
 
 function tooLarge(key: string): FlowError {

@@ -1,11 +1,12 @@
 import { ValiseError } from '../../errors.ts';
 import { checkOptions, SETTINGS, type Taken, type TakenBy } from '../../options.ts';
 
-/** How much a server keeps for its callers' rounds at a time. Each instance counts what it keeps itself. */
+/** How much a server stores for its callers' rounds at a time. Each instance counts only what it stores itself. */
 export interface RoundLimits {
   /**
-   * The longest single record, in bytes: a context in the store, an outcome that waits to be fetched, the answers of one
-   * call. At most 1.5 MiB.
+   * The longest single record, in bytes: a stored context, an outcome that waits to be fetched, the answers of one call.
+   *
+   * The maximum is 1.5 MiB.
    *
    * @defaultValue 1 MiB
    */
@@ -19,19 +20,19 @@ export interface RoundLimits {
 /** A share of what a server keeps. */
 export interface RoundShare {
   /**
-   * Records: contexts, outcomes, marks.
+   * The number of records: contexts, outcomes, marks.
    *
    * @defaultValue 10,000 per caller, 100,000 in total
    */
   readonly records?: number | undefined;
   /**
-   * Bytes in these records.
+   * The total size of these records, in bytes.
    *
    * @defaultValue 16 MiB per caller, 128 MiB in total
    */
   readonly bytes?: number | undefined;
   /**
-   * Calls that wait: questions in memory, and HTTP streams that bring what comes of an answer.
+   * The number of waiting calls: questions in memory, and HTTP streams that deliver the outcome of an answer.
    *
    * @defaultValue 100 per caller, 10,000 in total
    */
@@ -40,7 +41,7 @@ export interface RoundShare {
 
 type Filled = { readonly [Name in keyof RoundShare]-?: number };
 
-/** {@link RoundLimits}, filled up. */
+/** {@link RoundLimits} with defaults applied. */
 export interface Limits {
   readonly recordBytes: number;
   readonly perCaller: Filled;
@@ -53,14 +54,14 @@ const DEFAULTS: Limits = {
   perCaller: { records: 10_000, bytes: 16 * MIB, waiting: 100 },
   total: { records: 100_000, bytes: 128 * MIB, waiting: 10_000 },
 };
-/** What a seal holds. */
+/** The most that a seal can hold. */
 const LONGEST = 1.5 * MIB;
 
 const NUMBER: Taken = ['a whole number', (value) => Number.isSafeInteger(value) && (value as number) >= 0];
 const TAKEN: TakenBy<RoundLimits> = { recordBytes: NUMBER, perCaller: SETTINGS, total: SETTINGS };
 const SHARE: TakenBy<RoundShare> = { records: NUMBER, bytes: NUMBER, waiting: NUMBER };
 
-/** Reads the limits, and fills in the defaults. */
+/** Checks the limits and applies defaults. */
 export function readLimits(limits: RoundLimits = {}): Limits {
   checkOptions('createValise, under rounds.limits,', limits, TAKEN);
   const { recordBytes = DEFAULTS.recordBytes } = limits;

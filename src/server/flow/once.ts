@@ -9,29 +9,30 @@ import { FlowError } from './errors.ts';
 import { FLOW_LEASE, type FlowRecords, type RecordOptions } from './records.ts';
 import type { Effect, OnceOptions } from './types.ts';
 
-/** Does an effect of a flow, unless it has been done. */
+/** Runs an effect of a flow, unless it has already completed. */
 export type Once = (
   key: string,
   effect: (effect: Effect) => Promise<Json | undefined>,
   options: OnceOptions,
 ) => Promise<Json | undefined>;
 
-/** What stands behind the effects of one flow. */
+/** What the effects of one flow need. */
 export interface OnceSetup {
   readonly flow: string;
   /**
-   * Where claims are kept: undefined without a store, and in a flow's first call, which only this process can repeat
-   * (it remembers what was done): its client has nothing yet to come back with.
+   * Where claims are stored. Undefined without a store, and in a flow's first call.
+   *
+   * Only this process can repeat the first call, and it remembers what was done: the client has nothing yet to come back with.
    */
   readonly records: FlowRecords | undefined;
   readonly caller: Caller;
-  /** True where this run is the only one of its round, so that a claim found is one of a run that died. */
+  /** Whether this run is the only one of its round. A claim that it finds then belongs to a run that died. */
   readonly exclusive: boolean;
   /** How long claims must be remembered, in seconds. */
   readonly ttl: number;
 }
 
-/** The effects of one flow. */
+/** Creates the function that runs the effects of one flow. */
 export function createOnce({ flow, records, caller, exclusive, ttl }: OnceSetup): Once {
   return async (key, effect, options) => {
     const idempotencyKey = sha256(JSON.stringify([flow, key]));
@@ -57,7 +58,9 @@ interface Claim {
   readonly options: OnceOptions;
 }
 
-/** Claims before, completes after, each under a condition: whatever happens to leases, only one attempt completes. */
+/**
+ * Claims before the effect and completes after it, each conditionally, so that only one attempt completes even if leases fail.
+ */
 async function claimed(
   { records, name, life, key, options }: Claim,
   effect: (attempt: number) => Promise<Json | undefined>,
@@ -84,7 +87,7 @@ async function claimed(
   try {
     value = plain(key, await effect(attempt));
   } catch (error) {
-    // It failed and said so: nothing was cut off, and the next run may try again.
+    // The effect reported its failure, so nothing was cut off, and the next run may try again.
     await records.delete(name, { ifVersion: version });
     throw error;
   }
@@ -94,7 +97,7 @@ async function claimed(
     { ...life, ifVersion: version },
   );
   if (completed !== undefined) return value;
-  // This attempt outlived its claim. What another one completed counts.
+  // This attempt outlived its claim. The result of the attempt that completed counts.
   const other = (await records.get(name))?.value;
   if (isObject(other) && 'done' in other) return valueIn(other);
   throw cutOff(key, 'lost its claim while it ran');
@@ -104,7 +107,7 @@ function valueIn(mark: Record<string, unknown>): Json | undefined {
   return Array.isArray(mark['done']) ? (mark['done'][0] as Json | undefined) : undefined;
 }
 
-/** The value as later rounds will read it, so that the first round sees the same. */
+/** Returns the value as later rounds will read it, so that the first round sees the same. */
 function plain(key: string, value: unknown): Json | undefined {
   if (value === undefined || value === null) return value;
   try {

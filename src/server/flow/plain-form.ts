@@ -9,8 +9,10 @@ interface Field {
 }
 
 /**
- * The form in an object schema of a library that describes none by itself: zod 3 (`_def`) and valibot (`entries`). Of
- * checks only bounds, formats and descriptions are taken over; the library checks the answer. Undefined for others.
+ * Returns the form of an object schema of zod 3 (`_def`) or valibot (`entries`), which do not describe themselves.
+ *
+ * Of the checks it keeps only bounds, formats and descriptions; the library itself checks the answer. Returns undefined for
+ * others.
  */
 export function plainForm(schema: object): JsonObject | undefined {
   const { _def, type, entries } = schema as Fields;
@@ -73,7 +75,7 @@ function ofZod(schema: unknown): Field | undefined {
   return found && { ...found, field: { ...found.field, ...described } };
 }
 
-/** `minLength` and `maxLength`, or `minimum` and `maximum`; and what kind of text or number it is. */
+/** Returns `minLength` and `maxLength`, or `minimum` and `maximum`, and the format or the integer type. */
 function zodChecks(def: Fields, ending: 'Length' | 'imum'): JsonObject {
   const out: Record<string, string | number> = {};
   for (const check of Array.isArray(def['checks']) ? (def['checks'] as Fields[]) : []) {

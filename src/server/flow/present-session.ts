@@ -20,7 +20,7 @@ export interface Brought {
   readonly session: SessionMeta | undefined;
 }
 
-/** Reads the answer to a question. The session that it names is for us, not for the handler. */
+/** Reads the answer to a question, and removes the session that it names, which is not for the handler. */
 export function readAnswer(response: Response): Brought {
   if (!('result' in response)) return { answer: { error: response.error }, session: undefined };
   const { result } = response;
@@ -30,8 +30,10 @@ export function readAnswer(response: Response): Brought {
 }
 
 /**
- * A call that went out with its session's state goes on with the present one, where the answer has brought that: other
- * calls may have changed it since. What it brings proves itself like that of every request; it is never another session.
+ * Updates a call to the present state of its session, if the answer has brought that state.
+ *
+ * Other calls may have changed the session since the call was sent. The present state must prove itself like that of every
+ * request, and it is never that of another session.
  */
 export function inPresent(
   context: RoundContext,
@@ -40,7 +42,7 @@ export function inPresent(
   const { o } = context;
   const session = readSession(o?.p?._meta);
   if (!o || !isSession(session)) return { context, isBehind: false };
-  // A session that is in the store has no state to bring.
+  // A session in the store has no state to send.
   if (present?.sessionId !== session.sessionId || present.state === undefined)
     return { context, isBehind: true };
   const { sessionId, state } = present;
@@ -52,18 +54,18 @@ export function inPresent(
 
 const behind = new Slot<true>();
 
-/** Notes where a handler that has waited goes on in the session as it was, though the answer does not say that it still is so. */
+/** Records that a handler that waited continues with a session state that the answer does not confirm as current. */
 export function noteWaited(exchange: Exchange, present: SessionMeta | undefined): void {
   const session = readSession(exchange.request.params?._meta);
   if (isSession(session) && session.state !== present?.state) behind.set(exchange, true);
 }
 
-/** True where a call goes on after an answer in what may no longer be the state of its session. */
+/** Whether a call continues after an answer with a session state that may be outdated. */
 export function isBehind(exchange: Exchange): boolean {
   return exchange.edgeContext?.answered?.isBehind === true || behind.get(exchange) === true;
 }
 
-/** Whichever way a client spells it: the one that is read first would win over what is written. */
+/** Removes the session in every spelling, since the one that is read first would override what is written. */
 function withoutSession(meta: Meta | undefined): Meta {
   const {
     [NAMES.modern.session]: _modern,

@@ -5,12 +5,13 @@ import type { Rounds } from './rounds.ts';
 import { readFlowOptions } from './settings.ts';
 import type { Flow, FlowOptions } from './types.ts';
 
-/** The rounds of a server, as its author uses them. */
+/** The part of a server's API that is about rounds. */
 export interface RoundsApi {
   /**
-   * Makes a handler of a tool, prompt or resource that may ask in the middle and goes on anywhere. The handler gets the
-   * same arguments as without it, with the flow in the place of the SDK's own; on every round it runs again from the
-   * top, and what it has asked and done `once` is remembered.
+   * Wraps a handler of a tool, prompt or resource, so that it can ask questions and continue on any instance.
+   *
+   * The handler gets its usual arguments, with the flow in place of the SDK's own. On every round it runs again from the top.
+   * Its answered questions and its effects in `once` are remembered.
    *
    * @example
    * ```ts
@@ -25,7 +26,7 @@ export interface RoundsApi {
     handler: (...args: [...Args, Flow<Extra>]) => Value | Promise<Value>,
     options?: FlowOptions,
   ): (...args: [...Args, Extra]) => Promise<Value>;
-  /** What rounds have come to so far. */
+  /** Returns the counts of rounds so far. */
   roundCounts(): RoundCounts;
 }
 

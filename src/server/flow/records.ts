@@ -9,43 +9,51 @@ import { type Caller, type Exceeded, Quota } from '../quota.ts';
 import { FlowError } from './errors.ts';
 import type { Limits } from './limits.ts';
 
-/** A record as it was found. */
+/** A record that was found. */
 export interface Found {
-  /** Undefined if somebody else than this server has written the record: it is not to be believed. */
+  /** Undefined if someone other than this server wrote the record. Such a record is not trusted. */
   readonly value: Members | undefined;
   readonly version: string;
 }
 
-/** How a record is written. */
+/** How to write a record. */
 export interface RecordOptions extends Pick<PutOptions, 'ifAbsent' | 'ifVersion' | 'durable'> {
   /** Lifetime in seconds. */
   readonly ttl: number;
-  /** Whom it is kept for. */
+  /** The caller whose quota the record counts toward. */
   readonly caller: Caller;
 }
 
-/** How an answer or an effect is kept to one instance, in seconds. One that died keeps others out for a `ttl`. */
+/**
+ * Timing of the lease that limits an answer or an effect to one instance, in seconds. A dead instance blocks others for one
+ * `ttl`.
+ */
 export const FLOW_LEASE = { ttl: 15, wait: 20 };
 
 const PURPOSE = 'flow-record';
-/** Part of every record's seal. It stays: the version of a record is in what is sealed, so that an older release can read it. */
+/**
+ * Part of every record's seal. It never changes: the version of a record is in the sealed value, so that an older release can
+ * read it.
+ */
 const FORM = 1;
-/** A lifetime that outlasts the entry's own, whatever the clocks say. */
+/** How much longer than its entry a record's seal is valid, in seconds, so that it outlasts the entry even if clocks differ. */
 const SLACK = 300;
 
 /**
- * What flows keep between rounds: contexts, outcomes, marks of answered rounds and of effects. In the store, each record is
- * sealed together with its key and the schema version, so that whoever can write to the store can delete a record, or put
- * back an older version of it, but can neither change it nor move it to another key. Without a store, records are in memory.
+ * The records that flows keep between rounds: contexts, outcomes, marks of answered rounds and of effects.
+ *
+ * In the store, each record is sealed together with its key and the schema version. Whoever can write to the store can delete a
+ * record or restore an older version of it, but can neither change it nor move it to another key. Without a store, records are
+ * in memory.
  */
 export class FlowRecords {
-  /** True if all instances share the records, in a store. */
+  /** Whether all instances share the records, in a store. */
   readonly isShared: boolean;
   readonly #store: Store;
   readonly #sealer: Sealer | undefined;
   readonly #quota: Quota;
   readonly #context: ServerContext;
-  /** Longest record, in bytes. */
+  /** The longest record, in bytes. */
   readonly most: number;
 
   constructor(context: ServerContext, { recordBytes, perCaller, total }: Limits) {
@@ -61,12 +69,12 @@ export class FlowRecords {
         total: { count: total.records, bytes: total.bytes },
         anonymousPart: 0.5,
       },
-      // A store drops by itself what is over; in memory it would stay until somebody asks for it.
+      // A store drops expired entries by itself. In memory they would stay until somebody reads them.
       store ? undefined : (key) => void this.#store.get(key),
     );
   }
 
-  /** Throws `store-newer` if a later release wrote the record. */
+  /** Reads a record. Throws `store-newer` if a later release wrote it. */
   async get(key: string): Promise<Found | undefined> {
     const entry = await this.#store.get(key);
     if (!entry) return undefined;
@@ -74,7 +82,7 @@ export class FlowRecords {
     return { value: value === undefined ? undefined : unpack(schemaOf(key), value), version: entry.version };
   }
 
-  /** Writes what `change` makes of a record that is likely not there yet. Returns whether something was written. */
+  /** Writes what `change` returns for a record that probably does not exist yet. Returns whether something was written. */
   async update(
     key: string,
     change: (found: Members | undefined) => object | undefined,
@@ -90,7 +98,7 @@ export class FlowRecords {
     return typeof (await update(records, key, next, { seen: { entry: undefined } })) === 'string';
   }
 
-  /** Writes a record; undefined if a condition did not hold. Throws `FlowError` if it is too large, or one too many. */
+  /** Writes a record. Returns undefined if a condition did not hold. Throws `FlowError` if the record exceeds a limit. */
   async put(
     key: string,
     value: object,
@@ -105,7 +113,7 @@ export class FlowRecords {
       ? this.#sealer.seal(record, { purpose: PURPOSE, bind: [key, FORM], ttl: ttl + SLACK })
       : record;
     const version = await this.#store.put(key, kept, { ttl, ...conditions });
-    // Nothing was written: what is there still counts.
+    // Nothing was written, so the existing record still counts.
     if (version === undefined) taken();
     return version;
   }
@@ -168,7 +176,7 @@ function schemaOf(key: string): Schema<Members> {
   return SCHEMAS[key.split('/', 2)[1] ?? ''] ?? OTHERS;
 }
 
-/** There is no room for one more open question. */
+/** Returns the error for a caller or server without room for another open question. */
 export function full(): FlowError {
   return new FlowError('too-many-open', 'Too much is open on this server.', {
     next: 'Answer the questions that are open, or try again in a few minutes.',

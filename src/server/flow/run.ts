@@ -72,13 +72,13 @@ export class FlowRun implements Flow {
     this.extra = setup.extra;
   }
 
-  /** Runs the handler; what it does after it has been suspended goes nowhere. */
+  /** Runs the handler. What the handler does after it has been suspended does not affect the outcome. */
   run<Value>(handler: (flow: Flow) => Value | Promise<Value>): Promise<Outcome<Value>> {
     return new Promise((resolve, reject) => {
       const end = (settle: () => void): void => {
         if (this.#over) return;
         this.#over = true;
-        // A handler may swallow the error that tells its mistake; the mistake still counts.
+        // The handler may swallow the error that reports its mistake. The mistake still counts.
         if (this.#mistake) reject(this.#mistake);
         else settle();
       };

@@ -6,7 +6,7 @@ import { type AskSchema, formOf, standardOf } from './form.ts';
 import type { Ending } from './journal.ts';
 import type { FormQuestion, PageQuestion, Reaction } from './types.ts';
 
-/** The value of a step, or the error that the client answered with. */
+/** Returns the value of a step. Throws if the client answered with an error. */
 export function gained(key: string, ending: Ending): Json | undefined {
   if ('value' in ending) return ending.value;
   const { code, message } = ending.failed;
@@ -17,7 +17,7 @@ export function gained(key: string, ending: Ending): Json | undefined {
   );
 }
 
-/** What `flow.ask` gives its handler. Answers come from the client, so they are checked each time they are read. */
+/** Returns the result of `flow.ask`. Answers come from the client, so they are checked each time they are read. */
 export function reactionOf(key: string, question: FormQuestion | PageQuestion, ending: Ending): unknown {
   const { action, content } = gained(key, ending) as {
     action: Reaction<unknown>['action'];
@@ -43,12 +43,12 @@ export function reactionOf(key: string, question: FormQuestion | PageQuestion, e
   );
 }
 
-/** What the question asked for: fields that its form does not name are dropped. */
+/** Drops fields that the form of the question does not name. */
 function onlyAsked({ properties }: FormSchema, content: JsonObject): JsonObject {
   return Object.fromEntries(Object.entries(content).filter(([name]) => Object.hasOwn(properties, name)));
 }
 
-/** The answer as the handler gets it: a schema of a library may make another value of it, also asynchronously. */
+/** Returns the answer for the handler. A library's schema may transform it, also asynchronously. */
 function checked(key: string, schema: AskSchema, content: JsonObject): unknown {
   const standard = standardOf(schema);
   if (standard) {

@@ -12,19 +12,19 @@ import { FLOW_LEASE, type FlowRecords } from './records.ts';
 
 /** The right to answer a round. */
 export interface Turn {
-  /** True where nobody else can be answering the same round. */
+  /** Whether nobody else can be answering the same round. */
   readonly exclusive: boolean;
-  /** What came of the same answer before; nothing is to be run again. */
+  /** The earlier outcome of the same answer. If it is set, nothing must run again. */
   readonly outcome?: Reply;
-  /** The round goes on with another one: from here on no other answer is taken. */
+  /** Marks the round as continued by another one. From here on no other answer is accepted. */
   goesOn(): Promise<void>;
-  /** The call's response is out: the round is over, and the same answer gets the same response. */
+  /** Marks the round as over once the call's response is out. The same answer then gets the same response. */
   done(response?: Response): void;
-  /** Nothing has gone out: the same answer may be given again. */
+  /** Gives up the turn if nothing was sent. The same answer may be given again. */
   abandon(): Promise<void>;
 }
 
-/** The turn of a round that may be answered again: nobody remembers it. */
+/** The turn of a round that may be answered again. Nothing records it. */
 export const SHARED: Turn = {
   exclusive: false,
   goesOn: async () => {},
@@ -32,21 +32,22 @@ export const SHARED: Turn = {
   abandon: async () => {},
 };
 
-/** How much longer than its round the mark of a used one lives, in seconds: clocks differ. */
+/** How much longer than its round the mark of an answered round lives, in seconds, since clocks differ. */
 const SLACK = 180;
 
-/** What is kept of an answered round. */
+/** The record of an answered round. */
 interface Mark {
   /** The digest of the answer. */
   readonly a: string;
-  /** What came of it, if that has gone out: nothing where it is too large to be kept. */
+  /** The outcome, if it has been sent. Empty if it is too large to store. */
   readonly r?: readonly [] | readonly [Reply];
 }
 
 /**
- * Each round is answered once if there is a store to remember it. The first answer is noted before anything runs: no
- * other one is taken from then on. An instance that dies in the middle, or a client that hangs up, leaves the round open for the
- * same answer, and that gets the outcome of the first if there is one.
+ * Takes the turn of a round, so that each round is answered once if there is a store to record it.
+ *
+ * The first answer is recorded before anything runs, and no other one is accepted from then on. If an instance dies in the
+ * middle, or a client hangs up, the round stays open for the same answer, which gets the outcome of the first if there is one.
  */
 export async function takeTurn(
   records: FlowRecords | undefined,
@@ -75,7 +76,7 @@ export async function takeTurn(
       return { ...SHARED, outcome: mark.r[0] };
     }
     isNoted = found !== undefined;
-    // Without an answer there is nothing to hold the caller to until the round goes on.
+    // Without an answer, the caller is not bound to anything until the round continues.
     if (!isNoted && context.q?.some(([key]) => answered.answers.has(key))) {
       await write({ a: digest });
       isNoted = true;
@@ -107,7 +108,7 @@ export async function takeTurn(
   };
 }
 
-/** What an answer says, without `_meta`: that may differ each time it is sent. */
+/** Returns a digest of the answers without `_meta`, which may differ each time they are sent. */
 function digestOf({ context, answers }: Answered): string {
   const said = (context.q ?? []).map(([key]) => {
     const answer = answers.get(key);
@@ -118,7 +119,7 @@ function digestOf({ context, answers }: Answered): string {
   try {
     return sha256(canonicalJson(said));
   } catch {
-    // Too deep to be compared, and to be read.
+    // The answer is nested too deeply to be compared or read.
     throw new SealError('malformed');
   }
 }

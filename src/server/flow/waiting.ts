@@ -8,7 +8,7 @@ import { type Brought, noteWaited, readAnswer } from './present-session.ts';
 import type { Question } from './question.ts';
 import { full } from './records.ts';
 
-/** How a question is waited for. */
+/** How to wait for a question. */
 export interface WaitOptions {
   readonly id: string;
   readonly ttl: number;
@@ -19,7 +19,7 @@ interface Waiter {
   settle(brought: Brought | FlowError): void;
 }
 
-/** Questions whose answers are waited for in memory: on connections that the client's answers come back to. */
+/** Questions whose answers are waited for in memory, on connections that the client's answers come back to. */
 export class Waiting {
   readonly #waiters = new Map<Id, Waiter>();
   readonly #held: Quota;
@@ -79,7 +79,7 @@ export class Waiting {
     });
   }
 
-  /** True where the response answers a question that is waited for on this link. */
+  /** Delivers a response to the question that waits for it on this link. Returns false if there is none. */
   answered(response: Response, link: ServerLink): boolean {
     const waiter =
       response.id === undefined || response.id === null ? undefined : this.#waiters.get(response.id);
@@ -96,7 +96,7 @@ function tooLate(key: string, ttl: number): FlowError {
   });
 }
 
-/** The signal that ends a call: `extra.signal` in v1, `ctx.mcpReq.signal` in v2. */
+/** Returns the signal that ends a call: `extra.signal` in v1, `ctx.mcpReq.signal` in v2. */
 export function signalIn(extra: unknown): AbortSignal | undefined {
   if (!isObject(extra)) return undefined;
   const signal = extra['signal'] ?? (isObject(extra['mcpReq']) ? extra['mcpReq']['signal'] : undefined);

@@ -6,49 +6,52 @@ import { isHttp } from '../over-http.ts';
 import { FlowError } from './errors.ts';
 
 /**
- * The ways to ask a client, besides the {@link Carrier}s that it may have announced:
+ * The ways to ask a client, in addition to the {@link Carrier}s that it may have announced:
  *
  * - `request-state`: the call is answered with its questions (2026-07-28)
- * - `id`: the question's own id carries the context, which every client brings back
- * - `memory`: the handler waits where it is
+ * - `id`: the question's own id carries the context, and every client sends it back
+ * - `memory`: the handler waits in memory
  */
 export type Way = Carrier | 'request-state' | 'id' | 'memory';
 
-/** The ways to ask the client of an exchange, best first. `edge`: the request came through our own HTTP edge. */
+/** Returns the ways to ask the client of an exchange, best first. `edge`: the request came through our own HTTP edge. */
 export function waysOf(exchange: Exchange, edge: boolean): readonly Way[] {
   const { era, method, peer, extra, link } = exchange;
   if (era === 'modern') return INPUT_METHODS.includes(method) ? ['request-state'] : [];
   const announced = peer.families.rounds;
   if (!isHttp(extra)) return bringsTop(link.transport) ? [...announced, 'memory'] : ['memory'];
   const own = edge ? announced : [];
-  // A session's answers come back to the instance that keeps it; without one they may come to any.
+  // Answers in a transport session come back to the instance that holds it. Without a session they may reach any instance.
   if (link.transport.sessionId !== undefined) return [...own, 'memory'];
   return edge ? [...own, 'id'] : [];
 }
 
-/** True where what a client echoes comes back on the connection that it introduces itself on. */
+/** Whether state that a client echoes comes back on the connection that it introduces itself on. */
 export function carries({ era, extra, link }: Exchange, edge: boolean): boolean {
   return era === 'modern' || (isHttp(extra) ? edge : bringsTop(link.transport));
 }
 
-/** The best way for so many questions at once. Where a way takes only one, the others are asked after it. */
+/** Returns the best way for this many questions at once. If a way takes only one, the others are asked after it. */
 export function pick(ways: readonly Way[], questions: number): Way | undefined {
   const together = questions === 1 ? undefined : ways.find((way) => way.startsWith('dependent'));
   return together ?? ways[0];
 }
 
-/** A way for what finds no room on a way whose answer comes alone: with its call, so that it need not hold the call. */
+/**
+ * Returns a way with more room than one whose answer comes alone: the answer comes with its call, so the state need not hold
+ * it.
+ */
 export function roomier(way: Way, ways: readonly Way[]): Exclude<Way, 'memory'> | undefined {
   const found = isSingle(way) ? ways.find((other) => other.startsWith('dependent')) : undefined;
   return found as Exclude<Way, 'memory'> | undefined;
 }
 
-/** True for a way that carries one question at a time: its answer comes alone. */
+/** Whether a way carries one question at a time, whose answer comes alone. */
 export function isSingle(way: Way): boolean {
   return way === 'state' || way === 'id';
 }
 
-/** No way leads to this client. */
+/** Returns the error for a client that cannot be asked in any way. */
 export function noWay({ era, method }: Exchange, key: string): FlowError {
   return era === 'modern'
     ? new FlowError(
@@ -69,9 +72,9 @@ export function noWay({ era, method }: Exchange, key: string): FlowError {
       );
 }
 
-/** True where a client's top-level members reach us: no bytes in between, or our own edge on them. */
+/** Whether a client's top-level members reach us: there are no bytes in between, or our own edge reads them. */
 function bringsTop(transport: TransportLike): boolean {
-  // Names that both SDK majors have: of the pair in memory, of standard input, and of v2's channel over it.
+  // Property names in both SDK majors: of the in-memory pair, of standard input, and of v2's channel over it.
   const known = transport as TransportLike & {
     readonly _otherTransport?: unknown;
     readonly _stdin?: unknown;
