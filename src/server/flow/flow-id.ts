@@ -11,7 +11,7 @@ export function newFlowId(): string {
     at = 0;
   }
   const id = pool.toString('base64url', at, at + BYTES);
-  // Erase the bytes of the id, so that the pool cannot leak it.
+  // Erase the issued bytes, so that they cannot be issued again.
   pool.fill(0, at, at + BYTES);
   at += BYTES;
   return id;

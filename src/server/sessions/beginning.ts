@@ -4,14 +4,16 @@ import type { EndReason } from './hooks.ts';
 import type { Found, Registry } from './registry.ts';
 import { HOOK_TIME, type Row } from './row.ts';
 
-/** What stands in the registry while the author's hook is at work. */
+/** Returns the record of a session while `onCreate` is running. */
 export function beginningRow(held: Held): Row {
   return { ...rowOf(held, null), expires: hookEnd(), beginning: true };
 }
 
 /**
- * Runs the author's hook for a session whose row is written, and puts the end of that row off meanwhile: it runs out where
- * the instance has died, not where the hook takes long. What the session itself is to replace comes back.
+ * Runs the author's hook for a session whose record is written. Returns the record that the session is to replace.
+ *
+ * Meanwhile it keeps postponing the record's end, so that the record expires if the instance has died, not if the hook takes
+ * long.
  */
 export async function prepare(
   { registry, endings }: { readonly registry: Registry; readonly endings: { readonly isClosed: boolean } },
@@ -25,12 +27,12 @@ export async function prepare(
     if (!found || !isStill(found.row, begun.row)) return;
     const row = { ...found.row, expires: hookEnd() };
     const version = await registry.save(row, found);
-    // One that has had to go meanwhile must not be replaced by the session; its end is told after the hook.
+    // The session must not replace a record that was ended meanwhile. Its end is reported after the hook.
     if (version !== undefined && row.ended === null) current = { ...found, row, version };
   };
   const timer = setInterval(
     () => {
-      // A row that cannot be written now is written next time.
+      // If the record cannot be written now, the next attempt will write it.
       renewed = renewed.then(renew).catch(() => undefined);
     },
     (HOOK_TIME * 1000) / 3,
@@ -45,7 +47,7 @@ export async function prepare(
   return current;
 }
 
-/** What the client hears of a session that ended while the author's hook was at work. */
+/** Returns the error for a session that ended while the author's hook was running. */
 export function notBegun(reason: EndReason): ValiseError {
   return reason === 'evicted'
     ? new ValiseError('too-many-sessions', 'The session ended before it had begun.', {

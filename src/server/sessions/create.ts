@@ -14,11 +14,11 @@ import { roomFor } from './room.ts';
 export interface Beginning {
   readonly label?: string | undefined;
   readonly data?: Data | undefined;
-  /** The id of the session it is forked from. */
+  /** The id of the session that it is forked from. */
   readonly parent?: string | undefined;
 }
 
-/** Where new sessions are kept. */
+/** What is needed to create sessions. */
 export interface Cradle {
   readonly settings: SessionsSettings;
   readonly registry: Registry;
@@ -26,7 +26,7 @@ export interface Cradle {
   readonly keeping: Keeping;
 }
 
-/** Begins a session: a place in its owner's list, the author's resources, its first state. */
+/** Creates a session: takes its place in the owner's list, calls `onCreate`, and writes its first state. */
 export async function createSession(
   { settings, registry, endings, keeping }: Cradle,
   requester: Requester,
@@ -48,7 +48,7 @@ export async function createSession(
   };
   const { onCreate } = settings;
   const first = onCreate ? undefined : await keeping.begin(held, requester);
-  // The place comes first: what an author allocates must not be for a session that finds none.
+  // The place is taken first: an author must not allocate resources for a session that finds no place.
   const { added, crowded } = await registry.add(first?.row ?? beginningRow(held), caps);
   await endings.watch(held, added.row.expires);
   for (const old of crowded) await endings.end(old, 'evicted');
@@ -69,7 +69,7 @@ export async function createSession(
   throw notBegun(await endings.endUnborn(row));
 }
 
-/** When a session begins and ends. */
+/** Returns when a session begins and ends. */
 export function lifetime(
   { ttl, sliding, maxLifetime, maxAnonymousLifetime }: SessionsSettings,
   { subject }: Requester,
@@ -80,7 +80,7 @@ export function lifetime(
   return { created, until, expires: Math.min(until, created + ttl * 1000) };
 }
 
-/** What the author's hook gets. */
+/** Returns the argument of `onCreate`. */
 export function newSession(
   { id, label, expires, data }: Held,
   { implicit, parent }: { readonly implicit: boolean; readonly parent: string | undefined },

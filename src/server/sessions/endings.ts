@@ -10,38 +10,38 @@ import { type Found, LINGER, type Registry } from './registry.ts';
 import { HOOK_TIME, isBeginning, isLiving, isStandIn, type Row } from './row.ts';
 import { tooMany } from './shelf.ts';
 
-/** What the end of sessions needs to know. */
+/** What {@link Endings} needs. */
 export interface EndingsOptions {
   readonly registry: Registry;
-  /** True where the registry is in this process's memory alone. */
+  /** Whether the registry is only in this process's memory. */
   readonly local: boolean;
-  /** True where only this process remembers that a session is over, which can still prove itself. */
+  /** Whether only this process remembers the end of a session that can still prove itself. */
   readonly remembers: boolean;
-  /** How many ends this process remembers before no session begins any more. */
+  /** How many ends this process remembers before it refuses new sessions. */
   readonly maxEnded: number;
-  /** How long a seal of a session can still be shown, in seconds. */
+  /** How long a seal of a session can still be presented, in seconds. */
   readonly ttl: number;
   readonly onEnd: ((session: EndedSession) => void | Promise<void>) | undefined;
-  /** Hears of every end at once, on the instance that ended the session. */
+  /** Called immediately at every end, on the instance that ended the session. */
   readonly onOver: (id: string) => void;
   readonly warnOnce: ServerContext['warnOnce'];
 }
 
 const SWEEP = 30;
 const DUE = 'due/';
-/** Where a store knows it too, how many ends are remembered in order not to ask it. */
+/** How many ends are cached, if a store knows them too. */
 const CACHED = 10_000;
-/** How long the next preparation waits for the end of the one before, in seconds: by then its client has given up. */
+/** How long the next preparation waits for the previous end, in seconds. By then its client has given up. */
 const PATIENCE = 60;
-/** A server that has nothing else to do may end. */
+/** Lets an otherwise idle server exit. */
 const BACKGROUND = { background: true };
 
-/** Ends sessions, everywhere at once where they share a store, and tells the author of each end once. */
+/** Ends sessions, on all instances that share a store at once, and calls `onEnd` once for each. */
 export class Endings {
   readonly #options: EndingsOptions;
   readonly #notes: Collection<Note>;
   readonly #graves = new Map<string, number>();
-  /** What a sweep of this process is looking at, or has left behind while a hook does not return. */
+  /** Notes that a sweep of this process is processing, or has left behind because a hook does not return. */
   readonly #underWay = new Set<string>();
   #timer: NodeJS.Timeout | undefined;
   #next = Number.POSITIVE_INFINITY;
@@ -54,12 +54,12 @@ export class Endings {
     if (options.onEnd) this.#arm(Date.now() + SWEEP * 1000);
   }
 
-  /** True for a session that ended in this process. Asks no store. */
+  /** Whether a session ended in this process. Does not read the store. */
   isOver(id: string): boolean {
     return (this.#graves.get(id) ?? 0) > Date.now();
   }
 
-  /** Throws where so many sessions have ended that one more could not be remembered: none begins until seals have run out. */
+  /** Throws if one more end could not be remembered. No session begins until enough seals have expired. */
   checkRoom(): void {
     const { remembers, maxEnded } = this.#options;
     if (!remembers || this.#graves.size < maxEnded) return;
@@ -67,7 +67,7 @@ export class Endings {
     if (this.#graves.size >= maxEnded) throw tooMany('sessions.maxEnded');
   }
 
-  /** Ends a session. `unknown` is the row to write where there is none: a sealed session proves itself. */
+  /** Ends a session. `unknown` is the record to write if there is none, since a sealed session proves itself. */
   async end(id: string, reason: EndReason, unknown?: Row): Promise<boolean> {
     const over = await this.#registry.replace(
       id,
@@ -84,12 +84,12 @@ export class Endings {
     return true;
   }
 
-  /** True once nothing is looked after any more. */
+  /** Whether {@link close} has been called. */
   get isClosed(): boolean {
     return this.#closed;
   }
 
-  /** Ends a session that came to nothing although the author's hook is done: only now is there something to free. */
+  /** Ends a session that failed to begin after `onCreate` completed. Only then is there something to free. */
   async endUnborn(row: Row): Promise<EndReason> {
     let ended: EndReason = 'revoked';
     const over = await this.#registry.replace(
@@ -106,7 +106,9 @@ export class Endings {
     return ended;
   }
 
-  /** Begins a session in the place of one that is over, which ends now where it ran out unnoticed; undefined where it lives. */
+  /**
+   * Begins a session in place of one that is over. Ends the old one if it expired unnoticed. Returns undefined if it is alive.
+   */
   async claim(row: Row): Promise<Found | undefined> {
     const done = await this.#registry.claim(row);
     if (!done) return undefined;
@@ -120,19 +122,19 @@ export class Endings {
           )
         : undefined;
     await this.watch(row);
-    // What is freed now must not be what is prepared next under the same id.
+    // What `onEnd` frees now must not be what is prepared next under the same id.
     if (row.beginning && told)
       await withTimeout(told, PATIENCE * 1000, () => this.#warnOfStandIn(), BACKGROUND);
     return claimed;
   }
 
-  /** Has a session looked at when its time is over, or earlier. */
+  /** Schedules a check of a session at its end, or earlier. */
   async watch({ id, expires }: Pick<Row, 'id' | 'expires'>, at = expires): Promise<void> {
     if (!this.#options.onEnd) return;
     await this.#note({ id }, Math.min(at, expires), expires);
   }
 
-  /** Ends every session whose time is over. Also runs by itself. */
+  /** Ends every session that has expired. Also runs by itself. */
   sweep(): Promise<void> {
     this.#sweeping ??= this.#sweep().finally(() => {
       this.#sweeping = undefined;
@@ -151,7 +153,7 @@ export class Endings {
     return this.#options.registry;
   }
 
-  /** What is kept of a session that is over. Its state is for onEnd alone. */
+  /** Returns the record to store for a session that is over. Its state is kept only for `onEnd`. */
   #tombstone(over: Row): Row {
     return this.#options.onEnd ? over : { ...over, data: null };
   }
@@ -160,7 +162,7 @@ export class Endings {
     return Math.max(this.#options.ttl, this.#options.onEnd ? LINGER : 0);
   }
 
-  /** Says that a session is over, which its row says already. */
+  /** Announces the end of a session whose record already says so. */
   async #ended(over: Row): Promise<void> {
     const { registry, local, ttl, onEnd, onOver } = this.#options;
     const { id } = over;
@@ -194,7 +196,7 @@ export class Endings {
     }
   }
 
-  /** A session of a later release is ended by that. */
+  /** Skips a session of a later release, which will end it. */
   #skipNewer(error: unknown): 'newer' {
     if (!isNewer(error)) throw error;
     const { what, next = '' } = error;
@@ -202,7 +204,7 @@ export class Endings {
     return 'newer';
   }
 
-  /** As {@link #due}, and goes on without it where a hook does not return: others are to be told of their ends too. */
+  /** Calls {@link #due}, but does not wait for a hook that does not return, so that other ends are reported too. */
   #look(note: Note): Promise<boolean> {
     const whose = noteKey(note, 0);
     if (this.#underWay.has(whose)) return Promise.resolve(false);
@@ -220,7 +222,7 @@ export class Endings {
     return withTimeout(looked, HOOK_TIME * 1000, warn, BACKGROUND);
   }
 
-  /** Looks at a session whose time may be over; true where there is no reason to look again at this time. */
+  /** Checks a session that may have expired. Returns true if there is no need to check again at this time. */
   async #due(note: Note): Promise<boolean> {
     if ('over' in note) return this.#tell(note.over, note.until);
     const found = await this.#registry.find(note.id);
@@ -233,12 +235,12 @@ export class Endings {
     return row.ended === null ? this.end(note.id, 'expired') : this.#tell(row);
   }
 
-  /** Tells the author, unless another instance does or did; true where it is known to have happened. `until`: see {@link Note}. */
+  /** Calls `onEnd`, unless another instance does or did. Returns true if that is certain. For `until`, see {@link Note}. */
   async #tell(over: Row, until?: number): Promise<boolean> {
     const { id } = over;
     const { onEnd, warnOnce, local, ttl } = this.#options;
     const registry = this.#registry;
-    // Not renewed: where the hook hangs, another instance gets to try.
+    // The lease is not renewed: if the hook hangs, another instance gets to try.
     const lease = await holdLease(registry.store, `tell/${sha256(id)}`, {
       ttl: HOOK_TIME,
       wait: 0,
@@ -275,14 +277,14 @@ export class Endings {
     });
   }
 
-  /** Has the end of a session told again, should this time fail. */
+  /** Schedules another call of `onEnd`, in case this one fails. */
   async #noteAgain(over: Row, until = Date.now() + LINGER * 1000): Promise<string | undefined> {
     const at = Date.now() + HOOK_TIME * 1000;
     if (at > until) return undefined;
     return this.#note(isStandIn(over.id) ? { over, until } : { id: over.id }, at);
   }
 
-  /** Has a session looked at again at a time; the key of the note comes back. It stays for as long as there may be a row. */
+  /** Schedules another check of a session. Returns the key of the note, which stays for as long as there may be a record. */
   async #note(note: Note, at: number, until = at): Promise<string> {
     const key = noteKey(note, at);
     const ttl = Math.max(0, (until - Date.now()) / 1000) + 2 * LINGER;
@@ -296,7 +298,7 @@ export class Endings {
     this.#graves.set(id, Date.now() + ttl * 1000);
   }
 
-  /** Forgets what has run out; where the store knows too, also what is oldest. */
+  /** Forgets expired ends and, if the store knows them too, the oldest. */
   #forget(): void {
     const now = Date.now();
     for (const [old, until] of this.#graves) {
@@ -315,12 +317,12 @@ export class Endings {
       },
       Math.min(Math.max(at - Date.now(), 0), 2 ** 31 - 1),
     );
-    // A server that has nothing else to do may end.
+    // Let an otherwise idle server exit.
     this.#timer.unref();
   }
 }
 
-/** True where a row is of another session than one that is over: it stands in for the same session of a transport. */
+/** Whether a record belongs to a later session that stands in for the same transport session as one that is over. */
 function isSuccessor({ ended, created }: Row, over: Row): boolean {
   return ended === null || created !== over.created;
 }

@@ -3,18 +3,18 @@ import { checkArgument, type Taken } from '../../options.ts';
 import { NAMES, type Request } from '../../wire/index.ts';
 import type { Exchange } from '../exchange.ts';
 
-/** An operation that a session can be required for. */
+/** An operation that can require a session. */
 export type Gated =
   | string
   | { readonly tool: string }
   | { readonly prompt: string }
-  /** Its URI; one that ends in `*` means all that start with what is before it. */
+  /** A resource's URI. One that ends in `*` matches every URI with that prefix. */
   | { readonly resource: string };
 
 const KEY = NAMES.modern.session;
 
 /**
- * For the `_meta` in the config of a tool, resource or prompt: it needs a session. Clients see it in the list.
+ * Marks a tool, resource or prompt as needing a session, in the `_meta` of its config. Clients see it in the list.
  *
  * @example
  * ```ts
@@ -27,7 +27,7 @@ export const sessionRequired: { readonly [KEY]: { readonly required: true } } = 
 
 const KINDS = ['tool', 'prompt', 'resource'] as const;
 
-/** The parameter that names what a method is about. */
+/** The parameter that names the subject of a method. */
 const SUBJECTS: Readonly<Record<string, readonly [kind: (typeof KINDS)[number], param: string]>> = {
   'tools/call': ['tool', 'name'],
   'prompts/get': ['prompt', 'name'],
@@ -41,7 +41,7 @@ const GATED: Taken = [
     typeof value === 'string' || (isObject(value) && KINDS.some((kind) => typeof value[kind] === 'string')),
 ];
 
-/** Which operations need a session. */
+/** The operations that need a session. */
 export class Gates {
   readonly #names = new Set<string>();
   readonly #prefixes = new Set<string>();
@@ -56,7 +56,7 @@ export class Gates {
     }
   }
 
-  /** True where the operation needs a session: somebody said so by its name, or its own config does. */
+  /** Whether the operation needs a session, because it was declared by name or by its own config. */
   requires(exchange: Exchange, request: Request = exchange.request): boolean {
     const subject = Object.hasOwn(SUBJECTS, request.method) ? SUBJECTS[request.method] : undefined;
     if (!subject) return false;
@@ -72,7 +72,7 @@ export class Gates {
   }
 }
 
-/** True for a request that a handler of the author's answers, and in which a session may be of use. */
+/** Whether one of the author's handlers answers the method, and a session may be of use in it. */
 export function isOperation(method: string): boolean {
   return Object.hasOwn(SUBJECTS, method);
 }

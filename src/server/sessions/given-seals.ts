@@ -7,7 +7,7 @@ interface Given {
   readonly subject: string | undefined;
 }
 
-/** The last seal that this process gave out for each session: one that comes back unaltered need not be opened to be believed. */
+/** The last seal that this process issued for each session. If it comes back unaltered, it need not be opened to be trusted. */
 export class GivenSeals {
   readonly #given = new Recent<Given>(MOST);
 
@@ -15,7 +15,7 @@ export class GivenSeals {
     this.#given.set(id, { seal, subject });
   }
 
-  /** True where this seal is the last that was given for this session, and was given to this subject. */
+  /** Whether this seal is the last one issued for this session, and was issued to this subject. */
   has(id: string, subject: string | undefined, seal: string): boolean {
     const given = this.#given.get(id);
     return given !== undefined && given.subject === subject && given.seal === seal;

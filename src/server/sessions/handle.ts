@@ -6,10 +6,10 @@ import { checkName, type SessionData } from './data.ts';
 import type { Held } from './held.ts';
 import type { Session, SessionNamespace } from './session.ts';
 
-/** What a session's handle can do besides its state. */
+/** What a session's handle needs besides its state. */
 export interface HandleFacts {
   readonly implicit: boolean;
-  /** True once the request has been answered, and nothing more can be kept. */
+  /** Whether the request has been answered, so that nothing more can be saved. */
   readonly answered: () => boolean;
   readonly notify: (method: string, params: Params | undefined) => Promise<void>;
 }
@@ -20,7 +20,7 @@ export class Handle implements Session {
   readonly label: string | undefined;
   readonly expiresAt: Date;
   readonly implicit: boolean;
-  /** True where the handler has taken the session back. */
+  /** Whether the handler has revoked the session. */
   revoked = false;
   readonly #data: SessionData;
   readonly #facts: HandleFacts;
@@ -71,7 +71,7 @@ export class Handle implements Session {
   }
 }
 
-/** The values of one namespace. */
+/** Returns the values of one namespace. */
 export function valuesOf(data: SessionData, namespace: string, answered: () => boolean): SessionNamespace {
   return {
     get: (key: string, schema?: StandardSchema) =>

@@ -3,9 +3,10 @@ import { headerOf } from '../caller.ts';
 import type { Exchange } from '../exchange.ts';
 
 /**
- * True where the HTTP header names another session than the message: a gateway may have looked at one, and we would
- * use the other. If the transport has a session of its own, `Mcp-Session-Id` is about that one; on 2026-07-28 only the
- * drafts' spelling gives it a meaning.
+ * Whether the HTTP header names another session than the message.
+ *
+ * A gateway may have checked one while we would use the other. If the transport has its own session, `Mcp-Session-Id` refers to
+ * that one. On 2026-07-28 the header has a meaning only in the drafts' spelling.
  */
 export function headerDisagrees(
   { extra, era, spelling, transportSession }: Exchange,

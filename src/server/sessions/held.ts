@@ -5,7 +5,7 @@ import type { SessionsSettings } from './options.ts';
 import type { Found } from './registry.ts';
 import type { Row } from './row.ts';
 
-/** A session that proved itself, while one request works in it. */
+/** A proved session, while one request works in it. */
 export interface Held {
   readonly id: string;
   readonly owner: string | null;
@@ -17,46 +17,46 @@ export interface Held {
   readonly until: number;
   readonly seq: number;
   readonly data: SessionData;
-  /** What the registry has about it. */
+  /** The session's record in the registry. */
   readonly found: Found | undefined;
 }
 
-/** Who asks, in the two forms that seals and stores need. */
+/** The principal or caller, in the forms that seals and stores need. */
 export interface Requester {
   /** The principal as seals bind to it. */
   readonly subject: string | undefined;
-  /** The principal as rows name it. */
+  /** The principal as session records name it. */
   readonly owner: string | null;
-  /** The list that the requester's sessions stand in; undefined where nothing tells one requester from another. */
+  /** The list of the requester's sessions, or undefined if nothing tells one requester from another. */
   readonly shelf: string | undefined;
-  /** Whose share of a limit it counts toward. */
+  /** The caller whose share of a limit the request counts toward. */
   readonly caller: Caller;
 }
 
-/** Why a session was not taken; told in an event, never to the client. */
+/** Why a session was refused. It is reported in an event, never to the client. */
 export interface Refusal {
   readonly refused: string;
 }
 
-/** What became of a commit: what the response says about the session, or why it cannot be kept. */
+/** The result of a commit: the session as the response states it, or why it could not be saved. */
 export type Committed = SessionMeta | 'conflict' | 'gone';
 
-/** Where sessions and their state are kept. */
+/** Where sessions and their state are stored. */
 export interface Keeping {
-  /** Proves the session that a request names. A promise only where a store must be asked. */
+  /** Proves the session that a request names. Returns a promise only if a store must be read. */
   open(session: SessionMeta, requester: Requester): Held | Refusal | Promise<Held | Refusal>;
-  /** Writes a new session's first state; what its creator is told comes back. */
+  /** Creates a new session's first state. Returns the session for its creator and the record to store. */
   begin(held: Held, requester: Requester): Promise<{ readonly meta: SessionMeta; readonly row: Row }>;
-  /** Keeps what a request changed. */
+  /** Saves what a request changed. */
   commit(held: Held, requester: Requester): Committed | Promise<Committed>;
 }
 
-/** True where a reading is a refusal. */
+/** Whether a session was refused. */
 export function isRefusal(opened: Held | Refusal): opened is Refusal {
   return 'refused' in opened;
 }
 
-/** When the session would end if it were used now. */
+/** Returns when the session would end if it were used now. */
 export function nextExpiry(
   { expires, until }: Pick<Held, 'expires' | 'until'>,
   { sliding, ttl }: SessionsSettings,
@@ -65,18 +65,18 @@ export function nextExpiry(
   return sliding ? Math.max(expires, Math.min(until, now + ttl * 1000)) : expires;
 }
 
-/** Use puts the end off in steps, so that most calls need not write it down. */
+/** Whether use of the session must be recorded. The end is postponed in steps, so that most calls need not write it. */
 export function isExtensionDue(held: Held, settings: SessionsSettings, now: number): boolean {
   return nextExpiry(held, settings, now) - held.expires > (settings.ttl * 1000) / 10;
 }
 
-/** What a response says about a session. */
+/** Returns the session as a response states it. */
 export function metaOf(id: string, expires: number, seq: number, state?: string): SessionMeta {
   const expiresAt = new Date(expires).toISOString();
   return state === undefined ? { sessionId: id, expiresAt, seq } : { sessionId: id, state, expiresAt, seq };
 }
 
-/** The row of a held session; `data` only where the server keeps it. */
+/** Returns the record of a held session. `data` is set only if the server stores it. */
 export function rowOf(held: Held, data: Row['data']): Row {
   return {
     id: held.id,

@@ -1,25 +1,25 @@
 import type { Principal } from '../principal.ts';
 import type { SessionValues } from './session.ts';
 
-/** A session that is about to begin. What is set here is its first state. */
+/** A session that is about to begin. Values set here are its first state. */
 export interface NewSession extends SessionValues {
   readonly id: string;
   readonly label: string | undefined;
   readonly expiresAt: Date;
-  /** True where it stands in for the transport's own session. */
+  /** Whether it stands in for the transport's own session. */
   readonly implicit: boolean;
-  /** The session it was forked from, whose state it starts with. */
+  /** The id of the session that it was forked from, whose state it starts with. */
   readonly parent: string | undefined;
   namespace(name: string): SessionValues;
 }
 
-/** Somebody who wants to listen. */
+/** A client that wants to listen. */
 export interface NewListener {
-  /** Who it is, where that is known. */
+  /** The principal, if known. */
   readonly principal: Principal | undefined;
-  /** The id of the session whose notifications are wanted; undefined for those that belong to none. */
+  /** The id of the session whose notifications are requested, or undefined for those that belong to no session. */
   readonly session: string | undefined;
-  /** The resources whose updates are wanted too. */
+  /** The resources whose updates are requested too. */
   readonly resources: readonly string[];
 }
 
@@ -27,13 +27,13 @@ export interface NewListener {
 export type EndReason =
   /** The client deleted it. */
   | 'deleted'
-  /** The server took it back. */
+  /** The server revoked it. */
   | 'revoked'
-  /** Its time was over. */
+  /** Its lifetime was over. */
   | 'expired'
-  /** Its owner had too many. */
+  /** Its owner had too many sessions. */
   | 'evicted'
-  /** The connection that it stood for closed. */
+  /** The connection that it stood in for closed. */
   | 'closed';
 
 /** A session that has ended. */
@@ -41,6 +41,6 @@ export interface EndedSession {
   readonly id: string;
   readonly label: string | undefined;
   readonly reason: EndReason;
-  /** What its own state held under a key at the end; only where the server stores it, since a sealed one is with the client. */
+  /** Returns a value of the session's own final state. Only stored sessions have one, since sealed state is with the client. */
   get(key: string): unknown;
 }

@@ -10,28 +10,28 @@ import { callerList, countState } from './registry.ts';
 import { STAND_IN } from './row.ts';
 import { tooMany } from './shelf.ts';
 
-/** An implicit session, and where its changes are kept. */
+/** An implicit session, and how to save or end it. */
 export interface Implicit {
   readonly held: Held;
   commit(): Committed | Promise<Committed>;
   end(): Promise<void>;
 }
 
-/** A session that ends with the connection it stands for. */
+/** A session that ends with the connection that it stands in for. */
 interface Local {
   readonly id: string;
-  /** What its state counts under. */
+  /** The key under which its state is counted. */
   readonly key: symbol;
   readonly created: number;
   data: Data;
   seq: number;
-  /** Gives back its place among those that this process holds. */
+  /** Releases its place among the sessions of this process. */
   readonly leave: () => void;
-  /** What the author's hook is still doing for it; until that is done no handler runs in it. */
+  /** The pending `onCreate` call. No handler runs in the session until it is done. */
   begun: Promise<void> | undefined;
 }
 
-/** Implicit sessions that are in this process, with the connection or the HTTP session of the SDK's that they stand for. */
+/** Implicit sessions in this process, like the connection or the SDK's HTTP session that they stand in for. */
 export class LocalSessions {
   readonly #settings: SessionsSettings;
   readonly #locals = new WeakMap<ServerLink, Map<string, Local>>();
@@ -39,7 +39,7 @@ export class LocalSessions {
   readonly #ofPrincipals: Quota;
   readonly #states: Quota;
 
-  /** `states` counts the bytes of state in sessions that belong to nobody. */
+  /** Creates the collection. `states` counts the bytes of state in anonymous sessions. */
   constructor(settings: SessionsSettings, states: Quota) {
     this.#states = states;
     this.#settings = settings;
@@ -51,7 +51,7 @@ export class LocalSessions {
     this.#ofPrincipals = new Quota({ perCaller: { count: maxPerPrincipal }, total: {} });
   }
 
-  /** The one of a connection and subject; throws where there are too many already. */
+  /** Returns the session of a connection and subject. Throws if there are too many already. */
   open(exchange: Exchange, requester: Requester): Implicit | Promise<Implicit> {
     const local = this.#known(exchange, requester) ?? this.#begin(exchange, requester);
     return local.begun
@@ -59,7 +59,7 @@ export class LocalSessions {
       : this.#local(exchange, requester, local);
   }
 
-  /** As {@link open}, at once: undefined where a hook of the author's must be waited for. */
+  /** Works as {@link open}, but synchronously. Returns undefined if an author's hook must be awaited. */
   openNow(exchange: Exchange, requester: Requester): Implicit | undefined {
     const known = this.#known(exchange, requester);
     if (known) return known.begun ? undefined : this.#local(exchange, requester, known);
@@ -83,7 +83,7 @@ export class LocalSessions {
     return this.#locals.get(link)?.get(subject);
   }
 
-  /** Throws where there are too many already. */
+  /** Begins a session. Throws if there are too many already. */
   #begin({ link, transportSession }: Exchange, requester: Requester): Local {
     const { subject = '' } = requester;
     const { onCreate } = this.#settings;
@@ -131,7 +131,7 @@ export class LocalSessions {
     throw tooMany(`sessions.maxAnonymous${place === 'caller-count' ? 'PerCaller' : ''}`);
   }
 
-  /** Throws if it is nobody's, and more than such sessions may have. */
+  /** Saves the state. Throws if the session is anonymous and exceeds the limit. */
   #keep(local: Local, { subject, caller }: Requester, data: Data): void {
     if (subject === undefined) {
       const bytes = Buffer.byteLength(JSON.stringify(data));
@@ -168,7 +168,7 @@ export class LocalSessions {
         return metaOf(held.id, held.expires, local.seq);
       },
       end: async () => {
-        // Handlers that run side by side may all take it back; it ends once.
+        // Handlers that run in parallel may all revoke it. It ends only once.
         if (this.#known(exchange, requester) !== local) return;
         this.#locals.get(exchange.link)?.delete(requester.subject ?? '');
         local.leave();
@@ -188,7 +188,7 @@ export class LocalSessions {
   }
 }
 
-/** The id of what stands in for a transport's session. */
+/** Returns the id of the session that stands in for a transport's session. */
 export function implicitId(transportSession: string, { subject }: Pick<Requester, 'subject'>): string {
   return `${STAND_IN}${sha256(JSON.stringify([transportSession, subject ?? null]))}`;
 }

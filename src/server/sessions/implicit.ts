@@ -13,12 +13,12 @@ import type { SessionsSettings } from './options.ts';
 import type { Found, Registry } from './registry.ts';
 import { roomFor } from './room.ts';
 
-/** What an implicit session lives in. */
+/** What implicit sessions need. */
 export interface ImplicitOptions {
   readonly settings: SessionsSettings;
-  /** Counts the bytes of state in sessions that belong to nobody. */
+  /** Counts the bytes of state in anonymous sessions. */
   readonly states: Quota;
-  /** Where sessions are kept that several instances serve; undefined where they share no store. */
+  /** The storage of sessions that several instances serve; undefined if they share no store. */
   readonly shared: Shared | undefined;
 }
 
@@ -29,16 +29,18 @@ interface Shared {
 }
 
 const TRIES = 10;
-/** How a beginning is kept to one instance, in seconds. One that died keeps others out for a `ttl`. */
+/** Timing of the lease that limits a beginning to one instance, in seconds. A dead instance blocks others for one `ttl`. */
 const BEGINNING = { ttl: 15, wait: 20 };
 
 /**
- * Sessions for clients that know none: the transport's own stands in. A connection and an HTTP session of the SDK's are
- * in this process, and so is what stands in for them; a session that only our HTTP edge proves is in the store.
+ * Sessions for clients that do not support them: the transport's own session stands in.
+ *
+ * The stand-in for a connection or for an HTTP session of the SDK is in this process, as they are. The stand-in for a session
+ * that only our HTTP edge proves is in the store.
  */
 export class ImplicitSessions {
   readonly #options: ImplicitOptions;
-  /** Sessions in the store that this instance is about to begin, by id. */
+  /** Sessions in the store that this instance is beginning, by id. */
   readonly #beginning = new Map<string, Promise<void>>();
   readonly #local: LocalSessions;
 
@@ -47,7 +49,7 @@ export class ImplicitSessions {
     this.#local = new LocalSessions(options.settings, options.states);
   }
 
-  /** The session that stands in for a request; undefined where there is none, and none can be or need be. */
+  /** Returns the session that stands in for a request, or undefined if there is none and none can or need be created. */
   open(
     exchange: Exchange,
     requester: Requester,
@@ -56,19 +58,22 @@ export class ImplicitSessions {
     const { transportSession } = exchange;
     if (transportSession === undefined) return undefined;
     if (isElsewhere(exchange)) return this.#openShared(transportSession, requester, required);
-    // What is in this process can wait until the handler asks for it.
+    // A session in this process can wait until the handler asks for it.
     if (!required) return undefined;
     return this.#local.open(exchange, requester);
   }
 
-  /** As {@link open}, at once: only a session that is in this process and needs no hook of the author's to begin. */
+  /** Works as {@link open}, but synchronously, for sessions in this process that need no author's hook to begin. */
   openNow(exchange: Exchange, requester: Requester): Implicit | undefined {
     return exchange.transportSession === undefined || isElsewhere(exchange)
       ? undefined
       : this.#local.openNow(exchange, requester);
   }
 
-  /** What keeps a session from standing in for a request that needs none; handlers would go on without it, and lose what they set. */
+  /**
+   * Explains why no session stands in for a request that needs none. Handlers would continue without it, and lose what they
+   * set.
+   */
   missing(exchange: Exchange): { readonly what: string; readonly next: string } {
     const asked = 'A handler has asked for the session of a client that knows none, and got undefined:';
     return isElsewhere(exchange) && !this.#options.shared
@@ -82,7 +87,7 @@ export class ImplicitSessions {
         };
   }
 
-  /** Ends what stands in for a session that only our HTTP edge proves: its client has ended it. */
+  /** Ends the stand-in for a session that only our HTTP edge proves, because its client has ended that session. */
   async over(transportSession: string, subject: string | undefined): Promise<void> {
     await this.#options.shared?.endings.end(implicitId(transportSession, { subject }), 'closed');
   }
@@ -122,7 +127,7 @@ export class ImplicitSessions {
     return undefined;
   }
 
-  /** Nothing is written before there is something to keep. */
+  /** Returns a session that is not written before there is something to save. */
   #unwritten(shared: Shared, held: Held, requester: Requester): Implicit {
     const { endings } = shared;
     return {
@@ -138,7 +143,7 @@ export class ImplicitSessions {
     };
   }
 
-  /** Takes its places in the lists that limit how many there are. */
+  /** Takes the session's places in the lists that limit how many there are. */
   async #reserve({ registry, endings }: Shared, held: Held, requester: Requester): Promise<Held> {
     const { shelf, places, caps } = roomFor(this.#options.settings, requester, {
       id: held.id,
@@ -148,7 +153,7 @@ export class ImplicitSessions {
     return { ...held, shelf, places };
   }
 
-  /** Calls that come while a session begins wait for the same beginning. */
+  /** Begins a session once. Calls that come meanwhile wait for the same beginning. */
   #beginOnce(shared: Shared, held: Held, requester: Requester): Promise<void> {
     const { id } = held;
     let beginning = this.#beginning.get(id);
@@ -159,7 +164,10 @@ export class ImplicitSessions {
     return beginning;
   }
 
-  /** Other instances wait too. As with a session that a client creates, a row tells them all that one is being prepared. */
+  /**
+   * Begins a session in the store. A record tells other instances that it is being prepared, as for a session that a client
+   * creates.
+   */
   async #beginShared(shared: Shared, unplaced: Held, requester: Requester): Promise<void> {
     const { registry, endings } = shared;
     const { onCreate } = this.#options.settings;
@@ -186,7 +194,7 @@ export class ImplicitSessions {
   }
 }
 
-/** True where the session is proved by its seal alone, and any instance may serve it. */
+/** Whether only its seal proves the session, so that any instance may serve it. */
 function isElsewhere({ link, extra }: Exchange): boolean {
   return link.transport.sessionId === undefined && isHttp(extra);
 }

@@ -20,10 +20,10 @@ import { SAFE_STATE, type SessionsSettings } from './options.ts';
 import type { Found, Registry } from './registry.ts';
 import { tooMuch } from './shelf.ts';
 
-/** What travels sealed in a session's `state`: everything that a session is, so that it needs no store at all. */
+/** The sealed content of a session's `state`: the complete session, so that it needs no store. */
 type Payload = readonly [seq: number, expires: number, until: number, label: string | 0, data: Json];
 
-/** Sessions whose state is with the client. The seal proves the id; the store, where there is one, can only take away. */
+/** Creates the storage of sessions whose state is with the client. The seal proves the id; a store can only revoke. */
 export function sealedKeeping(
   { sealer, store, warnOnce }: ServerContext,
   settings: SessionsSettings,
@@ -41,7 +41,7 @@ export function sealedKeeping(
     const ttl = Math.max(1, (expires - Date.now()) / 1000);
     const options = { purpose, subject: requester.subject, bind: held.id, ttl };
     if (!store) return warnIfLarge(sealer.seal(payload as Json, options));
-    // Each state that stays in the store is there until its seal has run out: an older one may still come back.
+    // Each state in the store stays until its seal has expired, since an older one may still come back.
     const bytes = Buffer.byteLength(JSON.stringify(data));
     const isLarge = (bytes * 4) / 3 > settings.spillAbove;
     if (isLarge && typeof spilled.take(requester.caller, { bytes, ttl }) === 'string')
@@ -96,7 +96,7 @@ export function sealedKeeping(
   const commitWith = (held: Held, expires: number, seq: number, state: string): SessionMeta =>
     metaOf(held.id, expires, seq, state);
 
-  /** Puts the end off in the registry too. What another request has put off further stays; what has ended has ended. */
+  /** Postpones the end in the registry too. A later end set by another request stays, and an ended session stays ended. */
   const extend = async (held: Held, expires: number): Promise<'gone' | undefined> => {
     let isGone = false;
     await registry.replace(

@@ -20,9 +20,10 @@ import type { Found, Registry } from './registry.ts';
 import { isBeginning, isLiving, type Row } from './row.ts';
 
 /**
- * Sessions whose state is in the store, replaced only where nobody else has replaced it. Their `state` on the wire is a
- * seal of its number alone: a stolen id does not become another session's, and what comes with a forged one is refused
- * before the store is asked.
+ * Creates the storage of sessions whose state is in the store, where a write succeeds only if nobody else has written.
+ *
+ * Their `state` on the wire is a seal of the state's number alone. It binds the id to its principal, and requests with a forged
+ * one are refused before the store is read.
  */
 export function storedKeeping(
   { sealer }: ServerContext,
@@ -47,7 +48,7 @@ export function storedKeeping(
       return undefined;
     } catch (error) {
       if (!(error instanceof SealError)) throw error;
-      // The store knows better when a session ends: its use may have put the end off since.
+      // The store is authoritative on when a session ends: later use may have postponed it.
       return error.code === 'expired' ? undefined : `its seal was refused: ${error.code}`;
     }
   };
@@ -74,9 +75,9 @@ export function storedKeeping(
         if (!row || !isLiving(row)) return undefined;
         const { isChanged } = held.data;
         if (row !== held.found?.row) {
-          // Whoever came in between has put the end off too.
+          // Whoever came in between has postponed the end too.
           refused = isChanged ? 'conflict' : metaOf(held.id, row.expires, held.seq);
-          // What others wrote does no harm where this handler has not read it.
+          // Other changes do no harm if this handler has not read what they changed.
           if (!isChanged || !held.data.rebase(row.data ?? {})) return undefined;
         }
         const expires = nextExpiry(row, settings, Date.now());

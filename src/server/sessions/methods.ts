@@ -17,16 +17,16 @@ import { type Held, isRefusal, type Refusal, type Requester, rowOf } from './hel
 import { type Failed, invalid, toldTo } from './reply.ts';
 import { isLiving, type Row } from './row.ts';
 
-/** What the session methods need besides the registry. */
+/** What the session methods need. */
 export interface MethodOptions extends Cradle {
-  /** Tells why a session was not taken. */
+  /** Reports why a session was refused. */
   readonly refuse: (id: string, reason: string) => void;
   readonly failed: Failed;
 }
 
 type Verb = Exclude<SessionVerb, 'listen'>;
 
-/** Answers the session methods. They never reach the SDK. */
+/** Creates the function that answers the session methods. They never reach the SDK. */
 export function sessionMethods(
   options: MethodOptions,
 ): (verb: Verb, exchange: Exchange, requester: Requester) => Promise<Reply> {
@@ -42,7 +42,7 @@ export function sessionMethods(
     return told(exchange, await createSession(options, requester, asked));
   };
 
-  /** A sealed session is proved by its state; where only the id came, what the registry has must do. */
+  /** Proves a session by its state, or by its record in the registry if only the id was sent. */
   const prove = async (
     session: SessionMeta,
     requester: Requester,
@@ -72,8 +72,9 @@ export function sessionMethods(
   };
 
   /**
-   * As resume, for a client that has lost the state or whose state is refused: the server goes by what it keeps itself
-   * (S-26). A sealed session is kept by its client alone, so without its state it stays unknown.
+   * Resumes a session for a client that has lost the state or whose state is refused, from the server's own record (S-26).
+   *
+   * A sealed session is stored only by its client, so without its state it stays unknown.
    */
   const recover = async (exchange: Exchange, requester: Requester, { session }: Target): Promise<Reply> => {
     const isLost = isRefusal(await keeping.open(session, requester));

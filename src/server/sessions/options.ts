@@ -9,85 +9,100 @@ import { checkSchema, type ObjectSchema, type StandardSchema } from '../state/sc
 import type { EndedSession, NewListener, NewSession } from './hooks.ts';
 import { hook } from './reply.ts';
 
-/** Settings of a server's data-layer sessions. */
+/** Options of a server's data-layer sessions. */
 export interface SessionsOptions<Schema extends ObjectSchema = ObjectSchema> {
   /**
-   * Where a session's state is: `sealed` in the client's hands (no store needed; of two parallel changes the later
-   * answer wins), or `stored` in the server's store (no update is ever lost). `sealed` by default.
+   * Where a session's state is stored (`sealed` by default).
+   *
+   * `sealed`: in the client. It needs no store; of two parallel changes the later answer wins. `stored`: in the server's store.
+   * No update is ever lost.
    */
   readonly mode?: 'sealed' | 'stored' | undefined;
   /** How long a session lives (4 hours by default). */
   readonly ttl?: Duration | undefined;
-  /** `sliding` counts from the last use, `fixed` from the creation. `sliding` by default. */
+  /** Whether `ttl` counts from the last use (`sliding`, the default) or from the creation (`fixed`). */
   readonly lifetime?: 'sliding' | 'fixed' | undefined;
-  /** The end of a session however much it is used (30 days by default; 24 hours for one that belongs to nobody). */
+  /** The maximum lifetime of a session, however much it is used (30 days by default; 24 hours for an anonymous session). */
   readonly maxLifetime?: Duration | undefined;
   /** How many sessions one principal may have at a time (100 by default). */
   readonly maxPerPrincipal?: number | undefined;
   /**
-   * What happens to one more: the oldest ends, though never the one that the new one is forked from, or the new one is
-   * refused. `end-oldest` by default.
+   * What happens when a principal creates one session too many (`end-oldest` by default).
+   *
+   * `end-oldest` ends the oldest session, but never the one that the new one is forked from. `refuse` refuses the new one.
    */
   readonly whenFull?: 'end-oldest' | 'refuse' | undefined;
   /**
-   * How many sessions may belong to nobody, over all clients that are not known by name, stand-ins for a transport's session
-   * included. One more is refused. 0 refuses all of them.
+   * How many anonymous sessions there may be over all clients, including stand-ins for a transport's session.
+   *
+   * Any further one is refused. 0 refuses all of them.
    *
    * @defaultValue 10000
    */
   readonly maxAnonymous?: number | undefined;
   /**
-   * How many of them one caller may have; the option `caller` of `createValise` says who that is. One more is refused.
+   * How many anonymous sessions one caller may have. Any further one is refused.
+   *
+   * The option `caller` of `createValise` determines the caller.
    *
    * @defaultValue a tenth of `maxAnonymous`, and at least 100
    */
   readonly maxAnonymousPerCaller?: number | undefined;
   /**
-   * How many bytes of state sessions of nobody may have together that this instance keeps: in the store, with `stored`, and in
-   * stand-ins for a transport's session. One caller may have a tenth of them. A call that would add more fails.
+   * How many bytes of state all anonymous sessions on this instance may have together.
+   *
+   * It counts state in the store, with `stored`, and in stand-ins for a transport's session. One caller may use a tenth of it.
+   * A call that would exceed the limit fails.
    *
    * @defaultValue 268435456 (256 MiB)
    */
   readonly maxAnonymousBytes?: number | undefined;
   /**
-   * How many sessions may have ended within `ttl`: for each the server remembers until its seal has run out that it is over. One
-   * principal or caller may have a tenth of them. From then on new sessions are refused; no end is ever forgotten.
+   * How many sessions may have ended within `ttl`. Beyond that, new sessions are refused.
+   *
+   * The server remembers each end until the session's seal has expired, and never forgets one earlier. One principal or caller
+   * may have a tenth of the total.
    *
    * @defaultValue 100000
    */
   readonly maxEnded?: number | undefined;
   /**
-   * How many listeners one instance serves at a time. One more is refused.
+   * How many listeners one instance serves at a time. Any further one is refused.
    *
    * @defaultValue 1024
    */
   readonly maxListeners?: number | undefined;
   /**
-   * How many of them one principal or caller may have.
+   * How many listeners one principal or caller may have.
    *
    * @defaultValue a tenth of `maxListeners`, and at least 100
    */
   readonly maxListenersPerCaller?: number | undefined;
   /**
-   * How many resources one session may subscribe to, or one principal or connection without a session. One more is refused.
+   * How many resources one session, or one principal or connection without a session, may subscribe to.
+   *
+   * Any further subscription is refused.
    *
    * @defaultValue 100
    */
   readonly maxSubscriptions?: number | undefined;
   /**
-   * For a client that knows no sessions the transport's own session stands in, so that operations that need one work
-   * for everybody. On by default.
+   * Whether the transport's own session stands in for clients that do not support sessions (on by default).
+   *
+   * Operations that need a session then work for everybody.
    */
   readonly implicit?: boolean | undefined;
   /**
-   * `stored`: what becomes of a handler that read what another one has changed in the meantime. It runs again on the
-   * fresh state (at most 100 times), or its call fails with a conflict. `rerun` by default.
+   * With `stored`: what happens to a handler whose reads another handler has changed in the meantime (`rerun` by default).
+   *
+   * `rerun` runs it again on the fresh state (at most 100 times). `fail` makes its call fail with a conflict.
    */
   readonly onConflict?: 'rerun' | 'fail' | undefined;
   /**
-   * What a session holds: any Standard Schema of an object, with the session's keys. `set` refuses what does not fit, `get` gives
-   * what the schema reads, and both have its types. Values that are not set yet need not be there, so give them a default or make
-   * them optional. Namespaces are apart from it.
+   * The schema of a session's state: any Standard Schema of an object with the session's keys.
+   *
+   * `set` refuses values that do not fit, `get` returns what the schema reads, and both have its types. Values may not be set
+   * yet, so give them a default or make them optional. Namespaces are not covered by the schema.
    *
    * @example
    * ```ts
@@ -96,34 +111,38 @@ export interface SessionsOptions<Schema extends ObjectSchema = ObjectSchema> {
    * ```
    */
   readonly schema?: Schema | undefined;
-  /** The most bytes of state in one session (64 KiB; 1 MiB where there is a store to keep it in). */
+  /** The maximum size of one session's state, in bytes (64 KiB; 1 MiB if there is a store). */
   readonly maxState?: number | undefined;
-  /** `sealed`: states longer than this stay in the store, where there is one, and only their name travels (4 KiB by default). */
+  /** With `sealed` and a store: states longer than this stay in the store, and only a reference travels (4 KiB by default). */
   readonly spillAbove?: number | undefined;
   /**
-   * `sealed`, with a store: how many bytes of such states one instance writes within `ttl`; one caller may have a tenth of them. Each
-   * call that changes a large state writes it anew. From then on such calls fail.
+   * With `sealed` and a store: how many bytes of such large states one instance writes within `ttl`.
+   *
+   * Each call that changes a large state writes it anew. One caller may use a tenth of the total. Beyond the limit such calls
+   * fail.
    *
    * @defaultValue 268435456 (256 MiB)
    */
   readonly maxSpilled?: number | undefined;
-  /** A session begins: allocate what it needs. Where this fails, there is no session. May set its first state. */
+  /** Called when a session begins, to allocate what it needs. It may set the first state. If it fails, there is no session. */
   readonly onCreate?: ((session: NewSession) => void | Promise<void>) | undefined;
   /**
-   * A session has ended: free what it held. Called once, by one instance, also where the session simply ran out; again
-   * only where it failed or its process died in the middle.
+   * Called when a session has ended or expired, to free what it held.
+   *
+   * One instance calls it, once. It is called again only if it failed or its process died in the middle.
    */
   readonly onEnd?: ((session: EndedSession) => void | Promise<void>) | undefined;
   /**
-   * Whether somebody may listen, asked each time they begin to, or subscribe to a resource; without it everybody may hear
-   * that any resource changed whose URI they name. Anything but true refuses it, before a handler runs.
+   * Whether somebody may listen or subscribe to a resource. Called each time they start to, before a handler runs.
+   *
+   * Any result but true refuses. Without this option, everybody may learn of changes to any resource whose URI they name.
    */
   readonly mayListen?: ((listener: NewListener) => boolean | Promise<boolean>) | undefined;
-  /** Carries notifications between instances: a bus, or its URL. Without it they reach listeners of this instance alone. */
+  /** Carries notifications between instances: a bus, or its URL. Without it they reach only listeners of this instance. */
   readonly bus?: Bus | string | undefined;
 }
 
-/** {@link SessionsOptions}, read and checked. Durations are seconds. */
+/** {@link SessionsOptions}, checked and with defaults applied. Durations are in seconds. */
 export interface SessionsSettings {
   readonly mode: 'sealed' | 'stored';
   readonly ttl: number;
@@ -150,7 +169,7 @@ export interface SessionsSettings {
   readonly mayListen: SessionsOptions['mayListen'];
 }
 
-/** A token that every client and header takes; from here on a warning says what it costs. */
+/** The size of a token, in bytes, that every client and header accepts. For larger ones a warning states the cost. */
 export const SAFE_STATE = 4096;
 
 const TAKEN: TakenBy<SessionsOptions> = {
@@ -182,7 +201,7 @@ const TAKEN: TakenBy<SessionsOptions> = {
   ],
 };
 
-/** Reads and checks the options. */
+/** Checks the options and applies defaults. */
 export function sessionsSettings(options: SessionsOptions, hasStore: boolean): SessionsSettings {
   checkOptions('createValise, under sessions,', options, TAKEN);
   const { mode = 'sealed', lifetime = 'sliding', whenFull = 'end-oldest', onConflict = 'rerun' } = options;

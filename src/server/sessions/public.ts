@@ -4,11 +4,12 @@ import type { Gated } from './gate.ts';
 import type { Session } from './session.ts';
 import type { SessionsFamily } from './sessions.ts';
 
-/** What a server's Valise offers for data-layer sessions. */
+/** The part of a server's API that is about data-layer sessions. */
 export interface SessionsApi {
   /**
-   * The session of the request whose handler is running, at any depth of calls; undefined where it belongs to none. Throws
-   * where the transport's session may stand in, and the store that would know is away.
+   * Returns the session of the request whose handler is running, at any depth of calls, or undefined if there is none.
+   *
+   * Throws if the transport's session may stand in and the store that would know is unavailable.
    *
    * @example
    * ```ts
@@ -18,8 +19,9 @@ export interface SessionsApi {
    */
   session(): Session | undefined;
   /**
-   * Says which operations need a session: without one they are refused before their handler runs. A text means a tool,
-   * a prompt or the URI of a resource, whichever has that name.
+   * Declares which operations need a session. Without one they are refused before their handler runs.
+   *
+   * A string means the tool, prompt or resource URI that has this name.
    *
    * @example
    * ```ts
@@ -27,16 +29,17 @@ export interface SessionsApi {
    * ```
    */
   requireSession(...operations: readonly Gated[]): void;
-  /** Sessions from outside a request. */
+  /** Operations on sessions from outside a request. */
   readonly sessions: {
-    /** Ends a session: from now on nobody knows it. False where it has ended already, or is stored and never was. */
+    /** Ends a session for everybody. Returns false if it has already ended, or if it is a stored session that never existed. */
     revoke(id: string): Promise<boolean>;
-    /** Tells those who listen to a session, on every instance. */
+    /** Notifies the listeners of a session, on every instance. */
     notify(id: string, method: string, params?: Params): Promise<void>;
   };
   /**
-   * Tells those who listen without a session, on every instance. That a resource was updated is told to those who
-   * subscribed to it, each in the session in which they did.
+   * Notifies the listeners that have no session, on every instance.
+   *
+   * An update of a resource is sent to those who subscribed to it, each in the session in which they subscribed.
    *
    * @example
    * ```ts
@@ -46,7 +49,7 @@ export interface SessionsApi {
   notify(method: string, params?: Params): Promise<void>;
 }
 
-/** The public face of family S; where it is off, everything says how to turn it on. */
+/** Creates the public API of sessions. If sessions are disabled, every method throws an error that tells how to enable them. */
 export function sessionsApi(family: SessionsFamily | undefined): SessionsApi {
   const need = (): SessionsFamily => {
     if (family) return family;

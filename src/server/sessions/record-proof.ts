@@ -5,24 +5,25 @@ import { LINGER } from './registry.ts';
 import type { Row } from './row.ts';
 
 const PURPOSE = 'session-record';
-/** How many records are remembered that proved genuine. */
+/** How many genuine records are remembered. */
 const MOST = 4096;
 
 /**
- * Binds session records to their session under the server's keys: id, owner, list, and the times it was created and ends at
- * the latest. So nobody who can write to the store, but has no keys, can give a session to somebody else, make one up, or
- * prolong one. Its values are not bound: a sealed store does that.
+ * Binds session records to their session under the server's keys: id, owner, list, creation time and latest end.
+ *
+ * Somebody who can write to the store but has no keys cannot give a session to somebody else, invent one, or prolong one. The
+ * values are not bound; use a sealed store for that.
  */
 export class RecordProof {
   readonly #sealer: ServerContext['sealer'];
-  /** What each proof was found to prove. Proofs do not change, so one that is looked at with each call is opened once. */
+  /** What each proof was found to prove. Proofs do not change, so one that is checked on every call is opened once. */
   readonly #proved = new Recent<string>(MOST);
 
   constructor({ sealer }: ServerContext) {
     this.#sealer = sealer;
   }
 
-  /** The record with a proof by the first key. */
+  /** Returns the record with a proof by the first key. */
   signed(row: Row): Row {
     if (row.proof !== undefined && inspectToken(row.proof).kid === this.#sealer.kid) return row;
     const ttl = Math.max(1, (row.until - Date.now()) / 1000) + LINGER;
@@ -31,10 +32,10 @@ export class RecordProof {
     return { ...row, proof };
   }
 
-  /** Whether the record is one that this server wrote. Throws if that takes a key that is not on the keyring. */
+  /** Whether this server wrote the record. Throws if the check needs a key that is not on the keyring. */
   isGenuine(row: Row): boolean {
     const { proof, ended, beginning, expires, until } = row;
-    // An end is believed: whoever can write it could as well delete the record.
+    // An end is trusted: whoever can write it could as well delete the record.
     if (ended !== null) return true;
     if (typeof proof !== 'string' || (!beginning && expires > until)) return false;
     const claims = claimsOf(row);

@@ -9,27 +9,27 @@ import type { RecordProof } from './record-proof.ts';
 import { isBeginning, isLiving, ROWS, type Row } from './row.ts';
 import { type Cap, Shelf, type ShelfOptions, tooMuch } from './shelf.ts';
 
-/** A row, and the version by which it can be replaced. */
+/** A session record, and the version by which it can be replaced. */
 export interface Found {
   readonly row: Row;
   readonly version: string;
 }
 
-/** How {@link Registry.replace} goes about it. */
+/** Options of {@link Registry.replace}. */
 export interface ReplaceOptions {
-  /** What was found before, so that the first attempt need not read it. */
+  /** The record found before, so that the first attempt need not read it. */
   readonly seen?: Found | undefined;
-  /** How long the new row stays, in seconds; by default as long as its session, and for a while after. */
+  /** How long the new record stays, in seconds. The default is its session's lifetime and a while after. */
   readonly ttl?: number | undefined;
 }
 
-/** A session that was added, and the ids of those that have to go for it. */
+/** A session that was added, and the ids of those that must end for it. */
 export interface Added {
   readonly added: Found;
   readonly crowded: readonly string[];
 }
 
-/** Lists in which a session needs a place, with their limits. */
+/** The lists in which a session needs a place, with their limits. */
 export type Caps = readonly (readonly [list: string, cap: Cap])[];
 
 /** One page of a list. */
@@ -38,27 +38,27 @@ export interface RowPage {
   readonly next?: string;
 }
 
-/** How long things are kept, in seconds. */
+/** How long records are stored, in seconds. */
 export interface RegistryOptions {
-  /** True where rows must be found for a while after their session ran out. */
+  /** Whether records must stay readable for a while after their session expired. */
   readonly lingers: boolean;
-  /** How long a seal can be shown. */
+  /** How long a seal can be presented. */
   readonly ttl: number;
-  /** The longest life of a session, and of one that belongs to nobody. */
+  /** The maximum lifetime of a session, and of an anonymous one. */
   readonly longest: number;
   readonly longestAnonymous: number;
-  /** Proves that this server wrote a record; without it, records are believed. */
+  /** Proves that this server wrote a record. Without it, records are trusted. */
   readonly proof?: RecordProof | undefined;
-  /** Counts the bytes of state in sessions that belong to nobody. */
+  /** Counts the bytes of state in anonymous sessions. */
   readonly states: Quota;
 }
 
 const PAGE = 50;
-/** Of how many full lists it is remembered that they are. */
+/** How many full lists are remembered as full. */
 const LISTS = 1024;
-/** How long a row stays after its session ran out, where somebody has yet to be told. */
+/** How long a record stays after its session expired, in seconds, if `onEnd` has yet to be called. */
 export const LINGER = 86_400;
-/** What a server knows about its sessions: a row for each, and a list of them for each owner. */
+/** What a server knows about its sessions: a record for each, and a list of them for each owner. */
 export class Registry {
   readonly store: Store;
   readonly #rows: Collection<Row>;
@@ -83,7 +83,7 @@ export class Registry {
     this.#states = states;
   }
 
-  /** Throws `store-newer` for a session of a later release. */
+  /** Returns the record of a session. Throws `store-newer` if a later release wrote it. */
   find(id: string): Promise<Found | undefined> {
     return this.#rows.get(sha256(id)).then((found) => {
       const row = found && this.#genuine(id, found.value);
@@ -91,10 +91,10 @@ export class Registry {
     });
   }
 
-  /** Adds a session. Those that had to go for it come back; an error where there is no room. */
+  /** Adds a session. Returns the ids of those that must end for it. Throws if there is no room. */
   async add(row: Row, caps: Caps): Promise<Added> {
     const _key = sha256(row.id);
-    // The row comes first: whoever has to end a session of the list must find it.
+    // The record is written first: whoever has to end a session of the list must find it.
     const version = (await this.#put(row, {})) ?? '';
     try {
       return { added: { row, version }, crowded: await this.reserve(row, caps) };
@@ -104,7 +104,7 @@ export class Registry {
     }
   }
 
-  /** Takes a place in each list, or in none. The ids that had to go come back. */
+  /** Takes a place in each list, or in none. Returns the ids that must end. */
   async reserve({ id, created }: Pick<Row, 'id' | 'created'>, caps: Caps): Promise<readonly string[]> {
     const taken: string[] = [];
     const crowded: string[] = [];
@@ -120,14 +120,16 @@ export class Registry {
     return crowded;
   }
 
-  /** Puts `row` in the place of the one found, where nobody else has; the new version, or undefined. */
+  /** Replaces the record found with `row`. Returns the new version, or undefined if somebody else has changed it. */
   save(row: Row, { version }: Found): Promise<string | undefined> {
     return this.#put(row, { ifVersion: version });
   }
 
   /**
-   * Puts what `change` makes of a row in its place, whoever else changes it at the same time. Undefined if `change` leaves it as
-   * it is, or if there is one that cannot be read or is not genuine: another instance may live on it.
+   * Replaces a record with what `change` returns, even if others change it at the same time.
+   *
+   * Returns undefined if `change` leaves the record as it is, or if the record is unreadable or not genuine, since another
+   * instance may depend on it.
    */
   async replace(
     id: string,
@@ -158,12 +160,15 @@ export class Registry {
     return next && typeof version === 'string' ? { row: next, version } : undefined;
   }
 
-  /** Writes a row where there is none, or one of a session that is over, which comes back. False where there is a living one. */
+  /**
+   * Writes a record if there is none or its session is over, and returns the previous one. Returns false if the session is
+   * alive.
+   */
   async claim(row: Row): Promise<false | { readonly claimed: Found; readonly before: Row | undefined }> {
     let before: Row | undefined;
     const claimed = await this.replace(row.id, (now) => {
       before = now;
-      // Whoever begins a session holds its lease: another one that was beginning it has died.
+      // Whoever begins a session holds its lease, so another instance that was beginning it has died.
       const isFree = !now || !isLiving(now) || (row.beginning && now.beginning);
       return isFree ? row : undefined;
     });
@@ -176,7 +181,7 @@ export class Registry {
     await this.#leave(row, false);
   }
 
-  /** Notes that the author has been told of an end; nothing happens if somebody else has changed the row. */
+  /** Records that `onEnd` has been called. Does nothing if somebody else has changed the record. */
   async noteTold(row: Row, { version }: Found, ttl: number): Promise<void> {
     await this.#put({ ...row, told: true, data: null }, { ifVersion: version }, ttl);
   }
@@ -186,12 +191,12 @@ export class Registry {
     this.#states.release(id);
   }
 
-  /** Takes a session that has ended off its lists. */
+  /** Removes a session that has ended from its lists. */
   async unlist(row: Row): Promise<void> {
     await this.#leave(row, true);
   }
 
-  /** The sessions of a list that can be used, oldest first. */
+  /** Returns the usable sessions of a list, oldest first. */
   async list(shelf: string, after?: string): Promise<RowPage> {
     const { ids, next } = await this.#shelf(shelf).page(after, PAGE);
     const found = await Promise.all(ids.map((id) => this.find(id)));
@@ -210,7 +215,7 @@ export class Registry {
   }
 
   async #lives(id: string): Promise<boolean> {
-    // Subscribers without a session take places too; what they subscribed to is noted under the id itself.
+    // Subscribers without a session take places too. Their subscriptions are recorded under the id itself.
     if (id.startsWith('subscriber/')) return (await this.store.get(id)) !== undefined;
     const found = await this.find(id);
     return found !== undefined && isLiving(found.row);
@@ -231,7 +236,10 @@ export class Registry {
     return version;
   }
 
-  /** Counts the state of a row; throws if it is nobody's, and more than such sessions may have. To be told whether it was written. */
+  /**
+   * Counts the state of a record. Throws if an anonymous session exceeds the limit. Call the result with whether it was
+   * written.
+   */
   #count(row: Row, ttl: number): (isWritten: boolean) => void {
     const { id, data, places } = row;
     if (row.owner !== null || data === null)
@@ -267,12 +275,12 @@ export class Registry {
 
 const CALLER = 'caller/';
 
-/** The list that names the caller of what belongs to nobody. */
+/** Returns the list for the caller of anonymous sessions. */
 export function callerList({ name }: Caller): string | undefined {
   return name === undefined ? undefined : `${CALLER}${sha256(name)}`;
 }
 
-/** Counts state of a session that belongs to nobody; throws if it is too much. Returns what undoes it. */
+/** Counts the state of an anonymous session. Throws if it exceeds the limit. Returns a function that undoes the count. */
 export function countState(states: Quota, caller: Caller, held: Held): () => void {
   const taken = states.take(caller, held);
   if (typeof taken === 'function') return taken;

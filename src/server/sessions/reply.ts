@@ -12,7 +12,7 @@ import type { Exchange, Reply } from '../exchange.ts';
 import type { Fault } from '../fault.ts';
 
 const INVALID_REQUEST = -32600;
-/** What a client may hear of, by the code that goes with it: the first ones are its own to put right. */
+/** The errors that a client may see, and their JSON-RPC codes. The client itself can resolve the first ones. */
 const TOLD: ReadonlyMap<string, number> = new Map([
   ['too-many-sessions', INVALID_REQUEST],
   ['may-not-listen', INVALID_REQUEST],
@@ -23,12 +23,12 @@ const TOLD: ReadonlyMap<string, number> = new Map([
   ['bad-state-value', INTERNAL_ERROR],
 ]);
 
-/** The answer to params that cannot be. */
+/** Returns the reply to invalid params. */
 export function invalid({ problem, where }: Problem): Reply {
   return { error: { code: INVALID_PARAMS, message: `Invalid params: ${problem} at ${where}` } };
 }
 
-/** What an author's hook has thrown. */
+/** Wraps what an author's hook has thrown. */
 class HookError extends Error {
   override readonly name = 'HookError';
 
@@ -37,7 +37,7 @@ class HookError extends Error {
   }
 }
 
-/** Tells errors of an author's hook from all others. */
+/** Wraps an author's hook, so that its errors can be told from all others. */
 export function hook<Args extends readonly unknown[], Value>(
   own: ((...args: Args) => Value | Promise<Value>) | undefined,
 ): ((...args: Args) => Promise<Value>) | undefined {
@@ -53,10 +53,13 @@ export function hook<Args extends readonly unknown[], Value>(
   );
 }
 
-/** The answer where something on our side failed. */
+/** Turns a failure on our side into the client's error. */
 export type Failed = (error: unknown) => RpcError;
 
-/** An author's own error keeps its code and words, as in a handler; what else failed, a store above all, only the author hears. */
+/**
+ * Creates the error mapping. An author's own error keeps its code and message; other failures, such as of a store, reach only
+ * the author.
+ */
 export function failedWith(fault: Fault, events: ServerEventSource): Failed {
   return (error) => {
     const thrown = error instanceof HookError ? error.cause : error;
@@ -84,7 +87,7 @@ function authored(error: unknown): RpcError {
   };
 }
 
-/** What a peer is told of a session: the number of its state only where it knows what that is. */
+/** Returns the session as the client gets it. The number of its state is included only if the client knows what that is. */
 export function toldTo(exchange: Exchange, session: SessionMeta): SessionMeta {
   if (session.seq === undefined || knowsUs(exchange)) return session;
   const { seq: _, ...others } = session;
@@ -93,7 +96,7 @@ export function toldTo(exchange: Exchange, session: SessionMeta): SessionMeta {
 
 const PLACES = ['extensions', 'experimental'];
 
-/** True for a client that uses our names or announces them: it knows what no draft names. */
+/** Whether a client uses or announces our names, so that it knows what no draft names. */
 export function knowsUs({ spelling, peer: { capabilities } }: Exchange): boolean {
   if (spelling.sessions === 'modern') return true;
   for (const place of PLACES) {

@@ -4,8 +4,10 @@ import { principalKey } from '../principal.ts';
 import type { Requester } from './held.ts';
 
 /**
- * Who asks. A session belongs to the principal that verified auth names; without one it belongs to whoever has its
- * id, and is listed only on the transport's own session that it was made on.
+ * Returns the requester of an exchange.
+ *
+ * A session belongs to the verified principal. Without one it belongs to whoever has its id, and is listed only on the
+ * transport session that it was created on.
  */
 export function requesterOf(exchange: Exchange): Requester {
   const { principal, transportSession } = exchange;
@@ -17,7 +19,7 @@ export function requesterOf(exchange: Exchange): Requester {
     get caller() {
       return exchange.caller;
     },
-    // Made where it is asked for: only creating and listing do.
+    // Computed lazily, since only creating and listing need it.
     get shelf() {
       if (owner !== null) return `principal/${owner}`;
       return transportSession === undefined ? undefined : `transport/${sha256(transportSession)}`;

@@ -42,19 +42,19 @@ export interface SessionRequestsOptions {
   readonly listeners: Listeners;
   readonly admit: Admit;
   readonly notifier: Notifier;
-  /** Tells why a session was not taken. */
+  /** Reports why a session was refused. */
   readonly refuse: (id: string, reason: string) => void;
   readonly failed: Failed;
   readonly warnOnce: ServerContext['warnOnce'];
 }
 
-/** Where requests come in. */
+/** Handles requests in relation to sessions. */
 export interface SessionRequests {
-  /** Proves the session of each request, and answers what is about sessions. */
+  /** Proves the session of each request, and answers the session methods. */
   readonly middleware: ServerMiddleware;
-  /** True for what is answered here though the server has no handler for it. */
+  /** Whether a request is answered here although the server has no handler for it. */
   answers(exchange: Exchange): boolean;
-  /** A notification of the server, as the client is told it; undefined keeps it back. */
+  /** Returns a notification of the server as the client gets it, or undefined to drop it. */
   notifying(
     notification: Notification,
     exchange: Exchange | undefined,
@@ -70,11 +70,11 @@ const MAX_RERUNS = 100;
 
 const SUBSCRIBING = new Set(['resources/subscribe', 'resources/unsubscribe']);
 
-/** Proves the session of each request, and answers what is about sessions, before any handler runs. */
+/** Creates the middleware that proves the session of each request and answers session methods before any handler runs. */
 export function createSessionRequests(options: SessionRequestsOptions): SessionRequests {
   const { settings, keeping, endings, implicit, gates, notifier, listeners, admit, refuse, failed } = options;
 
-  /** A store that does not answer must not leave a request without an answer. */
+  /** Turns an error into a reply: a failing store must not leave a request without a response. */
   const broken = (error: unknown): Reply => ({ error: failed(error) });
 
   const handle = (exchange: Exchange, held: Held, isImplicit: boolean): Handle =>
@@ -101,7 +101,7 @@ export function createSessionRequests(options: SessionRequestsOptions): SessionR
 
   const entered = (exchange: Exchange, requester: Requester, held: Held): Answer | Promise<Answer> => {
     if (!exchange.isHandled) {
-      // Nobody else cares for subscriptions here, so they are ours.
+      // The server has no handler for subscriptions, so they are handled here.
       if (typeof exchange.request.params?.['uri'] !== 'string')
         return invalid({ problem: 'wrong-type', where: 'params.uri' });
       const meta = toldTo(exchange, metaOf(held.id, held.expires, held.seq));
@@ -117,7 +117,7 @@ export function createSessionRequests(options: SessionRequestsOptions): SessionR
     return undefined;
   };
 
-  /** Goes on with a request, unless it is a subscription that the author refuses. */
+  /** Continues with a request, unless it is a subscription that the author refuses. */
   const admitted = (
     exchange: Exchange,
     session: string | undefined,
@@ -135,7 +135,7 @@ export function createSessionRequests(options: SessionRequestsOptions): SessionR
     return undefined;
   };
 
-  /** Only for a client that knows no sessions: one that does is told to make one. */
+  /** Whether the transport's session may stand in. Clients that support sessions are told to create one instead. */
   const mayStandIn = ({ peer, transportSession, method }: Exchange): boolean =>
     settings.implicit && !peer.families.sessions && transportSession !== undefined && isOperation(method);
 
@@ -167,7 +167,7 @@ export function createSessionRequests(options: SessionRequestsOptions): SessionR
   };
 
   const enterBy = (exchange: Exchange): Answer | Promise<Answer> => {
-    // The handler may be running again, on what is true now.
+    // The handler may be running again, on current data.
     works.set(exchange, undefined);
     unfound.set(exchange, undefined);
     const session = readSession(exchange.request.params?._meta);
@@ -179,7 +179,7 @@ export function createSessionRequests(options: SessionRequestsOptions): SessionR
     return isProblem(session) ? invalid(session) : within(exchange, session);
   };
 
-  /** Notes a subscription that the server's own handler has answered. */
+  /** Records a subscription that the server's own handler has answered. */
   const noteSubscription = async (exchange: Exchange, response: Response): Promise<Response> => {
     const work = works.get(exchange);
     const scope = work && !work.handle.implicit ? work.held.id : '';
@@ -191,7 +191,7 @@ export function createSessionRequests(options: SessionRequestsOptions): SessionR
     }
   };
 
-  /** Whoever came in between has finished; a crowd is spread out a little. */
+  /** Waits before a rerun. Random delays spread out many concurrent writers. */
   const pause = async (tries: number): Promise<void> => {
     if (tries > 3) await sleep(Math.random() * Math.min(tries, 20));
   };
@@ -244,7 +244,7 @@ export function createSessionRequests(options: SessionRequestsOptions): SessionR
       try {
         stands = implicit.openNow(exchange, requesterOf(exchange));
       } catch (error) {
-        // The handler hears of it; the author's listeners do so here.
+        // The handler receives the error; the author's listeners are notified here.
         failed(error);
         throw error;
       }
@@ -258,7 +258,7 @@ export function createSessionRequests(options: SessionRequestsOptions): SessionR
   };
 }
 
-/** True where a handler has been at work on the call: it goes on with a round, or starts over. */
+/** Whether a handler has already worked on the call: it continues a round, or starts over. */
 function hasBegun({ runs, top, edgeContext, request: { params } }: Exchange): boolean {
   const answers = params?.['requestState'] ?? top?.dependent_responses ?? edgeContext?.answered;
   return runs > 0 || answers !== undefined;

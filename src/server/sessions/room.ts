@@ -6,29 +6,33 @@ import type { SessionsSettings } from './options.ts';
 import { type Caps, callerList } from './registry.ts';
 import { tooMany } from './shelf.ts';
 
-/** Where a new session stands, and what limits it. */
+/** The lists of a new session, and their limits. */
 export interface Room {
   readonly shelf: string;
   readonly places: readonly string[];
   readonly caps: Caps;
 }
 
-/** What is to begin. */
+/** The session that is about to begin. */
 interface New {
   readonly id: string;
-  /** True where it stands in for the transport's own session: nobody lists those. */
+  /** Whether it stands in for the transport's own session. Stand-ins are never listed. */
   readonly implicit: boolean;
-  /** The session it is forked from. */
+  /** The id of the session that it is forked from. */
   readonly parent?: string | undefined;
 }
 
-/** One list of all anonymous sessions would be changed by every creation; so many are exact enough. */
+/**
+ * How many lists share the anonymous sessions, since every creation would change a single one. The limits stay accurate enough.
+ */
 const SHARDS = 16;
 
 /**
- * The lists in which a new session takes a place. A principal's sessions have a list of their own. Those of nobody count
- * in total and for their caller, and where one of them is full the new one is refused: nobody ends the session of
- * somebody else. On one transport's session, and for one principal, the oldest may go.
+ * Returns the lists in which a new session takes a place.
+ *
+ * A principal's sessions have their own list. Anonymous sessions count in total and toward their caller. If either limit is
+ * reached the new one is refused, because nobody may end somebody else's session. On one transport session, and for one
+ * principal, the oldest may end.
  */
 export function roomFor(
   settings: SessionsSettings,
@@ -80,7 +84,7 @@ export function roomFor(
             },
           ] as const,
         ]),
-    // Last: what has to go for it must go for a session that has found its place.
+    // This list comes last: sessions may end only for a session that has found its other places.
     ...(own === undefined ? [] : [[own, { ...ofOne, spare: parent }] as const]),
   ];
   return { shelf: own ?? '', places: caller === undefined ? [total] : [total, caller], caps };

@@ -3,11 +3,11 @@ import type { Params } from '../../wire/index.ts';
 import type { InputOf, ObjectSchema, OutputOf, StandardSchema } from '../state/schema.ts';
 import type { Printed } from '../state/types.ts';
 
-/** Values by key. Nothing here waits: what the session holds is at hand, and what is set is kept when the call is answered. */
+/** Values by key. All methods are synchronous: the state is loaded, and changes are saved when the call is answered. */
 export interface SessionValues {
-  /** The value, or undefined where there is none. What is returned is a copy: set it to keep changes in it. */
+  /** Returns a copy of the value, or undefined if there is none. Call `set` to save changes to it. */
   get<Value = Json>(key: string): Value | undefined;
-  /** The value as a schema reads it; undefined if it does not fit. */
+  /** Returns the value as a schema reads it, or undefined if it does not fit. */
   get<Schema extends StandardSchema>(key: string, schema: Schema): OutputOf<Schema> | undefined;
   /** Replaces the whole value. `null` deletes. */
   set<Value extends Json>(key: string, value: Value): void;
@@ -17,7 +17,7 @@ export interface SessionValues {
   keys(): string[];
 }
 
-/** A part of a session's state that other parts of the program do not disturb. */
+/** A part of a session's state that is separate from all others. */
 export type SessionNamespace = SessionValues;
 
 /**
@@ -35,17 +35,17 @@ export interface Session extends SessionValues {
   readonly id: string;
   readonly label: string | undefined;
   readonly expiresAt: Date;
-  /** True where the client knows no sessions and the transport's own stands in. */
+  /** Whether the transport's own session stands in, because the client does not support sessions. */
   readonly implicit: boolean;
-  /** State that is apart from the session's own and from every other namespace. */
+  /** Returns state that is separate from the session's own and from every other namespace. */
   namespace(name: string): SessionNamespace;
-  /** Ends the session as soon as this call is answered, whatever the answer: from then on nobody knows it. */
+  /** Ends the session for everybody once this call is answered, whatever the answer. */
   revoke(): void;
-  /** Tells those who listen to this session, on every instance. */
+  /** Notifies the listeners of this session, on every instance. */
   notify(method: string, params?: Params): Promise<void>;
 }
 
-/** {@link Session} of a server that has declared a schema for it: keys have the types of the schema, and hold any JSON if it has none for them. */
+/** A {@link Session} whose keys have the types of the declared schema. Keys that the schema does not have hold any JSON. */
 export interface TypedSession<Schema extends ObjectSchema> extends Session {
   get<Key extends keyof OutputOf<Schema> & string>(key: Key): OutputOf<Schema>[Key] | undefined;
   get<Value = Json>(key: string): Value | undefined;
@@ -54,5 +54,5 @@ export interface TypedSession<Schema extends ObjectSchema> extends Session {
   set<Key extends string, Value>(key: Key, value: Settable<InputOf<Schema>, Key, Printed<Value>>): void;
 }
 
-/** What a schema takes under a key; else `Value`. */
+/** The type that a schema accepts under a key, else `Value`. */
 type Settable<Input, Key, Value> = Key extends keyof Input ? Exclude<Input[Key], undefined> : Value;

@@ -28,25 +28,25 @@ import { isLiving } from './row.ts';
 import type { Session } from './session.ts';
 import { createFinish, unfound, works } from './work.ts';
 
-/** Family S on the server's side. */
+/** The server side of data-layer sessions. */
 export interface SessionsFamily {
-  /** Proves sessions and answers their methods; it is outside of all that trusts what a request says. */
+  /** Proves sessions and answers their methods. It is outside of everything that trusts what a request says. */
   readonly requests: SessionRequests;
-  /** Keeps what changed, or has `requests` run the handler again; it is inside of all that must not act twice. */
+  /** Saves changes, or makes `requests` run the handler again. It is inside of everything that must not act twice. */
   readonly commit: ServerMiddleware;
   /** How far the end of a session reaches. */
   readonly revocation: Revocation;
   session(): Session | undefined;
   require(gated: readonly Gated[]): void;
   revoke(id: string): Promise<boolean>;
-  /** Ends the session that stands in for a transport's, where that is proved by its seal alone. */
+  /** Ends the session that stands in for a transport session that only its seal proves. */
   endStandIn(transportSession: string, principal: Principal | undefined): Promise<void>;
-  /** Tells the listeners of a session, or those without one. */
+  /** Notifies the listeners of a session, or those without one. */
   notify(id: string | undefined, method: string, params?: Params): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Makes family S. `storeUrl` says where the store is, if that is known: a bus may be there too. */
+/** Creates the server side of sessions. `storeUrl` is the store's URL, if known, since a bus may be at the same place. */
 export function createSessions(
   context: ServerContext,
   options: SessionsOptions,
@@ -56,7 +56,7 @@ export function createSessions(
   const settings = sessionsSettings(options, store !== undefined);
   const { ttl, onEnd, maxLifetime: longest } = settings;
   const place = store ?? memoryStore();
-  // A key that was made up is another one after a restart, and in each instance.
+  // A generated key differs after a restart and in each instance.
   const proof = store && !context.sealer.ephemeral ? new RecordProof(context) : undefined;
   const states = new Quota({
     perCaller: { bytes: settings.maxAnonymousBytes / 10 },
@@ -75,7 +75,7 @@ export function createSessions(
   const lives = async (id: string, at = Date.now()): Promise<boolean> => {
     const found = await registry.find(id);
     if (found) return isLiving(found.row);
-    // A sealed session proves itself; one that was last heard of so long ago has run out.
+    // A sealed session proves itself. One that was last seen this long ago has expired.
     return settings.mode === 'sealed' && !endings.isOver(id) && Date.now() - at < ttl * 1000;
   };
   const subscriptions = new Subscriptions({
@@ -177,7 +177,7 @@ export function createSessions(
     require: (gated) => gates.add(gated),
 
     revoke(id) {
-      // What is stored has a row; only a sealed session can be one that nobody here has heard of.
+      // A stored session has a record. Only a sealed session can be unknown here.
       if (settings.mode === 'stored') return endings.end(id, 'revoked');
       const now = Date.now();
       const row = { owner: null, shelf: '', label: null, created: now, expires: now + ttl * 1000 };
@@ -206,7 +206,10 @@ export function createSessions(
   };
 }
 
-/** Sealed sessions prove themselves, so only a store that outlives the process can tell all others that one is over. */
+/**
+ * Returns how far an end reaches. Sealed sessions prove themselves, so only a store that outlives the process can end them
+ * everywhere.
+ */
 function reach(mode: SessionsSettings['mode'], shared: boolean): Revocation {
   return shared || mode === 'stored' ? 'everywhere' : 'expiry';
 }
@@ -221,7 +224,7 @@ function outsideRequest(): ValiseError {
   );
 }
 
-/** A moment later, so that listeners which are added right after `createValise` hear it too. */
+/** Defers the warning, so that listeners added right after `createValise` receive it too. */
 function warnOfMemory({ warnOnce }: ServerContext): void {
   queueMicrotask(() =>
     warnOnce('sessions-in-memory', {

@@ -5,28 +5,28 @@ import { type Collection, collection, type Members, recordsOf } from '../../stor
 import type { Store } from '../../store/types.ts';
 import type { Recent } from '../recent.ts';
 
-/** A session in a list: its id, and a time that grows along the list. */
+/** A session in a list: its id, and a time that increases along the list. */
 type Place = readonly [id: string, at: number];
 
-/** How many have ended whose tombstones are kept until a time. */
+/** How many sessions have ended whose tombstones are kept until a time. */
 type Ended = readonly [until: number, count: number];
 
-/** What an entry holds. */
+/** The value of an entry. */
 interface Places {
   readonly places: readonly Place[];
   readonly ended: readonly Ended[];
 }
 
-/** How many a list may hold, and what happens to one more. */
+/** How many sessions a list may hold, and what happens to one more. */
 export interface Cap {
   readonly max: number;
-  /** Refuse it; otherwise the oldest goes. */
+  /** Whether to refuse the new session. Otherwise the oldest ends. */
   readonly refuse: boolean;
-  /** How many may have ended of late: for each the server keeps a tombstone. */
+  /** How many may have ended recently, since the server keeps a tombstone for each. */
   readonly maxEnded?: number | undefined;
-  /** What is thrown where it is full; the option that limits it is named in it. */
+  /** Creates the error for a full list, which names the option that limits it. */
   readonly full: () => ValiseError;
-  /** The one that must not go: the session that the new one is forked from. */
+  /** The session that must not end: the one that the new session is forked from. */
   readonly spare?: string | undefined;
 }
 
@@ -37,18 +37,18 @@ export interface ShelfOptions {
   readonly ttl: number;
   /** How long a tombstone is kept, in seconds. */
   readonly tombstone: number;
-  /** When lists were last found full of what lives, by name. */
+  /** When each list was last found full of living sessions, by name. */
   readonly full: Recent<number>;
 }
 
-/** A full list is looked through once in this time, in milliseconds: whoever finds it full must not cost a read for each place. */
+/** How often a full list is checked at most, in milliseconds, since each check reads every session in it. */
 const LOOK = 1000;
-/** Tombstones are counted in so many steps of their time. */
+/** The number of time steps in which tombstones are counted. */
 const STEPS = 8;
 
 const LISTS = recordsOf('session list');
 
-/** A list in one entry of the store, so that counting its places and taking one is one step. */
+/** A list in a single entry of the store, so that counting its places and taking one is atomic. */
 export class Shelf {
   readonly #options: ShelfOptions;
   readonly #records: Collection<Members>;
@@ -60,7 +60,7 @@ export class Shelf {
     this.#records = collection(options.store, 'shelf/', LISTS);
   }
 
-  /** Takes a place. The ids that had to go for it come back; throws where it is full and nobody goes. */
+  /** Takes a place. Returns the ids that must end for it. Throws if the list is full and none may end. */
   async add(
     id: string,
     created: number,
@@ -80,7 +80,7 @@ export class Shelf {
       const over = Math.max(0, living.length + 1 - max);
       crowded = refuse ? [] : living.filter(([each]) => each !== spare).slice(0, over);
       if (crowded.length < over) throw full();
-      // No two of a list have the same time, so that a page can end at one.
+      // Times are unique within a list, so that a page can end at one.
       const at = Math.max(created, (living.at(-1)?.[1] ?? 0) + 1);
       return {
         places: [...living.filter((place) => !crowded.includes(place)), [id, at]],
@@ -90,7 +90,7 @@ export class Shelf {
     return crowded.map(([each]) => each);
   }
 
-  /** Gives a place back. `ended`: a tombstone is kept of what had it. */
+  /** Releases a place. `ended`: a tombstone is kept for the session. */
   async remove(id: string, { ended: isEnded }: { readonly ended: boolean }): Promise<void> {
     await this.#change(async ({ places, ended }) => {
       if (!places.some(([each]) => each === id)) return undefined;
@@ -101,7 +101,7 @@ export class Shelf {
     });
   }
 
-  /** A page of ids, oldest first; `after` is the place that a page before ended with. */
+  /** Returns a page of ids, oldest first. `after` is the cursor that the previous page returned. */
   async page(
     after: string | undefined,
     size: number,
@@ -126,7 +126,7 @@ export class Shelf {
         if (next.places.length === 0 && next.ended.length === 0) return null;
         return next.ended.length > 0 ? { ...next } : { places: next.places };
       },
-      // One that has no places any more only counts what has ended.
+      // A list without places only counts ended sessions.
       { ttl: (next) => (listIn(next, 'places').length > 0 ? ttl : Math.max(1, tombstone * 1.25)) },
     );
   }
@@ -145,7 +145,7 @@ export class Shelf {
   }
 }
 
-/** Reads a cursor; throws where it is none of ours. */
+/** Reads a cursor. Throws if this server did not issue it. */
 function readCursor(cursor: string): number {
   if (/^at-[0-9a-z]{1,11}$/.test(cursor)) return Number.parseInt(cursor.slice(3), 36);
   throw new ValiseError('bad-cursor', 'The cursor of a list of sessions is not one that this server gave.', {

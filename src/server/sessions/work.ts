@@ -10,25 +10,25 @@ import { type Committed, type Held, metaOf } from './held.ts';
 import type { SessionsSettings } from './options.ts';
 import { type Failed, toldTo } from './reply.ts';
 
-/** A request at work in a session. */
+/** A request that is working in a session. */
 export interface Work {
   readonly held: Held;
   readonly handle: Handle;
-  /** Keeps what the handler changed. */
+  /** Saves what the handler changed. */
   commit(): Committed | Promise<Committed>;
-  /** True once changes that the handler made to the session were saved. */
+  /** Whether the handler's changes to the session were saved. */
   isSaved?: true;
-  /** Ends the session, as the handler asked. */
+  /** Ends the session, as requested by the handler. */
   end(): Promise<unknown>;
 }
 
-/** What each request is at work on. */
+/** The session work of each request. */
 export const works = new Slot<Work>();
 
-/** Why it is not known whether a session stands in for a request. Only a handler that asks for one need suffer. */
+/** Why it is unknown whether a session stands in for a request. The error affects only handlers that ask for the session. */
 export const unfound = new Slot<{ readonly error: unknown }>();
 
-/** The handler saw what is no longer so. Nothing of it was kept, so it may run again on what is so now. */
+/** Thrown when the handler read outdated state. Nothing was saved, so it may run again on the current state. */
 export class SessionChanged extends Error {
   override readonly name = 'SessionChanged';
   readonly id: string;
@@ -44,7 +44,7 @@ const BEHIND = {
   next: "Use sessions: { mode: 'stored' } where flows change sessions of such clients.",
 };
 
-/** Keeps a session's changes when its request is answered, and says so in the answer. */
+/** Creates the function that saves a session's changes when its request is answered, and adds the session to the response. */
 export function createFinish(
   { mode }: SessionsSettings,
   failed: Failed,
@@ -74,13 +74,13 @@ export function createFinish(
 
   return async (exchange, work, response) => {
     const { held, handle } = work;
-    // An error carries no session, so what was set before it is forgotten.
+    // An error carries no session, so changes made before it are discarded.
     if (!('result' in response)) {
       if (handle.revoked) await work.end();
       return response;
     }
     const unchanged = metaOf(held.id, held.expires, held.seq);
-    // The handler will run again from the top when the answers are there, and do then what it did now.
+    // The handler will run again from the top when the answers arrive, and will then repeat its changes.
     if (response.result['resultType'] === 'input_required')
       return settle(exchange, work, response, unchanged);
     if (mode === 'sealed' && held.data.isChanged && isBehind(exchange)) warnOnce('session-behind', BEHIND);
