@@ -5,19 +5,20 @@ import { jsonText } from '../json-text.ts';
 import { issuesText, type SchemaIssue, type StandardSchema, validate } from '../state/schema.ts';
 import type { SessionsSettings } from './options.ts';
 
-/** The state of a session: values by key, in namespaces; the namespace without a name is the session's own. */
+/** The state of a session: values by key, in namespaces. The namespace without a name is the session's own. */
 export type Data = { readonly [namespace: string]: { readonly [key: string]: Json } };
 
 const MAX_NAME = 256;
 
 /**
- * The state of one session while one request works on it: what it was, what the handler read of it, and what it changed.
- * Nothing here waits, and nothing is kept before the request is answered.
+ * The state of one session while one request works on it: what it was, what the handler read, and what it changed.
+ *
+ * All methods are synchronous, and nothing is saved before the request is answered.
  */
 export class SessionData {
   #base: Data;
   readonly #maxBytes: number;
-  /** What the session's own values are, together; not those of its namespaces. */
+  /** The schema of the session's own values together. It does not cover namespaces. */
   readonly #schema: StandardSchema | undefined;
   readonly #reads = new Map<string, Set<string> | 'all'>();
   readonly #changes = new Map<string, Map<string, Json | undefined>>();
@@ -28,7 +29,7 @@ export class SessionData {
     this.#schema = schema;
   }
 
-  /** True where a value is not what it was. */
+  /** Whether any value has changed. */
   get isChanged(): boolean {
     for (const [namespace, changes] of this.#changes) {
       for (const [key, value] of changes) if (!isSame(this.#at(namespace, key), value)) return true;
@@ -36,7 +37,7 @@ export class SessionData {
     return false;
   }
 
-  /** A copy: an author who changes it in place and sets it again must not change what it is compared with. */
+  /** Returns a copy, so that an author who changes it in place and sets it again does not change what it is compared with. */
   get(namespace: string, key: string): Json | undefined {
     const changes = this.#changes.get(namespace);
     if (changes?.has(key)) return copy(changes.get(key));
@@ -44,7 +45,7 @@ export class SessionData {
     return copy(this.#at(namespace, key));
   }
 
-  /** The value as the session's schema reads it; undefined if it does not fit. */
+  /** Returns the value as the session's schema reads it, or undefined if it does not fit. */
   read(namespace: string, key: string): unknown {
     const value = this.get(namespace, key);
     if (!this.#schema || namespace !== '') return value;
@@ -60,7 +61,7 @@ export class SessionData {
     this.#change(namespace, key, kept);
   }
 
-  /** Refuses a value that does not fit the schema beside the values that are there. */
+  /** Throws if a value does not fit the schema together with the existing values. */
   #check(schema: StandardSchema, key: string, value: Json): void {
     const result = validate(schema, key, copy({ ...this.#merged('', this.#base), [key]: value }));
     const issues = concerning(key, result.issues ?? []);
@@ -77,7 +78,7 @@ export class SessionData {
     return Object.keys(this.#merged(namespace, this.#base));
   }
 
-  /** The state with all changes in it. */
+  /** Returns the state with all changes applied. */
   merged(): Data {
     if (this.#changes.size === 0) return this.#base;
     const all: Dict<Dict> = Object.assign(dict<Dict>(), this.#base);
@@ -89,7 +90,7 @@ export class SessionData {
     return all;
   }
 
-  /** The same, to be kept; throws where a change makes it larger than the server allows. */
+  /** Returns the merged state for saving. Throws if a change makes it larger than the server allows. */
   kept(): Data {
     const all = this.merged();
     if (this.#changes.size > 0) checkSize(JSON.stringify(all), this.#maxBytes);
@@ -97,8 +98,9 @@ export class SessionData {
   }
 
   /**
-   * Puts fresh state under the changes. False where the handler read something that is no longer so: then what it
-   * wrote rests on what is no longer true, and it must run again.
+   * Applies the changes to fresh state.
+   *
+   * Returns false if a value that the handler read has changed. Its writes then rest on outdated values, and it must run again.
    */
   rebase(fresh: Data): boolean {
     for (const [namespace, keys] of this.#reads) {
@@ -138,7 +140,7 @@ export class SessionData {
     return values;
   }
 
-  /** The value as it will come back: JSON and nothing else, and no longer the author's own object. */
+  /** Returns the value as it will be read back: plain JSON, detached from the author's own object. */
   #snapshot(key: string, value: Json): Json {
     const text = jsonText(`The value for ${JSON.stringify(key)}`, value);
     checkSize(text, this.#maxBytes);
@@ -146,7 +148,7 @@ export class SessionData {
   }
 }
 
-/** What is wrong with one value, or with all together; others may not be set yet. */
+/** Returns the issues about one value, or about all together. Other values may not be set yet. */
 function concerning(key: string, issues: readonly SchemaIssue[]): readonly SchemaIssue[] {
   return issues.filter(({ path: [first] = [] }) => {
     const at = typeof first === 'object' ? first.key : first;
@@ -154,7 +156,7 @@ function concerning(key: string, issues: readonly SchemaIssue[]): readonly Schem
   });
 }
 
-/** Refuses state that is larger than the server allows, as JSON. */
+/** Throws if the state, as JSON, is larger than the server allows. */
 function checkSize(text: string, most: number): void {
   const bytes = Buffer.byteLength(text);
   if (bytes <= most) return;
@@ -167,7 +169,7 @@ function checkSize(text: string, most: number): void {
   );
 }
 
-/** Refuses what is no name of a key or namespace. */
+/** Throws if a key or namespace is not a valid name. */
 export function checkName(kind: 'key' | 'namespace', name: string): void {
   if (typeof name === 'string' && name !== '' && name.length <= MAX_NAME) return;
   throw new ValiseError('bad-state-value', `The ${kind} of a session's state is not a usable name.`, {
@@ -175,7 +177,7 @@ export function checkName(kind: 'key' | 'namespace', name: string): void {
   });
 }
 
-/** Reads state out of a seal or a store. Both are our own, but perhaps of another version. */
+/** Reads state from a seal or a store. Both are our own, but may be of another version. */
 export function readData(value: unknown): Data | undefined {
   if (!isObject(value)) return undefined;
   for (const namespace in value) if (!isObject(value[namespace])) return undefined;

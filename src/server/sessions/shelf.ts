@@ -157,7 +157,7 @@ function cursorOf(at: number): string {
   return `at-${at.toString(36)}`;
 }
 
-/** What a client hears whose state is too much. */
+/** Returns the error for session state that exceeds a limit. */
 export function tooMuch(limit: string): ValiseError {
   return new ValiseError(
     'too-many-states',
@@ -168,20 +168,23 @@ export function tooMuch(limit: string): ValiseError {
   );
 }
 
-/** What a client hears that has reached a limit. */
+/** Returns the error for a client that has reached a limit of sessions. */
 export function tooMany(limit: string): ValiseError {
   return new ValiseError('too-many-sessions', `There are too many sessions already (${limit}).`, {
     next: 'Delete one that is no longer needed, or try again later.',
   });
 }
 
-/** The list that an entry holds under a name; empty where there is no entry yet. Items that no version has written are left out. */
+/**
+ * Returns the list that an entry holds under a name, or an empty one if there is no entry. Skips items that no version has
+ * written.
+ */
 export function listIn<Item>(value: unknown, name: string): readonly Item[] {
   const list = isObject(value) ? value[name] : undefined;
   return Array.isArray(list) ? (list.filter(isItem) as readonly Item[]) : [];
 }
 
-/** Lists hold names, or names and times in pairs with a number. */
+/** Whether an item is a name, or a name or time in a pair with a number. */
 function isItem(item: unknown): boolean {
   if (!Array.isArray(item)) return typeof item === 'string';
   return /^(string|number)$/.test(typeof item[0]) && Number.isFinite(item[1]);

@@ -13,14 +13,14 @@ import { loadShelf, type Shelf, type ShelfCount, saveShelf, storedSource } from 
 
 type Shelves = { readonly [S in Scope]: Shelf | undefined };
 
-/** What became of loading: the shelves, or why there are none. */
+/** The result of loading: the state, or the error. */
 type Loaded = { readonly shelves: Shelves } | { readonly failed: unknown };
 
-/** Keeps the state of clients that carry none, in the server's store. */
+/** Stores the state of clients that carry none, in the server's store. */
 export interface Keeper {
-  /** Loads what the store has for a request; undefined where there is no store, nobody to keep for, or no handler. */
+  /** Loads what the store has for a request. Returns undefined if there is no store, no owner, or no handler. */
   load(exchange: Exchange): Promise<undefined> | undefined;
-  /** What was loaded for a scope. Throws what loading threw: only a handler that asks for state need suffer. */
+  /** Returns what was loaded for a scope. Throws what loading threw, so that it affects only handlers that ask for state. */
   source(exchange: Exchange, scope: Scope): Source;
   /** Writes changes back. */
   save(exchange: Exchange, changes: { readonly [S in Scope]: Changes }): Promise<void>;
@@ -30,7 +30,7 @@ export interface KeeperOptions {
   readonly keys: Keys;
   /** How long session state stays after its last use, in seconds. */
   readonly sessionTtl: number;
-  /** Data-layer sessions are proved by another part. */
+  /** Whether data-layer sessions are enabled. Another middleware proves them. */
   readonly withSessions: boolean;
   readonly limits: PlacesSettings;
 }
@@ -49,21 +49,21 @@ export function createKeeper(
     perCaller: { bytes: limits.maxAnonymousBytes / 10 },
     total: { bytes: limits.maxAnonymousBytes },
   });
-  // Without a name server scope ends with the session, and is kept no longer than that.
+  // Without a principal, server scope ends with the session, and is stored no longer than that.
   const ttlOf = (exchange: Exchange, scope: Scope): number =>
     scope === 'server' && isNamed(exchange) ? MAX_AGE : sessionTtl;
 
-  /** What is written for the first time needs a place. A principal's own entry of server scope is one, and has it. */
+  /** Takes a place for state that is written for the first time. A principal's own entry of server scope needs none. */
   const place = async (exchange: Exchange, scope: Scope, { key, found }: Shelf): Promise<void> => {
     const { link, transportSession } = exchange;
     const isLasting = scope === 'server' && isNamed(exchange);
-    // What ends with a connection of this process is counted here.
+    // State that ends with a connection of this process is counted here.
     if (transportSession?.startsWith('link:')) {
       const noted = keptFor(link);
       if (!isLasting && !noted.has(key)) noted.set(key, local.take(exchange));
     } else if (!found && !isLasting) await places?.take(exchange, key);
   };
-  /** What those without a name have is limited in bytes too. */
+  /** Returns the byte count of anonymous callers, whose state is limited in bytes too. */
   const countOf = ({ caller }: Exchange, { key }: Shelf, ttl: number): ShelfCount | undefined =>
     caller.isAnonymous
       ? {
@@ -81,10 +81,10 @@ export function createKeeper(
       events.emit('rejected', { family: 'state', what: error.code, reason: error.what });
     throw error;
   };
-  /** What is kept for connections, with what gives its place back. */
+  /** What is stored for each connection, with the functions that release its places. */
   const ofLink = new WeakMap<ServerLink, Map<string, () => void>>();
 
-  /** Where a connection is the session, what is kept for it ends with it. */
+  /** Returns what is stored for a connection. If the connection is the session, its state ends with it. */
   const keptFor = (link: ServerLink): Map<string, () => void> => {
     const known = ofLink.get(link);
     if (known) return known;
@@ -94,7 +94,7 @@ export function createKeeper(
       for (const [key, leave] of kept) {
         leave();
         held.release(key);
-        // What cannot be deleted now ends by its own time.
+        // An entry that cannot be deleted now expires by itself.
         store?.delete(key).catch(() => undefined);
       }
     });
@@ -165,7 +165,7 @@ export function createKeeper(
   };
 }
 
-/** No place at all: reading finds nothing, and setting says what to configure. */
+/** Returns a source without storage: reading finds nothing, and setting throws an error that says what to configure. */
 function nowhere(hasStore: boolean, era: Era): Source {
   return {
     names: () => [],
@@ -176,7 +176,7 @@ function nowhere(hasStore: boolean, era: Era): Source {
   };
 }
 
-/** Session state in use must not end: past the half of its life it is written again. */
+/** Whether session state has passed half of its life. It is then written again, since state in use must not expire. */
 function isHalfOver({ found }: Shelf, ttl: number): boolean {
   const { expiresAt } = found ?? {};
   return expiresAt !== undefined && expiresAt - Date.now() < (ttl * 1000) / 2;

@@ -5,37 +5,41 @@ import { ANYTHING, checkOptions, FLAG } from '../../options.ts';
 import { type Attributes, MAX_AGE, type Scope, writeAttributes } from '../../wire/index.ts';
 import { checkSchema, type InputOf, type OutputOf, type StandardSchema } from './schema.ts';
 
-/** How the state under one name is kept. Everything is optional: by default it is sealed, and any JSON. */
+/** How the state under one name is stored. All settings are optional: by default the value is sealed, and any JSON. */
 export interface KeySettings {
-  /** What the value must look like. What comes back and does not fit counts as absent, and is reported. */
+  /** The schema of the value. A value that comes back and does not fit counts as absent, and is reported. */
   readonly schema?: StandardSchema;
-  /** Write the JSON itself, which the client can read and change. Otherwise the value is sealed. */
+  /** Whether to send plain JSON, which the client can read and change. By default the value is sealed. */
   readonly plain?: boolean;
-  /** How long the client keeps it: at most, and by default, 400 days. */
+  /** How long the client stores the value. The maximum, and the default, is 400 days. */
   readonly maxAge?: Duration;
-  /** The methods it is sent with: a prefix that ends at a slash, such as `tools` or `tools/call/view_cart`. */
+  /** The methods that the value is sent with: a prefix that ends at a slash, such as `tools` or `tools/call/view_cart`. */
   readonly methodScope?: string;
-  /** The domain it is valid for, as a cookie's Domain; a `warning` tells of one that no client takes. Over HTTP only; never sent elsewhere. */
+  /**
+   * The domain that the value is valid for, like a cookie's Domain. It applies over HTTP only and is never sent elsewhere.
+   *
+   * A `warning` reports a domain that no client accepts.
+   */
   readonly serverScope?: string;
 }
 
 /** Settings by name. */
 export type KeyDeclarations = { readonly [name: string]: KeySettings };
 
-/** What a server declares about its state, for each scope. */
+/** The declared keys of a server's state, for each scope. */
 export interface StateDeclarations {
   readonly session?: KeyDeclarations;
   readonly server?: KeyDeclarations;
 }
 
-/** What `get` gives for a key with these settings. */
+/** The type that `get` returns for a key with these settings. */
 export type Held<Settings extends KeySettings> = Settings extends {
   readonly schema: infer Schema extends StandardSchema;
 }
   ? OutputOf<Schema>
   : Json;
 
-/** What `set` takes for a key with these settings. */
+/** The type that `set` takes for a key with these settings. */
 export type Given<Settings extends KeySettings> = Settings extends {
   readonly schema: infer Schema extends StandardSchema;
 }
@@ -44,18 +48,18 @@ export type Given<Settings extends KeySettings> = Settings extends {
 
 declare const types: unique symbol;
 
-/** A name with its settings; made by `valise.key()`, taken by `get`, `set`, `has` and `delete`. */
+/** A name with its settings, made by `valise.key()` and accepted by `get`, `set`, `has` and `delete`. */
 export interface StateKey<Input = Json, Output = Input> {
   readonly name: string;
   readonly [types]?: { readonly input: Input; readonly output: Output };
 }
 
-/** The settings of a key, read and checked. */
+/** The settings of a key, checked and with defaults applied. */
 export interface Key {
   readonly schema: StandardSchema | undefined;
   readonly plain: boolean;
   readonly attributes: Attributes;
-  /** Lifetime of a seal, in seconds: never shorter than the client keeps it. */
+  /** The lifetime of a seal, in seconds. It is never shorter than the client stores the value. */
   readonly ttl: number;
 }
 
@@ -74,8 +78,10 @@ export class Keys {
   }
 
   /**
-   * Declares a name for both scopes. The same name may come again with the same settings, since servers are often built
-   * once per request; then it takes the place of the one before. Schemas cannot be compared: the last one counts.
+   * Declares a name for both scopes.
+   *
+   * A name may be declared again with the same settings, since servers are often built once per request. The new declaration
+   * replaces the previous one. Schemas cannot be compared, so the last one counts.
    */
   declare(name: string, settings: KeySettings): void {
     const key = read(name, settings);
@@ -132,7 +138,7 @@ function read(name: string, settings: KeySettings): Key {
     ...(methodScope !== undefined && { methodScope }),
     ...(serverScope !== undefined && { serverScope }),
   };
-  // Written once for its checks: a bad attribute shows where it is declared, not in some request.
+  // Written once for its checks, so that a bad attribute fails where it is declared and not in some request.
   writeAttributes('modern', { session: { [name]: attributes } });
   return { schema, plain, attributes, ttl: attributes.maxAge ?? MAX_AGE };
 }

@@ -1,7 +1,10 @@
 import type { ServerContext } from '../context.ts';
 import type { KeySettings } from './key.ts';
 
-/** Says, a moment later, where no client will keep a key since its `serverScope` is a public suffix. */
+/**
+ * Creates a check that warns if no client will store a key because its `serverScope` is a public suffix. It runs
+ * asynchronously.
+ */
 export function suffixWarning(
   warnOnce: ServerContext['warnOnce'],
 ): (name: string, settings: KeySettings) => void {
@@ -22,7 +25,7 @@ export function suffixWarning(
 
 async function isPublicSuffix(scope: string): Promise<boolean> {
   try {
-    // It takes as long to load as all of the server's side, and hardly any server needs it.
+    // Loading this module takes as long as loading the whole server side, and few servers need it.
     const { parse } = await import('tldts');
     const bare = scope.replace(/^\./, '').replace(/\.$/, '');
     const { domain, isIcann, isPrivate } = parse(bare, { allowPrivateDomains: true });

@@ -1,6 +1,6 @@
 import { ValiseError } from '../../errors.ts';
 
-/** The part of Standard Schema that Valise uses; zod, valibot, arktype and others have it. */
+/** The part of Standard Schema that Valise uses. zod, valibot, arktype and others implement it. */
 export interface StandardSchema<Input = unknown, Output = Input> {
   readonly '~standard': {
     readonly version: 1;
@@ -10,27 +10,27 @@ export interface StandardSchema<Input = unknown, Output = Input> {
   };
 }
 
-/** A schema of an object, whatever its keys are. */
+/** A schema of an object with any keys. */
 export type ObjectSchema = StandardSchema<object>;
 
-/** What a schema says about a value. */
+/** The result of validating a value. */
 export type SchemaResult<Output> =
   | { readonly value: Output; readonly issues?: undefined }
   | { readonly issues: readonly SchemaIssue[] };
 
-/** One thing that does not fit. */
+/** One reason why a value does not fit. */
 export interface SchemaIssue {
   readonly message: string;
   readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;
 }
 
-/** What one writes for a schema to read. */
+/** The input type of a schema. */
 export type InputOf<Schema extends StandardSchema> = NonNullable<Schema['~standard']['types']>['input'];
 
-/** What a schema gives. */
+/** The output type of a schema. */
 export type OutputOf<Schema extends StandardSchema> = NonNullable<Schema['~standard']['types']>['output'];
 
-/** Throws where a schema is none, so that it shows where it is declared and not in some request. */
+/** Throws if a schema is not a Standard Schema, so that it fails where it is declared and not in some request. */
 export function checkSchema(schema: unknown, name: string): void {
   const standard = (schema as { readonly '~standard'?: { readonly validate?: unknown } } | null)?.[
     '~standard'
@@ -42,8 +42,10 @@ export function checkSchema(schema: unknown, name: string): void {
 }
 
 /**
- * Validates at once. State is read and written without waiting, so a schema that must wait cannot be used. What it throws
- * at does not fit; the words of such an error are not told, since they may repeat the value.
+ * Validates synchronously.
+ *
+ * State is read and written synchronously, so an asynchronous schema cannot be used. A value on which the schema throws does
+ * not fit. The message of such an error is not reported, since it may repeat the value.
  */
 export function validate(schema: StandardSchema, name: string, value: unknown): SchemaResult<unknown> {
   let result: ReturnType<StandardSchema['~standard']['validate']>;
@@ -53,9 +55,9 @@ export function validate(schema: StandardSchema, name: string, value: unknown): 
     return { issues: [{ message: 'it could not be read' }] };
   }
   if (!(result instanceof Promise)) return result;
-  // Nobody will look at it; a rejection must not end the process.
+  // The result is ignored; a rejection must not end the process.
   result.catch(() => undefined);
-  // zod tries once more asynchronously where something throws, so the one cannot be told from the other.
+  // zod retries asynchronously if something throws, so the two cases cannot be told apart.
   throw new ValiseError(
     'async-schema',
     `The schema of state ${JSON.stringify(name)} gives no answer at once: it validates asynchronously, or one of its checks or transforms has thrown.`,
@@ -65,7 +67,7 @@ export function validate(schema: StandardSchema, name: string, value: unknown): 
   );
 }
 
-/** Where and what does not fit, without the value itself. */
+/** Returns where and why a value does not fit, without the value itself. */
 export function issuesText(issues: readonly SchemaIssue[]): string {
   return issues
     .slice(0, 3)

@@ -13,15 +13,15 @@ export interface ScopeFacts {
   readonly source: Source;
   readonly keys: Keys;
   readonly report: Report;
-  /** True once the request has been answered, and nothing more can go with its result. */
+  /** Whether the request has been answered, so that nothing more can be sent with its result. */
   readonly answered: () => boolean;
 }
 
-/** One scope of one request: reads from its source when asked, and collects what is to change. */
+/** One scope of one request. It reads from its source on demand, and collects changes. */
 export class ScopedState {
   readonly #scope: Scope;
   readonly #facts: ScopeFacts;
-  /** What was read or set, and nobody has got yet who could change it. */
+  /** Values that were read or set and have not been handed out to anybody who could change them. */
   readonly #read = new Map<string, unknown>();
   readonly #changes = new Map<string, Change>();
 
@@ -30,7 +30,7 @@ export class ScopedState {
     this.#facts = facts;
   }
 
-  // The types of each key are the public interface's affair; here a value is what its source or its schema gave.
+  // The public interface types each key. Here a value is what its source or its schema returned.
   get(named: Named): unknown {
     const name = nameOf(named);
     const value = this.#look(name);
@@ -69,7 +69,7 @@ export class ScopedState {
     return [...names].filter((name) => this.has(name));
   }
 
-  /** What the handler changed so far. */
+  /** The changes of the handler so far. */
   get changes(): Changes {
     return this.#changes;
   }
@@ -101,7 +101,7 @@ export class ScopedState {
   }
 }
 
-/** A schema that gives no answer at once lets nothing in. */
+/** Validates a value. If the schema throws, for example because it is asynchronous, the value counts as invalid. */
 function attempt(schema: StandardSchema, name: string, json: Json): SchemaResult<unknown> {
   try {
     return validate(schema, name, json);
@@ -110,7 +110,7 @@ function attempt(schema: StandardSchema, name: string, json: Json): SchemaResult
   }
 }
 
-/** What `get` will give from now on; an error where the author's own value would not come back. */
+/** Returns what `get` will return from now on. Throws if the author's own value would not be readable again. */
 function accepted(name: string, json: Json, { schema }: Key): unknown {
   const own = copyOf(json);
   if (!schema) return own;

@@ -1,21 +1,21 @@
 import type { Json } from '../../json.ts';
 import type { Key } from './key.ts';
 
-/** What a request came with, in one scope: from the client, or from the server's store. */
+/** The state that a request came with, in one scope: from the client, or from the server's store. */
 export interface Source {
-  /** Names that are there, whether or not what is under them can be read. */
+  /** Returns the names that exist, whether or not their values can be read. */
   names(): Iterable<string>;
-  /** The value, a copy each time; undefined where there is none, or none that can be read (which is reported). */
+  /** Returns a new copy of the value, or undefined if there is none or it cannot be read (which is reported). */
   read(name: string, key: Key): Json | undefined;
-  /** Throws where nothing that is set could be kept. */
+  /** Throws if nothing that is set could be stored. */
   checkWritable(): void;
 }
 
-/** What a handler did with a name: the value it set, or that it is gone. */
+/** What a handler did with a name: the value that it set, or null if it deleted it. */
 export type Change = { readonly json: Json } | null;
 
-/** Changes of one scope, by name. */
+/** The changes of one scope, by name. */
 export type Changes = ReadonlyMap<string, Change>;
 
-/** Tells that something which came back was not taken. */
+/** Reports that a value that came back was refused. */
 export type Report = (name: string, reason: string) => void;

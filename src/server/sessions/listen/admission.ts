@@ -4,25 +4,29 @@ import type { Exchange, Reply } from '../../exchange.ts';
 import type { Gates } from '../gate.ts';
 import type { SessionsSettings } from '../options.ts';
 
-/** Who decides on listeners. */
+/** What decides on listeners. */
 export interface AdmissionOptions {
   readonly gates: Gates;
   readonly mayListen: SessionsSettings['mayListen'];
 }
 
-/** Why somebody may not listen to a session (or, without one, to what belongs to none) and hear of resources; undefined where they may. */
+/**
+ * Returns why a client may not listen to a session (or, without one, to what belongs to none) and to resources.
+ *
+ * Returns undefined if it may.
+ */
 export type Admit = (
   exchange: Exchange,
   session: string | undefined,
   resources: readonly string[],
 ) => Promise<Reply | undefined>;
 
-/** Has the author decide who listens. */
+/** Creates the check that lets the author decide who may listen. */
 export function admission({ gates, mayListen }: AdmissionOptions): Admit {
   return async (exchange, session, resources) => {
     const needsOne = (uri: string): boolean =>
       gates.requires(exchange, { ...exchange.request, method: 'resources/subscribe', params: { uri } });
-    // The transport's own session may stand in for a subscriber's; `requests.ts` looks into that.
+    // The transport's own session may stand in for a subscriber's; `requests.ts` handles that.
     const isOnItsOwn = session === undefined && exchange.method !== 'resources/subscribe';
     if (isOnItsOwn && resources.some(needsOne)) return { error: sessionRequired(exchange.spelling.sessions) };
     if (mayListen && (await mayListen({ principal: exchange.principal, session, resources })) !== true)

@@ -1,27 +1,29 @@
 import type { Entry } from './log.ts';
 import type { Subscriptions } from './subscriptions.ts';
 
-/** The notification that a resource has changed. */
+/** The method of the notification that a resource has changed. */
 export const UPDATED = 'notifications/resources/updated';
 
-/** Who listens. */
+/** The recipients that a listener stands for. */
 export interface Audience {
-  /** The session, or '' for what belongs to none. */
+  /** The session, or '' for notifications that belong to none. */
   readonly scope: string;
-  /** Whoever listens without a session; undefined where nothing tells one owner from another. */
+  /** The owner who listens without a session, or undefined if nothing tells one owner from another. */
   readonly owner: string | undefined;
   /** The resources that were named when the listener opened. */
   readonly resources: readonly string[];
 }
 
-/** Picks what a listener may hear, of what its log has. */
+/** Selects what a listener may receive from its log. */
 export type Wanted = <Each extends Pick<Entry, 'method' | 'params'>>(
   entries: readonly Each[],
 ) => Promise<readonly Each[]>;
 
 /**
- * What a session's log has is for its listeners. Those without a session share a log: there a resource is told to the
- * owners who subscribed to it, and nobody else learns that it exists.
+ * Returns the filter of a listener.
+ *
+ * Everything in a session's log is for its listeners. Listeners without a session share a log. There, a resource is announced
+ * only to owners who subscribed to it, and nobody else learns that it exists.
  */
 export function wantedBy({ scope, owner, resources }: Audience, subscriptions: Subscriptions): Wanted {
   const wants = async (uri: string): Promise<boolean> =>
@@ -42,7 +44,7 @@ export function wantedBy({ scope, owner, resources }: Audience, subscriptions: S
   };
 }
 
-/** The resource that a notification tells of, where it is such a one. */
+/** Returns the resource that a notification is about, if it announces an update. */
 export function resourceOf(method: string, params: Entry['params']): string | undefined {
   const uri = params?.['uri'];
   return method === UPDATED && typeof uri === 'string' ? uri : undefined;

@@ -4,24 +4,24 @@ import { memoryBus, openBus } from '../../../store/index.ts';
 import type { Bus } from '../../../store/types.ts';
 import type { Params } from '../../../wire/index.ts';
 
-/** What instances tell each other about a session, or about what belongs to none. */
+/** A message between instances about a session, or about what belongs to none. */
 export type Signal =
-  /** A notification, with its place in the log. */
+  /** A notification, with its position in the log. */
   | { readonly gen: string; readonly n: number; readonly method: string; readonly params?: Params }
   /** The session has ended. */
   | { readonly end: true };
 
-/** Where a channel runs. */
+/** Options of a {@link Channel}. */
 export interface ChannelOptions {
-  /** The server's name: all its instances share the channel. */
+  /** The server's name. All its instances share the channel. */
   readonly name: string;
-  /** A bus, or its URL; without it this process is alone. */
+  /** A bus, or its URL. Without it, signals stay in this process. */
   readonly bus: Bus | string | undefined;
 }
 
-/** Carries signals between instances, over a bus that is opened when it is first needed. */
+/** Carries signals between instances, over a bus that is opened on first use. */
 export class Channel {
-  /** True where other instances hear. */
+  /** Whether other instances receive the signals. */
   readonly isShared: boolean;
   readonly #prefix: string;
   readonly #given: Bus | string | undefined;
@@ -37,19 +37,19 @@ export class Channel {
     await (await this.#bus()).publish(this.#topic(scope), signal as unknown as Json);
   }
 
-  /** Resolves once signals will arrive; the function returned ends it, as far as the bus can be told so. */
+  /** Resolves once signals will arrive. The returned function unsubscribes; errors of the bus are ignored. */
   async subscribe(scope: string, listener: (signal: Signal) => void): Promise<() => Promise<void>> {
     const off = await (await this.#bus()).subscribe(this.#topic(scope), (message) => {
       if (isObject(message)) listener(message as unknown as Signal);
     });
     return async () => {
-      // What still comes finds nobody.
+      // Signals that still arrive have no effect.
       await off().catch(() => undefined);
     };
   }
 
   async close(): Promise<void> {
-    // A bus that was handed in is its owner's to close.
+    // A bus that was passed in is closed by its owner.
     if (typeof this.#given !== 'object') await (await this.#opened)?.close();
   }
 
@@ -69,7 +69,7 @@ export class Channel {
   }
 }
 
-/** The URL of a bus at the place of a store, where there is one. */
+/** Returns the URL of a bus at the same place as the store, if that store has one. */
 export function busBeside(storeUrl: string | undefined): string | undefined {
   return storeUrl !== undefined && /^(rediss?|postgres(ql)?):/i.test(storeUrl) ? storeUrl : undefined;
 }

@@ -5,41 +5,41 @@ import { cursorOf, type Entry, endOf, type NotificationLog, readCursor, since } 
 
 /** What a listener needs. */
 export interface ListenerOptions {
-  /** The session, or '' for what belongs to none. */
+  /** The session, or '' for notifications that belong to none. */
   readonly scope: string;
-  /** The names in which the client asked. */
+  /** The spelling that the client used. */
   readonly spelling: Era;
-  /** True where the client knows what a position is. */
+  /** Whether the client knows what a position is. */
   readonly positions: boolean;
   readonly log: NotificationLog;
-  /** Picks what this listener may hear. */
+  /** Selects what this listener may receive. */
   readonly wanted: Wanted;
-  /** Sends to the client; rejects where the client is gone. */
+  /** Sends to the client. Rejects if the client is gone. */
   readonly write: (notification: Notification) => Promise<void>;
-  /** The client does not read: what comes now is read from the log later. */
+  /** Called when the client does not read. Further notifications are read from the log later. */
   readonly behind: () => void;
-  /** The listener has ended: because the session did, or because the client is gone. */
+  /** Called when the listener has ended, because the session did or because the client is gone. */
   readonly ended: (why: 'over' | 'lost') => void;
 }
 
 /** How many signals wait for a client that is slow to read. */
 export const MAX_WAITING = 100;
 
-/** One stream of notifications to one client. Everything happens in turn: nothing overtakes, nothing comes twice. */
+/** One stream of notifications to one client. Steps run in sequence: nothing overtakes, nothing comes twice. */
 export class Listener {
   readonly #options: ListenerOptions;
   #cursor = '0';
   #turn: Promise<void> = Promise.resolve();
   #over = false;
   #waiting = 0;
-  /** Whether signals were left out since the log was last read. */
+  /** Whether signals were skipped since the log was last read. */
   #isBehind = false;
 
   constructor(options: ListenerOptions) {
     this.#options = options;
   }
 
-  /** Opens the stream: what came after a position first, or else from now on. */
+  /** Opens the stream: sends what came after a position first, or else starts from now. */
   async open(after: string | undefined): Promise<void> {
     await this.#step(async () => {
       const log = await this.#options.log.read(this.#options.scope);
@@ -58,9 +58,9 @@ export class Listener {
     });
   }
 
-  /** Something has happened. */
+  /** Handles a signal about a notification or about the end of the session. */
   signal(signal: Signal): void {
-    // A client that does not read must not have them pile up here; what is left out is in the log.
+    // Signals must not pile up here for a client that does not read. Skipped ones are in the log.
     if (this.#waiting >= MAX_WAITING && !('end' in signal)) {
       if (!this.#isBehind) this.#options.behind();
       this.#isBehind = true;
@@ -88,12 +88,12 @@ export class Listener {
     });
   }
 
-  /** Looks for what no signal told. */
+  /** Checks the log for notifications that no signal announced. */
   look(): void {
     void this.#step(() => this.#catchUp());
   }
 
-  /** A sign of life, so that each side notices when the other is gone. */
+  /** Sends a heartbeat, so that each side notices when the other is gone. */
   beat(): void {
     void this.#step(() => this.#write(this.#listening(false)));
   }
@@ -151,7 +151,7 @@ export class Listener {
   }
 }
 
-/** The position before the first of what was missed. */
+/** Returns the position before the first missed entry. */
 function before([first]: readonly Entry[], gen = ''): string | undefined {
   return first && cursorOf(gen, first.n - 1);
 }

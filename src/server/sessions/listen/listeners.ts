@@ -29,25 +29,25 @@ export interface ListenersOptions {
   readonly channel: Channel;
   readonly subscriptions: Subscriptions;
   readonly admit: Admit;
-  /** Who subscribes, by whose request it is. */
+  /** Returns the subscriber of a request. */
   readonly subscriberOf: NotifierOptions['subscriberOf'];
   readonly follow: Notifier['follow'];
   readonly max: number;
   readonly maxPerCaller: number;
-  /** True where instances share a store but no bus: then the log is looked at from time to time. */
+  /** Whether instances share a store but no bus. The log is then polled. */
   readonly looks: boolean;
   readonly refuse: (id: string, reason: string) => void;
-  /** A listener does not read: more wait for it than are held in memory. */
+  /** Called when a listener does not read and more notifications wait for it than memory may hold. */
   readonly behind: () => void;
   readonly failed: Failed;
-  /** True while the session can be used. */
+  /** Whether the session can be used. */
   readonly lives: (id: string) => Promise<boolean>;
 }
 
-/** A listener, and how it ends. */
+/** An open listener, and how to end it. */
 interface Open {
   readonly link: ServerLink;
-  /** What a stream listens to; undefined for a poll. */
+  /** The scope of a stream, or undefined for a poll. */
   readonly scope?: string;
   end(): void;
 }
@@ -66,11 +66,11 @@ export class Listeners {
     this.#places = new Quota({ perCaller: { count: options.maxPerCaller }, total: { count: options.max } });
   }
 
-  /** Answers a listen request once it is over: with what a poll brings, at the end of a stream, or with an error. */
+  /** Answers a listen request once it is over: with the result of a poll, at the end of a stream, or with an error. */
   async receive(exchange: Exchange, requester: Requester): Promise<Reply> {
     const asked = readListenParams(exchange.request.params);
     if (isProblem(asked)) return invalid(asked);
-    // Taken before anything is waited for: so many requests at once find no more places than there are.
+    // The place is taken before anything is awaited, so that concurrent requests cannot exceed the limit.
     const leave = this.#places.take(requester.caller);
     if (typeof leave !== 'function') return { error: this.#options.failed(this.#tooMany(leave)) };
     try {
@@ -150,7 +150,7 @@ export class Listeners {
     const open: Open = { link: exchange.link, end: finish };
     this.#open.add(open);
     exchange.signal.addEventListener('abort', finish);
-    // What came between the first look and the subscription.
+    // Check for notifications between the first read and the subscription.
     look();
     await woken;
     clearTimeout(timer);
@@ -163,7 +163,7 @@ export class Listeners {
     );
   }
 
-  /** Sends what the client wants to hear, until it is gone or the session is over. */
+  /** Sends notifications to the client until it is gone or the session is over. */
   async #stream(exchange: Exchange, asked: ListenRequest, audience: Audience): Promise<void> {
     const { channel, log, looks, lives, subscriptions, behind } = this.#options;
     const { link, spelling, request, signal } = exchange;
@@ -186,11 +186,11 @@ export class Listeners {
       ended: finish,
     });
     const open: Open = { link, scope, end: () => listener.end('lost') };
-    // One stream for each session of a connection: a client that asks again has lost the one before, and not every
-    // transport tells.
+    // Each session of a connection has one stream. A client that asks again has lost the previous one, and not every transport
+    // reports that.
     for (const other of this.#open) if (other.link === link && other.scope === scope) other.end();
-    // Subscribed before the log is read, so that nothing falls in between.
-    // Signals that wait until the stream is open; the listener looks into the log for what comes after them.
+    // The subscription starts before the log is read, so that nothing is lost in between. Signals wait until the stream is
+    // open. If too many arrive, the listener reads the rest from the log.
     const waiting: Signal[] = [];
     let isOpen = false;
     let hasMore = false;

@@ -5,7 +5,7 @@ import { type Collection, collection, type Members, recordsOf } from '../../../s
 import type { Store } from '../../../store/types.ts';
 import type { Params } from '../../../wire/index.ts';
 
-/** A notification as it is kept. */
+/** A stored notification. */
 export interface Entry {
   readonly n: number;
   /** When it was sent, in milliseconds since 1970. */
@@ -16,35 +16,35 @@ export interface Entry {
 
 /** The last notifications of one session, or of all listeners without one. */
 export interface Log {
-  /** Another one where the log had to start over: positions in the one before mean nothing here. */
+  /** The generation. It changes when the log starts over, and positions of other generations mean nothing. */
   readonly gen: string;
-  /** How many there have been. */
+  /** How many notifications there have been. */
   readonly n: number;
   readonly entries: readonly Entry[];
 }
 
-/** What has come since a position. */
+/** The notifications after a position. */
 export interface Since {
   readonly entries: readonly Entry[];
-  /** True where something before them is lost for good. */
+  /** Whether earlier notifications are lost for good. */
   readonly missed: boolean;
-  /** The position after them. */
+  /** The position after these notifications. */
   readonly cursor: string;
 }
 
 const MAX_ENTRIES = 100;
 const MAX_BYTES = 256 * 1024;
-/** How long a listener may be away and still miss nothing, in milliseconds. */
+/** How long a listener may be away without missing anything, in milliseconds. */
 const WINDOW = 10 * 60_000;
 /** The position before the first notification of any log. */
 const START = '0';
 
-/** Keeps the last notifications for listeners that drop and come back. */
+/** Stores the last notifications for listeners that disconnect and come back. */
 export class NotificationLog {
   readonly #records: Collection<Members>;
   readonly #ttl: number;
 
-  /** `ttl` is how long a log is kept after its last notification, in seconds. */
+  /** Creates the log. `ttl` is how long a log is kept after its last notification, in seconds. */
   constructor(store: Store, ttl: number) {
     this.#records = collection(store, 'log/', recordsOf('notification log'));
     this.#ttl = ttl;
@@ -54,7 +54,7 @@ export class NotificationLog {
     return readLog((await this.#records.get(logKey(scope)))?.value);
   }
 
-  /** Adds a notification; its place in the log comes back. */
+  /** Adds a notification. Returns it with its position in the log. */
   async append(
     scope: string,
     method: string,
@@ -83,7 +83,7 @@ export class NotificationLog {
   }
 }
 
-/** The position at the end of a log. */
+/** Returns the position at the end of a log. */
 export function endOf(log: Log | undefined): string {
   return log ? cursorOf(log.gen, log.n) : START;
 }
@@ -92,7 +92,7 @@ export function cursorOf(gen: string, n: number): string {
   return `${gen}.${n}`;
 }
 
-/** What a log has after a position; without one, everything. */
+/** Returns what a log has after a position, or everything if there is none. */
 export function since(log: Log | undefined, after: string = START): Since {
   const from = readCursor(after);
   if (!log) return { entries: [], missed: from.n > 0, cursor: START };
@@ -104,7 +104,7 @@ export function since(log: Log | undefined, after: string = START): Since {
   return { entries, missed, cursor: endOf(log) };
 }
 
-/** Reads a position; one that is none of ours is of another log. */
+/** Reads a position. A position that is not ours counts as one of another log. */
 export function readCursor(cursor: string): { readonly gen: string; readonly n: number } {
   if (cursor === START) return { gen: '', n: 0 };
   const match = /^([\w-]{1,32})\.(\d{1,15})$/.exec(cursor);

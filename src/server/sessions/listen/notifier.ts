@@ -12,7 +12,7 @@ export interface NotifierOptions {
   readonly log: NotificationLog;
   readonly channel: Channel;
   readonly subscriptions: Subscriptions;
-  /** Who subscribes, by whose request it is. */
+  /** Returns the subscriber of a request. */
   readonly subscriberOf: (exchange: Exchange, scope: string) => Subscriber;
   readonly lives: (id: string) => Promise<boolean>;
   readonly warnOnce: ServerContext['warnOnce'];
@@ -21,7 +21,7 @@ export interface NotifierOptions {
 /** How many sessions may subscribe on one connection. */
 const MAX_SCOPES = 1000;
 
-/** Brings notifications to those whom they concern, on whatever instance they listen. */
+/** Delivers notifications to their recipients, on whichever instance they listen. */
 export class Notifier {
   readonly #options: NotifierOptions;
   /** Resources that were subscribed to on a link, by session; '' is without one. */
@@ -33,7 +33,7 @@ export class Notifier {
     this.#options = options;
   }
 
-  /** Tells the listeners of a session, or with '' those without one. */
+  /** Notifies the listeners of a session, or those without one if the scope is ''. */
   async tell(scope: string, method: string, params?: Params): Promise<void> {
     const { log, channel } = this.#options;
     check(method, params);
@@ -41,7 +41,7 @@ export class Notifier {
     await channel.publish(scope, signal);
   }
 
-  /** Tells everybody without a session; of a resource, those who subscribed to it, wherever they did. */
+  /** Notifies everybody without a session. An update of a resource goes to those who subscribed to it, in whichever session. */
   async broadcast(method: string, params?: Params): Promise<void> {
     const uri = resourceOf(method, params);
     if (uri === undefined) return this.tell('', method, params);
@@ -49,7 +49,7 @@ export class Notifier {
       await this.tell(scope, method, params);
   }
 
-  /** A session has ended: those who listen to it hear so. */
+  /** Announces the end of a session to those who listen to it. */
   async over(scope: string): Promise<void> {
     const { channel, log, subscriptions } = this.#options;
     await channel.publish(scope, { end: true });
@@ -57,7 +57,7 @@ export class Notifier {
     await log.remove(scope);
   }
 
-  /** Notes a subscription to a resource, or its end. */
+  /** Records a subscription to a resource, or its end. */
   async subscribe(exchange: Exchange, scope: string): Promise<void> {
     const { link, method, request } = exchange;
     const uri = request.params?.['uri'];
@@ -65,7 +65,7 @@ export class Notifier {
     const { subscriptions, subscriberOf } = this.#options;
     const subscriber = subscriberOf(exchange, scope);
     if (method === 'resources/subscribe') {
-      // First where it may be refused.
+      // This comes first because it may refuse.
       await this.#makeRoom(link, scope);
       await subscriptions.add([uri], subscriber);
       this.#note(link, scope, uri);
@@ -76,7 +76,7 @@ export class Notifier {
     }
   }
 
-  /** Has what a connection subscribed to without a session forgotten when it closes. */
+  /** Ensures that subscriptions that a connection made without a session are forgotten when it closes. */
   follow({ link, transportSession }: Exchange, subscriber: Subscriber): void {
     const { scope, owner } = subscriber;
     if (scope !== '' || owner === undefined || !transportSession?.startsWith('link:')) return;
@@ -96,8 +96,10 @@ export class Notifier {
   }
 
   /**
-   * The server tells a client of a resource. Where the client subscribed within sessions, each session's listener is
-   * told; only where it also subscribed without one does the notification go on as it is.
+   * Handles an update of a resource that the server sends to a client.
+   *
+   * If the client subscribed within sessions, each session's listener is notified. The notification itself passes only if the
+   * client also subscribed without a session.
    */
   updated(notification: Notification, link: ServerLink): Notification | undefined {
     const uri = resourceOf(notification.method, notification.params);
@@ -112,7 +114,7 @@ export class Notifier {
     return scopes.includes('') ? notification : undefined;
   }
 
-  /** The SDK's way of telling waits for nobody, so there is nobody to throw at. */
+  /** Warns that a notification failed. The SDK does not wait for notifications, so there is no caller to throw to. */
   #untold(error: unknown): void {
     this.#options.warnOnce('update-untold', {
       what: `A session could not be told that a resource has changed: ${messageOf(error)}`,
@@ -120,7 +122,7 @@ export class Notifier {
     });
   }
 
-  /** Forgets sessions that are over where a link has many; each has no more resources than it may subscribe to. */
+  /** Forgets ended sessions of a link that has many. The resources of each are limited already. */
   async #makeRoom(link: ServerLink, scope: string): Promise<void> {
     const ofLink = this.#onLink.get(link);
     if (!ofLink || ofLink.size < MAX_SCOPES || ofLink.has(scope)) return;

@@ -9,17 +9,21 @@ import { requesterOf } from '../requester.ts';
 import { roomFor } from '../room.ts';
 import { listIn } from '../shelf.ts';
 
-/** Who subscribes: a session, or without one ('') its owner, where anything tells one owner from another. */
+/** A subscriber: a session, or without one ('') its owner, if anything tells one owner from another. */
 export interface Subscriber {
   readonly scope: string;
   readonly owner: string | undefined;
-  /** How long it is remembered without being said again, in seconds; as long as a session lives by default. */
+  /** How long the subscription lasts without being renewed, in seconds. The default is a session's lifetime. */
   readonly ttl?: number | undefined;
-  /** Takes the places that a subscriber needs who belongs to nobody, under an id; throws where there is no room. */
+  /** Takes the places that an anonymous subscriber needs, under an id. Throws if there is no room. */
   readonly reserve?: ((id: string) => Promise<void>) | undefined;
 }
 
-/** Tells who subscribes. Of nobody, those without a session count like sessions: toward their caller, and in total. */
+/**
+ * Creates the function that returns the subscriber of a request.
+ *
+ * Anonymous subscribers without a session count like sessions: toward their caller, and in total.
+ */
 export function subscribers(
   settings: SessionsSettings,
   registry: Registry,
@@ -31,7 +35,7 @@ export function subscribers(
     const { transportSession } = exchange;
     return {
       ...subscriber,
-      // One of a connection in this process goes with it; of others nobody hears when they are gone.
+      // A subscription on a connection of this process ends with it. For others nothing tells when they are gone.
       ttl: transportSession?.startsWith('link:') ? settings.maxLifetime : settings.maxAnonymousLifetime,
       async reserve(id) {
         const { caps } = roomFor(settings, requester, { id, implicit: true });
@@ -44,26 +48,26 @@ export function subscribers(
 /** What subscriptions need. */
 export interface SubscriptionsOptions {
   readonly store: Store;
-  /** The longest life of a session, in seconds. */
+  /** The maximum lifetime of a session, in seconds. */
   readonly ttl: number;
   /** How many resources one subscriber may have. */
   readonly max: number;
-  /** True while a session can be used that was last heard of at a time. */
+  /** Whether a session that was last seen at a time can still be used. */
   readonly lives: (id: string, at: number) => Promise<boolean>;
 }
 
-/** A session that subscribed, and when it last said so. */
+/** A session that subscribed, and when it last did so. */
 type Place = readonly [scope: string, at: number];
 
-/** One entry of the store names all sessions that subscribed to a resource, so there is a most. */
+/** How many sessions may subscribe to a resource, since one entry of the store names all of them. */
 const MAX_SESSIONS = 1000;
-/** A client that polls says with each poll what it wants; that need not be written each time. In milliseconds. */
+/** How long a subscription need not be written again, in milliseconds. A client that polls repeats it with each poll. */
 const FRESH = 60_000;
-/** How long somebody without a session, whom nothing names, is told of resources after asking for any, in seconds. */
+/** How long unidentified listeners without a session are told of resources after asking for any, in seconds. */
 const UNNAMED = 3600;
 const ANYBODY = 'subscribed-by-anybody';
 
-/** Who wants to hear of a resource: sessions, and owners that listen without one. Any instance can tell. */
+/** The subscribers of resources: sessions, and owners that listen without one. All instances share them. */
 export class Subscriptions {
   readonly #options: SubscriptionsOptions;
   readonly #records: Collection<Members>;
@@ -73,7 +77,7 @@ export class Subscriptions {
     this.#records = collection(options.store, '', recordsOf('subscription record'));
   }
 
-  /** The sessions to tell of a resource; '' is among them where somebody may want to hear of it without one. */
+  /** Returns the sessions to notify of a resource. '' is among them if somebody without a session may want to know. */
   async scopesOf(uri: string): Promise<readonly string[]> {
     const { store } = this.#options;
     const [kept, anybody] = await Promise.all([this.#records.get(keyOf(uri)), store.get(ANYBODY)]);
@@ -81,14 +85,16 @@ export class Subscriptions {
     return anybody && !scopes.includes('') ? [...scopes, ''] : scopes;
   }
 
-  /** True where an owner wants to hear of a resource without a session. */
+  /** Whether an owner without a session has subscribed to a resource. */
   async has(uri: string, owner: string): Promise<boolean> {
     return (await this.#options.store.get(ownKey(uri, owner))) !== undefined;
   }
 
   /**
-   * Throws where the subscriber has too many already, or too many sessions that can still be used have subscribed. Of those whom
-   * nothing names no resource is noted: what each of them names itself decides, and they could name any number.
+   * Subscribes to resources. Throws if the subscriber has too many, or too many usable sessions have subscribed.
+   *
+   * No resources are recorded for unidentified listeners. What each of them names itself decides, and they could name any
+   * number.
    */
   async add(uris: readonly string[], subscriber: Subscriber): Promise<void> {
     const { store } = this.#options;
@@ -116,7 +122,10 @@ export class Subscriptions {
     });
   }
 
-  /** Has those without a session told of every resource; each of them hears of its own. Nobody can fill the store with names. */
+  /**
+   * Announces every resource to listeners without a session. Each receives only its own, and nobody can fill the store with
+   * names.
+   */
   async #tellAnybody(ttl: number): Promise<void> {
     const { store } = this.#options;
     const { expiresAt = 0 } = (await store.get(ANYBODY)) ?? {};
@@ -137,7 +146,7 @@ export class Subscriptions {
     );
   }
 
-  /** A session has ended, or the connection of an owner without one: it wants to hear of nothing any more. */
+  /** Removes all subscriptions of a session that has ended, or of an owner whose connection has closed. */
   async forget(subscriber: Subscriber): Promise<void> {
     const { store } = this.#options;
     const { scope, owner } = subscriber;
@@ -150,7 +159,7 @@ export class Subscriptions {
     if (uris.length > 0) await store.delete(note);
   }
 
-  /** Notes what somebody has subscribed to, and throws where that is too much. */
+  /** Records what a subscriber has subscribed to. Throws if that is too much. */
   async #note(uris: readonly string[], subscriber: Subscriber): Promise<void> {
     const { store, max } = this.#options;
     const key = noteKey(subscriber);
