@@ -1,16 +1,17 @@
 import type { IncomingMessage } from 'node:http';
 
-/** The default of both SDKs. */
+/** The default maximum body size of both SDKs, in bytes. */
 export const MAX_BODY = 4 * 1024 * 1024;
 
-/** True for a body that is JSON; any other is the SDK's to refuse. */
+/** Whether a body is JSON. The SDK refuses any other. */
 export function isJson(type: string | null | undefined): boolean {
   return /^\s*application\/json\s*(;|$)/i.test(type ?? '');
 }
 
 /**
- * Whether a request may be one of MCP's, by its headers alone: the body of any other is never read. Every revision asks
- * clients for this `accept` when they POST, and both SDKs refuse them without it.
+ * Whether a request may be MCP, judged by its headers alone. The body of any other request is never read.
+ *
+ * Every revision requires this `accept` from clients that POST, and both SDKs refuse requests without it.
  */
 export function mayBeMcp(method: string, header: (name: string) => string | null | undefined): boolean {
   const sends = method === 'POST' && header('accept')?.includes('text/event-stream');
@@ -20,9 +21,10 @@ export function mayBeMcp(method: string, header: (name: string) => string | null
 const MCP_HEADERS = ['mcp-session-id', 'mcp-protocol-version', 'mcp-method', 'last-event-id'];
 
 /**
- * Reads the body of a Node request, and puts it back: the stream still flows for whoever reads it next. Returns undefined
- * if the body is longer than `max` bytes; as many again are discarded, so that the client can read the answer, then the
- * connection is closed.
+ * Reads the body of a Node request and puts it back, so that the stream can be read again.
+ *
+ * Returns undefined if the body is longer than `max` bytes. As many bytes again are discarded, so that the client can read the
+ * response. Then the connection is closed.
  */
 export function peekNodeText(request: IncomingMessage, max: number): Promise<string | undefined> {
   return new Promise((resolve, reject) => {
@@ -34,7 +36,7 @@ export function peekNodeText(request: IncomingMessage, max: number): Promise<str
       else resolve(outcome);
     };
     const onReadable = (): void => {
-      // Not one read more than there are bytes: reading at the end would end the stream.
+      // Read no more than there are bytes, because a read at the end would end the stream.
       while (request.readableLength > 0 && length <= max) {
         const chunk = request.read() as Buffer;
         parts.push(chunk);
@@ -46,7 +48,7 @@ export function peekNodeText(request: IncomingMessage, max: number): Promise<str
       }
       if (length > max || !request.complete) return;
       const whole = joined(parts);
-      // In the same tick as the last read, so that 'end' is not emitted yet.
+      // This happens in the same tick as the last read, before 'end' is emitted.
       if (whole.length > 0) request.unshift(whole);
       settle(whole.toString('utf8'));
     };
@@ -56,7 +58,7 @@ export function peekNodeText(request: IncomingMessage, max: number): Promise<str
   });
 }
 
-/** Reads up to `max` more bytes for nobody, then hangs up. */
+/** Discards up to `max` more bytes, then closes the connection. */
 function discard(request: IncomingMessage, max: number): void {
   let length = 0;
   request.on('data', (chunk: Buffer) => {
@@ -65,7 +67,7 @@ function discard(request: IncomingMessage, max: number): void {
   });
 }
 
-/** Puts another body in the place of the one that {@link peekNodeText} has put back. */
+/** Replaces the body that {@link peekNodeText} has put back. */
 export function replaceNodeBody(request: IncomingMessage, text: string): void {
   const body = Buffer.from(text);
   const length = String(body.length);
@@ -78,11 +80,11 @@ export function replaceNodeBody(request: IncomingMessage, text: string): void {
   request.unshift(body);
 }
 
-/** The same request with another body. */
+/** Returns the same request with another body. */
 export function withBody(request: Request, text: string): Request {
   const headers = new Headers(request.headers);
   headers.delete('content-length');
-  // Frameworks hand on subclasses, and hang what they know, such as `auth`, on the object.
+  // Frameworks pass subclasses, and attach what they know, such as `auth`, to the object.
   const Kind = request instanceof Request ? (request.constructor as typeof Request) : Request;
   const { url, method, signal } = request;
   const fresh = new Kind(url, { method, headers, body: text, signal });
@@ -90,11 +92,15 @@ export function withBody(request: Request, text: string): Request {
   return fresh;
 }
 
-/** Reads a copy of a web-standard request, which itself stays readable; undefined, and canceled, if it is longer than `max` bytes. */
+/**
+ * Reads a copy of a web-standard request, which itself stays readable.
+ *
+ * Returns undefined and cancels both if the body is longer than `max` bytes.
+ */
 export async function peekWebText(request: Request, max: number): Promise<string | undefined> {
   const copy = request.clone();
   const announced = Number(request.headers.get('content-length') ?? Number.NaN);
-  // No HTTP server hands over more than was announced; but what unpacks a body may leave the old length.
+  // No HTTP server delivers more than was announced, but code that decompresses a body may keep the old length.
   if (announced <= max && !request.headers.has('content-encoding')) return copy.text();
   const reader = (copy.body as ReadableStream<Uint8Array>).getReader();
   const parts: Uint8Array[] = [];
@@ -102,7 +108,7 @@ export async function peekWebText(request: Request, max: number): Promise<string
   for (let read = await reader.read(); !read.done; read = await reader.read()) {
     length += read.value.length;
     if (length > max) {
-      // Nobody waits for this: a copy is canceled only together with its original.
+      // This is not awaited, since a copy is canceled only together with its original.
       void reader.cancel().catch(() => {});
       void request.body?.cancel().catch(() => {});
       return undefined;
@@ -119,7 +125,7 @@ function joined(parts: readonly Uint8Array[]): Buffer {
     : Buffer.concat(parts);
 }
 
-/** What both SDKs say to a body that is too long. */
+/** Returns the error of both SDKs for a body that is too long. */
 export function tooLarge(max: number): object {
   return { code: -32_000, message: `Payload Too Large: Request body must not exceed ${max} bytes` };
 }

@@ -1,16 +1,18 @@
 import type { ServerResponse } from 'node:http';
 
-/** Where what an SDK writes to a response goes. */
+/** Control over what an SDK writes to a response. */
 export interface Diverted {
-  /** Resolves with all of what was written, once the writer has ended it. Only for a response that collects. */
+  /** Resolves with everything that was written once the writer has ended it. Only for a response that collects. */
   readonly whole: Promise<{ readonly type: string; readonly body: string }>;
-  /** From now on nothing of what the writer writes goes out; the response is ours. */
+  /** Takes over the response. From now on nothing that the writer writes is sent. */
   takeOver(): void;
 }
 
 /**
- * Stands between an SDK and the response that it writes to, on the response object itself: the SDK's listeners and
- * its ways of writing need no replacement. `collect` keeps all of it back from the start; `written` hears what goes out.
+ * Intercepts what an SDK writes to a response, on the response object itself.
+ *
+ * The SDK's listeners and writing methods therefore need no replacement. `collect` holds everything back from the start.
+ * `written` is called with each chunk that is sent.
  */
 export function divert(
   response: ServerResponse,
@@ -64,7 +66,7 @@ export function divert(
       return response;
     },
   });
-  // Node's own way of writing the head sets headers one by one where there are some already.
+  // Node's own `writeHead` sets headers one by one if there are some already.
   const ownHead = (...args: unknown[]): ServerResponse => {
     const diverted = response.setHeader;
     response.setHeader = setHeader;
@@ -84,7 +86,7 @@ export function divert(
   };
 }
 
-/** The response's own ways of writing, for whoever has taken it over. */
+/** The original writing methods of responses that have been taken over. */
 const ours = new WeakMap<ServerResponse, Pick<ServerResponse, 'writeHead' | 'write' | 'end'>>();
 
 export function ownWays(response: ServerResponse): Pick<ServerResponse, 'writeHead' | 'write' | 'end'> {

@@ -18,26 +18,28 @@ export interface Edge {
   readonly questionStreams: QuestionStreams;
   readonly ids: SessionIds;
   readonly ended: EndedSessions;
-  /** For a failure that is not the client's: of the store, or of what is behind the edge. */
+  /** Turns a failure that is not the client's (of the store, or behind the edge) into an error response. */
   readonly fault: Fault;
   readonly principalOf: TellPrincipal;
-  /** How large the body of a request may be. */
+  /** The maximum size of a request body, in bytes. */
   readonly maxBytes: number;
-  /** Tells that a body was larger; the error to answer with. */
+  /** Reports a body that is too large. Returns the error to respond with. */
   tooLarge(): object;
   readonly tellCaller: TellCaller | undefined;
-  /** True where a client of this protocol version comes back by itself for the rest of a stream that has ended. */
+  /** Whether clients of this protocol version resume a stream that has ended by themselves. */
   resumes(version: string | null | string[] | undefined): boolean;
 }
 
-/** A handler with a web-standard `fetch`, such as `createMcpHandler` makes. */
+/** A handler with a web-standard `fetch`, such as the one that `createMcpHandler` returns. */
 export interface FetchHandler {
   fetch(request: Request, ...rest: unknown[]): Response | Promise<Response>;
 }
 
 /**
- * Gives the parameters of inline Node functions their types. The second signature is never called: because of it this type
- * says nothing about functions with one parameter, so that those are taken for web-standard ones.
+ * Types the parameters of inline Node functions.
+ *
+ * The second signature is never called. It prevents this type from matching functions with one parameter, which are therefore
+ * treated as web-standard ones.
  */
 interface NodeParameters {
   (request: IncomingMessage, response: ServerResponse, body?: unknown): unknown;
@@ -110,7 +112,7 @@ export function createHttp(
   }) as Http;
 }
 
-/** The handler with another `fetch`. Of an app that is an instance of a class, everything else still works on the app itself. */
+/** Returns the handler with another `fetch`. If it is an instance of a class, all other members still act on the original. */
 function wrapFetch(handler: FetchHandler, fetch: FetchHandler['fetch']): FetchHandler {
   return Object.getPrototypeOf(handler) === Object.prototype
     ? { ...handler, fetch }
@@ -122,7 +124,7 @@ function boundTo(app: object, name: string | symbol): unknown {
   return typeof value === 'function' ? value.bind(app) : value;
 }
 
-/** What is asked of a handler that has no `fetch`. */
+/** What a handler without `fetch` must be. */
 const HANDLER: Taken = [
   'a handler: a function, or an object with fetch, such as createMcpHandler makes',
   FUNCTION[1],

@@ -8,16 +8,18 @@ import type { Principal } from '../principal.ts';
 import { type Caller, Quota, shareOf } from '../quota.ts';
 import { LIFE } from './session-id.ts';
 
-/** How long a request waits to hear whether its session was ended, in milliseconds. */
+/** How long a request waits to learn whether its session was ended, in milliseconds. */
 const PATIENCE = 1000;
 
-/** How many ends one instance has the store remember, for as long as ids can be shown. */
+/** How many ends one instance may record in the store, for as long as ids can be presented. */
 const MAX_ENDED = 100_000;
 
-/** Ends what stands in for a transport's session. */
+/** Ends the session that stands in for a transport's session. */
 export type EndStandIn = (transportSession: string, principal: Principal | undefined) => Promise<void>;
 
-/** Sealed sessions that their clients have ended. Each proves itself, so only a store can tell all instances that one is over. */
+/**
+ * Sealed sessions that their clients have ended. Each proves itself, so only a store can tell all instances that one is over.
+ */
 export class EndedSessions {
   readonly #context: ServerContext;
   readonly #endStandIn: EndStandIn;
@@ -31,7 +33,7 @@ export class EndedSessions {
     this.#endStandIn = endStandIn;
   }
 
-  /** Whether a session was ended; undefined where there is no store to remember it. */
+  /** Whether a session was ended. Returns undefined if there is no store to record it. */
   has(transportSession: string): Promise<boolean> | undefined {
     const { store } = this.#context;
     return store && this.#find(store, transportSession);
@@ -45,7 +47,7 @@ export class EndedSessions {
       });
       return answer !== undefined;
     } catch (error) {
-      // Much of what clients ask needs no store, and goes on without it.
+      // Many requests need no store and continue without it.
       this.#context.warnOnce('ended-unknown', {
         what: `Whether a transport session was ended could not be looked up: ${messageOf(error)}`,
         next: 'Check the store; until it answers, sessions that were ended are taken.',
@@ -54,7 +56,7 @@ export class EndedSessions {
     }
   }
 
-  /** Ends a session for good; false where there is no store to remember it, or too many are remembered already. */
+  /** Ends a session for good. Returns false if there is no store to record it, or too many are recorded already. */
   async add(transportSession: string, principal: Principal | undefined, caller: Caller): Promise<boolean> {
     const { store, events } = this.#context;
     if (!store) return false;

@@ -24,7 +24,7 @@ export type FetchFunction = (
   ...rest: never[]
 ) => Response | Promise<Response>;
 
-/** The edge in its web-standard form. What else a platform gives to its handlers is handed on. */
+/** Creates the web-standard form of the edge. Other arguments that a platform gives to its handlers are passed on. */
 export function fetchEdge(edge: Edge, inner: FetchFunction): FetchFunction {
   return async (request, options, ...rest) => {
     if (!mayBeMcp(request.method, (name) => request.headers.get(name)))
@@ -106,7 +106,7 @@ async function plainly(
   return response;
 }
 
-/** Another response: the headers of one that comes straight from `fetch` cannot be changed. */
+/** Returns a new response with the session id, since the headers of a response from `fetch` are immutable. */
 function withSession(response: Response, id: string): Response {
   const headers = new Headers(response.headers);
   headers.set('mcp-session-id', id);
@@ -125,14 +125,14 @@ function into(
   return edgeContext?.stray ? unlessLost(edgeContext.stray, answered) : answered;
 }
 
-/** Whether something can be added to the second argument: with some platforms it is an object of their own. */
+/** Whether properties can be added to the second argument. On some platforms it is an object of their own. */
 function isPlain(options: FetchOptions | undefined): boolean {
   if (options === undefined) return true;
   const prototype: unknown = Object.getPrototypeOf(options);
   return prototype === Object.prototype || prototype === null;
 }
 
-/** The SDK's answer, or ours where nobody knows the session that the request names. */
+/** Returns the SDK's response, or 404 if nobody knows the session that the request names. */
 async function unlessLost(stray: Stray, answered: Response | Promise<Response>): Promise<Response> {
   const response = await answered;
   if (!stray.isRefused) return response;
@@ -140,7 +140,7 @@ async function unlessLost(stray: Stray, answered: Response | Promise<Response>):
   return replyWith(404, NOT_FOUND);
 }
 
-/** Runs a call: with its answer, or with the question that takes the answer's place. */
+/** Runs a call. It ends with its answer, or with a question that takes the answer's place. */
 function start(
   edge: Edge,
   plan: Plan & { readonly do: 'call' | 'mail' },
@@ -176,7 +176,7 @@ async function call(
     return streaming(request.signal, bring(first));
   }
   if (!first.body || !first.headers.get('content-type')?.startsWith('text/event-stream')) return first;
-  // The SDK has begun a stream before its handler was done: should the handler ask, the question goes out on it.
+  // The SDK has started a stream before its handler was done. If the handler asks, the question is sent on that stream.
   return new Response(takenOver(first.body, asked, notes, request.signal, bring), {
     status: first.status,
     headers: first.headers,
@@ -210,7 +210,7 @@ function letGo(answered: Promise<Response>): Promise<void> {
 
 type Bring = (stream: EventStream) => Promise<void>;
 
-/** A response whose events `bring` sends. */
+/** Returns a response whose events `bring` sends. */
 function streaming(signal: AbortSignal | undefined, bring: Bring): Response {
   const gone = new AbortController();
   const body = new ReadableStream<Uint8Array>({

@@ -2,23 +2,25 @@ import { isObject } from '../../json.ts';
 import { isAway } from '../fault.ts';
 import type { FlowRecords, RecordOptions } from '../flow/records.ts';
 
-/** What an answer came to: messages for the client, and the round that they ask, if they ask one. */
+/** The outcome of an answer: messages for the client, and the round that they ask, if any. */
 export interface Mail {
   /** Messages as text, ready to be sent. */
   readonly messages: readonly string[];
-  /** The number of the round that the last of them asks; absent where it is the call's answer. */
+  /** The number of the round that the last message asks. Absent if that message is the call's answer. */
   readonly next?: number;
-  /** True where the question was taken back, because its call was cancelled. */
+  /** Whether the question was withdrawn because its call was cancelled. */
   readonly cancelled?: boolean;
-  /** True if the answer came to nothing and may be sent again: what comes of it then takes this one's place. */
+  /** Whether the answer had no effect and may be sent again. The new outcome then replaces this one. */
   readonly undone?: boolean;
 }
 
 const SLACK = 120;
 
 /**
- * Where clients without state of their own find what came of their answers: they answer on one connection and listen
- * on another, so the two may meet different instances. One small entry per round, gone with the round.
+ * Stores the outcome of answers for clients that carry no state.
+ *
+ * Such clients answer on one connection and listen on another, so the two may reach different instances. There is one small
+ * entry per round, which ends with the round.
  */
 export class Mailbox {
   readonly #records: FlowRecords;
@@ -28,7 +30,7 @@ export class Mailbox {
     this.#records = records;
   }
 
-  /** Puts what came of a round. The first outcome stays until its time is over, whatever is sent later. */
+  /** Stores the outcome of a round. The first outcome stays until it expires, whatever is sent later, unless it is undone. */
   async put(
     flow: string,
     round: number,
@@ -45,13 +47,15 @@ export class Mailbox {
     for (const wake of this.#waiters.get(name) ?? []) wake();
   }
 
-  /** What has come of a round so far. */
+  /** Returns the outcome of a round so far. */
   async find(flow: string, round: number): Promise<Mail | undefined> {
     const found = (await this.#records.get(nameOf(flow, round)))?.value;
     return isObject(found) && Array.isArray(found['messages']) ? (found as unknown as Mail) : undefined;
   }
 
-  /** Waits for it, for so many milliseconds or until `signal`. It stays there: the client may have to fetch it again. */
+  /**
+   * Waits for the outcome, for up to `ms` milliseconds or until `signal`. It stays stored, since the client may fetch it again.
+   */
   async wait(flow: string, round: number, ms: number, signal: AbortSignal): Promise<Mail | undefined> {
     const name = nameOf(flow, round);
     const end = performance.now() + ms;
@@ -65,7 +69,7 @@ export class Mailbox {
     return undefined;
   }
 
-  /** This instance hears of its own mail at once; of other instances' it hears by looking. */
+  /** Waits until this instance stores the outcome, or for `ms`. Outcomes from other instances are found by polling. */
   #woken(name: string, ms: number, signal: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       const waiters = this.#waiters.get(name) ?? new Set();
@@ -84,7 +88,7 @@ export class Mailbox {
   }
 }
 
-/** A store that is away for a moment must not end the wait: older clients come for their mail only once. */
+/** Ignores an unavailable store, which must not end the wait: older clients fetch their messages only once. */
 function unlessAway(error: unknown): undefined {
   if (!isAway(error)) throw error;
 }

@@ -20,20 +20,20 @@ export type NodeFunction = (
   body?: unknown,
 ) => unknown | Promise<unknown>;
 
-/** The edge in its Node form. */
+/** Creates the Node form of the edge. */
 export function nodeEdge(
   edge: Edge,
   inner: NodeFunction,
 ): (request: IncomingMessage, response: ServerResponse, body?: unknown) => Promise<unknown> {
   const isApp = typeof (inner as { readonly handle?: unknown }).handle === 'function';
-  // One async function, which waits only for what takes its time: each more costs every call, and where courses are kept
-  // until Node 24 twice.
+  // This is one async function that awaits only if it must. Each further one costs every call, and twice as much before Node
+  // 24, where the async context is tracked.
   const serveMcp = async (
     request: IncomingMessage,
     response: ServerResponse,
     body: unknown,
   ): Promise<void> => {
-    // The apps of Express and Connect take `next` in the place of the body.
+    // The apps of Express and Connect take `next` in place of the body.
     const handler: NodeFunction = isApp ? (req, res) => inner(req, res, body) : inner;
     try {
       const read = inboundOf(edge, request, body);
@@ -43,11 +43,11 @@ export function nodeEdge(
       const plan = planned instanceof Promise ? await planned : planned;
       if ('body' in plan && plan.body !== undefined && plan.body !== inbound.came)
         replaceBody(request, plan.body);
-      // Where nobody reads what was put back, the stream ends with the response, as Node has it for requests that nobody reads.
+      // If nobody reads the restored body, the stream ends with the response, as Node does for unread requests.
       response.once('close', () => request.resume());
       await serve(edge, plan, inbound, request, response, handler);
     } catch (error) {
-      // Nobody looks at what a listener of `node:http` rejects with; left alone it would end the process.
+      // Nobody handles the rejection of a `node:http` listener, and it would end the process.
       const fault = edge.fault(error, 'unknown');
       if (response.headersSent) response.destroy();
       else reply(response, 500, fault);
@@ -59,7 +59,7 @@ export function nodeEdge(
       : Promise.resolve(inner(request, response, body));
 }
 
-/** Hands on another message than came, wherever the handler looks for it. */
+/** Replaces the message, wherever the handler looks for it. */
 function replaceBody(request: IncomingMessage & { body?: unknown }, body: unknown): void {
   if (request.body !== undefined) request.body = body;
   replaceNodeBody(request, JSON.stringify(body));
@@ -112,7 +112,7 @@ function inboundOf(
     authInfo: auth,
     requestInfo: { headers },
   });
-  // Express hands its `next` to whatever is mounted, and its body parser leaves the body on the request.
+  // Express passes its `next` to whatever is mounted, and its body parser leaves the body on the request.
   const parsed = given === undefined || typeof given === 'function' ? before : given;
   if (parsed !== undefined) return { method, header, principal, body: { parsed } };
   if (method !== 'POST' || !isJson(header('content-type')))
@@ -135,7 +135,7 @@ async function call(
   let asking: Promise<void> | undefined;
   let notes: Notes | undefined;
   let diverted: Diverted | undefined;
-  // Only where it must be: most calls send nothing and ask nothing, and what they write goes where it always does.
+  // The response is diverted only if necessary: most calls send nothing and ask nothing.
   const sent = (message: Message): void => {
     const own = (notes ??= new Notes(edge.rounds.context.events));
     diverted ??= divert(response, { collect: false, written: (chunk) => own.written(chunk) });
@@ -149,7 +149,7 @@ async function call(
   };
   const edgeContext = { suspend, sent: sent as EdgeContext['sent'], ...plan.edgeContext };
   await runWithEdgeContext(edgeContext, () => inner(request, response, plan.body));
-  // What goes along with promises stays in memory with them, and some of Node's live long.
+  // Values in an async context stay in memory with its promises, and some of Node's live long.
   if (response.writableEnded) {
     edgeContext.suspend = over;
     edgeContext.sent = undefined;
@@ -157,7 +157,7 @@ async function call(
   await asking;
 }
 
-/** There is no response left that a question could go out on. */
+/** Does nothing, because there is no response left on which a question could be sent. */
 function over(): void {}
 
 async function mail(
@@ -193,17 +193,17 @@ async function outcomeOf(
   });
 }
 
-/** Answers a request by itself where nobody knows the session that it names. */
+/** Responds with 404 if nobody knows the session that the request names. */
 function heed(stray: Stray, response: ServerResponse): void {
   stray.whenRefused(() => {
-    // Where the SDK has begun an answer, the error in it must do.
+    // If the SDK has started a response, the error in it must suffice.
     if (response.headersSent) return;
     divert(response, { collect: false }).takeOver();
     reply(response, 404, NOT_FOUND);
   });
 }
 
-/** Puts the session id on the answer to `initialize`, unless the SDK has one of its own or has refused. */
+/** Adds the session id to the response to `initialize`, unless the SDK has its own or has refused. */
 function offerSession({ ids }: Edge, response: ServerResponse, id: string): void {
   const { writeHead } = response;
   response.writeHead = ((status: number, ...rest: unknown[]) => {
@@ -216,7 +216,7 @@ function offerSession({ ids }: Edge, response: ServerResponse, id: string): void
   }) as ServerResponse['writeHead'];
 }
 
-/** A stream of events on a response that is ours. */
+/** Returns an event stream on a response that the edge owns. */
 function eventsOn(response: ServerResponse): EventStream {
   const gone = new AbortController();
   response.once('close', () => gone.abort());

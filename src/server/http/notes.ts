@@ -2,14 +2,15 @@ import type { Message } from '../../wire/index.ts';
 import type { ServerEventSource } from '../events.ts';
 import { messagesIn } from './sse.ts';
 
-/** How many are kept: a stream brings them out at once, and what answers in JSON would bring out none at all. */
+/** How many messages are kept. A stream sends them immediately, while an SDK that responds with JSON sends none of them. */
 const MOST = 1000;
-/** The most bytes that are kept. */
+/** The maximum number of bytes that are kept. */
 const MOST_BYTES = 1024 * 1024;
 
 /**
- * What a call has sent besides its answer, and its SDK has not written yet. Where a question takes the answer's place,
- * it goes out before that.
+ * The messages that a call has sent besides its answer and that its SDK has not written yet.
+ *
+ * If a question takes the answer's place, they are sent before it.
  */
 export class Notes {
   readonly #events: ServerEventSource;
@@ -34,7 +35,7 @@ export class Notes {
     this.#events.emit('rejected', { family: 'rounds', what: 'messages before a question', reason });
   }
 
-  /** The SDK has written this to the call's stream. */
+  /** Removes the messages that the SDK has written to the call's stream. */
   written(chunk: unknown): void {
     if (this.#waiting.length === 0) return;
     const text = chunk instanceof Uint8Array ? Buffer.from(chunk).toString('utf8') : String(chunk);
@@ -42,7 +43,7 @@ export class Notes {
       this.#bytes -= out.length;
   }
 
-  /** What is not out yet, as texts. */
+  /** Returns and clears the messages that have not been sent yet, as texts. */
   take(): readonly string[] {
     const texts = this.#waiting;
     this.#waiting = [];

@@ -29,14 +29,14 @@ import { NOT_FOUND, Stray } from './stray.ts';
 export interface Inbound {
   readonly method: string;
   header(name: string): string | undefined;
-  /** The body, read and not parsed; or parsed by somebody before us. */
+  /** The body: unparsed text, or a value that was parsed before it reached the edge. */
   readonly body: { readonly text: string } | { readonly parsed: unknown } | undefined;
-  /** The body as it came, parsed; a plan with another one replaces it. */
+  /** The body as received, parsed. A plan with a different body replaces it. */
   came?: unknown;
   readonly principal: Principal | undefined;
 }
 
-/** An answer that the edge gives by itself. */
+/** A response that the edge gives by itself. */
 export interface Plain {
   readonly status: number;
   readonly error?: object;
@@ -44,23 +44,26 @@ export interface Plain {
 
 /** What the edge does with a request. */
 export type Plan =
-  /** The SDK gets it, with what the edge knows, if anything. `mint`: a session id for the answer, where the SDK gives none. */
+  /**
+   * The SDK handles the request, with what the edge knows about it. `mint` is a session id for the response, if the SDK gives
+   * none.
+   */
   | {
       readonly do: 'serve';
       readonly body: unknown;
       readonly edgeContext?: EdgeContext;
       readonly mint?: string;
     }
-  /** As `serve`; and the handler may ask back in place of the answer. */
+  /** Like `serve`, but the handler may ask a question in place of the answer. */
   | { readonly do: 'call'; readonly body: unknown; readonly edgeContext: EdgeContext }
-  /** The answer to a question that went out by id: the SDK works on the call, and the client fetches what comes of it. */
+  /** The answer to a question that was sent by id. The SDK handles the call, and the client fetches the outcome. */
   | {
       readonly do: 'mail';
       readonly body: Request;
       readonly edgeContext: EdgeContext;
       readonly answered: Answered;
     }
-  /** A client comes for what has come of its answer. */
+  /** A client fetches the outcome of its answer. */
   | { readonly do: 'fetch'; readonly event: string }
   | { readonly do: 'reply'; readonly reply: Plain };
 
@@ -71,7 +74,7 @@ const ONE_ANSWER = {
   message: 'Invalid Request: one answer per POST, and nothing else with it',
 };
 
-/** Decides what to do with a request. A promise only where something must be waited for: this runs for every call. */
+/** Decides how to handle a request. Returns a promise only if it must wait, since this runs for every call. */
 export function planFor(inbound: Inbound, edge: Edge, address?: string): Plan | Promise<Plan> {
   const session = sessionOf(inbound, edge, address);
   if (session === 'gone') return reply(404, NOT_FOUND);
@@ -83,7 +86,7 @@ export function planFor(inbound: Inbound, edge: Edge, address?: string): Plan | 
     : planIn(session, inbound, edge);
 }
 
-/** Decides it once it is known whether the session was ended. */
+/** Decides how to handle a request once it is known whether its session was ended. */
 async function planOnce(
   isEnded: Promise<boolean> | undefined,
   transportSession: string,
@@ -94,7 +97,7 @@ async function planOnce(
   if (await isEnded) return reply(404, NOT_FOUND);
   if (inbound.method !== 'DELETE') return planIn(session, inbound, edge);
   const { principal, header } = inbound;
-  // By its address, or as the author says: each id is another transport session.
+  // The caller is identified by address or by the author's function, since each id is another transport session.
   const facts = { principal, header, address: session.address, transportSession: undefined };
   const caller = callerOf(facts, edge.tellCaller);
   return reply((await edge.ended.add(transportSession, principal, caller)) ? 200 : 405);
@@ -116,13 +119,13 @@ function planIn(session: EdgeContext, inbound: Inbound, edge: Edge): Plan | Prom
       body = lowerObject(inbound.came);
     }
   } catch {
-    // Whoever is behind the edge says so in its own way, and finds the body as it came.
+    // Whatever is behind the edge reports the error in its own way, and gets the body as received.
     return { do: 'serve', body: undefined, edgeContext: session };
   }
   if (![body].flat().some((each) => isRequest(each) || isNotification(each) || isResponse(each)))
     return { do: 'serve', body: 'text' in inbound.body ? undefined : body, edgeContext: session };
   if (Array.isArray(body)) {
-    // What comes of an answer goes out in its own POST's response, or by mail: there is no place for two.
+    // The outcome of an answer is sent in the response to its own POST, or fetched later. There is no place for two.
     if (body.length > 1 && body.some((each) => isAnswerIn(each, rounds))) return reply(400, ONE_ANSWER);
     if (body.length === 1) [body] = body as unknown[];
   }
@@ -136,14 +139,17 @@ function planIn(session: EdgeContext, inbound: Inbound, edge: Edge): Plan | Prom
     : takeBack(body, session.transportSession, edge).then(() => plan);
 }
 
-/** True for a notification of the newer era, in which session ids mean nothing; unlike requests it need not say so itself. */
+/**
+ * Whether a message is a notification of the newer era, in which session ids mean nothing. Unlike requests, it need not name
+ * its era.
+ */
 function isModernNote(body: unknown, { header }: Inbound): boolean {
   return (
     isNotification(body) && (eraOf(body) === 'modern' || isModernVersion(header('mcp-protocol-version')))
   );
 }
 
-/** True where a message names this data-layer session: its id may stand in the header of the transport's too. */
+/** Whether a message names this data-layer session, whose id may also be in the transport's session header. */
 function names(body: unknown, id: string): boolean {
   return (Array.isArray(body) ? body : [body]).some((each) => {
     if (!isRequest(each) && !isNotification(each)) return false;
@@ -158,7 +164,9 @@ function isAnswerIn(body: unknown, rounds: Rounds): boolean {
   return isResponse(message) && rounds.isAnswer(message, top);
 }
 
-/** The SDK hears of cancelled calls too, but of none that another instance or an earlier request has worked on. */
+/**
+ * Withdraws the questions of cancelled calls. The SDK does not know calls that another instance or an earlier request handled.
+ */
 async function takeBack(
   body: unknown,
   transportSession: string,
@@ -169,7 +177,7 @@ async function takeBack(
       if (isNotification(each) && each.method === 'notifications/cancelled')
         await questionStreams.cancel(transportSession, each.params?.['requestId']);
   } catch (error) {
-    // Nobody waits for an answer to a notification, and what else came with it goes on.
+    // A notification has no response, and any other message in the body is still handled.
     rounds.context.warnOnce('not-taken-back', {
       what: `The question of a call that was cancelled could not be taken back: ${messageOf(error)}`,
       next: 'Check the store; until it answers, such questions stay open.',
@@ -181,11 +189,11 @@ function planRequest(body: Request, edgeContext: EdgeContext, inbound: Inbound, 
   if (body.method === 'initialize' && eraOf(body) === 'legacy') {
     const mint = mintSessionId(rounds.context.sealer, body, inbound.principal);
     if (mint === undefined) return { do: 'serve', body, edgeContext };
-    // What is set while the client introduces itself belongs to the session that this begins.
+    // State that is set during `initialize` belongs to the session that it begins.
     const { transportSession } = ids.open(mint, inbound.principal);
     return { do: 'serve', body, edgeContext: { ...edgeContext, transportSession }, mint };
   }
-  // Requests of the newer era say all about themselves.
+  // Requests of the newer era are self-contained.
   if (eraOf(body) === 'modern' && edgeContext.transportSession === undefined) {
     const { owner, address } = edgeContext;
     return address === undefined
@@ -196,7 +204,7 @@ function planRequest(body: Request, edgeContext: EdgeContext, inbound: Inbound, 
   return { do: mayAsk ? 'call' : 'serve', body, edgeContext };
 }
 
-/** A response: the answer to a question of ours, on whichever instance it comes to, or one that the SDK waits for. */
+/** Handles a response: the answer to one of our questions, on any instance, or one that the SDK waits for. */
 async function planAnswer(
   body: Message,
   session: EdgeContext,
@@ -205,7 +213,7 @@ async function planAnswer(
 ): Promise<Plan> {
   const { message, top } = takeTop(body);
   if (!isResponse(message)) return { do: 'serve', body, edgeContext: session };
-  // Where there is no session at all, it is not the one of any question.
+  // Without any session, the answer belongs to no question's session.
   const at = session.transportSession ?? session.stray?.id ?? '';
   const opening = rounds.openAnswer(message, top, at);
   if (!opening) return { do: 'serve', body, edgeContext: session };
@@ -213,7 +221,7 @@ async function planAnswer(
     const answered = await opening;
     const request = requestIn(answered.context);
     const byId = typeof message.id === 'string' && rounds.codec.recognises(message.id);
-    // Auth may be verified further in, and what it says is compared there; what comes of an answer by id is fetched here.
+    // Auth may be verified behind the edge and is then compared there. The outcome of an answer by id is fetched here.
     const isOpen = inbound.principal === undefined && !byId;
     if (!request || !(isOpen || isOf(answered.context, inbound.principal))) {
       if (!inbound.principal) warnOfNobody(rounds.context);
@@ -221,7 +229,7 @@ async function planAnswer(
     }
     if (byId && (await questionStreams.isCancelled(answered.context))) throw new SealError('replayed');
     if (byId && (await questionStreams.isElsewhere(answered.context))) return reply(400, ELSEWHERE);
-    // It proves by itself what it is about.
+    // The answer itself proves what it is about.
     session.stray?.judge(true);
     const peer = session.peer ?? peerIn(answered.context);
     const edgeContext: EdgeContext = { ...session, ...(peer && { peer }), answered };
@@ -242,7 +250,7 @@ function warnOfNobody({ warnOnce }: ServerContext): void {
   });
 }
 
-/** What the session id proves; nothing yet where it is not one of ours, `gone` where it is not genuine any more. */
+/** Returns what the session id proves: nothing yet if the id is not ours, `gone` if it is not genuine. */
 function sessionOf(
   inbound: Inbound,
   { rounds: { context: owner }, ids }: Edge,
@@ -265,7 +273,7 @@ function sessionOf(
   }
 }
 
-/** True for a text that looks like a seal; SDKs' own ids never do. */
+/** Whether a text looks like a seal. Ids of the SDKs never do. */
 function isSealed(text: string): boolean {
   return text.startsWith('v1.') && text[11] === '.';
 }
@@ -274,7 +282,7 @@ function reply(status: number, error?: object): Plan {
   return { do: 'reply', reply: { status, ...(error && { error }) } };
 }
 
-/** The body of an answer that the edge gives by itself. */
+/** Returns the body of an error response that the edge gives by itself. */
 export function errorBody(error: object): string {
   return JSON.stringify({ jsonrpc: '2.0', id: null, error });
 }

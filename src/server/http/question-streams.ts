@@ -13,40 +13,42 @@ import { type Mail, Mailbox } from './mailbox.ts';
 import type { EventStream } from './sse.ts';
 import { messagesIn } from './sse.ts';
 
-/** How long a stream is held for the next message before its client is sent to fetch it, in milliseconds. */
+/** How long a stream is held open for the next message before its client must fetch it, in milliseconds. */
 const HOLD = 45_000;
 
-/** The same without a store, when only this instance has it: a client that is sent on soon learns soon that others have not. */
+/**
+ * The same without a store, in milliseconds. A client that reconnects soon learns soon that other instances lack the message.
+ */
 const HOLD_ALONE = 5000;
 
-/** How long a client that was sent away has to come back before its author hears that none ever does, in milliseconds. */
+/** How long a client has to come back before a warning says that none ever does, in milliseconds. */
 const UNTIL_BACK = 10_000;
 
-/** How long a stream may be silent, in milliseconds; shorter than proxies' patience. */
+/** How long a stream may be silent, in milliseconds. It is shorter than the timeout of proxies. */
 const SILENCE = 15_000;
 
-/** How much longer than its round a stream may live, in seconds: clocks differ. */
+/** How much longer than its round a stream may live, in seconds, since clocks differ. */
 const SLACK = 120;
 
 const PURPOSE = 'round-event';
 
-/** What a client hears whose answer, or whose GET, came to an instance that cannot know of its question. */
+/** The error for a client whose answer or GET reached an instance that cannot know of its question. */
 export const ELSEWHERE: RpcError = {
   code: INTERNAL_ERROR,
   message:
     'Internal error: the question was asked by another instance of the server, which shares no store with this one.',
 };
 
-/** The end of a flow's mail: nothing comes after it. */
+/** The end of a flow's messages. Nothing comes after it. */
 const END = -1;
 
-/** Asks clients over HTTP in the place of a call's answer, and brings them what comes of their answers. */
+/** Asks clients over HTTP in place of a call's answer, and delivers the outcome of their answers. */
 export class QuestionStreams {
   readonly #rounds: Rounds;
   readonly #mailbox: Mailbox;
-  /** When this instance began, in seconds. */
+  /** When this instance started, in seconds since 1970. */
   readonly #since = Math.floor(Date.now() / 1000);
-  /** Whether any client has come with a GET. */
+  /** Whether any client has sent a GET. */
   sawGet = false;
 
   constructor(rounds: Rounds) {
@@ -54,7 +56,7 @@ export class QuestionStreams {
     this.#mailbox = new Mailbox(rounds.records);
   }
 
-  /** Sends a question, and for clients that answer by id also what comes of the answer. `resumes`: see {@link hold}. */
+  /** Sends a question and, for clients that answer by id, the outcome of the answer. `resumes`: see {@link hold}. */
   async ask(
     { message, context, byId, before = [] }: Asking,
     stream: EventStream,
@@ -73,7 +75,7 @@ export class QuestionStreams {
       if (!leave) throw full();
       await this.#note(context, message).catch(notDone);
     } catch (error) {
-      // What would come of an answer could not be brought either.
+      // The outcome of an answer could not be delivered either.
       const failed = { jsonrpc: '2.0', id: context.o?.i, error: this.#rounds.fault(error) };
       stream.event(JSON.stringify(failed));
       stream.end();
@@ -86,8 +88,9 @@ export class QuestionStreams {
   }
 
   /**
-   * Whether another instance has asked the question of a round, and nothing that comes of its answer here would reach the
-   * client. A question from before this instance began may be of the process that it has replaced.
+   * Whether another instance asked the question of a round, so that the outcome of its answer would not reach the client here.
+   *
+   * A question from before this instance started may come from the process that it has replaced.
    */
   async isElsewhere({ f, n, t }: Pick<RoundContext, 'f' | 'n' | 't'>): Promise<boolean> {
     if (this.#rounds.context.store || t <= this.#since) return false;
@@ -99,7 +102,7 @@ export class QuestionStreams {
     return true;
   }
 
-  /** Counts a stream that is held open for a caller; undefined if that would be one too many. */
+  /** Counts a stream that is held open for a caller. Returns undefined if that exceeds the limit. */
   #enter(place: Pick<RoundContext, 'f' | 'u' | 's'>): (() => void) | undefined {
     const { held, context } = this.#rounds;
     const taken = held.take(callerIn(place));
@@ -108,7 +111,9 @@ export class QuestionStreams {
     return undefined;
   }
 
-  /** The stream of a client that comes for its mail, or the status that tells it that there is none: 405, or 503 for now. */
+  /**
+   * Returns the stream for a client that fetches its messages, or a status: 405 if there are none, 503 if there is no room now.
+   */
   open(
     event: string,
     principal: Principal | undefined,
@@ -118,7 +123,7 @@ export class QuestionStreams {
     const leave = this.#enter(place);
     if (!leave) return 503;
     return async (stream) => {
-      // Tells the client its place once more, so that it can come again should this stream break.
+      // Repeats the client's position, so that it can reconnect if this stream breaks.
       stream.event('', event);
       if (await this.isElsewhere({ ...place, t: place.t ?? 0 })) {
         stream.event(
@@ -133,7 +138,7 @@ export class QuestionStreams {
     };
   }
 
-  /** Keeps what came of an answer: what the SDK answered, or the next question. */
+  /** Stores the outcome of an answer: the SDK's response, or the next question. */
   async post(
     context: RoundContext,
     outcome: Asking | { readonly type: string; readonly body: string },
@@ -143,7 +148,7 @@ export class QuestionStreams {
       'message' in outcome
         ? { messages: [...(outcome.before ?? []), JSON.stringify(outcome.message)], next: outcome.context.n }
         : { messages: messagesIn(outcome.type, outcome.body) };
-    // The client hung up, and the SDK wrote nothing: the same answer gets what comes of it.
+    // The client disconnected, and the SDK wrote nothing. The same answer sent again gets the outcome.
     if (mail.messages.length === 0) return;
     const end = 'message' in outcome ? outcome.context.e : context.e;
     const life = { ttl: left(end), caller: callerIn(context) };
@@ -165,7 +170,7 @@ export class QuestionStreams {
     }
   }
 
-  /** Takes back the question of a call that its client has cancelled; the client hears so wherever it waits for its mail. */
+  /** Withdraws the question of a cancelled call. The client is notified wherever it waits for its messages. */
   async cancel(transportSession: string, call: unknown): Promise<void> {
     const open = (await this.#rounds.records.get(openName(transportSession, call)))?.value;
     if (!isObject(open)) return;
@@ -176,12 +181,12 @@ export class QuestionStreams {
     await this.#mailbox.put(f, n, { messages: [message], cancelled: true }, { ttl: left(e), caller });
   }
 
-  /** True for a round whose question was taken back. */
+  /** Whether the question of a round was withdrawn. */
   async isCancelled({ f, n }: RoundContext): Promise<boolean> {
     return (await this.#mailbox.find(f, n))?.cancelled === true;
   }
 
-  /** Notes which question of a call is open: its cancellation may come to any instance. */
+  /** Records which question of a call is pending, since its cancellation may reach any instance. */
   async #note({ f, n, e, s, u, o }: RoundContext, message: Message): Promise<void> {
     const caller = callerIn({ ...(u !== undefined && { u }), ...(s !== undefined && { s }) });
     if (!this.#rounds.context.store)
@@ -193,8 +198,10 @@ export class QuestionStreams {
   }
 
   /**
-   * Brings what comes of the answers, one round after the other. A client that can resume streams is sent away after a
-   * while and comes back by itself, to any instance; another one is kept waiting.
+   * Delivers the outcome of the answers, one round after the other.
+   *
+   * A client that can resume streams is disconnected after a while and comes back by itself, to any instance. Any other client
+   * is kept waiting.
    */
   async #hold(context: Place, round: number, stream: EventStream, resumes: boolean): Promise<void> {
     let at = round;
@@ -269,7 +276,7 @@ export class QuestionStreams {
   }
 }
 
-/** A question that is open. */
+/** A pending question. */
 interface Open {
   readonly f: string;
   readonly n: number;
@@ -283,7 +290,7 @@ function openName(transportSession: string, call: unknown): string {
   return `rounds/open/${sha256(JSON.stringify([transportSession, call]))}`;
 }
 
-/** True if the call came to nothing, and its answer may be sent again. */
+/** Whether the call had no effect, so that its answer may be sent again. */
 function isUndoneMail({ messages, next }: Mail): boolean {
   const last = next === undefined ? messages.at(-1) : undefined;
   if (!last?.includes('"error"')) return false;
@@ -291,12 +298,12 @@ function isUndoneMail({ messages, next }: Mail): boolean {
   return error !== undefined && outcomeIn(error) === 'not-done';
 }
 
-/** How long what belongs to a round that ends at `end` is kept, in seconds. */
+/** Returns how long records of a round that ends at `end` are kept, in seconds. */
 function left(end: number): number {
   return Math.max(60, end - Math.floor(Date.now() / 1000));
 }
 
-/** A flow's place in its mail. */
+/** A flow's position in its messages. */
 interface Place {
   readonly f: string;
   readonly e: number;

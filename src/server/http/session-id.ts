@@ -8,21 +8,21 @@ import { type Peer, peerOf, STRANGER } from '../peer.ts';
 import type { Principal } from '../principal.ts';
 import { Recent } from '../recent.ts';
 
-/** A transport session that no instance keeps: its id, proved by its seal, is all there is. */
+/** A transport session that no instance stores. It consists only of its id, which its seal proves. */
 export interface SealedSession {
   readonly transportSession: string;
   readonly peer: Peer;
 }
 
 const PURPOSE = 'transport-session';
-/** A client that comes back later starts a new session, as the protocol has it. */
+/** The lifetime of an id, in seconds. A client that comes back later starts a new session, as the protocol says. */
 const TTL = 30 * 86_400;
-/** How long an id can be shown, in seconds; clocks differ. */
+/** How long an id can be presented, in seconds, with slack since clocks differ. */
 export const LIFE = TTL + 180;
-/** Proxies refuse headers of more than some kilobytes. */
+/** The maximum length of an id. Proxies refuse headers of more than a few kilobytes. */
 const LONGEST = 4096;
 
-/** The `Mcp-Session-Id` for the client that sends this `initialize`; undefined where it would be too long to travel. */
+/** Returns the `Mcp-Session-Id` for the client that sends this `initialize`, or undefined if it would be too long. */
 export function mintSessionId(
   sealer: Sealer,
   initialize: Request,
@@ -43,7 +43,7 @@ export function mintSessionId(
   const own = keptCapabilities((capabilities ?? {}) as JsonObject);
   const whole = seal(own);
   if (whole.length <= LONGEST) return whole;
-  // What servers ask of clients by themselves, and our families; the rest may be as long as the client likes.
+  // Keep only what servers may ask of clients, and our own capabilities. The rest may be arbitrarily long.
   const { elicitation, sampling, roots } = own;
   const brief = seal({
     ...(elicitation !== undefined && { elicitation }),
@@ -54,9 +54,9 @@ export function mintSessionId(
   return brief.length <= LONGEST ? brief : undefined;
 }
 
-/** How long, in milliseconds, an id is believed once it was opened: clients send it with every request. */
+/** How long an opened id is trusted, in milliseconds, since clients send it with every request. */
 const BELIEVED = 60_000;
-/** How many ids are remembered at least. */
+/** The minimum number of ids that are remembered. */
 const MOST = 1000;
 
 interface Opened {
@@ -69,14 +69,14 @@ interface Opened {
 export class SessionIds {
   readonly #sealer: Sealer;
   readonly #opened = new Recent<Opened>(MOST);
-  /** True once something behind the edge has given an id of its own: it knows by itself which there are. */
+  /** Whether something behind the edge has issued an id of its own, so that it knows its sessions by itself. */
   othersGiven = false;
 
   constructor(sealer: Sealer) {
     this.#sealer = sealer;
   }
 
-  /** The session of an id; throws where it is not genuine. */
+  /** Returns the session of an id. Throws if the id is not genuine. */
   open(id: string, principal: Principal | undefined): SealedSession {
     let opened = this.#opened.get(id);
     if (!opened || opened.until <= Date.now()) {

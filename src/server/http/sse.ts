@@ -1,15 +1,15 @@
-/** A stream of server-sent events that is open towards a client. */
+/** An open stream of server-sent events to a client. */
 export interface EventStream {
-  /** Sends one event; `data` is a JSON text, or nothing for an event that only tells its id. */
+  /** Sends one event. `data` is a JSON text, or empty for an event that only carries its id. */
   event(data: string, id?: string): void;
-  /** Sends something that means nothing, so that nobody on the way takes the stream for dead. */
+  /** Sends a heartbeat, so that no intermediary considers the stream dead. */
   beat(): void;
   end(): void;
   /** Aborted once the client is gone or the stream has ended. */
   readonly gone: AbortSignal;
 }
 
-/** Headers of such a stream; the last one keeps nginx from holding events back. */
+/** The headers of an event stream. The last one keeps nginx from buffering events. */
 export const SSE_HEADERS = {
   'content-type': 'text/event-stream',
   'cache-control': 'no-cache, no-transform',
@@ -17,20 +17,20 @@ export const SSE_HEADERS = {
   'x-accel-buffering': 'no',
 } as const;
 
-/** How soon a client whose stream has ended should come back, in milliseconds. */
+/** How soon a client should reconnect after its stream has ended, in milliseconds. */
 const RETRY = 500;
 
-/** What {@link EventStream.beat} sends: a comment. */
+/** The comment that {@link EventStream.beat} sends. */
 export const BEAT = ': still here\n\n';
 
-/** One event as text. */
+/** Returns one event as text. */
 export function eventText(data: string, id?: string): string {
   return id === undefined
     ? `event: message\ndata: ${data}\n\n`
     : `event: message\nid: ${id}\nretry: ${RETRY}\ndata: ${data}\n\n`;
 }
 
-/** The messages in the body of an answer that an SDK made, as texts. */
+/** Returns the messages in the body of an SDK's response, as texts. */
 export function messagesIn(type: string, body: string): string[] {
   if (type.startsWith('application/json')) return body === '' ? [] : [body];
   return body

@@ -1,12 +1,14 @@
 import type { RpcError } from '../../wire/index.ts';
 import type { ServerEventSource } from '../events.ts';
 
-/** What is said to a session id that nobody here knows; older clients then begin a new session. */
+/** The error for an unknown session id. Older clients then begin a new session. */
 export const NOT_FOUND: RpcError = { code: -32001, message: 'Session not found' };
 
 /**
- * A session id that the edge did not make. The transport behind it may have made it; one without sessions would ignore it,
- * and the client would go on in a session that nobody knows. So it is judged where a transport takes up the request.
+ * A session id that the edge did not issue.
+ *
+ * The transport behind the edge may have issued it. A transport without sessions would ignore it, and the client would continue
+ * in a session that nobody knows. The id is therefore judged when a transport accepts the request.
  */
 export class Stray {
   readonly id: string;
@@ -19,7 +21,7 @@ export class Stray {
     this.#events = events;
   }
 
-  /** What takes over the HTTP answer, where nobody knows the id. */
+  /** Sets the function that takes over the HTTP response if nobody knows the id. */
   whenRefused(takeOver: () => void): void {
     if (this.#verdict === undefined) this.#onRefused = takeOver;
   }
@@ -28,11 +30,11 @@ export class Stray {
     return this.#verdict === 'refused';
   }
 
-  /** Judges it once for all messages of its request; the error that is their answer where it is not known. */
+  /** Judges the id once for all messages of its request. Returns the error for them if the id is unknown. */
   judge(isKnown: boolean): RpcError | undefined {
     if (this.#verdict === undefined) {
       this.#verdict = isKnown ? 'known' : 'refused';
-      // What goes along with promises stays in memory with them.
+      // Values in an async context stay in memory with its promises.
       const onRefused = this.#onRefused;
       this.#onRefused = undefined;
       if (!isKnown) {

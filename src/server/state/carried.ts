@@ -29,8 +29,9 @@ const PLACES = [
 ];
 
 /**
- * True where the client carries state: it has announced it, or it has just done it. The second is for clients in which
- * a person puts state into a request by hand; an empty dictionary is enough to ask for it.
+ * Whether the client carries state: it has announced that it does, or this request includes state.
+ *
+ * The latter is for clients in which a person puts state into a request by hand. An empty dictionary is enough to ask for it.
  */
 export function carries({ peer, request }: Exchange): boolean {
   if (peer.families.state) return true;
@@ -38,12 +39,12 @@ export function carries({ peer, request }: Exchange): boolean {
   return meta !== undefined && PLACES.some((place) => meta[place] !== undefined);
 }
 
-/** True for what looks like one of our seals, as nothing else does. */
+/** Whether a value looks like one of our seals, which nothing else does. */
 function isSealed(value: Json): boolean {
   return typeof value === 'string' && /^v1\.[\w-]{8}\.[\w-]{40,}$/.test(value);
 }
 
-/** What each scope of a request came with, from the client that carries it. */
+/** Returns the state that a carrying client sent with its request, by scope. */
 export function carriedSources(
   exchange: Exchange,
   { sealer }: ServerContext,
@@ -85,7 +86,7 @@ export function carriedSources(
   return { session: source('session'), server: source('server') };
 }
 
-/** What a handler changed, as its result tells the client that carries it. Only what changed: the rest stays as it is. */
+/** Returns the handler's changes for the result to a client that carries state. It includes only what changed. */
 export function writeCarried(
   exchange: Exchange,
   { sealer, warnOnce }: ServerContext,
@@ -126,12 +127,12 @@ export function writeCarried(
   return written && { ...written, ...writeAttributes(spelling, attributes) };
 }
 
-/** What a seal is bound to: a value of session scope opens in no other session. */
+/** Returns what a seal is bound to. A value of session scope opens in no other session. */
 function bindingOf(scope: Scope, name: string, session: string | null): Json {
   return scope === 'session' ? [scope, name, session] : [scope, name];
 }
 
-/** On stdio there are no domains, and the attribute must not be set. */
+/** Removes the server scope. On stdio there are no domains, and the attribute must not be set. */
 function withoutServerScope({ serverScope: _, ...attributes }: Attributes): Attributes {
   return attributes;
 }

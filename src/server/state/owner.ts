@@ -4,13 +4,15 @@ import { type Era, isSession, readSession, type Scope } from '../../wire/index.t
 import type { Exchange } from '../exchange.ts';
 import { principalKey } from '../principal.ts';
 
-/** The store keys under which the state of a client that carries none is kept. */
+/** The store keys for the state of a client that carries none. */
 export type Owners = { readonly [S in Scope]: string };
 
 /**
- * Whose state it is. Session scope belongs to the session: the data-layer one where the client uses one, else the
- * transport's, in each case only for the principal that it was set for; over stateless HTTP, where there is no
- * session, to the principal. Server scope belongs to the principal; where nobody is known, it ends with the session.
+ * Returns the owners of a request's state, or undefined if there is neither a principal nor a session.
+ *
+ * Session scope belongs to the session: the data-layer one if the client uses one, else the transport's, in each case only for
+ * the principal that it was set for. Over stateless HTTP, which has no session, it belongs to the principal. Server scope
+ * belongs to the principal; without one, it ends with the session.
  */
 export function ownersOf(exchange: Exchange, name: string, withSessions: boolean): Owners | undefined {
   const principal = principalKey(exchange.principal) ?? null;
@@ -22,17 +24,17 @@ export function ownersOf(exchange: Exchange, name: string, withSessions: boolean
   };
 }
 
-/** The session that session scope belongs to: the data-layer one, else the transport's; null if there is neither. */
+/** Returns the session that session scope belongs to: the data-layer one, else the transport's, or null if there is neither. */
 export function sessionOf(exchange: Exchange, withSessions: boolean): string | null {
   return (withSessions ? claimedSession(exchange) : undefined) ?? exchange.transportSession ?? null;
 }
 
-/** True where somebody is known to ask; without, server scope lasts no longer than a session. */
+/** Whether the principal is known. Without one, server scope lasts no longer than a session. */
 export function isNamed({ principal }: Exchange): boolean {
   return principalKey(principal) !== undefined;
 }
 
-/** As the request says; whether it is true is found out before any handler runs. */
+/** Returns the session that the request claims. The claim is verified before any handler runs. */
 function claimedSession({ request }: Exchange): string | undefined {
   const session = readSession(request.params?._meta);
   return isSession(session) ? `session:${session.sessionId}` : undefined;
@@ -42,7 +44,7 @@ function storeKey(scope: Scope, owner: readonly (string | null)[]): string {
   return `state/${scope}/${sha256(JSON.stringify(owner))}`;
 }
 
-/** What `set` says where there is no place for the value. */
+/** Returns the error that `set` throws if the value cannot be stored anywhere. */
 export function noCarrier(hasStore: boolean, era: Era): ValiseError {
   // The newer era has no transport sessions.
   const advice = era === 'legacy' ? 'Serve with transport sessions (a sessionIdGenerator), verify' : 'Verify';

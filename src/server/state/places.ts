@@ -7,27 +7,27 @@ import { Quota } from '../quota.ts';
 import { Recent } from '../recent.ts';
 import { type Cap, Shelf, type ShelfOptions } from '../sessions/shelf.ts';
 
-/** How many pieces of state the store keeps for clients that carry none: one for each scope of a session. */
+/** How many entries the store keeps for clients that carry no state: one for each scope of a session. */
 export interface PlacesSettings {
-  /** For one principal; one more takes the place of the oldest. */
+  /** The limit for one principal. A further entry replaces the oldest. */
   readonly maxPerPrincipal: number;
-  /** For all who have no name together; one more is refused. */
+  /** The limit for all anonymous clients together. Any further entry is refused. */
   readonly maxAnonymous: number;
-  /** For one caller of those. */
+  /** The limit for one anonymous caller. */
   readonly maxAnonymousPerCaller: number;
-  /** How many bytes all who have no name have together. */
+  /** How many bytes all anonymous clients may have together. */
   readonly maxAnonymousBytes: number;
 }
 
 const SHARDS = 16;
 
-/** Limits how many entries callers can have the store keep. */
+/** Limits how many entries the store keeps for callers. */
 export class StatePlaces {
   readonly #store: Store;
   readonly #settings: PlacesSettings;
   readonly #shelves: ShelfOptions;
 
-  /** `ttl` is how long an entry stays without being used, in seconds. */
+  /** Creates the limits. `ttl` is how long an entry stays without being used, in seconds. */
   constructor(store: Store, name: string, ttl: number, settings: PlacesSettings) {
     this.#store = store;
     this.#settings = settings;
@@ -35,7 +35,7 @@ export class StatePlaces {
     this.#shelves = { store: own, ttl: 2 * ttl, tombstone: 0, full: new Recent(1024) };
   }
 
-  /** Takes a place for an entry that is about to be written; throws where there is none. */
+  /** Takes a place for an entry that is about to be written. Throws if there is none. */
   async take(exchange: Exchange, key: string): Promise<void> {
     const taken: Shelf[] = [];
     try {
@@ -77,7 +77,7 @@ export class StatePlaces {
   }
 }
 
-/** The same for connections of this process, which take what is kept for them along when they close. */
+/** The same limits for connections of this process, whose entries end when they close. */
 export class LocalPlaces {
   readonly #ofNobody: Quota;
   readonly #ofPrincipals: Quota;
@@ -90,7 +90,7 @@ export class LocalPlaces {
     this.#ofPrincipals = new Quota({ perCaller: { count: maxPerPrincipal }, total: {} });
   }
 
-  /** Takes a place; what it returns gives it back. */
+  /** Takes a place. Returns a function that releases it. */
   take({ principal, caller }: Exchange): () => void {
     const place = (principal ? this.#ofPrincipals : this.#ofNobody).take(caller);
     if (typeof place === 'function') return place;

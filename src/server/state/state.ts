@@ -16,31 +16,32 @@ import { suffixWarning } from './public-suffix.ts';
 import { ScopedState } from './scope.ts';
 import type { Changes, Report } from './source.ts';
 
-/** Settings of a server's state. */
+/** Options of a server's state. */
 export interface StateOptions extends StateDeclarations {
-  /** How long the server's store keeps the session state of a client that carries none, after its last use (7 days by default). */
+  /** How long the store keeps the session state of a client that carries none, after its last use (7 days by default). */
   readonly ttl?: Duration;
   /**
-   * For how many sessions of one principal the store keeps state; one more takes the place of the oldest.
+   * For how many sessions of one principal the store keeps state. A further one replaces the oldest.
    *
    * @defaultValue 100
    */
   readonly maxPerPrincipal?: number;
   /**
-   * How many entries the store keeps for clients without a name, at most two for each session. One more is refused.
+   * How many entries the store keeps for anonymous clients, at most two for each session. Any further one is refused.
    *
    * @defaultValue 10000
    */
   readonly maxAnonymous?: number;
   /**
-   * How many of them one caller may have; the option `caller` of `createValise` says who that is.
+   * How many of these entries one caller may have. The option `caller` of `createValise` determines the caller.
    *
    * @defaultValue a tenth of `maxAnonymous`, and at least 100
    */
   readonly maxAnonymousPerCaller?: number;
   /**
-   * How many bytes these entries may take together, as far as this instance has written them. One caller may have a tenth. A
-   * call that would add more fails.
+   * How many bytes these entries may take together, as far as this instance has written them.
+   *
+   * One caller may use a tenth of it. A call that would exceed the limit fails.
    *
    * @defaultValue 268435456 (256 MiB)
    */
@@ -49,11 +50,11 @@ export interface StateOptions extends StateDeclarations {
 
 type BothScopes = { readonly [S in Scope]: ScopedState };
 
-/** Family J on the server's side. */
+/** The server side of the state jar. */
 export interface StateFamily {
-  /** Loads state before the handler runs, and keeps what it set: with the client, or in the store. */
+  /** Loads state before the handler runs, and saves what it set: with the client, or in the store. */
   readonly middleware: ServerMiddleware;
-  /** The state of the request whose handler is running. */
+  /** Returns the state of the request whose handler is running. */
   state(): BothScopes;
   /** Declares a key, for both scopes. */
   key(name: string, settings: KeySettings): void;
@@ -82,7 +83,7 @@ interface Begun {
 
 const begun = new Slot<Begun>();
 
-/** Makes family J. `withSessions` says that another part proves data-layer sessions. */
+/** Creates the server side of the jar. `withSessions` says that another middleware proves data-layer sessions. */
 export function createState(
   context: ServerContext,
   options: StateOptions = {},
@@ -140,7 +141,7 @@ export function createState(
 
   return {
     async middleware(exchange, next) {
-      // The handler may be running again, on what is true now.
+      // The handler may be running again, on current data.
       begun.set(exchange, undefined);
       const loading = carries(exchange) ? undefined : keeper.load(exchange);
       if (loading) await loading;
@@ -169,7 +170,10 @@ function changesOf(state: BothScopes | undefined): { readonly [S in Scope]: Chan
   return { session: state?.session.changes ?? new Map(), server: state?.server.changes ?? new Map() };
 }
 
-/** Whatever it is, an answer of a round that was in this call does not count: its client may send it again. */
+/**
+ * Returns the error for state that could not be saved. Unless its outcome says otherwise, nothing was done: the client may send
+ * its request, or its answer to a round, again.
+ */
 function notSaved(error: unknown, fault: Fault): RpcError {
   if (isOfStore(error) || !(error instanceof ValiseError)) return fault(error);
   const message = `The state that this call set could not be saved: ${error.message}`;

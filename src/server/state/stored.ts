@@ -9,29 +9,29 @@ import type { Key, Keys } from './key.ts';
 import type { Changes, Source } from './source.ts';
 import { copyOf } from './value.ts';
 
-/** One piece of state in the store: name, value, and when it ends (milliseconds since 1970), or null. */
+/** One value in the store: name, value, and when it ends (milliseconds since 1970), or null. */
 type Row = readonly [name: string, value: Json, until: number | null];
 
-/** The state of one owner in one scope, as the store had it. */
+/** The state of one owner in one scope, as read from the store. */
 export interface Shelf {
   readonly key: string;
   readonly rows: ReadonlyMap<string, Row>;
   readonly found: Found<Members> | undefined;
 }
 
-/** Counts what one shelf takes in the store. */
+/** Counts the bytes that one entry takes in the store. */
 export interface ShelfCount {
-  /** Throws if it is too much. Returns what undoes it. */
+  /** Counts the bytes. Throws if they exceed the limit. Returns a function that undoes the count. */
   take(bytes: number): () => void;
   release(): void;
 }
 
-/** More than this for one owner and scope is refused: a client that carries none could otherwise fill the store. */
+/** The maximum size for one owner and scope. Clients that carry no state could otherwise fill the store. */
 const MAX_SHELF = 1024 * 1024;
 
 const RECORDS = recordsOf('state record');
 
-/** Loads what the store has under a key. */
+/** Loads the state under a key. */
 export async function loadShelf(store: Store, key: string): Promise<Shelf> {
   return shelfOf(key, await collection(store, '', RECORDS).get(key));
 }
@@ -48,7 +48,9 @@ function shelfOf(key: string, found: Found<Members> | undefined): Shelf {
   return { key, rows, found };
 }
 
-/** A shelf as a source. A key's method scope holds here too, so that a handler sees the same with every client. */
+/**
+ * Returns stored state as a source. A key's method scope applies here too, so that a handler sees the same with every client.
+ */
 export function storedSource({ rows }: Shelf, { request }: Exchange): Source {
   const path = methodPath(request.method, request.params);
   return {
@@ -56,7 +58,7 @@ export function storedSource({ rows }: Shelf, { request }: Exchange): Source {
     checkWritable: () => undefined,
     read(name, { attributes: { methodScope } }: Key) {
       const row = rows.get(name);
-      // All rows are written back where one has changed.
+      // Hidden values are still written back when another one has changed.
       return row && (methodScope === undefined || scopeCovers(methodScope, path))
         ? copyOf(row[1])
         : undefined;
@@ -65,8 +67,10 @@ export function storedSource({ rows }: Shelf, { request }: Exchange): Source {
 }
 
 /**
- * Writes changes back. Where another request has written in between, the changes are applied to what it wrote: names
- * do not disturb each other, and of two values for one name the later one stays, as in a client's jar.
+ * Writes changes back.
+ *
+ * If another request has written in between, the changes are applied to what it wrote. Names do not affect each other, and of
+ * two values for one name the later one stays, as in a client's jar.
  */
 export async function saveShelf(
   store: Store,
@@ -127,13 +131,13 @@ function changed({ rows }: Shelf, changes: Changes, scope: Scope, keys: Keys): r
   return [...next.values()];
 }
 
-/** Server scope ends by itself after 400 days, as it does in a client; session scope with its session. */
+/** Returns when a value ends. Server scope ends after 400 days, as in a client; session scope ends with its session. */
 function untilOf({ attributes: { maxAge } }: Key, scope: Scope): number | null {
   const age = maxAge ?? (scope === 'server' ? MAX_AGE : undefined);
   return age === undefined ? null : Date.now() + age * 1000;
 }
 
-/** The bytes that a record takes; throws if it is too large. */
+/** Returns the size of a record in bytes. Throws if it is too large. */
 function checkedSize(record: Members): number {
   const bytes = Buffer.byteLength(JSON.stringify(record));
   if (bytes <= MAX_SHELF) return bytes;

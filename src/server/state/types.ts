@@ -3,16 +3,19 @@ import type { Given, Held, KeyDeclarations, StateDeclarations, StateKey } from '
 import type { StandardSchema } from './schema.ts';
 
 /**
- * The state of one scope, inside a handler. Nothing here waits: what a request came with is at hand, and what is set
- * goes out with its result. A JSON-RPC error carries no state, so what is set before one is forgotten. Where a tool of
- * `McpServer` throws, the SDK answers with a result that says `isError`: that is a result, and carries what was set.
+ * The state of one scope, inside a handler.
  *
- * As such it may be of any server, whose schemas may have made anything of a value; see {@link TypedScope}.
+ * All methods are synchronous: the request's state is loaded, and changes are sent with its result. A JSON-RPC error carries no
+ * state, so changes made before one are discarded. If a tool of `McpServer` throws, the SDK returns a result with `isError`,
+ * which does carry the changes.
+ *
+ * This type may belong to any server, whose schemas may produce any value; see {@link TypedScope}.
  */
 export interface StateScope {
   /**
-   * The value; undefined where there is none, or none that this server made or that fits the key's schema. What is returned
-   * is a copy, another one each time: set it to keep changes in it.
+   * Returns the value, or undefined if there is none that this server made and that fits the key's schema.
+   *
+   * Each call returns a new copy. Call `set` to save changes to it.
    */
   get<Input, Output>(key: StateKey<Input, Output>): Output | undefined;
   get<Value = unknown>(name: string): Value | undefined;
@@ -20,15 +23,15 @@ export interface StateScope {
   set<Input, Output>(key: StateKey<Input, Output>, value: Exclude<NoInfer<Input>, undefined>): void;
   set<Value extends Json>(name: string, value: Value): void;
   set<Value>(name: string, value: Printed<Value>): void;
-  /** Removes the value, also one that cannot be read. */
+  /** Removes the value, even if it cannot be read. */
   delete(key: string | StateKey<unknown>): void;
-  /** True where `get` would give a value. */
+  /** Whether `get` would return a value. */
   has(key: string | StateKey<unknown>): boolean;
-  /** The names for which `has` is true. */
+  /** Returns the names for which `has` is true. */
   keys(): string[];
 }
 
-/** {@link StateScope} of a server whose declarations are known: names have the types of their schemas, and are any JSON without one. */
+/** A {@link StateScope} with known declarations. Names have the types of their schemas, or hold any JSON without one. */
 export interface TypedScope<Keys extends KeyDeclarations> extends StateScope {
   get<Input, Output>(key: StateKey<Input, Output>): Output | undefined;
   get<Name extends keyof Keys & string>(name: Name): Held<Keys[Name]> | undefined;
@@ -40,19 +43,19 @@ export interface TypedScope<Keys extends KeyDeclarations> extends StateScope {
 
 /** Both scopes of a request's state. */
 export interface RequestState {
-  /** Lives until the client's session ends. */
+  /** State that lives until the client's session ends. */
   readonly session: StateScope;
-  /** Lives until the server removes it, across sessions; a client may still forget it. */
+  /** State that lives across sessions until the server removes it. A client may still forget it. */
   readonly server: StateScope;
 }
 
-/** {@link RequestState} of a server whose declarations are known. */
+/** A {@link RequestState} with known declarations. */
 export interface TypedState<Declared extends StateDeclarations> extends RequestState {
   readonly session: TypedScope<KeysOf<Declared['session']>>;
   readonly server: TypedScope<KeysOf<Declared['server']>>;
 }
 
-/** What JSON can write, also where its type is an interface, which is no {@link Json} to the compiler. */
+/** A value that JSON can represent, even if its type is an interface, which the compiler does not accept as {@link Json}. */
 export type Printable<Value> = Value extends (...args: never[]) => unknown
   ? never
   : Value extends Json | undefined
@@ -68,12 +71,12 @@ export type Printable<Value> = Value extends (...args: never[]) => unknown
 /** A value as far as it is {@link Printable}. */
 export type Printed<Value> = Value & Exclude<Printable<Value>, undefined>;
 
-/** What the schema of a name takes; else `Value`. */
+/** The type that the schema of a name accepts, else `Value`. */
 type Settable<Keys extends KeyDeclarations, Name, Value> = Name extends keyof WithSchema<Keys>
   ? Exclude<Given<Keys[Name]>, undefined>
   : Value;
 
-/** The names whose schema says what may be set. */
+/** The names that have a schema. */
 type WithSchema<Keys extends KeyDeclarations> = {
   readonly [Name in keyof Keys as Keys[Name] extends { readonly schema: StandardSchema } ? Name : never]: 1;
 };
