@@ -17,7 +17,7 @@ const FOR_CALLERS: ReadonlySet<string> = new Set([
   'too-many-subscriptions',
 ]);
 
-/** Has each error that gives advice noted with the request in whose handler it was made. */
+/** Records each error that gives advice with the request in whose handler it was created. */
 export function noteErrors(): void {
   watchErrors((error) => {
     const exchange = runningExchange();
@@ -26,8 +26,10 @@ export function noteErrors(): void {
 }
 
 /**
- * The SDKs make a result of what a handler throws, and the model reads it. So the model gets what happened, and the author
- * gets the advice, as a warning. What a store says may name its place: the client hears only that something failed.
+ * Removes advice for the author from a response, and emits it as a warning.
+ *
+ * The SDKs turn what a handler throws into a result, which the model reads. The model gets only what happened. A store's
+ * message may reveal its location, so the client learns only that something failed.
  */
 export function withoutAdvice(exchange: Exchange, response: Response, fault: Fault): Response {
   if (!exchange.errors) return response;
@@ -44,7 +46,7 @@ export function withoutAdvice(exchange: Exchange, response: Response, fault: Fau
   return JSON.parse(text) as Response;
 }
 
-/** False for what a store says, which may be of any kind, and for a key that the server lacks. */
+/** Whether an error is our own. Errors of a store, which may be of any kind, and of a missing key are not. */
 function isOurs(error: Error): error is ValiseError {
   return error instanceof ValiseError && !isOfStore(error) && !isUnknownKey(error);
 }

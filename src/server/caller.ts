@@ -4,26 +4,28 @@ import { sha256 } from '../sha256.ts';
 import { type Principal, principalKey } from './principal.ts';
 import type { Caller } from './quota.ts';
 
-/** What is known of a request, for the option `caller`. */
+/** What the option `caller` receives about a request. */
 export interface CallerFacts {
-  /** The remote address of the connection; known where `valise.http` is given Node's requests. */
+  /** The remote address of the connection. It is known if `valise.http` receives Node's requests. */
   readonly address: string | undefined;
-  /** A header of the HTTP request; undefined where there is none. */
+  /** Returns a header of the HTTP request, or undefined if there is none. */
   header(name: string): string | undefined;
 }
 
-/** What is known of a request. */
+/** Everything that identifies the caller of a request. */
 interface Facts extends CallerFacts {
   readonly principal: Principal | undefined;
   readonly transportSession: string | undefined;
 }
 
-/** Tells one caller from another. */
+/** Returns a name that tells one caller from another. */
 export type TellCaller = (facts: CallerFacts) => string | undefined;
 
 /**
- * Whose share of a limit a request counts toward; never a reason to give access. It is the principal; without one what the
- * author's function says, else the remote address, else the connection or the transport's session.
+ * Returns the caller whose share of a limit a request counts toward. It never grants access.
+ *
+ * It is the principal. Without one it is what the author's function returns, else the remote address, else the connection or
+ * the transport's session.
  */
 export function callerOf(facts: Facts, tell: TellCaller | undefined): Caller {
   return { name: nameOf(facts, tell), isAnonymous: facts.principal === undefined };
@@ -39,7 +41,7 @@ function nameOf(facts: Facts, tell: TellCaller | undefined): string | undefined 
   return transportSession === undefined ? undefined : named('transport', transportSession);
 }
 
-/** A header of the request that a message came with. v1 hands over the headers, v2 the request itself. */
+/** Returns a header of the request that a message came with. SDK v1 passes the headers, v2 the request itself. */
 export function headerOf(extra: unknown, name: string): string | undefined {
   if (!isObject(extra)) return undefined;
   const { request, requestInfo } = extra;
@@ -51,7 +53,7 @@ export function headerOf(extra: unknown, name: string): string | undefined {
   return typeof value === 'string' ? value : undefined;
 }
 
-/** Of IPv6 the first 64 bits: one host has all addresses below them. */
+/** Returns the network of an address: for IPv6 the first 64 bits, since one host has all addresses below them. */
 function network(address: string): string {
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1];
   if (mapped !== undefined || !isIPv6(address)) return mapped ?? address;

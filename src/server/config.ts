@@ -2,7 +2,7 @@ import { isObject } from '../json.ts';
 import type { Meta, Request } from '../wire/index.ts';
 import type { ServerLike } from './server-like.ts';
 
-/** What both SDK majors' `McpServer` keeps about what has been registered. Looked at with care: none of it is public. */
+/** What both SDK majors' `McpServer` stores about registrations. None of it is public, so every access is checked. */
 interface Registered {
   readonly _registeredTools?: unknown;
   readonly _registeredPrompts?: unknown;
@@ -10,7 +10,7 @@ interface Registered {
   readonly _registeredResourceTemplates?: unknown;
 }
 
-/** The `_meta` in the config of the tool, prompt or resource that a request is about; undefined where there is none. */
+/** Returns the `_meta` in the config of the tool, prompt or resource that a request is about, or undefined if there is none. */
 export function configOf(server: ServerLike, { method, params }: Request): Meta | undefined {
   const registered = server as Registered;
   switch (method) {

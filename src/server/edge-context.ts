@@ -7,25 +7,25 @@ import type { Peer } from './peer.ts';
 
 /** What Valise's own HTTP edge knows about a request before any transport sees it. */
 export interface EdgeContext {
-  /** The Valise whose edge it is. */
+  /** The Valise that the edge belongs to. */
   readonly owner: object;
-  /** A transport session that is proved by its seal, where the SDK's transport keeps none. */
+  /** A transport session that its seal proves, if the SDK's transport stores none. */
   readonly transportSession?: string;
-  /** Where the request came from, where the server says so. */
+  /** The remote address of the request, if the HTTP server reports it. */
   readonly address?: string;
   /** A session id that only the SDK's transport can know. */
   readonly stray?: Stray;
   /** The client as that session's `initialize` introduced it. */
   readonly peer?: Peer;
-  /** The answer of a round that came without its call; the edge has put the call in its place. */
+  /** The answer of a round that came without its call. The edge has substituted the call. */
   readonly answered?: Answered;
-  /** Takes over the HTTP answer of a call that asks back and will be answered elsewhere. */
+  /** Takes over the HTTP response of a call that asks a question and will be answered elsewhere. */
   readonly suspend?: (asking: Asking) => void;
-  /** Hears what such a call sends besides its answer. */
+  /** Called with what such a call sends besides its answer. */
   readonly sent?: ((message: Message) => void) | undefined;
-  /** The number of the link that it is about; links themselves would stay in memory with idle HTTP connections. */
+  /** The number of the link that it applies to. Links themselves would stay in memory with idle HTTP connections. */
   link?: number;
-  /** True once the call that {@link answered} is for has come. */
+  /** Whether the call that {@link answered} is for has arrived. */
   isSpent?: true;
 }
 
@@ -33,23 +33,25 @@ export interface EdgeContext {
 export interface Asking {
   readonly message: Message;
   readonly context: RoundContext;
-  /** True where the client brings the context back in the id of its answer, and fetches what comes of it by itself. */
+  /** Whether the client returns the context in the id of its answer, and fetches the outcome by itself. */
   readonly byId: boolean;
-  /** What the call has sent before, as texts, where that is not out yet. */
+  /** What the call has sent before, as texts, if it has not been sent out yet. */
   readonly before?: readonly string[];
 }
 
 const edgeContext = new Course<EdgeContext>();
 
-/** What the edge of a Valise around the present message knows; undefined where there is none. */
+/** Returns what the edge of a Valise knows about the current message, or undefined if there is no edge. */
 function presentEdgeContext(owner: object): EdgeContext | undefined {
   const known = edgeContext.current;
   return known?.owner === owner ? known : undefined;
 }
 
 /**
- * What the edge knows about a message. It is about the first link of its Valise that takes up an HTTP request there, and
- * not about servers in this process that a handler calls in turn; an answer is for the one call that it names by its `id`.
+ * Returns what the edge knows about a message.
+ *
+ * It applies to the first link of its Valise that accepts an HTTP request there, and not to servers in this process that a
+ * handler calls in turn. An answer applies to the one call that it names by its `id`.
  */
 export function takeEdgeContext(
   owner: object,

@@ -1,37 +1,39 @@
 import { Events, type Listener, printWarnings } from '../events.ts';
 
-/** What a server's Valise tells; nothing in it is secret. */
+/** The events of a server's Valise. They contain no secrets. */
 export interface ServerEvents {
-  /** Something that a client sent back was not taken: a seal that does not open, a value that does not fit. */
+  /** Something that a client sent back was refused: a seal that does not open, a value that does not fit. */
   rejected: {
     readonly family: 'state' | 'sessions' | 'rounds';
     readonly what: string;
     readonly reason: string;
   };
   /**
-   * A client sent a message that is larger than `maxBytes`: the body of an HTTP request, or a line on stdio. It was
-   * answered with an error and not handled.
+   * A client sent a message that is larger than `maxBytes`: the body of an HTTP request, or a line on stdio.
+   *
+   * The server responded with an error and did not handle it.
    */
   'message-too-large': { readonly what: 'body' | 'line'; readonly maxBytes: number };
-  /** A request was refused because the server works on `maxInFlight` of them already. */
+  /** A request was refused because the server is already handling `maxInFlight` of them. */
   overloaded: { readonly maxInFlight: number };
   /**
-   * Something works, but not as well as it could; `next` says what to do about it. If nobody listens, it is printed with
-   * `process.emitWarning`.
+   * Something works, but not as well as it could; `next` says what to do about it.
+   *
+   * If there is no listener, it is printed with `process.emitWarning`.
    */
   warning: { readonly what: string; readonly next: string };
 }
 
-/** Event source of a server's Valise. */
+/** The event source of a server's Valise. */
 export type ServerEventSource = Events<ServerEvents>;
 
-/** Listeners given with the options: they also hear what happens while a Valise is being made. */
+/** Listeners given with the options. They also receive events from while a Valise is being created. */
 export type ServerListeners = { readonly [Name in keyof ServerEvents]?: Listener<ServerEvents[Name]> };
 
-/** How many different warnings of one kind are told. */
+/** How many different warnings of one kind are emitted. */
 const MAX_PER_KIND = 100;
 
-/** An event source with its first listeners. */
+/** Creates an event source with its first listeners. */
 export function serverEvents(listeners: ServerListeners = {}): ServerEventSource {
   const known = { rejected: true, warning: true, 'message-too-large': true, overloaded: true };
   const events = new Events<ServerEvents>(known, { warning: printWarnings() });
@@ -41,8 +43,10 @@ export function serverEvents(listeners: ServerListeners = {}): ServerEventSource
 }
 
 /**
- * Tells each warning once. A kind is what stands before the first space of an id. Each kind has its own limit, so that
- * warnings which a client can cause in numbers never silence those of another kind.
+ * Creates a function that emits each warning once.
+ *
+ * The kind of a warning is the part of its id before the first space. Each kind has its own limit, so that warnings that a
+ * client can cause in large numbers never silence those of another kind.
  */
 export function warnOnceOn(
   events: ServerEventSource,

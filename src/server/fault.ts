@@ -3,53 +3,54 @@ import { INTERNAL_ERROR, type Outcome, type RpcError, withOutcome } from '../wir
 import type { ServerEventSource } from './events.ts';
 
 /**
- * Takes a failure that is not the client's, tells the author of it, and gives what the client may know: whether it may
- * send the request again. `otherwise` is the outcome of failures that do not state one.
+ * Reports a failure that is not the client's to the author, and returns the client's error, which says whether it may retry.
+ *
+ * `otherwise` is the outcome of failures that do not state one.
  *
  * @defaultValue `'not-done'`
  */
 export type Fault = (error: unknown, otherwise?: Outcome) => RpcError;
 
-/** True for what a store says. It may name the store's place, so it is for the author alone. */
+/** Whether an error comes from a store. Its message may reveal the store's location, so only the author sees it. */
 export function isOfStore(error: unknown): error is ValiseError {
   return error instanceof ValiseError && error.code.startsWith('store-');
 }
 
-/** True where the store may be back in a while. */
+/** Whether the store is unavailable but may come back. */
 export function isAway(error: unknown): boolean {
   return isOfStore(error) && error.code === 'store-unavailable';
 }
 
-/** Where an error carries what it means for its request. */
+/** The key under which an error carries its outcome for the request. */
 const OUTCOME = Symbol('outcome');
 
-/** Notes what a failure means for the request it came up in, which is more than its store can know. */
+/** Records what a failure means for its request, which is more than the store can know. */
 export function noteOutcome(error: unknown, outcome: Outcome): void {
   if (error instanceof Error) Object.defineProperty(error, OUTCOME, { value: outcome, configurable: true });
 }
 
-/** Rethrows a failure that came up before the request had any effect. */
+/** Rethrows a failure that occurred before the request had any effect. */
 export function notDone(error: unknown): never {
   noteOutcome(error, 'not-done');
   throw error;
 }
 
-/** Notes that something of the request was kept before it failed. */
+/** Records that part of the request was saved before it failed. */
 export function partlyDone<E>(error: E): E {
   noteOutcome(error, 'unknown');
   return error;
 }
 
-/** What a failure means for its request, as far as that is known. */
+/** Returns the outcome of a failure for its request, if known. */
 export function outcomeOf(error: unknown): Outcome | undefined {
   const noted = error instanceof Error ? (error as { readonly [OUTCOME]?: Outcome })[OUTCOME] : undefined;
   return noted ?? (error instanceof ValiseError ? error.outcome : undefined);
 }
 
-/** How many requests of one connection are worked on at a time; one more is answered with an error. */
+/** How many requests of one connection are handled at a time. Any further one gets an error. */
 export const MAX_UNDER_WAY = 10_000;
 
-/** Says that a connection has sent more. */
+/** Returns the error for a connection that has sent more requests. */
 export function tooManyRequests(): ValiseError {
   const what = `A connection has sent more than ${MAX_UNDER_WAY} requests that are not answered yet.`;
   return new ValiseError('too-many-requests', what, { next: 'Look who sends them; others are served.' });
@@ -61,7 +62,10 @@ const AWAY =
 const UNKNOWN =
   'Internal error: the server could not finish the request, and does not know whether it took effect. Check before you send it again.';
 
-/** The author hears what failed; the client only that something did, since a store's message may name its place. */
+/**
+ * Creates the error mapping. The author learns what failed; the client does not, since a store's message may reveal its
+ * location.
+ */
 export function faultOn(events: ServerEventSource): Fault {
   return (error, otherwise = 'not-done') => {
     const { what, next } = error instanceof ValiseError ? error : { what: messageOf(error), next: undefined };

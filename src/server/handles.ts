@@ -1,14 +1,14 @@
 import { protocolOf, type ServerLike } from './server-like.ts';
 
-/** What both SDK majors' `Server` has for asking about its handlers. */
+/** The part of both SDK majors' `Server` that tells about its handlers. */
 interface ProtocolLike {
   assertCanSetRequestHandler?(method: string): void;
   readonly fallbackRequestHandler?: unknown;
-  /** Not public, so only a quick way to what the assertion tells by an exception. */
+  /** Not public, so it is only a shortcut for what the assertion reports with an exception. */
   readonly _requestHandlers?: unknown;
 }
 
-/** Tells whether a server has a handler for a method; true where it cannot be asked. */
+/** Whether a server has a handler for a method. Returns true if the server cannot tell. */
 export function handles(server: ServerLike, method: string): boolean {
   const protocol: ProtocolLike = protocolOf(server);
   if (!protocol.assertCanSetRequestHandler || protocol.fallbackRequestHandler) return true;

@@ -11,12 +11,12 @@ const BUSY: RpcError = withOutcome(
   'not-done',
 );
 
-/** What is answered at once, or has limits of its own. */
+/** Whether a request is exempt, because it is answered immediately or has limits of its own. */
 function isExempt(method: string): boolean {
   return method === 'ping' || method === 'initialize' || sessionMethod(method)?.verb === 'listen';
 }
 
-/** Refuses requests at once while `max` are in flight, so that those that were taken are served in time. */
+/** Creates a middleware that refuses requests while `max` are in flight, so that accepted requests are served in time. */
 export function loadShedding(max: number, events: ServerEventSource): ServerMiddleware {
   let inFlight = 0;
   return async (exchange, next) => {

@@ -1,26 +1,27 @@
 import { ValiseError } from '../errors.ts';
 import { MAX_DEPTH } from '../wire/index.ts';
 
-/** What would not come back, and the steps to where it is, the last one first. */
+/** The part of a value that would be lost, and the path to it, last step first. */
 interface Fault {
   readonly what: string;
   readonly steps: string[];
 }
 
 /**
- * A value as JSON, which gives back all of it; an error that names the place where it would not. Properties that are
- * undefined are left out, as JSON leaves them out. `reader` says that a schema makes of the JSON whatever it was, so that
- * what has a `toJSON`, such as a date, is taken too.
+ * Returns a value as JSON that preserves all of it. Throws an error with the path to any part that JSON would lose.
+ *
+ * Properties that are undefined are left out, as in JSON. `reader` says that a schema restores the value from the JSON, so that
+ * values with a `toJSON`, such as dates, are accepted too.
  */
 export function jsonText(subject: string, value: unknown, reader = false): string {
   const fault = read(() => faultIn(value, MAX_DEPTH, reader));
   if (fault) throw notJson(subject, fault);
   const text = read(() => JSON.stringify(value)) as string;
-  // It would delete.
+  // `null` would delete the value.
   if (text === 'null') throw notJson(subject, { what: 'null', steps: [] });
   return text;
 
-  /** Looking at a value may run code of its author's. */
+  /** Reads a value, which may run the author's code. */
   function read<Result>(look: () => Result): Result {
     try {
       return look();
@@ -48,7 +49,7 @@ function faultIn(value: unknown, levels: number, reader: boolean): Fault | undef
       ? fault(kindOf(value))
       : faultIn(printed, levels - 1, reader);
   }
-  // A map, a set, bytes, an error: what they hold is not in their properties.
+  // The contents of a map, a set, bytes or an error are not in its properties.
   if (Object.prototype.toString.call(value) !== '[object Object]') return fault(kindOf(value));
   for (const name of Object.keys(value)) {
     const item = (value as Readonly<Record<string, unknown>>)[name];

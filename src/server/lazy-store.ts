@@ -3,13 +3,15 @@ import { withTimeout } from '../store/kit/timeout.ts';
 import { checkDriver, checkStoreUrl, type OpenStoreOptions, openStore } from '../store/open.ts';
 import type { Entry, Store } from '../store/types.ts';
 
-/** How long a read waits for a store that was away when it was last read, in milliseconds. */
+/** How long a read waits for a store that was unavailable at the last read, in milliseconds. */
 const MOMENT = 500;
 
 /**
- * A store that is opened when it is first used. Where opening fails, the call fails, and the next one tries again; a URL
- * that can never be opened fails at once. Drivers wait some seconds for a server that is away, which may only be starting
- * anew; once one has waited in vain, reads wait a moment, until one succeeds: many calls need the store for nothing else.
+ * Creates a store that is opened on first use.
+ *
+ * If opening fails, the call fails and the next one tries again. A URL that can never be opened fails immediately. Drivers wait
+ * some seconds for an unavailable server, which may only be restarting. After one such wait has failed, reads wait only a
+ * moment until one succeeds, because many calls need the store for nothing else.
  */
 export function lazyStore(url: string, options: Pick<OpenStoreOptions, 'durability'> = {}): Store {
   checkStoreUrl(url);

@@ -9,9 +9,11 @@ import {
 } from '../seal/index.ts';
 
 /**
- * A sealer for which a key that is missing is the server's fault: an instance with wrong keys must neither end what other
- * instances keep alive, nor overwrite it. `retired` names keys that are gone for good; what they sealed is refused, as is
- * whatever a key sealed that lived only as long as its process.
+ * Wraps a sealer so that a missing key counts as the server's fault.
+ *
+ * An instance with wrong keys must neither end what other instances keep alive, nor overwrite it. `retired` names keys that
+ * have been removed for good. What they sealed is refused, as is anything sealed by a key that lived only as long as its
+ * process.
  */
 export function ownKeys(sealer: Sealer, retired: readonly string[] = []): Sealer {
   if (sealer.ephemeral) return sealer;
@@ -36,7 +38,7 @@ export function ownKeys(sealer: Sealer, retired: readonly string[] = []): Sealer
   };
 }
 
-/** Whether a failure means that a key is missing here. */
+/** Whether an error means that a key is missing on this server. */
 export function isUnknownKey(error: unknown): boolean {
   return error instanceof ValiseError && !(error instanceof SealError) && error.code === 'unknown-key';
 }

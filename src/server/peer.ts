@@ -5,7 +5,7 @@ import { Recent } from './recent.ts';
 
 /** What is known about the client of a request. */
 export interface Peer {
-  /** The client's capabilities as it sent them, or undefined where this instance has never seen them. */
+  /** The client's capabilities as it sent them, or undefined if this instance has never seen them. */
   readonly capabilities: Readonly<Record<string, unknown>> | undefined;
   readonly families: Announced;
   readonly protocolVersion: string | undefined;
@@ -18,7 +18,7 @@ export const STRANGER: Peer = {
   protocolVersion: undefined,
 };
 
-/** The client as `initialize` introduces it, or as a request that carries its own introduction does. */
+/** Returns the client as introduced by `initialize`, or by a request that carries its own introduction. */
 export function peerOf(request: Request, known: Peer): Peer {
   if (request.method === 'initialize')
     return introduced(request.params?.['capabilities'], request.params?.['protocolVersion']);
@@ -30,10 +30,10 @@ export function peerOf(request: Request, known: Peer): Peer {
   return (typeof hint === 'string' ? introducedBy(hint) : readHint(hint)) ?? known;
 }
 
-/** Most of those who call again and again say the same with each request. */
+/** Recently read introductions, since most clients that call repeatedly send the same one with each request. */
 const lately = new Recent<Peer>(64);
 
-/** Longer ones, which hardly any client has, are read each time. */
+/** The maximum length of a remembered introduction. Longer ones, which are rare, are read each time. */
 const MAX_REMEMBERED = 4096;
 
 function introducedBy(text: string): Peer | undefined {
@@ -56,7 +56,7 @@ function readHint(hint: unknown): Peer | undefined {
   return isObject(hint) ? introduced(hint['capabilities'], hint['protocolVersion']) : undefined;
 }
 
-/** The request without the introduction that our own client adds towards stateless servers: handlers need not see it. */
+/** Removes the introduction that our own client adds for stateless servers, since handlers need not see it. */
 export function withoutIntroduction(params: Params | undefined): Params | undefined {
   if (!isObject(params?._meta) || !(NAMES.legacy.introduction in params._meta)) return params;
   const { [NAMES.legacy.introduction]: _, ...others } = params._meta;

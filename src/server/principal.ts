@@ -2,10 +2,12 @@ import { ValiseError } from '../errors.ts';
 import { isObject } from '../json.ts';
 import type { ServerContext } from './context.ts';
 
-/** Who asks: from verified auth, never from the bytes of a token, so that a refreshed token is still the same one. */
+/**
+ * The principal: identified by verified auth, never by the bytes of a token, so that a refreshed token is still the same one.
+ */
 export interface Principal {
   readonly issuer?: string;
-  /** Whom it is about. Without a subject nobody is named: all users of one OAuth client share its `client`. */
+  /** The user. Without a subject the caller is anonymous, because all users of one OAuth client share its `client`. */
   readonly subject?: string;
   readonly client?: string;
 }
@@ -16,10 +18,10 @@ export interface AuthInfo {
   readonly extra?: Readonly<Record<string, unknown>>;
 }
 
-/** Tells who asks. */
+/** Returns the principal of a request. */
 export type TellPrincipal = (authInfo: AuthInfo | undefined, extra: unknown) => Principal | undefined;
 
-/** The principal as the SDKs' `authInfo` tells it; undefined if it names no subject. */
+/** Creates the function that reads the principal from the SDKs' `authInfo`. It returns undefined if there is no subject. */
 export function principalOf(warnOnce: ServerContext['warnOnce']): TellPrincipal {
   return (authInfo) => {
     if (!authInfo) return undefined;
@@ -43,7 +45,7 @@ export function principalOf(warnOnce: ServerContext['warnOnce']): TellPrincipal 
 
 const NAMES = ['issuer', 'subject', 'client'] as const;
 
-/** Checks what an author's function tells: without a subject it is nobody, and what is no principal is an error. */
+/** Checks the result of an author's function. Without a subject the caller is anonymous; an invalid principal is an error. */
 export function checkedPrincipal(tell: TellPrincipal, warnOnce: ServerContext['warnOnce']): TellPrincipal {
   return (authInfo, extra) => {
     const told: unknown = tell(authInfo, extra);
@@ -53,7 +55,7 @@ export function checkedPrincipal(tell: TellPrincipal, warnOnce: ServerContext['w
     const names = [told['issuer'], told['client'], subject ?? told['subject']];
     if (!names.every((name) => name === undefined || typeof name === 'string')) throw badPrincipal();
     if (subject !== undefined) return { ...(told as Principal), subject };
-    // A promise, or an object of another kind.
+    // The result is a promise, or an object of another kind.
     if (
       typeof told['then'] === 'function' ||
       Object.keys(told).some((key) => !NAMES.includes(key as 'subject'))
@@ -68,7 +70,7 @@ export function checkedPrincipal(tell: TellPrincipal, warnOnce: ServerContext['w
   };
 }
 
-/** A subject as text. Some authorization servers number their users. */
+/** Returns a subject as text. Some authorization servers number their users. */
 function subjectOf(sub: unknown): string | undefined {
   if (typeof sub === 'number' && Number.isFinite(sub)) return String(sub);
   return typeof sub === 'string' && sub !== '' ? sub : undefined;
@@ -84,7 +86,7 @@ function badPrincipal(): ValiseError {
   );
 }
 
-/** One text per principal, for keys and seals. No two principals share it. */
+/** Returns a text that is unique to the principal, for keys and seals. */
 export function principalKey(principal: Principal | undefined): string | undefined {
   return (
     principal &&
@@ -92,7 +94,7 @@ export function principalKey(principal: Principal | undefined): string | undefin
   );
 }
 
-/** `authInfo` out of what a transport hands over with a message; both majors put it there under this name. */
+/** Returns the `authInfo` that a transport passes along with a message. Both majors use this name. */
 export function authInfoOf(extra: unknown): AuthInfo | undefined {
   const info = isObject(extra) ? extra['authInfo'] : undefined;
   return isObject(info) ? (info as AuthInfo) : undefined;

@@ -1,8 +1,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 
-/** Whose share of a limit something counts toward. */
+/** The caller whose share of a limit something counts toward. */
 export interface Caller {
-  /** Undefined if nothing tells the caller from others: then only limits in total hold. */
+  /** Undefined if nothing tells the caller from others. Then only the limits in total apply. */
   readonly name: string | undefined;
   readonly isAnonymous: boolean;
 }
@@ -13,7 +13,7 @@ export interface Share {
   readonly bytes: number;
 }
 
-/** The limits of a {@link Quota}; what is not named has none. */
+/** The limits of a {@link Quota}. Omitted ones are unlimited. */
 export interface QuotaLimits {
   readonly perCaller: Partial<Share>;
   readonly total: Partial<Share>;
@@ -45,16 +45,17 @@ export function shareOf(total: number): number {
   return Math.min(total, Math.max(100, Math.floor(total / 10)));
 }
 
-/** Runs work outside of any request: a timer would keep the request it was made in. */
+/** Runs work outside of any request, since a timer would retain the request that it was created in. */
 const outside = AsyncLocalStorage.snapshot();
 
-/** How often entries that have expired are dropped, in milliseconds. */
+/** How often expired entries are dropped, in milliseconds. */
 const SWEEP = 15_000;
 const NOTHING: Share = { count: 0, bytes: 0 };
 
 /**
- * Counts what this process holds for its callers. Comparing and counting is one step, so that two requests never share the last
- * place. Other instances count for themselves.
+ * Counts what this process holds for its callers.
+ *
+ * Comparing and counting is one step, so that two requests never share the last place. Other instances count for themselves.
  */
 export class Quota {
   readonly #limits: QuotaLimits;
@@ -65,15 +66,16 @@ export class Quota {
   readonly #all = { count: 0, bytes: 0 };
   #timer: NodeJS.Timeout | undefined;
 
-  /** `dropped` hears of every named entry that has expired. */
+  /** Creates the quota. `dropped` is called for every named entry that has expired. */
   constructor(limits: QuotaLimits, dropped?: (key: string) => void) {
     this.#limits = limits;
     this.#dropped = dropped;
   }
 
   /**
-   * Counts something. Returns what undoes it, so that what was counted under the same key before counts again; or the limit that it
-   * would exceed, and then nothing is counted.
+   * Counts something, or returns the limit that it would exceed and counts nothing.
+   *
+   * On success it returns a function that undoes the count, so that what was counted under the same key before counts again.
    */
   take(caller: Caller, { key = Symbol(), bytes = 0, ttl }: Held = {}): (() => void) | Exceeded {
     const before = this.#entries.get(key);
@@ -93,7 +95,7 @@ export class Quota {
     };
   }
 
-  /** Gives back what was counted under a key. */
+  /** Releases what was counted under a key. */
   release(key: string | symbol): void {
     const entry = this.#entries.get(key);
     if (!entry) return;

@@ -1,6 +1,7 @@
 /**
- * Remembers what was set lately: at least `most` entries, and at most twice as many. In two generations: when the newer
- * one is full it becomes the older one, and what was there before is forgotten.
+ * Remembers recently set entries: at least `most`, and at most twice as many.
+ *
+ * Entries are in two generations. When the newer one is full it becomes the older one, and the previous older one is forgotten.
  */
 export class Recent<Value> {
   readonly #most: number;

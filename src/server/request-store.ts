@@ -8,17 +8,19 @@ import { noteOutcome } from './fault.ts';
 /** How long all operations of one request together wait for a store that does not answer, in milliseconds. */
 const LONGEST = 10_000;
 
-/** After so many milliseconds without an operation, a request may wait again: a stream that looks for mail outlives outages. */
+/**
+ * The time without an operation after which a request may wait again, in milliseconds. Streams that poll must outlive outages.
+ */
 const PAUSE = 500;
 
-/** How long a request has been waiting for a store that does not answer; an answer begins the count anew. */
+/** How long a request has been waiting for a store that does not answer. An answer resets the time. */
 class Waiting {
   #open = 0;
   #since = 0;
   #before = 0;
   #ended = 0;
 
-  /** Begins an operation; how many milliseconds it may take. */
+  /** Begins an operation. Returns how many milliseconds it may take. */
   begin(): number {
     const now = performance.now();
     if (this.#open++ === 0) {
@@ -44,12 +46,12 @@ export function asRequest<Args extends unknown[], T>(work: (...args: Args) => T,
   return waiting.run(new Waiting(), work, ...args);
 }
 
-/** Whether the present code is part of a request. */
+/** Whether the current code is part of a request. */
 export function isInRequest(): boolean {
   return waiting.current !== undefined;
 }
 
-/** Errors of a store that leave open whether a write was done, unless they say it themselves. */
+/** Store errors that do not tell whether a write was done, unless they carry an outcome. */
 const VAGUE: ReadonlySet<string> = new Set(['store-unavailable', 'store-failed']);
 
 function outcomeOfWrite(error: unknown): Outcome {
@@ -60,8 +62,10 @@ function outcomeOfWrite(error: unknown): Outcome {
 const outcomeOfRead = (): Outcome => 'not-done';
 
 /**
- * The store as the requests of a server use it. A failure states whether a write was done, also if the driver does not say, and no
- * request waits longer than {@link LONGEST} for a store that does not answer, however many operations it has.
+ * Wraps the store for use by a server's requests.
+ *
+ * A failure states whether a write was done, even if the driver does not say. No request waits longer than {@link LONGEST} for
+ * a store that does not answer, however many operations it has.
  */
 export function requestStore(store: Store): Store {
   const run = async <T>(work: () => Promise<T>, outcomeOf: (error: unknown) => Outcome): Promise<T> => {
@@ -88,13 +92,13 @@ export function requestStore(store: Store): Store {
     put: (key, value, options) => run(() => store.put(key, value, options), outcomeOfWrite),
     delete: (key, options) => run(() => store.delete(key, options), outcomeOfWrite),
     list: (prefix, options) => run(() => store.list(prefix, options), outcomeOfRead),
-    // One that was taken unnoticed ends by itself.
+    // A lease that was taken unnoticed expires by itself.
     lease: (key, ttl) => run(() => store.lease(key, ttl), outcomeOfRead),
     close: () => store.close(),
   };
 }
 
-/** Whether the store has answered, if only with a refusal. */
+/** Whether the store has answered, even if only with a refusal. */
 function isAnswer(error: unknown): boolean {
   return error instanceof ValiseError && error.code !== 'store-unavailable';
 }

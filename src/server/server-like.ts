@@ -5,22 +5,22 @@ export interface ServerLike {
   connect(transport: unknown): Promise<void>;
 }
 
-/** The SDK's own `Server`, which an `McpServer` has inside. */
+/** Returns the SDK's own `Server`, which an `McpServer` wraps. */
 export function protocolOf(server: ServerLike): object {
   return (server as { readonly server?: object }).server ?? server;
 }
 
-/** On the server itself: weak sets of what may live for one request keep the collector busy. */
+/** A mark on the server itself, because weak sets of short-lived objects burden the garbage collector. */
 const INSTALLED = Symbol('mcp-valise');
 
-/** Whether it is an `McpServer` or a `Server` of either major: whatever else has a `connect` never calls ours. */
+/** Whether it is an `McpServer` or a `Server` of either major. Other objects with a `connect` would never call ours. */
 function isSdkServer(server: ServerLike | undefined): boolean {
   if (typeof server?.connect !== 'function') return false;
   const { connect, setRequestHandler } = protocolOf(server) as Readonly<Record<string, unknown>>;
   return typeof connect === 'function' && typeof setRequestHandler === 'function';
 }
 
-/** Takes a server for one Valise; throws where it is none, or cannot be installed on any more. */
+/** Claims a server for one Valise. Throws if it is not a server, is already connected, or already has a Valise. */
 export function claimServer(server: ServerLike): void {
   if (!isSdkServer(server)) {
     const kind = (server as object | undefined)?.constructor?.name ?? typeof server;
@@ -40,7 +40,7 @@ export function claimServer(server: ServerLike): void {
       { next: 'Call valise.install(server) before server.connect(transport).' },
     );
   }
-  // Two would each answer for the same families, and tell the client two things.
+  // Two Valises would both answer for the same capabilities, and give the client conflicting information.
   if (protocol[INSTALLED]) {
     throw new ValiseError('already-installed', 'A Valise is installed on this server already.', {
       next: 'Install one Valise on each server, once.',

@@ -3,8 +3,10 @@ import type { Exchange } from './exchange.ts';
 let places = 0;
 
 /**
- * What a part keeps with each exchange. It is on the exchange itself: weak maps of what lives for one request keep the
- * collector busy. Made once for a module, not for each Valise: an exchange belongs to one only.
+ * A value that a middleware stores with each exchange.
+ *
+ * It is stored on the exchange itself, because weak maps of short-lived objects burden the garbage collector. Create a slot
+ * once per module, not per Valise, since an exchange belongs to only one.
  */
 export class Slot<Value> {
   readonly #place = places++;

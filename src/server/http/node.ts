@@ -26,8 +26,8 @@ export function nodeEdge(
   inner: NodeFunction,
 ): (request: IncomingMessage, response: ServerResponse, body?: unknown) => Promise<unknown> {
   const isApp = typeof (inner as { readonly handle?: unknown }).handle === 'function';
-  // This is one async function that awaits only if it must. Each further one costs every call, and twice as much before Node
-  // 24, where the async context is tracked.
+  // This is one async function that awaits only if it must. Each further one costs every call, and until Node 24 twice as much
+  // if an async context is tracked.
   const serveMcp = async (
     request: IncomingMessage,
     response: ServerResponse,

@@ -1,16 +1,16 @@
-/** What an object held at one moment, some levels deep. Below them, objects are told apart by identity. */
+/** What an object held at one moment, some levels deep. Below that, objects are compared by identity. */
 interface Held {
   readonly value: unknown;
   readonly inside: ReadonlyMap<unknown, Held> | undefined;
 }
 
-/** Remembers what an object holds, to tell later whether that has changed. A property that is undefined counts as absent. */
+/** Remembers what an object holds, to detect later changes. A property that is undefined counts as absent. */
 export class Contents {
   readonly #object: object;
   readonly #inside: ReadonlyMap<unknown, Held>;
   readonly #ignored: ReadonlySet<unknown>;
 
-  /** `levels` counts from the object itself: with 1, only its own properties are compared. */
+  /** Records the contents. `levels` counts from the object itself: with 1, only its own properties are compared. */
   constructor(object: object, levels: number, ignored: readonly string[] = []) {
     this.#object = object;
     this.#ignored = new Set(ignored);
@@ -19,12 +19,12 @@ export class Contents {
     this.#inside = inside;
   }
 
-  /** The value that a property had. */
+  /** Returns the value that a property had. */
   get(name: string): unknown {
     return this.#inside.get(name)?.value;
   }
 
-  /** Whether the object still holds the same. */
+  /** Whether the object still has the same contents. */
   areSame(): boolean {
     return isSameInside(this.#object, this.#inside, this.#ignored);
   }
@@ -47,7 +47,7 @@ function insideOf(object: object, levels: number): Map<unknown, Held> {
   return inside;
 }
 
-/** Maps, sets, arrays and plain objects are compared by what they hold: the SDKs replace empty ones by other empty ones. */
+/** Whether a value is compared by its contents. The SDKs replace empty maps, sets, arrays and plain objects by new ones. */
 function isPlain(value: unknown): value is object {
   if (typeof value !== 'object' || value === null) return false;
   if (value instanceof Map || value instanceof Set || Array.isArray(value)) return true;
@@ -72,7 +72,7 @@ function isSameInside(
   } else if (object instanceof Set) {
     for (const value of object) if (!isHeld(value, value)) return false;
   } else {
-    // Without the arrays that Object.entries makes: this runs for every request.
+    // This avoids the arrays that Object.entries creates, since it runs for every request.
     for (const key in object) {
       if (Object.hasOwn(object, key) && !isHeld(key, (object as Record<string, unknown>)[key])) return false;
     }

@@ -7,12 +7,13 @@ import type { ServerLike } from '../server-like.ts';
 import { isReusable } from './reusable.ts';
 import { ReusedServer } from './server.ts';
 
-/** Settings of `valise.factory`. */
+/** Options of `valise.factory`. */
 export interface FactoryOptions {
   /**
-   * Whether servers are reused between requests. A function that takes the request's context builds servers for that
-   * request, so by default its servers are not reused. With `true` they are, and the function is given nothing of the context but
-   * its `era`.
+   * Whether servers are reused between requests.
+   *
+   * A function that takes the request's context builds servers for that request, so by default its servers are not reused. With
+   * `true` they are, and the function receives nothing of the context but its `era`.
    *
    * @defaultValue true for a function without parameters, else false
    */
@@ -36,7 +37,7 @@ const COUNT: Taken = [
 const TAKEN: TakenBy<FactoryOptions> = { reuse: FLAG, maxIdle: COUNT };
 const MAX_IDLE = 32;
 
-/** See `ServerValise.factory`. */
+/** Creates the function that `ServerValise.factory` returns. */
 export function createFactory<Build extends BuildServer>(
   build: Build,
   options: FactoryOptions,
@@ -48,7 +49,7 @@ export function createFactory<Build extends BuildServer>(
   const pool = new Pool(options.maxIdle ?? MAX_IDLE, warnOnce);
   if (!(options.reuse ?? build.length === 0))
     return ((...context: unknown[]) => after(build(...context), install)) as Build;
-  // In the async context of whoever made the factory: a server that many use must not be built for the user of one request.
+  // Runs in the async context of whoever made the factory, since a shared server must not be built for the user of one request.
   const buildApart = AsyncResource.bind(build as BuildServer);
   let isAsync = false;
   const make = (context: unknown): ServerLike | Promise<ServerLike> => {
@@ -67,7 +68,7 @@ class Pool {
   readonly #max: number;
   readonly #warnOnce: ServerContext['warnOnce'];
   readonly #idle = new Map<string | undefined, ReusedServer[]>();
-  /** Those that have just been closed. */
+  /** Servers that have just been closed. */
   #closed: [ReusedServer, ReusedServer[]][] = [];
   #isStopped = false;
 
@@ -98,7 +99,10 @@ class Pool {
     return reused.lend();
   }
 
-  /** Not at once: whoever closes a transport often closes its server right after, which must not end somebody else's connection. */
+  /**
+   * Returns a server to the pool, but not immediately. Code that closes a transport often closes its server right after, which
+   * must not end somebody else's connection.
+   */
   #give(server: ReusedServer, idle: ReusedServer[]): void {
     this.#closed.push([server, idle]);
     if (this.#closed.length === 1) setImmediate(() => this.#settle());
@@ -121,7 +125,7 @@ class Pool {
 
 const KINDS: ReadonlySet<string> = new Set(Object.keys(NAMES));
 
-/** The era that a server is asked for: SDK v2 names it, SDK v1 has but one. Other values share one list. */
+/** Returns the era that a server is requested for. SDK v2 names it, SDK v1 has only one. Other values share one list. */
 function kindOf(context: unknown): string | undefined {
   const kind = isObject(context) ? context['era'] : undefined;
   return typeof kind === 'string' && KINDS.has(kind) ? kind : undefined;

@@ -1,16 +1,16 @@
 import { isObject } from '../../json.ts';
 import { protocolOf, type ServerLike } from '../server-like.ts';
 
-/** An SDK handler of requests. */
+/** A request handler of the SDK. */
 export type Handle = (request: unknown, context: unknown) => unknown;
 
-/** What both majors' `Server` has. Names with an underscore are not public. */
+/** The part of both majors' `Server` that is used here. Names with an underscore are not public. */
 export interface Protocol {
   readonly transport?: unknown;
   readonly _requestHandlers: Map<string, Handle>;
 }
 
-/** What both majors' `McpServer` has. */
+/** The part of both majors' `McpServer` that is used here. */
 export interface McpServerLike extends ServerLike {
   readonly server: Protocol;
   close(): Promise<void>;
@@ -24,7 +24,9 @@ export const REGISTRIES = [
   '_registeredResourceTemplates',
 ] as const;
 
-/** What a `Server` keeps about one connection. Without one of them something of it could be in a place that is not looked at. */
+/**
+ * What a `Server` stores about one connection. If one of them is missing, such data could be in a place that is not checked.
+ */
 const CONNECTION_MAPS = [
   '_requestHandlers',
   '_notificationHandlers',
@@ -36,8 +38,9 @@ const CONNECTION_MAPS = [
 ];
 
 /**
- * Whether everything of a server can be seen that one request could leave behind for the next. A `Server` without an
- * `McpServer` around it is cheap to build, and its author may do anything with it.
+ * Whether everything that one request could leave behind for the next is visible on a server.
+ *
+ * A `Server` without an `McpServer` around it is cheap to build, and its author may do anything with it, so it is not reused.
  */
 export function isReusable(server: ServerLike): server is McpServerLike {
   const protocol = protocolOf(server) as Readonly<Record<string, unknown>>;
@@ -51,7 +54,7 @@ export function isReusable(server: ServerLike): server is McpServerLike {
     typeof protocol['getClientVersion'] === 'function' &&
     typeof protocol['getClientCapabilities'] === 'function' &&
     protocol['fallbackRequestHandler'] === undefined &&
-    // SDK v1 only: tasks go on after the call that began them.
+    // SDK v1 only: tasks continue after the call that began them.
     protocol['_taskStore'] === undefined
   );
 }

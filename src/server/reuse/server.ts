@@ -9,21 +9,21 @@ import { type Handle, type McpServerLike, type Protocol, REGISTRIES } from './re
 /** One use of a server, from `connect` until its transport closes. */
 interface Lease {
   readonly of: ReusedServer;
-  /** Nobody had the server before. */
+  /** Whether nobody had the server before. */
   readonly isFirst: boolean;
   isOver: boolean;
-  /** Handlers that have not returned. */
+  /** The number of handlers that have not returned. */
   running: number;
-  /** What the server said about its client, kept for code that outlives the connection. */
+  /** What the server reported about its client, kept for code that outlives the connection. */
   readonly client: Map<string, unknown>;
 }
 
-/** On the transport: code that outlives its request is known by the transport of the exchange in its async context. */
+/** The key of the lease on the transport. Code that outlives its request is identified by the transport of its exchange. */
 const LEASE = Symbol('valise.lease');
 
 type Leased = TransportLike & { [LEASE]?: Lease };
 
-/** Methods with which a handler sends: of `extra` in SDK v1, of `ctx.mcpReq` in SDK v2. */
+/** The methods with which a handler sends: of `extra` in SDK v1, of `ctx.mcpReq` in SDK v2. */
 const SENDING = [
   'sendNotification',
   'sendRequest',
@@ -34,7 +34,7 @@ const SENDING = [
   'requestSampling',
 ];
 
-/** Methods that change an `McpServer`, and those that change its `Server`. */
+/** The methods that change an `McpServer`, and those that change its `Server`. */
 const CHANGING_SERVER = ['registerTool', 'registerPrompt', 'registerResource', 'tool', 'prompt', 'resource'];
 const CHANGING_PROTOCOL = [
   'setRequestHandler',
@@ -44,10 +44,10 @@ const CHANGING_PROTOCOL = [
   'registerCapabilities',
 ];
 
-/** Methods that tell about the client. */
+/** The methods that report about the client. */
 const CLIENT = ['getClientVersion', 'getClientCapabilities', 'getNegotiatedProtocolVersion'];
 
-/** What the SDKs set for one connection, by replacing it: it is set back to what it was when the server was built. */
+/** Fields that the SDKs replace for each connection. They are reset to their values from when the server was built. */
 const PER_CONNECTION = [
   '_clientVersion',
   '_clientCapabilities',
@@ -55,30 +55,32 @@ const PER_CONNECTION = [
   '_supportedProtocolVersions',
 ] as const;
 
-/** `createMcpHandler` of SDK v2 sets this handler anew for each request. */
+/** The handler that `createMcpHandler` of SDK v2 sets anew for each request. */
 const DISCOVER = 'server/discover';
 
-/** Computed from the registered tools when first asked for, so it says nothing about a request. */
+/** Caches that are computed from the registered tools on first use, so they say nothing about a request. */
 const CACHES = ['_toolInputSchemaJson'];
 
-/** What a {@link ReusedServer} tells its pool. */
+/** What a {@link ReusedServer} reports to its pool. */
 export interface ReuseEnd {
-  /** A connection of it has ended. */
+  /** Called when a connection of the server has ended. */
   idle(server: ReusedServer): void;
-  /** Something was sent outside of any request, and nobody can tell which connection it was for. */
+  /** Called when something was sent outside of any request, so that its connection is unknown. */
   stray(): void;
 }
 
 /**
- * A server that serves one connection after another. Code of an earlier connection that still runs finds what it would find
- * on a server of its own: its connection is closed, its client is the one it had, and it changes nothing.
+ * A server that serves one connection after another.
+ *
+ * Code of an earlier connection that still runs sees what it would see on its own server: its connection is closed, its client
+ * is the one it had, and it changes nothing.
  */
 export class ReusedServer {
   readonly #server: McpServerLike;
   readonly #protocol: Protocol;
   readonly #end: ReuseEnd;
   #lease: Lease | undefined;
-  /** The lease whose `ctx` is being used to send, while that call lasts. */
+  /** The lease whose `ctx` is being used to send, for the duration of that call. */
   #sending: Lease | undefined;
   #uses = 0;
   #built:
@@ -110,7 +112,7 @@ export class ReusedServer {
       this.#guardMethods(target, ['close'], () => Promise.resolve());
   }
 
-  /** Remembers what the server is like before its first use. */
+  /** Records the server's contents before its first use. */
   remember(): void {
     this.#built = {
       server: new Contents(this.#server, 3, CACHES),
@@ -119,7 +121,7 @@ export class ReusedServer {
     };
   }
 
-  /** Whether nothing of its last use is left, after what each connection sets has been set back. */
+  /** Whether nothing of its last use is left, after per-connection fields have been reset. */
   isAsBuilt(): boolean {
     const built = this.#built;
     // A handler that still runs may do anything to the server.
@@ -132,12 +134,12 @@ export class ReusedServer {
       if (built.discover) handlers.set(DISCOVER, built.discover);
       else handlers.delete(DISCOVER);
     }
-    // Asked by the public names too: a field that an SDK has renamed is not set back, but is found out here.
+    // The public methods are checked too: a field that an SDK has renamed is not reset, but is detected here.
     if (this.#tellClient().some((told) => told !== undefined)) return false;
     return built.protocol.areSame() && built.server.areSame();
   }
 
-  /** The server for one connection. It is an object of its own: `close` after that connection has ended does nothing. */
+  /** Returns the server for one connection, as a separate object. Its `close` does nothing after that connection has ended. */
   lend(): McpServerLike {
     const server = this.#server;
     let transport: Leased | undefined;
@@ -159,7 +161,7 @@ export class ReusedServer {
     return lent;
   }
 
-  /** Stands between the SDK and the transport, nearer to the SDK than Valise itself. */
+  /** Intercepts between the SDK and the transport, closer to the SDK than Valise itself. */
   #guardTransport(transport: Leased): void {
     const lease: Lease = {
       of: this,
@@ -174,7 +176,7 @@ export class ReusedServer {
     transport.start = () => {
       transport.start = start;
       const { onmessage, onclose } = transport;
-      // A transport may deliver or close once more after it has closed: the server then serves somebody else.
+      // A transport may deliver or close again after it has closed. The server then already serves somebody else.
       transport.onmessage = (message: Message, extra?: unknown) => {
         if (!lease.isOver) onmessage?.(message, extra);
       };
@@ -192,7 +194,7 @@ export class ReusedServer {
     };
   }
 
-  /** What {@link CLIENT} tell. A new server tells nothing. */
+  /** Returns what the {@link CLIENT} methods report. A new server reports nothing. */
   #tellClient(): unknown[] {
     const protocol = this.#protocol as unknown as Record<string, (() => unknown) | undefined>;
     return CLIENT.map((name) => protocol[name]?.());
@@ -204,7 +206,7 @@ export class ReusedServer {
     this.#end.idle(this);
   }
 
-  /** Whether what is being sent comes from the request that the server is serving. */
+  /** Whether the message being sent comes from the request that the server is serving. */
   #isFrom(lease: Lease): boolean {
     const from = this.#sending ?? presentLease();
     if (from === lease) return true;
@@ -230,7 +232,7 @@ export class ReusedServer {
     }
   }
 
-  /** A handler may keep its `ctx` and use it from anywhere: what it sends is for its own connection only. */
+  /** Restricts a handler's `ctx` to its own connection, since the handler may keep it and use it from anywhere. */
   #guardContext(context: unknown, lease: Lease): void {
     if (!isObject(context)) return;
     const methods = (isObject(context['mcpReq']) ? context['mcpReq'] : context) as Record<string, unknown>;
@@ -250,7 +252,7 @@ export class ReusedServer {
     }
   }
 
-  /** Calls `late` in place of a method when code of an earlier connection calls it while the server serves another one. */
+  /** Calls `late` in place of a method if code of an earlier connection calls it while the server serves another one. */
   #guardMethods(
     target: object,
     names: readonly string[],
@@ -269,7 +271,7 @@ export class ReusedServer {
   }
 }
 
-/** The lease of the request whose handler is running, at any depth of calls. */
+/** Returns the lease of the request whose handler is running, at any depth of calls. */
 function presentLease(): Lease | undefined {
   return (runningExchange()?.link.transport as Leased | undefined)?.[LEASE];
 }
