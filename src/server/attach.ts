@@ -299,8 +299,9 @@ class Attached implements ServerLink, Stage, TapEnd {
   }
 
   /**
-   * Rewrites the id in a cancellation of the server's own request: the SDK uses its own id, the client knows the one on the
-   * wire.
+   * Rewrites the id in a cancellation of the server's own request.
+   *
+   * The SDK uses its own id, while the client knows the one on the wire.
    */
   #cancelling(message: Notification): Notification {
     if (message.method !== 'notifications/cancelled' || !this.#asked) return message;

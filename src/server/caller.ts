@@ -4,7 +4,7 @@ import { sha256 } from '../sha256.ts';
 import { type Principal, principalKey } from './principal.ts';
 import type { Caller } from './quota.ts';
 
-/** What the option `caller` receives about a request. */
+/** The facts about a request that the option `caller` receives. */
 export interface CallerFacts {
   /** The remote address of the connection. It is known if `valise.http` receives Node's requests. */
   readonly address: string | undefined;

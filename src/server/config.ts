@@ -2,7 +2,7 @@ import { isObject } from '../json.ts';
 import type { Meta, Request } from '../wire/index.ts';
 import type { ServerLike } from './server-like.ts';
 
-/** What both SDK majors' `McpServer` stores about registrations. None of it is public, so every access is checked. */
+/** The registrations inside both SDK majors' `McpServer`. None of them is public, so every access is checked. */
 interface Registered {
   readonly _registeredTools?: unknown;
   readonly _registeredPrompts?: unknown;

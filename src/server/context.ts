@@ -2,7 +2,7 @@ import type { Sealer } from '../seal/index.ts';
 import type { Store } from '../store/types.ts';
 import type { ServerEventSource, ServerEvents } from './events.ts';
 
-/** What all features of one server share. */
+/** The services that all features of one server share. */
 export interface ServerContext {
   /** The server's name, which is the audience of its seals. */
   readonly name: string;

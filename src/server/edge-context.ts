@@ -5,7 +5,7 @@ import type { Stray } from './http/stray.ts';
 import { isHttp } from './over-http.ts';
 import type { Peer } from './peer.ts';
 
-/** What Valise's own HTTP edge knows about a request before any transport sees it. */
+/** The facts that Valise's own HTTP edge knows about a request before any transport sees it. */
 export interface EdgeContext {
   /** The Valise that the edge belongs to. */
   readonly owner: object;
@@ -35,7 +35,7 @@ export interface Asking {
   readonly context: RoundContext;
   /** Whether the client returns the context in the id of its answer, and fetches the outcome by itself. */
   readonly byId: boolean;
-  /** What the call has sent before, as texts, if it has not been sent out yet. */
+  /** Messages that the call sent before the question and that have not been written yet, as texts. */
   readonly before?: readonly string[];
 }
 

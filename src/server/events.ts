@@ -30,7 +30,7 @@ export type ServerEventSource = Events<ServerEvents>;
 /** Listeners given with the options. They also receive events from while a Valise is being created. */
 export type ServerListeners = { readonly [Name in keyof ServerEvents]?: Listener<ServerEvents[Name]> };
 
-/** How many different warnings of one kind are emitted. */
+/** The maximum number of different warnings of one kind. */
 const MAX_PER_KIND = 100;
 
 /** Creates an event source with its first listeners. */

@@ -31,7 +31,7 @@ export interface ServerLink extends Link {
   readonly closed: AbortSignal;
 }
 
-/** What all exchanges on one link share. */
+/** The services that all exchanges on one link share. */
 export interface Stage {
   /** The Valise that the link belongs to. */
   readonly owner: object;
@@ -58,7 +58,7 @@ export interface ExchangeFacts {
 /** Sends the questions of a call. Resolves to the response that carries them, or to undefined if they were sent another way. */
 export type SendRound = (answer: Response) => Promise<Response | undefined>;
 
-/** How many errors of one request are looked for in its response. A handler may catch any number. */
+/** The maximum number of errors of one request that are looked for in its response. A handler may catch any number. */
 const MAX_ERRORS = 32;
 
 /** A request from its arrival until its response is sent. Handlers find it through {@link currentExchange}. */
@@ -70,20 +70,20 @@ export class Exchange {
   readonly spelling: Spelling;
   /** Top-level members of the message, as text. */
   readonly top: Top | undefined;
-  /** What the transport passed along with the request: HTTP headers, verified auth, and so on. */
+  /** The transport's data about the request: HTTP headers, verified auth, and so on. */
   readonly extra: unknown;
-  /** What the HTTP edge knows about the request, if it came through the edge. */
+  /** The HTTP edge's data about the request, if it came through the edge. */
   readonly edgeContext: EdgeContext | undefined;
   readonly link: ServerLink;
-  /** What is known about the client. */
+  /** The client's capabilities and protocol version, as far as they are known. */
   readonly peer: Peer;
   /** The principal, if auth has been verified. */
   readonly principal: Principal | undefined;
   /** The id of the transport's own session, if it has one. */
   readonly transportSession: string | undefined;
-  /** What middlewares store with the exchange, each in its own `Slot`. */
+  /** The values that middlewares store with the exchange, each in its own `Slot`. */
   kept: unknown[] | undefined;
-  /** How often the request has been given to the handler. */
+  /** The number of times that the request has been given to the handler. */
   runs = 0;
   /** Whether the handler has answered. What it does later cannot be part of the response. */
   isAnswered = false;

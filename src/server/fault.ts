@@ -47,7 +47,7 @@ export function outcomeOf(error: unknown): Outcome | undefined {
   return noted ?? (error instanceof ValiseError ? error.outcome : undefined);
 }
 
-/** How many requests of one connection are handled at a time. Any further one gets an error. */
+/** The maximum number of requests of one connection that are handled at a time. Any further one gets an error. */
 export const MAX_UNDER_WAY = 10_000;
 
 /** Returns the error for a connection that has sent more requests. */
@@ -63,8 +63,9 @@ const UNKNOWN =
   'Internal error: the server could not finish the request, and does not know whether it took effect. Check before you send it again.';
 
 /**
- * Creates the error mapping. The author learns what failed; the client does not, since a store's message may reveal its
- * location.
+ * Creates the error mapping.
+ *
+ * The author learns what failed. The client does not, since a store's message may reveal its location.
  */
 export function faultOn(events: ServerEventSource): Fault {
   return (error, otherwise = 'not-done') => {

@@ -3,7 +3,7 @@ import { isEmpty } from '../wire/dict.ts';
 import { type Announced, CORE, NAMES, type Params, type Request, readAnnounced } from '../wire/index.ts';
 import { Recent } from './recent.ts';
 
-/** What is known about the client of a request. */
+/** The client of a request, as far as it is known. */
 export interface Peer {
   /** The client's capabilities as it sent them, or undefined if this instance has never seen them. */
   readonly capabilities: Readonly<Record<string, unknown>> | undefined;

@@ -3,7 +3,9 @@ import { isObject } from '../json.ts';
 import type { ServerContext } from './context.ts';
 
 /**
- * The principal: identified by verified auth, never by the bytes of a token, so that a refreshed token is still the same one.
+ * The person or program that makes a request, identified by verified auth.
+ *
+ * It never depends on the bytes of a token, so that a refreshed token still means the same principal.
  */
 export interface Principal {
   readonly issuer?: string;
@@ -12,7 +14,7 @@ export interface Principal {
   readonly client?: string;
 }
 
-/** What both SDK majors know about a verified request. */
+/** The part of a verified request's auth that both SDK majors provide. */
 export interface AuthInfo {
   readonly clientId?: string;
   readonly extra?: Readonly<Record<string, unknown>>;

@@ -7,7 +7,7 @@ export interface Caller {
   readonly isAnonymous: boolean;
 }
 
-/** How much may be held at a time. */
+/** An amount that may be held at a time. */
 export interface Share {
   readonly count: number;
   readonly bytes: number;
@@ -21,7 +21,7 @@ export interface QuotaLimits {
   readonly anonymousPart?: number;
 }
 
-/** What is counted. */
+/** An item to count. */
 export interface Held {
   /** Replaces what was counted under the same key. @defaultValue a key of its own */
   readonly key?: string | symbol;

@@ -13,7 +13,7 @@ const LONGEST = 10_000;
  */
 const PAUSE = 500;
 
-/** How long a request has been waiting for a store that does not answer. An answer resets the time. */
+/** Measures how long a request has been waiting for a store that does not answer. An answer resets the time. */
 class Waiting {
   #open = 0;
   #since = 0;

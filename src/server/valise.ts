@@ -134,7 +134,7 @@ export interface ServerValiseOptions<
    * @defaultValue no limit
    */
   readonly maxInFlight?: number | undefined;
-  /** How the context of rounds is stored and carried. */
+  /** Options of rounds: where their context is stored, and how it is encoded and limited. */
   readonly rounds?: RoundsOptions | undefined;
 }
 
@@ -395,8 +395,9 @@ function closedError(): ValiseError {
 }
 
 /**
- * Returns the given keys. Throws if there are none in production, where a per-process key would reset the state of other
- * instances.
+ * Returns the given keys. Throws if there are none in production.
+ *
+ * A key of one process would reset the state of other instances.
  */
 function readKeys(keys: Keyring | string | undefined): Keyring | string {
   if (keys === EPHEMERAL) return loadKeys({ env: {} });

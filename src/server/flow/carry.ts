@@ -42,7 +42,7 @@ export interface Sending {
   readonly renewBy?: number | undefined;
 }
 
-/** What is needed to send a round. */
+/** The services that sending a round needs. */
 export interface Carrying {
   readonly keeper: Keeper;
   readonly codec: StateCodec;

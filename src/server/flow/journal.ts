@@ -12,10 +12,7 @@ export type Ending =
   | { readonly value: Json | undefined }
   | { readonly failed: { readonly code: number; readonly message: string } };
 
-/**
- * A step as it travels: key, kind, fingerprint of the question, 1 for a value or 0 for an error, and the value or error (if
- * any).
- */
+/** A step as it travels: key, kind, fingerprint of the question, 1 for a value or 0 for an error, and that value or error. */
 type Line = readonly [key: string, kind: StepKind, print: string, ok: 0 | 1, value?: Json];
 
 interface Step {
@@ -79,7 +76,7 @@ export class Journal {
     return endingIn(line);
   }
 
-  /** How many questions have been answered. */
+  /** The number of questions that have been answered. */
   get answers(): number {
     return Object.values(this.#steps).filter(({ line: [, kind] }) => QUESTIONS.has(kind)).length;
   }

@@ -10,7 +10,7 @@ import { FlowError } from './errors.ts';
 import type { FlowRecords } from './records.ts';
 import type { RoundMode } from './types.ts';
 
-/** How a context is stored. */
+/** Options for storing a context. */
 export interface KeepOptions extends SealOptions {
   readonly ttl: number;
   readonly mode: RoundMode;

@@ -1,7 +1,7 @@
 import { ValiseError } from '../../errors.ts';
 import { checkOptions, SETTINGS, type Taken, type TakenBy } from '../../options.ts';
 
-/** How much a server stores for its callers' rounds at a time. Each instance counts only what it stores itself. */
+/** Limits on what a server stores for its callers' rounds at a time. Each instance counts only what it stores itself. */
 export interface RoundLimits {
   /**
    * The longest single record, in bytes: a stored context, an outcome that waits to be fetched, the answers of one call.
@@ -11,13 +11,13 @@ export interface RoundLimits {
    * @defaultValue 1 MiB
    */
   readonly recordBytes?: number | undefined;
-  /** What one principal, or one anonymous transport session, may have open. */
+  /** The limits for one principal, or for one anonymous transport session. */
   readonly perCaller?: RoundShare | undefined;
-  /** What all callers together may have open. Anonymous callers get at most half of it. */
+  /** The limits for all callers together. Anonymous callers get at most half of each. */
   readonly total?: RoundShare | undefined;
 }
 
-/** A share of what a server keeps. */
+/** A share of the server's limits. */
 export interface RoundShare {
   /**
    * The number of records: contexts, outcomes, marks.

@@ -16,7 +16,7 @@ export type Once = (
   options: OnceOptions,
 ) => Promise<Json | undefined>;
 
-/** What the effects of one flow need. */
+/** The settings of the effects of one flow. */
 export interface OnceSetup {
   readonly flow: string;
   /**

@@ -23,7 +23,7 @@ export const REFUSED: RpcError = {
   data: { reason: 'invalid_request_state' },
 };
 
-/** What is needed to open what a client sent back with its call. */
+/** The services that opening a retried call needs. */
 export interface Opener {
   readonly keeper: Keeper;
   readonly codec: StateCodec;

@@ -102,7 +102,7 @@ function isTexts(value: unknown): value is readonly string[] {
   return Array.isArray(value) && value.every((text) => typeof text === 'string');
 }
 
-/** How many answers a call may collect. A call that asks forever must not exhaust whoever answers. */
+/** The maximum number of answers in a call. A call that asks forever must not exhaust whoever answers. */
 const MOST = 100;
 
 /** Throws if a call that has this many answers may not ask another question. */

@@ -16,7 +16,7 @@ export interface Found {
   readonly version: string;
 }
 
-/** How to write a record. */
+/** Options for writing a record. */
 export interface RecordOptions extends Pick<PutOptions, 'ifAbsent' | 'ifVersion' | 'durable'> {
   /** Lifetime in seconds. */
   readonly ttl: number;
@@ -25,15 +25,17 @@ export interface RecordOptions extends Pick<PutOptions, 'ifAbsent' | 'ifVersion'
 }
 
 /**
- * Timing of the lease that limits an answer or an effect to one instance, in seconds. A dead instance blocks others for one
- * `ttl`.
+ * Lease times for an answer or an effect, which only one instance may process, in seconds.
+ *
+ * An instance that died blocks others for one `ttl`.
  */
 export const FLOW_LEASE = { ttl: 15, wait: 20 };
 
 const PURPOSE = 'flow-record';
 /**
- * Part of every record's seal. It never changes: the version of a record is in the sealed value, so that an older release can
- * read it.
+ * Part of every record's seal. It never changes.
+ *
+ * The version of a record is in the sealed value, so that an older release can read it.
  */
 const FORM = 1;
 /** How much longer than its entry a record's seal is valid, in seconds, so that it outlasts the entry even if clocks differ. */

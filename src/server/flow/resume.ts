@@ -8,12 +8,12 @@ import { endingOf, type Question } from './question.ts';
 import type { Input } from './rounds.ts';
 import type { FlowSettings } from './settings.ts';
 
-/** What a run starts from. */
+/** The starting point of a run. */
 export interface Start {
   /** The previous round, or undefined if the flow starts here (or starts over). */
   readonly past: RoundContext | undefined;
   readonly journal: Journal;
-  /** How many questions of the previous round have an answer now. */
+  /** The number of questions of the previous round that have an answer now. */
   readonly answers: number;
 }
 

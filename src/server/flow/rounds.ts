@@ -30,7 +30,7 @@ export interface Input extends Answered {
   readonly turn: Turn;
 }
 
-/** What the rounds of one server share. */
+/** The state and services that the rounds of one server share. */
 export interface Rounds {
   /** Sends the questions that a call asks in place of its answer, and settles the round that the call continues. */
   readonly carry: ServerMiddleware;

@@ -20,7 +20,7 @@ import type {
   UntilOptions,
 } from './types.ts';
 
-/** What a run needs from its surroundings. */
+/** The services that a run needs. */
 export interface RunSetup {
   readonly id: string;
   readonly journal: Journal;

@@ -16,7 +16,7 @@ export interface RoundsOptions {
   readonly codec?: (RoundCodec & { readonly plain?: true }) | undefined;
   /** Whether each round is answered only once, which needs a store. `false` accepts further answers until the round ends. */
   readonly singleUse?: boolean | undefined;
-  /** How much is stored for callers at a time. */
+  /** Limits on what is stored for callers at a time. */
   readonly limits?: RoundLimits | undefined;
 }
 

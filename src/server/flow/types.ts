@@ -35,8 +35,8 @@ export type Reaction<Content> =
 /** The argument that a flow's effect receives. */
 export interface Effect {
   /**
-   * A key that is the same on every attempt of this effect in this flow and differs for any other. Pass it to what the effect
-   * calls.
+   * A key that is the same on every attempt of this effect, and only of this effect in this flow. Pass it to the service you
+   * call.
    */
   readonly idempotencyKey: string;
   /** 1, or more if earlier attempts were cut off. */
@@ -53,7 +53,7 @@ export interface OnceOptions {
   readonly cutOff?: 'fail' | 'retry';
 }
 
-/** How long and how often `flow.until` checks its condition. */
+/** Options of `flow.until`. */
 export interface UntilOptions {
   /** The time between two checks (2 s by default). */
   readonly every?: Duration;

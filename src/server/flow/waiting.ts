@@ -8,7 +8,7 @@ import { type Brought, noteWaited, readAnswer } from './present-session.ts';
 import type { Question } from './question.ts';
 import { full } from './records.ts';
 
-/** How to wait for a question. */
+/** Options for waiting for a question. */
 export interface WaitOptions {
   readonly id: string;
   readonly ttl: number;

@@ -38,8 +38,9 @@ export function pick(ways: readonly Way[], questions: number): Way | undefined {
 }
 
 /**
- * Returns a way with more room than one whose answer comes alone: the answer comes with its call, so the state need not hold
- * it.
+ * Returns a way with more room than one whose answer comes alone, if there is one.
+ *
+ * Its answer comes with the call, so that the state need not contain the call.
  */
 export function roomier(way: Way, ways: readonly Way[]): Exclude<Way, 'memory'> | undefined {
   const found = isSingle(way) ? ways.find((other) => other.startsWith('dependent')) : undefined;

@@ -12,7 +12,7 @@ import { type NodeFunction, nodeEdge } from './node.ts';
 import { QuestionStreams } from './question-streams.ts';
 import { SessionIds } from './session-id.ts';
 
-/** What both forms of the edge share. */
+/** The services that both forms of the edge share. */
 export interface Edge {
   readonly rounds: Rounds;
   readonly questionStreams: QuestionStreams;
@@ -124,7 +124,7 @@ function boundTo(app: object, name: string | symbol): unknown {
   return typeof value === 'function' ? value.bind(app) : value;
 }
 
-/** What a handler without `fetch` must be. */
+/** The expected type of a handler that has no `fetch`. */
 const HANDLER: Taken = [
   'a handler: a function, or an object with fetch, such as createMcpHandler makes',
   FUNCTION[1],

@@ -11,7 +11,7 @@ import { errorBody, type Inbound, type Plan, planFor } from './plan.ts';
 import { BEAT, type EventStream, eventText, SSE_HEADERS } from './sse.ts';
 import { NOT_FOUND, type Stray } from './stray.ts';
 
-/** What the SDKs' web-standard handlers take besides the request. */
+/** The options that the SDKs' web-standard handlers take besides the request. */
 export interface FetchOptions {
   readonly authInfo?: unknown;
   readonly parsedBody?: unknown;

@@ -42,7 +42,7 @@ export interface Plain {
   readonly error?: object;
 }
 
-/** What the edge does with a request. */
+/** The action that the edge takes on a request. */
 export type Plan =
   /**
    * The SDK handles the request, with what the edge knows about it. `mint` is a session id for the response, if the SDK gives
@@ -140,8 +140,9 @@ function planIn(session: EdgeContext, inbound: Inbound, edge: Edge): Plan | Prom
 }
 
 /**
- * Whether a message is a notification of the newer era, in which session ids mean nothing. Unlike requests, it need not name
- * its era.
+ * Whether a message is a notification of the newer era, in which session ids mean nothing.
+ *
+ * Unlike a request, a notification need not name its era.
  */
 function isModernNote(body: unknown, { header }: Inbound): boolean {
   return (

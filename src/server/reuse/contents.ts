@@ -1,4 +1,4 @@
-/** What an object held at one moment, some levels deep. Below that, objects are compared by identity. */
+/** A record of what an object held at one moment, some levels deep. Below that, objects are compared by identity. */
 interface Held {
   readonly value: unknown;
   readonly inside: ReadonlyMap<unknown, Held> | undefined;

@@ -14,7 +14,7 @@ interface Lease {
   isOver: boolean;
   /** The number of handlers that have not returned. */
   running: number;
-  /** What the server reported about its client, kept for code that outlives the connection. */
+  /** The client's data as the server reported it, kept for code that outlives the connection. */
   readonly client: Map<string, unknown>;
 }
 
@@ -61,7 +61,7 @@ const DISCOVER = 'server/discover';
 /** Caches that are computed from the registered tools on first use, so they say nothing about a request. */
 const CACHES = ['_toolInputSchemaJson'];
 
-/** What a {@link ReusedServer} reports to its pool. */
+/** The events that a {@link ReusedServer} reports to its pool. */
 export interface ReuseEnd {
   /** Called when a connection of the server has ended. */
   idle(server: ReusedServer): void;

@@ -10,7 +10,7 @@ import type { SessionsSettings } from './options.ts';
 import type { Found, Registry } from './registry.ts';
 import { roomFor } from './room.ts';
 
-/** What a new session starts with. */
+/** The initial values of a new session. */
 export interface Beginning {
   readonly label?: string | undefined;
   readonly data?: Data | undefined;
@@ -18,7 +18,7 @@ export interface Beginning {
   readonly parent?: string | undefined;
 }
 
-/** What is needed to create sessions. */
+/** The services that creating a session needs. */
 export interface Cradle {
   readonly settings: SessionsSettings;
   readonly registry: Registry;

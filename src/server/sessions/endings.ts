@@ -10,14 +10,14 @@ import { type Found, LINGER, type Registry } from './registry.ts';
 import { HOOK_TIME, isBeginning, isLiving, isStandIn, type Row } from './row.ts';
 import { tooMany } from './shelf.ts';
 
-/** What {@link Endings} needs. */
+/** Options of `Endings`. */
 export interface EndingsOptions {
   readonly registry: Registry;
   /** Whether the registry is only in this process's memory. */
   readonly local: boolean;
   /** Whether only this process remembers the end of a session that can still prove itself. */
   readonly remembers: boolean;
-  /** How many ends this process remembers before it refuses new sessions. */
+  /** The number of ends that this process remembers before it refuses new sessions. */
   readonly maxEnded: number;
   /** How long a seal of a session can still be presented, in seconds. */
   readonly ttl: number;
@@ -29,7 +29,7 @@ export interface EndingsOptions {
 
 const SWEEP = 30;
 const DUE = 'due/';
-/** How many ends are cached, if a store knows them too. */
+/** The number of ends that are cached, if a store knows them too. */
 const CACHED = 10_000;
 /** How long the next preparation waits for the previous end, in seconds. By then its client has given up. */
 const PATIENCE = 60;
@@ -84,7 +84,7 @@ export class Endings {
     return true;
   }
 
-  /** Whether {@link close} has been called. */
+  /** Whether `close` has been called. */
   get isClosed(): boolean {
     return this.#closed;
   }

@@ -6,7 +6,7 @@ import { checkName, type SessionData } from './data.ts';
 import type { Held } from './held.ts';
 import type { Session, SessionNamespace } from './session.ts';
 
-/** What a session's handle needs besides its state. */
+/** The data and services of a session's handle, besides its state. */
 export interface HandleFacts {
   readonly implicit: boolean;
   /** Whether the request has been answered, so that nothing more can be saved. */

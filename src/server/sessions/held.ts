@@ -41,7 +41,7 @@ export interface Refusal {
 /** The result of a commit: the session as the response states it, or why it could not be saved. */
 export type Committed = SessionMeta | 'conflict' | 'gone';
 
-/** Where sessions and their state are stored. */
+/** The storage of sessions and their state. */
 export interface Keeping {
   /** Proves the session that a request names. Returns a promise only if a store must be read. */
   open(session: SessionMeta, requester: Requester): Held | Refusal | Promise<Held | Refusal>;

@@ -13,7 +13,7 @@ import type { SessionsSettings } from './options.ts';
 import type { Found, Registry } from './registry.ts';
 import { roomFor } from './room.ts';
 
-/** What implicit sessions need. */
+/** Options of `ImplicitSessions`. */
 export interface ImplicitOptions {
   readonly settings: SessionsSettings;
   /** Counts the bytes of state in anonymous sessions. */
@@ -71,8 +71,9 @@ export class ImplicitSessions {
   }
 
   /**
-   * Explains why no session stands in for a request that needs none. Handlers would continue without it, and lose what they
-   * set.
+   * Explains why no session stands in for a request.
+   *
+   * The request does not require one, so its handler continues without it and loses what it sets.
    */
   missing(exchange: Exchange): { readonly what: string; readonly next: string } {
     const asked = 'A handler has asked for the session of a client that knows none, and got undefined:';
@@ -164,10 +165,7 @@ export class ImplicitSessions {
     return beginning;
   }
 
-  /**
-   * Begins a session in the store. A record tells other instances that it is being prepared, as for a session that a client
-   * creates.
-   */
+  /** Begins a session in the store. A record tells other instances that it is being prepared. */
   async #beginShared(shared: Shared, unplaced: Held, requester: Requester): Promise<void> {
     const { registry, endings } = shared;
     const { onCreate } = this.#options.settings;

@@ -17,7 +17,7 @@ import { type Held, isRefusal, type Refusal, type Requester, rowOf } from './hel
 import { type Failed, invalid, toldTo } from './reply.ts';
 import { isLiving, type Row } from './row.ts';
 
-/** What the session methods need. */
+/** Options of `sessionMethods`. */
 export interface MethodOptions extends Cradle {
   /** Reports why a session was refused. */
   readonly refuse: (id: string, reason: string) => void;

@@ -18,13 +18,13 @@ export interface SessionsOptions<Schema extends ObjectSchema = ObjectSchema> {
    * No update is ever lost.
    */
   readonly mode?: 'sealed' | 'stored' | undefined;
-  /** How long a session lives (4 hours by default). */
+  /** The lifetime of a session (4 hours by default). */
   readonly ttl?: Duration | undefined;
   /** Whether `ttl` counts from the last use (`sliding`, the default) or from the creation (`fixed`). */
   readonly lifetime?: 'sliding' | 'fixed' | undefined;
   /** The maximum lifetime of a session, however much it is used (30 days by default; 24 hours for an anonymous session). */
   readonly maxLifetime?: Duration | undefined;
-  /** How many sessions one principal may have at a time (100 by default). */
+  /** The maximum number of sessions that one principal may have at a time (100 by default). */
   readonly maxPerPrincipal?: number | undefined;
   /**
    * What happens when a principal creates one session too many (`end-oldest` by default).

@@ -5,7 +5,7 @@ import { LINGER } from './registry.ts';
 import type { Row } from './row.ts';
 
 const PURPOSE = 'session-record';
-/** How many genuine records are remembered. */
+/** The number of genuine records that are remembered. */
 const MOST = 4096;
 
 /**
@@ -16,7 +16,9 @@ const MOST = 4096;
  */
 export class RecordProof {
   readonly #sealer: ServerContext['sealer'];
-  /** What each proof was found to prove. Proofs do not change, so one that is checked on every call is opened once. */
+  /**
+   * The claims that each proof was found to prove. Proofs do not change, so one that is checked on every call is opened once.
+   */
   readonly #proved = new Recent<string>(MOST);
 
   constructor({ sealer }: ServerContext) {

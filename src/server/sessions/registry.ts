@@ -38,7 +38,7 @@ export interface RowPage {
   readonly next?: string;
 }
 
-/** How long records are stored, in seconds. */
+/** Options of a `Registry`. Times are in seconds. */
 export interface RegistryOptions {
   /** Whether records must stay readable for a while after their session expired. */
   readonly lingers: boolean;
@@ -54,11 +54,11 @@ export interface RegistryOptions {
 }
 
 const PAGE = 50;
-/** How many full lists are remembered as full. */
+/** The number of full lists that are remembered as full. */
 const LISTS = 1024;
 /** How long a record stays after its session expired, in seconds, if `onEnd` has yet to be called. */
 export const LINGER = 86_400;
-/** What a server knows about its sessions: a record for each, and a list of them for each owner. */
+/** The server's sessions: a record for each, and a list of them for each owner. */
 export class Registry {
   readonly store: Store;
   readonly #rows: Collection<Row>;
@@ -161,8 +161,9 @@ export class Registry {
   }
 
   /**
-   * Writes a record if there is none or its session is over, and returns the previous one. Returns false if the session is
-   * alive.
+   * Writes a record if there is none or its session is over. Returns false if the session is alive.
+   *
+   * The result includes the record that was there before.
    */
   async claim(row: Row): Promise<false | { readonly claimed: Found; readonly before: Row | undefined }> {
     let before: Row | undefined;
@@ -237,8 +238,9 @@ export class Registry {
   }
 
   /**
-   * Counts the state of a record. Throws if an anonymous session exceeds the limit. Call the result with whether it was
-   * written.
+   * Counts the state of a record. Throws if an anonymous session exceeds the limit.
+   *
+   * Call the returned function with whether the record was written.
    */
   #count(row: Row, ttl: number): (isWritten: boolean) => void {
     const { id, data, places } = row;

@@ -57,8 +57,9 @@ export function hook<Args extends readonly unknown[], Value>(
 export type Failed = (error: unknown) => RpcError;
 
 /**
- * Creates the error mapping. An author's own error keeps its code and message; other failures, such as of a store, reach only
- * the author.
+ * Creates the error mapping.
+ *
+ * An author's own error keeps its code and message. Other failures, such as of a store, are reported only to the author.
  */
 export function failedWith(fault: Fault, events: ServerEventSource): Failed {
   return (error) => {

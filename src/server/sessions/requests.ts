@@ -31,7 +31,7 @@ import { type Failed, invalid, toldTo } from './reply.ts';
 import { requesterOf } from './requester.ts';
 import { SessionChanged, unfound, type Work, works } from './work.ts';
 
-/** What {@link createSessionRequests} needs. */
+/** Options of {@link createSessionRequests}. */
 export interface SessionRequestsOptions {
   readonly settings: SessionsSettings;
   readonly keeping: Keeping;

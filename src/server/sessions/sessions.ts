@@ -207,8 +207,9 @@ export function createSessions(
 }
 
 /**
- * Returns how far an end reaches. Sealed sessions prove themselves, so only a store that outlives the process can end them
- * everywhere.
+ * Returns how far the end of a session reaches.
+ *
+ * Sealed sessions prove themselves, so only a store that outlives the process can end them everywhere.
  */
 function reach(mode: SessionsSettings['mode'], shared: boolean): Revocation {
   return shared || mode === 'stored' ? 'everywhere' : 'expiry';

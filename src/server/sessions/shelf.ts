@@ -8,7 +8,7 @@ import type { Recent } from '../recent.ts';
 /** A session in a list: its id, and a time that increases along the list. */
 type Place = readonly [id: string, at: number];
 
-/** How many sessions have ended whose tombstones are kept until a time. */
+/** The number of ended sessions whose tombstones are kept until a time. */
 type Ended = readonly [until: number, count: number];
 
 /** The value of an entry. */
@@ -17,12 +17,12 @@ interface Places {
   readonly ended: readonly Ended[];
 }
 
-/** How many sessions a list may hold, and what happens to one more. */
+/** The capacity of a list, and what happens when it is full. */
 export interface Cap {
   readonly max: number;
   /** Whether to refuse the new session. Otherwise the oldest ends. */
   readonly refuse: boolean;
-  /** How many may have ended recently, since the server keeps a tombstone for each. */
+  /** The maximum number of sessions that may have ended recently. The server keeps a tombstone for each. */
   readonly maxEnded?: number | undefined;
   /** Creates the error for a full list, which names the option that limits it. */
   readonly full: () => ValiseError;
@@ -30,7 +30,7 @@ export interface Cap {
   readonly spare?: string | undefined;
 }
 
-/** What all lists of one store share. */
+/** Options that all lists of one store share. */
 export interface ShelfOptions {
   readonly store: Store;
   /** How long a list is kept after its last change, in seconds. */
@@ -176,8 +176,9 @@ export function tooMany(limit: string): ValiseError {
 }
 
 /**
- * Returns the list that an entry holds under a name, or an empty one if there is no entry. Skips items that no version has
- * written.
+ * Returns the list that an entry holds under a name, or an empty one if there is no entry.
+ *
+ * It skips items that no version has written.
  */
 export function listIn<Item>(value: unknown, name: string): readonly Item[] {
   const list = isObject(value) ? value[name] : undefined;

@@ -81,7 +81,7 @@ export function createKeeper(
       events.emit('rejected', { family: 'state', what: error.code, reason: error.what });
     throw error;
   };
-  /** What is stored for each connection, with the functions that release its places. */
+  /** The entries of each connection, with the functions that release their places. */
   const ofLink = new WeakMap<ServerLink, Map<string, () => void>>();
 
   /** Returns what is stored for a connection. If the connection is the session, its state ends with it. */

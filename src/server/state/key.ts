@@ -5,7 +5,7 @@ import { ANYTHING, checkOptions, FLAG } from '../../options.ts';
 import { type Attributes, MAX_AGE, type Scope, writeAttributes } from '../../wire/index.ts';
 import { checkSchema, type InputOf, type OutputOf, type StandardSchema } from './schema.ts';
 
-/** How the state under one name is stored. All settings are optional: by default the value is sealed, and any JSON. */
+/** Settings of the state under one name. All are optional: by default the value is sealed, and any JSON. */
 export interface KeySettings {
   /** The schema of the value. A value that comes back and does not fit counts as absent, and is reported. */
   readonly schema?: StandardSchema;

@@ -7,7 +7,7 @@ import { Quota } from '../quota.ts';
 import { Recent } from '../recent.ts';
 import { type Cap, Shelf, type ShelfOptions } from '../sessions/shelf.ts';
 
-/** How many entries the store keeps for clients that carry no state: one for each scope of a session. */
+/** Limits on the entries that the store keeps for clients that carry no state: one for each scope of a session. */
 export interface PlacesSettings {
   /** The limit for one principal. A further entry replaces the oldest. */
   readonly maxPerPrincipal: number;
@@ -15,7 +15,7 @@ export interface PlacesSettings {
   readonly maxAnonymous: number;
   /** The limit for one anonymous caller. */
   readonly maxAnonymousPerCaller: number;
-  /** How many bytes all anonymous clients may have together. */
+  /** The maximum size of all entries of anonymous clients together, in bytes. */
   readonly maxAnonymousBytes: number;
 }
 

@@ -2,8 +2,9 @@ import type { ServerContext } from '../context.ts';
 import type { KeySettings } from './key.ts';
 
 /**
- * Creates a check that warns if no client will store a key because its `serverScope` is a public suffix. It runs
- * asynchronously.
+ * Creates a check that warns if no client will store a key, because its `serverScope` is a public suffix.
+ *
+ * The check runs asynchronously.
  */
 export function suffixWarning(
   warnOnce: ServerContext['warnOnce'],

@@ -8,7 +8,7 @@ import { copyOf, snapshot } from './value.ts';
 
 type Named = string | StateKey<unknown>;
 
-/** What a scope is made from. */
+/** The data and services of a scope. */
 export interface ScopeFacts {
   readonly source: Source;
   readonly keys: Keys;

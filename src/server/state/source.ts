@@ -11,7 +11,7 @@ export interface Source {
   checkWritable(): void;
 }
 
-/** What a handler did with a name: the value that it set, or null if it deleted it. */
+/** A handler's change to a name: the value that it set, or null if it deleted it. */
 export type Change = { readonly json: Json } | null;
 
 /** The changes of one scope, by name. */

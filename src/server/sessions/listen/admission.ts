@@ -4,7 +4,7 @@ import type { Exchange, Reply } from '../../exchange.ts';
 import type { Gates } from '../gate.ts';
 import type { SessionsSettings } from '../options.ts';
 
-/** What decides on listeners. */
+/** Options of `admission`. */
 export interface AdmissionOptions {
   readonly gates: Gates;
   readonly mayListen: SessionsSettings['mayListen'];

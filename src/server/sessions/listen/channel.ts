@@ -11,7 +11,7 @@ export type Signal =
   /** The session has ended. */
   | { readonly end: true };
 
-/** Options of a {@link Channel}. */
+/** Options of a `Channel`. */
 export interface ChannelOptions {
   /** The server's name. All its instances share the channel. */
   readonly name: string;

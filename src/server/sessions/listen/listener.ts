@@ -3,7 +3,7 @@ import type { Wanted } from './audience.ts';
 import type { Signal } from './channel.ts';
 import { cursorOf, type Entry, endOf, type NotificationLog, readCursor, since } from './log.ts';
 
-/** What a listener needs. */
+/** Options of a `Listener`. */
 export interface ListenerOptions {
   /** The session, or '' for notifications that belong to none. */
   readonly scope: string;
@@ -22,7 +22,7 @@ export interface ListenerOptions {
   readonly ended: (why: 'over' | 'lost') => void;
 }
 
-/** How many signals wait for a client that is slow to read. */
+/** The maximum number of signals that wait for a client that is slow to read. */
 export const MAX_WAITING = 100;
 
 /** One stream of notifications to one client. Steps run in sequence: nothing overtakes, nothing comes twice. */

@@ -22,7 +22,7 @@ import type { Notifier, NotifierOptions } from './notifier.ts';
 import type { Subscriptions } from './subscriptions.ts';
 import { unrouted } from './unrouted.ts';
 
-/** What listeners need. */
+/** Options of `Listeners`. */
 export interface ListenersOptions {
   readonly keeping: Keeping;
   readonly log: NotificationLog;

@@ -18,7 +18,7 @@ export interface Entry {
 export interface Log {
   /** The generation. It changes when the log starts over, and positions of other generations mean nothing. */
   readonly gen: string;
-  /** How many notifications there have been. */
+  /** The number of notifications so far. */
   readonly n: number;
   readonly entries: readonly Entry[];
 }

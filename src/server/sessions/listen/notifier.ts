@@ -7,7 +7,7 @@ import type { Channel } from './channel.ts';
 import type { NotificationLog } from './log.ts';
 import type { Subscriber, Subscriptions } from './subscriptions.ts';
 
-/** What the notifier is connected to. */
+/** Options of a `Notifier`. */
 export interface NotifierOptions {
   readonly log: NotificationLog;
   readonly channel: Channel;
@@ -18,7 +18,7 @@ export interface NotifierOptions {
   readonly warnOnce: ServerContext['warnOnce'];
 }
 
-/** How many sessions may subscribe on one connection. */
+/** The maximum number of sessions that may subscribe on one connection. */
 const MAX_SCOPES = 1000;
 
 /** Delivers notifications to their recipients, on whichever instance they listen. */

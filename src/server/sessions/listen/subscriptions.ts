@@ -45,12 +45,12 @@ export function subscribers(
   };
 }
 
-/** What subscriptions need. */
+/** Options of `Subscriptions`. */
 export interface SubscriptionsOptions {
   readonly store: Store;
   /** The maximum lifetime of a session, in seconds. */
   readonly ttl: number;
-  /** How many resources one subscriber may have. */
+  /** The maximum number of resources of one subscriber. */
   readonly max: number;
   /** Whether a session that was last seen at a time can still be used. */
   readonly lives: (id: string, at: number) => Promise<boolean>;
@@ -59,7 +59,7 @@ export interface SubscriptionsOptions {
 /** A session that subscribed, and when it last did so. */
 type Place = readonly [scope: string, at: number];
 
-/** How many sessions may subscribe to a resource, since one entry of the store names all of them. */
+/** The maximum number of sessions that may subscribe to a resource. One entry of the store names all of them. */
 const MAX_SESSIONS = 1000;
 /** How long a subscription need not be written again, in milliseconds. A client that polls repeats it with each poll. */
 const FRESH = 60_000;
@@ -123,8 +123,9 @@ export class Subscriptions {
   }
 
   /**
-   * Announces every resource to listeners without a session. Each receives only its own, and nobody can fill the store with
-   * names.
+   * Announces every resource to listeners without a session, each of which receives only its own.
+   *
+   * The entry names no resources, so that nobody can fill the store with names.
    */
   async #tellAnybody(ttl: number): Promise<void> {
     const { store } = this.#options;
