@@ -227,7 +227,7 @@ export interface ServerValise extends RoundsApi, SessionsApi {
    * ```
    */
   stdin(from?: Readable): Readable;
-  /** Events for everything worth observing. Valise itself logs nothing. */
+  /** The events of this Valise, which itself logs nothing. */
   readonly events: Pick<Events<ServerEvents>, 'on'>;
   /** Closes the store if Valise opened it. Close the servers first; afterwards no server can connect. */
   close(): Promise<void>;

@@ -11,7 +11,7 @@ export interface Question {
   readonly key: string;
   readonly method: string;
   readonly params?: Params;
-  /** How long it may stay open, in seconds. */
+  /** How long the question may stay open, in seconds. */
   readonly ttl?: number;
 }
 

@@ -68,7 +68,7 @@ export interface Flow<Extra = unknown> {
   /** The argument that the SDK gives to handlers: `extra` in v1, `ctx` in v2. */
   readonly extra: Extra;
   /**
-   * Asks the user.
+   * Asks the user a question, and returns the answer.
    *
    * @example
    * ```ts

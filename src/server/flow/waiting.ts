@@ -25,7 +25,7 @@ export class Waiting {
   readonly #held: Quota;
   readonly #events: ServerEventSource;
 
-  /** `held` counts the calls that wait in this process. */
+  /** Creates the collection. `held` counts the calls that wait in this process. */
   constructor(held: Quota, events: ServerEventSource) {
     this.#held = held;
     this.#events = events;

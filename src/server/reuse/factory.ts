@@ -19,14 +19,14 @@ export interface FactoryOptions {
    */
   readonly reuse?: boolean | undefined;
   /**
-   * How many idle servers are kept for each protocol era.
+   * The maximum number of idle servers for each protocol era.
    *
    * @defaultValue 32
    */
   readonly maxIdle?: number | undefined;
 }
 
-/** Builds a server for each request; what the arguments are is up to who calls it. */
+/** Builds a server for each request. Its caller determines the arguments. */
 // biome-ignore lint/suspicious/noExplicitAny: only an open parameter accepts the contexts of both majors
 export type BuildServer = (...context: any[]) => ServerLike | Promise<ServerLike>;
 

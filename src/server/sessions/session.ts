@@ -9,7 +9,7 @@ export interface SessionValues {
   get<Value = Json>(key: string): Value | undefined;
   /** Returns the value as a schema reads it, or undefined if it does not fit. */
   get<Schema extends StandardSchema>(key: string, schema: Schema): OutputOf<Schema> | undefined;
-  /** Replaces the whole value. `null` deletes. */
+  /** Replaces the whole value. `null` deletes it. */
   set<Value extends Json>(key: string, value: Value): void;
   set<Value>(key: string, value: Printed<Value>): void;
   delete(key: string): void;

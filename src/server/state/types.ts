@@ -19,7 +19,7 @@ export interface StateScope {
    */
   get<Input, Output>(key: StateKey<Input, Output>): Output | undefined;
   get<Value = unknown>(name: string): Value | undefined;
-  /** Replaces the whole value. `null` deletes. */
+  /** Replaces the whole value. `null` deletes it. */
   set<Input, Output>(key: StateKey<Input, Output>, value: Exclude<NoInfer<Input>, undefined>): void;
   set<Value extends Json>(name: string, value: Value): void;
   set<Value>(name: string, value: Printed<Value>): void;
