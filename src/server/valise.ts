@@ -53,7 +53,7 @@ export interface ServerValiseOptions<
   /**
    * The ids of keys that have been removed for good, for example after a leak (`valise keys list` shows ids).
    *
-   * State that a retired key sealed counts as expired. State sealed by any other key that is not among `keys` counts as a
+   * State that a retired key sealed is no longer valid. State sealed by any other key that is not among `keys` counts as a
    * mistake in this server's settings: the request fails with a retryable error, and the client keeps what it has.
    *
    * @defaultValue none
