@@ -14,56 +14,56 @@ import {
 import { type Spelling, spellingOf } from '../wire/spelling.ts';
 import type { Connection } from './connection.ts';
 
-/** What goes out of a call besides its request, or in its place. */
+/** What a call sends in addition to its request, or instead of it. */
 export interface CallForm {
-  /** Top-level members that go out with it, as text. */
+  /** Top-level members to send with it, as JSON text. */
   readonly top?: Top | undefined;
   /**
-   * The server has the request already, from an earlier time: all that goes out is the answer to its question, made once
-   * its turn has come.
+   * Set if the server already has the request from an earlier time. Only the answer to its question is sent, and it is
+   * built when it is about to be sent.
    */
   readonly answer?: { readonly message: () => Message; readonly wireId?: Id | undefined } | undefined;
 }
 
-/** As the SDK's own requests go out. */
+/** The form of the SDK's own requests. */
 const PLAIN: CallForm = {};
 
 type Meta = Readonly<Record<string, unknown>>;
 
-/** A request of the client, from when it is made until its response is delivered. */
+/** A client request, from its creation until its response is delivered. */
 export class Call {
   readonly connection: Connection;
-  /** As the SDK (or Valise itself) made it. */
+  /** The request as the SDK or Valise created it. */
   readonly request: Request;
   readonly era: Era;
-  /** The names in which middlewares add to it: those that the request uses already, else those of its server. */
+  /** The names that middleware uses for its additions: those that the request already uses, or else those of its server. */
   readonly spelling: Spelling;
   readonly form: CallForm;
-  /** The params that go out; those of a later round bring its answers. */
+  /** The params to send. Those of a later round contain its answers. */
   params: Params | undefined;
-  /** Top-level members that go out with it, as text. */
+  /** Top-level members to send with it, as JSON text. */
   top: Top | undefined;
-  /** Its id on the wire, without {@link mark}. A middleware may change it before `next()`. */
+  /** The id on the wire, without {@link mark}. A middleware may change it before `next()`. */
   baseId: Id;
-  /** Stands behind its id on the wire, if the server has had a request of that id already. */
+  /** A suffix for the id on the wire, set if the server has already received a request with that id. */
   mark: string | undefined;
-  /** Top-level members that came with the latest response, as text. */
+  /** Top-level members that came with the latest response, as JSON text. */
   cameWith: Top | undefined;
-  /** The kept session that the call belongs to, if a middleware says so; session-scope state follows it. */
+  /** The stored session that the call belongs to, if a middleware sets it. Session-scope state follows it. */
   session: string | undefined;
-  /** What the SDK gave its transport along with the request: headers, and the signal by which it hangs up. */
+  /** The options that the SDK passed to its transport with the request: headers, and the signal that aborts it. */
   options: unknown;
-  /** What was known of the transport's session when the call left. */
+  /** The known state of the transport's session when the call was sent. */
   leftIn: object | undefined;
-  /** True once nobody waits for its response any more. */
+  /** Whether the caller has cancelled it. */
   cancelled = false;
-  /** True once its answer is to come another way than on the stream that its request opened. */
+  /** Whether its response will arrive on another stream than the one its request opened. */
   movedOn = false;
-  /** A result that is known already: nothing is sent, and the middlewares see it as if it had come. */
+  /** A result that is already known. Nothing is sent, and middleware sees this result as if the server had returned it. */
   known: Result | undefined;
-  /** Why it could not be delivered, if that is why `next()` has rejected. */
+  /** The reason why it could not be delivered, if that made `next()` reject. */
   undelivered: unknown;
-  /** Resolves what the SDK waits for when it sends. */
+  /** Resolves the promise that the SDK's `send` waits for. */
   sent: () => void = () => {};
   #meta: Record<string, Meta | undefined> | undefined;
   #hints: HttpHints | undefined;
@@ -85,12 +85,12 @@ export class Call {
     return this.request.method;
   }
 
-  /** The id that stands on the wire. */
+  /** The id on the wire. */
   get wireId(): Id {
     return this.mark === undefined ? this.baseId : `${this.baseId}${this.mark}`;
   }
 
-  /** True where the server has begun with it: it has asked something, and this brings the answer, or one was sent. */
+  /** Whether the server has started the call: this request answers one of its questions, or such an answer was sent before. */
   get hasBegun(): boolean {
     const { requestState, inputResponses } = this.params ?? {};
     const { answer } = this.form;
@@ -100,23 +100,23 @@ export class Call {
     );
   }
 
-  /** By which the SDK hangs up on 2026-07-28 over HTTP, in place of a cancellation. */
+  /** The signal that the SDK aborts instead of sending a cancellation, on 2026-07-28 over HTTP. */
   get signal(): AbortSignal | undefined {
     return (this.options as { readonly requestSignal?: AbortSignal } | undefined)?.requestSignal;
   }
 
-  /** True where nobody waits for its response any more, whichever way that was said. */
+  /** Whether the caller has given up on the response, by a cancellation or by the signal. */
   get isGivenUp(): boolean {
     return this.cancelled || this.signal?.aborted === true;
   }
 
-  /** Adds to the `_meta` that goes out, in place of what was added for the same reason before. */
+  /** Adds to the outgoing `_meta`, replacing the earlier addition for the same reason. */
   addMeta(reason: string, fragment: Meta | undefined): void {
     this.#meta ??= {};
     this.#meta[reason] = fragment;
   }
 
-  /** Asks something of the HTTP request that will carry this call; without effect on other transports. */
+  /** Sets hints for the HTTP request that carries this call. They have no effect on other transports. */
   addHints(hints: HttpHints): void {
     this.#hints = this.#hints
       ? { ...this.#hints, ...hints, headers: { ...this.#hints.headers, ...hints.headers } }
@@ -127,7 +127,7 @@ export class Call {
     return this.#hints;
   }
 
-  /** The message that goes out, with everything that was added. */
+  /** Returns the message to send, with all additions. */
   outgoing(): Message {
     const { answer } = this.form;
     if (answer) return answer.message();
@@ -145,7 +145,7 @@ export class Call {
     return { ...request, id: wireId, ...(changed && { params: changed }) };
   }
 
-  /** Has `send` bring the call on its way, and waits for its response. Rejects if it cannot be delivered. */
+  /** Calls `send` and waits for the response. Rejects if the call cannot be delivered. */
   wait(send: () => Promise<void>): Promise<Response> {
     return new Promise<Response>((resolve, reject) => {
       this.#settle = resolve;
@@ -157,14 +157,14 @@ export class Call {
     });
   }
 
-  /** Its response has come, or stands in for one that cannot come any more. */
+  /** Settles the call with its response, or with one that replaces a response that cannot arrive. */
   settle(response: Response, cameWith?: Top): void {
     this.cameWith = cameWith;
     const { id } = this.request;
     this.#settle?.(response.id === id ? response : ({ ...response, id } as Response));
   }
 
-  /** Nothing will come of it. */
+  /** Ends the call without a response. */
   leave(error: unknown = NO_RESPONSE): void {
     this.#fail?.(error);
   }

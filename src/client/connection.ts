@@ -31,41 +31,41 @@ import { failureOf } from './request-error.ts';
 import { ServerFacts } from './server-facts.ts';
 import type { Target } from './target.ts';
 
-/** How many requests of the server are worked on at a time. */
+/** The maximum number of server requests handled at a time. */
 const MAX_ASKS = 1000;
 
 type Send = () => Promise<void>;
 
-/** One step around a call of the client. */
+/** One middleware around a client call. */
 export type ClientMiddleware = Middleware<Call, Response>;
 
-/** A notification that came while the response before it was taken in. */
+/** A notification that arrived while an earlier response was being processed. */
 interface Held {
   readonly message: Notification;
   readonly behind: readonly Call[];
 }
 
-/** Settings of a connection. */
+/** Options for {@link Connection}. */
 export interface ConnectionOptions {
   readonly owner: object;
   readonly target: Target;
   readonly principal: string;
-  /** Nobody's in particular if it is left out. */
+  /** Defaults to an account of no particular user. */
   readonly account?: Account | undefined;
   readonly parts: readonly ClientPart[];
-  /** What calls pass through, outermost first. */
+  /** The middleware that calls pass through, outermost first. */
   readonly stack: readonly ClientMiddleware[];
 }
 
-/** One client on one transport: the way of each message. */
+/** Connects one client to one transport and routes every message between them. */
 export class Connection implements Hooks {
   readonly target: Target;
-  /** Whose state this is; `''` where the host does not tell users apart. */
+  /** The user this state belongs to, or `''` if the host does not tell users apart. */
   readonly principal: string;
-  /** The account at the server that it acts for. */
+  /** The account at the server that this connection acts for. */
   readonly account: Account;
   readonly server = new ServerFacts();
-  /** Sets its calls apart from those of other connections and earlier processes, which have the same numbers. */
+  /** Distinguishes its calls from those of other connections and earlier processes, which use the same ids. */
   readonly epoch = randomBytes(6).toString('base64url');
   readonly link: Link;
   readonly #parts: readonly ClientPart[];
@@ -74,7 +74,7 @@ export class Connection implements Hooks {
   readonly #announcer: Announcer;
   readonly calls = new Calls();
   readonly #asks = new Asks((message) => this.link.deliver(message));
-  /** Calls whose response is being taken in, and notifications that must not overtake it. */
+  /** Calls whose response is being processed. Notifications that arrive meanwhile must not overtake it. */
   readonly #arriving = new Set<Call>();
   #held: Held[] = [];
   #ownRequests = 0;
@@ -96,35 +96,35 @@ export class Connection implements Hooks {
     );
   }
 
-  /** The era of the latest request, or of the next where there has been none. */
+  /** The era of the latest request, or of the next one if nothing was sent yet. */
   get era(): Era {
     return this.#era ?? (this.#announcer.envelope ? 'modern' : 'legacy');
   }
 
-  /** True where a server may ask the client something in the course of a call: most of what rounds need is for these. */
+  /** Whether a server may send the client requests during a call. Most of the support for rounds is only needed then. */
   get isAskable(): boolean {
     return this.#announcer.isAskable;
   }
 
-  /** Says whose connection it is. */
+  /** Tells the announcer which client this connection belongs to. */
   speakFor(client: object): void {
     this.#announcer.speakFor(client);
   }
 
-  /** Lets every part load what it needs, before the first message. */
+  /** Lets every part load its state before the first message. */
   async open(): Promise<void> {
     this.account.begin();
     for (const part of this.#parts) await part.opening?.(this);
   }
 
-  /** Sends a request of Valise's own, on the same way as the SDK's. */
+  /** Sends one of Valise's own requests along the same path as the SDK's requests. */
   async request(
     method: string,
     params: Params = {},
     { timeout = 60, ...form }: OwnRequestOptions = {},
   ): Promise<Result> {
     const { envelope } = this.#announcer;
-    // What the client says of itself counts more than what we put in its place.
+    // The client's own envelope takes precedence over Valise's values.
     const _meta = envelope ? { ...params._meta, ...envelope } : params._meta;
     const request: Request = {
       jsonrpc: '2.0',
@@ -138,35 +138,35 @@ export class Connection implements Hooks {
     );
   }
 
-  /** Hands a request to the client's own handlers, as if the server had sent it, and waits for what they answer. */
+  /** Passes a request to the client's own handlers, as if the server had sent it, and waits for their response. */
   askClient(method: string, params: Params | undefined, signal?: AbortSignal): Promise<Response> {
     const request = { jsonrpc: '2.0' as const, id: this.#newId(), method, ...(params && { params }) };
     return this.#asks.askClient(this, request, signal);
   }
 
-  /** An id that the SDK never uses. */
+  /** Returns an id that the SDK never uses. */
   #newId(): string {
     return `valise:${++this.#ownRequests}`;
   }
 
-  /** Tells the client's handler that nobody waits for its answer any more; false where it has answered. */
+  /** Tells the client's handler that its answer is no longer needed. Returns false if it has already answered. */
   withdraw(ask: Ask): boolean {
     return this.#asks.withdraw(ask);
   }
 
-  /** Ends a call with an error of ours, as if the server had answered it. */
+  /** Ends a call with an error from Valise, as if the server had returned it. */
   fail(call: Call, code: number, message: string, data?: object): void {
     this.calls.drop(call);
     call.settle({ jsonrpc: '2.0', id: call.request.id, error: { code, message, ...(data && { data }) } });
   }
 
-  /** True where a part has put right why what belongs to a call could not be delivered. */
+  /** Returns true if a part has fixed the reason why a message of the call could not be delivered. */
   async putRight(call: Call, error: unknown): Promise<boolean> {
     for (const part of this.#parts) if (await part.undelivered?.(call, error)) return true;
     return false;
   }
 
-  /** What a response brought is taken in: notifications that came after it need not wait for the call. */
+  /** Marks a call's response as processed, and releases the notifications that were held back behind it. */
   release(call: Call): void {
     if (!this.#arriving.delete(call)) return;
     const isFree = ({ behind }: Held): boolean => !behind.some((before) => this.#arriving.has(before));
@@ -207,7 +207,7 @@ export class Connection implements Hooks {
     }
   }
 
-  /** A request of the SDK's. What is returned settles as its `send` does: once the request is out. */
+  /** Sends an SDK request. The returned promise settles as the SDK's `send` does: once the request has been sent. */
   #requesting(request: Request, options: unknown): Promise<undefined> {
     const call = this.#callOf(request, options);
     return new Promise((resolve, reject) => {
@@ -266,7 +266,7 @@ export class Connection implements Hooks {
     }
   }
 
-  /** The end of the stack: sends the call, and waits for its response. */
+  /** The innermost step of the stack: sends the call and waits for its response. */
   async #send(call: Call): Promise<Response> {
     this.release(call);
     if (call.isGivenUp) throw NO_RESPONSE;
@@ -281,7 +281,7 @@ export class Connection implements Hooks {
     }
   }
 
-  /** Takes a message as if it had just come over the transport. A promise where it does not pass at once. */
+  /** Handles a message as if it had just arrived over the transport. Returns a promise if it is not delivered synchronously. */
   arrive(message: Message): void | Promise<void> {
     const deliver = (passage: Passage): void => {
       if (passage && 'run' in passage) passage.run(() => this.link.deliver(passage.message));
@@ -293,7 +293,7 @@ export class Connection implements Hooks {
       : deliver(passage);
   }
 
-  /** A cancellation names the id that the SDK knows; the server knows the one on the wire, or none where nothing was sent. */
+  /** Replaces the SDK's id in a cancellation with the id on the wire. Drops the cancellation if the call was never sent. */
   #cancelling(message: Notification): Message | undefined {
     if (message.method !== 'notifications/cancelled') return message;
     const call = this.calls.cancel(message.params?.['requestId']);
@@ -331,12 +331,12 @@ export class Connection implements Hooks {
   }
 
   #notified(message: Notification): void {
-    // The SDKs do not answer what is cancelled.
+    // The SDKs do not respond to cancelled requests.
     if (message.method === 'notifications/cancelled') this.#asks.take(message.params?.['requestId']);
     if (!this.#inwards.some((part) => part.notified?.(message, this))) this.link.deliver(message);
   }
 
-  /** A server that asks without end gets an error, and the client's handlers see nothing of it. */
+  /** Rejects the request of a server that exceeds the limit. The client's handlers never see it. */
   #refuse({ id }: Request): undefined {
     const { transport } = this.link;
     const what = `The server has asked more than ${MAX_ASKS} things at a time, and gets an error for the rest.`;

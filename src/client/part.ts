@@ -5,30 +5,30 @@ import type { Call } from './call.ts';
 import type { ClientMiddleware, Connection } from './connection.ts';
 
 /**
- * One family on the client's side. A connection asks its parts in order on the way out and in the opposite order
- * on the way in; each hook is one step of a message's way, and there is no other.
+ * One feature on the client side. A connection calls its parts in order for outgoing messages and in reverse order for
+ * incoming ones. These hooks are the only points where a part sees a message.
  */
 export interface ClientPart {
-  /** What this family tells the server that the client can do. */
+  /** Returns the capabilities of this feature that the client announces to the server. */
   announce?(connection: Connection): Families;
-  /** Before anything is sent: what must be loaded is loaded here. */
+  /** Loads state before anything is sent. */
   opening?(connection: Connection): void | Promise<void>;
   /**
-   * A request of the server on its way in: register `ask.whenAnswered`. A promise only where the client must not see it
-   * yet; false: it need not see it any more.
+   * Called for a request from the server; register `ask.whenAnswered` here. Returns a promise only if the client must not
+   * see the request yet. The promise resolves to false if the client no longer needs to see it.
    */
   asked?(ask: Ask): Promise<boolean> | undefined;
-  /** A notification of the server; true keeps it from the SDK. */
+  /** Called for a notification from the server. Returns true to hide it from the SDK. */
   notified?(notification: Notification, connection: Connection): boolean;
-  /** A notification of the client on its way out; true keeps it from the server. */
+  /** Called for an outgoing notification of the client. Returns true to keep it from the server. */
   notifying?(notification: Notification, connection: Connection): boolean;
-  /** A call, or an answer in its course, could not be delivered; true where the reason is gone and it is to be sent once more. */
+  /** Called if a call, or an answer during it, could not be delivered. Resolves to true if it should be sent once more. */
   undelivered?(call: Call, error: unknown): Promise<boolean>;
-  /** The transport has closed. */
+  /** Called when the transport has closed. */
   closed?(connection: Connection): void;
 }
 
-/** Sends a call once more if `part` has put right why it could not be delivered. */
+/** Sends a call once more if `part` has fixed the reason why it could not be delivered. */
 export function sendingAgain(part: Required<Pick<ClientPart, 'undelivered'>>): ClientMiddleware {
   return async (call, next) => {
     try {
@@ -40,7 +40,7 @@ export function sendingAgain(part: Required<Pick<ClientPart, 'undelivered'>>): C
   };
 }
 
-/** Shows a request of the server to the parts, in order. A promise only where one of them must be waited for. */
+/** Passes a server request to the parts, in order. Returns a promise only if one of them has to be awaited. */
 export function askParts(parts: readonly ClientPart[], ask: Ask): Promise<boolean> | undefined {
   let waits: Promise<boolean>[] | undefined;
   for (const part of parts) {

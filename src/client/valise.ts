@@ -44,64 +44,67 @@ import { addStdioEdge } from './stdio-edge.ts';
 import { type NamedServer, type Target, targetKey, targetNamed, targetOf } from './target.ts';
 import { accountOf } from './transport-account.ts';
 
-/** A client of either SDK major. */
+/** An SDK client of either major version. */
 export interface ClientLike {
   connect(transport: unknown, options?: unknown): Promise<void>;
   getServerCapabilities(): object | undefined;
 }
 
-/** Settings of {@link openValise}. */
+/** Options for {@link openValise}. */
 export interface ClientValiseOptions extends SecretsOptions {
   /**
-   * Where everything is kept: a URL as `openStore` takes it, or a store (which stays its owner's to close).
-   * `sqlite:~/.valise/state.db` by default, in a folder that only its owner can enter.
+   * The store for all client state: a URL that `openStore` accepts, or an open store, which its owner closes.
+   * Defaults to `sqlite:~/.valise/state.db`, in a folder that only its owner can enter.
    */
   readonly store?: string | Store | ClientStateStore | undefined;
   /** Seals the store with this keyring, or its text. @defaultValue `VALISE_CLIENT_KEYS`, if the store is given by its URL */
   readonly keys?: Keyring | string | undefined;
-  /** Whose state this is, where one process serves several users; nobody's in particular by default, never an empty text. */
+  /**
+   * The user this state belongs to, if one process serves several users. Never an empty string. Defaults to no particular
+   * user.
+   */
   readonly principal?: string | undefined;
-  /** How much state is kept. */
+  /** Limits on the amount of state that is kept. */
   readonly quotas?: JarQuotas | undefined;
   /**
-   * Development only: keep state also for localhost, addresses, names outside the public registries and servers in this
-   * process. An event `warning` says once that this is on.
+   * Development only: also keeps state for localhost, IP addresses, names outside the public registries, and servers in
+   * this process. Emits one `warning` event to say that it is on.
    */
   readonly allowLocal?: boolean | undefined;
-  /** Tell stdio servers apart by the digest of their file too: a changed program starts empty. */
+  /** Identifies stdio servers by the digest of their file too, so that a changed program starts without state. */
   readonly digest?: boolean | undefined;
   /**
-   * How servers may carry the context of their questions, best liked first. If it is given, servers add nothing to the messages
-   * of the drafts: they do not say when a question expires.
+   * How servers may carry the context of their questions, in order of preference. If it is set, servers add nothing to the
+   * draft messages, so they do not say when a question expires.
    *
    * @defaultValue all carriers
    */
   readonly carriers?: readonly Carrier[] | undefined;
   /**
-   * The largest message that is accepted from a server: a response body, a server-sent event, a line on stdio. A larger
-   * one is not read to its end; the calls it affects fail at once, and an event `message-too-large` tells. Answers to
-   * requests that sign in, and HTTP errors, are limited to 1 MiB, or to this if it is less.
+   * The largest message to accept from a server: a response body, a server-sent event, or a line on stdio. Valise stops
+   * reading a larger one, fails the affected calls immediately, and emits a `message-too-large` event. Responses to sign-in
+   * requests and HTTP errors are limited to 1 MiB, or to this value if it is smaller.
    *
    * @defaultValue 67108864 (64 MiB)
    */
   readonly maxMessageBytes?: number | undefined;
 }
 
-/** Settings of one connection. */
+/** Options for {@link ClientValise.connect}. */
 export interface ConnectOptions {
   /**
-   * How long session-scope state lives where the transport has no session of its own: until the connection ends, unless
-   * told; `'kept'`: until it is cleared, so that programs that run for one call at a time have one session together.
+   * How long session-scope state lives if the transport has no session of its own. By default it lives until the connection
+   * ends. `'kept'` keeps it until it is cleared, so that programs that run for one call at a time share one session.
    */
   readonly session?: 'kept' | undefined;
   /**
-   * False for a client that makes no use of data-layer sessions. It does not announce them then, and where a server wants
-   * one, the transport's session stands in for it, as for clients without Valise.
+   * Set to false if the client does not use data-layer sessions. The client then does not announce them. If a server needs
+   * one, it uses the transport's session instead, as for clients without Valise.
    */
   readonly sessions?: boolean | undefined;
   /**
-   * What server is at the other end: its URL, or the command that it was started with. For transports of your own, such as
-   * one around another, where nothing else tells; without it they get no state.
+   * The server at the other end: its URL, or the command that started it. Set it for custom transports, such as a wrapper,
+   * that do not reveal their server; without it they get no state.
    *
    * @example
    * ```ts
@@ -111,48 +114,51 @@ export interface ConnectOptions {
   readonly server?: NamedServer | undefined;
 }
 
-/** Settings of {@link ClientValise.transport} and {@link ClientValise.options}. A server that is a command takes the first two. */
+/**
+ * Options for {@link ClientValise.transport} and {@link ClientValise.options}. A server that is a command takes the first
+ * two.
+ */
 export interface TransportOptions extends HttpOptions, Pick<ConnectOptions, 'session'> {
   /**
-   * The data-layer session of the host's requests, at servers that have sessions. It is made with the first request, and
-   * found again by this name in a later process. Give each conversation a name of its own. False for none: if a tool
-   * needs a session, the transport's session is used, as for clients without Valise.
+   * The name of the data-layer session for the host's requests, if the server has sessions. The first request creates it,
+   * and a later process finds it again by this name. Give each conversation its own name. Set to false for none: if a tool
+   * needs a session, it uses the transport's session, as for clients without Valise.
    *
    * @defaultValue `'default'`
    */
   readonly sessionName?: string | false | undefined;
 }
 
-/** Settings of {@link ClientValise.authProvider}. */
+/** Options for {@link ClientValise.authProvider}. */
 export interface AuthProviderOptions extends AuthOptions {
-  /** Used in place of the global `fetch` for what Valise sends itself. */
+  /** Replaces the global `fetch` for requests that Valise sends itself. */
   readonly fetch?: FetchLike | undefined;
 }
 
-/** What hosts that make their own Streamable HTTP transport take. */
+/** Options to pass to a host that creates its own Streamable HTTP transport. */
 export interface HostOptions {
   readonly fetch: FetchLike;
-  /** Present if the option `auth` was given. The `fetch` signs in by itself; some hosts want a provider all the same. */
+  /** Present if the `auth` option was given. The `fetch` signs in by itself, but some hosts require a provider anyway. */
   readonly authProvider: HostProvider | undefined;
-  /** Always undefined: `fetch` resumes the session, and an SDK client that is given an id skips `initialize`. */
+  /** Always undefined: `fetch` resumes the session, and an SDK client that receives an id skips `initialize`. */
   readonly sessionId: undefined;
 }
 
-/** What {@link openValise} opens. */
+/** The client side of Valise, as {@link openValise} returns it. */
 export interface ClientValise {
   /** The state that servers have set and this client carries. */
   readonly jar: Jar;
-  /** Data-layer sessions: those with a client's server, and those that are kept. */
+  /** Data-layer sessions, both with a connected client's server and stored. */
   readonly sessions: SessionsAccess;
-  /** Calls that wait for somebody's answer, also across restarts. */
+  /** Calls that wait for a user's answer, including those from before a restart. */
   readonly pending: Pending;
-  /** What is kept of connections over HTTP: sessions, metadata, credentials. */
+  /** Stored state of HTTP connections: sessions, metadata, credentials. */
   readonly connections: Connections;
-  /** What happens, as events; Valise logs nothing by itself. */
+  /** Emits events for what happens. Valise itself logs nothing. */
   readonly events: Pick<Events<ClientEvents>, 'on'>;
   /**
-   * A transport for a server that is started as a command, for a client of either SDK major. Unlike the SDKs' own it
-   * lets every message of the drafts through.
+   * Returns a transport that starts a server as a command, for a client of either SDK major version. Unlike the SDKs' own
+   * transports, it passes every draft message through.
    *
    * @example
    * ```ts
@@ -161,8 +167,8 @@ export interface ClientValise {
    */
   stdio(command: StdioCommand): TransportLike;
   /**
-   * A server to connect to over HTTP, for a client of either SDK major: in the session of an earlier process where there
-   * is one, signed in as that one was.
+   * Returns a server to connect to over HTTP, for a client of either SDK major version. The connection resumes the session
+   * of an earlier process, if there is one, with that process's sign-in.
    *
    * @example
    * ```ts
@@ -170,11 +176,11 @@ export interface ClientValise {
    * ```
    */
   http(url: string | URL, options?: HttpOptions): HttpTarget;
-  /** Connects a client over a transport or HTTP, with everything that Valise keeps for that server. */
+  /** Connects a client over a transport or HTTP, with all the state that Valise keeps for that server. */
   connect(client: ClientLike, to: TransportLike | HttpTarget, options?: ConnectOptions): Promise<void>;
   /**
-   * Returns a transport for a host that makes its own client, such as the AI SDK: with state, resumption, sign-in and
-   * sessions, as {@link connect} adds them. One transport serves one client.
+   * Returns a transport for a host that creates its own client, such as the AI SDK. It adds state, resumption, sign-in and
+   * sessions, as {@link connect} does. One transport serves one client.
    *
    * @example
    * ```ts
@@ -183,8 +189,8 @@ export interface ClientValise {
    */
   transport(to: NamedServer, options?: TransportOptions): HostTransport;
   /**
-   * Returns an `OAuthClientProvider` for either SDK major. Tokens are kept in the store, and one process at a time
-   * refreshes them. For hosts that take nothing else; {@link transport} and {@link options} sign in by themselves.
+   * Returns an `OAuthClientProvider` for either SDK major version. The store keeps the tokens, and one process at a time
+   * refreshes them. Use it for hosts that accept nothing else; {@link transport} and {@link options} sign in by themselves.
    *
    * @example
    * ```ts
@@ -195,8 +201,8 @@ export interface ClientValise {
    */
   authProvider(url: string | URL, options: AuthProviderOptions): HostProvider;
   /**
-   * Returns options for hosts that make their own Streamable HTTP transport, such as OpenAI Agents and Mastra. The `fetch`
-   * among them does what {@link transport} does. Call it once for each client.
+   * Returns options for hosts that create their own Streamable HTTP transport, such as OpenAI Agents and Mastra. The
+   * `fetch` among them does what {@link transport} does. Call this once for each client.
    *
    * @example
    * ```ts
@@ -204,12 +210,12 @@ export interface ClientValise {
    * ```
    */
   options(url: string | URL, options?: TransportOptions): HostOptions;
-  /** Stores what is left and lets go of the store. Close the clients first; what is asked of it afterwards is refused. */
+  /** Stores pending changes and releases the store. Close the clients first; later calls are rejected. */
   close(): Promise<void>;
 }
 
 /**
- * The client's side of Valise.
+ * Opens the client side of Valise.
  *
  * @example
  * ```ts
@@ -242,14 +248,14 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
     const pendingStore = new PendingStore(store, principal, sessions.returning, events);
     const rounds = new RoundsPart(pendingStore, options.carriers);
     const parts: ClientPart[] = [rounds, sessions.part, jar];
-    // The way of a call, outermost first.
+    // The order in which a call passes the middleware, outermost first.
     const stack = (continuity?: Continuity, auth?: Authorization): ClientMiddleware[] => [
-      rounds.middleware, // answers what the server asks in place of a result, and sends the call again
-      sessions.turns, // lets the calls of a serial session go one after another
-      ...(continuity ? [sendingAgain(continuity), continuity.middleware] : []), // begins anew where the session is lost
+      rounds.middleware, // answers the server's input requests and retries the call
+      sessions.turns, // runs the calls of a serial session one at a time
+      ...(continuity ? [sendingAgain(continuity), continuity.middleware] : []), // starts a new session if the old one is lost
       ...(auth ? [sendingAgain(auth)] : []), // waits for the user to sign in
-      sessions.middleware, // says in which session the call takes place; begins another where that is gone
-      jar.middleware, // sends what servers set, and takes what they set now
+      sessions.middleware, // names the session of the call; creates another if that one is gone
+      jar.middleware, // sends the jar's entries and stores what the server sets
     ];
     const surroundings: Omit<Surroundings, 'limit'> = {
       owner,
@@ -346,7 +352,7 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
       transport: hostTransport,
       authProvider: provider,
       options(url, settings) {
-        // A misspelt option is told now, and not with the first request.
+        // Reports a misspelled option now rather than on the first request.
         hostTransport(url, settings);
         const open = () => hostTransport(url, settings);
         const door = new HostFetch(open, settings?.fetch ?? fetch, settings?.resume !== false);
@@ -356,11 +362,11 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
       },
       async close() {
         closed = true;
-        // Where the last try could not store everything, this one may.
+        // This attempt may store what an earlier one could not.
         refuse(false);
         try {
           await Promise.all([...doors].map((door) => door.close()));
-          // They give back what they hold in the store.
+          // Each releases what it holds in the store.
           await Promise.all([...waiting].map((one) => one.end()));
           await shelf.close();
         } finally {
@@ -432,7 +438,7 @@ async function connectOver(
   const connection = new Connection(transport, { ...settings, account });
   await connection.open();
   await client.connect(transport);
-  // A v2 client may have asked `server/discover` on a channel of its own, and its getter leaves some of the answer out.
+  // A v2 client may have sent `server/discover` on its own channel, and its getter omits part of the response.
   if (!connection.server.introduction)
     connection.server.introduce({ capabilities: client.getServerCapabilities() } as Result, false);
   return connection;
