@@ -219,7 +219,7 @@ export class Connection implements Hooks {
       this.#run(call).then(
         (response) => {
           call.sent();
-          // The SDKs wait for an answer only once `send` has returned.
+          // The SDKs expect a response only after `send` has returned.
           queueMicrotask(() => {
             this.#deliver(response);
             this.release(call);
@@ -235,7 +235,7 @@ export class Connection implements Hooks {
     });
   }
 
-  /** Hands a response to the SDK. Nobody waits here for what the SDK may throw. */
+  /** Delivers a response to the SDK. Reports what the SDK throws to the transport, because no caller awaits it. */
   #deliver(response: Response): void {
     try {
       this.link.deliver(response);

@@ -11,13 +11,13 @@ import type { Kept } from './pending-store.ts';
 import { goOnWith } from './replies.ts';
 import { type Round, retryOf } from './round.ts';
 
-/** How long a call may take once it is answered, in seconds. */
+/** The timeout of a call once it is answered, in seconds. */
 const TIMEOUT = 300;
 
-/** What came of an answer: the call's result, or its next round. An error of the server is thrown. */
+/** The outcome of an answer: the call's result, or its next round. Server errors are thrown. */
 export type Outcome = { readonly result: Result } | { readonly round: Round };
 
-/** Sends the answers of a kept round, and waits for what comes of them. */
+/** Sends the answers to a stored round and waits for the outcome. */
 export async function send(
   connection: Connection,
   kept: Kept,
@@ -25,7 +25,7 @@ export async function send(
   sessions: Pick<Returning, 'naming'>,
 ): Promise<Outcome> {
   const { round, params, session } = kept;
-  // Where the question came without its call, any that may be asked stands for it: it is not sent.
+  // If the question came without its call, any method that may ask can replace it, because the request is not sent.
   const { method = round.form === 'state' ? 'tools/call' : undefined } = kept;
   if (method === undefined) throw notThere(kept.id);
   const naming = (id: Id): RpcResponse =>
@@ -40,7 +40,7 @@ export async function send(
   return next ? { round: next } : { result };
 }
 
-/** The answer alone, with the state that came with the question. */
+/** Returns only the answer, with the state that came with the question. */
 function answerTo(
   { target, link: { transport } }: Connection,
   id: string,
@@ -48,7 +48,7 @@ function answerTo(
   answer: (id: Id) => RpcResponse,
 ): NonNullable<CallForm['answer']> {
   const message = (): Message => raise(answer(askId), { state });
-  // Over HTTP what comes of it comes on its own answer, elsewhere only the call's id tells.
+  // Over HTTP the outcome arrives on the response to the answer. On other transports only the call's id identifies it.
   const wireId = target.kind === 'http' ? undefined : callId;
   if (target.kind === 'http' ? hasHttpEdge(transport) : wireId !== undefined) return { message, wireId };
   throw new ValiseError('no-answer', `What comes of the pending round "${id}" would not be heard here.`, {
@@ -59,7 +59,7 @@ function answerTo(
   });
 }
 
-/** Has the HTTP answer to an answer read: the rest of the call comes on it. */
+/** Returns hints that read the HTTP response to an answer, because the rest of the call arrives on it. */
 export function followed(call: Call): HttpHints {
   const lost = (what: string): void =>
     call.leave(
@@ -77,7 +77,7 @@ export function followed(call: Call): HttpHints {
   };
 }
 
-/** There is no such round. */
+/** Returns the error for a round that does not exist. */
 export function notThere(id: string): ValiseError {
   return new ValiseError('not-pending', `There is no pending round "${id}".`, {
     next: 'List what is pending: it may have been answered or dropped, or its time is over.',

@@ -7,20 +7,23 @@ import { LEFT_OPEN, leftOpen } from './left-open.ts';
 import type { PendingStore } from './pending-store.ts';
 import { isExpired, type Round, retryOf } from './round.ts';
 
-/** Rounds of one call, of those that ask something: a server must not ask for ever. */
+/** The maximum number of rounds with questions per call, so that a server cannot ask forever. */
 const MAX_ROUNDS = 100;
 
-/** Between two tries where the server only says that it is still waiting, in milliseconds. */
+/** The delay between retries if the server only says that it is still waiting, in milliseconds. */
 const PACE = 250;
 
-/** What a question may be; others are answered with an error. */
+/** The methods a question may have. Others are answered with an error. */
 const ASKABLE = new Set(['elicitation/create', 'sampling/createMessage', 'roots/list', 'ping']);
 
 const METHOD_NOT_FOUND = -32_601;
 
 type Driven = Round & { readonly form: 'input' | 'dependent' };
 
-/** Answers the rounds of a call from the client's own handlers, and keeps the one that is open, until the server has answered the call. */
+/**
+ * Answers the rounds of a call with the client's own handlers. Stores the open round until the server returns the result of
+ * the call.
+ */
 export class Drive {
   readonly #call: Call;
   readonly #pendingStore: PendingStore;
@@ -35,12 +38,12 @@ export class Drive {
     this.#pendingStore = pendingStore;
   }
 
-  /** True while the client's handlers are at work, and the server waits for nothing. */
+  /** Whether the client's handlers are running, so that the server has no request to work on. */
   get isAsking(): boolean {
     return this.#isAsking;
   }
 
-  /** Keeps the round that the call is in now, in the place of the one before, whichever way their questions came. */
+  /** Stores the call's current round in place of the previous one, in whichever form the questions came. */
   keep(round: Round): Promise<string | undefined> {
     const keep = (id?: string): Promise<string | undefined> =>
       this.#pendingStore.tryKeep(this.#call.connection, this.#pendingStore.waiting(this.#call), round, id);
@@ -48,12 +51,15 @@ export class Drive {
     return this.#kept;
   }
 
-  /** The id of the round that is kept. */
+  /** The id of the stored round. */
   get kept(): Promise<string | undefined> | undefined {
     return this.#kept;
   }
 
-  /** Goes on with the next round of the call. Throws {@link RoundFailure} if it does not go on, and NO_RESPONSE if nobody waits for it. */
+  /**
+   * Runs the next round of the call. Throws {@link RoundFailure} if the call cannot continue, and NO_RESPONSE if the caller
+   * has given up on it.
+   */
   async round(round: Driven, next: Next<Response>): Promise<Response> {
     const { method } = this.#call;
     if (round.questions.length > 0 && ++this.#asked > MAX_ROUNDS) {
@@ -82,14 +88,14 @@ export class Drive {
     return this.#retry(next, kept);
   }
 
-  /** The call has its answer: nothing waits any more. */
+  /** Drops the stored round, because the call has its response. */
   async end(): Promise<void> {
     const kept = await this.#kept;
     this.#kept = undefined;
     if (kept !== undefined) await this.#pendingStore.tryDrop(kept);
   }
 
-  /** The caller does not want the answer any more. `keep`: it only could not wait, and the question stays open. */
+  /** Stops asking, because the caller gave up. With `keep`, the caller only timed out, and the question stays open. */
   async cancel(keep: boolean): Promise<void> {
     this.#stop.abort();
     if (!keep) await this.end();
@@ -127,14 +133,14 @@ export class Drive {
         await this.end();
         throw new RoundFailure(EXPIRED.code, EXPIRED.message);
       }
-      // The round is still open, and the caller can go on with it once the server is there again.
+      // The round is still open, so the caller can continue it once the server is reachable again.
       const reason = messageOf(error);
       throw new RoundFailure(-32_000, `The answer could not be delivered: ${reason}`, { pending });
     }
   }
 }
 
-/** What the caller hears of a call whose question expired before the answer came: nothing is left to answer. */
+/** The error of a call whose question expired before the answer arrived. There is nothing left to answer. */
 export const EXPIRED = {
   code: -32_602,
   message: 'The question had expired when the answer came. Make the call again.',
@@ -152,7 +158,7 @@ export class RoundFailure extends Error {
   }
 }
 
-/** A response as an answer. */
+/** Converts a response to an answer. */
 export function answerIn(response: Response): Answer {
   return 'result' in response ? { result: response.result } : { error: response.error };
 }

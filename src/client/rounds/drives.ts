@@ -4,7 +4,7 @@ import type { Connection } from '../connection.ts';
 import { Drive } from './driver.ts';
 import type { PendingStore } from './pending-store.ts';
 
-/** The calls under way that have been asked something, each with what is kept of it. */
+/** The calls in progress that have been asked something, each with its stored round. */
 export class Drives {
   readonly #pendingStore: PendingStore;
   readonly #all = new WeakMap<Connection, Map<Id, Drive>>();
@@ -13,7 +13,7 @@ export class Drives {
     this.#pendingStore = pendingStore;
   }
 
-  /** The one of a call, from its first round on. */
+  /** Returns the drive of a call, and creates it on the call's first round. */
   of(call: Call): Drive {
     const { connection, request } = call;
     const drives = this.#all.get(connection) ?? new Map<Id, Drive>();
@@ -23,7 +23,7 @@ export class Drives {
     return drive;
   }
 
-  /** Takes out the one of a call that is over; undefined where it was asked nothing. */
+  /** Removes and returns the drive of a call that is over. Returns undefined if the call was never asked anything. */
   take(connection: Connection, requestId: Id): Drive | undefined {
     const drives = this.#all.get(connection);
     const drive = drives?.get(requestId);
@@ -31,13 +31,13 @@ export class Drives {
     return drive;
   }
 
-  /** True where a call of the connection is under way in the round of this id. */
+  /** Whether a call of the connection is in progress in the round with this id. */
   async holds(connection: Connection, id: string): Promise<boolean> {
     for (const drive of this.#all.get(connection)?.values() ?? []) if ((await drive.kept) === id) return true;
     return false;
   }
 
-  /** The connection is gone; what is open is kept for the next one. */
+  /** Cancels the drives of a closed connection. Open rounds stay in the store for the next connection. */
   closed(connection: Connection): void {
     for (const drive of this.#all.get(connection)?.values() ?? []) void drive.cancel(true);
     this.#all.delete(connection);

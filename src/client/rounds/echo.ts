@@ -19,14 +19,14 @@ import { isExpired, type Round } from './round.ts';
 interface OpenAsk {
   readonly ask: Ask;
   readonly call: Call | undefined;
-  /** The id under which it is kept; undefined where it need not be. */
+  /** The id under which it is stored. Undefined if it does not need to be stored. */
   readonly kept: Promise<string | undefined> | undefined;
-  /** True where it is kept for itself, and over once it is answered; otherwise it is its call's, and over with it. */
+  /** Whether it is stored on its own and ends when it is answered. Otherwise it belongs to its call and ends with it. */
   readonly isAlone: boolean;
   withdrawn: boolean;
 }
 
-/** Echoes the state that comes with a server's own request, to the letter, and keeps the question until then. */
+/** Echoes the state of a server request byte for byte, and stores the question until it is answered. */
 export class Echo {
   readonly #pendingStore: PendingStore;
   readonly #drives: Drives;
@@ -38,8 +38,8 @@ export class Echo {
   }
 
   /**
-   * A request of the server has come. The client sees it once it is kept, so that no end of this process loses it; false
-   * where nobody waits for its answer by then.
+   * Handles a request from the server. The client sees it only after it is stored, so that it survives the end of this
+   * process. Resolves to false if its answer is no longer needed by then.
    */
   asked(ask: Ask): Promise<boolean> | undefined {
     const { connection } = ask;
@@ -78,7 +78,7 @@ export class Echo {
     return open.kept?.then(() => this.#open.has(open));
   }
 
-  /** The caller of a call does not want its answer any more. `keep`: it could not wait, and the question stays open. */
+  /** Withdraws the questions of a cancelled call. With `keep`, the caller only timed out, and the questions stay open. */
   cancelled(connection: Connection, requestId: Id, keep: boolean): void {
     for (const open of this.#open) {
       if (open.ask.connection !== connection || open.call?.request.id !== requestId) continue;
@@ -89,7 +89,7 @@ export class Echo {
     }
   }
 
-  /** The server has taken a question back. What belongs to a call is over with the call. */
+  /** Removes a question that the server has withdrawn. A question that belongs to a call ends with the call. */
   withdrawn(connection: Connection, requestId: unknown): void {
     for (const open of this.#open) {
       if (open.ask.connection !== connection || open.ask.request.id !== requestId) continue;
@@ -98,21 +98,21 @@ export class Echo {
     }
   }
 
-  /** The server has answered a call: what else it asked in its course need not be answered later. */
+  /** Drops the other questions of a call once the server has returned its result. */
   ended({ connection, request }: Call): void {
     for (const open of this.#open)
       if (open.isAlone && open.ask.connection === connection && open.call?.request.id === request.id)
         this.#forget(open);
   }
 
-  /** True where the client of the connection is asked what is kept under this id. */
+  /** Whether the connection's client is being asked the question stored under this id. */
   async holds(connection: Connection, id: string): Promise<boolean> {
     for (const { ask, kept } of this.#open)
       if (ask.connection === connection && (await kept) === id) return true;
     return false;
   }
 
-  /** The connection is gone; its questions are kept for the next one. */
+  /** Forgets the questions of a closed connection. The store keeps them for the next one. */
   closed(connection: Connection): void {
     for (const open of this.#open) if (open.ask.connection === connection) this.#open.delete(open);
   }
@@ -123,11 +123,11 @@ export class Echo {
     round: Round,
   ): Pick<OpenAsk, 'kept' | 'isAlone'> {
     const drive = call && this.#drives.of(call);
-    // A `ping` is answered at once. Where its call is kept, it goes on from here.
+    // A `ping` is answered immediately. If its call is stored, the call continues from this round.
     if (method === 'ping') return { kept: drive?.kept && drive.keep(round), isAlone: false };
     const isSecond = [...this.#open].some((other) => other.call && other.call === call && other.kept);
     if (drive && !isSecond) return { kept: drive.keep(round), isAlone: false };
-    // Elsewhere than over HTTP nobody could go on with it.
+    // Except over HTTP, nobody could continue it.
     if (!call && connection.target.kind !== 'http') return { kept: undefined, isAlone: true };
     return {
       kept: this.#pendingStore.tryKeep(connection, call && this.#pendingStore.waiting(call), round),
@@ -137,7 +137,7 @@ export class Echo {
 
   #answered(open: OpenAsk, response: RpcResponse, state: string): RpcResponse | undefined {
     this.#open.delete(open);
-    // Nobody waits for the call any more: the server must not go on with it.
+    // The caller gave up, so the server must not continue the call.
     if (open.withdrawn) return undefined;
     if ('error' in response && response.error.code === LEFT_OPEN && open.kept) {
       void this.#fail(open, LEFT_OPEN, (id) => leftOpen(id).message);
@@ -147,7 +147,7 @@ export class Echo {
     return raise(response, { state });
   }
 
-  /** Its state takes an answer to any instance, so it can also go in a session of the transport that has begun since. */
+  /** Retries in a new transport session if necessary. The state lets any instance accept the answer. */
   async #retry({ leftIn }: Ask, call: Call, error: unknown): Promise<boolean> {
     const { connection, session } = call;
     call.leftIn = leftIn;
@@ -156,14 +156,14 @@ export class Echo {
     return !call.isGivenUp;
   }
 
-  /** What the server answered to the answer. */
+  /** Processes the server's response to the answer. */
   async #reply(open: OpenAsk, reply: Response): Promise<void> {
     const why = await goOnWith(open.ask.connection, open.call, reply);
-    // The server may never have gone on: the answer can be given again.
+    // The server may never have continued the call, so the answer can be given again.
     if (why !== undefined) await this.#fail(open, -32_000, () => why);
   }
 
-  /** The server does not take an answer any more: nothing is left to answer. */
+  /** Drops a question whose answer the server no longer accepts. */
   async #expired({ ask, call, kept }: OpenAsk): Promise<void> {
     const pending = await kept;
     if (pending !== undefined) await this.#pendingStore.tryDrop(pending);
@@ -198,7 +198,10 @@ function roundOf({ request: { id, method, params } }: Ask, state: string, call: 
   };
 }
 
-/** The call in whose course the server asks: by the HTTP answer that the question came on, its id, or as the only one there is. */
+/**
+ * Returns the call during which the server asks: the one whose HTTP response carried the question, the one its id names, or
+ * the only one in progress.
+ */
 function callOf({ connection, request: { id } }: Ask): Call | undefined {
   const origin = currentHints()?.origin;
   if (origin instanceof Call && origin.connection === connection) return origin;

@@ -1,7 +1,7 @@
-/** The code by which a handler's answer says: not now. Outside of what JSON-RPC and MCP reserve. */
+/** The error code with which a handler leaves a question open. It is outside the ranges that JSON-RPC and MCP reserve. */
 export const LEFT_OPEN = -31_061;
 
-/** What the caller hears of a call whose question was left open. Without an id it could not be kept. */
+/** Returns the error of a call whose question was left open. Without an id, the question could not be stored. */
 export function leftOpen(id: string | undefined): {
   readonly message: string;
   readonly data: { readonly pending?: string };

@@ -7,31 +7,31 @@ import { isExpired } from './round.ts';
 
 /** A call whose rounds the SDK answers by itself, as it does on 2026-07-28. */
 export interface OpenCall {
-  /** Whose it is: what a handler sends to another server is not its next step. */
+  /** The client that made the call. Requests that a handler sends to another server are not part of the call. */
   readonly client: object;
-  /** By which its caller gives it up. */
+  /** The signal with which the caller gives up on the call. */
   readonly signal: AbortSignal | undefined;
-  /** The id of the round that it waits in. */
+  /** The id of the round that the call waits in. */
   pending: string | undefined;
-  /** Forgets that round. */
+  /** Drops that round. */
   drop: ((id: string) => Promise<void>) | undefined;
-  /** True while the client's handlers are at work; false while the server is. */
+  /** True while the client's handlers run, and false while the server works on the call. */
   isAsking: boolean;
-  /** True where it was made to answer a round that is older than itself. */
+  /** Whether the call was made to answer a round that is older than itself. */
   isResumed: boolean;
-  /** Settles with it. */
+  /** Settles when the call does. */
   going: Promise<unknown> | undefined;
 }
 
 const open = new Course<OpenCall>();
 
-/** The call of a client in whose course the present code runs, be it the SDK's or a handler's. */
+/** Returns the call of this client in whose async context the current code runs, whether in the SDK or in a handler. */
 export function currentCall(client: object | undefined): OpenCall | undefined {
   const call = open.current;
   return call?.client === client ? call : undefined;
 }
 
-/** The answer of a round got lost on its way, or what came of it did. The round is still kept. */
+/** Thrown if the answer to a round, or its outcome, was lost in transit. The round is still stored. */
 export class NotDeliveredError extends ValiseError {
   readonly data: { readonly pending: string };
 
@@ -52,7 +52,7 @@ interface Requesting {
 
 const followed = new WeakSet<object>();
 
-/** Follows the calls of a client: on 2026-07-28 nothing on the wire tells how the asking of its handlers went. */
+/** Follows the calls of a client, because on 2026-07-28 nothing on the wire shows the outcome of its handlers. */
 export function followCalls(client: object): void {
   const requesting = client as Requesting;
   if (followed.has(client) || !requesting.getProtocolEra) return;
@@ -71,7 +71,7 @@ export function followCalls(client: object): void {
       isResumed: false,
       going: undefined,
     };
-    // While the client's handlers are at work, the SDK tells nobody but them.
+    // While the client's handlers run, the SDK reports an abort only to them.
     const left = (): void => {
       if (isGivenUp(call) && call.isAsking) void takeBack(call);
     };
@@ -85,12 +85,12 @@ export function followCalls(client: object): void {
   };
 }
 
-/** True where its caller does not want the answer any more; one that could not wait may want it later. */
+/** Whether the caller no longer wants the response. A caller that only timed out may want it later. */
 export function isGivenUp({ signal }: OpenCall): boolean {
   return signal?.aborted === true && !saysTimeout(signal.reason);
 }
 
-/** Drops the round of a call, unless it is older than the call: then it is not the call's to end. */
+/** Drops the round of a call, unless the round is older than the call and so does not belong to it. */
 async function takeBack(call: OpenCall): Promise<void> {
   const { pending, isResumed, drop } = call;
   if (isResumed || pending === undefined) return;
@@ -98,30 +98,30 @@ async function takeBack(call: OpenCall): Promise<void> {
   await drop?.(pending);
 }
 
-/** What the caller hears of a call that has failed; a round that nobody will answer is dropped. */
+/** Returns the error for the caller of a failed call, and drops a round that nobody will answer. */
 async function ended(call: OpenCall, error: unknown): Promise<unknown> {
   const { pending, isAsking, drop } = call;
   const { code } = (error ?? {}) as { readonly code?: unknown };
   if (pending === undefined || isTimeout(error)) return error;
-  // The handler does not know which round it leaves open.
+  // The handler does not know the id of the round it leaves open.
   if (code === LEFT_OPEN) return Object.assign(error as Error, leftOpen(pending));
-  // The server has had the answer, and says itself what came of it; the round is still kept.
+  // The server received the answer and reports the outcome itself. The round is still stored.
   if (outcomeIn(error ?? {}) === 'not-done') return error;
-  // Where the session is gone, so is the round; and nobody can answer one that has expired.
+  // A round ends with its session, and nobody can answer an expired one.
   if (error instanceof SessionGoneError || isExpired(error)) await drop?.(pending);
   else if (!isAsking && !isGivenUp(call)) return new NotDeliveredError(pending, error);
-  // The handler has failed, or the caller does not want the answer any more.
+  // The handler failed, or the caller gave up.
   else await takeBack(call);
   return error;
 }
 
-/** True where the SDK, or a signal, could not wait any longer; what a server or a handler says of time is another matter. */
+/** Whether the SDK or a signal timed out. A server or handler error that mentions a timeout does not count. */
 function isTimeout(error: unknown): boolean {
   const { code, name, message } = (error ?? {}) as Readonly<Record<string, unknown>>;
   return (code === 'REQUEST_TIMEOUT' || name === 'TimeoutError') && saysTimeout(message);
 }
 
-/** True where the SDKs say that somebody could not wait any longer; they have no code for it. */
+/** Whether the SDK's text reports a timeout. The SDKs have no code for it. */
 export function saysTimeout(reason: unknown): boolean {
   return /timed? ?out/i.test(String(reason));
 }

@@ -1,9 +1,9 @@
 import { LEFT_OPEN } from './left-open.ts';
 
 /**
- * Thrown in a client's elicitation or sampling handler, leaves the question open: the call ends with an error that
- * names the pending round in `data.pending`, nothing is told to the server, and `valise.pending` has the question until
- * it is answered.
+ * Leaves the question open if a client's elicitation or sampling handler throws it. The call ends with an error that names
+ * the pending round in `data.pending`. The server receives nothing, and `valise.pending` keeps the question until it is
+ * answered.
  *
  * @example
  * ```ts

@@ -2,20 +2,20 @@ import type { Id, Response, Result } from '../../wire/index.ts';
 import type { Call } from '../call.ts';
 import type { Round } from './round.ts';
 
-/** Brings a round to whoever sent the call that it belongs to, where that was Valise itself. */
+/** The key under which a round is handed to the sender of its call, if that was Valise itself. */
 const ROUND = Symbol('round');
 
-/** True for a call that Valise makes to go on with a kept one. Whoever had it made answers its next round too. */
+/** Whether Valise made this call to continue a stored one. The code that started it also answers its next round. */
 export function isOwn({ request }: Call): boolean {
   return typeof request.id === 'string' && request.id.startsWith('valise:');
 }
 
-/** A round as the answer to a call of our own. */
+/** Wraps a round as the response to one of Valise's own calls. */
 export function handOver(id: Id, round: Round): Response {
   return { jsonrpc: '2.0', id, result: { [ROUND]: round } as never };
 }
 
-/** The round that was handed over as a result. */
+/** Returns the round that was handed over as a result, if any. */
 export function handedOver(result: Result): Round | undefined {
   return (result as { readonly [ROUND]?: Round })[ROUND];
 }

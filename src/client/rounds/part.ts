@@ -30,7 +30,7 @@ import { takeResumed } from './resumed.ts';
 import { type BadRound, type Round, readRound } from './round.ts';
 import { answeredBy, contextOf, Watched } from './watched.ts';
 
-/** Family R on the client's side: echoes what servers carry, and answers their rounds. */
+/** The client side of family R: echoes the state that servers carry, and answers their rounds. */
 export class RoundsPart implements ClientPart {
   readonly #pendingStore: PendingStore;
   readonly #echo: Echo;
@@ -47,7 +47,7 @@ export class RoundsPart implements ClientPart {
     this.#observed = new Watched((id) => pendingStore.unwatched(id));
     this.#drives = new Drives(pendingStore);
     this.#echo = new Echo(pendingStore, this.#drives);
-    // A host that chooses the carriers wants the messages of the drafts, to the letter.
+    // A host that chooses the carriers wants exactly the draft messages.
     this.#families = carriers ? { rounds: carriers } : { rounds: CARRIERS, expiry: true };
   }
 
@@ -55,10 +55,10 @@ export class RoundsPart implements ClientPart {
     return bringsTop(transport) ? this.#families : {};
   }
 
-  /** Notes whose connection it is. */
+  /** Records which client a connection belongs to. */
   connected(client: object, connection: Connection): void {
     this.#clients.set(connection, client);
-    // Where nobody can be asked, no call comes to a handler of the client's.
+    // If the client cannot be asked, no call reaches one of its handlers.
     if (connection.isAskable) followCalls(client);
   }
 
@@ -67,7 +67,10 @@ export class RoundsPart implements ClientPart {
     return this.#clients;
   }
 
-  /** True where a call of this process is under way in the round of this id: what comes of an answer is the call's. */
+  /**
+   * Whether a call of this process is in progress in the round with this id. The outcome of an answer then belongs to that
+   * call.
+   */
   async holds(id: string): Promise<boolean> {
     for (const { pending } of this.#asked) if (pending === id) return true;
     for (const connection of this.#clients.keys()) {
@@ -84,7 +87,7 @@ export class RoundsPart implements ClientPart {
     this.#drives.closed(connection);
   }
 
-  /** Answers the rounds of a call; it is outside of all that the answers must pass through too. */
+  /** Answers the rounds of a call. It is the outermost middleware, so that the answers pass all the others. */
   readonly middleware: ClientMiddleware = async (call, next) => {
     if (!INPUT_METHODS.includes(call.method)) return next();
     const resumed = takeResumed();
@@ -102,7 +105,7 @@ export class RoundsPart implements ClientPart {
     let response = await next();
     for (;;) {
       const round = readRound(response, call.cameWith);
-      // It has crossed the cancellation on its way: nobody is asked for a call that is given up.
+      // The round crossed the cancellation on the wire. Nobody is asked on behalf of a cancelled call.
       if (round && call.cancelled) return response;
       if (isOwn(call)) return round && 'form' in round ? handOver(call.request.id, round) : response;
       if (call.era === 'modern') return this.#observe(call, response, round, open);
@@ -118,7 +121,7 @@ export class RoundsPart implements ClientPart {
     }
   };
 
-  /** Where answers of an earlier process may still come: its calls had the same numbers as ours. */
+  /** Makes the call's id unique, because responses to an earlier process's calls, which had the same ids, may still arrive. */
   #tellApart(call: Call): void {
     const { server, target, epoch } = call.connection;
     if (target.kind === 'http' || server.families.rounds.length === 0 || call.baseId !== call.request.id)
@@ -135,7 +138,7 @@ export class RoundsPart implements ClientPart {
     return false;
   }
 
-  /** A cancelled call asks nobody any more; one that the SDK gave up waiting for stays open for later. */
+  /** Stops asking for a cancelled call. If the SDK only timed out, the question stays open for later. */
   notifying({ method, params }: Notification, connection: Connection): boolean {
     if (method !== 'notifications/cancelled') return false;
     const { requestId, reason } = params ?? {};
@@ -144,15 +147,15 @@ export class RoundsPart implements ClientPart {
     const drive = this.#drives.take(connection, requestId as Id);
     if (!drive) return false;
     void drive.cancel(keep);
-    // While the client is asked, the server has nothing to cancel: it has answered with its questions.
+    // While the client is asked, the server has nothing to cancel: it has already responded with its questions.
     return drive.isAsking;
   }
 
-  /** Answers a round, and sends the call once more with the answers. */
+  /** Answers a round and retries the call with the answers. */
   #goOn(call: Call, round: Round | BadRound, next: Next<RpcResponse>): Promise<RpcResponse> {
     if (!('form' in round) || round.form === 'state')
       throw new Error(`The server's round cannot be read: ${'bad' in round ? round.bad : round.form}.`);
-    // The user may take hours: what the server tells meanwhile need not wait.
+    // The user may take hours, so later notifications from the server must not wait.
     call.connection.release(call);
     return this.#drives.of(call).round(round, next);
   }
@@ -173,7 +176,10 @@ export class RoundsPart implements ClientPart {
     open.going?.then(over, over);
   }
 
-  /** On 2026-07-28 the SDK answers rounds by itself: what is open is only kept, for a host that dies over it. */
+  /**
+   * Only stores the open round, in case the host exits before it is answered. On 2026-07-28 the SDK answers rounds by
+   * itself.
+   */
   #observe(
     call: Call,
     response: RpcResponse,
@@ -188,7 +194,7 @@ export class RoundsPart implements ClientPart {
       return naming(response, Promise.resolve(kept));
     }
     const input = round && 'form' in round && round.form === 'input' ? round : undefined;
-    // Where nobody can be asked, the SDK ends the call with that.
+    // If the client cannot be asked, the SDK ends the call with an error.
     if (!input || (input.questions.length > 0 && !connection.isAskable)) {
       if (open) open.pending = undefined;
       return kept === undefined ? response : this.#pendingStore.tryDrop(kept).then(() => response);
@@ -206,14 +212,14 @@ export class RoundsPart implements ClientPart {
   }
 }
 
-/** True where a server may ask in the course of a call: on the answer of its HTTP request, or in this process. */
+/** Whether a server may send requests during a call: on the response to its HTTP request, or in this process. */
 function mayAskInCourse({ era, connection }: Call): boolean {
   const { server, target, link, isAskable } = connection;
   if (target.kind === 'unknown') return server.families.rounds.length > 0;
   return era === 'legacy' && isAskable && hasHttpEdge(link.transport);
 }
 
-/** True where top-level members pass in both directions: our own edges are on the bytes, or there are none. */
+/** Whether top-level members pass in both directions: our own edges handle the bytes, or there are no bytes. */
 function bringsTop(transport: TransportLike): boolean {
   const { _otherTransport } = transport as { readonly _otherTransport?: unknown };
   return (
@@ -229,12 +235,15 @@ function failureOf(error: unknown): RoundFailure {
   return new RoundFailure(-32_000, messageOf(error));
 }
 
-/** True where the round is still open: the call was cut off, and the server may never have gone on, or kept nothing of it. */
+/**
+ * Whether the round is still open: the call was cut off, so the server may never have continued it, or the server did not
+ * keep its effects.
+ */
 function isStillOpen(response: RpcResponse): boolean {
   return 'error' in response && (response.error === CUT || outcomeIn(response.error) === 'not-done');
 }
 
-/** The error of a call whose round is still kept: it names the round. */
+/** Adds the id of the stored round to the error of its call. */
 async function naming(
   response: RpcResponse,
   kept: Promise<string | undefined> | undefined,

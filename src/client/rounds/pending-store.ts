@@ -23,25 +23,28 @@ import { targetKey } from '../target.ts';
 import { expiryOf, type Round, readStored } from './round.ts';
 import type { PendingRound } from './types.ts';
 
-/** How long a round is kept at most, in seconds. Servers' own limits are far shorter; ours say which, see `expiryOf`. */
+/**
+ * The maximum time a round is stored, in seconds. Servers' own limits are far shorter; ours announce theirs (see
+ * `expiryOf`).
+ */
 const KEPT = 30 * 86_400;
 
-/** How many questions are kept in all, and of one server; a server must not fill its client's store. */
+/** The maximum number of stored questions, in total and per server, so that a server cannot fill its client's store. */
 const MAX_PENDING = 1000;
 const MAX_OF_SERVER = 100;
-/** How large a kept question may be, with its context and its call, as JSON. */
+/** The maximum size of a stored question with its context and its call, as JSON. */
 const MAX_BYTES = 1024 * 1024;
 
-/** A call that waits. */
+/** A call that waits for answers. */
 export interface Waiting {
   readonly method: string;
   readonly params?: Params | undefined;
   readonly era?: Era | undefined;
-  /** The data-layer session that it was made in, and must go on in. */
+  /** The data-layer session in which the call was made and must continue. */
   readonly session?: KeptSession | undefined;
 }
 
-/** A round as it is kept. */
+/** A stored round. */
 export interface Kept {
   readonly id: string;
   readonly server: string;
@@ -49,25 +52,25 @@ export interface Kept {
   readonly account: string;
   readonly method: string | undefined;
   readonly params: Params | undefined;
-  /** The era that it was asked in; undefined where that is not known. */
+  /** The era in which the server asked. Undefined if unknown. */
   readonly era: Era | undefined;
   readonly session: KeptSession | undefined;
   readonly round: Round;
   readonly since: number;
-  /** When the server stops taking answers, in milliseconds since 1970; undefined if it does not say. */
+  /** When the server stops accepting answers, in milliseconds since 1970. Undefined if it does not say. */
   readonly expiresAt: number | undefined;
-  /** Of the entry that it was read from: another process may have put the call's next round in its place since. */
+  /** The version of the store entry it was read from. Another process may since have replaced it with the call's next round. */
   readonly version: string;
 }
 
-/** Keeps the rounds of one principal that wait for answers. */
+/** Stores one principal's rounds that wait for answers. */
 export class PendingStore {
   readonly #store: Store;
   readonly #prefix: string;
   readonly #records: Collection<Members>;
   readonly #events: ClientEventSource;
   readonly sessions: Returning;
-  /** The connections that rounds came on, by their ids. */
+  /** The connections that rounds came on, by round id. */
   readonly #requesters = new Map<string, Connection>();
 
   constructor(store: Store, principal: string, sessions: Returning, events: ClientEventSource) {
@@ -78,19 +81,19 @@ export class PendingStore {
     this.#records = collection(store, this.#prefix, recordsOf('pending question'));
   }
 
-  /** A call as it is kept while it waits. */
+  /** Returns the form in which a call is stored while it waits. */
   waiting(call: Call): Waiting {
     return { ...call.request, era: call.era, session: this.sessions.sessionOf(call) };
   }
 
-  /** Keeps a round, under the id that its call has here already, or under a new one. */
+  /** Stores a round, under the id its call already has here or under a new one. */
   async keep(
     connection: Connection,
     call: Waiting | undefined,
     round: Round,
     known?: string,
   ): Promise<string> {
-    // No dash: people paste it into command lines, where it would be an option.
+    // Hex has no dashes. People paste the id into command lines, where a leading dash would make it an option.
     const id = known ?? randomBytes(9).toString('hex');
     const { _meta, ...params } = call?.params ?? {};
     const since = Date.now();
@@ -114,7 +117,7 @@ export class PendingStore {
     return id;
   }
 
-  /** Throws where a question is too large to be kept, or where too many of its server, or of all, wait already. */
+  /** Throws if a question is too large to store, or if too many already wait, from its server or in total. */
   async #checkRoom(value: JsonObject, isNew: boolean): Promise<void> {
     if (Buffer.byteLength(JSON.stringify(value)) > MAX_BYTES)
       throw tooMuch(`it takes more than ${MAX_BYTES} bytes`);
@@ -127,7 +130,7 @@ export class PendingStore {
       throw tooMuch(`${MAX_OF_SERVER} questions of its server wait for answers`);
   }
 
-  /** Keeps a round, if it can: a store that fails is no reason not to ask. Undefined where it is not kept. */
+  /** Stores a round if possible. A failing store is no reason not to ask. Returns undefined if a new round is not stored. */
   async tryKeep(
     connection: Connection,
     call: Waiting | undefined,
@@ -146,7 +149,7 @@ export class PendingStore {
     }
   }
 
-  /** Drops a round that is over, if it can: a store that fails is no reason to lose the answer to its call. */
+  /** Drops a round that is over if possible. A failing store is no reason to lose the result of its call. */
   async tryDrop(id: string, version?: string): Promise<void> {
     try {
       await this.drop(id, version);
@@ -155,7 +158,7 @@ export class PendingStore {
     }
   }
 
-  /** Too many wait: that this one was answered will not be noticed. */
+  /** Warns that too many rounds wait, so that answering this one will not be noticed. */
   unwatched(id: string): void {
     this.#events.emit('warning', {
       code: 'limit-reached',
@@ -173,12 +176,12 @@ export class PendingStore {
     });
   }
 
-  /** The connection that a round came on, as long as it is open. */
+  /** Returns the connection that a round came on, while it is open. */
   requesterOf(id: string): Connection | undefined {
     return this.#requesters.get(id);
   }
 
-  /** The connection is gone; another one to the same server may bring the answers. */
+  /** Forgets a closed connection. Another connection to the same server may deliver the answers. */
   left(connection: Connection): void {
     for (const [id, requester] of this.#requesters) if (requester === connection) this.#requesters.delete(id);
   }
@@ -188,7 +191,7 @@ export class PendingStore {
     return found && this.#unexpired(read(id, found));
   }
 
-  /** Drops a round that has expired by the clock of this process; the store's may be another. */
+  /** Drops a round that has expired by this process's clock, which may differ from the store's. */
   async #unexpired(kept: Kept | undefined): Promise<Kept | undefined> {
     if (kept?.expiresAt === undefined || kept.expiresAt > Date.now()) return kept;
     await this.tryDrop(kept.id, kept.version);
@@ -208,7 +211,7 @@ export class PendingStore {
     return kept.sort((a, b) => a.since - b.since);
   }
 
-  /** Drops a round; with a version, only where it is still that one. */
+  /** Drops a round. With a version, drops it only if it still has that version. */
   drop(id: string, version?: string): Promise<boolean> {
     this.sessions.over(id);
     this.#requesters.delete(id);
@@ -222,7 +225,7 @@ export class PendingStore {
     return own.length;
   }
 
-  /** Lets one process at a time answer a round. */
+  /** Ensures that only one process at a time answers a round. */
   answering<T>(id: string, work: () => Promise<T>): Promise<T> {
     const busy = (): never => {
       throw beingAnswered(id);
@@ -263,19 +266,19 @@ function read(id: string, { value, version }: Found<Members>): Kept | undefined 
   };
 }
 
-/** The session that a call was made in; a store is a file that others can write, so it must be one of the same server. */
+/** Reads the session of a call. Others can write the store's file, so the session must belong to the same server. */
 function sessionIn(value: unknown, server: string): KeptSession | undefined {
   const session = isObject(value) ? unpack(KEPT_SESSION, value as JsonObject) : undefined;
   return session?.target === server ? session : undefined;
 }
 
-/** Only the form of 2026-07-28 is used in both eras. */
+/** Returns the era of a stored round. Only the 2026-07-28 form is used in both eras. */
 function eraOf({ form }: Round, kept: unknown): Era | undefined {
   if (form !== 'input') return 'legacy';
   return kept === 'legacy' || kept === 'modern' ? kept : undefined;
 }
 
-/** What the host sees of a round: everything but its context. */
+/** Returns the host's view of a round: everything except its context. */
 export function shown(kept: Omit<Kept, 'version'>): PendingRound {
   const { id, server, method, params, era, session, round, since, expiresAt } = kept;
   return {

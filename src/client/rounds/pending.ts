@@ -19,7 +19,7 @@ import type { AnswerOptions, Answers, Continued, Pending } from './types.ts';
 const ANSWERS: Taken = ['an object with the answer to each question, by its key', isObject];
 const ANSWER: TakenBy<AnswerOptions> = { client: ['a connected client', isObject] };
 
-/** Goes on with calls that wait for answers. */
+/** Lists, continues and drops the calls that wait for answers. */
 export function pendingRounds(
   pendingStore: PendingStore,
   rounds: Pick<RoundsPart, 'clients' | 'holds'>,
@@ -27,7 +27,7 @@ export function pendingRounds(
   const clientOf = async (kept: Kept, given: object | undefined): Promise<readonly [Connection, object]> => {
     if (await rounds.holds(kept.id)) throw beingAnswered(kept.id);
     let isOthers = false;
-    // Several connections may lead to what is called the same, such as servers in this process.
+    // Several connections may share one target key, such as servers in this process.
     const requester = given ? undefined : pendingStore.requesterOf(kept.id);
     const asking = requester && rounds.clients.get(requester);
     if (requester && asking) return [requester, asking];
@@ -36,7 +36,7 @@ export function pendingRounds(
       if (given ? client !== given : targetKey(connection.target) !== kept.server) continue;
       isOthers = !connection.account.owns(kept.account);
       if (isOthers) continue;
-      // It would not know what comes with the call, and carry it out as if it were the first time.
+      // A legacy server would not recognize the round's state, and would run the call as if for the first time.
       if (kept.era === 'modern' && eraOf(client, connection) === 'legacy') throw otherEra(kept);
       return entry;
     }
@@ -48,7 +48,7 @@ export function pendingRounds(
     );
   };
 
-  /** Goes on where the call was made, in its session. Where that ends the call, the round is over. */
+  /** Runs `work` in the call's session. If that ends the call, the round is dropped. */
   const within = async <Value>(
     connection: Connection,
     { id, session, version }: Kept,
@@ -84,14 +84,14 @@ export function pendingRounds(
     };
   };
 
-  /** From the client's own handlers, until the call is done. */
+  /** Answers with the client's own handlers until the call is done. */
   const answerAll = async (id: string, given: object | undefined): Promise<Continued> => {
     for (;;) {
       const kept = await pendingStore.find(id);
       if (!kept) throw notThere(id);
       const [connection, client] = await clientOf(kept, given);
       const { method } = kept;
-      // On 2026-07-28 the SDK lets nobody else ask its handlers; it answers the round by itself.
+      // On 2026-07-28 only the SDK may ask its handlers, and it answers the round by itself.
       if (eraOf(client, connection) === 'modern' && kept.round.form === 'input' && method !== undefined) {
         return {
           done: true,
@@ -121,7 +121,7 @@ export function pendingRounds(
   };
 }
 
-/** True where there is nothing left to answer: the server has answered the call, if only with an error. */
+/** Whether there is nothing left to answer, because the server has ended the call, even with an error. */
 function isOver(error: unknown): boolean {
   if (error instanceof SessionGoneError) return true;
   if (isExpired(error)) return true;
@@ -145,7 +145,10 @@ function otherAccount({ id }: Kept): ValiseError {
   });
 }
 
-/** A connection that goes on where an earlier process was has sent nothing yet that shows its era; its client knows. */
+/**
+ * Prefers the client's era: a connection that resumes an earlier process's session may not have sent anything that shows
+ * it.
+ */
 function eraOf(client: { getProtocolEra?(): Era | undefined }, connection: Connection): Era {
   return client.getProtocolEra?.() ?? connection.era;
 }
@@ -161,7 +164,7 @@ async function asked(connection: Connection, { id, round }: Kept): Promise<Answe
   }
   const [failed] = answers.flatMap((answer) => ('error' in answer ? [answer.error.message] : []));
   if (failed !== undefined) {
-    // Somebody can put right what was wrong here; once the server has heard of it, nobody can.
+    // The error can be fixed here. Once the server has received it, it cannot.
     throw new ValiseError('answer-failed', `The pending round "${id}" could not be answered: ${failed}`, {
       next: 'It stays open: answer it again, or drop it.',
     });
@@ -169,12 +172,12 @@ async function asked(connection: Connection, { id, round }: Kept): Promise<Answe
   return answers;
 }
 
-/** The caller's answers, in the order of the questions. */
+/** Returns the caller's answers, in the order of the questions. */
 function given({ id, round }: Kept, answers: Answers): Answer[] {
   return round.questions.map(({ key, method }) => {
-    // The server only says that it still waits for something else.
+    // The server only says that it is still waiting for something else.
     if (method === 'ping') return { result: {} };
-    // A round of one question may be answered without naming it.
+    // A round with one question may be answered without the question's key.
     const lone = round.questions.length === 1 && typeof answers['action'] === 'string';
     const answer: unknown = answers[key] ?? (lone ? answers : undefined);
     if (!isObject(answer)) {

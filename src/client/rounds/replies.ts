@@ -7,8 +7,8 @@ import type { Call } from '../call.ts';
 import type { Connection } from '../connection.ts';
 
 /**
- * Takes in what a server answered to an answer: the rest of the call, up to its result or its next question with a
- * state; whatever else a server asks brings no answer to the call. Tells why the call does not go on, where it does not.
+ * Processes the HTTP response to an answer. It carries the rest of the call, up to its result or its next question with a
+ * state; other server requests do not continue the call. Returns the reason if the call does not continue.
  */
 export async function goOnWith(
   connection: Connection,
@@ -20,9 +20,9 @@ export async function goOnWith(
   try {
     for await (const message of messagesOf(reply)) {
       goesOn ||= isResponse(message) || takeTop(message).top?.state !== undefined;
-      // An earlier process may have made the call, under an id that another call has here.
+      // An earlier process may have made the call under an id that belongs to another call here.
       const own = call && isResponse(message) ? { ...message, id: call.wireId } : message;
-      // What comes now still belongs to the call, also where it is the next question.
+      // The message still belongs to the call, even if it is the next question.
       await withHints(call ? { origin: call } : {}, () => connection.arrive(own));
     }
   } catch (error) {
@@ -31,7 +31,7 @@ export async function goOnWith(
   return goesOn ? undefined : `The connection broke off before the call was answered: ${reason}.`;
 }
 
-/** The messages in the HTTP answer to a response of ours, one by one; the edge has made them fit for the SDK. */
+/** Yields the messages in the HTTP response to one of our responses. The edge has already adapted them for the SDK. */
 async function* messagesOf(reply: Response): AsyncGenerator<Message> {
   const type = reply.headers.get('content-type') ?? '';
   if (type.startsWith('application/json')) {
@@ -50,7 +50,7 @@ async function* messagesOf(reply: Response): AsyncGenerator<Message> {
   }
 }
 
-/** The data of each event that has some. */
+/** Yields the data of each event that has any. */
 async function* eventsIn(body: ReadableStream<Uint8Array>): AsyncGenerator<string> {
   const decoder = new TextDecoder();
   let text = '';

@@ -3,7 +3,7 @@ import { inputRequired, type Result } from '../../wire/index.ts';
 import type { Kept } from './pending-store.ts';
 import type { Round } from './round.ts';
 
-/** A round that the SDK itself is to answer: its call gets the kept round for an answer, and goes on from there. */
+/** A stored round that the SDK itself answers. Its call receives the round as the response, and continues from there. */
 interface Resumed {
   readonly id: string;
   readonly requestState: string | undefined;
@@ -12,7 +12,7 @@ interface Resumed {
 
 const resuming = new Course<{ next: Resumed | undefined }>();
 
-/** The round that stands for the answer to the call that is being sent, once. */
+/** Returns the round that replaces the response to the call being sent. Returns it only once. */
 export function takeResumed(): Resumed | undefined {
   const store = resuming.current;
   const next = store?.next;
@@ -20,12 +20,12 @@ export function takeResumed(): Resumed | undefined {
   return next;
 }
 
-/** What a client of SDK v2 has for sending any request. */
+/** The method of an SDK v2 client that sends any request. */
 interface Requesting {
   request(request: { readonly method: string; readonly params?: object | undefined }): Promise<Result>;
 }
 
-/** Has an SDK client answer a kept round from its own handlers, and all that come after it. */
+/** Lets an SDK client answer a stored round, and all later ones, with its own handlers. */
 export function resume(
   client: object,
   { id, method, params, round }: Kept & { readonly method: string },

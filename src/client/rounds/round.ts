@@ -17,7 +17,7 @@ import {
 } from '../../wire/index.ts';
 import { statusOf } from '../continuity/lost.ts';
 
-/** A question of the server. */
+/** A question from the server. */
 export interface RoundQuestion {
   readonly key: string;
   readonly method: string;
@@ -25,8 +25,8 @@ export interface RoundQuestion {
 }
 
 /**
- * What a server asks before it answers a call, and what must go back with the answers. Contexts are kept as the texts
- * that they came as, and never looked into.
+ * The questions a server asks before it returns the result of a call, and the context to send back with the answers.
+ * Contexts are kept as the original text and never parsed.
  */
 export type Round = { readonly questions: readonly RoundQuestion[] } & (
   | { readonly form: 'input'; readonly requestState?: string }
@@ -35,8 +35,8 @@ export type Round = { readonly questions: readonly RoundQuestion[] } & (
 );
 
 /**
- * When a round expires, in milliseconds since 1970: the earliest time that its server names. Undefined if it names none, or one
- * that has passed already by this clock, which then differs from the server's.
+ * Returns when a round expires, in milliseconds since 1970: the earliest time that its server names. Returns undefined if
+ * the server names none, or one that has already passed by this clock, which then differs from the server's.
  */
 export function expiryOf({ questions }: Round): number | undefined {
   let earliest: number | undefined;
@@ -48,10 +48,13 @@ export function expiryOf({ questions }: Round): number | undefined {
   return earliest;
 }
 
-/** How our servers refuse the answer to a round that has expired. */
+/** How our servers reject the answer to an expired round. */
 const EXPIRED = /invalid_request_state|Invalid or expired requestState/;
 
-/** Whether a server refused an answer because its round has expired: over HTTP, by the status of the request that brought it. */
+/**
+ * Whether a server rejected an answer because its round has expired. Over HTTP, the status of the request that carried it
+ * says so.
+ */
 export function isExpired(error: unknown): boolean {
   const { data } = (error ?? {}) as { readonly data?: unknown };
   const body = isObject(data) ? JSON.stringify(data) : '';
@@ -63,7 +66,7 @@ export interface BadRound {
   readonly bad: string;
 }
 
-/** The round in a response, in the draft or the final form; undefined where the response is an answer. */
+/** Reads the round in a response, in the draft or the final form. Returns undefined if the response has no questions. */
 export function readRound(response: Response, top: Top | undefined): Round | BadRound | undefined {
   if (top?.dependent_requests !== undefined) return readDependent(top.dependent_requests);
   if (!('result' in response)) return undefined;
@@ -101,7 +104,7 @@ function readDependent(text: string): Round | BadRound {
   return { form: 'dependent', questions, ...(each.some((state) => state !== null) && { each }) };
 }
 
-/** What a retry adds to its call: params in the final form, a top-level member in the draft form. */
+/** Returns what a retry adds to its call: params in the final form, a top-level member in the draft form. */
 export function retryOf(
   request: Request,
   round: Round & { readonly form: 'input' | 'dependent' },
@@ -113,7 +116,7 @@ export function retryOf(
   const inputResponses = Object.fromEntries(
     round.questions.flatMap(({ key }, place) => {
       const answer = answers[place];
-      // The final form has no place for errors; a question without an answer is asked again.
+      // The final form cannot carry errors, so the server asks an unanswered question again.
       return answer && 'result' in answer ? [[key, answer.result] as [string, Result]] : [];
     }),
   );
@@ -125,7 +128,7 @@ export function retryOf(
   };
 }
 
-/** Built as text, so that every state goes back to the letter. */
+/** Builds the member as text, so that every state is sent back byte for byte. */
 function dependentText(round: Round & { readonly form: 'dependent' }, answers: readonly Answer[]): string {
   const responses = answers.map((answer, place) => {
     const state = round.each?.[place];
@@ -136,7 +139,7 @@ function dependentText(round: Round & { readonly form: 'dependent' }, answers: r
   return `{${shared}"responses":[${responses.join(',')}]}`;
 }
 
-/** Reads a stored round. */
+/** Reads a stored round. Returns undefined if the value is not a round. */
 export function readStored(value: unknown): Round | undefined {
   return isObject(value) && Array.isArray(value['questions']) && typeof value['form'] === 'string'
     ? (value as unknown as Round)

@@ -1,6 +1,6 @@
 import type { Era, Params, Result } from '../../wire/index.ts';
 
-/** A question that a server has asked and nobody has answered yet. */
+/** A question from a server that has not been answered yet. */
 export interface PendingQuestion {
   readonly key: string;
   /** `elicitation/create`, `sampling/createMessage` or `roots/list`. */
@@ -8,47 +8,47 @@ export interface PendingQuestion {
   readonly params?: Params;
 }
 
-/** A call that waits for answers, also across restarts of this program. */
+/** A call that waits for answers, including after a restart of this program. */
 export interface PendingRound {
   readonly id: string;
-  /** Where the server is: its URL, or the command that starts it. */
+  /** The server's URL, or the command that starts it. */
   readonly server: string;
-  /** The call that it belongs to, where that is known. */
+  /** The call that the questions belong to, if it is known. */
   readonly call: { readonly method: string; readonly params?: Params } | undefined;
-  /** The era of the protocol that it was asked in, and is to be answered in; absent where that is not known. */
+  /** The protocol era in which the server asked and must be answered. Absent if unknown. */
   readonly era?: Era;
-  /** The data-layer session that the call was made in, and goes on in. */
+  /** The data-layer session in which the call was made and will continue. */
   readonly session?: { readonly id: string; readonly label: string | undefined };
   readonly questions: readonly PendingQuestion[];
   readonly since: Date;
-  /** When the server stops taking answers, if it says so. The call leaves the list then. */
+  /** When the server stops accepting answers, if it says so. The call then leaves the list. */
   readonly expiresAt?: Date;
 }
 
 /**
- * Answers by the question's key: a result as the method has it (`{ action: 'accept', content: { … } }` for an
+ * Answers by question key. Each is a result in the form its method defines (`{ action: 'accept', content: { … } }` for an
  * elicitation), or an error.
  */
 export type Answers = { readonly [key: string]: unknown };
 
-/** How a call went on after its answers: it is done, or it asks again. */
+/** The outcome of answering a round: the call is done, or the server asks again. */
 export type Continued =
   | { readonly done: true; readonly result: Result }
   | { readonly done: false; readonly round: PendingRound };
 
-/** How a round is answered. */
+/** Options for {@link Pending.answer}. */
 export interface AnswerOptions {
-  /** The client to answer through, where the server has moved: another address is not taken for it otherwise. */
+  /** The client to answer through if the server has moved. By default, an answer is never sent to another address. */
   readonly client?: object | undefined;
 }
 
-/** Calls that wait for answers. They are kept in the store until they are answered, dropped or expired. */
+/** Calls that wait for answers. The store keeps them until they are answered, dropped or expired. */
 export interface Pending {
-  /** All that wait, oldest first. */
+  /** Lists all waiting calls, oldest first. */
   list(): Promise<readonly PendingRound[]>;
   /**
-   * Answers a round and goes on with its call. The server must be connected. Without `answers`, the connected client's
-   * own handlers are asked, until the call is done. A round of one question may be answered without naming it.
+   * Answers a round and continues its call. The server must be connected. Without `answers`, Valise asks the connected
+   * client's own handlers until the call is done. A round with one question may be answered without the question's key.
    *
    * @example
    * ```ts
@@ -58,6 +58,6 @@ export interface Pending {
    * ```
    */
   answer(id: string, answers?: Answers, options?: AnswerOptions): Promise<Continued>;
-  /** Forgets a round; the server never hears of it again. False where there is none. */
+  /** Forgets a round without telling the server. Returns false if there is no such round. */
   drop(id: string): Promise<boolean>;
 }

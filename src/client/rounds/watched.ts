@@ -4,19 +4,19 @@ import type { Call } from '../call.ts';
 import { targetKey } from '../target.ts';
 import type { Round } from './round.ts';
 
-/** Rounds that nobody has gone on with are forgotten here; the store still has them. */
+/** The maximum number of contexts remembered here. The store still has the rounds that are forgotten. */
 const MOST_WATCHED = 1000;
 
-/** How many are remembered that have one context. */
+/** The maximum number of rounds remembered with the same context. */
 const MOST_ALIKE = 100;
 
-/** Rounds that whoever made the call answers by itself: finds what is kept of a round when its answer goes out. */
+/** Finds the stored round when its answer is sent, for rounds that the caller answers by itself. */
 export class Watched {
-  /** By the digest of the context: a server may make that long. */
+  /** Keyed by the digest of the context, because a server may send a long one. */
   readonly #kept = new Map<string, readonly string[]>();
   readonly #forgot: (id: string) => void;
 
-  /** `forgot` hears of what had to go for others. */
+  /** Calls `forgot` for each round that is evicted. */
   constructor(forgot: (id: string) => void) {
     this.#forgot = forgot;
   }
@@ -33,7 +33,7 @@ export class Watched {
     oldest[1].forEach(this.#forgot);
   }
 
-  /** Takes out what is kept under a context: `id` where it is known, or the oldest. */
+  /** Removes and returns a round with this context: `id` if it is given, or else the oldest. */
   take(context: string, id?: string): string | undefined {
     const key = sha256(context);
     const ids = this.#kept.get(key) ?? [];
@@ -45,12 +45,12 @@ export class Watched {
   }
 }
 
-/** By what the answer to a round will be known: by the server's context, or by the call itself where there is none. */
+/** Returns the key that identifies the answer to a round: the server's context, or a digest of the call if there is none. */
 export function contextOf(call: Call, { requestState }: Round & { readonly form: 'input' }): string {
   return requestState ?? nameOf(call);
 }
 
-/** The context of the round that a call answers; undefined where it answers none. */
+/** Returns the context of the round that a call answers. Returns undefined if it answers none. */
 export function answeredBy(call: Call): string | undefined {
   const { requestState, inputResponses } = call.request.params ?? {};
   if (typeof requestState === 'string') return requestState;

@@ -1,52 +1,52 @@
 import type { Notification } from '../../wire/index.ts';
 
-/** Hears a notification: its method and params, with the id of its session in `params._meta`. */
+/** Receives a notification: its method and params, with the id of its session in `params._meta`. */
 export type NotificationListener = (notification: Notification) => void;
 
-/** How to listen. */
+/** Options for {@link ClientSession.listen}. */
 export interface ListenOptions {
-  /** Resources whose updates are wanted; for servers without `resources/subscribe`. */
+  /** Resources whose updates are wanted, for servers without `resources/subscribe`. */
   readonly resources?: readonly string[] | undefined;
   /**
-   * Ask again and again, in place of a stream that stays open; each time the server may wait up to `wait` seconds (20
-   * by default). Where a server or a proxy cannot hold a stream, this happens by itself.
+   * Polls instead of keeping a stream open. The server may delay each response by up to `wait` seconds (20 by default).
+   * Valise polls automatically if a server or a proxy cannot hold a stream.
    */
   readonly poll?: boolean | { readonly wait?: number } | undefined;
-  /** Go on after this position: a {@link Listening.cursor} from before. */
+  /** Continues after this position: an earlier {@link Listening.cursor}. */
   readonly after?: string | undefined;
-  /** Notifications were lost, and nobody can bring them back: look for yourself what has changed. */
+  /** Called if notifications were lost and cannot be recovered. Check for yourself what has changed. */
   readonly onMissed?: (() => void) | undefined;
 }
 
-/** Somebody is listening. Where the stream breaks it is opened again, and what came in between is brought. */
+/** An active listener. If the stream breaks, Valise reopens it and delivers what arrived in between. */
 export interface Listening {
-  /** The position after what has been heard; undefined where the server knows none. */
+  /** The position after the last notification received. Undefined if the server does not report positions. */
   readonly cursor: string | undefined;
-  /** Resolves when it is over: closed here, or the session has ended. */
+  /** Resolves when listening ends, because it was closed here or the session has ended. */
   readonly closed: Promise<void>;
   close(): Promise<void>;
 }
 
-/** How a session behaves towards its calls. */
+/** How a session treats its calls. */
 export interface SessionBehaviour {
   /**
-   * `parallel` sends calls as they come: an older answer never overwrites a newer state. `serial` sends the next call of
-   * the session when the one before has been answered. `parallel` by default.
+   * `parallel` sends calls as they come; an older response never overwrites a newer state. `serial` sends the next call of
+   * the session after the previous one has been answered. Defaults to `parallel`.
    */
   readonly ordering?: 'parallel' | 'serial' | undefined;
   /**
-   * What happens to a call whose session the server no longer knows: it fails with {@link SessionGoneError}, or it is
-   * sent once more in a new, empty session that takes the place of the old one. A call that had begun already is not sent
-   * again; it fails, and the next one goes to the new session. `throw` by default.
+   * What happens to a call whose session the server no longer knows. `throw` fails it with {@link SessionGoneError}.
+   * `recreate` retries it in a new, empty session that replaces the old one. A call that had already begun is not retried:
+   * it fails, and the next call uses the new session. Defaults to `throw`.
    */
   readonly onGone?: 'throw' | 'recreate' | undefined;
 }
 
-/** Settings of a new session. */
+/** Options for a new session. */
 export interface CreateOptions extends SessionBehaviour {
-  /** What people call it. A session with a label is kept in the store, and found again by it in a later process. */
+  /** A name for people. A session with a label is stored, and a later process finds it again by the label. */
   readonly label?: string | undefined;
-  /** Whether it is kept in the store; by default, if it has a label. */
+  /** Whether the session is stored. Defaults to true if it has a label. */
   readonly keep?: boolean | undefined;
 }
 
@@ -54,14 +54,15 @@ export interface CreateOptions extends SessionBehaviour {
 export interface ClientSession {
   readonly id: string;
   readonly label: string | undefined;
-  /** The server's hint for when it ends; nothing is refused because of it. */
+  /** The server's hint for when the session ends. Nothing is rejected because of it. */
   readonly expiresAt: Date | undefined;
-  /** True where the hint has passed. */
+  /** Whether the time of the hint has passed. */
   readonly isStale: boolean;
-  /** True once the server no longer knows it: it is never sent again. */
+  /** Whether the session is over, for example because the server no longer knows it. It is then never sent again. */
   readonly isGone: boolean;
   /**
-   * Runs `work` in this session: every request to its server from inside, at any depth of calls, belongs to it.
+   * Runs `work` in this session. Every request that `work` makes to the session's server, at any depth of calls, belongs to
+   * the session.
    *
    * @example
    * ```ts
@@ -69,12 +70,12 @@ export interface ClientSession {
    * ```
    */
   run<Value>(work: () => Value): Value;
-  /** Ends it, so that the server can free what it holds. Harmless where it is gone already. */
+  /** Ends the session, so that the server can free its resources. Does nothing if the session is already gone. */
   delete(): Promise<void>;
-  /** A new session that starts with a copy of this one's state. */
+  /** Creates a session that starts with a copy of this session's state. */
   fork(options?: CreateOptions): Promise<ClientSession>;
   /**
-   * Hears what the server tells this session; resolves once it does.
+   * Listens to the server's notifications for this session. Resolves once the listener is active.
    *
    * @example
    * ```ts
@@ -90,9 +91,9 @@ export interface SessionListing {
   readonly label: string | undefined;
   readonly expiresAt: Date | undefined;
   readonly isStale: boolean;
-  /** True where this client's store has it. */
+  /** Whether this client's store has the session. */
   readonly isKept: boolean;
-  /** True where the server lists it. For users that it cannot tell apart it lists none, and may know it all the same. */
+  /** Whether the server lists the session. A server lists none for users it cannot tell apart, but may still know it. */
   readonly isListed: boolean;
 }
 
@@ -102,39 +103,39 @@ export interface KeptSession {
   readonly label: string | undefined;
   readonly expiresAt: Date | undefined;
   readonly isStale: boolean;
-  /** The server that made it: a URL, or a command. */
+  /** The server that created it: a URL or a command. */
   readonly target: string;
   readonly usedAt: Date;
 }
 
 /** The sessions with one server. */
 export interface ClientSessions {
-  /** Makes a new one. */
+  /** Creates a session. */
   create(options?: CreateOptions): Promise<ClientSession>;
-  /** The one that is kept under this label, or else a new one; also where several processes ask at the same time. */
+  /** Returns the session stored under this label, or creates it. Safe if several processes ask at the same time. */
   named(label: string, behaviour?: SessionBehaviour): Promise<ClientSession>;
-  /** Goes on in one that this client keeps, or that the server lists. */
+  /** Resumes a session that this client has stored or that the server lists. */
   resume(id: string, behaviour?: SessionBehaviour): Promise<ClientSession>;
   /**
-   * Gets a session back from what the server keeps: for a client that lost the state, or whose state the server refuses. A
-   * session that was gone may return so. Throws {@link SessionGoneError} if the server does not keep it for this user.
+   * Recovers a session from the server's own copy, for a client that lost the state or whose state the server rejects. This
+   * can bring back a session that was gone. Throws {@link SessionGoneError} if the server does not keep it for this user.
    */
   recover(id: string, behaviour?: SessionBehaviour): Promise<ClientSession>;
   /**
-   * Ends one by its id, be it kept here or only known to the server; false where the server does not know it, and
-   * whatever was kept of it is gone.
+   * Ends a session by its id, whether it is stored here or known only to the server. Returns false if the server does not
+   * know it. In both cases it is removed from the store.
    */
   delete(id: string): Promise<boolean>;
-  /** Those that the server lists for this user, and those that are kept here: it need not list all that it knows. */
+  /** Lists the sessions that the server lists for this user and those stored here. A server may not list all it knows. */
   list(): Promise<readonly SessionListing[]>;
-  /** Hears what the server tells those without a session. */
+  /** Listens to the server's notifications that belong to no session. */
   listen(listener: NotificationListener, options?: ListenOptions): Promise<Listening>;
 }
 
-/** `valise.sessions`: the sessions with a client's server, and those in the store. */
+/** The type of `valise.sessions`: the sessions with a client's server, and those in the store. */
 export interface SessionsAccess {
   /**
-   * The sessions with the server that a client is connected to.
+   * Returns the sessions with the server that a client is connected to.
    *
    * @example
    * ```ts
@@ -142,20 +143,20 @@ export interface SessionsAccess {
    * ```
    */
   (client: object): ClientSessions;
-  /** What is in the store, for all servers of this principal. */
+  /** Lists the sessions in the store, for all servers of this principal. */
   kept(): Promise<readonly KeptSession[]>;
-  /** Takes one out of the store, without telling its server; false where it was not there. */
+  /** Removes a session from the store without telling its server. Returns false if it was not there. */
   forget(id: string): Promise<boolean>;
 }
 
-/** What happens with sessions. No event has a state in it. */
+/** Events about sessions. No event contains a state. */
 export interface SessionEvents {
-  /** A session is over: the server no longer knows it, or it was deleted; `replaced` where a new one took its place. */
+  /** Emitted when a session is over: the server no longer knows it, it was deleted, or a new one replaced it. */
   sessionEnded: {
     readonly server: string;
     readonly label: string | undefined;
     readonly why: 'gone' | 'deleted' | 'replaced';
   };
-  /** What a server said about a session was not taken. */
+  /** Emitted when Valise rejects what a server says about a session. */
   sessionRefused: { readonly server: string; readonly label: string | undefined; readonly reason: string };
 }
