@@ -20,7 +20,7 @@ import type { Connection } from '../connection.ts';
 import { isUnknownMethod } from './errors.ts';
 import type { Kept } from './kept.ts';
 
-/** What a v2 client tells about the era it speaks with its server. */
+/** The methods with which a v2 client reports the era it uses with its server. */
 interface MaybeModern {
   getProtocolEra?(): Era | undefined;
   getNegotiatedProtocolVersion?(): string | undefined;
@@ -31,10 +31,10 @@ export type Listed = Pick<Kept, 'id' | 'label' | 'expiresAt'>;
 
 const MAX_PAGES = 1000;
 const MAX_LISTED = 10_000;
-/** The longest state of a session that a client keeps and sends. */
+/** The longest session state that a client stores and sends. */
 const MAX_STATE = 1024 * 1024;
 
-/** Whether a server sent more state than a client keeps. */
+/** Whether a server sent more state than a client stores. */
 export function isTooLarge({ state }: SessionMeta): boolean {
   return state !== undefined && state.length > MAX_STATE;
 }
@@ -53,7 +53,7 @@ export class SessionCalls {
     return this.#client.getProtocolEra?.() ?? this.connection.era;
   }
 
-  /** The names of sessions at this server. */
+  /** The spelling of the session methods and keys at this server. */
   get spelling(): Era {
     return this.connection.server.spelling(this.era).sessions;
   }
@@ -81,7 +81,7 @@ export class SessionCalls {
     await this.#request('delete', targetParams(this.spelling, session), timeout).catch(explain);
   }
 
-  /** All pages of the list; undefined where the server has none. */
+  /** Returns all pages of the list. Returns undefined if the server has no list. */
   async list(): Promise<readonly Listed[] | undefined> {
     const listed: Listed[] = [];
     let cursor: string | undefined;
@@ -102,7 +102,7 @@ export class SessionCalls {
     return listed;
   }
 
-  /** Listens until the server ends it; resolves with what a poll brought. */
+  /** Listens until the server ends the stream. Resolves with the result of a poll. */
   listen(params: Params, timeout: number): Promise<Result> {
     return this.#request('listen', params, timeout);
   }
@@ -120,7 +120,7 @@ export class SessionCalls {
     return session;
   }
 
-  /** Sends a request about sessions, by the name that it has at this server. */
+  /** Sends a session request, with the method name that this server uses. */
   #request(verb: SessionVerb, params: Params = {}, timeout = 60): Promise<Result> {
     const { era } = this;
     const _meta = era === 'modern' ? { ...this.#envelope(), ...params._meta } : params._meta;
@@ -131,7 +131,10 @@ export class SessionCalls {
     );
   }
 
-  /** A request of ours may be the first that the connection sees; then nothing else says what era it belongs to. */
+  /**
+   * Returns the envelope of a modern request. This request may be the first that the connection sees, so nothing else may
+   * show its era.
+   */
   #envelope(): Meta {
     return {
       [CORE.protocolVersion]: this.#client.getNegotiatedProtocolVersion?.() ?? '2026-07-28',
@@ -145,7 +148,7 @@ function unlessUnknown(error: unknown): undefined {
   return undefined;
 }
 
-/** An error of the server, in words of ours where it has no sessions. */
+/** Rethrows a server error, with an explanation if the server has no sessions. */
 export function explain(error: unknown): never {
   if (!isUnknownMethod(error)) throw error;
   throw new ValiseError('no-sessions', 'The server does not know what it was asked about sessions.', {

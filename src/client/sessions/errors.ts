@@ -2,14 +2,14 @@ import { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
 import { METHOD_NOT_FOUND, readSessionError, type SessionErrorReading } from '../../wire/index.ts';
 
-/** Invalid request and invalid params. */
+/** The codes for an invalid request and for invalid params. */
 const REFUSALS: ReadonlySet<number> = new Set([-32600, -32602]);
 
-/** The server no longer knows a session. It is gone for good: make a new one, or let `onGone: 'recreate'` do that. */
+/** Thrown when the server no longer knows a session. Create a new one, or set `onGone: 'recreate'`. */
 export class SessionGoneError extends ValiseError {
   readonly sessionId: string;
   readonly label: string | undefined;
-  /** True where the call had begun when its session ended: it may have had effects, and was not made again. */
+  /** Whether the call had begun when its session ended. It may have had effects, and was not retried. */
   readonly hasBegun: boolean;
 
   constructor(
@@ -34,9 +34,9 @@ export class SessionGoneError extends ValiseError {
   }
 }
 
-/** Others changed the session's state again and again while the call ran. Nothing of the call was kept. */
+/** Thrown when others kept changing the session's state while the call ran. Nothing of the call was kept. */
 export class SessionConflictError extends ValiseError {
-  /** What the error of the call says besides: `pending` names its round, where it had asked something. */
+  /** The data of the call's error. If the call had asked something, `pending` names its round. */
   readonly data: unknown;
 
   constructor(cause?: unknown) {
@@ -52,7 +52,10 @@ export class SessionConflictError extends ValiseError {
   }
 }
 
-/** The server was replaced by one that would run the call in no session. It may have sessions again later. */
+/**
+ * Returns the error for a server that was replaced by one without sessions. The call was not sent; the server may have
+ * sessions again later.
+ */
 export function sessionsLacking(label: string | undefined): ValiseError {
   const which = label === undefined ? '' : ` ${JSON.stringify(label)}`;
   return new ValiseError(
@@ -62,18 +65,18 @@ export function sessionsLacking(label: string | undefined): ValiseError {
   );
 }
 
-/** What a server's error says about a session, however an SDK or Valise wraps it. */
+/** Reads what a server's error says about a session, regardless of how an SDK or Valise wraps it. */
 export function sessionErrorIn(error: unknown): SessionErrorReading | undefined {
   if (!isObject(error)) return undefined;
   return readSessionError({ ...rpcOf(error), message: error['message'] });
 }
 
-/** True where the server does not know the method. */
+/** Whether the server does not know the method. */
 export function isUnknownMethod(error: unknown): boolean {
   return isObject(error) && rpcOf(error).code === METHOD_NOT_FOUND;
 }
 
-/** True where the server has answered with an error that asking again does not change, or that only whoever asks can change. */
+/** Whether the server returned an error that a retry would not change, unless the caller changes the request. */
 export function isRefused(error: unknown): boolean {
   return isObject(error) && REFUSALS.has(rpcOf(error).code as number);
 }

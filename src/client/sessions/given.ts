@@ -29,23 +29,23 @@ const LISTEN: TakenBy<ListenOptions> = {
   onMissed: FUNCTION,
 };
 
-/** Throws where a session cannot be made with these options. */
+/** Throws if the options for a new session are invalid. */
 export function checkCreation(name: string, options: CreateOptions): void {
   checkOptions(name, options, CREATE);
 }
 
-/** Throws where a session cannot be found by this label, or cannot behave so. */
+/** Throws if the label or the behavior options are invalid. */
 export function checkNamed(label: string, behaviour: SessionBehaviour): void {
   checkArgument('sessions.named()', label, LABEL);
   checkBehaviour('sessions.named', behaviour);
 }
 
-/** Throws where a session cannot behave so. */
+/** Throws if the behavior options are invalid. */
 export function checkBehaviour(name: string, behaviour: SessionBehaviour): void {
   checkOptions(name, behaviour, BEHAVIOUR);
 }
 
-/** Throws where nobody could hear, or not in this way. */
+/** Throws if the listener or its options are invalid. */
 export function checkListen(listener: NotificationListener, options: ListenOptions): void {
   checkArgument('listen()', listener, FUNCTION);
   checkOptions('listen', options, LISTEN);

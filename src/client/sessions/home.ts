@@ -13,7 +13,7 @@ import { Streams } from './listening.ts';
 import { HeldSession } from './session.ts';
 import type { CreateOptions, SessionBehaviour, SessionListing } from './types.ts';
 
-/** What all homes share. */
+/** Options that all homes share. */
 export interface HomeOptions {
   readonly kept: KeptSessions;
   readonly events: ClientEventSource;
@@ -21,13 +21,13 @@ export interface HomeOptions {
 }
 
 const MAX_GONE = 10_000;
-/** How long a client that goes waits for its server, in seconds. */
+/** How long a closing client waits for its server, in seconds. */
 const PARTING = 5;
 
-/** The sessions with one server, over one client's connection: they are sent to no other server and for nobody else. */
+/** The sessions with one server, over one client's connection. They are never sent to another server or for another user. */
 export class Home {
   readonly target: string;
-  /** False where nothing tells what server is at the other end: what is kept could reach another one. */
+  /** Whether its sessions may be stored. False if the server is unknown, because a stored session could reach another one. */
   readonly keeps: boolean;
   readonly streams = new Streams(() => this.#calls);
   readonly #options: HomeOptions;
@@ -56,17 +56,17 @@ export class Home {
     return this.#live;
   }
 
-  /** True where these are the sessions of that client. */
+  /** Whether these are the sessions of that client. */
   isOf(client: object): boolean {
     return client === this.#client;
   }
 
-  /** False once its connection has closed: the next client of the server goes on here. */
+  /** Whether its connection is open. Once it has closed, the next client of the server takes over this home. */
   get isOpen(): boolean {
     return this.#isOpen;
   }
 
-  /** A client has connected anew. */
+  /** Takes over the connection of a newly connected client. */
   moved(connection: Connection, client: object): void {
     this.#client = client;
     this.#calls = new SessionCalls(connection, client);
@@ -103,7 +103,7 @@ export class Home {
     return (await find()) ?? (this.keeps ? this.#options.kept.alone(this.target, label, make) : make());
   }
 
-  /** Resumes a session, or has the server bring it back from what it keeps: only then one that was gone may return. */
+  /** Resumes a session, or recovers it from the server's own copy. Only `recover` can bring back a session that was gone. */
   async resume(
     id: string,
     behaviour: SessionBehaviour = {},
@@ -128,13 +128,13 @@ export class Home {
     }
   }
 
-  /** The live session of that id. */
+  /** Returns the live session with that id. */
   find(id: string): HeldSession | undefined {
     for (const session of this.#live) if (session.id === id && !session.isGone) return session;
     return undefined;
   }
 
-  /** Goes on in the session of a call that has waited: as it is kept now, or as the call knew it. */
+  /** Returns to the session of a call that has waited, as it is stored now or as the call last knew it. */
   async reenter(known: Kept): Promise<HeldSession> {
     const { id, label } = known;
     const live = this.find(id);
@@ -187,13 +187,13 @@ export class Home {
     await this.#end(session, id, 'deleted');
   }
 
-  /** The server does not know a session that was sent. */
+  /** Ends a session that the server no longer knows. */
   async gone(session: HeldSession, id: string): Promise<void> {
     if (session.id !== id || session.isGone) return;
     await this.#end(session, id, 'gone');
   }
 
-  /** Puts a new session in the place of one that is gone, once for all calls that find it gone; false where that fails. */
+  /** Replaces a session that is gone with a new one, once for all calls that find it gone. Resolves to false if that fails. */
   renew(session: HeldSession, id: string): Promise<boolean> {
     if (session.isGone || session.id !== id) return Promise.resolve(!session.isGone);
     let renewal = this.#renewals.get(session);
@@ -209,7 +209,7 @@ export class Home {
     return renewal;
   }
 
-  /** Keeps what is known of a session now; one after another, and always the latest. */
+  /** Stores the current metadata of a session. Saves run one at a time and always write the latest metadata. */
   save(session: HeldSession): Promise<void> {
     const saving = (this.#saving.get(session) ?? Promise.resolve()).then(async () => {
       if (session.isGone) return;
@@ -223,12 +223,12 @@ export class Home {
     return saving;
   }
 
-  /** Throws where a session is gone: it is never sent again. */
+  /** Throws if a session is gone, because it must never be sent again. */
   check({ isGone, id, label }: HeldSession, hasBegun = false): void {
     if (isGone) throw new SessionGoneError(id, label, undefined, hasBegun);
   }
 
-  /** Ends sessions that hold something expensive, before the connection goes; not those in which calls will go on. */
+  /** Ends sessions that hold expensive resources before the connection closes, except those in which calls still wait. */
   async release(connection: Connection): Promise<void> {
     if (connection !== this.#calls.connection) return;
     const costly = [...this.#live].filter(
@@ -237,13 +237,13 @@ export class Home {
     await Promise.allSettled(costly.map((session) => this.delete(session, PARTING)));
   }
 
-  /** Forgets sessions after the user signed out. */
+  /** Forgets the sessions after the user signed out. */
   forget(): void {
     for (const session of this.#live) session.end();
     this.streams.close();
   }
 
-  /** The connection has closed: what session-scope state there is of sessions that nobody keeps ends with it. */
+  /** Handles a closed connection. The session-scope state of sessions that are not stored ends with it. */
   closed(connection: Connection): void {
     if (connection !== this.#calls.connection) return;
     this.#isOpen = false;
@@ -291,7 +291,7 @@ export class Home {
   }
 }
 
-/** When a session ends, for people. */
+/** Returns when a session ends, as a `Date`, and whether that time has passed. */
 export function timesOf(expiresAt: string | undefined): Pick<SessionListing, 'expiresAt' | 'isStale'> {
   const end = expiresAt === undefined ? undefined : new Date(expiresAt);
   return { expiresAt: end, isStale: end !== undefined && end.getTime() <= Date.now() };

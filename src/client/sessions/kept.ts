@@ -6,32 +6,32 @@ import type { Store } from '../../store/types.ts';
 import { isSessionId, type SessionMeta } from '../../wire/index.ts';
 import type { Account } from '../account.ts';
 
-/** A session as the store holds it. */
+/** A session record in the store. */
 export interface Kept {
   readonly target: string;
-  /** The account that it belongs to; see `Account`. */
+  /** The account that the session belongs to; see `Account`. */
   readonly account: string;
   readonly id: string;
   readonly label: string | undefined;
   readonly state: string | undefined;
   readonly seq: number | undefined;
   readonly expiresAt: string | undefined;
-  /** Milliseconds since 1970. */
+  /** The time of the last use, in milliseconds since 1970. */
   readonly usedAt: number;
 }
 
-/** A session that nobody used for this long is forgotten, in seconds. */
+/** How long an unused session is stored, in seconds. */
 const TTL = 90 * 86_400;
 const MAX_SESSIONS = 10_000;
 
-/** The sessions of one principal in the store, apart for each server: a session goes to no other. */
+/** The stored sessions of one principal, separate for each server. A session is never sent to another server. */
 export class KeptSessions {
   readonly #store: Store;
   readonly #prefix: string;
   readonly #records: Collection<Kept>;
   readonly #newer: (error: ValiseError) => void;
 
-  /** `newer` hears of sessions that a later release has kept, and that are left alone. */
+  /** Calls `newer` for session records that a later release has written. They are left unchanged. */
   constructor(store: Store, principal: string, newer: (error: ValiseError) => void) {
     this.#store = store;
     this.#prefix = `kept-sessions/${sha256(principal)}/`;
@@ -44,7 +44,7 @@ export class KeptSessions {
     return kept?.target === target && account.owns(kept.account) ? kept : undefined;
   }
 
-  /** Those of one server, or of all, of one account or of every one; the one used last comes first. */
+  /** Lists the sessions of one server or all, and of one account or all, most recently used first. */
   async list(target?: string, account?: Account): Promise<readonly Kept[]> {
     const found: Kept[] = [];
     const prefix = target === undefined ? this.#prefix : this.#folder(target);
@@ -59,8 +59,8 @@ export class KeptSessions {
   }
 
   /**
-   * Keeps what came with an answer. Where another process has kept a later state in the meantime, that one stays, and
-   * comes back.
+   * Stores the metadata of a response. If another process has stored a later state meanwhile, keeps that one and returns
+   * it.
    */
   async save(kept: Kept): Promise<Kept | undefined> {
     let later: Kept | undefined;
@@ -97,7 +97,7 @@ export class KeptSessions {
   }
 }
 
-/** How kept sessions are stored. A store is a file that others can write: what is not a session is not there. */
+/** The schema of session records. Others can write the store's file, so an entry that is not a session is ignored. */
 export const KEPT: Schema<Kept> = {
   kind: 'kept session',
   version: 1,
@@ -116,7 +116,7 @@ export const KEPT: Schema<Kept> = {
   },
 };
 
-/** What a request says about a kept session. */
+/** Returns the metadata of a stored session. */
 export function metaOf({ id, state, seq, expiresAt }: Kept): SessionMeta {
   return {
     sessionId: id,

@@ -7,21 +7,21 @@ import type { HeldSession } from './session.ts';
 import { Stream } from './stream.ts';
 import type { Listening, ListenOptions, NotificationListener } from './types.ts';
 
-/** Somebody who listens. */
+/** One listener of a stream. */
 interface Ear {
   readonly heard: NotificationListener;
   readonly missed: () => void;
 }
 
-/** A stream, and those who listen to it. */
+/** A stream and its listeners. */
 interface Shared {
-  /** The id of the session that it is for; empty for none. */
+  /** The id of the session that the stream is for, or `''` for none. */
   scope: string;
   readonly stream: Stream;
   readonly ears: Set<Ear>;
 }
 
-/** The streams of one server's notifications: one for each session that somebody listens to, and one for none. */
+/** The notification streams of one server: one for each session with a listener, and one for no session. */
 export class Streams {
   readonly #calls: () => SessionCalls;
   readonly #streams = new Map<string, Shared>();
@@ -37,7 +37,8 @@ export class Streams {
   ): Promise<Listening> {
     checkListen(listener, options);
     const scope = session?.id ?? '';
-    // Heard where it was asked for: what the listener does belongs to the session it was in then, if any.
+    // The listener runs in the async context of this call, so its requests belong to the session that was current then, if
+    // any.
     const heard = AsyncResource.bind(listener);
     const ear: Ear = { heard, missed: AsyncResource.bind(() => options.onMissed?.()) };
     const known = this.#streams.get(scope);
@@ -50,7 +51,7 @@ export class Streams {
       await (known ? stream.want(options.resources ?? []) : stream.opened);
     } catch (error) {
       leave();
-      // What the first one asked for was refused, or it left again; that says nothing about this one.
+      // The server rejected the first listener's request, or that listener left. This does not affect the new listener.
       if (known && !stream.isOpened) return this.open(session, listener, options);
       throw error;
     }
@@ -66,12 +67,12 @@ export class Streams {
     };
   }
 
-  /** Brings a notification to those who listen for it. */
+  /** Delivers a notification to its listeners. */
   hear(notification: Notification, position: ListenPosition): void {
     this.#streams.get(position.sessionId ?? '')?.stream.hear(notification, position);
   }
 
-  /** Another session has taken the place of one: those who listen to it follow. */
+  /** Moves the listeners of a session to the one that replaces it. */
   follow(from: string, to: string): void {
     const shared = this.#streams.get(from);
     if (!shared) return;
@@ -81,7 +82,7 @@ export class Streams {
     shared.stream.reopen();
   }
 
-  /** A session is gone: nothing more will come for it. */
+  /** Closes the stream of a session that is gone. */
   end(scope: string): void {
     this.#streams.get(scope)?.stream.close();
   }

@@ -29,40 +29,40 @@ import { currentRun, type HeldSession, type Running } from './session.ts';
 import { currentStream } from './stream.ts';
 import type { ClientSessions, SessionsAccess } from './types.ts';
 
-/** Of how many tools of a server it is remembered that their sessions hold something expensive. */
+/** The maximum number of tools per server that are remembered as allocating expensive resources. */
 const MAX_COSTLY = 1000;
 const MAX_TOOL_NAME = 1024;
 
-/** Family S on the client's side. */
+/** The client side of family S. */
 export interface SessionsFamily {
   readonly part: ClientPart;
-  /** Lets the calls of a serial session go one after another. */
+  /** Runs the calls of a serial session one at a time. */
   readonly turns: ClientMiddleware;
-  /** Sends each call in its session, and takes what the server says of it. */
+  /** Sends each call in its session, and applies the session metadata of the response. */
   readonly middleware: ClientMiddleware;
   readonly access: SessionsAccess;
-  /** For calls that wait for answers. */
+  /** Lets calls that wait for answers return to their session. */
   readonly returning: Returning;
-  /** The user has signed out of a server: its kept sessions, of every account, are gone. Their ids come back. */
+  /** Removes the stored sessions of a server that the user signed out of, for every account. Returns their ids. */
   forget(target: string): Promise<readonly string[]>;
-  /** A client is connected: from now on its sessions can be asked for. */
+  /** Registers a connected client. Its sessions are available from then on. */
   connected(client: object, connection: Connection): void;
 }
 
-/** What a call went out with. */
+/** The session and order number that a call was sent with. */
 interface Sent {
   readonly id: string;
   readonly order: number;
 }
 
-/** Makes family S. */
+/** Creates the client side of family S. */
 export function createSessions(options: HomeOptions): SessionsFamily {
   const homes = new Map<string, readonly Home[]>();
   const ofConnection = new WeakMap<Connection, Home>();
   const ofClient = new WeakMap<object, Home>();
   const costly = new WeakMap<Connection, Set<string>>();
 
-  /** The homes at the server of a connection, its own first. */
+  /** Returns the homes at the server of a connection, its own first. */
   const homesAt = (connection: Connection): readonly Home[] => {
     const own = ofConnection.get(connection);
     const others = (own?.keeps && homes.get(own.target)) || [];
@@ -81,7 +81,10 @@ export function createSessions(options: HomeOptions): SessionsFamily {
     return { id, order: session.nextCall() };
   };
 
-  /** The session that a call is made in. What runs in one may also talk to other servers, for which it is not. */
+  /**
+   * Returns the session a call is made in. Code that runs in a session may also call other servers, which must not receive
+   * it.
+   */
   const sessionOf = ({ connection, method }: Call): Running | undefined => {
     const run = currentRun();
     if (!run || INTRODUCTIONS.has(method) || sessionMethod(method)) return undefined;
@@ -91,12 +94,12 @@ export function createSessions(options: HomeOptions): SessionsFamily {
   const isCostly = ({ connection, method, request }: Call): boolean =>
     method === 'tools/call' && (costly.get(connection)?.has(String(request.params?.['name'])) ?? false);
 
-  /** Takes what a response says of the session. */
+  /** Applies the session metadata of a response. */
   const settle = async (session: HeldSession, sent: Sent, response: Response): Promise<Response> => {
     if (!('result' in response)) return response;
     const reading = readSession(response.result._meta);
     if (reading === undefined) return response;
-    // What is taken leaves the result: hosts show results to models.
+    // Applied metadata is removed from the result, because hosts show results to models.
     const passed = { ...response, result: withoutSession(response.result) };
     if (reading === null) return session.home.gone(session, sent.id).then(() => passed, warned(passed));
     if (isProblem(reading)) return refused(session, `${reading.problem} at ${reading.where}`, response);
@@ -107,7 +110,7 @@ export function createSessions(options: HomeOptions): SessionsFamily {
     return session.home.save(session).then(() => passed, warned(passed));
   };
 
-  /** Whether the server no longer has the session of a call, and whether a handler had begun with it. */
+  /** Returns a value if the server no longer has the session of a call. It says whether a handler had begun. */
   const lossIn = (response: Response, { id }: Sent): { readonly begun?: boolean } | undefined => {
     const reading = 'error' in response ? readSessionError(response.error) : undefined;
     return reading?.kind === 'not-found' && (reading.sessionId ?? id) === id ? reading : undefined;
@@ -156,7 +159,7 @@ export function createSessions(options: HomeOptions): SessionsFamily {
     return response;
   };
 
-  /** Lets the calls of a connection that nobody waits for any more out of the queues of their sessions. */
+  /** Removes the calls of a connection that are over from the queues of their sessions. */
   const leaveQueues = (connection: Connection, isOver: (call: Call) => boolean): void => {
     for (const { queue } of homesAt(connection).flatMap(({ live }) => [...live]))
       for (const call of [...(queue?.waiting ?? [])])
@@ -212,7 +215,7 @@ export function createSessions(options: HomeOptions): SessionsFamily {
     connected(client, connection) {
       const key = targetKey(connection.target);
       const known = homes.get(key) ?? [];
-      // Clients that are connected at the same time go apart: they may speak for different users.
+      // Clients that are connected at the same time have separate homes, because they may act for different users.
       const same = known.filter((each) => each.account.name === connection.account.name);
       const left = same.find((each) => each.isOf(client)) ?? same.find((each) => !each.isOpen);
       const home = left ?? new Home(connection, client, options);
@@ -248,7 +251,7 @@ export function createSessions(options: HomeOptions): SessionsFamily {
         if (call.method === 'tools/list') learnCosts(call, response);
         const loss = lossIn(response, sent);
         if (!loss) return settle(session, sent, response);
-        // Another session may take the place of this one; the call is made once more there if it has not begun.
+        // A new session may replace this one. The call is retried there if it has not begun.
         const isRenewed = session.recreates && !isRetry && (await session.home.renew(session, sent.id));
         if (!isRenewed) return session.home.gone(session, sent.id).then(() => response, warned(response));
         if (loss.begun ?? call.hasBegun) return response;
@@ -290,7 +293,7 @@ export function createSessions(options: HomeOptions): SessionsFamily {
   };
 }
 
-/** Puts the session's id into an HTTP header too (S-20): into our own if the transport has a session of that name itself. */
+/** Mirrors the session's id in an HTTP header (S-20). Uses our own header name if the transport has a session of its own. */
 function mirror(call: Call, session: SessionReading): void {
   const { spelling, connection } = call;
   if (!isSession(session) || connection.target.kind !== 'http') return;

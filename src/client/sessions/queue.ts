@@ -1,11 +1,11 @@
 import type { Call } from '../call.ts';
 
-/** Lets the calls of a session go one after another. */
+/** Runs the calls of a session one at a time. */
 export class Queue {
   readonly #under = new Map<Call, () => void>();
   #last: Promise<void> | undefined;
 
-  /** Waits until the call's turn has come. */
+  /** Waits until it is the call's turn. */
   enter(call: Call): Promise<void> | undefined {
     const before = this.#last;
     let leave = (): void => {};
@@ -21,7 +21,7 @@ export class Queue {
     return before;
   }
 
-  /** The call has been answered, or nobody waits for its answer any more. */
+  /** Removes a call that has been answered, or that the caller has given up on. */
   leave(call: Call): void {
     const leave = this.#under.get(call);
     this.#under.delete(call);

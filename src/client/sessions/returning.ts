@@ -5,21 +5,21 @@ import type { Home } from './home.ts';
 import type { Kept } from './kept.ts';
 import type { HeldSession } from './session.ts';
 
-/** How a call that waits for an answer goes on in its session, also in another process. */
+/** Lets a call that waits for an answer continue in its session, even in another process. */
 export interface Returning {
-  /** The session that a call went out in, with all that a later process needs to use it. */
+  /** Returns the session that a call was sent in, with all that a later process needs to use it. */
   sessionOf(call: Call): Kept | undefined;
-  /** Notes that a round of that id waits in a session, until it is over. */
+  /** Records that the round with that id waits in a session, until it is over. */
   waits(connection: Connection, session: Kept, round: string): void;
-  /** A round is over. */
+  /** Marks a round as over. */
   over(round: string): void;
-  /** The answer to what was asked in the course of a call, with the call's session as it is now. */
+  /** Adds the call's current session to the answer to a question asked during the call. */
   naming(connection: Connection, session: string | undefined, answer: Response): Response;
-  /** Runs `work` in such a session. */
+  /** Runs `work` in a stored session. */
   inside<Value>(connection: Connection, session: Kept, work: () => Promise<Value>): Promise<Value>;
 }
 
-/** Lets family R find the sessions of its calls. */
+/** Gives family R access to the sessions of its calls. */
 export function returningTo(homesAt: (connection: Connection) => readonly Home[]): Returning {
   const find = (connection: Connection, id: string): HeldSession | undefined => {
     for (const home of homesAt(connection)) {

@@ -15,34 +15,34 @@ import type {
   SessionBehaviour,
 } from './types.ts';
 
-/** A stretch of the program that runs in a session. */
+/** A part of the program that runs in a session. */
 export interface Running {
   readonly session: HeldSession;
-  /** Calls that it has sent, where they go one after another. */
+  /** The calls it has sent, if the session is serial. */
   readonly calls: Set<Call>;
 }
 
 const running = new Course<Running>();
 
-/** The stretch in which the present call is made; undefined outside of every session. */
+/** Returns the run that the current code belongs to. Returns undefined outside of every session. */
 export function currentRun(): Running | undefined {
   return running.current;
 }
 
-/** A session of this client, with what the server last said about it. */
+/** A session of this client, with the latest metadata from the server. */
 export class HeldSession implements ClientSession {
   readonly home: Home;
   readonly label: string | undefined;
   readonly keeps: boolean;
   readonly recreates: boolean;
   readonly queue: Queue | undefined;
-  /** True where a tool was called in it that holds something expensive. */
+  /** Whether a tool that allocates expensive resources was called in the session. */
   allocates = false;
-  /** The ids of calls that wait in it for somebody's answer. */
+  /** The ids of rounds that wait in the session for an answer. */
   readonly waiting = new Set<string>();
   #meta: SessionMeta;
   #gone = false;
-  /** The number of the call whose answer brought the present state. */
+  /** The number of the call whose response brought the current state. */
   #stateOf = 0;
   #calls = 0;
   readonly #ids: Set<string>;
@@ -101,20 +101,20 @@ export class HeldSession implements ClientSession {
     return this.home.streams.open(this, listener, options);
   }
 
-  /** What a request says about the session. */
+  /** Returns the session metadata that a request carries. */
   sent(): SessionMeta {
     const { sessionId, state } = this.#meta;
     return state === undefined ? { sessionId } : { sessionId, state };
   }
 
-  /** A number for a call, in the order in which calls are sent. */
+  /** Returns a number for a call, in the order in which calls are sent. */
   nextCall(): number {
     return ++this.#calls;
   }
 
   /**
-   * Takes over what the answer to a call says; false where nothing changed. An answer that is older than the state at
-   * hand does not replace it: by the sequence where the server gives one, else by the order of the calls.
+   * Applies the metadata of a response and returns whether anything changed. A response older than the current state does
+   * not replace it. Age is compared by the sequence number if the server sends one, or else by the order of the calls.
    */
   update({ state, seq, expiresAt }: SessionMeta, call: number): boolean {
     const meta = this.#meta;
@@ -136,7 +136,7 @@ export class HeldSession implements ClientSession {
     return seq !== undefined && held !== undefined ? seq < held : call < this.#stateOf;
   }
 
-  /** Takes over what another process has kept, since it is later. */
+  /** Adopts the later state that another process has stored. */
   adopt({ state, seq, expiresAt }: Kept): void {
     this.#meta = {
       sessionId: this.id,
@@ -146,7 +146,7 @@ export class HeldSession implements ClientSession {
     };
   }
 
-  /** Another session takes the place of this one. */
+  /** Replaces this session with another one. */
   replace(meta: SessionMeta): void {
     this.#meta = meta;
     this.#ids.add(meta.sessionId);
@@ -158,7 +158,7 @@ export class HeldSession implements ClientSession {
     this.#gone = true;
   }
 
-  /** As the store holds it. */
+  /** Returns the session record to store. */
   toKeep(): Kept {
     const { sessionId, state, seq, expiresAt } = this.#meta;
     return {
@@ -179,7 +179,7 @@ export class HeldSession implements ClientSession {
     } catch (error) {
       throw this.#typed(error);
     } finally {
-      // Nobody waits for what is still under way.
+      // Nobody waits for the calls that are still in progress.
       for (const call of run.calls) this.queue?.leave(call);
     }
   }

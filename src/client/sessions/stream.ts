@@ -15,40 +15,40 @@ import { isRefused, isUnknownMethod, sessionErrorIn } from './errors.ts';
 import { WantedResources } from './wanted-resources.ts';
 import { watchBody } from './watch-body.ts';
 
-/** What a stream listens to. */
+/** Options for {@link Stream}. */
 export interface StreamOptions {
-  /** The connection that is open now. */
+  /** Returns the session calls of the connection that is open now. */
   readonly calls: () => SessionCalls;
-  /** The session as it is sent now; undefined for what belongs to none. */
+  /** Returns the session metadata to send now. Undefined for notifications that belong to no session. */
   readonly session: (() => SessionMeta) | undefined;
-  /** Puts another session in the place of the one of that id, which is gone; false where it is over. */
+  /** Replaces the session with that id, which is gone, with a new one. Resolves to false if the session is over. */
   readonly renew: (id: string) => Promise<boolean>;
   readonly resources: readonly string[];
   readonly polls: boolean;
-  /** Seconds that a poll may wait. */
+  /** The maximum time a poll may wait, in seconds. */
   readonly wait: number;
   readonly after: string | undefined;
   readonly heard: (notification: Notification) => void;
   readonly missed: () => void;
 }
 
-/** Longer than any server should hold a stream; then it is opened again. */
+/** The maximum duration of one stream request, in seconds. It is longer than any server should hold a stream. */
 const LONGEST = 86_400;
-/** A server that holds a stream says so at once; one that cannot is asked again and again instead. */
+/** How long to wait for a server to confirm a stream, in milliseconds. A server that does not confirm it is polled instead. */
 const WELCOME = 5000;
-/** So often a server may end a stream without a word of welcome; then it is polled. */
+/** How often a server may end a stream without confirming it before it is polled. */
 const UNWELCOME = 5;
-/** Servers of ours give a sign of life every 15 seconds. */
+/** How long a stream may be silent, in milliseconds. Our servers send a sign of life every 15 seconds. */
 const SILENCE = 45_000;
 
 const opening = new Course<Stream>();
 
-/** The stream whose request is on its way out. */
+/** Returns the stream whose request is being sent. */
 export function currentStream(): Stream | undefined {
   return opening.current;
 }
 
-/** Hears notifications, and goes on where it was when the stream breaks. */
+/** Receives notifications, and continues from its position if the stream breaks. */
 export class Stream {
   readonly #options: StreamOptions;
   #cursor: string | undefined;
@@ -56,13 +56,13 @@ export class Stream {
   #polls: boolean;
   #hasPolled = false;
   #closed = false;
-  /** True once the server has said that it listens, or has answered a poll. */
+  /** Whether the server has confirmed a stream or answered a poll. */
   #isOpened = false;
-  /** True where the present request was welcomed. */
+  /** Whether the server has confirmed the current request. */
   #isWelcome = false;
-  /** True where a new session has taken the place of the old one, and was not welcomed yet. */
+  /** Whether a new session has replaced the old one and is not confirmed yet. */
   #isRenewed = false;
-  /** True where the present request was ended here. */
+  /** Whether the current request was ended here. */
   #isDropped = false;
   #asked: string | undefined;
   #call: Call | undefined;
@@ -91,17 +91,17 @@ export class Stream {
     this.opened.catch(() => undefined);
   }
 
-  /** True once the server has let somebody listen. */
+  /** Whether the server has confirmed a stream or answered a poll. */
   get isOpened(): boolean {
     return this.#isOpened;
   }
 
-  /** The position after what has been heard. */
+  /** The position after the last notification received. */
   get cursor(): string | undefined {
     return this.#cursor;
   }
 
-  /** Takes a notification of the stream. */
+  /** Handles a notification of the stream. */
   hear(notification: Notification, { cursor, missed }: ListenPosition): void {
     if (this.#closed) return;
     if (cursor !== undefined) {
@@ -113,7 +113,7 @@ export class Stream {
     else this.#options.heard(notification);
   }
 
-  /** Listens for these resources too: the stream is opened again, and goes on where it was. Rejects where they are refused. */
+  /** Also listens for these resources. Reopens the stream from its position. Rejects if the server rejects the resources. */
   async want(resources: readonly string[]): Promise<void> {
     await this.opened;
     const wish = this.#closed ? undefined : this.#wantedResources.add(resources);
@@ -121,7 +121,7 @@ export class Stream {
     await wish;
   }
 
-  /** The request of the stream goes out; its HTTP answer is watched, since the SDKs do not tell when it breaks. */
+  /** Watches the HTTP response to the stream's request, because the SDKs do not report when it breaks. */
   sending(call: Call): void {
     this.#call = call;
     if (this.#polls) return;
@@ -139,7 +139,7 @@ export class Stream {
     this.reopen();
   }
 
-  /** Ends the request under way, and tells the server so; unless closed, the stream asks anew. */
+  /** Ends the request in progress and tells the server. The stream then sends a new request, unless it is closed. */
   reopen(): void {
     const call = this.#call;
     if (!call) return;
@@ -172,7 +172,7 @@ export class Stream {
     this.#wantedResources.end(this.#failed ?? notListening('ended the stream'));
   }
 
-  /** True where there is no use in asking again. */
+  /** Whether retrying is pointless. */
   async #isFinal(error: unknown): Promise<boolean> {
     if (isUnknownMethod(error)) return true;
     if (this.#asked !== undefined && sessionErrorIn(error)?.kind === 'not-found') {
@@ -181,7 +181,7 @@ export class Stream {
       return !isRenewed;
     }
     if (this.#isOpened && !this.#isDropped) return !this.#wantedResources.refused(error) && isRefused(error);
-    // Whoever asks to listen is told why that does not work; only what has worked is worth waiting for.
+    // A listener that never worked fails with the reason. Only one that has worked is retried.
     return !this.#isOpened && !this.#isDropped;
   }
 
@@ -193,7 +193,7 @@ export class Stream {
     if (this.#wantedResources.granted()) this.reopen();
   }
 
-  /** Keeps a stream until the server ends it. */
+  /** Holds a stream until the server ends it. */
   async #hold(): Promise<boolean> {
     this.#isWelcome = false;
     const patience = setTimeout(() => {
@@ -209,10 +209,10 @@ export class Stream {
     }
   }
 
-  /** Asks for what has come; false where there was nothing, and the server did not wait for it. */
+  /** Polls for new notifications. Resolves to false if there were none and the server did not wait for them. */
   async #poll(): Promise<boolean> {
     const { missed, heard } = this.#options;
-    // The first one only finds out where things stand: as with a stream, what was before is not heard.
+    // The first poll only finds the current position. As with a stream, earlier notifications are not delivered.
     const isFirst = !this.#hasPolled;
     const isStart = isFirst && this.#cursor === undefined;
     const wait = isFirst ? 0 : this.#options.wait;
@@ -249,7 +249,7 @@ export class Stream {
       });
   }
 
-  /** Nothing more will come on this request. */
+  /** Ends the current request, because nothing more will arrive on it. */
   #drop(call = this.#call): void {
     if (!call || call !== this.#call) return;
     this.#call = undefined;

@@ -4,14 +4,14 @@ interface Wish {
   reject(error: unknown): void;
 }
 
-/** The resources that a stream listens for: what the server has let in, and what somebody asks for besides. */
+/** The resources that a stream listens for: those the server has accepted, and those that are newly requested. */
 export class WantedResources {
   #granted: ReadonlySet<string>;
-  /** Those of the present request, and the new ones among them. */
+  /** The resources that the current request names, including new ones. */
   #named: ReadonlySet<string>;
   #asked: readonly Wish[] = [];
   #open: Wish[] = [];
-  /** True where the server has refused several at once: then each is asked for by itself. */
+  /** Whether the server has rejected several requests at once. Each is then sent on its own. */
   #singly = false;
 
   constructor(resources: readonly string[]) {
@@ -19,13 +19,13 @@ export class WantedResources {
     this.#named = this.#granted;
   }
 
-  /** WantedResources for more; undefined where all of it is let in already. */
+  /** Requests more resources. Returns undefined if the server has already accepted all of them. */
   add(resources: readonly string[]): Promise<void> | undefined {
     if (resources.every((uri) => this.#granted.has(uri))) return undefined;
     return new Promise((resolve, reject) => this.#open.push({ resources, resolve, reject }));
   }
 
-  /** What the next request names. */
+  /** Returns the resources for the next request to name. */
   name(): ReadonlySet<string> {
     this.#asked = this.#singly ? this.#open.slice(0, 1) : [...this.#open];
     if (this.#asked.length === 0) this.#named = this.#granted;
@@ -33,14 +33,17 @@ export class WantedResources {
     return this.#named;
   }
 
-  /** The server lets in what was named; true where there is more to ask for. */
+  /** Marks the named resources as accepted. Returns true if there are more to request. */
   granted(): boolean {
     this.#granted = this.#named;
     for (const wish of this.#asked) wish.resolve();
     return this.#without(this.#asked);
   }
 
-  /** The server refuses what was named; false where nothing was wished for, so that it refuses to be listened to. */
+  /**
+   * Handles the rejection of the named resources. Returns false if none were new, so that the server rejects the stream
+   * itself.
+   */
   refused(error: unknown): boolean {
     if (this.#asked.length === 0) return false;
     if (this.#asked.length > 1) this.#singly = true;
@@ -51,7 +54,7 @@ export class WantedResources {
     return true;
   }
 
-  /** Nothing more will be let in. */
+  /** Rejects all requests that are still open. */
   end(error: unknown): void {
     for (const { reject } of this.#open.splice(0)) reject(error);
   }

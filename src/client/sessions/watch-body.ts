@@ -1,6 +1,6 @@
 /**
- * Has `ended` called when a stream of events ends or breaks; the function returned breaks it. The events themselves are
- * read by whoever reads the response, as before. An answer that is no stream is left alone.
+ * Calls `ended` when an event stream ends or breaks. Returns a function that breaks the stream. The reader of the response
+ * still reads the events as before. A response that is not an event stream is left unchanged.
  */
 export function watchBody(response: Response, ended: () => void): () => void {
   const { body } = response;
