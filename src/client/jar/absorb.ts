@@ -22,27 +22,27 @@ import { NONE } from './stored.ts';
 import type { Tally } from './tally.ts';
 import type { JarRefusal } from './types.ts';
 
-/** What taking state in needs of the jar. */
+/** The parts of the jar that are needed to apply state. */
 export interface Absorber {
   readonly events: ClientEventSource;
   readonly quotas: Quotas;
   readonly tally: Tally;
 }
 
-/** Where a result comes from. */
+/** The origin of a result. */
 export interface Origin {
   readonly seat: Seat;
-  /** The session that the request went out in. */
+  /** The session that the request was sent in. */
   readonly session: Bag;
-  /** The jar's epoch when the request went out. */
+  /** The jar's epoch when the request was sent. */
   readonly epoch: number;
-  /** The texts of values with numbers that parsing changes, by scope and name, as JSON. */
+  /** The texts of values whose numbers change when parsed, by scope and name, as JSON. */
   readonly texts?: string | undefined;
 }
 
 /**
- * Takes in what a result sets, in the order in which results arrive. What does not fit is left out and told in an
- * event; nothing throws, so the result itself always goes on its way. The bags that are to be stored come back.
+ * Applies the state that a result sets, in the order in which results arrive. Rejects invalid state with an event and never
+ * throws, so that the result itself is always delivered. Returns the bags to store.
  */
 export function absorb(meta: unknown, origin: Origin, jar: Absorber): Set<Bag> | undefined {
   const state = readState(meta);
@@ -94,7 +94,7 @@ class Absorption {
     if (!this.#isOpen(bag, scope, name) || !this.#mayChange(scope, name, value, attributes)) return;
     const exact = this.#textOf(scope, name);
     const { exact: isExact, identity } = this.#origin.seat;
-    // A peer in this process has the very same numbers.
+    // A peer in this process has exactly the same numbers.
     if (!isExact && !identity.passing && !isSafe(value)) {
       this.#refuse(
         'bad-value',
@@ -112,7 +112,7 @@ class Absorption {
       return;
     }
     const item: Item = {
-      // A copy: what the application gets in the result is its own to change.
+      // Copies the value, because the application may change the result it receives.
       value: typeof value === 'object' ? (JSON.parse(text) as Json) : value,
       ...(exact !== undefined && { text: exact }),
       ...(identity.secure && { secure: true }),
@@ -140,7 +140,10 @@ class Absorption {
     return own && Object.hasOwn(own, name) ? own[name] : undefined;
   }
 
-  /** Overwriting replaces the attributes too: state that was valid for another domain of this server is so no longer. */
+  /**
+   * Removes the entry from the server's other bags. Overwriting also replaces the attributes, so state that was valid for
+   * another domain is no longer.
+   */
   #leaveOthers(bag: Bag, name: string): void {
     const { bags, identity } = this.#origin.seat;
     for (const other of bags) {
@@ -167,13 +170,13 @@ class Absorption {
     }
   }
 
-  /** Another process may have set it since this one has looked. */
+  /** Removes an entry that another process may have set since this one last read the store. */
   #removeUnseen(bag: Bag, name: string): void {
     if (bag.over || bag.wasClearedAfter(this.#origin.epoch, name)) return;
     if (bag.removeUnseen(name)) this.#unsaved.add(bag);
   }
 
-  /** The attributes with the scope in its usual spelling; undefined where the server may not ask for it. */
+  /** Returns the attributes with a normalized scope. Returns undefined if the server may not set that scope. */
   #fit(scope: Scope, name: string, given: Attributes): Attributes | undefined {
     if (given.serverScope === undefined) return given;
     const { scopes, name: server } = this.#origin.seat.identity;
@@ -190,7 +193,7 @@ class Absorption {
     return wide || (seat.bags[0] as Bag);
   }
 
-  /** False where the answer comes too late: the session is over, or somebody has cleared the jar in between. */
+  /** Returns false if the response is too late: the session is over, or the jar was cleared meanwhile. */
   #isOpen(bag: Bag, scope: Scope, name: string): boolean {
     if (bag.over) {
       this.#refuse('session-over', 'The session of the request has ended.', scope, name);
@@ -201,7 +204,7 @@ class Absorption {
     return false;
   }
 
-  /** False if what is held under a name is not this server's to change over this connection. */
+  /** Returns false if this server may not change the existing entry over this connection. */
   #mayChange(scope: Scope, name: string, value: Json, { serverScope }: Attributes): boolean {
     const { seat, session } = this.#origin;
     const { identity, bags } = seat;
@@ -210,7 +213,7 @@ class Absorption {
       this.#refuse('insecure', 'It was set over https, and is not changed over http.', scope, name);
       return false;
     }
-    // A value of its own, for no other server, takes nothing from the others.
+    // A value only for the server itself takes nothing from other servers.
     if (value !== null && serverScope === undefined) return true;
     const isOthers = held.some((item) => item.from !== identity.name && isSealed(item.value));
     if (!isOthers || isSealed(value)) return true;
@@ -218,7 +221,7 @@ class Absorption {
     return false;
   }
 
-  /** By the name of the server that had set it, which may be another one of the same domain. */
+  /** Emits `deleted` with the name of the server that set the entry, which may be another one of the same domain. */
   #tellGone(scope: Scope, key: string, item: Item | undefined): void {
     if (item) this.#jar.events.emit('deleted', { server: item.from, scope, key, by: 'server' });
   }
@@ -246,7 +249,10 @@ const REASONS: { readonly [Code in ProblemCode]?: JarRefusal } = {
   'too-deep': 'too-deep',
 };
 
-/** Finds what is wrong with a name's attributes; a problem with all of them, or with a scope's, is one with each. */
+/**
+ * Finds the problem with a name's attributes. A problem with all attributes, or with those of a scope, applies to each
+ * name.
+ */
 function finder(problems: readonly StateProblem[] = []) {
   const found = new Map<string, StateProblem>();
   for (const one of problems) found.set(place(one.scope, one.name), one);
@@ -266,7 +272,7 @@ function isSealed(value: Json): boolean {
   return kid !== undefined && isKid(kid);
 }
 
-/** Whether all numbers of a value are such that JSON of another spelling cannot have meant another one. */
+/** Whether all numbers of a value are finite and small enough that parsing cannot have changed them. */
 function isSafe(value: Json): boolean {
   if (typeof value === 'number') return Number.isFinite(value) && Math.abs(value) <= Number.MAX_SAFE_INTEGER;
   return typeof value !== 'object' || value === null || Object.values(value).every(isSafe);
@@ -276,7 +282,7 @@ function place(scope: Scope | undefined, name: string | undefined): string {
   return JSON.stringify([scope ?? null, name ?? null]);
 }
 
-/** The same again, and not yet so old that the store should hear of its new time. */
+/** Whether an item repeats the existing one, and its new expiry is too close to the stored one to be worth a write. */
 function isSame(held: Item, item: Item, text: string): boolean {
   if (held.size !== item.size || held.from !== item.from) return false;
   const { maxAge, serverScope, methodScope } = held.attributes;

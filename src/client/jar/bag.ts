@@ -5,7 +5,7 @@ import type { Tally } from './tally.ts';
 
 const UNSEEN: Change = { isUnseen: true };
 
-/** Whoever has prepared something from what a bag holds. */
+/** An observer that caches data derived from a bag. */
 export interface Viewer {
   /** When it last sent what the bag holds. */
   readonly usedAt: number;
@@ -13,38 +13,38 @@ export interface Viewer {
   changed(): void;
 }
 
-/** What is the same about a bag all its life. */
+/** The properties of a bag that never change. */
 export interface BagFacts {
-  /** The server's name; with a dot before it where it holds what is valid for a whole domain. */
+  /** The server's name, with a leading dot if the items are valid for a whole domain. */
   readonly server: string;
-  /** The account that it is sent for; see `Account`. */
+  /** The account that the items are sent for; see `Account`. */
   readonly account: string;
-  /** The kept session whose state this is. */
+  /** The stored session that the items belong to. */
   readonly session: string | undefined;
   readonly isSession: boolean;
-  /** False where the bag lives in memory alone. */
+  /** Whether the bag is stored. If false, it exists only in memory. */
   readonly kept: boolean;
   readonly tally: Tally | undefined;
 }
 
-/** State of one scope of one server, in the order in which it was set. */
+/** The state of one scope of one server, in the order in which it was set. */
 export class Bag {
   readonly server: string;
   readonly account: string;
   readonly session: string | undefined;
   readonly isServerScope: boolean;
   readonly kept: boolean;
-  /** Rises with every change of what would be sent. */
+  /** Increases with every change to what would be sent. */
   revision = 0;
-  /** The store's version of what `items` started from; undefined where the store has none. */
+  /** The store version that `items` started from. Undefined if the store has none. */
   version: string | undefined;
-  /** When the store was last asked, by the clock; 0 where never. */
+  /** When the bag was last read from the store, in milliseconds since 1970, or 0 if never. */
   syncedAt = 0;
-  /** `usedAt` as the store knows it. */
+  /** The `usedAt` that the store has. */
   storedUse = 0;
-  /** True once its session has ended. */
+  /** Whether its session has ended. */
   over = false;
-  // What most bags of a large jar never need is made where it is needed.
+  // Fields that most bags of a large jar never need are created on first use.
   readonly #tally: Tally | undefined;
   #items: Map<string, Item> = new Map();
   #changes: Map<string, Change> | undefined;
@@ -64,7 +64,7 @@ export class Bag {
     this.#tally = tally;
   }
 
-  /** What one owner controls; see {@link Tally}. */
+  /** The site that one owner controls; see {@link Tally}. */
   get site(): string {
     return siteOf(this.server.replace(/^\./, ''));
   }
@@ -73,17 +73,17 @@ export class Bag {
     return this.#items;
   }
 
-  /** What has changed since it was last stored. */
+  /** Whether it has changed since it was last stored. */
   get hasChanges(): boolean {
     return this.#changes !== undefined && this.#changes.size > 0;
   }
 
-  /** True where an open connection looks into it. */
+  /** Whether an open connection uses it. */
   get isWatched(): boolean {
     return this.#viewers !== undefined && this.#viewers.size > 0;
   }
 
-  /** When it last went with a request. */
+  /** When it was last sent with a request. */
   get usedAt(): number {
     let latest = this.#usedAt;
     if (this.#viewers) for (const { usedAt } of this.#viewers) latest = Math.max(latest, usedAt);
@@ -104,7 +104,7 @@ export class Bag {
     this.#viewers?.delete(viewer);
   }
 
-  /** When the first of its items ends. */
+  /** When the first of its items expires. */
   get endsAt(): number {
     return this.#endsAt;
   }
@@ -118,7 +118,7 @@ export class Bag {
     this.#note(name, { item });
   }
 
-  /** As {@link set} where only the times differ: nothing that is sent changes, and the store need not hurry. */
+  /** Like {@link set}, if only the times differ. The sent data does not change, so the store write can wait. */
   renew(name: string, item: Item): void {
     this.#items.set(name, item);
   }
@@ -132,36 +132,36 @@ export class Bag {
     this.#note(name, yielding ? { unlessSetAfter: item.setAt } : {});
   }
 
-  /** Removes what another process may have set, where it is not known here; false where nobody else can have. */
+  /** Removes an entry unknown here that another process may have set. Returns false if no other process can have set it. */
   removeUnseen(name: string): boolean {
     if (!this.kept) return false;
     this.#note(name, UNSEEN);
     return true;
   }
 
-  /** True where the store is to be asked before it is written to. */
+  /** Whether the store must be read before it is written. */
   get removesUnseen(): boolean {
     for (const { isUnseen } of this.#changes?.values() ?? []) if (isUnseen) return true;
     return false;
   }
 
-  /** The store has been asked, and holds no more than is known here. */
+  /** Drops removals of unknown entries, because the store holds no more than is known here. */
   foundNothing(): void {
     for (const [name, { isUnseen }] of this.#changes ?? []) if (isUnseen) this.#changes?.delete(name);
   }
 
-  /** Answers to requests of an earlier epoch change nothing here from now on, or nothing under that name. */
+  /** Marks the bag, or one name, as cleared. Responses to requests of an earlier epoch no longer change it. */
   markCleared(epoch: number, name?: string): void {
     if (name === undefined) this.#clearedEpoch = epoch;
     else (this.#clearedKeys ??= new Map()).set(name, epoch);
   }
 
-  /** True where the answer to a request of this epoch comes too late. */
+  /** Whether the response to a request of this epoch is too late. */
   wasClearedAfter(epoch: number, name: string): boolean {
     return Math.max(this.#clearedEpoch, this.#clearedKeys?.get(name) ?? 0) > epoch;
   }
 
-  /** Removes what is over. */
+  /** Removes expired items and returns them. */
   expire(now: number): { readonly name: string; readonly from: string }[] {
     if (now < this.#endsAt) return [];
     const gone: { readonly name: string; readonly from: string }[] = [];
@@ -175,21 +175,21 @@ export class Bag {
     return gone;
   }
 
-  /** What is to be stored now; where that fails, give it to {@link putBack}. */
+  /** Takes the changes to store. If storing fails, pass them to {@link putBack}. */
   takeChanges(): ReadonlyMap<string, Change> {
     const changes = this.#changes ?? new Map();
     this.#changes = undefined;
     return changes;
   }
 
-  /** Takes back changes that were not stored; newer ones go on counting. */
+  /** Restores changes that could not be stored. Newer changes take precedence. */
   putBack(changes: ReadonlyMap<string, Change>): void {
     this.#changes = new Map([...changes, ...(this.#changes ?? [])]);
   }
 
   /**
-   * Puts what the store holds in place, and what has changed here since on top of it; true where something was set here.
-   * The bag takes `stored` over.
+   * Replaces the items with those in the store and reapplies local changes. Returns true if a local change set an item. The
+   * bag takes ownership of `stored`.
    */
   rebase(stored: Map<string, Item>, version: string | undefined, usedAt: number): boolean {
     const before = this.#items.size;
@@ -218,12 +218,12 @@ export class Bag {
     return grown;
   }
 
-  /** When an item was last of use. */
+  /** Returns when an item was last used. */
   usedAtOf({ setAt, usedAt, attributes }: Item): number {
     return Math.max(setAt, attributes.methodScope === undefined ? this.usedAt : (usedAt ?? 0));
   }
 
-  /** The item that was of use the longest ago. */
+  /** Returns the least recently used item. */
   stalest(): { readonly name: string; readonly used: number; readonly set: number } | undefined {
     let found: { readonly name: string; readonly used: number; readonly set: number } | undefined;
     for (const [name, item] of this.#items) {
@@ -234,19 +234,19 @@ export class Bag {
     return found;
   }
 
-  /** The names of the `count` items that were of use the longest ago. */
+  /** Returns the names of the `count` least recently used items. */
   oldest(count: number): string[] {
     const ranked = [...this.#items].map(([name, item]) => ({
       name,
       used: this.usedAtOf(item),
       set: item.setAt,
     }));
-    // The sort is stable: of items set at once, the one named first goes first.
+    // The sort is stable: of items set at the same time, the first in order is evicted first.
     ranked.sort((a, b) => a.used - b.used || a.set - b.set);
     return ranked.slice(0, count).map(({ name }) => name);
   }
 
-  /** True where a `method-scope` decides when some of it goes along. */
+  /** Whether some items have a `method-scope`, which decides when they are sent. */
   get isScoped(): boolean {
     return this.view().scoped.length > 0;
   }

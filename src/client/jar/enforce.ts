@@ -2,8 +2,8 @@ import type { Absorber } from './absorb.ts';
 import type { Bag } from './bag.ts';
 
 /**
- * Has go what is too much, the oldest used first: in the bags that have grown, and in the jar. The bags that gave
- * something up come back.
+ * Evicts least-recently-used entries until the quotas hold, in the bags that have grown and in the whole jar. Returns the
+ * bags that lost an entry.
  */
 export function enforce(grown: Iterable<Bag>, { quotas, tally, events }: Absorber): Set<Bag> {
   const smaller = new Set<Bag>();

@@ -5,18 +5,18 @@ import { normalScope } from '../identity.ts';
 import type { Item } from './item.ts';
 import type { JarFilter } from './types.ts';
 
-/** Tells whether a piece of state is meant by a filter. */
+/** Decides whether a filter selects an entry. */
 export interface Matcher {
   (scope: Scope, key: string, item: Item): boolean;
-  /** True where state of a bag of this name might be meant. */
+  /** Whether the filter may select entries of a bag with this name. */
   covers(bag: string): boolean;
-  /** The name of the one server that is meant. */
+  /** The name of the one server that is selected. */
   readonly server: string | undefined;
 }
 
 /**
- * Prepares a filter, which may have one more name. A server is meant by its name, its URL or its path, and with it all that
- * would be sent to it.
+ * Prepares a filter, which may have one additional name. Selects a server by its name, URL or path, and with it everything
+ * that would be sent to it.
  */
 export function matcher(filter: JarFilter, more?: string): Matcher {
   checkFilter(filter, more);
@@ -46,11 +46,11 @@ function isText(value: unknown): boolean {
   return typeof value === 'string';
 }
 
-/** What is misspelt or undefined would not narrow anything: it must not come to mean everything. */
+/** Rejects misspelled or undefined names. They would not narrow the filter, so it would select everything. */
 function checkFilter(filter: unknown, more: string | undefined): void {
   if (!isObject(filter)) throw badFilter('is no object');
   const prototype: unknown = Object.getPrototypeOf(filter);
-  // Of a URL or a map, no name would be seen.
+  // The names of a URL or a map would not be visible.
   if (prototype !== Object.prototype && prototype !== null) throw badFilter('is no plain object');
   for (const name of Object.keys(filter)) {
     if (name === more) continue;
@@ -66,7 +66,7 @@ function badFilter(why: string): ValiseError {
   });
 }
 
-/** A host out of a URL or in whatever spelling; a path as it is. */
+/** Returns the normalized host of a URL or a name. Returns a path unchanged. */
 function serverName(text: string): string {
   if (/^[a-z][a-z0-9+.-]*:\/\//i.test(text)) {
     return URL.canParse(text) ? new URL(text).hostname.replace(/\.$/, '') : text;

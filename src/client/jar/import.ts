@@ -6,7 +6,7 @@ import type { Item } from './item.ts';
 import { told } from './problem-detail.ts';
 import type { JarImported } from './types.ts';
 
-/** One piece of state, and the bag that it belongs into. */
+/** One imported entry and the bag that it belongs to. */
 export interface ImportedItem {
   readonly bag: { readonly server: string; readonly account: string; readonly session: string | undefined };
   readonly scope: Scope;
@@ -16,12 +16,12 @@ export interface ImportedItem {
 
 type Refusal = JarImported['refused'][number];
 
-/** Reads what `export` gives, as JSON: each entry is looked at as if a server had sent it. */
+/** Reads the result of `export`, as JSON. Checks each entry as if a server had sent it. */
 export function readExport(
   given: unknown,
   bytesPerKey: number,
 ): { readonly items: ImportedItem[]; readonly refused: Refusal[] } {
-  // Dates become text, as in a file.
+  // Dates become strings, as in a file.
   const data: unknown = given === undefined ? undefined : JSON.parse(JSON.stringify(given));
   if (!isObject(data) || data['version'] !== 1 || !Array.isArray(data['entries']))
     throw new ValiseError('bad-export', 'This is not the export of a jar.', {
@@ -37,7 +37,7 @@ export function readExport(
   return { items, refused };
 }
 
-/** What a refused entry is called, as far as it has a name. */
+/** Returns the names of a rejected entry, if it has any. */
 function nameOf(entry: unknown): Omit<Refusal, 'detail'> {
   const { server, key } = isObject(entry) ? entry : {};
   return {
@@ -46,7 +46,7 @@ function nameOf(entry: unknown): Omit<Refusal, 'detail'> {
   };
 }
 
-/** The entry, or why it is refused. */
+/** Returns the entry, or the reason why it is rejected. */
 function readEntry(entry: Readonly<Record<string, unknown>>, bytesPerKey: number): ImportedItem | string {
   const { server, scope, key, session, account = '', secure } = entry;
   if (typeof server !== 'string' || server === '') return 'It names no server.';
@@ -103,7 +103,7 @@ function readAttributes(given: unknown, server: string, scope: Scope): Attribute
   };
 }
 
-/** The domains that a server may set state for; none for a command. */
+/** Returns the domains that a server may set state for. A command has none. */
 function scopesOf(server: string): readonly string[] {
   const url = `https://${server}`;
   if (/[/\\]/.test(server) || !URL.canParse(url)) return [];

@@ -1,12 +1,12 @@
 import type { Json } from '../../json.ts';
 import type { Attributes, Dict } from '../../wire/index.ts';
 
-/** One piece of state as the jar holds it. Times are milliseconds since 1970. */
+/** One entry as the jar holds it. Times are in milliseconds since 1970. */
 export interface Item {
   readonly value: Json;
-  /** The JSON text of the value, if it has numbers that `value` does not have exactly. */
+  /** The JSON text of the value, if `value` cannot hold its numbers exactly. */
   readonly text?: string | undefined;
-  /** True if it came over an encrypted connection: it goes over no other. */
+  /** True if it arrived over an encrypted connection. It is never sent over an unencrypted one. */
   readonly secure?: boolean | undefined;
   readonly size: number;
   /** The server that set it. */
@@ -14,29 +14,29 @@ export interface Item {
   readonly setAt: number;
   readonly expiresAt: number;
   readonly attributes: Attributes;
-  /** Kept only where a `method-scope` decides when it goes along; all others go when the bag goes. */
+  /** Kept only if a `method-scope` decides when the item is sent. All other items are sent whenever the bag is. */
   readonly usedAt?: number;
-  /** `expiresAt` as the store knows it, where it has been renewed since. */
+  /** The `expiresAt` that the store has, if the item has been renewed since. */
   readonly storedUntil?: number;
 }
 
-/** What has changed since the bag was last stored: the new item, or its removal. */
+/** A change since the bag was last stored: a new item, or a removal. */
 export interface Change {
   readonly item?: Item;
-  /** A removal that gives way to an item set after this time: an eviction must not take what another process has just set. */
+  /** A removal yields to an item set after this time, so that an eviction does not remove what another process has just set. */
   readonly unlessSetAfter?: number;
-  /** A removal of a key that is unknown here: another process may have set it, so the store decides. */
+  /** Marks the removal of a key that is unknown here. Another process may have set it, so the store decides. */
   readonly isUnseen?: true;
 }
 
-/** What of a bag is sent. */
+/** The part of a bag that is sent. */
 export interface View {
-  /** Goes with every request, as it is. */
+  /** The values that are sent unchanged with every request. */
   readonly plain: Dict;
-  /** The names of what goes with some requests. */
+  /** The names of items that are sent with some requests. */
   readonly scoped: readonly string[];
-  /** The names of what goes with every request, as text. */
+  /** The names of items that are sent with every request, as text. */
   readonly exact: readonly string[];
-  /** Whether some of it must not go over an unencrypted connection. */
+  /** Whether some items must not be sent over an unencrypted connection. */
   readonly hasSecure: boolean;
 }

@@ -4,7 +4,7 @@ import { type Matcher, matcher } from './filter.ts';
 import type { Shelf } from './shelf.ts';
 import type { Jar, JarEntry, JarEvents, JarExport, JarFilter, JarImported } from './types.ts';
 
-/** The jar as people see it: what is on the shelf, and how to be rid of it. */
+/** The public interface of the jar: lists, exports, imports and clears its entries. */
 export class ClientJar implements Jar {
   readonly #shelf: Shelf;
   readonly #events: ClientEventSource;
@@ -33,7 +33,7 @@ export class ClientJar implements Jar {
   async clear(filter: JarFilter = {}): Promise<number> {
     const matches = matcher(filter);
     const epoch = this.#shelf.turn();
-    // At once for everything that this process knows, and again for what others may have added.
+    // Clears what this process knows immediately, and after the refresh what other processes may have added.
     const here = this.#clearKnown(filter, matches, epoch);
     await this.#shelf.refresh();
     const others = this.#clearKnown(filter, matches, epoch);
@@ -95,7 +95,7 @@ export class ClientJar implements Jar {
   }
 }
 
-/** By server, then scope, then key. */
+/** Compares by server, then scope, then key. */
 function byName(one: JarEntry, other: JarEntry): number {
   for (const part of ['server', 'scope', 'key'] as const)
     if (one[part] !== other[part]) return one[part] < other[part] ? -1 : 1;

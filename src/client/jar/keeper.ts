@@ -13,16 +13,16 @@ import { BAGS, readBag, type StoredBag, writeBag } from './stored.ts';
 const PATIENCE_MS = 5000;
 /** How long a request waits for a store that does not answer, where what it would send is stale. */
 const READ_PATIENCE_MS = 1000;
-/** How old a bag may get before its next use asks the store, on the side, what others have changed. */
+/** How old a bag may be before its next use refreshes it from the store in the background. */
 const AGING_MS = 30_000;
-/** How old a bag may get before its next use waits for the store: others may have cleared it since. */
+/** How old a bag may be before its next use waits for the store, because others may have cleared it. */
 const STALE_MS = 60_000;
 /** Smaller differences of `usedAt` are not worth a write. */
 const USE_MS = 1000;
 
 /**
- * Keeps bags in a store that other processes use too. One entry holds one bag and is written by compare-and-set; who
- * loses the race puts its own changes, and only those, on top of what the winner wrote. So nobody loses a key.
+ * Stores bags in a store that other processes share. Each entry holds one bag and is written by compare-and-set. The loser
+ * of a race reapplies only its own changes to what the winner wrote, so no key is lost.
  */
 export class Keeper {
   readonly #store: Store;
@@ -30,16 +30,16 @@ export class Keeper {
   readonly #prefix: string;
   readonly #events: ClientEventSource;
   readonly #grown: (bag: Bag) => void;
-  /** Entries of the principal that were written without keys, and their versions. */
+  /** The principal's entries that cannot be read, and their versions. */
   readonly #unreadable = new Map<string, string>();
-  /** One piece of work at a time under each key, also where a session that has ended and its successor share it. */
+  /** Runs one operation at a time for each key, including when an ended session and its successor share the key. */
   readonly #lanes = new Map<string, Promise<void>>();
   /** Bags that are being read before they are sent. */
   readonly #stale = new Map<Bag, Promise<void>>();
-  /** Saves that have not begun yet and will cover what changes until then. */
+  /** Saves that have not started yet. They will include all changes made until then. */
   readonly #waiting = new Map<Bag, Promise<void>>();
 
-  /** `grown` hears that a bag holds what was set here besides what others have stored, before it is written. */
+  /** Calls `grown` before a write, if a bag holds items set here in addition to what others have stored. */
   constructor(store: Store, principal: string, events: ClientEventSource, grown: (bag: Bag) => void) {
     this.#store = store;
     this.#records = collection(store, '', BAGS);
@@ -48,7 +48,7 @@ export class Keeper {
     this.#grown = grown;
   }
 
-  /** Everything that is stored for the principal. */
+  /** Loads everything that is stored for the principal. */
   async load(put: (stored: StoredBag, version: string) => void): Promise<void> {
     this.#unreadable.clear();
     const newer = ({ what, next = '' }: ValiseError): void =>
@@ -62,7 +62,10 @@ export class Keeper {
     }
   }
 
-  /** Deletes what {@link load} has found and could not look into: all of it, or that of one server or scope. How many there were. */
+  /**
+   * Deletes the entries that {@link load} could not read: all of them, or those of one server or scope. Returns how many
+   * were deleted.
+   */
   async dropUnreadable(server: string | undefined, scope: Scope | undefined): Promise<number> {
     const own = server === undefined ? '' : this.#key({ server, account: '', session: undefined });
     const meant = [...this.#unreadable].filter(([key]) => {
@@ -83,19 +86,19 @@ export class Keeper {
     return this.#enqueue(key, () => this.#read(bag, key));
   }
 
-  /** As {@link refresh}; a store that fails is told, and what is known goes on being good. */
+  /** Like {@link refresh}, but reports a failing store with a warning. The known items remain valid. */
   refreshOrWarn(bag: Bag): Promise<void> {
     return this.refresh(bag).catch((error: unknown) => this.#warn('read', bag, error));
   }
 
-  /** As {@link refreshOrWarn}, on the side, where the last time is a while ago. When to ask again comes back. */
+  /** Like {@link refreshOrWarn}, in the background, if the last read is long enough ago. Returns when to ask again. */
   refreshIfAging(bag: Bag, now: number): number {
     if (!bag.kept) return Number.POSITIVE_INFINITY;
     if (now - bag.syncedAt >= AGING_MS) void this.refreshOrWarn(bag);
     return bag.syncedAt + AGING_MS;
   }
 
-  /** A promise where a bag should be read before what it holds is sent: for all who would send it meanwhile. */
+  /** Returns a promise if a bag must be read before it is sent. All senders share it meanwhile. */
   refreshIfStale(bag: Bag, now: number): Promise<void> | undefined {
     if (!bag.kept) return undefined;
     if (now - bag.syncedAt < STALE_MS) return this.#stale.size === 0 ? undefined : this.#stale.get(bag);
@@ -108,7 +111,7 @@ export class Keeper {
     return read;
   }
 
-  /** Stores what has changed. Calls that come while one is waiting share it. */
+  /** Stores the changes of a bag. Calls made while a save is waiting share it. */
   save(bag: Bag): Promise<void> {
     if (!bag.kept) return Promise.resolve();
     const waiting = this.#waiting.get(bag);
@@ -123,8 +126,8 @@ export class Keeper {
   }
 
   /**
-   * As {@link save} for bags that a result has changed: the result may be handed on when this resolves. It does so also
-   * where the store fails or takes too long, since the result is worth more; `close()` tries once more.
+   * Like {@link save}, for bags that a result has changed. The result may be delivered when this resolves. It also resolves
+   * if the store fails or is too slow, because the result matters more; `close()` retries.
    */
   async saveBehind(bags: Iterable<Bag>): Promise<void> {
     await Promise.all(
@@ -134,7 +137,7 @@ export class Keeper {
     );
   }
 
-  /** Waits for work under way, stores what is left, also when bags were last used. */
+  /** Waits for operations in progress, then stores the remaining changes and when bags were last used. */
   async settle(bags: Iterable<Bag>): Promise<void> {
     await Promise.all(this.#lanes.values());
     const left = [...bags].filter(
@@ -167,7 +170,7 @@ export class Keeper {
     else this.#rebase(bag, found);
   }
 
-  /** Puts what has changed here on top of what others have stored. */
+  /** Reapplies local changes to what others have stored. */
   #rebase(bag: Bag, found: Found<Members> | undefined): void {
     const read = readBag(found?.value);
     const stored = read && isOf(read, bag) ? read : undefined;
@@ -206,7 +209,7 @@ export class Keeper {
   }
 
   #key({ server, account, session }: BagName): string {
-    // Digests, since names may be long, and who may read the store's keys need not read whose they are.
+    // Keys are digests, because names may be long and readers of the store's keys need not learn whose they are.
     const own = account === '' ? nameOf(server) : `${nameOf(server)}.${nameOf(account)}`;
     return `${this.#prefix}${own}${session === undefined ? '' : `/${nameOf(session)}`}`;
   }
@@ -221,7 +224,7 @@ export class Keeper {
   }
 }
 
-/** When the last of its items ends. */
+/** Returns when the last of its items expires. */
 function endOf({ items }: Bag): number {
   let last = 0;
   for (const { expiresAt } of items.values()) last = Math.max(last, expiresAt);
@@ -234,7 +237,7 @@ function isOf(stored: BagName, { server, account, session }: BagName): boolean {
   return stored.server === server && stored.account === account && stored.session === session;
 }
 
-/** Settles like `work`, or says that the store has not answered; the work itself goes on. */
+/** Settles like `work`, or rejects if the store does not answer in time. The work itself continues. */
 function inTime(work: Promise<void>, ms: number): Promise<void> {
   return withTimeout(work, ms, () => {
     throw new Error(`the store has not answered within ${ms / 1000} s.`);

@@ -10,21 +10,23 @@ import type { Origin } from './absorb.ts';
 import type { Seat } from './seat.ts';
 import type { Shelf } from './shelf.ts';
 
-/** The jar on the way of messages. */
+/** The jar as part of a connection. */
 export interface JarPart extends ClientPart {
-  /** Sends what the jar holds with each call, and takes what each result sets out of it: hosts show results to models. */
+  /**
+   * Sends the jar's entries with each call, and moves the state in each result into the jar, because hosts show results to
+   * models.
+   */
   readonly middleware: ClientMiddleware;
   /**
-   * Has session-scope state of a connection follow a session that outlives the connection, under a key of the caller's
-   * choice: state that is stored under it comes back, and what comes is stored under it. Without a key, the state ends
-   * with the connection again.
+   * Binds the session-scope state of a connection to a session that outlives the connection. State stored under `key` is
+   * restored, and new state is stored under it. Without a key, the state ends with the connection again.
    */
   bindSession(connection: Connection, key: string | undefined): Promise<void>;
-  /** A session is over: its state is gone. Without a key, the one that the connection is bound to or has of its own. */
+  /** Deletes the state of a session that is over. Without a key, this is the connection's bound or own session. */
   endSession(connection: Connection, key?: string): Promise<void>;
 }
 
-/** The jar. Its middleware is the innermost: the others have said by then what session a call belongs to. */
+/** Creates the jar's part. Its middleware is the innermost, because the others determine the session of a call. */
 export function jarPart(
   shelf: Shelf,
   { events, ...options }: IdentityOptions & { readonly events: ClientEventSource },
@@ -72,7 +74,7 @@ export function jarPart(
 
   return {
     announce(connection) {
-      // A client that may not keep state must not say that it does: the server then keeps it on its side.
+      // A client that may not keep state must not announce it. The server then keeps the state itself.
       return { state: !('refused' in seatOf(connection)) };
     },
 
@@ -127,7 +129,7 @@ export function jarPart(
   };
 }
 
-/** Ends a session that no connection is in. It may be of a time when the development switch was on. */
+/** Ends a session that no connection uses. It may date from a time when `allowLocal` was on. */
 async function endKept(
   shelf: Shelf,
   { target, account }: Connection,
@@ -141,7 +143,7 @@ async function endKept(
   shelf.leave(seat);
 }
 
-/** A peer in this process gets values of its own. */
+/** Copies the values for a peer in this process. */
 function copy(fragment: Meta | undefined): Meta | undefined {
   return fragment && (JSON.parse(JSON.stringify(fragment)) as Meta);
 }

@@ -1,7 +1,7 @@
 import { isObject } from '../../json.ts';
 import { ATTRIBUTE_RULES, MAX_DEPTH, MAX_NAMES, type StateProblem } from '../../wire/index.ts';
 
-/** A sentence on what was wrong with state, the limit that it did not keep to, and what came; never a text of the server's. */
+/** Describes what was wrong with state, the limit it exceeded, and what was received. Never includes text from the server. */
 export function detailOf(problem: StateProblem, meta: unknown): string {
   const { where } = problem;
   if (problem.problem === 'too-deep') return `It is nested deeper than ${MAX_DEPTH} levels, in ${where}.`;
@@ -15,15 +15,15 @@ export function detailOf(problem: StateProblem, meta: unknown): string {
     : `Its ${attribute} must be ${rule}; ${described(came)} came.`;
 }
 
-/** The longest name that is told as it is; those that are kept are shorter than a key's quota. */
+/** The longest name that is shown in full. Stored names are limited by the quota for a key. */
 const MAX_TOLD = 1024;
 
-/** A name for people who read about it: a server may send one of any length. */
+/** Truncates a name for display, because a server may send one of any length. */
 export function told(name: string): string {
   return name.length > MAX_TOLD ? `${name.slice(0, MAX_TOLD)}…` : name;
 }
 
-/** What stands at the place of a problem: a key of `_meta`, the scope in it, and an attribute of a name in that. */
+/** Returns the value at the location of a problem: a key of `_meta`, the scope in it, and an attribute of a name in that. */
 function valueAt({ where, name }: StateProblem, meta: unknown): unknown {
   const holder = isObject(meta) ? meta : {};
   const keys = Object.keys(holder).filter((each) => where === each || where.startsWith(`${each}.`));

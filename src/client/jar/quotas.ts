@@ -2,16 +2,16 @@ import { ValiseError } from '../../errors.ts';
 import { ANYTHING, checkOptions, type TakenBy } from '../../options.ts';
 import type { JarQuotas } from './types.ts';
 
-/** Quotas with nothing left open. */
+/** Quotas with all defaults filled in. */
 export type Quotas = { readonly [Name in keyof JarQuotas]-?: number };
 
 const FLOORS: Quotas = { bytesPerKey: 4096, keysPerServer: 20, keys: 300 };
-// A value of 4,096 bytes that its server has sealed takes some 5,500; the counts are three to thirty times the floors.
+// A 4,096-byte value takes about 5,500 bytes once its server has sealed it. The counts are 2.5 to 33 times the floors.
 const USUAL: Quotas = { bytesPerKey: 8192, keysPerServer: 50, keys: 10_000 };
 
 const TAKEN: TakenBy<JarQuotas> = { bytesPerKey: ANYTHING, keysPerServer: ANYTHING, keys: ANYTHING };
 
-/** Reads the quotas of a jar. */
+/** Reads the quotas of a jar. Throws if one is below its minimum. */
 export function readQuotas(given: JarQuotas = {}): Quotas {
   checkOptions('openValise, under quotas,', given, TAKEN);
   const quotas = { ...USUAL };

@@ -14,39 +14,39 @@ import type { Bag, Viewer } from './bag.ts';
 
 type Fragments = { [spelling in Era]: Meta | undefined | typeof UNKNOWN };
 
-/** Says that a fragment is not made yet; undefined is one that is empty. */
+/** Marks a fragment that is not built yet. Undefined is an empty fragment. */
 const UNKNOWN = null;
 
-/** What is the same about a seat all its life. */
+/** The properties of a seat that never change. */
 export interface SeatFacts {
   /** The account that state is sent for; see `Account`. */
   readonly account: string;
-  /** Whether the transport brings and prints numbers to the letter. */
+  /** Whether the transport reads and writes numbers exactly. */
   readonly exact: boolean;
 }
 
-/** What one connection sees of the jar: its server's bags and its session's. */
+/** One connection's view of the jar: the bags of its server and of its session. */
 export class Seat implements Viewer {
   readonly identity: Identity;
   readonly account: string;
   readonly exact: boolean;
-  /** Server scope: the host's own bag first, then those of the domains above it, the narrowest first. */
+  /** The server-scope bags: the host's own first, then those of its parent domains, narrowest first. */
   readonly bags: readonly Bag[];
-  /** Session scope, where the request belongs to no session of its own. */
+  /** The session-scope bag, for requests that belong to no session of their own. */
   session: Bag;
-  /** Where the id of the transport's session stands, once there is a connection. */
+  /** The object that has the id of the transport's session, once there is a connection. */
   transport: { readonly sessionId?: string | undefined } | undefined;
   /** The id of the transport's session that {@link session} belongs to. */
   transportSession: string | undefined;
   usedAt = 0;
   readonly #tidy: (bag: Bag, now: number) => number;
-  /** Until when what is prepared is good, if nothing changes; for which session, and its revision. */
+  /** When the cached fragments become invalid if nothing changes, and the session and revision they are for. */
   #goodUntil = 0;
   #goodFor: Bag | undefined;
   #goodRevision = 0;
   readonly #fragments: Fragments = { legacy: UNKNOWN, modern: UNKNOWN };
 
-  /** `tidy` is asked to rid a bag of what is over, and says when to ask again. */
+  /** `tidy` removes the expired items of a bag and returns when to call it again. */
   constructor(
     identity: Identity,
     { account, exact }: SeatFacts,
@@ -68,8 +68,8 @@ export class Seat implements Viewer {
   }
 
   /**
-   * The `_meta` fragment that goes with a request. Where nothing has a method scope it is made once and stays good until
-   * something changes, whatever else the jar holds.
+   * Returns the `_meta` fragment to send with a request. If nothing has a method scope, the fragment is cached until
+   * something changes, regardless of what else the jar holds.
    */
   pick(request: Request, spelling: Era, session: Bag): Meta | undefined {
     const now = Date.now();
@@ -84,7 +84,7 @@ export class Seat implements Viewer {
     return fragment;
   }
 
-  /** What goes with `initialize`: the session has not begun. */
+  /** Returns the fragment to send with `initialize`, before the session has begun. */
   pickServer(request: Request, spelling: Era): Meta | undefined {
     const now = Date.now();
     this.usedAt = now;
@@ -108,7 +108,7 @@ export class Seat implements Viewer {
     return writeState(spelling, { session: this.#sent(session, path, now), server: this.#server(path, now) });
   }
 
-  /** The narrower bag wins where two have a name. */
+  /** Merges the server-scope bags. If two have the same name, the narrower bag wins. */
   #server(path: string, now: number): Dict {
     const full = this.bags.filter((bag) => bag.items.size > 0);
     if (full.length === 1) return this.#sent(full[0] as Bag, path, now);
@@ -117,7 +117,7 @@ export class Seat implements Viewer {
     return all;
   }
 
-  /** What of a bag goes with a request of this path. */
+  /** Returns the items of a bag to send with a request of this path. */
   #sent(bag: Bag, path: string, now: number): Dict {
     const { plain, scoped, exact, hasSecure } = bag.view();
     const covered = scoped.filter((name) =>
@@ -128,12 +128,13 @@ export class Seat implements Viewer {
     const all = Object.assign(dict(), plain);
     for (const name of [...exact, ...covered]) {
       const item = bag.items.get(name);
-      // Without a way to print its text, a number would arrive as another one.
+      // If the transport cannot write the text, a number would arrive changed.
       if (!item || (item.text !== undefined && !this.exact)) continue;
       all[name] = item.text === undefined ? item.value : rawMark(item.text);
       if (item.attributes.methodScope !== undefined) bag.renew(name, { ...item, usedAt: now });
     }
-    // As with a Secure cookie: what came over https is not for everybody on the way to read.
+    // As with a Secure cookie, items that arrived over https are not sent over http, where anyone on the path can read
+    // them.
     if (isOpen) for (const name in all) if (bag.items.get(name)?.secure) delete all[name];
     return all;
   }

@@ -15,7 +15,7 @@ import type { StoredBag } from './stored.ts';
 import { Tally } from './tally.ts';
 import type { JarImported, JarQuotas } from './types.ts';
 
-/** What a shelf is opened with. */
+/** Options for {@link Shelf}. */
 export interface ShelfOptions {
   readonly store: Store;
   readonly principal: string;
@@ -23,7 +23,7 @@ export interface ShelfOptions {
   readonly quotas?: JarQuotas | undefined;
 }
 
-/** The bags of one principal. All are in memory: what goes with a request waits for the store only after a pause. */
+/** The bags of one principal. All are in memory, so a request waits for the store only if a bag was not read recently. */
 export class Shelf {
   readonly #bags = new Map<string, Bag>();
   readonly #seats = new Set<Seat>();
@@ -37,17 +37,17 @@ export class Shelf {
     this.#absorber = { events, quotas: readQuotas(quotas), tally: new Tally(() => this.#bags.values()) };
   }
 
-  /** Rises when something is cleared: answers to requests of an earlier epoch do not bring it back. */
+  /** Increases when something is cleared. Responses to requests of an earlier epoch do not restore it. */
   get epoch(): number {
     return this.#epoch;
   }
 
-  /** Begins a new epoch. */
+  /** Starts a new epoch. */
   turn(): number {
     return ++this.#epoch;
   }
 
-  /** Every bag, also those of sessions that are not kept. */
+  /** Returns every bag, including those of sessions that are not stored. */
   all(): Bag[] {
     this.#checkOpen();
     for (const seat of this.#seats) if (!seat.session.kept) this.follow(seat);
@@ -55,7 +55,7 @@ export class Shelf {
     return [...this.#bags.values(), ...own];
   }
 
-  /** Rids a bag of what is over. */
+  /** Removes the expired items of a bag. */
   expire(bag: Bag, now: number): void {
     if (now < bag.endsAt) return;
     const scope = bag.isServerScope ? 'server' : 'session';
@@ -63,13 +63,13 @@ export class Shelf {
       this.#absorber.events.emit('deleted', { server: from, scope, key: name, by: 'expiry' });
   }
 
-  /** Stores all that has changed. */
+  /** Stores all changes. */
   async save(): Promise<void> {
     const changed = [...this.#bags.values()].filter((bag) => bag.hasChanges);
     await Promise.all(changed.map((bag) => this.#keeper.save(bag)));
   }
 
-  /** Takes in what was exported, unless something newer is here. */
+  /** Imports exported entries, except those that are not newer than the existing ones. */
   async import(exported: unknown): Promise<JarImported> {
     const { items, refused } = readExport(exported, this.#absorber.quotas.bytesPerKey);
     await this.refresh();
@@ -92,12 +92,12 @@ export class Shelf {
     return { imported, refused };
   }
 
-  /** Deletes what is stored and cannot be looked into; how many entries. */
+  /** Deletes stored entries that cannot be read. Returns how many. */
   dropUnreadable(server: string | undefined, scope: Scope | undefined): Promise<number> {
     return this.#keeper.dropUnreadable(server, scope);
   }
 
-  /** Reads what other processes have changed. */
+  /** Loads the changes of other processes. */
   async refresh(): Promise<void> {
     this.#checkOpen();
     const fresh = new Set<Bag>();
@@ -106,14 +106,14 @@ export class Shelf {
       const bag = this.#restore(stored, version);
       (bag.version === version ? fresh : changed).add(bag);
     });
-    // What is no longer there, somebody else has cleared.
+    // Another process has cleared the bags that are no longer there.
     for (const bag of this.#bags.values()) {
       if (bag.version !== undefined && !fresh.has(bag)) changed.add(bag);
     }
     await Promise.all(Array.from(changed, (bag) => this.#keeper.refresh(bag)));
   }
 
-  /** A connection to a server: reads what others have changed, and looks into the right bags from now on. */
+  /** Loads the changes of other processes for a new connection. */
   async open(seat: Seat): Promise<void> {
     await Promise.all(seat.bags.map((bag) => this.#keeper.refreshOrWarn(bag)));
   }
@@ -130,7 +130,7 @@ export class Shelf {
     return seat;
   }
 
-  /** Takes in what a result sets; a promise where its bags must be stored before the result is handed on. */
+  /** Applies the state in a result. Returns a promise if its bags must be stored before the result is delivered. */
   take(meta: unknown, origin: Origin): Promise<void> | undefined {
     const changed = absorb(meta, origin, this.#absorber);
     if (!changed) return undefined;
@@ -138,7 +138,7 @@ export class Shelf {
     return kept.length > 0 ? this.#keeper.saveBehind(kept) : undefined;
   }
 
-  /** Says that state was not taken because it may not be kept for the server. */
+  /** Reports state that was rejected because it may not be kept for the server. */
   refuse(meta: unknown, { name, refused }: NoIdentity): void {
     const { events } = this.#absorber;
     if (!events.has('refused')) return;
@@ -152,7 +152,7 @@ export class Shelf {
     }
   }
 
-  /** The transport's session ends also without a word: the id is gone, or is another one. */
+  /** Starts a new session if the id of the transport's session is gone or has changed, because it may end without notice. */
   follow(seat: Seat): void {
     const now = seat.transport?.sessionId;
     if (now === seat.transportSession) return;
@@ -160,7 +160,7 @@ export class Shelf {
     seat.transportSession = now;
   }
 
-  /** A session has begun with the server: what belonged to the one before is gone. */
+  /** Starts a new session with the server, and deletes the state of the previous one. */
   beginSession(seat: Seat): void {
     const before = seat.session;
     seat.session = this.#newSession(seat.identity.name, seat.account);
@@ -169,8 +169,8 @@ export class Shelf {
   }
 
   /**
-   * Has session-scope state of a connection follow a session that outlives the connection: it is stored under `key`, and
-   * found again there. Without a key the state is the connection's own again.
+   * Binds the session-scope state of a connection to a session that outlives the connection. The state is stored and found
+   * again under `key`. Without a key, the state belongs to the connection again.
    */
   async bindSession(seat: Seat, key: string | undefined): Promise<void> {
     const before = seat.session;
@@ -178,7 +178,7 @@ export class Shelf {
       key === undefined ? this.#newSession(seat.identity.name, seat.account) : this.keptSession(seat, key);
     await this.#keeper.refreshOrWarn(bag);
     if (bag === before) return;
-    // What the session's first answers have set is already the session's.
+    // State set by the session's first responses already belongs to the session.
     if (!before.kept && before.items.size > 0) {
       for (const [name, item] of before.items) bag.set(name, item);
       this.#trim(bag);
@@ -187,12 +187,12 @@ export class Shelf {
     if (bag.kept && bag.hasChanges) await this.#keeper.save(bag);
   }
 
-  /** The bag of a session that is kept. Have it {@link ready} before it is used. */
+  /** Returns the bag of a stored session. Await {@link ready} before using it. */
   keptSession({ identity, account }: Seat, key: string): Bag {
     return this.#bag(identity.name, identity, account, key);
   }
 
-  /** The user of a connection has signed in: session-scope state goes on, as that account's. */
+  /** Moves session-scope state to the account that the user of a connection has signed in to. */
   move(from: Seat, to: Seat): void {
     const { session: before } = from;
     if (before.session !== undefined) to.session = this.keptSession(to, before.session);
@@ -206,7 +206,7 @@ export class Shelf {
     void this.#keeper.saveBehind([before, to.session]);
   }
 
-  /** The user has signed out: ends these sessions with a server, and forgets accounts that nobody can come back to. */
+  /** Ends these sessions with a server after the user signed out, and forgets accounts that nobody can sign in to again. */
   async signOut(server: string, sessions: readonly string[], accounts: readonly string[]): Promise<boolean> {
     await this.refresh();
     const isOver = (bag: Bag): boolean =>
@@ -223,7 +223,10 @@ export class Shelf {
     return gone.length > 0;
   }
 
-  /** A promise where what a request would send was never read from the store, or too long ago: others may have cleared it. */
+  /**
+   * Returns a promise if what a request would send was never read from the store, or too long ago. Others may have cleared
+   * it.
+   */
   ready({ bags }: Seat, session: Bag): Promise<unknown> | undefined {
     const now = Date.now();
     let readings: Promise<void>[] | undefined;
@@ -234,7 +237,7 @@ export class Shelf {
     return readings && Promise.all(readings);
   }
 
-  /** A session is over: its state is gone, here and in the store. Without a key, the connection's own. */
+  /** Ends a session and deletes its state, here and in the store. Without a key, ends the connection's own. */
   async endSession(seat: Seat, key?: string): Promise<void> {
     const bag = key === undefined ? seat.session : this.keptSession(seat, key);
     if (bag === seat.session) seat.session = this.#newSession(seat.identity.name, seat.account);
@@ -243,7 +246,7 @@ export class Shelf {
     await this.#keeper.save(bag);
   }
 
-  /** A connection has closed: a session that is not kept ended with it. */
+  /** Handles a closed connection. A session that is not stored ends with it. */
   leave(seat: Seat): void {
     if (!this.#seats.delete(seat)) return;
     if (!seat.session.kept) this.#end(seat.session);
@@ -253,7 +256,7 @@ export class Shelf {
     }
   }
 
-  /** Stores what is left. */
+  /** Stores the remaining changes. */
   async close(): Promise<void> {
     this.#closed = true;
     for (const seat of [...this.#seats]) this.leave(seat);
@@ -264,7 +267,7 @@ export class Shelf {
     if (this.#closed) throw closedError();
   }
 
-  /** Keeps to the quotas where a bag has grown other than by a result; the bag itself is about to be stored. */
+  /** Enforces the quotas for a bag that grew other than by a result. The caller is about to store the bag itself. */
   #trim(bag: Bag): void {
     const others = enforce([bag], this.#absorber);
     others.delete(bag);

@@ -4,7 +4,7 @@ import { type Attributes, MAX_AGE } from '../../wire/index.ts';
 import type { Bag } from './bag.ts';
 import type { Item } from './item.ts';
 
-/** A bag as the store holds it. Lists rather than dictionaries: a name such as `__proto__` is a value like any other. */
+/** A bag as stored. It uses lists instead of dictionaries, so that a name such as `__proto__` is an ordinary value. */
 export interface StoredBag {
   readonly server: string;
   readonly account: string;
@@ -13,10 +13,10 @@ export interface StoredBag {
   readonly items: Map<string, Item>;
 }
 
-/** How bags are stored; {@link readBag} checks what is in a record. */
+/** The schema of stored bags. {@link readBag} checks the contents of a record. */
 export const BAGS = recordsOf('jar record');
 
-/** What is written under a bag's key. */
+/** Returns the record to store for a bag. */
 export function writeBag(bag: Bag): JsonObject {
   const items: Json[] = [];
   for (const [name, item] of bag.items) {
@@ -27,7 +27,7 @@ export function writeBag(bag: Bag): JsonObject {
     if (text !== undefined) rest['text'] = text;
     if (secure) rest['secure'] = true;
     for (const [key, attribute] of Object.entries(attributes)) rest[key] = attribute as Json;
-    // Of what has a text, the value would lose something in the store too.
+    // If an item has a text, storing the value would lose precision too.
     const row: Json[] = [name, text === undefined ? value : true, size, setAt, expiresAt];
     if (Object.keys(rest).length > 0) row.push(rest);
     items.push(row);
@@ -41,13 +41,13 @@ export function writeBag(bag: Bag): JsonObject {
   };
 }
 
-/** Reads a record; undefined if it is damaged. A store is a file that others can write. */
+/** Reads a record. Returns undefined if it is damaged, because others can write the store's file. */
 export function readBag(value: Members | undefined): StoredBag | undefined {
   const { server, account = '', session, usedAt, items: rows } = value ?? {};
   if (typeof server !== 'string' || typeof account !== 'string') return undefined;
   if (!Array.isArray(rows) || (session !== undefined && typeof session !== 'string')) return undefined;
   const items = new Map<string, Item>();
-  // Never longer than a server could ask for, whatever the clock or the file says.
+  // No item lives longer than a server could request, regardless of the clock or the file.
   const latest = Date.now() + MAX_AGE * 1000;
   for (const row of rows as readonly unknown[]) {
     const item = readRow(row, server, latest);
@@ -88,7 +88,7 @@ function readRow(row: unknown, server: string, latest: number): Item | undefined
   };
 }
 
-/** The value of a text; undefined if it is none that is kept. It is sent as it is, so that it must be JSON. */
+/** Parses a text. Returns undefined if it is not JSON, because the text is sent unchanged, or if it is null. */
 function parsed(text: string): Json | undefined {
   try {
     return (JSON.parse(text) as Json) ?? undefined;

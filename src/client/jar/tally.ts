@@ -12,14 +12,14 @@ interface Oldest {
   readonly set: number;
 }
 
-/** Counts what is in the jar, and knows who has to give when it is full. */
+/** Counts the entries in the jar, and decides whose entry to evict when it is full. */
 export class Tally {
   readonly #bags: () => Iterable<Bag>;
-  /** By owner; made when the jar is full for the first time. */
+  /** The sites by owner, created when the jar is full for the first time. */
   #sites: Map<string, Site> | undefined;
   #total = 0;
 
-  /** `bags` are all those that count. */
+  /** `bags` returns all bags that count. */
   constructor(bags: () => Iterable<Bag>) {
     this.#bags = bags;
   }
@@ -28,7 +28,7 @@ export class Tally {
     return this.#total;
   }
 
-  /** A bag has grown or shrunk. */
+  /** Records that a bag has grown or shrunk. */
   resized(bag: Bag, by: number): void {
     if (by === 0) return;
     this.#total += by;
@@ -36,8 +36,8 @@ export class Tally {
   }
 
   /**
-   * Whose turn it is to lose a piece of state: of the owners who hold the most, the one whose oldest piece has been
-   * of no use the longest. So an owner with a thousand servers cannot push out anybody who keeps little.
+   * Returns the entry to evict next: among the owners with the most entries, the one least recently used. An owner with a
+   * thousand servers therefore cannot evict the entries of owners that keep few.
    */
   oldest(): Oldest | undefined {
     const sites = (this.#sites ??= this.#bySite());

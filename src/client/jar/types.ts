@@ -2,35 +2,38 @@ import type { Listener } from '../../events.ts';
 import type { Json } from '../../json.ts';
 import type { Attributes, Scope } from '../../wire/index.ts';
 
-/** One piece of state in the jar. */
+/** One entry in the jar. */
 export interface JarEntry {
   /** The server that set it: a domain name, or the path of a stdio server. */
   readonly server: string;
   readonly scope: Scope;
   readonly key: string;
-  /** Bytes of the name and of the value as JSON. */
+  /** The size of the name and of the value as JSON, in bytes. */
   readonly size: number;
   readonly setAt: Date;
-  /** When it last went with a request. */
+  /** When it was last sent with a request. */
   readonly usedAt: Date;
   readonly expiresAt: Date;
-  /** As the server gave them; empty where it gave none. */
+  /** The attributes that the server set, or an empty object. */
   readonly attributes: Attributes;
-  /** The session that it belongs to, where that session is kept. */
+  /** The session that it belongs to, if that session is stored. */
   readonly session?: string;
-  /** A digest that stands for the user's account at the server; absent if nothing tells whose it is. */
+  /** A digest that identifies the user's account at the server. Absent if the account is unknown. */
   readonly account?: string;
-  /** True if it came over an encrypted connection: it goes over no other. */
+  /** True if it arrived over an encrypted connection. It is never sent over an unencrypted one. */
   readonly secure?: true;
-  /** Only where it was asked for. */
+  /** The value. Present only if values were requested. */
   readonly value?: Json;
-  /** The value's JSON text, if it was asked for and has numbers that `value` cannot hold exactly. It is what is sent. */
+  /**
+   * The value's JSON text. Present only if values were requested and `value` cannot hold its numbers exactly. This text is
+   * sent.
+   */
   readonly text?: string;
 }
 
-/** Which pieces of state are meant; an empty filter means all of them. A name that is unknown or undefined is an error. */
+/** Selects entries. An empty filter selects all of them. An unknown name, or one with the value undefined, is an error. */
 export interface JarFilter {
-  /** The server's name as {@link JarEntry.server} gives it, or its URL. */
+  /** The server's name as in {@link JarEntry.server}, or its URL. */
   readonly server?: string;
   readonly scope?: Scope;
   readonly key?: string;
@@ -42,61 +45,61 @@ export interface JarExport {
   readonly entries: readonly JarEntry[];
 }
 
-/** What has become of the entries of an export. */
+/** The result of an import. */
 export interface JarImported {
   readonly imported: number;
-  /** Those that were not taken, and why: a sentence for people. */
+  /** The entries that were rejected, each with a human-readable reason. */
   readonly refused: readonly { readonly server?: string; readonly key?: string; readonly detail: string }[];
 }
 
-/** Which piece of state an event is about. */
+/** The entry that an event is about. */
 export interface JarSubject {
   readonly server: string;
   readonly scope: Scope;
   readonly key: string;
 }
 
-/** Why state was not taken. */
+/** Why the jar rejected state. */
 export type JarRefusal =
-  /** State may not be kept for this server: an address, localhost, a name outside the public registries. */
+  /** State may not be kept for this server: an address, localhost, or a name outside the public registries. */
   | 'server'
-  /** Larger than a key may be. */
+  /** The key and its value exceed the size limit. */
   | 'too-large'
-  /** More names than are read from one message. */
+  /** The message has more names than the limit. */
   | 'too-many'
-  /** Nested deeper than is read. */
+  /** The value is nested too deeply. */
   | 'too-deep'
-  /** Not a dictionary, or an attribute of the wrong type. */
+  /** The value is not a dictionary, or an attribute has the wrong type. */
   | 'wrong-type'
-  /** An attribute outside what is allowed, or a number that cannot be sent back. */
+  /** An attribute has a value that is not allowed, or a number cannot be sent back exactly. */
   | 'bad-value'
-  /** Set or removed over http while the same key came over https. */
+  /** The state was set or removed over http, but the same key was set over https. */
   | 'insecure'
-  /** A plain value, or a removal, for a sealed key that another server of the domain has set. */
+  /** The server set a plain value for, or removed, a sealed key of another server in the domain. */
   | 'sibling'
-  /** A `server-scope` that does not cover the server, that is too wide, or that came from a stdio server. */
+  /** A `server-scope` does not cover the server, is too wide, or came from a stdio server. */
   | 'server-scope'
-  /** The answer to a request that was sent before the state was cleared. */
+  /** The response belongs to a request that was sent before the state was cleared. */
   | 'cleared'
-  /** The answer to a request of a session that is over. */
+  /** The response belongs to a request of a session that is over. */
   | 'session-over';
 
-/** What a jar tells. No event carries a value. */
+/** Events of the jar. No event contains a value. */
 export interface JarEvents {
-  /** A server set a piece of state. */
+  /** Emitted when a server sets an entry. */
   set: JarSubject & { readonly size: number };
-  /** A piece of state is gone: the server removed it, somebody cleared it, its time or its session was over. */
+  /** Emitted when an entry is deleted: the server removed it, someone cleared it, it expired, or its session ended. */
   deleted: JarSubject & { readonly by: 'server' | 'clear' | 'expiry' | 'session-end' };
-  /** A piece of state had to go because a quota was full. */
+  /** Emitted when an entry is evicted because a quota is full. */
   evicted: JarSubject & { readonly quota: 'keysPerServer' | 'keys' };
-  /** State that a server sent was not taken; the call's own result arrives all the same. */
+  /** Emitted when the jar rejects state from a server. The result of the call is delivered anyway. */
   refused: {
     readonly server: string;
     readonly scope?: Scope;
-    /** Cut after 1,024 characters. */
+    /** The key, truncated to 1,024 characters. */
     readonly key?: string;
     readonly reason: JarRefusal;
-    /** A sentence for people. */
+    /** A human-readable reason. */
     readonly detail: string;
   };
 }
@@ -104,7 +107,7 @@ export interface JarEvents {
 /** The state that servers have set and this client carries. */
 export interface Jar {
   /**
-   * What the jar holds, as this process knows it, by server, scope and key; values only where asked for.
+   * Lists the entries that this process knows, by server, scope and key. Includes values only on request.
    *
    * @example
    * ```ts
@@ -112,17 +115,18 @@ export interface Jar {
    * ```
    */
   list(filter?: JarFilter & { readonly values?: boolean | undefined }): JarEntry[];
-  /** The state of one server, with values. */
+  /** Lists the entries of one server, with values. */
   show(server: string): JarEntry[];
   /**
-   * Forgets state: all of it, one server's, one scope, one key. It is gone from this process at once and from the
-   * store when the promise resolves, with the number of pieces. An answer still under way does not bring it back.
+   * Deletes entries: all of them, or those of one server, scope or key. They are removed from this process immediately, and
+   * from the store when the promise resolves with their number. A response that is still in transit does not restore them.
    */
   clear(filter?: JarFilter): Promise<number>;
-  /** Everything with its values, as one JSON value. */
+  /** Returns all entries with their values, as one JSON value. */
   export(filter?: JarFilter): JarExport;
   /**
-   * Takes in what `export` gave, also as parsed from a file. Each entry is checked; what is held already and is newer stays.
+   * Imports the result of `export`, which may have been parsed from a file. Checks each entry, and keeps an existing entry
+   * that is newer.
    *
    * @example
    * ```ts
@@ -130,18 +134,18 @@ export interface Jar {
    * ```
    */
   import(exported: unknown): Promise<JarImported>;
-  /** Reads what other processes have changed. Connecting does this for the server it connects to. */
+  /** Loads the changes of other processes. Connecting does this for the server it connects to. */
   refresh(): Promise<void>;
-  /** Hears what happens in the jar; the function returned ends it. */
+  /** Adds a listener for an event. Returns a function that removes it. */
   on<Name extends keyof JarEvents>(name: Name, listener: Listener<JarEvents[Name]>): () => void;
 }
 
-/** How much a jar keeps. No quota may be below its floor. */
+/** Limits of a jar. No quota may be below its minimum. */
 export interface JarQuotas {
-  /** Bytes of a name and its value together (8,192 by default, at least 4,096). */
+  /** The maximum size of a name and its value together, in bytes (8,192 by default, at least 4,096). */
   readonly bytesPerKey?: number | undefined;
-  /** Pieces of state of one server in one scope (50 by default, at least 20). */
+  /** The maximum number of entries of one server in one scope (50 by default, at least 20). */
   readonly keysPerServer?: number | undefined;
-  /** Pieces of server-scope state in all (10,000 by default, at least 300). */
+  /** The maximum number of server-scope entries in total (10,000 by default, at least 300). */
   readonly keys?: number | undefined;
 }
