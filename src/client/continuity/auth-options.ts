@@ -11,44 +11,47 @@ import {
   TEXT,
 } from '../../options.ts';
 
-/** How a client signs in, where the server asks for it. */
+/** How a client signs in, if the server requires it. */
 export interface AuthOptions {
   /**
-   * Shows the sign-in page to the user, usually in a browser. The answer comes to a listener of Valise on this machine;
-   * a host that catches it itself (see {@link redirectUrl}) resolves to the address that the user was sent back to.
+   * Shows the sign-in page to the user, usually in a browser. A Valise listener on this machine receives the response. A
+   * host that receives it itself (see {@link redirectUrl}) resolves to the address that the user was sent back to.
    */
   readonly redirect: (url: URL) => unknown;
-  /** The client's name on the sign-in page; `Valise` by default. */
+  /** The client's name on the sign-in page. Defaults to `Valise`. */
   readonly clientName?: string | undefined;
-  /** What is asked for, separated by blanks, where the server does not say it. */
+  /** The scopes to request, separated by spaces, if the server does not name them. */
   readonly scope?: string | undefined;
-  /** A registration made beforehand; without it the client registers itself. */
+  /** An existing registration. Without it, the client registers itself. */
   readonly client?:
     | {
         readonly id: string;
         readonly secret?: string | undefined;
-        /** The authorization server that it was made with: it is shown to no other. */
+        /** The authorization server that it was made with. It is never shown to another one. */
         readonly issuer: string;
       }
     | undefined;
-  /** An HTTPS address that describes the client, for authorization servers that take it in place of a registration. */
+  /** An HTTPS URL that describes the client, for authorization servers that accept it instead of a registration. */
   readonly clientMetadataUrl?: string | undefined;
-  /** The port of the listener on 127.0.0.1: the one that was registered, else a free one, by default. */
+  /** The port of the listener on 127.0.0.1. Defaults to the registered one if it is free, or else to any free one. */
   readonly port?: number | undefined;
-  /** An address of the host's own to send the user back to; then nothing listens, and {@link redirect} brings the answer. */
+  /**
+   * The host's own address to send the user back to. Valise then does not listen, and {@link redirect} returns the
+   * response.
+   */
   readonly redirectUrl?: string | URL | undefined;
-  /** How long the user may take, in seconds or as text such as `'10m'`; five minutes by default. */
+  /** How long the user may take, in seconds or as a string such as `'10m'`. Defaults to five minutes. */
   readonly timeout?: Duration | undefined;
   /**
-   * Binds tokens to a key of this client (DPoP, RFC 9449), which is kept sealed with them. For authorization servers and
-   * MCP servers that take it; needs SDK v2.
+   * Binds tokens to a key of this client (DPoP, RFC 9449), which is stored sealed with them. Requires SDK v2, and an
+   * authorization server and an MCP server that support it.
    *
    * @defaultValue false
    */
   readonly dpop?: boolean | undefined;
 }
 
-/** A registration made beforehand. */
+/** Checks an existing registration. */
 export const OWN_CLIENT: Taken = [
   'an object with id, issuer and, where there is one, secret',
   (value) =>
@@ -68,7 +71,7 @@ const TAKEN: TakenBy<AuthOptions> = {
   dpop: FLAG,
 };
 
-/** Throws where something is missing, misspelt, or something else than it takes. */
+/** Throws if an option is missing, misspelled or invalid. */
 export function checkAuth(options: AuthOptions): void {
   checkOptions('http, under auth,', options, TAKEN);
   checkArgument('http, as redirect under auth,', options.redirect, FUNCTION);

@@ -27,28 +27,31 @@ import { signInOnce } from './sign-in-once.ts';
 import { isStepUp, wantedIn, withGranted } from './step-up.ts';
 import { isDue, refreshNow, tokenFetch, unavailableError } from './token-fetch.ts';
 
-/** A client that only opens the way when it connects, and leaves the introduction to somebody else's requests. */
+/** A client that only opens the connection. The first request of another party introduces it. */
 export interface OpensOnly {
   readonly opensOnly: true;
 }
 
-/** How long, in milliseconds, no is no: a host tries several ways to begin, which is no reason to ask the user again. */
+/**
+ * How long a refusal is final, in milliseconds. A host tries several ways to connect, and the user should not be asked each
+ * time.
+ */
 const REFUSED_FOR = 60_000;
 
-/** What a sign-in asks for, and where the server says how. */
+/** The scope that a sign-in requests, and the URL of the server's resource metadata. */
 interface Wanted {
   readonly resourceMetadataUrl?: URL | undefined;
   readonly scope?: string | undefined;
 }
 
-/** What a connection signs in with. */
+/** The dependencies of {@link Authorization}. */
 export interface AuthorizationParts {
   readonly options: AuthOptions;
   readonly keeper: CredentialKeeper;
-  /** Fails where there is no place for tokens. */
+  /** Rejects if there is no place to store tokens. */
   place(): Promise<unknown>;
   readonly major: Major;
-  /** True where the client introduces itself while it connects; else its first request does, and waits as any other. */
+  /** Whether the client introduces itself while it connects. Otherwise its first request does, and waits like any other. */
   readonly introducesItself: boolean;
   readonly url: URL;
   readonly fetch: FetchLike;
@@ -56,42 +59,42 @@ export interface AuthorizationParts {
   /** The target's name in events. */
   readonly target: string;
   readonly account: Account;
-  /** Knows whose tokens are that came without the name of an account. */
+  /** Identifies the owner of tokens that came without an account name. */
   readonly owner: TokenOwner;
-  /** The user has signed in while the connection is open. */
+  /** Called when the user has signed in while the connection is open. */
   signedIn(): Promise<void>;
-  /** Those of the same Valise that wait for their user; this one is among them while it does. */
+  /** The authorizations of the same Valise that wait for their user. This one is among them while it waits. */
   readonly waiting: Set<Authorization>;
 }
 
-/** How one connection is let in: by the tokens that are kept, by new ones, or by the user. */
+/** Authorizes one connection: with stored tokens, with refreshed ones, or by asking the user to sign in. */
 export class Authorization implements ClientPart {
   readonly provider: Provider;
-  /** What exchanges the code: the SDK's transport, or what stands for it. */
+  /** Exchanges the code: the SDK's transport, or a substitute for it. */
   transport: Pick<HttpTransport, 'finishAuth'> | undefined;
-  /** The credentials that this process has in hand. */
+  /** The credentials that this process has cached. */
   readonly credentials: CredentialCache;
   readonly #parts: AuthorizationParts;
   readonly #signIn: SignIn;
   readonly #endpoints: EndpointGuard;
   readonly #others: FetchLike;
   #finishing: Promise<void> | undefined;
-  /** Why the last sign-in came to nothing. */
+  /** The error of the last failed sign-in. */
   #failure: unknown;
-  /** Until when it need not be tried again, since the user or the authorization server has said no. */
+  /** Until when not to try again, because the user or the authorization server has refused. */
   #refusedUntil = 0;
-  /** The token of a sign-in, until the server has taken it once. */
+  /** The token of a new sign-in, until the server has accepted it once. */
   #untried: string | undefined;
-  /** What the server has answered to it. */
+  /** The HTTP status with which the server rejected that token. */
   #inVain: number | undefined;
   #refreshing: Promise<void> | undefined;
-  /** The account of tokens that a host has put in the store, which does not say whose they are. */
+  /** The account of tokens that a host put in the store without naming their owner. */
   #nameless: string | undefined;
   #challenge: Response | undefined;
-  /** The client has connected; before that it closes transports of which it tries another one. */
+  /** Whether the client has connected. Before that, it may close a transport to try another one. */
   #isConnected = false;
   readonly #end = new AbortController();
-  /** The last request for a stream was refused; with a token that has come since, it is tried once more, and no more. */
+  /** Whether the last request for a stream was rejected. It is retried once with a newer token, and then no more. */
   #streamRefused = false;
 
   constructor(parts: AuthorizationParts) {
@@ -116,7 +119,7 @@ export class Authorization implements ClientPart {
     });
   }
 
-  /** Finds out whose tokens are kept, before anything is sent that is one user's. */
+  /** Identifies the owner of the stored tokens, before anything that belongs to one user is sent. */
   async identify(): Promise<void> {
     await this.#use(await this.credentials.current());
   }
@@ -129,7 +132,7 @@ export class Authorization implements ClientPart {
     this.#nameless = account.signedIn;
   }
 
-  /** Around MCP's own requests: what the server does not let in is noted before the SDK acts on it. */
+  /** Wraps the MCP requests. Records rejections before the SDK acts on them. */
   resource(base: FetchLike): FetchLike {
     return async (url, init = {}) => {
       const token = bearerOf(init.headers);
@@ -140,7 +143,8 @@ export class Authorization implements ClientPart {
       const isRefused = response.status === 401 || isStepUp(response);
       if (isRefused && isLastTry) {
         await response.body?.cancel();
-        // As where the server has no such stream: both SDKs go on without it. With a 401, v1 would refresh for ever.
+        // 405 means that the server has no such stream, and both SDKs continue without it. With a 401, v1 would refresh
+        // forever.
         return new Response(null, { status: 405 });
       }
       if (isStream) this.#streamRefused = isRefused;
@@ -150,7 +154,7 @@ export class Authorization implements ClientPart {
     };
   }
 
-  /** Around everything else: discovery, registration, tokens. */
+  /** Wraps all other requests: discovery, registration, tokens. */
   others(): FetchLike {
     return this.#others;
   }
@@ -163,7 +167,7 @@ export class Authorization implements ClientPart {
     if (this.#isConnected) void this.end();
   }
 
-  /** Nobody needs the user any more. Resolves when nothing is left of a sign-in under way. */
+  /** Cancels a sign-in that is no longer needed. Resolves when it has ended completely. */
   async end(): Promise<void> {
     this.#end.abort(leftError());
     await this.#finishing?.catch(() => {});
@@ -180,7 +184,7 @@ export class Authorization implements ClientPart {
     const challenge = isMore ? withGranted(response, tokens?.scope) : response;
     this.#challenge = challenge;
     if (isMore) {
-      // Refreshing cannot give more than there was.
+      // A refresh cannot grant more than the original scope.
       this.credentials.markDead(tokens?.refresh_token);
       this.provider.want(wantedIn(challenge));
     }
@@ -188,19 +192,19 @@ export class Authorization implements ClientPart {
     return challenge;
   }
 
-  /** Gets ready for a sign-in: before anybody is registered, or asked, for what could not be kept. */
+  /** Prepares for a sign-in, before a client is registered or a user is asked for tokens that could not be stored. */
   async prepare(client: Credentials['client']): Promise<void> {
     await this.#parts.place();
     await this.#signIn.prepare(redirectOf(client));
   }
 
   async undelivered({ method }: Call, error: unknown): Promise<boolean> {
-    // Whoever connects waits for the user outside of the SDK's call, whose patience is shorter than a user's.
+    // A connecting client waits for the user outside of the SDK's call, because the SDK's timeout is too short for a user.
     const waitsOutside = this.#parts.introducesItself && INTRODUCTIONS.has(method);
     return !waitsOutside && this.recover(error);
   }
 
-  /** Waits for the user where one is asked, and asks where tokens do not help; true where it is worth another try. */
+  /** Waits for a sign-in in progress, and starts one if tokens do not help. Resolves to true if a retry is worthwhile. */
   async recover(error: unknown): Promise<boolean> {
     const isRefused = statusOf(error) === 401;
     if (!this.#finishing && isRefused) await this.#signInAnew();
@@ -212,7 +216,7 @@ export class Authorization implements ClientPart {
     const isUnauthorized = (error as Error | undefined)?.constructor?.name === 'UnauthorizedError';
     if (!isRefused && !isUnauthorized && !unavailable) return false;
     const { tokens } = await this.credentials.current();
-    // Another flow, or another process, may have brought them in the meantime.
+    // Another flow or another process may have obtained them meanwhile.
     if (tokens && this.credentials.isGood(tokens)) return true;
     if (this.#endpoints.refusal) throw this.#endpoints.refusal;
     if (unavailable) throw unavailable;
@@ -220,7 +224,7 @@ export class Authorization implements ClientPart {
     return false;
   }
 
-  /** Fresh tokens were not taken either. */
+  /** Starts a sign-in, because the server rejected new tokens too. */
   async #signInAnew(): Promise<void> {
     const { extractWWWAuthenticateParams } = await loadAuth(this.#parts.major);
     await this.#sendToPage(this.#challenge ? extractWWWAuthenticateParams(this.#challenge) : {});
@@ -241,19 +245,19 @@ export class Authorization implements ClientPart {
     });
   }
 
-  /** Has the user sign in for a host that makes its own connections. Resolves when the code is exchanged. */
+  /** Signs the user in for a host that makes its own connections. Resolves when the code has been exchanged. */
   async signIn(wanted: Wanted): Promise<void> {
     await this.prepare((await this.credentials.current()).client);
     if (!this.#finishing) await this.#sendToPage(wanted);
     await this.#finishing;
   }
 
-  /** The authorization server has refused this refresh token. */
+  /** Records that the authorization server has rejected this refresh token. */
   discard(refreshToken: string): void {
     this.credentials.markDead(refreshToken);
   }
 
-  /** Refreshes tokens that the server has refused, if that is possible. */
+  /** Refreshes tokens that the server has rejected, if that is possible. */
   async renew(): Promise<void> {
     const credentials = await this.credentials.reload();
     if (credentials.tokens && !this.credentials.isGood(credentials.tokens)) await this.#renew(credentials);
@@ -279,7 +283,7 @@ export class Authorization implements ClientPart {
         this.#finishing = undefined;
         this.provider.ended();
       });
-    // Whoever waits for it hears of its failure; where nobody does, the next call asks again.
+    // Waiting callers receive the error. If there are none, the next call asks again.
     this.#finishing.catch(() => {});
   }
 
@@ -298,13 +302,13 @@ export class Authorization implements ClientPart {
       await this.#parts.signedIn();
     } catch (error) {
       const { code } = error as { readonly code?: unknown };
-      // The page may have been an error that only the user saw: the registration may be unknown by now.
+      // The page may have shown an error that only the user saw, because the registration may be unknown by now.
       if (code === 'sign-in-timeout') await this.provider.invalidateCredentials('client').catch(() => {});
       throw error;
     }
   }
 
-  /** Refreshes tokens before they end, by the SDK's own function. Where that fails, the server's 401 says what to do. */
+  /** Refreshes tokens before they expire, with the SDK's own function. If that fails, the server's 401 decides what to do. */
   async #refresh({ tokens, discovery }: Credentials): Promise<Tokens | undefined> {
     return tokens && isDue(tokens, this.credentials) ? this.#renew({ tokens, discovery }) : undefined;
   }

@@ -29,7 +29,7 @@ import { type ClientStateStore, isClientStateStore } from './state-store.ts';
 import { whenNeeded } from './when-needed.ts';
 import { keyOf, type Whose } from './whose.ts';
 
-/** What every connection over HTTP is made with. */
+/** The dependencies of every HTTP connection. */
 export interface Surroundings {
   readonly owner: object;
   readonly limit: MessageLimit;
@@ -39,11 +39,11 @@ export interface Surroundings {
   readonly events: ClientEventSource;
   readonly jar: JarPart;
   readonly parts: readonly ClientPart[];
-  /** What calls pass through. */
+  /** Returns the middleware that calls pass through. */
   readonly stack: (continuity: Continuity, auth: Authorization | undefined) => readonly ClientMiddleware[];
-  /** Whether session-scope state stays even if the transport has no session. */
+  /** Whether session-scope state is kept even if the transport has no session. */
   readonly keepsSession: boolean;
-  /** The connections that wait for their user. */
+  /** The authorizations that wait for their user. */
   readonly waiting: Set<Authorization>;
 }
 
@@ -51,7 +51,10 @@ interface Connecting {
   connect(transport: unknown, options?: unknown): Promise<void>;
 }
 
-/** Connects a client to a server over HTTP: in the session of an earlier process where there is one, else in a new one. */
+/**
+ * Connects a client to a server over HTTP. Resumes the session of an earlier process if there is one, or else starts a new
+ * one.
+ */
 export async function connectHttp(
   client: Connecting,
   target: HttpTarget,
@@ -99,17 +102,17 @@ export async function connectHttp(
       return connection;
     } catch (error) {
       if (!attempt.goesOn) throw error;
-      // Nothing has been sent: the client does not take what was kept, so it is of no use any more.
+      // Nothing has been sent. The client rejects the snapshot, so it is useless.
       await keeper?.clear(from);
       warn('What is kept of the last connection does not fit', error);
       return attempt.make(undefined);
     }
   };
-  // Of several processes that connect for the first time, one begins the session that is kept.
+  // If several processes connect for the first time, one of them starts the session that is stored.
   const begin = async (): Promise<Connection> => {
     if (!keeper) return attempt.make(undefined);
     const key = `${keyOf('connection', whose)}/first`;
-    // Nobody waits for long, nor for a store that gives no leases.
+    // A process does not wait long, nor for a store without leases.
     const lease = await holdLease(store, key, { ttl: TURN, wait: TURN }).catch(() => undefined);
     let kept: Snapshot | undefined;
     try {
@@ -135,7 +138,7 @@ export async function connectHttp(
 /** How long a process waits for another one that connects for the first time, in seconds. */
 const TURN = 5;
 
-/** What signs in for a host that makes its own connections to a server. */
+/** Returns the authorization for a host that makes its own connections to a server. */
 export function authorizationFor(
   major: Major,
   target: HttpTarget,
@@ -162,7 +165,7 @@ export function authorizationFor(
 
 const adapted = new WeakMap<ClientStateStore, Store>();
 
-/** The store that a target has for itself. One in the seed's shape is taken for the same one each time. */
+/** Returns the target's own store. Adapts a given {@link ClientStateStore} only once. */
 function storeOfTarget({ store }: HttpTarget['options']): Store | undefined {
   if (!store || !isClientStateStore(store)) return store;
   let ours = adapted.get(store);
@@ -230,7 +233,7 @@ class Attempt {
     this.#warn = own.warn;
   }
 
-  /** Whether the latest connection goes on where an earlier process was. */
+  /** Whether the latest connection resumes the session of an earlier process. */
   get goesOn(): boolean {
     return this.#latest?.goesOn === true;
   }
@@ -295,13 +298,13 @@ class Attempt {
         auth: this.#auth ?? this.#tokens,
       }),
       authProvider: this.#auth?.provider,
-      // Without it, `terminateSession` would not end a session that an earlier process began.
+      // Without it, `terminateSession` would not end a session that an earlier process started.
       sessionId: continuity.sessionId,
     });
   }
 }
 
-/** What a v2 client is told of the server, so that it need not ask. */
+/** Returns the connect options that tell a v2 client about the server, so that it need not ask. */
 function priorOf(client: object, kept: Snapshot | undefined): object | undefined {
   if (!kept || erasOf(client)[0] === 'legacy') return undefined;
   const prior = kept.era === 'modern' ? { kind: 'modern', discover: kept.introduction } : { kind: 'legacy' };

@@ -18,68 +18,71 @@ import type { SecretPlaces } from './secrets.ts';
 import { readSnapshot, SNAPSHOTS, SnapshotKeeper } from './snapshot.ts';
 import { fingerprint, keyOf, prefixOf, type Whose } from './whose.ts';
 
-/** What is kept of a connection. Nothing in it is secret. */
+/** Stored information about a connection. It contains no secrets, except possibly in the query of `target`. */
 export interface ConnectionInfo {
-  /** The server's full URL, as `forget` and `logout` take it. Its query may hold secrets: do not log it. */
+  /** The server's full URL, as `forget` and `logout` take it. Its query may contain secrets: do not log it. */
   readonly target: string;
   readonly principal: string;
   readonly era?: Era;
   readonly protocolVersion?: string;
-  /** A short name of the transport's session: enough to tell two apart, too little to use. */
+  /** A short fingerprint of the transport's session: enough to tell two apart, but not to use one. */
   readonly session?: string;
-  /** The server's name and version, by its own account. */
+  /** The server's name and version, as it reports them. */
   readonly server?: { readonly name: string; readonly version: string };
   /** When the server introduced itself. */
   readonly savedAt?: Date;
-  /** True where there are tokens. */
+  /** Whether there are tokens. */
   readonly signedIn: boolean;
-  /** The authorization server that gave the tokens. */
+  /** The authorization server that issued the tokens. */
   readonly issuer?: string;
-  /** When the access token ends. */
+  /** When the access token expires. */
   readonly tokenExpiresAt?: Date;
-  /** True where it can be renewed without the user. */
+  /** Whether the token can be refreshed without the user. */
   readonly renewable?: boolean;
 }
 
-/** What Valise keeps of connections over HTTP. */
+/** The stored state of HTTP connections. */
 export interface Connections {
-  /** All of them, or those with one target. */
+  /** Lists all connections, or those with one target. */
   list(target?: string | URL): Promise<ConnectionInfo[]>;
-  /** Forgets sessions and their state, pending questions, metadata and credentials, here; true if there was something. */
+  /** Deletes sessions and their state, pending questions, metadata and credentials here. Returns true if there was anything. */
   forget(target: string | URL): Promise<boolean>;
-  /** Has the authorization server revoke the tokens, as far as it can be reached, and forgets everything as `forget` does. */
+  /** Asks the authorization server to revoke the tokens, if it is reachable, and deletes everything as `forget` does. */
   logout(target: string | URL, options?: LogoutOptions): Promise<boolean>;
 }
 
-/** How to sign out. */
+/** Options for {@link Connections.logout}. */
 export interface LogoutOptions {
-  /** Used in place of the global `fetch`. */
+  /** Replaces the global `fetch`. */
   readonly fetch?: FetchLike | undefined;
   /**
-   * The registration that the user signed in with, where it was made beforehand (`auth.client`) and has a secret, which is
-   * not kept: without it, the tokens are not revoked (`'needs-secret'`).
+   * The registration that the user signed in with, if it was an existing one (`auth.client`) with a secret. The secret is
+   * not stored; without it, the tokens are not revoked (`'needs-secret'`).
    */
   readonly client?: OwnClient | undefined;
-  /** Hears what became of the tokens; whatever it was, they are forgotten here. */
+  /** Called with the outcome of the revocation. The tokens are deleted here in any case. */
   readonly onRevoked?: ((how: Revoked) => void) | undefined;
 }
 
 const LOGOUT: TakenBy<LogoutOptions> = { fetch: FUNCTION, client: OWN_CLIENT, onRevoked: FUNCTION };
 
-/** What they are looked up with. */
+/** The dependencies of {@link openConnections}. */
 export interface ConnectionsParts {
   readonly store: Store;
   readonly principal: string;
   readonly limit: MessageLimit;
-  /** Everywhere that credentials can be. */
+  /** Returns every place where credentials can be. */
   secrets(): Promise<SecretPlaces>;
-  /** Hears what could not be looked into. */
+  /** Reports what could not be read. */
   warn(what: string, next: string): void;
-  /** Sessions, their state and pending questions of the target are not to outlive a sign-in; false if there was nothing. */
+  /**
+   * Ends the target's sessions, their state and pending questions, which must not outlive a sign-in. Resolves to false if
+   * there were none.
+   */
   ended(target: URL, sessionId: string | undefined, accounts: readonly string[]): Promise<boolean>;
 }
 
-/** Looks after what is kept of one principal's connections. */
+/** Manages the stored state of one principal's connections. */
 export function openConnections(parts: ConnectionsParts): Connections {
   const { store, secrets, principal, ended } = parts;
   const whoseOf = (target: string | URL): Whose => ({
@@ -87,7 +90,7 @@ export function openConnections(parts: ConnectionsParts): Connections {
     principal,
   });
 
-  /** Forgets everything; the credentials that there were, and whether there was anything. */
+  /** Deletes everything. Returns the deleted credentials, and whether there was anything. */
   const remove = async (target: string | URL): Promise<{ isGone: boolean; credentials: Credentials[] }> => {
     const whose = whoseOf(target);
     const { stores, problem } = await secrets();
@@ -110,7 +113,7 @@ export function openConnections(parts: ConnectionsParts): Connections {
   };
 
   let isTold = false;
-  /** Tells, once, that there are sign-ins which cannot be seen. */
+  /** Warns once that some sign-ins cannot be read. */
   const tellUnseen = ({ what }: ValiseError): void => {
     if (!isTold)
       parts.warn(`${what} Sign-ins whose key is missing are not shown.`, 'Look again where it can be used.');
@@ -124,7 +127,7 @@ export function openConnections(parts: ConnectionsParts): Connections {
         const key = isObject(of) ? of['target'] : undefined;
         if (typeof key !== 'string') return;
         const before = infos.get(key) ?? { target: key, principal, signedIn: false };
-        // Of two eras, the one that was used last.
+        // If there are two eras, the most recently used one counts.
         if ((more.savedAt ?? 0) < (before.savedAt ?? 0) && more.era) return;
         infos.set(key, { ...before, ...more });
       };
@@ -155,7 +158,7 @@ export function openConnections(parts: ConnectionsParts): Connections {
     async logout(target, options = {}) {
       checkOptions('connections.logout', options, LOGOUT);
       const { fetch: base = fetch, client, onRevoked } = options;
-      // In this order: what a refresh writes in between is among them, and what it brings later finds nothing.
+      // Deletes before revoking: tokens that a refresh writes in between are included, and a later refresh finds no entry.
       const { isGone, credentials } = await remove(target);
       const checked = new EndpointGuard(webAddress(target)).fetch(documentFetch(base, parts.limit));
       const each = await Promise.all(credentials.map((one) => revoke(one, checked, client)));

@@ -3,22 +3,22 @@ import type { Keeping } from './keeping.ts';
 import type { LostReason } from './lost.ts';
 import type { Snapshot } from './snapshot.ts';
 
-/** What a connection's continuity works with. */
+/** The dependencies of {@link Continuity}. */
 export interface ContinuityOptions {
   /** The SDK's client. */
   readonly client: object;
-  /** What is left for later processes. */
+  /** Stores the connection's snapshot for later processes. */
   readonly keeping: Keeping;
-  /** Where to go on. */
+  /** The snapshot to resume from. */
   readonly kept: Snapshot | undefined;
-  /** Does the work while no other process does it for this connection. */
+  /** Runs `work` while no other process does so for this connection. */
   alone<T>(work: () => Promise<T>): Promise<T>;
-  /** A session has begun or goes on; its id if later processes find it too. */
+  /** Called when a session has started or is resumed. Has the session's id if later processes can find it too. */
   begun(connection: Connection, sessionId: string | undefined): Promise<void>;
-  /** A session that later processes could find is over, or is left for a new one. */
+  /** Called when a session that later processes could find is over, or is replaced by a new one. */
   left(connection: Connection, sessionId: string | undefined): Promise<void>;
-  /** Something could not be renewed or ended, and the connection goes on without. */
+  /** Reports that something could not be renewed or ended. The connection continues without it. */
   warn(what: string, error: unknown): void;
-  /** The server did not know the session any more. */
+  /** Called when the server no longer knew the session and a new one has started. */
   renewed(reason: LostReason): void;
 }

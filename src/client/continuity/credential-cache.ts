@@ -2,20 +2,20 @@ import { type CredentialKeeper, type Credentials, isEnding, type Tokens } from '
 
 const MAX_REFUSED = 16;
 
-/** The credentials that this process has in hand, and what it knows about them that the store does not say. */
+/** The credentials that this process has cached, and what it knows about them that the store does not. */
 export class CredentialCache {
   readonly keeper: CredentialKeeper;
-  /** Access tokens that the server has answered with 401. */
+  /** Access tokens that the server has rejected. */
   readonly #refused = new Set<string>();
   #inHand: Credentials | undefined;
-  /** A refresh token that the authorization server does not take. */
+  /** A refresh token that the authorization server does not accept, or that cannot help. */
   #dead: string | undefined;
 
   constructor(keeper: CredentialKeeper) {
     this.keeper = keeper;
   }
 
-  /** What is in hand; the store is asked once, and again where it may know better. */
+  /** Returns the cached credentials. Reads the store once, and again if it may have better ones. */
   async current(): Promise<Credentials> {
     const { tokens } = this.#inHand ?? {};
     return this.#inHand && (!tokens || this.isGood(tokens)) ? this.#inHand : this.reload();
@@ -31,7 +31,7 @@ export class CredentialCache {
     return this.#inHand;
   }
 
-  /** True where nothing speaks against sending the access token. */
+  /** Whether the access token is neither rejected nor about to expire. */
   isGood(tokens: Tokens): boolean {
     return !this.isRefused(tokens.access_token) && !isEnding(tokens);
   }
@@ -40,12 +40,12 @@ export class CredentialCache {
     return this.#refused.has(accessToken);
   }
 
-  /** The authorization server has given this access token, and be it once more. */
+  /** Records that the authorization server has issued this access token, possibly again. */
   given(accessToken: string): void {
     this.#refused.delete(accessToken);
   }
 
-  /** The server did not take this access token, or wants one. */
+  /** Records that the server rejected this access token, or requires one. */
   refuse(accessToken: string | undefined): void {
     this.#inHand = undefined;
     if (accessToken === undefined) return;
@@ -61,12 +61,12 @@ export class CredentialCache {
     return refresh_token !== undefined && refresh_token === this.#dead;
   }
 
-  /** The authorization server did not take this refresh token. */
+  /** Records that this refresh token must not be used. */
   markDead(refreshToken: string | undefined): void {
     this.#dead = refreshToken;
   }
 
-  /** Drops the tokens in the store, but only those that were found to be of no use: another process may have new ones. */
+  /** Removes the tokens from the store, but only those known to be useless. Another process may have new ones. */
   async dropTokens(): Promise<void> {
     await this.change((now) => {
       const { tokens, ...rest } = now;

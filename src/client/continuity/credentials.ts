@@ -4,53 +4,53 @@ import type { Store } from '../../store/types.ts';
 import type { SignedIn } from '../account.ts';
 import { keyOf, type Whose } from './whose.ts';
 
-/** Tokens as the SDKs have them, and when they end. */
+/** Tokens in the SDKs' form, with their expiry. */
 export interface Tokens {
   readonly access_token: string;
   readonly token_type: string;
   readonly refresh_token?: string | undefined;
   readonly scope?: string | undefined;
   readonly id_token?: string | undefined;
-  /** Seconds, from when the tokens were given. */
+  /** The lifetime in seconds, from when the tokens were issued. */
   readonly expires_in?: number | undefined;
-  /** Milliseconds since 1970: after a restart, `expires_in` alone says nothing. */
+  /** When they expire, in milliseconds since 1970. After a restart, `expires_in` alone is meaningless. */
   readonly expiresAt?: number | undefined;
-  /** The authorization server that gave them. */
+  /** The authorization server that issued them. */
   readonly issuer?: string | undefined;
 }
 
-/** A registration as the SDKs have it. */
+/** A registration in the SDKs' form. */
 export type Registration = JsonObject & { readonly client_id: string; readonly issuer?: string };
 
-/** A registration that was made beforehand. Its secret is the host's, and is not kept. */
+/** An existing registration. Its secret belongs to the host and is not stored. */
 export interface Given {
   readonly id: string;
   readonly hasSecret: boolean;
 }
 
-/** Everything that a client needs to be let in again. All of it is of one authorization server. */
+/** Everything that a client needs to be authorized again. All of it belongs to one authorization server. */
 export interface Credentials extends SignedIn {
   readonly issuer?: string | undefined;
   readonly tokens?: Tokens | undefined;
   readonly client?: Registration | undefined;
-  /** The registration that the tokens were given to, where it was made beforehand. */
+  /** The existing registration that the tokens were issued to, if any. */
   readonly given?: Given | undefined;
   /** The SDKs' `OAuthDiscoveryState`. */
   readonly discovery?: JsonObject | undefined;
-  /** The PKCE verifier of a sign-in under way. */
+  /** The PKCE verifier of a sign-in in progress. */
   readonly verifier?: string | undefined;
   /** The private key that tokens are bound to (RFC 9449), as a JWK. */
   readonly dpop?: JsonObject | undefined;
 }
 
-/** How credentials are stored; {@link readCredentials} checks what is in a record. */
+/** The schema of stored credentials. {@link readCredentials} checks the contents of a record. */
 export const CREDENTIALS: Schema<Members> = {
   kind: 'credentials record',
   version: 1,
   read: (record) => record,
 };
 
-/** Keeps the credentials of one target and principal, as one entry. */
+/** Stores the credentials of one target and principal, as one entry. */
 export class CredentialKeeper {
   readonly store: Store;
   readonly key: string;
@@ -68,7 +68,7 @@ export class CredentialKeeper {
     return readCredentials((await this.#records.get(this.key))?.value);
   }
 
-  /** Changes what is kept, whoever else does so at the same time; `edit` returns undefined to leave it as it is. */
+  /** Updates the stored credentials atomically. `edit` returns undefined to leave them unchanged. */
   async change(edit: (now: Credentials) => Credentials | undefined): Promise<Credentials> {
     let now: Credentials = {};
     await this.#records.update(this.key, (found) => {
@@ -80,7 +80,7 @@ export class CredentialKeeper {
     return now;
   }
 
-  /** Forgets everything, whoever else changes it at the same time; what there was, if anything. */
+  /** Deletes the stored credentials atomically. Returns them, if there were any. */
   async forget(): Promise<Credentials | undefined> {
     let gone: Credentials | undefined;
     await this.#records.update(this.key, (found) => {
@@ -91,7 +91,7 @@ export class CredentialKeeper {
   }
 }
 
-/** Credentials as they come from a store; what does not look as it should is left out, which costs one sign-in. */
+/** Reads credentials from a store. Omits invalid members, which costs one sign-in. */
 export function readCredentials(value: unknown): Credentials {
   if (!isObject(value)) return {};
   const { issuer, account, subject, tokens, client, given, discovery, verifier, dpop } = value;
@@ -117,27 +117,27 @@ function isTokens(value: unknown): value is Tokens {
   );
 }
 
-/** No time beyond this is one, to JavaScript. */
+/** The latest time that a JavaScript `Date` can hold. */
 const LAST_TIME = 8.64e15;
 
 function isDate(time: unknown): boolean {
   return time === undefined || (typeof time === 'number' && Math.abs(time) <= LAST_TIME);
 }
 
-/** Where their end cannot be told, the server says when they are over. */
+/** Removes an invalid expiry. The server then says when the tokens have expired. */
 function endless({ expires_in: _, expiresAt: __, ...rest }: Tokens): Tokens {
   return rest;
 }
 
-/** More is no sensible life: a hundred years. */
+/** The longest plausible lifetime: a hundred years. */
 const MAX_LIFE_SECONDS = 100 * 366 * 24 * 60 * 60;
 
-/** Tokens as they came, with the time at which they end. */
+/** Returns the tokens with the time at which they expire. */
 export function stamped(tokens: Tokens, before?: Tokens | undefined, now = Date.now()): Tokens {
   const { expires_in: seconds } = tokens;
   const isLife = typeof seconds === 'number' && seconds > 0 && seconds <= MAX_LIFE_SECONDS;
   return {
-    // A refresh that brings no new refresh token leaves the old one good, and the scope as it was.
+    // A refresh without a new refresh token leaves the old one valid, and the scope unchanged.
     ...(before?.refresh_token !== undefined && { refresh_token: before.refresh_token }),
     ...(before?.scope !== undefined && { scope: before.scope }),
     ...(before?.issuer !== undefined && { issuer: before.issuer }),
@@ -148,13 +148,13 @@ export function stamped(tokens: Tokens, before?: Tokens | undefined, now = Date.
 
 const MARGIN_SECONDS = 60;
 
-/** True where tokens are over, or so near their end that a request could arrive too late. */
+/** Whether tokens have expired, or are so close to it that a request could arrive too late. */
 export function isEnding({ expiresAt, expires_in: life = 0 }: Tokens, now = Date.now()): boolean {
   if (expiresAt === undefined) return false;
   return now > expiresAt - Math.min(MARGIN_SECONDS, life / 5) * 1000;
 }
 
-/** The authorization server that discovery has found, by its metadata. */
+/** Returns the authorization server that discovery has found, from its metadata. */
 export function issuerOf(discovery: object | undefined): string | undefined {
   const { authorizationServerMetadata: metadata } = (discovery ?? {}) as {
     readonly authorizationServerMetadata?: { readonly issuer?: unknown };
@@ -162,12 +162,12 @@ export function issuerOf(discovery: object | undefined): string | undefined {
   return typeof metadata?.issuer === 'string' ? metadata.issuer : undefined;
 }
 
-/** Whether two names mean one authorization server; the SDKs write them with a slash at the end or without. */
+/** Whether two names mean the same authorization server. The SDKs write them with or without a trailing slash. */
 export function isSameIssuer(one: string | undefined, other: string | undefined): boolean {
   return one?.replace(/\/$/, '') === other?.replace(/\/$/, '');
 }
 
-/** Where the user of a registration is sent back to. */
+/** Returns the address that the user of a registration is sent back to. */
 export function redirectOf(client: Registration | undefined): string | undefined {
   const [first] = Array.isArray(client?.['redirect_uris']) ? client['redirect_uris'] : [];
   return typeof first === 'string' && URL.canParse(first) ? first : undefined;

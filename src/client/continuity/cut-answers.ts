@@ -3,48 +3,48 @@ import { type Id, INTRODUCTIONS } from '../../wire/index.ts';
 import type { Connection } from '../connection.ts';
 import type { ClientPart } from '../part.ts';
 
-/** How often the SDKs' transports try to take a stream up again, where nobody tells them otherwise. */
+/** How often the SDKs' transports try to resume a stream by default. */
 const TRIES = 2;
-/** Some servers answer on the standalone stream; where one is open, they are given this long, in milliseconds. */
+/** How long to wait for a response on an open standalone stream, in milliseconds. Some servers respond there. */
 const GRACE = 10_000;
 
-/** What ends a call whose answer cannot come any more. */
+/** The error of a call whose response can no longer arrive. */
 export const CUT = {
   code: -32_000,
   message:
     'The connection broke off before the call was answered. The server may have carried it out: look before calling again.',
 } as const;
 
-/** What ends a call that its server took as if it needed no answer. */
+/** The error of a call that its server accepted as if it needed no response. */
 const ACCEPTED = {
   code: CUT.code,
   message:
     'The server took this without answering it (202), and no answer can come. It may have carried it out: look before calling again.',
 } as const;
 
-/** A call whose stream is taken up again. */
+/** A call whose stream is being resumed. */
 interface Resumed {
   readonly id: Id;
   failures: number;
 }
 
 /**
- * Ends the calls whose answer cannot come any more: what was to bring it is over, and there is no way to take it up again.
- * The SDKs wait for it until their timeout, and there may be none.
+ * Ends calls whose response can no longer arrive, because its stream is over and cannot be resumed. The SDKs would wait
+ * until their timeout, and there may be none.
  */
 export class CutAnswers implements ClientPart {
   #connection: Connection | undefined;
-  /** The calls whose stream the SDK takes up again, by the event behind which it does. */
+  /** The calls whose stream the SDK resumes, by the id of the event it resumes after. */
   readonly #resumed = new Map<string, Resumed>();
 
-  /** How many standalone streams are open. */
+  /** The number of open standalone streams. */
   #standing = 0;
 
   opening(connection: Connection): void {
     this.#connection = connection;
   }
 
-  /** Follows what answers a request. */
+  /** Watches the response to a request. */
   watch(init: RequestInit): AnswerWatch | undefined {
     const from = resumedFrom(init);
     const resumed = from === undefined ? undefined : this.#resumed.get(from);
@@ -56,7 +56,7 @@ export class CutAnswers implements ClientPart {
       },
       ended: () => {
         if (from !== undefined) this.#resumed.delete(from);
-        // What the stream brought reaches the SDK in this turn.
+        // The events of the stream reach the SDK in this turn of the event loop.
         setImmediate(() =>
           this.#ended(resumed ? () => resumed.id : () => requestIn(init), lastEventId, init),
         );
@@ -64,7 +64,7 @@ export class CutAnswers implements ClientPart {
     };
   }
 
-  /** Follows a standalone stream, which others read. */
+  /** Watches a standalone stream, which others read. */
   watchStandalone(other: AnswerWatch | undefined): AnswerWatch | undefined {
     if (!other) return undefined;
     this.#standing += 1;
@@ -77,7 +77,10 @@ export class CutAnswers implements ClientPart {
     };
   }
 
-  /** Around all requests: those that get no answer, also since their connection breaks, and those that take streams up again. */
+  /**
+   * Wraps all requests. Handles those without a response, including because the connection breaks, and those that resume
+   * streams.
+   */
   fetch(base: FetchLike): FetchLike {
     return (url, init = {}) => {
       if (init.method === 'POST')
@@ -91,20 +94,23 @@ export class CutAnswers implements ClientPart {
     };
   }
 
-  /** By 202 a server says that it took what needs no answer. For a call none can come then, unless on another stream. */
+  /**
+   * Ends a call that was accepted with 202. That status means that no response follows, so one can only arrive on another
+   * stream.
+   */
   #accepted(response: Response, init: RequestInit): Response {
     setImmediate(() => this.#ended(() => requestIn(init), undefined, init, ACCEPTED));
     return response;
   }
 
-  /** A call that had been sent when the connection broke has ended as one whose answer breaks off. */
+  /** Ends a call that had been sent when the connection broke, like one whose response is cut off. */
   #unanswered(error: unknown, init: RequestInit): Response {
     const connection = this.#connection;
     const id = brokeOff(error) ? requestIn(init) : undefined;
     const call = id === undefined ? undefined : connection?.calls.get(id);
     if (!connection || !call || call.isGivenUp || INTRODUCTIONS.has(call.method)) throw error;
     setImmediate(() => void connection.arrive({ jsonrpc: '2.0', id: call.wireId, error: CUT }));
-    // As for what needs no answer: the call has its own.
+    // The SDK sees 202, as for a message without a response, because the call receives its own error.
     return new Response(null, { status: 202 });
   }
 
@@ -117,7 +123,7 @@ export class CutAnswers implements ClientPart {
     };
     try {
       const response = await answer;
-      // By 405 a server says that it has no such streams, which the SDKs take for an answer.
+      // 405 means that the server has no such streams, and the SDKs do not retry.
       if (!response.ok) failed(response.status === 405 ? 1 : TRIES);
       else if (!isStream(response)) failed(1);
       return response;
@@ -140,13 +146,13 @@ export class CutAnswers implements ClientPart {
     grace = this.#standing > 0 ? GRACE : 0,
   ): void {
     const connection = this.#connection;
-    // As a rule all is answered, and the body need not be read for whose stream it was.
+    // Usually all calls are answered, so the body need not be parsed to find the call.
     if (!connection || connection.calls.size === 0) return;
     const id = idOf();
     const call = id === undefined ? undefined : connection.calls.get(id);
-    // Such streams end with their answer or without one, and the SDK knows.
+    // These streams may end with or without a response, and the SDK handles both.
     if (!call || call.cancelled || call.movedOn || call.method === 'subscriptions/listen') return;
-    // Given up by hanging up, as 2026-07-28 has it.
+    // The SDK aborted the request, which is how 2026-07-28 cancels.
     if (signal?.aborted) call.leave();
     else if (lastEventId !== undefined) this.#resumed.set(lastEventId, { id: call.wireId, failures: 0 });
     else if (grace > 0)
@@ -155,7 +161,7 @@ export class CutAnswers implements ClientPart {
   }
 }
 
-/** True where a connection was there, and is not any more. */
+/** Whether an existing connection has broken. */
 function brokeOff(error: unknown): boolean {
   const cause = error instanceof Error ? (error.cause as { readonly code?: unknown } | undefined) : undefined;
   return cause?.code === 'ECONNRESET' || cause?.code === 'UND_ERR_SOCKET' || cause?.code === 'EPIPE';

@@ -6,12 +6,12 @@ import type { CredentialKeeper } from './credentials.ts';
 
 const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256' };
 
-/** SDK v2's `DpopSession`. `never` fits it without a type of an optional peer in our declarations. */
+/** SDK v2's `DpopSession`. The type is `never` so that our declarations do not depend on an optional peer. */
 export type DpopSigner = never;
 
 /**
- * Returns what signs requests with the key that the tokens are bound to (RFC 9449). The key is made on first
- * use and kept with the tokens: a refresh token that is bound to it would be of no use to the next process without it.
+ * Returns a function that resolves to the signer for the key that the tokens are bound to (RFC 9449). The key is created on
+ * first use and stored with the tokens, because the next process cannot use a bound refresh token without it.
  */
 export function boundTo(keeper: Pick<CredentialKeeper, 'change'>, major: Major): () => Promise<DpopSigner> {
   if (major === 'v1')
@@ -46,7 +46,7 @@ async function keyPairOf({ kty, crv, x, y, d }: JsonObject) {
     privateKey: (await load({ ...publicJwk, d }, 'sign')) as CryptoKey,
     publicKey: (await load(publicJwk, 'verify')) as CryptoKey,
     publicJwk,
-    // RFC 7638: the required members in the order of their names.
+    // RFC 7638 requires these members in the order of their names.
     thumbprint: createHash('sha256').update(JSON.stringify({ crv, kty, x, y })).digest('base64url'),
     alg: 'ES256' as const,
   };

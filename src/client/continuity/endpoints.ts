@@ -4,7 +4,7 @@ import { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
 import type { FetchLike } from '../../link/edge-fetch.ts';
 
-/** Where a host is, as far as its name or address says. `reserved` is where no server has any business, such as 169.254.169.254. */
+/** The network of a host, as far as its name or address shows. No server belongs in `reserved`, such as 169.254.169.254. */
 type Network = 'public' | 'private' | 'loopback' | 'reserved';
 
 const LOOPBACK = blockList(['127.0.0.0/8', '0.0.0.0/8', '::1/128', '::/128']);
@@ -13,7 +13,7 @@ const RESERVED = blockList([
   ...['169.254.0.0/16', '192.0.0.0/24', '192.0.2.0/24', '198.18.0.0/15', '198.51.100.0/24', '203.0.113.0/24'],
   ...['224.0.0.0/3', '2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20'],
 ]);
-/** Everything public is in here, and every IPv4 address that is written as an IPv6 one. */
+/** Contains every public address, and every IPv4 address that is written as an IPv6 one. */
 const UNICAST = blockList(['0.0.0.0/0', '2000::/3']);
 
 function blockList(subnets: readonly string[]): BlockList {
@@ -25,7 +25,10 @@ function blockList(subnets: readonly string[]): BlockList {
   return list;
 }
 
-/** Whatever its spelling: the parser of URLs has turned `0x7f.1` and `2130706433` into 127.0.0.1 by then. */
+/**
+ * Returns the network of a host in any spelling. The URL parser has already turned `0x7f.1` and `2130706433` into
+ * 127.0.0.1.
+ */
 function networkOf({ hostname }: URL): Network {
   const name = hostname.replace(/\.$/, '').replace(/^\[(.*)\]$/, '$1');
   const family = isIP(name);
@@ -41,7 +44,7 @@ function networkOf({ hostname }: URL): Network {
   return (isIcann || isPrivate) && !/(^|\.)home\.arpa$/.test(name) ? 'public' : 'private';
 }
 
-/** Which networks a server's metadata may send the client to. */
+/** The networks that a server's metadata may send the client to. */
 const REACH: Readonly<Record<Network, readonly Network[]>> = {
   public: ['public'],
   reserved: ['public'],
@@ -59,8 +62,8 @@ const WHERE: Readonly<Record<Network, string>> = {
 const CODE = 'sign-in-insecure';
 
 /**
- * Throws if a server's OAuth metadata names an endpoint that is not the server's to name: it must not use the client to
- * reach this machine, or a network that it is not in itself. Outside of those, an endpoint must be `https:`.
+ * Throws if a server's OAuth metadata names an endpoint that the server may not name. A server must not use the client to
+ * reach this machine, or a network that it is not in itself. Elsewhere, an endpoint must be `https:`.
  */
 function checkEndpoint(server: URL, endpoint: URL, name: string): void {
   const from = networkOf(server);
@@ -84,18 +87,18 @@ function checkEndpoint(server: URL, endpoint: URL, name: string): void {
   });
 }
 
-/** Whether an endpoint was refused, and nothing sent to it. */
+/** Whether an endpoint was rejected, so that nothing was sent to it. */
 export function isEndpointRefusal(error: unknown): error is ValiseError {
   return error instanceof ValiseError && error.code === CODE;
 }
 
-/** What a client uses of an authorization server's metadata, or would have to. */
+/** The members of an authorization server's metadata that a client uses or may have to use. */
 const CHECKED =
   /^(issuer|authorization_server|jwks_uri|(authorization|token|registration|revocation)_endpoint)$/;
 
 const MAX_REDIRECTS = 5;
 
-/** The OAuth endpoints that one server's metadata may send its clients to. */
+/** Checks the OAuth endpoints that one server's metadata sends its clients to. */
 export class EndpointGuard {
   readonly #server: URL;
   #refusal: ValiseError | undefined;
@@ -104,12 +107,12 @@ export class EndpointGuard {
     this.#server = server;
   }
 
-  /** Why an endpoint was refused since the last {@link reset}. */
+  /** Why an endpoint was rejected since the last {@link reset}. */
   get refusal(): ValiseError | undefined {
     return this.#refusal;
   }
 
-  /** The server has said anew where its endpoints are. */
+  /** Forgets the rejection, because the server has named its endpoints again. */
   reset(): void {
     this.#refusal = undefined;
   }
@@ -119,7 +122,7 @@ export class EndpointGuard {
     this.#check(page, 'authorization_endpoint');
   }
 
-  /** Checks all endpoints that discovery has brought, by their names. */
+  /** Checks all endpoints that discovery has found, by their names. */
   checkDiscovery(discovery: object): void {
     const { authorizationServerUrl, authorizationServerMetadata: metadata } = discovery as Record<
       string,
@@ -131,9 +134,9 @@ export class EndpointGuard {
   }
 
   /**
-   * A `fetch` for all of OAuth's requests: discovery, registration, tokens, revocation. Each URL is checked before anything
-   * is sent to it, after a redirect too; only GET follows redirects. The SDKs go on after some failures of discovery: once an
-   * endpoint was refused, nothing more is sent until the next {@link reset}.
+   * Returns a `fetch` for all OAuth requests: discovery, registration, tokens, revocation. It checks each URL before
+   * sending anything to it, including after a redirect; only GET follows redirects. The SDKs continue after some discovery
+   * failures, so once an endpoint is rejected, nothing more is sent until the next {@link reset}.
    */
   fetch(base: FetchLike): FetchLike {
     return async (input, init = {}) => {

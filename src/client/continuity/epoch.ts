@@ -3,13 +3,13 @@ import type { Notification } from '../../wire/index.ts';
 import type { Call } from '../call.ts';
 
 /**
- * Sets the ids of one process apart from those of the one before it in the same session. Both SDKs count from 0, and a
- * server that still works on an old call would answer the new one with it.
+ * Distinguishes the ids of one process from those of the previous one in the same session. Both SDKs count from 0, so a
+ * server still working on an old call could answer the new one with its result.
  */
 export class Epoch {
   readonly #mark = `${randomBytes(6).toString('base64url')}:`;
 
-  /** Puts the mark before the id of a call, and before its progress token. Ids that are texts of others stay. */
+  /** Prefixes a call's id and progress token with the mark. String ids of others stay unchanged. */
   mark(call: Call): void {
     const { id, params } = call.request;
     if (typeof id !== 'number' && !id.startsWith('valise:')) return;
@@ -18,7 +18,7 @@ export class Epoch {
     if (typeof token === 'number') call.addMeta('epoch', { progressToken: `${this.#mark}${token}` });
   }
 
-  /** A progress notification with the token that the SDK knows; undefined where it is none of ours. */
+  /** Returns a progress notification with the SDK's own token. Returns undefined if the token is not marked by this process. */
   unmarked({ params, ...notification }: Notification): Notification | undefined {
     const token = params?.['progressToken'];
     if (notification.method !== 'notifications/progress' || typeof token !== 'string') return undefined;

@@ -1,13 +1,13 @@
-/** What continuity tells; nothing in it is secret. URLs are without user, password and the values of their query. */
+/** Events of continuity. They contain no secrets: URLs have no user, no password and no query values. */
 export interface ContinuityEvents {
-  /** A connection goes on where an earlier process was. */
+  /** Emitted when a connection resumes the session of an earlier process. */
   resumed: { readonly target: string };
-  /** The server did not know the session, or the protocol version, any more: a new session has begun. */
+  /** Emitted when the server no longer knew the session or the protocol version, and a new session has started. */
   renewed: { readonly target: string; readonly reason: 'session-lost' | 'version' };
-  /** Another process has sent the user to the sign-in page; this one waits for what comes of it. */
+  /** Emitted when another process has sent the user to the sign-in page. This process waits for the outcome. */
   'sign-in-elsewhere': { readonly target: string };
-  /** The user has signed in. */
+  /** Emitted when the user has signed in. */
   'signed-in': { readonly target: string; readonly issuer?: string; readonly expiresAt?: Date };
-  /** This process has refreshed the tokens. */
+  /** Emitted when this process has refreshed the tokens. */
   refreshed: { readonly target: string; readonly issuer?: string; readonly expiresAt?: Date };
 }

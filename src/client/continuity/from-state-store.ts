@@ -10,16 +10,16 @@ import { type ClientStateStore, credentialsOf, metadataOf, snapshotOf, tokenInfo
 type Slot = 'legacy' | 'modern' | 'credentials';
 
 /**
- * A store of ours over a host's own in the seed's shape. It has room for one connection; everything else, and what it has
- * no place for, is in memory, and ends with the process.
+ * Adapts a host's {@link ClientStateStore} to a Valise store. It holds one connection. Everything that has no place in it
+ * is kept in memory and ends with the process.
  */
 export function fromClientStateStore(host: ClientStateStore): Store {
   const memory = memoryStore();
-  // The host's store does not say since when it has what it has.
+  // The host's store does not say when its data was saved.
   const since = Date.now();
   let claimed: string | undefined;
 
-  /** What an entry is about; undefined where it is none of the host's. */
+  /** Returns the slot that a key belongs to. Returns undefined if the host's store has no place for it. */
   const slotOf = (key: string): Slot | undefined => {
     const match = /^(?:connection|credentials)\/([\w-]+\/[\w-]+)(?:\/(legacy|modern))?$/.exec(key);
     if (!match || (key.startsWith('connection/') && !match[2])) return undefined;
@@ -38,7 +38,7 @@ export function fromClientStateStore(host: ClientStateStore): Store {
     const sessionId = (await host.getSessionId()) ?? undefined;
     const snapshot = metadata && snapshotOf(sessionId, metadata, since);
     if (snapshot?.era !== slot) return undefined;
-    // What the process remembers of the same session is more than the host's store has a place for.
+    // This process remembers more of the same session than the host's store can hold.
     const same = isObject(own) && own['sessionId'] === sessionId;
     return json({ ...snapshot, ...(same && own) });
   };
@@ -71,7 +71,7 @@ export function fromClientStateStore(host: ClientStateStore): Store {
     await host.clearServerMetadata();
   };
 
-  // One after the other: a condition and the write that depends on it must not be torn apart.
+  // Operations run one at a time, so that nothing comes between a condition and the write that depends on it.
   let turn: Promise<unknown> = Promise.resolve();
   const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
     const done = turn.then(work);

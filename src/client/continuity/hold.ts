@@ -3,7 +3,7 @@ import { type Collection, collection, type Found, type Schema } from '../../stor
 import { isRunning, ownProcess, type ProcessMark } from '../../store/kit/process.ts';
 import type { Store } from '../../store/types.ts';
 
-/** How long a hold outlives its process at most, where a process id alone says who it was. */
+/** The maximum time in seconds that a hold outlives its process, if only a process id identifies it. */
 const HOLD_SECONDS = 600;
 /** How often it is renewed, in milliseconds. */
 const RENEWAL = 240_000;
@@ -17,14 +17,14 @@ const HOLDER: Schema<ProcessMark> = {
       : undefined,
 };
 
-/** Where it is said who is in the session of a connection. */
+/** Returns the key of the entry that says which process uses the session of a connection. */
 export function holdKey(connection: string): string {
   return `${connection}/holder`;
 }
 
 /**
- * Says in the store which process is in the kept session, so that no other one joins it. No lease: a lease outlives a
- * process that was killed, and whoever is started in its place must not wait. A hold is worth as much as its process lives.
+ * Records in the store which process uses the stored session, so that no other one joins it. A lease would outlive a killed
+ * process, and its replacement must not wait. A hold is valid only while its process is running.
  */
 export class SessionHold {
   readonly #holders: Collection<ProcessMark>;
@@ -32,7 +32,7 @@ export class SessionHold {
   #seen: Promise<Found<ProcessMark> | undefined> | undefined;
   #version: string | undefined;
   #stopRenewing: (() => void) | undefined;
-  /** One after the other: what is given back has been taken by then. */
+  /** Runs one operation at a time, so that a hold is only released after it was taken. */
   #turn: Promise<unknown> = Promise.resolve();
 
   constructor(store: Store, key: string) {
@@ -40,25 +40,25 @@ export class SessionHold {
     this.#key = key;
   }
 
-  /** Looks who has it, while there is other work to do. */
+  /** Starts reading the current holder in the background. */
   look(): void {
     this.#seen = this.#holders.get(this.#key);
-    // Whoever takes it hears of it.
+    // `take` handles the error.
     this.#seen.catch(() => undefined);
   }
 
-  /** False where another process has it that lives. Where the store does not say, nobody has. */
+  /** Takes the hold. Resolves to false if another running process has it. If the store fails, nobody has it. */
   take(): Promise<boolean> {
     return this.#next(() => this.#take().catch(() => true));
   }
 
-  /** Leaves the session to others. */
+  /** Releases the session for other processes. */
   release(): Promise<void> {
     return this.#next(async () => {
       this.#stopRenewing?.();
       const version = this.#version;
       this.#version = undefined;
-      // Where it cannot be given back, it ends with the process.
+      // If it cannot be released, it ends with the process.
       if (version !== undefined)
         await this.#holders.delete(this.#key, { ifVersion: version }).catch(() => false);
     });

@@ -7,9 +7,9 @@ const UNSEEN: Change = { isUnseen: true };
 
 /** An observer that caches data derived from a bag. */
 export interface Viewer {
-  /** When it last sent what the bag holds. */
+  /** When it last sent the bag's items. */
   readonly usedAt: number;
-  /** Hears that the bag has changed. */
+  /** Called when the bag has changed. */
   changed(): void;
 }
 

@@ -11,7 +11,7 @@ import { BAGS, readBag, type StoredBag, writeBag } from './stored.ts';
 
 /** How long a call's result waits for a store that does not answer. */
 const PATIENCE_MS = 5000;
-/** How long a request waits for a store that does not answer, where what it would send is stale. */
+/** How long a request with stale data waits for a store that does not answer. */
 const READ_PATIENCE_MS = 1000;
 /** How old a bag may be before its next use refreshes it from the store in the background. */
 const AGING_MS = 30_000;
