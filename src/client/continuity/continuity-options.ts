@@ -3,7 +3,7 @@ import type { Keeping } from './keeping.ts';
 import type { LostReason } from './lost.ts';
 import type { Snapshot } from './snapshot.ts';
 
-/** The dependencies of {@link Continuity}. */
+/** The dependencies of `Continuity`. */
 export interface ContinuityOptions {
   /** The SDK's client. */
   readonly client: object;

@@ -3,7 +3,7 @@ import { type FetchLike, withHeaders } from '../../link/edge-fetch.ts';
 import type { Account, TokenOwner } from '../account.ts';
 import type { CredentialKeeper, Tokens } from './credentials.ts';
 
-/** Lets a connection in by the tokens of a host's own store. The host renews them; nobody signs in here (C-06). */
+/** Authorizes a connection with the tokens in a host's own store. The host renews them, and Valise never signs in (C-06). */
 export class HostTokens {
   readonly #keeper: CredentialKeeper;
   readonly #account: Account;
@@ -15,12 +15,12 @@ export class HostTokens {
     this.#owner = owner;
   }
 
-  /** Finds out whose token the store has, before anything is sent that is one user's. */
+  /** Identifies the owner of the stored token, before anything that belongs to one user is sent. */
   async identify(): Promise<void> {
     await this.#token();
   }
 
-  /** Around MCP's own requests. A 401 clears the token, and the store is asked once more. */
+  /** Wraps the MCP requests. After a 401, clears the token and reads the store once more. */
   resource(base: FetchLike): FetchLike {
     return async (url, init = {}) => {
       const token = await this.#token();
@@ -50,13 +50,13 @@ export class HostTokens {
     try {
       return (await this.#keeper.load()).tokens;
     } catch (error) {
-      // The store has its token for another server, which this one must not get.
+      // The store's token is for another server, and this one must not receive it.
       if (error instanceof ValiseError && error.code === 'store-one-target') return undefined;
       throw error;
     }
   }
 
-  /** Clears a token that is of no use, unless the host has put another one in its place. */
+  /** Clears a useless token, unless the host has replaced it. */
   async #clear(token: string): Promise<void> {
     await this.#keeper.change(({ tokens, ...rest }) => (tokens?.access_token === token ? rest : undefined));
   }

@@ -3,14 +3,14 @@ import type { Connection } from '../connection.ts';
 import type { Snapshot } from './snapshot.ts';
 
 /**
- * What `initialize` tells the server of this client's families. The server goes by it for as long as the session lasts:
- * to one that was told of no jar, it sends no state.
+ * Returns the families that `initialize` announces. The server relies on them for the whole session: it sends no state to a
+ * client that did not announce the jar.
  */
 function announcedIn(initialize: Params): string {
   return JSON.stringify(readAnnounced(initialize['capabilities']));
 }
 
-/** What `initialize` tells the server that it may ask of this client. */
+/** Returns the capabilities in `initialize` that let the server send requests to this client. */
 function askableIn(initialize: Params): string {
   const capabilities = initialize['capabilities'] as Readonly<Record<string, unknown>> | undefined;
   return JSON.stringify(
@@ -18,12 +18,12 @@ function askableIn(initialize: Params): string {
   );
 }
 
-/** Whether the server of a session asks of this client what it can be asked, and nothing else. */
+/** Whether the server of a session may ask exactly what this client supports. */
 export function isAskedRight({ askable }: Snapshot, initialize: Params): boolean {
   return askable === undefined || askable === askableIn(initialize);
 }
 
-/** Whether the server of a session knows what this client can do. */
+/** Whether the server of a session knows what this client supports. */
 export function isToldOf(snapshot: Snapshot, initialize: Params): boolean {
   const { announced } = snapshot;
   return (
@@ -31,7 +31,7 @@ export function isToldOf(snapshot: Snapshot, initialize: Params): boolean {
   );
 }
 
-/** What is kept of an `initialize` result; `asked` are the request's params. */
+/** Returns the snapshot of an `initialize` result. `asked` are the request's params. */
 export function initialized(result: Result, sessionId: string | undefined, asked: Params): Snapshot {
   return {
     era: 'legacy',
@@ -44,7 +44,7 @@ export function initialized(result: Result, sessionId: string | undefined, asked
   };
 }
 
-/** What is kept of a `server/discover` result; `asked` is the request's `_meta`. */
+/** Returns the snapshot of a `server/discover` result. `asked` is the request's `_meta`. */
 export function discovered(result: Result, asked: Meta | undefined): Snapshot {
   const info = result._meta?.[CORE.serverInfo];
   return {
@@ -58,14 +58,14 @@ export function discovered(result: Result, asked: Meta | undefined): Snapshot {
   };
 }
 
-/** State and sessions in the result's `_meta` were for the process that got it. */
+/** Removes `_meta`: its state and sessions were for the process that received the result. */
 function withoutMeta({ _meta: _, ...result }: Result): Result {
   return result;
 }
 
 /**
- * Has the client's getters tell what the server has said in its new `initialize` result: it may be another version of
- * itself. Both majors keep it under the same names, and offer no other way to change it on an open connection.
+ * Updates the client's getters to the server's new `initialize` result, because the server may have another version now.
+ * Both SDK majors use the same field names, and offer no other way to change them on an open connection.
  */
 export function introduceAnew(
   client: object,

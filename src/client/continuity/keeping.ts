@@ -3,17 +3,17 @@ import { NOT_KEPT, type Snapshot, type SnapshotKeeper, TOO_LARGE } from './snaps
 
 const ROOM = 'The connection goes on. To have its session kept, forget the other one: connections.forget.';
 
-/** What a connection's keeping works with. */
+/** The dependencies of {@link Keeping}. */
 export interface KeepingParts {
-  /** Absent where nothing is to be kept. */
+  /** Absent if nothing is to be stored. */
   readonly keeper: SnapshotKeeper | undefined;
-  /** Absent where several processes may be in the session together. */
+  /** Absent if several processes may share the session. */
   readonly hold: SessionHold | undefined;
-  /** Something could not be kept, and the connection goes on without. */
+  /** Reports that something could not be stored. The connection continues without it. */
   warn(what: string, error: unknown, next?: string): void;
 }
 
-/** What a connection leaves for later processes. Where that fails it is told, and the connection goes on. */
+/** Stores a connection's snapshot for later processes. A failure only emits a warning, and the connection continues. */
 export class Keeping {
   readonly #parts: KeepingParts;
 
@@ -21,30 +21,30 @@ export class Keeping {
     this.#parts = parts;
   }
 
-  /** The session of the older era that was kept when it was last looked for. */
+  /** The legacy session that was stored when it was last loaded. */
   get seen(): Snapshot | undefined {
     return this.#parts.keeper?.seen('legacy');
   }
 
-  /** The session of the older era that is kept. */
+  /** Loads the stored legacy session. */
   async load(): Promise<Snapshot | undefined> {
     return this.#parts.keeper?.load('legacy');
   }
 
-  /** False where another process is in the session that is kept; else this one is from now on. */
+  /** Takes the stored session for this process. Resolves to false if another process uses it. */
   async isFree({ sessionId }: Snapshot): Promise<boolean> {
     const { hold } = this.#parts;
     return sessionId === undefined || !hold || hold.take();
   }
 
-  /** This process is not in the kept session any more. */
+  /** Releases the stored session. */
   leave(): void {
     void this.#parts.hold?.release();
   }
 
   /**
-   * Keeps a snapshot, and says whether it did. That another process is in the session that is kept is nothing to tell.
-   * Where that one is `spared`, its client must not find it taken, not even for a moment.
+   * Stores a snapshot, and returns whether it did. Does not warn if another process uses the stored session. With `spared`,
+   * takes the hold only after saving, so that the other session's client never finds it taken.
    */
   async save(snapshot: Snapshot, spared: boolean): Promise<boolean> {
     const { keeper, warn } = this.#parts;

@@ -5,7 +5,7 @@ import type { Shelf } from '../jar/shelf.ts';
 import { type Target, targetKey } from '../target.ts';
 import { fingerprint } from './whose.ts';
 
-/** Has session-scope state live exactly as long as the transport's session, across processes. */
+/** Binds session-scope state to the lifetime of the transport's session, across processes. */
 export async function followTransport(
   jar: JarPart,
   connection: Connection,
@@ -14,7 +14,7 @@ export async function followTransport(
   if (sessionId !== undefined) await jar.bindSession(connection, transportSessionKey(sessionId));
 }
 
-/** Ends the state of a transport's session that a connection does not go on in. */
+/** Ends the state of a transport session that a connection does not resume. */
 export async function leaveTransport(
   jar: JarPart,
   connection: Connection,
@@ -24,8 +24,8 @@ export async function leaveTransport(
 }
 
 /**
- * The user has signed out of a target: ends the state of all sessions with it, the transport's, the kept ones and those
- * of the data layer, and of accounts that cannot be signed in to again. False if there was none.
+ * Ends the state of all sessions with a target after the user signed out: the transport's, the kept ones and data-layer
+ * sessions, and of accounts that cannot be signed in to again. Returns false if there was none.
  */
 export async function endTransport(
   shelf: Shelf,
@@ -40,19 +40,19 @@ export async function endTransport(
   return shelf.signOut(identity.name, [targetSessionKey(target), ...own, ...sessions], accounts);
 }
 
-/** What was kept for those who have signed out. */
+/** The stored sessions and accounts of a user who has signed out. */
 export interface SignedOut {
-  /** The transport's session. */
+  /** The id of the transport's session. */
   readonly sessionId: string | undefined;
-  /** The ids of kept sessions. */
+  /** The ids of stored sessions. */
   readonly sessions: readonly string[];
   /** Accounts that no later sign-in can have. */
   readonly accounts: readonly string[];
 }
 
 /**
- * Has session-scope state stay until it is cleared, where no session of the transport says how long it lives: one
- * session with the target, as curl has with its cookie jar.
+ * Keeps session-scope state until it is cleared, if there is no transport session that limits its lifetime. There is then
+ * one session with the target, like curl with its cookie jar.
  */
 export async function followTarget(jar: JarPart, connection: Connection): Promise<void> {
   const { target, link } = connection;

@@ -10,21 +10,21 @@ const PATH = '/callback';
 export interface Loopback {
   readonly url: string;
   readonly port: number;
-  /** What the sign-in with this `state` comes back with. Others are turned away, and change nothing. */
+  /** Resolves with the response to the sign-in with this `state`. Other requests are rejected and have no effect. */
   answer(state: string): Promise<URLSearchParams>;
   close(): void;
 }
 
-/** Listens on 127.0.0.1; on a free port where `port` is 0. */
+/** Listens on 127.0.0.1, on any free port if `port` is 0. */
 export async function listenOnLoopback(port: number): Promise<Loopback> {
   let waiting: { readonly state: string; resolve(answer: URLSearchParams): void } | undefined;
   const server = createServer((request, response) => {
     const target = `${origin}${request.url}`;
-    // Browsers send a path. Anything else, such as `*` or a whole URL, is no way back from a sign-in page.
+    // Browsers send a path. Anything else, such as `*` or a full URL, does not come from a sign-in page.
     if (!request.url?.startsWith('/') || !URL.canParse(target))
       return say(response, 400, 'This is not a path.');
     const { host, pathname, searchParams } = new URL(target);
-    // A page that reaches this listener under a name of its own is not the one the user was sent back from.
+    // A page that reaches this listener under another host name is not the one that sent the user back.
     if (request.headers.host !== host || request.method !== 'GET' || pathname !== PATH)
       return say(response, 404, 'There is nothing here.');
     if (!waiting || !isSame(searchParams.get('state') ?? '', waiting.state))

@@ -1,13 +1,13 @@
 import { messageOf, ValiseError } from '../../errors.ts';
 
-/** What servers say, with 400 where they ought to say 404, to a session they do not know or a version they have dropped. */
+/** The texts of servers that return 400 instead of 404 for an unknown session, or for a protocol version they have dropped. */
 const NO_SESSION = /session.?id|no valid session|session not found|not initialized/i;
 const NO_VERSION = /(unsupported|invalid|unknown).{0,16}protocol.?version/i;
 
-/** Why a session cannot be gone on with. */
+/** Why the session could not be resumed. */
 export type LostReason = 'session-lost' | 'version';
 
-/** Why a server did not take a call, where a new `initialize` can help; undefined where it cannot. */
+/** Returns why a server rejected a call, if a new `initialize` can help. Returns undefined if it cannot. */
 export function whyLost(error: unknown, sessionId: string | undefined): LostReason | undefined {
   const status = statusOf(error);
   if (status === 404 && sessionId !== undefined) return 'session-lost';
@@ -17,12 +17,12 @@ export function whyLost(error: unknown, sessionId: string | undefined): LostReas
   return NO_SESSION.test(text) ? 'session-lost' : undefined;
 }
 
-/** True where a server speaks no version that it is offered, as it says to `initialize` when it knows 2026-07-28 alone. */
+/** Whether a server rejects every offered version, as servers that know only 2026-07-28 do for `initialize`. */
 export function isOtherVersion(error: unknown): boolean {
   return NO_VERSION.test(messageOf(error));
 }
 
-/** The server speaks another era by now, and the SDKs' clients cannot change theirs while they are connected. */
+/** Returns the error for a server that has changed its era. The SDKs' clients cannot change theirs while connected. */
 export function versionGoneError(protocolVersion: string, cause: unknown): ValiseError {
   return new ValiseError(
     VERSION_GONE,
@@ -34,7 +34,7 @@ export function versionGoneError(protocolVersion: string, cause: unknown): Valis
 /** The code of {@link versionGoneError}. */
 export const VERSION_GONE = 'version-gone';
 
-/** The HTTP status in an error of either major. */
+/** Returns the HTTP status in an error of either SDK major. */
 export function statusOf(error: unknown): number | undefined {
   const { code, data } = (error ?? {}) as {
     readonly code?: unknown;

@@ -14,26 +14,26 @@ interface Issued {
   readonly issuer: string;
 }
 
-/** What a provider needs besides the options. */
+/** The dependencies of {@link Provider}. */
 export interface ProviderParts {
   readonly options: AuthOptions;
   readonly credentialCache: CredentialCache;
   readonly signIn: SignIn;
   readonly endpoints: EndpointGuard;
-  /** The user is to be sent to this page. */
+  /** Sends the user to this page. */
   begin(page: URL): void;
-  /** Refreshes tokens that are about to end; the tokens to use from now on. */
+  /** Refreshes tokens that are about to expire. Returns the tokens to use from now on. */
   refresh(credentials: Credentials): Promise<Tokens | undefined>;
-  /** These are to be sent. Throws if they are another account's than the connection was begun for. */
+  /** Called before tokens are sent. Rejects if they belong to another account than the connection was started for. */
   use(credentials: Credentials): Promise<void>;
-  /** The account of the tokens before, if it is not among the credentials. */
+  /** Returns the account of the previous tokens, if the credentials do not name it. */
   account(): string | undefined;
   readonly major: Major;
 }
 
 /**
- * The `OAuthClientProvider` of both SDK majors, on a store of ours. Several flows may run at once (two calls are answered
- * with 401 at the same time); the first that gets to the sign-in page goes on, with its own registration and verifier.
+ * An `OAuthClientProvider` for both SDK majors, backed by a Valise store. Several flows may run at once (two calls receive
+ * a 401 at the same time). The first to reach the sign-in page continues, with its own registration and verifier.
  */
 export class Provider {
   readonly #parts: ProviderParts;
@@ -44,12 +44,12 @@ export class Provider {
   /** The page that the user has been sent to. */
   #page: URL | undefined;
 
-  /** Absent where the registration was made beforehand: then there is none to make with another authorization server. */
+  /** Absent if there is an existing registration. The SDK must then not register with another authorization server. */
   readonly saveClientInformation?: (client: Registration, at?: Issued) => Promise<void>;
 
   readonly clientMetadataUrl?: string;
 
-  /** Absent unless tokens are to be bound to a key. SDK v2 signs each request with it. */
+  /** Present only if tokens are bound to a key. SDK v2 signs each request with it. */
   readonly dpop?: () => Promise<DpopSigner>;
 
   constructor(parts: ProviderParts) {
@@ -95,7 +95,7 @@ export class Provider {
     return client;
   }
 
-  /** A registration is for the address and the scope that it was made with: another port, or more, may be refused. */
+  /** Whether a registration fits. It is made for one address and scope, so another port or a wider scope may be rejected. */
   #fits({ redirect_uris: uris, scope }: Registration): boolean {
     if (Array.isArray(uris) && !uris.includes(this.redirectUrl)) return false;
     if (typeof scope !== 'string' || scope === '') return true;
@@ -103,12 +103,12 @@ export class Provider {
     return this.#wanted.every((one) => granted.includes(one));
   }
 
-  /** The server wants a token that allows this, too. */
+  /** Sets the scopes that the server additionally requires. */
   want(scope: readonly string[]): void {
     this.#wanted = scope;
   }
 
-  /** The registration by which the user has been sent to the sign-in page. */
+  /** Returns the registration with which the user has been sent to the sign-in page. */
   #asking(): Registration | undefined {
     return this.#page && this.#registered.get(this.#page.searchParams.get('client_id') ?? '');
   }
@@ -124,7 +124,10 @@ export class Provider {
     );
   }
 
-  /** Tokens belong to the registration that got them, and discovery to the authorization server. */
+  /**
+   * Replaces the registration. Tokens belong to the registration that received them, and discovery to the authorization
+   * server.
+   */
   #adopt(now: Credentials, client: Registration): Credentials {
     if (now.client?.client_id === client.client_id) return { ...now, client };
     return {
@@ -148,7 +151,7 @@ export class Provider {
     await use({ ...credentials, tokens });
     const { expiresAt, ...rest } = tokens;
     if (expiresAt === undefined) return rest;
-    // What is over, and cannot be refreshed, is as good as none.
+    // A token that has expired and cannot be refreshed is useless.
     if (expiresAt < Date.now() && rest.refresh_token === undefined) return undefined;
     return { ...rest, expires_in: Math.max(0, Math.floor((expiresAt - Date.now()) / 1000)) };
   }
@@ -158,10 +161,10 @@ export class Provider {
     const issuer = at?.issuer ?? tokens.issuer;
     const client = this.#asking();
     const { id, secret } = options.client ?? {};
-    // Who does not say what was granted has granted what was asked for.
+    // A server that does not name the granted scope has granted the requested one.
     const asked = this.#page?.searchParams.get('scope');
     await credentialCache.change((now) => {
-      // What a refresh brings is kept by then, unless the user has signed out since.
+      // Refreshed tokens are already stored by then, unless the user has signed out since.
       if (!this.#page || now.tokens?.access_token === tokens.access_token) return undefined;
       const { verifier: _, given: __, ...rest } = client ? this.#adopt(now, client) : now;
       const fresh = stamped({
@@ -184,16 +187,16 @@ export class Provider {
   async redirectToAuthorization(page: URL): Promise<void> {
     const { credentialCache, signIn, begin } = this.#parts;
     const { tokens } = await credentialCache.reload();
-    // Another flow, or another process, may have brought the user back in the meantime.
+    // Another flow or another process may have completed the sign-in meanwhile.
     if (tokens && credentialCache.isGood(tokens)) return;
-    // And its end may have closed the door that this one's user will come back to.
+    // The end of that flow may have closed the listener that this flow's user will come back to.
     await signIn.prepare(page.searchParams.get('redirect_uri') ?? undefined);
     if (this.#page) return;
     begin(page);
     this.#page = page;
   }
 
-  /** Nobody is at the sign-in page any more. */
+  /** Resets the state of a sign-in that has ended. */
   ended(): void {
     this.#page = undefined;
     this.#discovery = undefined;
@@ -221,13 +224,13 @@ export class Provider {
     );
   }
 
-  /** For refreshing, and on the way back from the sign-in page. A new sign-in asks the server where to go. */
+  /** Returns the discovery state for a refresh, or for the return from the sign-in page. A new sign-in runs discovery again. */
   async discoveryState(): Promise<JsonObject | undefined> {
     if (this.#page) return this.#discovery;
     const { credentialCache } = this.#parts;
     const { tokens, discovery } = await credentialCache.current();
     if (tokens?.refresh_token === undefined || credentialCache.isDead(tokens)) return undefined;
-    // Where refreshing fails, the user is sent to the page that this says, and the way back needs it again.
+    // If the refresh fails, the user is sent to the page that this state names, and the return needs it again.
     if (discovery && !this.#page) this.#discovery = discovery;
     return discovery;
   }
@@ -241,7 +244,7 @@ export class Provider {
     else await credentialCache.dropTokens();
     if (what !== 'all' && what !== 'client') return;
     this.#registered.clear();
-    // With tokens that are good, the registration is good, too: another process has made both.
+    // If the tokens are valid, so is the registration: another process has stored both.
     await credentialCache.change(({ client, ...rest }) => (client && !rest.tokens ? rest : undefined));
   }
 }

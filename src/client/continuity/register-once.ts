@@ -1,11 +1,11 @@
 import type { FetchLike } from '../../link/edge-fetch.ts';
 
-/** How long, in milliseconds, who asks for the same registration gets the one that was made. */
+/** How long identical registration requests share one registration, in milliseconds. */
 const SAME_FOR = 5000;
 
 /**
- * A `fetch` that registers a client once where several requests of one connection find out together that it must be done,
- * as v1's stream and call do: what they register is the same, and nobody would use the others.
+ * Returns a `fetch` that registers a client only once if several requests of a connection find that it is necessary, as
+ * v1's stream and call do. Their registrations are identical, and the others would stay unused.
  */
 export function registerOnce(base: FetchLike): FetchLike {
   const made = new Map<string, Promise<Response>>();

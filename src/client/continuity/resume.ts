@@ -16,7 +16,7 @@ import type { SessionSeat } from './session-fetch.ts';
 import { isSame, type Snapshot } from './snapshot.ts';
 import { StandaloneStream } from './stream.ts';
 
-/** How one HTTP connection goes on where an earlier process was, and what it leaves for the next one. */
+/** Resumes the session of an earlier process over one HTTP connection, and stores a snapshot for the next one. */
 export class Continuity implements ClientPart, SessionSeat {
   readonly #options: ContinuityOptions;
   readonly #epoch = new Epoch();
@@ -24,27 +24,27 @@ export class Continuity implements ClientPart, SessionSeat {
     if (this.#snapshot) await this.#options.keeping.update(this.#snapshot, { lastEventId });
   });
   #transport: HttpTransport | undefined;
-  /** Set from the start until the client believes that it has initialised. */
+  /** Set from the start until the client believes that it has initialized. */
   #resuming: Snapshot | undefined;
-  /** What is kept of a session that is not ours to replace, until this client begins once more. */
+  /** The snapshot of a session that this process must not replace, until this client initializes again. */
   #spared: Snapshot | undefined;
-  /** Whether that is because another process is in it. */
+  /** Whether the reason is that another process uses that session. */
   #isBeside = false;
   #anew = false;
   #marked = false;
-  /** What a modern connection started from, until the server has answered. */
+  /** The snapshot that a modern connection started from, until the server has responded. */
   #unproved: Snapshot | undefined;
   #snapshot: Snapshot | undefined;
   #sessionId: string | undefined;
-  /** Whether later processes find the session. */
+  /** Whether later processes can find the session. */
   #isKept = false;
   #connection: Connection | undefined;
   #initialize: Params = {};
   #saving: Promise<void> | undefined;
-  /** The newer era has no `initialize`: its first call has the jar follow. Undefined once that is done. */
+  /** The modern era has no `initialize`, so its first call binds the jar. Undefined once that is done. */
   #binding: Promise<void> | 'unbound' | undefined = 'unbound';
   #renewal: Promise<boolean> | undefined;
-  /** Whether it was told that an id of an event was too long. */
+  /** Whether the warning about an overlong event id was emitted. */
   #hasSkipped = false;
 
   constructor(options: ContinuityOptions) {
@@ -55,7 +55,7 @@ export class Continuity implements ClientPart, SessionSeat {
     this.#unproved = kept?.era === 'modern' ? kept : undefined;
   }
 
-  /** Goes on in a session that is kept. */
+  /** Resumes a stored session. */
   #take(kept: Snapshot): void {
     this.#snapshot = kept;
     this.#sessionId = kept.sessionId;
@@ -66,7 +66,7 @@ export class Continuity implements ClientPart, SessionSeat {
     this.#isBeside = false;
   }
 
-  /** Whether the connection goes on where an earlier process was. */
+  /** Whether the connection resumes the session of an earlier process. */
   get goesOn(): boolean {
     return this.#options.kept !== undefined && !this.#anew;
   }
@@ -75,14 +75,14 @@ export class Continuity implements ClientPart, SessionSeat {
     return this.#sessionId;
   }
 
-  /** Resolves when what is known of the session is kept, and the jar follows it. */
+  /** Resolves when the session's snapshot is stored and the jar is bound to it. */
   async settled(): Promise<void> {
     await this.#saving;
   }
 
   /**
-   * Has session-scope state follow the session. Only once `initialize` is answered is it known which one that is: the
-   * client of a bridge sends it long after it has connected.
+   * Binds session-scope state to the session. The session is known only after `initialize` is answered, which the client of
+   * a bridge sends long after it has connected.
    */
   async #bind(connection: Connection): Promise<void> {
     const { begun, warn } = this.#options;
@@ -97,13 +97,13 @@ export class Continuity implements ClientPart, SessionSeat {
     return this.#stream.lastEventId;
   }
 
-  /** Has the transport say what we know of its session. */
+  /** Makes the transport report the session id that is known here. */
   attach(transport: HttpTransport): void {
     this.#transport = transport;
     this.#stream.transport = transport;
     Object.defineProperty(transport, 'sessionId', {
       configurable: true,
-      // Both SDKs skip `initialize` where the transport has a session, and are then left without the server's capabilities.
+      // Both SDKs skip `initialize` if the transport has a session, and then lack the server's capabilities.
       get: () => (this.#resuming ? undefined : this.#sessionId),
     });
   }
@@ -112,12 +112,12 @@ export class Continuity implements ClientPart, SessionSeat {
     this.#connection = connection;
   }
 
-  /** Goes on with what is known of the session, and notes what the server says of it. */
+  /** Applies what is known of the session to a call, and records what the server says about it. */
   readonly middleware: ClientMiddleware = async (call, next) => {
     if (call.era === 'modern') return this.#modern(call, next);
     if (this.#marked) this.#epoch.mark(call);
     if (call.method === 'initialize') return this.#initializing(call, next);
-    // What follows `initialize` leaves once its result is kept: no process that is killed now leaves a session behind.
+    // Later calls wait until the `initialize` result is stored, so that a killed process leaves no session behind.
     const wait = this.#renewal ?? this.#saving;
     if (wait) await wait.catch(() => undefined);
     call.leftIn = this.#snapshot;
@@ -134,7 +134,7 @@ export class Continuity implements ClientPart, SessionSeat {
     return isUnproved ? this.#proved(response) : response;
   }
 
-  /** The answer may leave in another session than the call that it belongs to. */
+  /** Records the current session for the answer, which may be sent in another session than its call. */
   asked(ask: Ask): undefined {
     ask.whenAnswered((response) => {
       ask.leftIn = this.#snapshot;
@@ -145,12 +145,12 @@ export class Continuity implements ClientPart, SessionSeat {
   async #initializing(call: Call, next: Next<Response>): Promise<Response> {
     this.#initialize = call.request.params ?? {};
     const { keeping, left } = this.#options;
-    // What is begun in place of a session that was lost goes on in none.
+    // A session that replaces a lost one does not resume any other.
     const kept = this.#renewal ? undefined : (this.#resuming ?? this.#spared);
     const isTold = kept !== undefined && isToldOf(kept, this.#initialize);
     const seen = isTold ? kept : keeping.seen;
     const isAsked = !seen || isAskedRight(seen, this.#initialize);
-    // Who has begun beside another process stays there: that one may be started again, and goes on then.
+    // A process that started its own session beside another one keeps doing so, because the other may restart and resume.
     const stays = this.#renewal !== undefined && this.#isBeside;
     this.#isBeside = seen !== undefined && isAsked && (stays || !(await keeping.isFree(seen)));
     if (isTold && !this.#isBeside) {
@@ -189,7 +189,7 @@ export class Continuity implements ClientPart, SessionSeat {
     return response;
   }
 
-  /** The first answer says whether the server is still what it said it was; if not, the next connection asks it. */
+  /** Checks the first response. If the server no longer supports the version, the next connection runs discovery again. */
   async #proved(response: Response): Promise<Response> {
     const isRefused = 'error' in response && response.error.code === UNSUPPORTED_VERSION;
     if (isRefused) await this.#options.keeping.forget(this.#unproved);
@@ -197,7 +197,10 @@ export class Continuity implements ClientPart, SessionSeat {
     return response;
   }
 
-  /** The server has had its `initialized` from the earlier process; what it does not have any more is our stream. */
+  /**
+   * Suppresses `initialized` when resuming, because the server received it from the earlier process. Reopens the stream
+   * instead.
+   */
   notifying({ method }: Notification): boolean {
     if (method !== 'notifications/initialized') return false;
     if (!this.#resuming) {
@@ -215,27 +218,30 @@ export class Continuity implements ClientPart, SessionSeat {
     return own !== undefined;
   }
 
-  /** The session is over and the call was not taken: one new `initialize`, then the call once more. */
+  /**
+   * Runs one new `initialize` if the session is over and the call was rejected. Resolves to true if the call should be
+   * retried.
+   */
   async undelivered(call: Call, error: unknown): Promise<boolean> {
     const lost = this.#snapshot;
     if (!lost || INTRODUCTIONS.has(call.method)) return false;
     if (call.era === 'modern') return this.#refused(call, lost, error);
     const reason = whyLost(error, lost.sessionId);
     if (reason === undefined) return false;
-    // Another call has noticed first that the server is one of the newer era by now.
+    // Another call has already noticed that the server uses the modern era now.
     if (lost.era === 'modern')
       throw versionGoneError(((call.leftIn ?? lost) as Snapshot).protocolVersion, error);
-    // A refusal of the session before, which another call has noticed first: this one goes with the new session.
+    // The rejection concerns the previous session, which another call has noticed already. This call uses the new session.
     if (call.leftIn !== lost && !this.#renewal) return true;
     const over = (): void => void (this.#renewal = undefined);
     this.#renewal ??= this.#renew(call.connection, lost, reason).finally(over);
     return this.#renewal;
   }
 
-  /** A server that answers a call of the newer era as older ones do was replaced by one. */
+  /** Handles a server that answers a modern call like a legacy one, because it was replaced by an older one. */
   async #refused({ request }: Call, lost: Snapshot, error: unknown): Promise<false> {
     const isGone = whyLost(error, undefined) !== undefined;
-    // Where another call has noticed first, what is known of the server is of the older era by now, and holds.
+    // If another call has noticed first, the snapshot is already a legacy one, and stays valid.
     const known = isGone && lost.era === 'modern' ? lost : this.#unproved;
     if (statusOf(error) === 400) await this.#options.keeping.forget(known);
     if (isGone) throw versionGoneError(String(request.params?._meta?.[CORE.protocolVersion]), error);
@@ -256,17 +262,17 @@ export class Continuity implements ClientPart, SessionSeat {
       renewed(reason);
       return true;
     } catch (error) {
-      // The newer era may have begun meanwhile, where another call has noticed first.
+      // The modern era may have begun meanwhile, if another call has noticed first.
       if (isOtherVersion(error) || this.#snapshot?.era === 'modern')
         throw versionGoneError(lost.protocolVersion, error);
-      // With the old one, the next call finds out again.
+      // With the old id, the next call detects the loss again.
       if (this.#snapshot === lost) this.#sessionId = lost.sessionId;
       warn('A new session could not be begun', error);
       return false;
     }
   }
 
-  /** Another process has noticed first, and has begun a session that serves us as well. */
+  /** Follows another process that noticed first and has started a session that this one can share. */
   async #follow(connection: Connection, other: Snapshot): Promise<void> {
     this.#take(other);
     await this.#bind(connection);
@@ -276,7 +282,7 @@ export class Continuity implements ClientPart, SessionSeat {
 
   async #begin(connection: Connection, lost: Snapshot): Promise<void> {
     await this.#options.keeping.forget(lost);
-    // The version is to be agreed on anew; without a text here, the transport sends none.
+    // The version must be negotiated again. With an empty string, the transport sends none.
     this.#transport?.setProtocolVersion('');
     let version = lost.protocolVersion;
     try {

@@ -6,26 +6,27 @@ import { isEndpointRefusal } from './endpoints.ts';
 
 const PATIENCE = 5000;
 
-/** A registration that was made beforehand. */
+/** An existing registration. */
 export type OwnClient = NonNullable<AuthOptions['client']>;
 
 /**
- * What became of tokens: the authorization server has revoked them; it could not be reached; it has no way, or would
- * not; it was not asked, since it does so only for the client's secret, which is not kept; or there were none.
+ * The outcome of a revocation: the authorization server revoked the tokens (`revoked`), could not be reached
+ * (`unreachable`), or cannot or will not revoke them (`refused`). `needs-secret`: it was not asked, because it requires the
+ * client's secret, which is not stored. `none`: there were no tokens.
  */
 export type Revoked = 'revoked' | 'unreachable' | 'refused' | 'needs-secret' | 'none';
 
-/** What became of tokens that were in several places: what is worst is told. */
+/** Returns the worst outcome for tokens that were in several places. */
 export function worstOf(each: readonly Revoked[]): Revoked {
   const order = ['unreachable', 'refused', 'needs-secret', 'revoked'] as const;
   return order.find((how) => each.includes(how)) ?? 'none';
 }
 
-/** Asks the authorization server to revoke tokens (RFC 7009). If it does not, they expire. `base` checks endpoints. */
+/** Asks the authorization server to revoke tokens (RFC 7009). Otherwise they expire. `base` checks endpoints. */
 export async function revoke(credentials: Credentials, base: FetchLike, own?: OwnClient): Promise<Revoked> {
   const { tokens } = credentials;
   if (!tokens) return 'none';
-  // Only the one they were given to can have them revoked.
+  // Only the client that the tokens were issued to can have them revoked.
   const client = clientOf(credentials, own);
   if (typeof client === 'string') return client;
   const place = await placeOf(credentials, base);
@@ -36,7 +37,7 @@ export async function revoke(credentials: Credentials, base: FetchLike, own?: Ow
     const response = await ask(base, place.url, { method: 'POST', headers, body });
     return !response ? 'unreachable' : response.ok ? 'revoked' : 'refused';
   };
-  // The refresh token first: without it, whoever has the other one cannot stay.
+  // The refresh token comes first: without it, a holder of the access token soon loses access.
   const first =
     tokens.refresh_token === undefined ? 'revoked' : await revokeOne(tokens.refresh_token, 'refresh_token');
   const second = await revokeOne(tokens.access_token, 'access_token');
@@ -46,11 +47,11 @@ export async function revoke(credentials: Credentials, base: FetchLike, own?: Ow
 interface Client {
   readonly id: string;
   readonly secret?: string | undefined;
-  /** How it shows its secret, where the registration says it. */
+  /** How it authenticates with its secret, if the registration says so. */
   readonly method?: unknown;
 }
 
-/** The client that tokens were given to, with its secret, where it has one. */
+/** Returns the client that the tokens were issued to, with its secret if it has one. */
 function clientOf(
   { given, client, issuer }: Credentials,
   own: OwnClient | undefined,
@@ -65,7 +66,7 @@ function clientOf(
   return given.hasSecret ? 'needs-secret' : { id: given.id };
 }
 
-/** How the client shows that it is the one: as it is registered, else as the SDKs choose, Basic before the form. */
+/** Returns the client authentication: as registered, or else as the SDKs choose it, Basic before the form. */
 function proofOf(
   { id, secret, method }: Client,
   methods: readonly unknown[],
@@ -81,11 +82,11 @@ function proofOf(
 
 interface Place {
   readonly url: URL;
-  /** How clients may show their secrets there. */
+  /** The authentication methods that the endpoint supports. */
   readonly methods: readonly unknown[];
 }
 
-/** Where to revoke. What the SDKs keep of a server's metadata may leave it out; then the server is asked again. */
+/** Returns the revocation endpoint. The SDKs' stored metadata may omit it, in which case the server is asked again. */
 async function placeOf(
   { discovery, issuer }: Credentials,
   base: FetchLike,

@@ -2,7 +2,7 @@ import type { FetchLike } from '../../link/edge-fetch.ts';
 import { loadSdk, type Major } from '../major.ts';
 import type { Registration } from './credentials.ts';
 
-/** The functions of signing in that both majors export. */
+/** The sign-in functions that both SDK majors export. */
 export interface SdkAuth {
   auth(
     provider: object,
@@ -41,7 +41,7 @@ export interface SdkAuth {
   };
 }
 
-/** Loads them from the major that the client is of. */
+/** Loads the functions from the client's SDK major. */
 export async function loadAuth(major: Major): Promise<SdkAuth> {
   const loaded: unknown =
     major === 'v2'

@@ -6,17 +6,17 @@ import { fileLock } from '../../store/file/lock.ts';
 import { fullPath, privateFile, quoted, statOf } from '../../store/private-file.ts';
 import type { Store } from '../../store/types.ts';
 
-/** Where the key that seals credentials can be. */
+/** A place for the key that seals credentials. */
 export interface KeyPlace {
-  /** The key that is there, if any. */
+  /** Returns the existing key, if any. */
   read(): Promise<Keyring | undefined>;
-  /** The key that is there. Makes one where there is none; all processes that do so at once get the same one. */
+  /** Returns the existing key, or creates one. Processes that do so at the same time get the same key. */
   make(): Promise<Keyring>;
 }
 
 const ABOUT = '# This key opens the sign-ins that Valise keeps in its store. Whoever has both can use them.';
 
-/** A key in a file that only its owner can read. */
+/** Returns a key place in a file that only its owner can read. */
 export function keyFile(path: string): KeyPlace {
   const read = async (): Promise<Keyring | undefined> => {
     if (!statOf(fullPath(path))) return undefined;

@@ -7,32 +7,36 @@ import { secrecyOf } from '../../store/secrecy.ts';
 import type { Store } from '../../store/types.ts';
 import { KeychainKey, type KeyPlace, keyFile } from './secret-key.ts';
 
-/** Where secrets go. */
+/** Where secrets are stored. */
 export interface SecretsOptions {
   /**
-   * Credentials are sealed in the store, unless it is sealed already, with a key that is made on first use: in the
-   * system's keychain, or else in a file beside the store that only its owner can read. `'keychain'` refuses where there
-   * is no keychain, `'store'` leaves the keychain alone. A store takes them as they are, whatever it is.
+   * Where credentials are stored. By default they are sealed in the store, unless it is already sealed. The key is created
+   * on first use, in the system's keychain or else in a file beside the store that only its owner can read. `'keychain'`
+   * fails if there is no keychain. `'store'` does not use the keychain. A store receives the credentials unchanged,
+   * whatever it is.
    */
   readonly secrets?: 'keychain' | 'store' | Store | undefined;
-  /** Keeps secrets in the store as plain text. A choice, never a fallback. */
+  /** Stores secrets as plain text. This is a choice, never a fallback. */
   readonly insecurePlaintext?: boolean | undefined;
 }
 
-/** Everywhere that secrets can be. */
+/** Every place where secrets can be. */
 export interface SecretPlaces {
   readonly stores: readonly Store[];
-  /** Why some are not among them, where the store has such. */
+  /** Why some places are missing, if the store has secrets there. */
   readonly problem?: ValiseError;
 }
 
 /** The key file of stores that are not in a file. */
 export const KEY_FILE = '~/.valise/client.key';
 
-/** What is sealed with a key has this and the id of the key before its name, so that those with other keys are not in its way. */
+/**
+ * Sealed entries have this prefix and the id of their key before their name, so that entries with other keys do not
+ * interfere.
+ */
 const PREFIX = 'secrets/';
 
-/** The place for secrets, found when the first one is to be kept or read. */
+/** The place for secrets, located when the first one is stored or read. */
 export class Secrets {
   readonly #store: Store;
   readonly #options: SecretsOptions;
@@ -47,12 +51,12 @@ export class Secrets {
     this.#keychain = keychain;
   }
 
-  /** The secrets of a connection that has a store of its own. */
+  /** Returns the secrets of a connection that has its own store. */
   within(store: Store | undefined): Secrets {
     return store ? new Secrets(store, this.#options, KEY_FILE, this.#keychain) : this;
   }
 
-  /** Where secrets go. Makes a key where one is needed and there is none. */
+  /** Returns the store for secrets. Creates a key if one is needed and there is none. */
   place(): Promise<Store> {
     this.#place ??= this.#find().catch((error: unknown) => {
       this.#place = undefined;
@@ -61,7 +65,10 @@ export class Secrets {
     return this.#place;
   }
 
-  /** Where secrets are that {@link place} has kept; undefined where there can be none. Makes nothing. */
+  /**
+   * Returns the store with the secrets that {@link place} has stored. Returns undefined if there can be none. Never creates
+   * a key.
+   */
   async kept(): Promise<Store | undefined> {
     const direct = this.#direct();
     if (direct || this.#place) return direct ?? this.#place;
@@ -70,7 +77,10 @@ export class Secrets {
     return key && this.#sealedWith(key);
   }
 
-  /** Where secrets can be that are kept already: the choice may have been another one, and there may have been no keychain. */
+  /**
+   * Returns every place where existing secrets can be. An earlier choice may have differed, or there may have been no
+   * keychain.
+   */
   async everywhere(): Promise<SecretPlaces> {
     const { secrets } = this.#options;
     const stores = typeof secrets === 'object' ? [this.#store, secrets] : [this.#store];
@@ -89,7 +99,7 @@ export class Secrets {
     return this.#keychain.close();
   }
 
-  /** The place that needs no key of ours. */
+  /** Returns the place that needs no key of ours. */
   #direct(): Store | undefined {
     const { secrets, insecurePlaintext } = this.#options;
     if (typeof secrets === 'object') return secrets;
@@ -120,7 +130,7 @@ export class Secrets {
     );
   }
 
-  /** The first key that is there, and why places could not be looked into. */
+  /** Returns the first existing key, and why places could not be read. */
   async #ownKey(): Promise<{ key?: Keyring; problems: Map<KeyPlace, ValiseError> }> {
     const problems = new Map<KeyPlace, ValiseError>();
     for (const at of this.#places()) {
@@ -141,7 +151,7 @@ export class Secrets {
   }
 }
 
-/** Whatever is wrong with a key that is there is said to whoever asks; only a keychain that is not there is no error. */
+/** Reads a key. Reports a missing keychain to `tell`, and rejects with any other error. */
 async function readOr(at: KeyPlace, tell: (why: ValiseError) => void): Promise<Keyring | undefined> {
   try {
     return await at.read();

@@ -1,18 +1,18 @@
 import type { AnswerWatch, FetchLike } from '../../link/edge-fetch.ts';
 
-/** What the requests of a connection must know of its session, and whom they tell about it. */
+/** What the requests of a connection need to know about its session, and what they report about it. */
 export interface SessionSeat {
   /** The session that requests belong to. */
   readonly sessionId: string | undefined;
-  /** The host has ended the session. */
+  /** Called when the host has ended the session. */
   ended(): void;
-  /** Where the standalone stream stands. */
+  /** The position of the standalone stream. */
   readonly lastEventId: string | undefined;
-  /** The standalone stream has been read up to this event. */
+  /** Called when the standalone stream has been read up to this event. */
   read(lastEventId: string): void;
-  /** The standalone stream has an event whose id is too long to go on behind it. */
+  /** Called when the standalone stream has an event whose id is too long to resume after. */
   skipped?(): void;
-  /** Another process, or the one before this, has the session's standalone stream. */
+  /** Called when another process, or the previous one, has the session's standalone stream. */
   streamTaken(): void;
 }
 
@@ -20,8 +20,8 @@ const SESSION = 'mcp-session-id';
 const LAST_EVENT = 'last-event-id';
 
 /**
- * A `fetch` for MCP's own requests that decides which session each belongs to: what the SDK's transport thinks of it
- * is one session behind where a new one has begun.
+ * Returns a `fetch` for MCP requests that sets the session of each. The SDK's transport is one session behind after a new
+ * one has started.
  */
 export function sessionFetch(base: FetchLike, seat: SessionSeat): FetchLike {
   return (url, init = {}) => {
@@ -29,7 +29,7 @@ export function sessionFetch(base: FetchLike, seat: SessionSeat): FetchLike {
     const { sessionId } = seat;
     if (sessionId === undefined) headers.delete(SESSION);
     else headers.set(SESSION, sessionId);
-    // A stream that v1 opens once more after a 401 would begin where it is by then, and not where we are.
+    // After a 401, v1 reopens the stream without a position, and would miss the events since ours.
     if (init.method === 'GET' && seat.lastEventId !== undefined && !headers.has(LAST_EVENT))
       headers.set(LAST_EVENT, seat.lastEventId);
     const answered = base(url, headers === init.headers ? init : { ...init, headers });
@@ -42,11 +42,11 @@ async function seen(response: Response, { method }: RequestInit, seat: SessionSe
   if (method !== 'GET' || response.status !== 409) return response;
   seat.streamTaken();
   await response.body?.cancel();
-  // By 405 a server says that it has no such stream, and that is what both SDKs take without complaint.
+  // 405 means that the server has no such stream, which both SDKs accept without an error.
   return new Response(null, { status: 405 });
 }
 
-/** Follows the session's standalone stream; what opens with another event's id is the stream of one call. */
+/** Watches the session's standalone stream. A stream that resumes from another event id belongs to one call. */
 export function watchStandalone(
   { method, headers }: RequestInit,
   seat: SessionSeat,

@@ -3,13 +3,13 @@ import { withLease } from '../../store/kit/lease.ts';
 import type { CredentialCache } from './credential-cache.ts';
 import { isRefusal, refusedElsewhereError } from './sign-in.ts';
 
-/** How long those who wait can find that the user has said no, in seconds. */
+/** How long waiting processes can find the user's refusal, in seconds. */
 const REFUSAL = 60;
 
 /**
- * Signs in while no other process does so for the same connection: several hosts that start together show their user one
- * page. Those who wait say so with `elsewhere`, and take the tokens that came of it; where none did, it is their turn,
- * unless the user has said no: that was meant for them too.
+ * Signs in while no other process does so for the same connection, so that several hosts that start together show one page.
+ * Waiting processes call `elsewhere`, and use the resulting tokens. If there are none, it is their turn, unless the user
+ * has refused: the refusal applies to them too.
  */
 export async function signInOnce(
   credentialCache: CredentialCache,

@@ -4,7 +4,7 @@ import type { AuthOptions } from './auth-options.ts';
 import type { EndpointGuard } from './endpoints.ts';
 import { type Loopback, listenOnLoopback } from './loopback.ts';
 
-/** The way to the sign-in page and back. */
+/** Sends the user to the sign-in page and receives the response. */
 export class SignIn {
   readonly #options: AuthOptions;
   readonly #endpoints: EndpointGuard;
@@ -18,12 +18,12 @@ export class SignIn {
     this.#timeout = seconds(options.timeout ?? '5m');
   }
 
-  /** Where the user comes back to. It may have another port each time: {@link prepare} decides. */
+  /** The address that the user comes back to. Its port may change each time: {@link prepare} decides. */
   get redirectUrl(): string {
     return String(this.#options.redirectUrl ?? this.#loopback?.url ?? 'http://127.0.0.1/callback');
   }
 
-  /** Makes sure that the user can come back, at the address that was registered where that is possible. */
+  /** Prepares the listener for the user's return, at the registered address if possible. */
   prepare(registered: string | undefined): Promise<void> {
     if (this.#options.redirectUrl !== undefined || this.#loopback) return Promise.resolve();
     this.#preparing ??= this.#listen(registered).finally(() => {
@@ -41,7 +41,7 @@ export class SignIn {
       );
   }
 
-  /** Shows the page, and waits for what the user comes back with, until `signal` says that nobody needs it any more. */
+  /** Shows the page and waits for the user's response, until `signal` aborts. */
   async ask(page: URL, signal: AbortSignal): Promise<URLSearchParams> {
     this.#endpoints.checkPage(page);
     if (page.searchParams.get('redirect_uri') !== this.redirectUrl) throw strangerError();
@@ -54,7 +54,7 @@ export class SignIn {
         this.#tooLate(stop.signal),
         left(signal, stop.signal),
       ]);
-      // What the host caught itself has not been looked at yet.
+      // A response that the host received itself has not been checked yet.
       if (answer.get('state') !== state) throw strangerError();
       const error = answer.get('error');
       if (error !== null) throw refusedError(error);
@@ -83,14 +83,14 @@ export class SignIn {
     });
   }
 
-  /** Nobody is expected back any more. */
+  /** Closes the listener. */
   close(): void {
     this.#loopback?.close();
     this.#loopback = undefined;
   }
 }
 
-/** Rejects with the reason of `signal`, unless it is over before. */
+/** Rejects with the reason of `signal`, unless `over` aborts first. */
 function left(signal: AbortSignal, over: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
     if (signal.aborted) reject(signal.reason);
@@ -100,7 +100,7 @@ function left(signal: AbortSignal, over: AbortSignal): Promise<never> {
 
 const never = new Promise<never>(() => {});
 
-/** Nobody waits for the user any more. */
+/** Returns the error for a connection that closed before the user had signed in. */
 export function leftError(): ValiseError {
   return new ValiseError('sign-in-left', 'The connection was closed before the user had signed in.', {
     next: 'Connect again.',
@@ -117,19 +117,19 @@ function refusedError(error: string): ValiseError {
   });
 }
 
-/** True where the user, or the authorization server, has said no. */
+/** Whether the user or the authorization server has refused. */
 export function isRefusal(error: unknown): boolean {
   return error instanceof ValiseError && error.code === REFUSED;
 }
 
-/** Another process, which this one has waited for, has asked the user in vain. */
+/** Returns the error for a process that waited for another one's sign-in, which was refused. */
 export function refusedElsewhereError(): ValiseError {
   return new ValiseError(REFUSED, 'The sign-in that another process had begun was refused.', {
     next: AFTER_REFUSAL,
   });
 }
 
-/** What came back is not what was asked for. */
+/** Returns the error for a response that does not belong to the sign-in. */
 export function strangerError(): ValiseError {
   return new ValiseError(
     'sign-in-stranger',
@@ -140,7 +140,7 @@ export function strangerError(): ValiseError {
   );
 }
 
-/** The server has refused, with this status, what came of a sign-in. */
+/** Returns the error for a server that rejected the token of a new sign-in with this status. */
 export function inVainError(status: number): ValiseError {
   return new ValiseError(
     'sign-in-in-vain',

@@ -13,21 +13,24 @@ import type { Account } from '../account.ts';
 import { holdKey } from './hold.ts';
 import { keyOf, type Whose } from './whose.ts';
 
-/** What a client keeps of a connection, so that its next process can go on where this one was. */
+/** What a client stores of a connection, so that its next process can resume it. */
 export interface Snapshot {
   readonly era: Era;
-  /** The `initialize` or `server/discover` result as it came: version, capabilities, server info, instructions. */
+  /** The `initialize` or `server/discover` result as received: version, capabilities, server info, instructions. */
   readonly introduction: Result;
   readonly protocolVersion: string;
-  /** What Valise told the server in `initialize` that this client can do; absent where it was not recorded. */
+  /** The families that Valise announced in `initialize`. Absent if not recorded. */
   readonly announced?: string;
-  /** What the server may ask of the client, as `initialize` told it; absent where it was not recorded. */
+  /** The capabilities in `initialize` that let the server send requests to the client. Absent if not recorded. */
   readonly askable?: string;
-  /** The account that it was made for; see `Account`. Absent if a host has filled it in: then it is anybody's. */
+  /**
+   * The account that it was made for; see `Account`. Absent if a host has filled it in, in which case any account may use
+   * it.
+   */
   readonly account?: string;
-  /** The transport's session, where the server gave one. */
+  /** The id of the transport's session, if the server gave one. */
   readonly sessionId?: string;
-  /** Where the standalone stream of that session stands. */
+  /** The position of that session's standalone stream. */
   readonly lastEventId?: string;
   /** When the server introduced itself, in milliseconds since 1970. */
   readonly savedAt: number;
@@ -36,15 +39,15 @@ export interface Snapshot {
 const MAX_BYTES = 1024 * 1024;
 const DAY = 24 * 60 * 60 * 1000;
 
-/** Why {@link SnapshotKeeper.save} has kept nothing. */
+/** Why {@link SnapshotKeeper.save} has stored nothing. */
 export const TOO_LARGE = 'the server says more than 1 MiB of itself.';
 export const NOT_KEPT =
   'another process has begun one first, or goes on in one as a client that can be asked other things.';
 
-/** How snapshots are stored; {@link readSnapshot} checks what is in one. */
+/** The schema of snapshots. {@link readSnapshot} checks the contents. */
 export const SNAPSHOTS: Schema<Members> = { kind: 'connection record', version: 1, read: (record) => record };
 
-/** Keeps one snapshot per target, principal and era. It is one entry, so it is replaced in one step. */
+/** Stores one snapshot per target, principal and era. It is one entry, so it is replaced atomically. */
 export class SnapshotKeeper {
   readonly #store: Store;
   readonly #records: Collection<Members>;
@@ -53,7 +56,7 @@ export class SnapshotKeeper {
   readonly #account: Account | undefined;
   readonly #seen = new Map<Era, Snapshot>();
 
-  /** Without an account, that of every one is read. */
+  /** Without an account, reads the snapshots of every account. */
   constructor(store: Store, whose: Whose, account?: Account) {
     this.#store = store;
     this.#records = collection(store, '', SNAPSHOTS);
@@ -62,7 +65,7 @@ export class SnapshotKeeper {
     this.#key = keyOf('connection', whose);
   }
 
-  /** What is kept; undefined also if it is damaged or of a later release, which costs one `initialize` and nothing else. */
+  /** Loads the snapshot. Returns undefined also if it is damaged or from a later release, which only costs one `initialize`. */
   async load(era: Era): Promise<Snapshot | undefined> {
     const found = await this.#records.get(this.#at(era)).catch(unlessNewer);
     const { snapshot } = this.#read(era, found);
@@ -71,21 +74,21 @@ export class SnapshotKeeper {
     return snapshot;
   }
 
-  /** What was kept when it was last loaded. */
+  /** Returns the snapshot as last loaded. */
   seen(era: Era): Snapshot | undefined {
     return this.#seen.get(era);
   }
 
-  /** The latest of what is kept in these eras. */
+  /** Returns the latest snapshot of these eras. */
   async latest(eras: readonly Era[]): Promise<Snapshot | undefined> {
     const kept = await Promise.all(eras.map((era) => this.load(era)));
     return kept.reduce((best, one) => (one && (!best || one.savedAt > best.savedAt) ? one : best), undefined);
   }
 
   /**
-   * Keeps a snapshot in place of the one before, and says whether it did: what is too big for its purpose is not kept, nor
-   * what would take the place of a session that another process has begun since this one looked, or that a client goes on
-   * in of which other things can be asked.
+   * Replaces the stored snapshot, and returns whether it did. Does not store a snapshot that is too large. Does not replace
+   * a session that another process has started since this one looked, or that a client with other askable capabilities
+   * uses.
    */
   async save(snapshot: Snapshot): Promise<boolean | 'too-large'> {
     const { era } = snapshot;
@@ -105,7 +108,7 @@ export class SnapshotKeeper {
     return true;
   }
 
-  /** Changes what is kept, unless another process has replaced that session in between. */
+  /** Updates the stored snapshot, unless another process has replaced that session meanwhile. */
   async update(snapshot: Snapshot, change: Partial<Snapshot>): Promise<void> {
     const { era } = snapshot;
     await this.#records.update(this.#at(era), (found) => {
@@ -115,7 +118,7 @@ export class SnapshotKeeper {
     });
   }
 
-  /** Forgets a session that is over; one that another process has begun since stays. */
+  /** Deletes a session that is over. One that another process has started since stays. */
   async clear(gone: Snapshot): Promise<void> {
     await this.#records.update(this.#at(gone.era), (found) => {
       const { snapshot: kept, isOthers } = this.#read(gone.era, found);
@@ -123,17 +126,17 @@ export class SnapshotKeeper {
     });
   }
 
-  /** Forgets everything; true if there was something. */
+  /** Deletes everything. Returns true if there was anything. */
   async forget(): Promise<boolean> {
     const gone = await Promise.all(
       (['legacy', 'modern'] as const).map((era) => this.#store.delete(this.#at(era))),
     );
-    // Who is still in the session that was kept does not stand in the way of the next one.
+    // A process that is still in the deleted session must not block the next one.
     await this.#store.delete(holdKey(this.#key));
     return gone.includes(true);
   }
 
-  /** The user has signed in during the connection: what is kept of it is that account's from now on. */
+  /** Assigns the stored snapshots to the account that the user has signed in to during the connection. */
   async claim(): Promise<void> {
     await Promise.all([...this.#seen.values()].map((snapshot) => this.update(snapshot, {})));
   }
@@ -157,22 +160,22 @@ export class SnapshotKeeper {
   }
 }
 
-/** A record of a later release is none to go on with; whoever is to replace it hears of it. */
+/** Ignores a record of a later release. An attempt to replace it throws. */
 function unlessNewer(error: unknown): undefined {
   if (!isNewer(error)) throw error;
 }
 
-/** Whether two snapshots are of one session. */
+/** Whether two snapshots belong to one session. */
 export function isSame(one: Snapshot, other: Snapshot): boolean {
   return one.sessionId === other.sessionId && one.savedAt === other.savedAt;
 }
 
-/** True for what no session keeps up to date: it costs one round trip to ask again, and no state. */
+/** Whether a snapshot without a session is too old. Asking again costs one round trip and loses no state. */
 export function isStale({ sessionId, savedAt }: Snapshot): boolean {
   return sessionId === undefined && Date.now() - savedAt > DAY;
 }
 
-/** A snapshot as it comes from a store; undefined where it is none. */
+/** Reads a snapshot from a store. Returns undefined if it is not one. */
 export function readSnapshot(value: unknown): Snapshot | undefined {
   if (!isObject(value)) return undefined;
   const {
@@ -188,7 +191,7 @@ export function readSnapshot(value: unknown): Snapshot | undefined {
     over,
   } = value;
   if ((era !== 'legacy' && era !== 'modern') || !isObject(introduction)) return undefined;
-  // A session that was taken out from under what the server said: nothing to go on in.
+  // The session was removed but the server's introduction was not, so there is nothing to resume.
   if (typeof protocolVersion !== 'string' || over === true) return undefined;
   return {
     era,

@@ -8,37 +8,37 @@ import { CREDENTIALS, type Credentials, readCredentials } from './credentials.ts
 import { readSnapshot, SNAPSHOTS, type Snapshot } from './snapshot.ts';
 import { keyOf, type Whose } from './whose.ts';
 
-/** The OAuth access token that goes into `Authorization` headers. */
+/** The OAuth access token for `Authorization` headers. */
 export interface TokenInfo {
   readonly accessToken: string;
-  /** When it ends, in milliseconds since 1970. */
+  /** When it expires, in milliseconds since 1970. */
   readonly expiresAt?: number | undefined;
   /**
-   * What renews the token without the user: refresh token and registration, as text. A store that leaves it out works,
-   * and its user signs in again when the token ends.
+   * What renews the token without the user: the refresh token and the registration, as text. A store may omit it, but the
+   * user then signs in again when the token expires.
    */
   readonly details?: string | undefined;
 }
 
-/** What the server said of itself when it was first spoken to. */
+/** What the server said about itself in its introduction. */
 export interface ServerMetadata {
   readonly protocolVersion: string;
-  /** The server's capabilities as JSON text. If it cannot be read, the server is asked again. */
+  /** The server's capabilities as JSON text. If it cannot be parsed, the server is asked again. */
   readonly capabilitiesJson: string;
   /** The server's name and version as JSON text. */
   readonly serverInfoJson?: string | undefined;
   readonly instructions?: string | undefined;
-  /** A digest that tells the user's account from others. A store that leaves it out must hold one user's state only. */
+  /** A digest that identifies the user's account. A store that omits it must hold the state of only one user. */
   readonly account?: string | undefined;
 }
 
-/** A value, or the promise of one, or nothing. */
+/** A value, a promise of one, or nothing. */
 export type Maybe<T> = T | null | undefined | Promise<T | null | undefined>;
 
 /**
- * What keeps the state of **one** connection, in the shape that was asked of the Java SDK, for hosts that bring their own
- * store: a row in their database, a secret in their vault. It is taken wherever a store is; what does not fit into it
- * (the jar, for one) is kept in memory then. Several calls may be under way at once.
+ * Stores the state of **one** connection, in the shape that was requested for the Java SDK. It is for hosts that bring
+ * their own store, such as a row in their database or a secret in their vault. It is accepted wherever a store is. Data
+ * that does not fit into it, such as the jar, is then kept in memory. Several calls may be in progress at once.
  *
  * @example
  * ```ts
@@ -48,28 +48,28 @@ export type Maybe<T> = T | null | undefined | Promise<T | null | undefined>;
 export interface ClientStateStore {
   /** Called with the session id that `initialize` returned. */
   setSessionId(sessionId: string): void | Promise<void>;
-  /** Called before the first request; what it returns goes into `Mcp-Session-Id`. */
+  /** Called before the first request. The returned id is sent as `Mcp-Session-Id`. */
   getSessionId(): Maybe<string>;
   /** Called when the server says that the session is over. */
   clearSessionId(): void | Promise<void>;
   setAccessToken(token: TokenInfo): void | Promise<void>;
   getAccessToken(): Maybe<TokenInfo>;
-  /** Called when the token is revoked or over. */
+  /** Called when the token is revoked or expired. */
   clearAccessToken(): void | Promise<void>;
   setServerMetadata(metadata: ServerMetadata): void | Promise<void>;
   getServerMetadata(): Maybe<ServerMetadata>;
-  /** Called when the kept version does not fit any more. */
+  /** Called when the stored version is no longer valid. */
   clearServerMetadata(): void | Promise<void>;
 }
 
-/** True for a store in the shape of {@link ClientStateStore}. */
+/** Whether a store has the shape of {@link ClientStateStore}. */
 export function isClientStateStore(store: unknown): store is ClientStateStore {
   return isObject(store) && typeof store['getSessionId'] === 'function';
 }
 
 /**
- * What Valise keeps of one connection in a store, in the shape of a {@link ClientStateStore}: to look into it, to fill it
- * from elsewhere, or to hand it to code that was written for that shape.
+ * Exposes what Valise stores of one connection as a {@link ClientStateStore}: to inspect it, to fill it from elsewhere, or
+ * to pass it to code written for that shape.
  *
  * @example
  * ```ts
@@ -136,7 +136,7 @@ export function asClientStateStore(
   };
 }
 
-/** Token and everything around it, as one text beside the token. */
+/** Returns the token, with all other credentials as one text beside it. */
 export function tokenInfoOf(credentials: Credentials): TokenInfo | undefined {
   const { tokens } = credentials;
   if (!tokens) return undefined;
@@ -147,7 +147,7 @@ export function tokenInfoOf(credentials: Credentials): TokenInfo | undefined {
   };
 }
 
-/** The other way round; without details, there is a token and no more. */
+/** Reverses {@link tokenInfoOf}. Without details, there is only a token. */
 export function credentialsOf({ accessToken, expiresAt, details }: TokenInfo): Credentials {
   const kept = readCredentials(parse(details));
   const tokens = kept.tokens?.access_token === accessToken ? kept.tokens : undefined;
@@ -161,7 +161,7 @@ export function credentialsOf({ accessToken, expiresAt, details }: TokenInfo): C
   };
 }
 
-/** Metadata in the seed's shape. */
+/** Returns the server metadata of a stored snapshot. */
 export function metadataOf(value: unknown): ServerMetadata | undefined {
   const snapshot = readSnapshot(isObject(value) ? { ...value, over: false } : value);
   if (!snapshot) return undefined;
@@ -173,19 +173,19 @@ export function metadataOf(value: unknown): ServerMetadata | undefined {
     capabilitiesJson: JSON.stringify(capabilities),
     ...(whole !== undefined && { serverInfoJson: JSON.stringify(whole) }),
     ...(typeof instructions === 'string' && { instructions }),
-    // What only a token's digest tells would not fit a token that was renewed elsewhere.
+    // An account that is only a token's digest would not match a token that was renewed elsewhere.
     ...(account !== undefined && isSubject(account) && { account }),
   };
 }
 
 /**
- * The `initialize` or `server/discover` result that metadata stand for. Undefined if a text of them cannot be read: that is
- * not a server without capabilities, it is one that has to be asked again.
+ * Returns the `initialize` or `server/discover` result that the metadata represents. Returns undefined if a text cannot be
+ * parsed: the server must then be asked again, because it may well have capabilities.
  */
 function introductionOf(metadata: ServerMetadata): Result | undefined {
   const { protocolVersion, capabilitiesJson, serverInfoJson, instructions } = metadata;
   const info = parse(serverInfoJson);
-  // A discovery has more than the seed's two fields, and all of it is needed: it is in the second text as it came.
+  // A discovery result has more than these two fields, and all of it is needed, so the second text holds it unchanged.
   if (isModernVersion(protocolVersion)) return isObject(info) ? (info as Result) : undefined;
   const capabilities = parse(capabilitiesJson);
   if (!isObject(capabilities)) return undefined;
@@ -197,7 +197,7 @@ function introductionOf(metadata: ServerMetadata): Result | undefined {
   };
 }
 
-/** A snapshot from what a host's store has; undefined where that is not enough to go on. */
+/** Returns a snapshot from a host's store. Returns undefined if its data is not enough to resume. */
 export function snapshotOf(
   sessionId: string | undefined,
   metadata: ServerMetadata,

@@ -1,21 +1,21 @@
-/** The names of scopes, by RFC 6749: nothing that ends the header they stand in. */
+/** Scope names according to RFC 6749, without characters that would end the header value. */
 const NAME = /^[\x21\x23-\x5b\x5d-\x7e]+$/;
 const SCOPE = /scope=(?:"([^"]*)"|([^\s,]+))/;
 
-/** True where the server wants a token that allows more. */
+/** Whether the server requires a token with more scopes. */
 export function isStepUp({ status, headers }: Response): boolean {
   return status === 403 && /insufficient_scope/.test(headers.get('www-authenticate') ?? '');
 }
 
-/** What the server wants the token to allow. */
+/** Returns the scopes that the server requires. */
 export function wantedIn({ headers }: Response): readonly string[] {
   const [, quoted, plain = ''] = SCOPE.exec(headers.get('www-authenticate') ?? '') ?? [];
   return namesIn(quoted ?? plain);
 }
 
 /**
- * The server's answer with what the token allows already among what is wanted. A server names what the one call needs; who
- * asks for that alone, as v1 does, loses what there was, and has the user back at the page with the next call.
+ * Adds the scopes that the token already has to those that the server requires. A server names only the scopes of one call.
+ * A client that requests only those, as v1 does, loses the others, and the next call sends the user to the page again.
  */
 export function withGranted(response: Response, granted: string | undefined): Response {
   const wanted = wantedIn(response);

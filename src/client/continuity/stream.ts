@@ -4,7 +4,7 @@ import { statusOf } from './lost.ts';
 const FIRST_PAUSE = 500;
 const LONGEST_PAUSE = 60_000;
 
-/** The standalone stream of a session, by which the server speaks first: where it stands, and how it is opened again. */
+/** The standalone stream of a session, on which the server can send first. Tracks its position and reopens it. */
 export class StandaloneStream {
   transport: HttpTransport | undefined;
   lastEventId: string | undefined;
@@ -18,16 +18,16 @@ export class StandaloneStream {
     this.#keep = keep;
   }
 
-  /** Opens it behind the last event that was read, or where it is. */
+  /** Opens the stream after the last event that was read, or at its current position. */
   open(): void {
-    // The transport tells its errors by itself; none of them is a reason not to go on.
+    // The transport reports its errors itself, and none of them is a reason to give up.
     this.transport?.resumeStream(this.lastEventId ?? '').catch((error: unknown) => {
-      // Where the session is over, the next one opens its own stream.
+      // If the session is over, the next one opens its own stream.
       if (statusOf(error) !== 404) this.openLater();
     });
   }
 
-  /** Opens it when whoever has it may be gone: the process before this one usually is at once. */
+  /** Opens the stream later, when its current holder may be gone. The previous process usually is immediately. */
   openLater(): void {
     if (this.#closed) return;
     clearTimeout(this.#timer);
@@ -35,7 +35,7 @@ export class StandaloneStream {
     this.#pause = Math.min(this.#pause * 2, LONGEST_PAUSE);
   }
 
-  /** Notes an event. However many come, one write is under way. */
+  /** Records an event. Only one write is in progress at a time. */
   read(lastEventId: string): void {
     this.lastEventId = lastEventId;
     this.#pause = FIRST_PAUSE;

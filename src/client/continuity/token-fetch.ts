@@ -17,8 +17,9 @@ import { type OwnClient, revoke } from './revoke.ts';
 import { loadAuth } from './sdk-auth.ts';
 
 /**
- * A `fetch` for signing in, through which every refresh of both SDKs goes. One process at a time refreshes, and keeps the
- * result before it lets the next one look: refresh tokens are often good for one use, and the second use revokes them all.
+ * Returns a `fetch` for sign-in requests that handles every refresh of both SDKs. One process at a time refreshes, and
+ * stores the result before the next one reads it. Refresh tokens are often valid for one use only, and a second use revokes
+ * them all.
  */
 export function tokenFetch(
   base: FetchLike,
@@ -46,7 +47,7 @@ function refreshForm({ method, body }: RequestInit): URLSearchParams | undefined
   return form.get('grant_type') === 'refresh_token' ? form : undefined;
 }
 
-/** What another process has refreshed in the meantime, in the words of the authorization server. */
+/** Returns the tokens that another process has refreshed meanwhile, as a response of the authorization server. */
 async function byAnother(credentialCache: CredentialCache): Promise<Response | undefined> {
   const { tokens } = await credentialCache.reload();
   if (!tokens || !credentialCache.isGood(tokens)) return undefined;
@@ -59,7 +60,7 @@ interface Refresh {
   readonly url: string | URL;
   readonly init: RequestInit;
   readonly form: URLSearchParams;
-  /** A registration that was made beforehand. */
+  /** An existing registration. */
   readonly own: OwnClient | undefined;
   refreshed(tokens: Tokens): void;
 }
@@ -72,14 +73,14 @@ async function refresh(
   const sent = form.get('refresh_token') ?? '';
   const before = await credentialCache.current();
   const { tokens, client } = before;
-  // Signed out by another process, or it has other tokens: this one is not to be tried.
+  // Another process has signed out or stored other tokens, so this one must not be tried.
   if (tokens?.refresh_token !== sent || credentialCache.isDead(tokens)) return notTaken();
   const signal = AbortSignal.timeout(PATIENCE);
   const send = async () => {
     const response = await base(url, { ...init, signal });
     return { response, text: await response.text() };
   };
-  // A connection that breaks off says nothing about the token, and whoever comes next would try it as well.
+  // A broken connection says nothing about the token, and the next process would retry it too.
   const answered = await send().catch(() => send().catch(() => undefined));
   if (!answered) return unavailable('cannot be reached');
   const { response, text } = answered;
@@ -90,7 +91,7 @@ async function refresh(
       kept.tokens?.refresh_token === sent ? { ...kept, tokens: fresh } : undefined,
     );
     if (now.tokens?.access_token !== fresh.access_token) {
-      // The user has signed out in the meantime, which these have escaped.
+      // The user has signed out meanwhile, and these new tokens were not revoked.
       if (!now.tokens) await revoke({ ...before, tokens: fresh }, base, own);
       return (await byAnother(credentialCache)) ?? notTaken();
     }
@@ -98,8 +99,8 @@ async function refresh(
     refreshed(fresh);
   } else if (REFUSALS.has(answer['error'])) {
     credentialCache.markDead(sent);
-    // At once: whoever comes next hears of the refresh token alone, and would go to the sign-in page as a client that
-    // nobody knows. Tokens and a registration that another process has brought in the meantime stay.
+    // Removes the registration immediately. Otherwise the next process would use an unknown client at the sign-in page.
+    // Tokens and a registration that another process has stored meanwhile stay.
     if (answer['error'] !== 'invalid_grant')
       await credentialCache.change(({ client: known, ...rest }) =>
         known && known.client_id === client?.client_id && rest.tokens?.refresh_token === sent
@@ -112,7 +113,7 @@ async function refresh(
   return new Response(text, { status, statusText, headers: withoutCoding(headers) });
 }
 
-/** How long, in milliseconds, the authorization server may take. */
+/** The timeout for the authorization server, in milliseconds. */
 const PATIENCE = 15_000;
 
 const REFUSALS = new Set<unknown>(['invalid_grant', 'invalid_client', 'unauthorized_client']);
@@ -126,12 +127,12 @@ function notTaken(): Response {
 
 const UNAVAILABLE = 'temporarily_unavailable';
 
-/** What keeps both SDKs from taking the refresh token for a bad one, and from sending the user to the sign-in page. */
+/** Returns a response that keeps both SDKs from rejecting the refresh token and sending the user to the sign-in page. */
 function unavailable(how: string): Response {
   return Response.json({ error: UNAVAILABLE, error_description: how }, { status: 503 });
 }
 
-/** The error that comes of it, in words of ours; undefined for other errors. */
+/** Converts the resulting SDK error to a Valise error. Returns undefined for other errors. */
 export function unavailableError(error: unknown): ValiseError | undefined {
   const { code, errorCode = code, message } = (error ?? {}) as Record<string, unknown>;
   if (errorCode !== UNAVAILABLE) return undefined;
@@ -152,7 +153,7 @@ function parse(text: string): Record<string, unknown> {
   }
 }
 
-/** The text has been read, so it is not coded any more. */
+/** Removes the encoding headers, because the text is already decoded. */
 function withoutCoding(headers: Headers): Headers {
   const plain = new Headers(headers);
   plain.delete('content-encoding');
@@ -160,12 +161,12 @@ function withoutCoding(headers: Headers): Headers {
   return plain;
 }
 
-/** True where a refresh can help and is due. */
+/** Whether a refresh is due and can help. */
 export function isDue(tokens: Tokens, credentialCache: CredentialCache): boolean {
   return tokens.refresh_token !== undefined && isEnding(tokens) && !credentialCache.isDead(tokens);
 }
 
-/** Refreshes tokens by the SDK's own function, through {@link tokenFetch}. */
+/** Refreshes tokens with the SDK's own function, through {@link tokenFetch}. */
 export async function refreshNow({
   tokens,
   discovery,

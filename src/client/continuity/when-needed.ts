@@ -2,8 +2,8 @@ import type { Store } from '../../store/types.ts';
 import type { Secrets } from './secrets.ts';
 
 /**
- * A place for secrets that need not be there as long as there are none: reading finds nothing, and only keeping one makes
- * it, or fails. Most servers ask for no sign-in.
+ * Returns a store for secrets that is created only when the first secret is stored. Until then, reads find nothing. Most
+ * servers require no sign-in.
  */
 export function whenNeeded(secrets: Pick<Secrets, 'kept' | 'place'>): Store {
   return {

@@ -11,12 +11,12 @@ import { statusOf } from '../continuity/lost.ts';
 import { isMcp } from '../http-edge.ts';
 import type { HostTransport } from './host-transport.ts';
 
-/** Messages that wait for a stream of the host; more are dropped, the oldest first. */
+/** The maximum number of messages that wait for a stream of the host. The oldest are dropped first. */
 const MAX_WAITING = 1000;
 
 /**
- * A `fetch` for hosts that make their own Streamable HTTP transport. It is the server to that transport: it hands each
- * message to a transport of Valise, and answers with what comes back.
+ * A `fetch` for hosts that create their own Streamable HTTP transport. It acts as the server of that transport: it passes
+ * each message to a Valise transport, and responds with what comes back.
  */
 export class HostFetch {
   readonly #open: () => HostTransport;
@@ -24,13 +24,16 @@ export class HostFetch {
   readonly #keeps: boolean;
   #transport: Promise<HostTransport> | undefined;
   #hasBegun = false;
-  /** The answers under way, by the id of their request. */
+  /** The responses in progress, by the id of their request. */
   readonly #answers = new Map<Id, MessageStream>();
   /** The stream that belongs to no request. */
   #standalone: MessageStream | undefined;
   readonly #waiting: Message[] = [];
 
-  /** `base` takes what is not MCP, such as the requests of a sign-in; `keeps` is whether a later process resumes. */
+  /**
+   * `base` handles requests that are not MCP, such as those of a sign-in. `keeps` says whether a later process resumes the
+   * session.
+   */
   constructor(open: () => HostTransport, base: FetchLike, keeps: boolean) {
     this.#open = open;
     this.#base = base;
@@ -55,7 +58,7 @@ export class HostFetch {
       await (await this.#started()).send(message);
       return new Response(null, { status: 202 });
     }
-    // A client that introduces itself again is a new one.
+    // A client that initializes again is a new one.
     if (message.method === 'initialize' && this.#hasBegun) await this.close();
     this.#hasBegun ||= message.method === 'initialize';
     const answer = new MessageStream(init.signal, () => this.#answers.delete(message.id));
@@ -86,7 +89,10 @@ export class HostFetch {
     return stream.response((await this.#started()).sessionId);
   }
 
-  /** OpenAI Agents and mcp-use end their session whenever they close. One that is kept stays, for the next process. */
+  /**
+   * Handles the end of a session. OpenAI Agents and mcp-use end theirs whenever they close. A stored session stays for the
+   * next process.
+   */
   async #delete(): Promise<Response> {
     if (!this.#keeps) await (await this.#started()).terminateSession();
     await this.close();
@@ -128,7 +134,7 @@ export class HostFetch {
 
 /** A response body of server-sent events, one message each. */
 class MessageStream {
-  /** Resolves with the first message. */
+  /** Resolves with the first message, or when the stream ends. */
   readonly begun: Promise<void>;
   readonly #body: ReadableStream<Uint8Array>;
   readonly #over: () => void;
@@ -189,7 +195,7 @@ function failed(id: Id, error: unknown): Message {
   return { jsonrpc: '2.0', id, error: { code: INTERNAL_ERROR, message: messageOf(error) } };
 }
 
-/** What the host hears of a request that could not be delivered: the server's status, or the reason as an error. */
+/** Returns the response to a request that could not be delivered: the server's status, or the reason as an error. */
 function failure({ id }: RpcRequest, error: unknown): Response {
   const status = statusOf(error);
   const { text } = ((error as { readonly data?: unknown }).data ?? {}) as { readonly text?: string };

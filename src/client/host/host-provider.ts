@@ -19,24 +19,24 @@ interface Discovery {
   readonly resourceMetadataUrl?: string | undefined;
 }
 
-/** How long, in milliseconds, the host may take to send a token request that it has asked for. */
+/** How long the host may take to send a token request that it has asked for, in milliseconds. */
 const PATIENCE = 30_000;
 
 /** A token request that the host is about to send. */
 interface TokenRequest {
   /** The refresh token in it, or undefined if it has a code. */
   readonly refreshes: string | undefined;
-  /** The host has kept the tokens, or given up. */
+  /** Called when the host has stored the tokens or given up. */
   over(): void;
 }
 
 /**
  * An `OAuthClientProvider` of both SDK majors for hosts that make their own connections.
  *
- * It hands no refresh token out: {@link tokens} refreshes under a lease before a token ends. After a 401 the SDKs ask a
- * provider without a redirect URL for a token request ({@link prepareTokenRequest}). It is answered with a refresh, or with
- * the code of a sign-in, so that the host's call continues by itself. Clients that do not know this (the AI SDK, SDK v1
- * before 1.27) never ask for {@link discoveryState}. They get the redirect URL, and connect again after the sign-in.
+ * It never exposes a refresh token: {@link tokens} refreshes under a lease before a token expires. After a 401, the SDKs
+ * ask a provider without a redirect URL for a token request ({@link prepareTokenRequest}). The answer is a refresh, or the
+ * code of a sign-in, so that the host's call continues by itself. Clients that do not support this (the AI SDK, SDK v1
+ * before 1.27) never call {@link discoveryState}. They get the redirect URL, and connect again after the sign-in.
  */
 export class HostProvider {
   readonly #authorization: Authorization;
@@ -45,15 +45,15 @@ export class HostProvider {
   /** Whether the caller asks for token requests. */
   #isAsked = false;
   #discovery: Discovery = {};
-  /** The access token that was given out last. */
+  /** The access token that was handed out last. */
   #handed: string | undefined;
   #request: TokenRequest | undefined;
   #giveCode: ((params: URLSearchParams) => void) | undefined;
 
-  /** Absent if the client was registered beforehand. */
+  /** Absent if there is an existing registration. */
   readonly saveClientInformation?: (client: Registration, at?: Issued) => Promise<void>;
   readonly clientMetadataUrl?: string;
-  /** Signs requests if tokens are bound to a key; SDK v2 calls it. */
+  /** Signs requests if tokens are bound to a key. SDK v2 calls it. */
   readonly dpop?: () => Promise<DpopSigner>;
 
   constructor(authorization: Authorization, url: URL, major: Major) {
@@ -87,7 +87,7 @@ export class HostProvider {
     return rest;
   }
 
-  /** Only asked for after the server has refused a request. */
+  /** Called only after the server has rejected a request. */
   async clientInformation(at?: Issued): Promise<Registration | undefined> {
     const { credentials, provider } = this.#authorization;
     credentials.refuse(this.#handed);
@@ -97,7 +97,10 @@ export class HostProvider {
     return (await provider.clientInformation(at)) ?? (this.#isAsked ? this.#register(at) : undefined);
   }
 
-  /** The caller would register an address without the port that {@link Authorization.prepare} has chosen. */
+  /**
+   * Registers the client. The caller would register an address without the port that {@link Authorization.prepare} has
+   * chosen.
+   */
   async #register(at: Issued | undefined): Promise<Registration | undefined> {
     const { authorizationServerUrl: server, authorizationServerMetadata: metadata } = this.#discovery;
     const { provider } = this.#authorization;
@@ -116,7 +119,7 @@ export class HostProvider {
     return issued;
   }
 
-  /** The SDKs send what this returns to the token endpoint, and then repeat the request that was refused. */
+  /** Returns the parameters that the SDKs send to the token endpoint before they repeat the rejected request. */
   async prepareTokenRequest(scope?: string): Promise<URLSearchParams> {
     const { credentials } = this.#authorization;
     const { tokens } = await credentials.reload();
@@ -128,7 +131,7 @@ export class HostProvider {
     );
   }
 
-  /** A refresh for the host to send. The lease lasts until its result is kept. */
+  /** Returns a refresh for the host to send. The lease lasts until the result is stored. */
   #refresh(): Promise<URLSearchParams | undefined> {
     const { credentials } = this.#authorization;
     const { store, key } = credentials.keeper;
@@ -145,7 +148,7 @@ export class HostProvider {
     });
   }
 
-  /** The code that the user brings back, for the host to exchange; undefined if another process has signed in. */
+  /** Returns the code of the sign-in for the host to exchange. Returns undefined if another process has signed in. */
   async #signIn(scope: string | undefined): Promise<URLSearchParams | undefined> {
     const { resourceMetadataUrl: at } = this.#discovery;
     const code = new Promise<URLSearchParams>((resolve) => {
@@ -158,7 +161,7 @@ export class HostProvider {
     return Promise.race([code, signedIn.then(() => undefined)]);
   }
 
-  /** The user is back: the host sends the code if it can, else Valise does. */
+  /** Exchanges the code after the user's return. The host sends it if it can, or else Valise does. */
   async #exchange(answer: URLSearchParams | string): Promise<void> {
     const { provider } = this.#authorization;
     const [code, iss] = typeof answer === 'string' ? [answer] : [answer.get('code'), answer.get('iss')];
@@ -183,7 +186,7 @@ export class HostProvider {
     });
   }
 
-  /** Resolves when the host has kept what its token request brought, or has given up. */
+  /** Resolves when the host has stored the result of its token request, or has given up. */
   #sent(refreshes: string | undefined): Promise<void> {
     this.#request?.over();
     const stop = new AbortController();
@@ -250,7 +253,7 @@ export class HostProvider {
   }
 }
 
-/** Whether a refresh can give what is wanted. */
+/** Whether a refresh can grant the requested scope. */
 function covers(tokens: Tokens | undefined, scope: string | undefined): boolean {
   if (tokens?.scope === undefined || scope === undefined) return true;
   const granted = new Set(tokens.scope.split(' '));

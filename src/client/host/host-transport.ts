@@ -20,11 +20,11 @@ import type { Major } from '../major.ts';
 import type { ClientSession, ClientSessions } from '../sessions/types.ts';
 import { ToolHeaders } from '../tool-headers.ts';
 
-/** A transport for a host that makes its own client: what both SDK majors and the AI SDK expect of one. */
+/** A transport for a host that creates its own client. It has what both SDK majors and the AI SDK expect. */
 export interface HostTransport extends TransportLike {
-  /** Names the protocol version that was agreed on; SDK clients call it. */
+  /** Sets the negotiated protocol version. SDK clients call it. */
   setProtocolVersion(version: string): void;
-  /** Ends the transport's session at the server, if there is one. The next connection begins a new one. */
+  /** Ends the transport's session at the server, if there is one. The next connection starts a new one. */
   terminateSession(): Promise<void>;
 }
 
@@ -36,9 +36,9 @@ const HEADER_MISMATCH = -32020;
 
 interface SendOptions {
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** Cancels the request, in the words of SDK v2. */
+  /** Cancels the request, as SDK v2 names it. */
   readonly requestSignal?: AbortSignal | undefined;
-  /** The same in the words of the AI SDK. */
+  /** Cancels the request, as the AI SDK names it. */
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -54,12 +54,12 @@ interface Under extends TransportLike {
   terminateSession?(): Promise<void>;
 }
 
-/** What a host's transport is made of. */
+/** The dependencies of {@link ValiseTransport}. */
 export interface HostTransportParts {
   readonly http: boolean;
-  /** The SDK major that HTTP goes by; v1 cannot carry requests of 2026-07-28. */
+  /** The SDK major that provides HTTP. v1 cannot carry requests of 2026-07-28. */
   readonly major: Major;
-  /** The data-layer session of the host's requests; false for none. */
+  /** The name of the data-layer session of the host's requests, or false for none. */
   readonly sessionName: string | false;
   /** Connects as {@link ClientValise.connect} does. */
   open(client: ValiseTransport): Promise<Connection>;
@@ -68,21 +68,21 @@ export interface HostTransportParts {
 }
 
 /**
- * A transport with everything that `connect()` adds. To Valise it is the client that connects; to the host it is the
- * transport, and each message passes from one to the other as it came.
+ * A transport with everything that `connect()` adds. To Valise it is the client that connects. To the host it is the
+ * transport, and each message passes between the two unchanged.
  */
 export class ValiseTransport implements HostTransport, OpensOnly {
   onclose?: (() => void) | undefined;
   onerror?: ((error: Error) => void) | undefined;
   onmessage?: ((message: unknown, extra?: unknown) => void) | undefined;
   readonly opensOnly = true;
-  /** The AI SDK probes for 2026-07-28 only if its transport says so. */
+  /** The AI SDK probes for 2026-07-28 only if its transport sets this. */
   readonly supportsProtocolVersionDiscovery = true;
-  /** The AI SDK waits for the answer to its probe: over HTTP one always comes, and it may need the user to sign in. */
+  /** Makes the AI SDK wait for the response to its probe. Over HTTP one always arrives, and it may need the user to sign in. */
   readonly waitsForProtocolVersionDiscovery: boolean;
-  /** SDK v2 cancels a request by its signal if the transport has a stream for each, as HTTP has. */
+  /** SDK v2 cancels a request by its signal if the transport has a stream for each request, as HTTP has. */
   readonly hasPerRequestStream: boolean;
-  /** Makes Valise take v2's HTTP. */
+  /** Makes Valise use v2's HTTP transport. */
   declare getDiscoverResult?: () => undefined;
   readonly #parts: HostTransportParts;
   readonly #requests = new Map<Id, OpenRequest>();
@@ -98,7 +98,7 @@ export class ValiseTransport implements HostTransport, OpensOnly {
   #under: Under | undefined;
   #connection: Connection | undefined;
   #session: Promise<ClientSession | undefined> | undefined;
-  /** How the host has introduced itself on this transport, and the server's answer. */
+  /** The host's `initialize` on this transport, and the server's result. */
   #introduced: { readonly asked: string; readonly result: Params } | undefined;
 
   constructor(parts: HostTransportParts) {
@@ -139,7 +139,7 @@ export class ValiseTransport implements HostTransport, OpensOnly {
     if (isNotification(message) && message.method === 'notifications/cancelled') {
       const open = this.#requests.get(message.params?.['requestId'] as Id);
       this.#requests.delete(message.params?.['requestId'] as Id);
-      // On 2026-07-28 hanging up cancels a request over HTTP.
+      // On 2026-07-28, aborting the HTTP request cancels it.
       if (open && this.#parts.http && eraOf(open.request) === 'modern') {
         open.abort.abort();
         return Promise.resolve();
@@ -173,13 +173,13 @@ export class ValiseTransport implements HostTransport, OpensOnly {
     const { request, options, abort } = open;
     const isModern = eraOf(request) === 'modern';
     const isModernHttp = isModern && this.#parts.http;
-    // As a server of the older era answers, so that the host continues in that era.
+    // Responds like a legacy server, so that the host continues in that era.
     if (isModernHttp && this.#parts.major === 'v1')
       return this.#answer(
         request.id,
         'Only v1 of the SDK is installed: npm install @modelcontextprotocol/client',
       );
-    // The Claude Agent SDK introduces itself twice. The server would begin a second session.
+    // The Claude Agent SDK initializes twice, and the server would start a second session.
     if (this.#introduced && request.method === 'initialize' && this.#introduced.asked === askedIn(request))
       return this.onmessage?.({ jsonrpc: '2.0', id: request.id, result: this.#introduced.result });
     this.#requests.set(request.id, open);
@@ -244,12 +244,12 @@ export class ValiseTransport implements HostTransport, OpensOnly {
     if (typeof version === 'string') this.setProtocolVersion(version);
   }
 
-  /** Whether the tool wants other headers than when it was listed. The call is then sent once more. */
+  /** Whether the tool requires other headers than when it was listed. The call is then retried. */
   #isStale(open: OpenRequest, response: Response): boolean {
     const isMismatch = 'error' in response && response.error.code === HEADER_MISMATCH;
     if (!isMismatch || open.isRetry || open.request.method !== 'tools/call') return false;
     this.#headers.forget();
-    // A new object: the instrumented transport lets a message that it has seen pass untouched.
+    // Uses a new object, because the instrumented transport passes a message that it has already seen unchanged.
     this.#request({ ...open, request: { ...open.request }, isRetry: true }).catch((error: unknown) =>
       this.#answer(open.request.id, messageOf(error)),
     );
@@ -271,12 +271,12 @@ export class ValiseTransport implements HostTransport, OpensOnly {
   }
 }
 
-/** What the server goes by for as long as the session lasts. */
+/** Returns what the server relies on for the whole session. */
 function askedIn({ params }: Request): string {
   return JSON.stringify([params?.['protocolVersion'], params?.['capabilities']]);
 }
 
-/** Whether a server of the older era has refused the probe. 401 and 403 are about the user. */
+/** Whether a legacy server has rejected the probe. 401 and 403 concern the user. */
 function isRefusal(error: unknown): boolean {
   const status = statusOf(error) ?? 0;
   return status >= 400 && status < 500 && status !== 401 && status !== 403;
