@@ -6,11 +6,11 @@ import { type Collection, collection, type Members, recordsOf } from '../store/k
 import type { Store } from '../store/types.ts';
 
 /**
- * The account at the server that a connection acts for, as a digest; `''` if nothing tells. What a client keeps for one
+ * The account at the server that a connection acts for, as a digest, or `''` if it is unknown. What a client keeps for one
  * account is never sent for another (S-05).
  */
 export class Account {
-  /** From headers that the host sets itself. */
+  /** The part from headers that the host sets itself. */
   readonly #given: string;
   #signedIn = '';
   #began: string | undefined;
@@ -28,17 +28,17 @@ export class Account {
     return this.#signedIn;
   }
 
-  /** Whether something that is kept under this name may be used: it is this account's, or the connection began under it. */
+  /** Whether data stored under this name may be used: it is this account's, or the connection began under it. */
   owns(name: string): boolean {
     return name === this.name || name === this.#began;
   }
 
-  /** A connection begins. If the user signs in while it is open, what it has begun goes on as that account's. */
+  /** Starts a connection. If the user signs in while it is open, its data then belongs to that account. */
   begin(): void {
     this.#began = this.name;
   }
 
-  /** The account that the tokens of this connection belong to. Throws if they were another account's before. */
+  /** Sets the account that the tokens of this connection belong to. Throws if they belonged to another account before. */
   signIn(name: string): void {
     if (this.#signedIn === name) return;
     if (this.#signedIn !== '') throw otherAccountError();
@@ -46,7 +46,7 @@ export class Account {
   }
 }
 
-/** Thrown when the tokens of a connection turn out to be another account's than the connection was begun for. */
+/** Returns the error for tokens that belong to another account than the connection was started for. */
 function otherAccountError(): ValiseError {
   return new ValiseError('other-account', 'The user has signed in with another account.', {
     next: 'Connect again: sessions and state of the account before are not used for this one.',
@@ -55,7 +55,7 @@ function otherAccountError(): ValiseError {
 
 const CREDENTIALS = /auth|cookie|token|key|secret|credential|session|user|account|tenant/i;
 
-/** The account that headers set by hand stand for; `''` if none of them is a credential. */
+/** Returns the account that manually set headers identify, or `''` if none of them is a credential. */
 export function accountOfHeaders(given: RequestInit['headers'], principal: string): string {
   const headers = [...new Headers(given)].filter(([name]) => CREDENTIALS.test(name));
   const [first, ...others] = headers;
@@ -64,27 +64,27 @@ export function accountOfHeaders(given: RequestInit['headers'], principal: strin
   const token =
     name === 'authorization' && others.length === 0 ? /^bearer +(\S+)$/i.exec(value)?.[1] : undefined;
   if (token !== undefined && subjectOf(token) !== undefined) return accountOfToken(token);
-  // Where the host names its users, credentials that say nothing may change for one of them.
+  // If the host names its users, opaque credentials of one user may change.
   if (principal !== '') return '';
   return token === undefined ? `headers-${nameOf(JSON.stringify(headers))}` : accountOfToken(token);
 }
 
-/** The account of a token: its subject if it is a JWT that has one, else a digest of the token. */
+/** Returns the account of a token: its subject if it is a JWT with one, or else a digest of the token. */
 function accountOfToken(token: string): string {
   const subject = subjectOf(token);
   return subject === undefined ? `token-${nameOf(token)}` : `${SUBJECT}${nameOf(subject)}`;
 }
 
-/** Who has signed in, as credentials have it. */
+/** The user who has signed in, as stored with the credentials. */
 export interface SignedIn {
   readonly account?: string | undefined;
-  /** The subject of the tokens, if one of them has said so: an account as well, in the words of the issuer. */
+  /** The subject of the tokens, if one of them names it. It is also an account, as the issuer names it. */
   readonly subject?: string | undefined;
 }
 
 /**
- * The account that a sign-in was made with. It is the one before, which has only signed in again, unless that one has
- * signed out or is known to be another subject.
+ * Returns the account of a sign-in. It is the previous account, signed in again, unless that one has signed out or is known
+ * to be another subject.
  */
 export function accountOfSignIn(tokens: readonly (string | undefined)[], before: SignedIn): SignedIn {
   const token = tokens.find((one) => subjectOf(one) !== undefined);
@@ -99,12 +99,12 @@ export function accountOfSignIn(tokens: readonly (string | undefined)[], before:
 
 const SUBJECT = 'subject-';
 
-/** Whether the name of an account is that of a token's subject, which stays the same when the token is renewed. */
+/** Whether an account is named after a token's subject, which stays the same when the token is renewed. */
 export function isSubject(account: string): boolean {
   return account.startsWith(SUBJECT);
 }
 
-/** Issuer and subject of a JWT, unverified: they only choose among what is kept on this machine. */
+/** Returns the issuer and subject of a JWT. They are not verified, because they only select data stored on this machine. */
 function subjectOf(token: string | undefined): string | undefined {
   const [, payload, signature] = token?.split('.') ?? [];
   if (payload === undefined || signature === undefined) return undefined;
@@ -120,8 +120,8 @@ function subjectOf(token: string | undefined): string | undefined {
 const TTL = 90 * 86_400;
 
 /**
- * Whose tokens are that the host renews itself. A token without a readable subject belongs to the account of the token
- * that it replaced during a connection; one that was never seen before is another account's.
+ * Identifies the owner of tokens that the host renews itself. A token without a readable subject belongs to the account of
+ * the token that it replaced during a connection. A token that was never seen before belongs to another account.
  */
 export class TokenOwner {
   readonly #records: Collection<Members>;
@@ -135,7 +135,7 @@ export class TokenOwner {
     this.#principal = principal;
   }
 
-  /** The account of a token, which a connection begins with. */
+  /** Returns the account of the token that a connection starts with. */
   async of(token: string): Promise<string> {
     this.#seen = token;
     const own = accountOfToken(token);
@@ -145,7 +145,10 @@ export class TokenOwner {
     return known === own && typeof account === 'string' ? account : own;
   }
 
-  /** A connection uses this token: if it replaced another one, it is of the same account, unless it says otherwise. */
+  /**
+   * Records that a connection uses this token. A token that replaces another one belongs to the same account, unless its
+   * subject differs.
+   */
   async uses(token: string, account: Account): Promise<void> {
     if (this.#seen === token) return;
     const isFirst = this.#seen === undefined;

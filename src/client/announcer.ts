@@ -12,21 +12,21 @@ import {
   readAnnounced,
 } from '../wire/index.ts';
 
-/** By what a client says that a server may ask it something. */
+/** The capabilities with which a client allows requests from the server. */
 const ASKABLE = ['elicitation', 'sampling', 'roots'];
 
 const ENVELOPE = [CORE.protocolVersion, CORE.clientCapabilities, CORE.clientInfo];
 
-/** What an SDK v2 client has for making the envelope of its requests; on the older era it makes none. */
+/** The method with which an SDK v2 client builds the envelope of its requests. In the legacy era it returns none. */
 interface Enveloping {
   _outboundMetaEnvelope?(): Meta | undefined;
 }
 
-/** Says on the wire what this client can do, where the era and the server want to hear it. */
+/** Announces the client's capabilities on the wire, as the era and the server require. */
 export class Announcer {
   readonly #families: Families;
   readonly #capabilities: JsonObject;
-  /** What goes with every request: to a server that knows our extensions, nothing is said twice. */
+  /** The capabilities to add to every request. A server that knows our extensions is told nothing twice. */
   #repeated: JsonObject;
   #own: JsonObject | undefined;
   #introduction: Meta | undefined;
@@ -40,25 +40,28 @@ export class Announcer {
     this.#repeated = this.#capabilities;
   }
 
-  /** What modern requests carry besides their own `_meta`, as the SDK last wrote it, or as it would. */
+  /** The members that modern requests carry besides their own `_meta`, as the SDK last wrote them or would write them. */
   get envelope(): Meta | undefined {
     return this.#envelope ?? this.#client?._outboundMetaEnvelope?.();
   }
 
-  /** False where the client has said what it can do, and nothing of it is to be asked. */
+  /**
+   * Whether a server may send requests to the client. False only if the client has announced its capabilities and none
+   * allows it.
+   */
   get isAskable(): boolean {
     const own = this.#own ?? this.envelope?.[CORE.clientCapabilities];
     return !isObject(own) || ASKABLE.some((capability) => own[capability] !== undefined);
   }
 
-  /** Says whose requests these are: of a client that went on from an earlier process, none may have gone out yet. */
+  /** Sets the client that sends the requests. A client that resumed a session may not have sent any yet. */
   speakFor(client: object): void {
     this.#client = client;
   }
 
   /**
-   * The request with what it has to say: `initialize` and modern requests name the client's capabilities by themselves,
-   * and get ours added. Others introduce the client where the server has no session to remember it by.
+   * Returns the request with the announcement. `initialize` and modern requests name the client's capabilities themselves,
+   * and ours are added. Other requests introduce the client if the server has no session to remember it by.
    */
   announce(request: Request, remembered: boolean): Request {
     const { params } = request;
@@ -85,15 +88,15 @@ export class Announcer {
     return { ...request, params: { ...params, _meta: introduced } };
   }
 
-  /** The SDK names the same capabilities with every request. */
+  /** Merges and caches the capabilities, because the SDK sends the same ones with every request. */
   #withOurs(own: JsonObject): JsonObject {
     if (own !== this.#merged?.own) this.#merged = { own, all: mergeCapabilities(own, this.#repeated) };
     return this.#merged.all;
   }
 
   /**
-   * Hears how the server introduces itself. Over HTTP each later request may reach an instance that has not seen
-   * `initialize`; one that knows our extensions then wants the introduction with each.
+   * Reads how the server introduces itself. Over HTTP, each later request may reach an instance that has not seen
+   * `initialize`. An instance that knows our extensions then needs the introduction with each request.
    */
   hear(method: string, { capabilities: theirs, protocolVersion }: Result): void {
     const isKnown = knowsExtensions(theirs);
@@ -111,7 +114,10 @@ export class Announcer {
   }
 }
 
-/** What a server of 2026-07-28 can make use of: it checks all that requests say, and has a way of its own to ask back. */
+/**
+ * Returns the families that a 2026-07-28 server can use. It checks everything that requests say, and has its own way to ask
+ * back.
+ */
 function usefulTo(theirs: unknown, { state = false, sessions = false, expiry = false }: Families): Families {
   const { sessions: hasSessions, rounds } = readAnnounced(theirs);
   return { state, sessions: sessions && hasSessions, expiry: expiry && rounds.length > 0 };

@@ -3,19 +3,19 @@ import type { Top } from '../link/top.ts';
 import type { Request, Response } from '../wire/message.ts';
 import type { Connection } from './connection.ts';
 
-/** A request of the server while the client works on it. */
+/** A request from the server while the client handles it. */
 export class Ask {
   readonly connection: Connection;
   readonly request: Request;
-  /** Top-level members that came with it, as text. */
+  /** Top-level members that came with it, as JSON text. */
   readonly top: Top | undefined;
-  /** What was known of the transport's session when the answer left. */
+  /** The known state of the transport's session when the answer was sent. */
   leftIn: object | undefined;
-  /** What is wanted of the HTTP request that will carry the answer. */
+  /** Hints for the HTTP request that will carry the answer. */
   hints: HttpHints | undefined;
-  /** Puts right why the answer could not be delivered, if it can; true where it is to be sent once more. */
+  /** Tries to fix the reason why the answer could not be delivered. Resolves to true if it should be sent once more. */
   retry: ((error: unknown) => Promise<boolean>) | undefined;
-  /** Hears that the answer could not be delivered. */
+  /** Called if the answer could not be delivered. */
   undelivered: ((error: unknown) => void) | undefined;
   readonly #answered: ((response: Response) => Response | undefined)[] = [];
 
@@ -25,12 +25,15 @@ export class Ask {
     this.top = top;
   }
 
-  /** Shows the client's response to `answered` before it is sent; `undefined` keeps it. */
+  /**
+   * Calls `answered` with the client's response before it is sent. It returns the response to send, or undefined to send
+   * nothing.
+   */
   whenAnswered(answered: (response: Response) => Response | undefined): void {
     this.#answered.push(answered);
   }
 
-  /** Runs the response through the steps. */
+  /** Passes the response through the registered callbacks. */
   answer(response: Response): Response | undefined {
     let current: Response | undefined = response;
     for (const answered of this.#answered) {

@@ -6,10 +6,10 @@ import { CONNECTION_CLOSED } from './request-error.ts';
 
 const CANCELLED: RpcError = { code: -32_000, message: 'The call was cancelled.' };
 
-/** What the client works on: requests of the server, and those that Valise makes in its place. */
+/** The requests that the client handles: those of the server, and those that Valise makes on its behalf. */
 export class Asks {
   readonly #all = new Map<Id, Ask>();
-  /** Ends requests of ours with an error, by their id. */
+  /** Functions that end Valise's own requests with an error, by id. */
   readonly #ends = new Map<Id, (why: RpcError) => void>();
   readonly #deliver: (message: Message) => void;
 
@@ -17,7 +17,7 @@ export class Asks {
     this.#deliver = deliver;
   }
 
-  /** How many are being worked on. */
+  /** The number of requests in progress. */
   get size(): number {
     return this.#all.size;
   }
@@ -26,14 +26,14 @@ export class Asks {
     this.#all.set(ask.request.id, ask);
   }
 
-  /** Takes out the one that has this id; undefined where there is none. */
+  /** Removes and returns the request with this id. Returns undefined if there is none. */
   take(id: unknown): Ask | undefined {
     const ask = this.#all.get(id as Id);
     if (ask) this.#all.delete(ask.request.id);
     return ask;
   }
 
-  /** Hands a request to the client's own handlers, as if the server had sent it, and waits for what they answer. */
+  /** Passes a request to the client's own handlers, as if the server had sent it, and waits for their response. */
   askClient(connection: Connection, request: Request, signal: AbortSignal | undefined): Promise<Response> {
     const { id } = request;
     return new Promise((resolve) => {
@@ -57,7 +57,7 @@ export class Asks {
     });
   }
 
-  /** Tells the client's handler that nobody waits for its answer any more; false where it has answered. */
+  /** Tells the client's handler that its answer is no longer needed. Returns false if it has already answered. */
   withdraw({ request: { id } }: Ask): boolean {
     if (!this.#all.delete(id)) return false;
     this.#deliver({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: id } });

@@ -1,23 +1,26 @@
 import type { Id, Response } from '../wire/index.ts';
 import type { Call } from './call.ts';
 
-/** A server may have been done before it heard of the cancellation; as a rule it answers no cancelled call. */
+/**
+ * The maximum number of cancelled calls that may still be answered. A server may finish before it receives the
+ * cancellation, but usually does not answer a cancelled call.
+ */
 const MAX_CANCELLED = 32;
 
 /** The calls of a connection. */
 export class Calls {
-  /** All that have not ended. */
+  /** All calls that have not ended. */
   readonly #open = new Set<Call>();
-  /** Those that wait for their response, by their id on the wire. */
+  /** The calls that wait for their response, by their id on the wire. */
   readonly #sent = new Map<Id, Call>();
   #cancelled: Call[] = [];
 
-  /** How many wait for their response. */
+  /** The number of calls that wait for their response. */
   get size(): number {
     return this.#sent.size;
   }
 
-  /** Those that wait for their response. */
+  /** The calls that wait for their response. */
   get all(): Call[] {
     return [...this.#sent.values()];
   }
@@ -30,19 +33,19 @@ export class Calls {
     this.#open.add(call);
   }
 
-  /** It goes out now. */
+  /** Registers a call that is about to be sent. */
   send(call: Call): void {
     this.#sent.set(call.wireId, call);
   }
 
-  /** Takes out the call that a response is for. */
+  /** Removes and returns the call that a response belongs to. */
   take({ id }: Response): Call | undefined {
     const call = this.#sent.get(id as Id);
     if (call) this.#sent.delete(id as Id);
     return call;
   }
 
-  /** Waits no longer for a call's response. */
+  /** Stops waiting for a call's response. */
   drop(call: Call): void {
     if (this.#sent.get(call.wireId) === call) this.#sent.delete(call.wireId);
   }
@@ -52,7 +55,7 @@ export class Calls {
     this.drop(call);
   }
 
-  /** Notes that nobody waits for a call any more, and tells which it is; the latest that were sent may still be answered. */
+  /** Marks a call as cancelled and returns it. The most recently cancelled calls that were sent may still be answered. */
   cancel(requestId: unknown): Call | undefined {
     for (const call of this.#open) {
       if (call.request.id !== requestId || call.cancelled) continue;
@@ -65,7 +68,7 @@ export class Calls {
     return undefined;
   }
 
-  /** Nothing comes any more. */
+  /** Ends all calls without a response. */
   closed(): void {
     for (const call of this.#open) call.leave();
     this.#cancelled = [];

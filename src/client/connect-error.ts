@@ -2,18 +2,18 @@ import { messageOf, ValiseError } from '../errors.ts';
 import { redactUrls } from '../redact-urls.ts';
 import { statusOf } from './continuity/lost.ts';
 
-/** The codes of Node, of its TLS and of its fetch for a server that could not be reached. */
+/** The error codes of Node, its TLS and its fetch for a server that could not be reached. */
 const UNREACHED =
   /^(ECONN(REFUSED|RESET|ABORTED)|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|EPROTO|HPE_|ERR_SSL_|ERR_TLS_|UND_ERR_)|CERT|SELF_SIGNED|UNABLE_TO_/;
 
 const WRAPPING = new Set<unknown>(['server-unreachable', 'sign-in-required']);
 
-/** Whether an error was made by {@link connectError}: what the SDK or `fetch` said is its cause. */
+/** Whether {@link connectError} created an error. The original error of the SDK or of `fetch` is its cause. */
 export function isConnectError(error: unknown): error is ValiseError {
   return error instanceof ValiseError && WRAPPING.has(error.code);
 }
 
-/** An error and its causes, outermost first. The SDKs keep some causes in `data`. */
+/** Returns an error and its causes, outermost first. The SDKs keep some causes in `data`. */
 export function causesOf(error: unknown): unknown[] {
   const chain: unknown[] = [];
   for (let at = error; at !== undefined && at !== null && chain.length < 10 && !chain.includes(at); ) {
@@ -23,7 +23,7 @@ export function causesOf(error: unknown): unknown[] {
       readonly data?: { readonly cause?: unknown };
       readonly errors?: unknown;
     };
-    // Where a name has several addresses, Node tries them all; the first failure is as good as any.
+    // If a name has several addresses, Node tries them all. The first failure is as good as any.
     const first = Array.isArray(errors) ? errors[0] : undefined;
     const inData = data?.cause instanceof Error ? data.cause : undefined;
     at = cause instanceof Error ? cause : (inData ?? (first instanceof Error ? first : undefined));
@@ -31,7 +31,7 @@ export function causesOf(error: unknown): unknown[] {
   return chain;
 }
 
-/** Why no connection was made, in place of an error of the SDK or of `fetch` that does not say it; other errors as they are. */
+/** Explains why the connection failed, if an error of the SDK or of `fetch` does not. Returns other errors unchanged. */
 export function connectError(error: unknown, url: URL, hasAuth: boolean): unknown {
   const chain = causesOf(error);
   if (chain.some((one) => one instanceof ValiseError)) return error;

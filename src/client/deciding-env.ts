@@ -1,9 +1,9 @@
 import { HANDED_ON } from '../link/stdio-client.ts';
 
-/** Variables by their name and value. */
+/** Environment variables, by name. */
 export type Env = Readonly<Record<string, string>>;
 
-/** Where programs, modules and settings that name them are looked for. */
+/** Variables that say where to find programs, modules and the settings that name them. */
 const LOOKUPS = new RegExp(
   `^(${[
     'PATH|PATHEXT|HOME|USERPROFILE|BASH_ENV|ZDOTDIR|(LD|DYLD)_[A-Z_]+',
@@ -16,15 +16,14 @@ const LOOKUPS = new RegExp(
   ].join('|')})$`,
   'i',
 );
-/** Which registry, or machine, launchers ask. */
+/** Variables that say which registry or machine launchers use. */
 const REGISTRIES =
   /^(npm_config_(.*:)?registry|UV_(INDEX|INDEX_URL|DEFAULT_INDEX|EXTRA_INDEX_URL|FIND_LINKS)|PIP_(INDEX_URL|EXTRA_INDEX_URL|FIND_LINKS)|(DOCKER|CONTAINER)_(HOST|CONTEXT|CONNECTION))$/i;
 
 /**
- * Of the variables that a server is given, those that may decide which program it is; undefined where there are none.
- * Not all of them: most are the server's settings, which change, and secrets, which a digest in the store beside text
- * that everybody knows would let its readers guess. The ones that a command speaks of count whatever they hold, since
- * `sh -c 'exec $TOOL'` runs what they say.
+ * Returns the given variables that may decide which program a server is. Returns undefined if there are none. Other
+ * variables are excluded: most are settings, which change, or secrets, which readers of the store could guess from a digest
+ * beside known text. Variables that the command mentions always count, because `sh -c 'exec $TOOL'` runs what they say.
  */
 export function decidingEnv(given: unknown, args: readonly string[]): Env | undefined {
   if (typeof given !== 'object' || given === null) return undefined;
@@ -35,22 +34,22 @@ export function decidingEnv(given: unknown, args: readonly string[]): Env | unde
       return LOOKUPS.test(name) || REGISTRIES.test(name) || spoken.has(name);
     })
     .sort(([one], [other]) => (one < other ? -1 : 1))
-    // Addresses of registries may say who asks.
+    // The URL of a registry may contain a user name.
     .map(([name, value]) => [name, String(value).replace(/\/\/[^/@\s]*@/g, '//')]);
   return deciding.length > 0 ? Object.fromEntries(deciding) : undefined;
 }
 
-/** Given with the value that it has here, such a variable changes nothing. */
+/** Whether a variable is passed on by default. Setting it to its current value then changes nothing. */
 function isHandedOn(name: string): boolean {
   return HANDED_ON.includes(name.toUpperCase());
 }
 
-/** Of deciding variables those that say which registry is asked. */
+/** Returns the deciding variables that select a registry. */
 export function registryEnv(env: Env): Env {
   return Object.fromEntries(Object.entries(env).filter(([name]) => REGISTRIES.test(name)));
 }
 
-/** The folders in which a server's programs are looked for: those of the `PATH` that it is given, or else inherits. */
+/** Returns the folders in which a server's programs are searched: those of the `PATH` that it is given, or else inherits. */
 export function searchPath(env: Env = {}): string {
   const key = process.platform === 'win32' ? /^path$/i : /^PATH$/;
   const given = Object.keys(env).find((name) => key.test(name));

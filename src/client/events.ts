@@ -5,46 +5,49 @@ import type { JarEvents } from './jar/types.ts';
 import type { SessionEvents } from './sessions/types.ts';
 import type { Target } from './target.ts';
 
-/** What a warning of a client's Valise is about; stable across releases. */
+/** The code of a client warning. Codes are stable across releases. */
 export type ClientWarningCode =
-  /** `allowLocal` is on, and state is kept for a server that is no registered domain. */
+  /** `allowLocal` is on, and state is kept for a server that is not a registered domain. */
   | 'local-state'
   /** Jar state could not be read or stored. */
   | 'jar-not-kept'
   /** A data-layer session could not be stored. */
   | 'session-not-kept'
-  /** What is known of a connection could not be read, kept or used. */
+  /** The snapshot of a connection could not be read, stored or used. */
   | 'connection-not-kept'
-  /** A pending question could not be kept or dropped. */
+  /** A pending question could not be stored or dropped. */
   | 'question-not-kept'
-  /** A record of a later release is in the store, and is left as it is. */
+  /** The store has a record of a later release, which is left unchanged. */
   | 'store-newer'
-  /** A limit is reached, and what is beyond it is not remembered. */
+  /** A limit is reached, and what exceeds it is not remembered. */
   | 'limit-reached'
   /** The key of some sign-ins is missing. */
   | 'sign-in-key-missing'
-  /** A sealed store holds an entry that was written without keys, and it is not used. */
+  /** A sealed store has an entry that was written without keys, and it is not used. */
   | 'plain-entry';
 
-/** What a client's Valise tells; nothing in it is secret. */
+/** The events of a client's Valise. They contain no secrets. */
 export interface ClientEvents extends JarEvents, SessionEvents, ContinuityEvents {
   /**
-   * A server sent a message that is larger than `maxBytes`. The rest was not read, and the calls it affects have failed.
-   * `server` is a URL without its query, or a command.
+   * Emitted when a server sends a message larger than `maxBytes`. The rest was not read, and the affected calls have
+   * failed. `server` is a URL without its query, or a command.
    */
   'message-too-large': {
     readonly server?: string;
     readonly what: 'body' | 'event' | 'line';
     readonly maxBytes: number;
   };
-  /** Something works, but not as well or not as safely as it could; `next` says what to do about it. Printed if nobody listens. */
+  /**
+   * Emitted when something works, but not as well or as safely as it could. `next` says what to do. Printed if there is no
+   * listener.
+   */
   warning: { readonly code: ClientWarningCode; readonly what: string; readonly next: string };
 }
 
-/** Event source of a client's Valise. */
+/** The event source of a client's Valise. */
 export type ClientEventSource = Events<ClientEvents>;
 
-/** An event source of all that a client's Valise tells. */
+/** Creates the event source of a client's Valise. */
 export function clientEvents(): ClientEventSource {
   const known = {
     set: true,
@@ -64,7 +67,7 @@ export function clientEvents(): ClientEventSource {
   return new Events<ClientEvents>(known, { warning: printWarnings() });
 }
 
-/** The limit for messages from one server; exceeding it emits `message-too-large`. */
+/** Returns the limit for messages from one server. Exceeding it emits `message-too-large`. */
 export function messageLimit(
   events: ClientEventSource,
   target: Target,
@@ -78,7 +81,7 @@ export function messageLimit(
   };
 }
 
-/** Without the query, which may hold a secret. */
+/** Returns the target's name without the query, which may contain a secret. */
 function nameOf(target: Target): string | undefined {
   if (target.kind === 'http') return `${target.url.origin}${target.url.pathname}`;
   return target.kind === 'stdio' ? target.command : undefined;

@@ -4,33 +4,33 @@ import { StdioClientTransport } from '../link/stdio-client.ts';
 import type { TransportLike } from '../link/transport.ts';
 import { hasStdioEdge } from './stdio-edge.ts';
 
-/** A Streamable HTTP transport that an application has made: both SDK majors keep its `fetch` under the same name. */
+/** A Streamable HTTP transport that an application has created. Both SDK majors keep its `fetch` under the same name. */
 interface SdkTransport extends TransportLike {
   _fetch: FetchLike | undefined;
-  /** SDK v1 tells redirects that are left to `fetch` by the function itself, which is then not to be replaced. */
+  /** Set if SDK v1 leaves redirects to `fetch`. It checks this by the function itself, which must then not be replaced. */
   readonly _followRedirects?: boolean;
 }
 
 const edged = new WeakSet<TransportLike>();
 
-/** True for a transport with our byte edge. */
+/** Whether a transport has our byte edge. */
 export function hasHttpEdge(transport: TransportLike): boolean {
   return edged.has(transport);
 }
 
-/** Notes that a transport was made with our byte edge. */
+/** Records that a transport was created with our byte edge. */
 export function noteHttpEdge(transport: TransportLike): void {
   edged.add(transport);
 }
 
-/** True for a transport that brings and prints every message to the letter. */
+/** Whether a transport reads and writes every message byte for byte. */
 export function hasByteEdge(transport: TransportLike): boolean {
   return edged.has(transport) || hasStdioEdge(transport) || transport instanceof StdioClientTransport;
 }
 
 /**
- * Puts our byte edge into a Streamable HTTP transport, in place, as if it had been made with it. Others stay as they are.
- * `bearing` hears of each token before it is sent.
+ * Adds our byte edge to a Streamable HTTP transport in place, as if it had been created with it. Leaves other transports
+ * unchanged. Calls `bearing` with each token before it is sent.
  */
 export function addHttpEdge(
   transport: TransportLike,
@@ -39,7 +39,7 @@ export function addHttpEdge(
 ): void {
   if (edged.has(transport) || !takesEdge(transport)) return;
   const { _fetch: own } = transport;
-  // As the SDKs have it, the global one is whatever stands there at the time.
+  // Like the SDKs, looks up the global `fetch` at the time of each call.
   const base: FetchLike = own ?? ((url, init) => fetch(url, init));
   const edge = edgeFetch(base, undefined, limit);
   const others = documentFetch(base, limit);
@@ -58,12 +58,12 @@ function takesEdge(transport: TransportLike): transport is SdkTransport {
   return isKnown && !_followRedirects && (_fetch === undefined || typeof _fetch === 'function');
 }
 
-/** True for what MCP itself sends: it accepts a stream, or ends a session. What signs in does neither. */
+/** Whether a request is MCP's own: it accepts a stream, or ends a session. Sign-in requests do neither. */
 export function isMcp({ method, headers }: RequestInit): boolean {
   return method === 'DELETE' || (headerOf(headers, 'accept')?.includes('text/event-stream') ?? false);
 }
 
-/** The access token among the headers of a request. */
+/** Returns the access token in the headers of a request. */
 export function bearerOf(headers: RequestInit['headers']): string | undefined {
   return /^(?:bearer|dpop) +(\S+)$/i.exec(headerOf(headers, 'authorization') ?? '')?.[1];
 }

@@ -11,20 +11,21 @@ import { isMcp, noteHttpEdge } from './http-edge.ts';
 import { loadSdk, type Major } from './major.ts';
 import { webAddress } from './web-address.ts';
 
-/** Settings of a connection over HTTP. */
+/** Options for a connection over HTTP. */
 export interface HttpOptions {
-  /** Added to every request to the server; never sent to anybody else. */
+  /** Headers to add to every request to the server. They are never sent anywhere else. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** Used in place of the global `fetch`. */
+  /** Replaces the global `fetch`. */
   readonly fetch?: FetchLike | undefined;
-  /** How to sign in, where the server asks for it. */
+  /** How to sign in, if the server requires it. */
   readonly auth?: AuthOptions | undefined;
   /**
-   * False begins anew each time, and keeps nothing for the next one. `'alone'` goes on in the session that is kept unless
-   * another process is in it, and begins one beside it then: for hosts, of which several may run on one store.
+   * Set to false to start a new session each time and store nothing for the next connection. `'alone'` resumes the stored
+   * session unless another process uses it, and otherwise starts one beside it. Use it for hosts of which several may share
+   * one store.
    */
   readonly resume?: boolean | 'alone' | undefined;
-  /** Where session, metadata and credentials of this connection are kept, in place of Valise's own store. */
+  /** The store for the session, metadata and credentials of this connection, instead of Valise's own store. */
   readonly store?: Store | ClientStateStore | undefined;
 }
 
@@ -36,7 +37,10 @@ const TAKEN: TakenBy<HttpOptions> = {
   store: ['a store', (value) => isStore(value) || isClientStateStore(value)],
 };
 
-/** A server to connect to over HTTP. The transport is made on connecting, to fit the client's major and what is kept. */
+/**
+ * A server to connect to over HTTP. The transport is created on connecting, to fit the client's SDK major and the stored
+ * snapshot.
+ */
 export class HttpTarget {
   readonly url: URL;
   readonly #options: HttpOptions;
@@ -48,35 +52,35 @@ export class HttpTarget {
     this.#options = options;
   }
 
-  /** Headers and client secrets are among them: not a field, so that printing a target does not show them. */
+  /** The options, which may contain headers and client secrets. A getter keeps them out of a printed target. */
   get options(): HttpOptions {
     return this.#options;
   }
 }
 
-/** What both majors' Streamable HTTP client transports have beyond any transport. */
+/** The members that the Streamable HTTP client transports of both SDK majors add to any transport. */
 export interface HttpTransport extends TransportLike {
   setProtocolVersion(version: string): void;
   resumeStream(lastEventId: string): Promise<void>;
   finishAuth(callback: unknown): Promise<void>;
 }
 
-/** What the `fetch` of a transport is made of. */
+/** The parts of a transport's `fetch`. */
 export interface FetchParts {
   readonly base: FetchLike;
   readonly target: HttpTarget;
-  /** Around MCP's own requests. */
+  /** Wraps the MCP requests. */
   session(base: FetchLike): FetchLike;
-  /** Follows what answers them. */
+  /** Watches the responses to the MCP requests. */
   watch(init: RequestInit): AnswerWatch | undefined;
   readonly limit: MessageLimit;
-  /** Around MCP's own requests, and everything else: discovery, registration, tokens. */
+  /** Wraps the MCP requests, and handles everything else: discovery, registration, tokens. */
   readonly auth?: { resource(base: FetchLike): FetchLike; others?(): FetchLike } | undefined;
 }
 
 /**
- * One `fetch` for a transport, which uses it for two things: MCP's own requests, which pass our byte edge, and those of
- * signing in, which must not: they go to other servers, and their JSON is not MCP's.
+ * Returns the `fetch` of a transport, which uses it for two purposes. MCP requests pass our byte edge. Sign-in requests
+ * must not, because they go to other servers and their JSON is not MCP's.
  */
 export function transportFetch({ base, target, session, watch, limit, auth }: FetchParts): FetchLike {
   const { headers } = target.options;
@@ -93,7 +97,7 @@ function adding(base: FetchLike, { origin }: URL, added: Readonly<Record<string,
   };
 }
 
-/** A Streamable HTTP transport of the SDK's major. */
+/** Creates a Streamable HTTP transport of the given SDK major. */
 export async function makeHttpTransport(
   major: Major,
   url: URL,

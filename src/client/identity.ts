@@ -3,43 +3,43 @@ import { parse } from 'tldts';
 import { stdioName } from './stdio-name.ts';
 import type { Target } from './target.ts';
 
-/** Who a server is, as far as its state is concerned. Never what the server says about itself. */
+/** The identity of a server for its state. It never depends on what the server says about itself. */
 export interface Identity {
   /** A domain name in lower case and ASCII, or the path of a stdio server. */
   readonly name: string;
-  /** What one owner controls: the registrable domain, or the name. */
+  /** The site that one owner controls: the registrable domain, or the name. */
   readonly site: string;
-  /** The domains that a `server-scope` of this server may name, the narrowest first; none on stdio. */
+  /** The domains that a `server-scope` of this server may name, narrowest first. Empty on stdio. */
   readonly scopes: readonly string[];
-  /** True where only the development switch lets state be kept. */
+  /** Whether state may be kept only because `allowLocal` is on. */
   readonly local: boolean;
-  /** Whether the connection is encrypted; undefined if it is none over a network. */
+  /** Whether the connection is encrypted. Undefined if it is not over a network. */
   readonly secure?: boolean | undefined;
-  /** True where nothing tells this server from another: its state ends with the connection. */
+  /** Whether nothing distinguishes this server from another. Its state then ends with the connection. */
   readonly passing: boolean;
 }
 
-/** A server that no state may be kept for. */
+/** A server for which no state may be kept. */
 export interface NoIdentity {
   readonly name: string;
-  /** A sentence for people. */
+  /** A human-readable reason. */
   readonly refused: string;
 }
 
-/** How servers are told apart. */
+/** How servers are identified. */
 export interface IdentityOptions {
-  /** Development only: state is kept for localhost, addresses and servers in this process too. */
+  /** Development only: also keeps state for localhost, IP addresses and servers in this process. */
   readonly allowLocal?: boolean | undefined;
-  /** A stdio server's name carries the digest of its file: any change to the program starts empty. */
+  /** Adds the digest of its file to a stdio server's name, so that a changed program starts without state. */
   readonly digest?: boolean | undefined;
 }
 
-/** True where state may be kept for the server. */
+/** Whether state may be kept for the server. */
 export function isIdentity(one: Identity | NoIdentity): one is Identity {
   return 'site' in one;
 }
 
-/** Who the server behind a target is. */
+/** Returns the identity of the server behind a target. */
 export function identify(target: Target, options: IdentityOptions = {}): Identity | NoIdentity {
   switch (target.kind) {
     case 'http':
@@ -60,9 +60,9 @@ function identifyUnknown({ allowLocal }: IdentityOptions): Identity | NoIdentity
   return { name: own, site: own, scopes: [], local: true, passing: true };
 }
 
-/** An HTTP server's name is its host: no scheme, no port, no final dot, lower case, IDN as punycode. */
+/** Identifies an HTTP server by its host: no scheme, no port, no final dot, lower case, IDN as punycode. */
 function identifyUrl(url: URL, { allowLocal }: IdentityOptions): Identity | NoIdentity {
-  // For these schemes the URL parser itself turns every spelling of an address into the usual one.
+  // For these schemes, the URL parser itself normalizes every spelling of an address.
   const known = ['http:', 'https:', 'ws:', 'wss:'].includes(url.protocol);
   const name = url.hostname.toLowerCase().replace(/\.$/, '');
   const { refused, site } = known
@@ -82,13 +82,13 @@ function registrable(name: string): { readonly refused?: string; readonly site: 
   if (name === 'localhost' || name.endsWith('.localhost')) return no(`${name} is this machine.`);
   if (hostname === null || hostname !== name) return no(`${JSON.stringify(name)} is not a domain name.`);
   if (!name.includes('.')) return no(`${name} is a single label, not a registered domain.`);
-  // An unknown top-level name gets a `domain` all the same; these two say that a registry stands behind it.
+  // An unknown top-level name gets a `domain` too. These two flags say that a registry manages it.
   if (!isIcann && !isPrivate) return no(`No public registry knows the end of ${name}.`);
   if (domain === null) return no(`${name} is a public suffix: many owners have names below it.`);
   return { site: domain };
 }
 
-/** The host itself and every parent down to the registrable domain. */
+/** Returns the host itself and every parent down to the registrable domain. */
 function scopesOf(name: string, site: string): string[] {
   const scopes = [name];
   for (let at = name; at !== site; ) {
@@ -98,12 +98,12 @@ function scopesOf(name: string, site: string): string[] {
   return scopes;
 }
 
-/** The {@link Identity.site} of a name that is known already. */
+/** Returns the {@link Identity.site} of a known name. */
 export function siteOf(name: string): string {
   return name.includes('/') ? name : registrable(name).site || name;
 }
 
-/** A `server-scope` as {@link Identity.scopes} writes it. */
+/** Normalizes a `server-scope` to the form of {@link Identity.scopes}. */
 export function normalScope(scope: string): string {
   const bare = scope.replace(/^\./, '').replace(/\.$/, '').toLowerCase();
   return domainToASCII(bare) || bare;

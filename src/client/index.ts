@@ -1,5 +1,6 @@
 /**
- * Valise for clients: what servers set is kept and carried, for clients of either SDK major over any transport.
+ * Valise for clients: keeps the state that servers set and sends it back, for clients of either SDK major over any
+ * transport.
  *
  * @packageDocumentation
  */

@@ -1,12 +1,12 @@
 /** A program that runs the file it is given. */
 export interface Interpreter {
-  /** Its name, without a version after it. */
+  /** Its name, without a trailing version. */
   readonly name: RegExp;
-  /** A word that may stand before the options. */
+  /** A word that may come before the options. */
   readonly verb?: string;
-  /** Options that stand for themselves and leave it to the file what is run. */
+  /** Options without a value that do not change which file is run. */
   readonly alone?: RegExp;
-  /** Such options with a value as the next argument: the two with a blank between them. */
+  /** Such options with a value as the next argument, matched against the two joined by a space. */
   readonly paired?: RegExp;
 }
 
@@ -14,8 +14,8 @@ const LOADER = '(tsx|tsx/(esm|cjs)|ts-node/(esm|register)|dotenv/config|source-m
 const WARNING = '(ignore|default|error|always|module|once)';
 const PYTHON_SETTING = '(utf8|dev|faulthandler|importtime|frozen_modules|no_debug_ranges)(=\\w+)?';
 
-// An option that is in no list may take the next argument or name a program of its own. Then nobody can tell here what
-// is run, so what is not certain to be harmless stays out.
+// An option that is not listed may take the next argument or name another program. The program to run is then unknown, so
+// only options that are certainly harmless are listed.
 const INTERPRETERS: readonly Interpreter[] = [
   {
     name: /^(node|nodejs|tsx|ts-node)$/,
@@ -47,29 +47,29 @@ const INTERPRETERS: readonly Interpreter[] = [
   { name: /^(php|lua|pwsh|powershell)$/ },
 ];
 
-/** Programs that find out by themselves what to run: their own path says nothing about the server. */
+/** Programs that find out by themselves what to run. Their own path says nothing about the server. */
 const LAUNCHERS =
   /^(npx|npm|npx-cli|npm-cli|pnpm|pnpx|yarn|corepack|bunx|uvx|uv|pipx|poetry|conda|docker|podman|nerdctl|env|sudo|ssh|wsl|cmd|nix|cargo|go|xargs|timeout|nohup|nice|make|just|task|rake|bundle|gradle|mvn|busybox)$/;
-/** Those of them that run what a registry knows by the name they are given, wherever they stand. */
+/** Launchers that run what a registry knows by the given name, regardless of their location. */
 const REGISTRIES = /^(npx|pnpx|bunx|uvx|pipx|docker|podman|nerdctl)$/;
 
-/** The interpreter of a name, also with a version after it: `python3.11`, `node22`. */
+/** Returns the interpreter with a name, including one with a trailing version: `python3.11`, `node22`. */
 export function interpreterOf(program: string): Interpreter | undefined {
   const name = bare(program);
   return INTERPRETERS.find((one) => one.name.test(name));
 }
 
-/** True for the name of a program that runs another one which it looks for itself. */
+/** Whether a program runs another one that it finds by itself. */
 export function isLauncher(program: string): boolean {
   return LAUNCHERS.test(bare(program));
 }
 
-/** True for the name of a launcher that asks a registry. */
+/** Whether a program is a launcher that uses a registry. */
 export function asksRegistry(program: string): boolean {
   return REGISTRIES.test(bare(program));
 }
 
-/** True for the name of a program that runs others. */
+/** Whether a program runs other programs. */
 export function runsOthers(program: string): boolean {
   return isLauncher(program) || interpreterOf(program) !== undefined;
 }

@@ -1,15 +1,15 @@
 import { ValiseError } from '../errors.ts';
 import type { Era } from '../wire/index.ts';
 
-/** The majors of the official SDK. */
+/** The major versions of the official SDK. */
 export type Major = 'v1' | 'v2';
 
-/** Which major a client is of: only v2 knows `server/discover`. */
+/** Returns the SDK major of a client. Only v2 knows `server/discover`. */
 export function majorOf(client: object): Major {
   return 'getDiscoverResult' in client ? 'v2' : 'v1';
 }
 
-/** The eras that a client speaks. A v2 client speaks the modern one only where its options say so. */
+/** Returns the eras that a client supports. A v2 client supports the modern era only if its options say so. */
 export function erasOf(client: object): readonly Era[] {
   const { _versionNegotiation } = client as { readonly _versionNegotiation?: { readonly mode?: unknown } };
   const mode = _versionNegotiation?.mode ?? 'legacy';
@@ -17,7 +17,7 @@ export function erasOf(client: object): readonly Era[] {
   return mode === 'auto' ? ['modern', 'legacy'] : ['modern'];
 }
 
-/** The major to use for a host that is of neither: the newer one, unless only the older one is installed. */
+/** Returns the major to use for a host that has neither: the newer one, unless only the older one is installed. */
 export function installedMajor(): Major {
   return !isInstalled('@modelcontextprotocol/client') &&
     isInstalled('@modelcontextprotocol/sdk/client/index.js')
@@ -27,7 +27,7 @@ export function installedMajor(): Major {
 
 function isInstalled(name: string): boolean {
   try {
-    // Before Node 20.6 there is no way to ask: then it is taken to be there, and loading it tells.
+    // Before Node 20.6 this cannot be checked. The package is then assumed to be installed, and loading it shows.
     import.meta.resolve?.(name);
     return true;
   } catch {

@@ -7,7 +7,7 @@ import type { ClientValiseOptions } from './valise.ts';
 
 const WAYS: readonly unknown[] = CARRIERS;
 
-/** Throws where an option of `openValise` is something else than it takes; `keys` are checked where they are read. */
+/** Throws if an option of `openValise` is invalid. `keys` are checked when they are read. */
 export function checkClientOptions(options: ClientValiseOptions): void {
   checkOptions('openValise', options, {
     store: [
@@ -15,7 +15,7 @@ export function checkClientOptions(options: ClientValiseOptions): void {
       (value) => typeof value === 'string' || isStore(value) || isClientStateStore(value),
     ],
     keys: ANYTHING,
-    // Empty, it would be nobody's state, which is not what a name that has gone missing asks for.
+    // An empty string would mean no particular user, which a caller with a missing name does not intend.
     principal: ['text of at least one character', (value) => typeof value === 'string' && value !== ''],
     quotas: SETTINGS,
     maxMessageBytes: BYTES,
@@ -31,6 +31,6 @@ export function checkClientOptions(options: ClientValiseOptions): void {
       (value) => Array.isArray(value) && value.every((one) => WAYS.includes(one)),
     ],
   });
-  // Before there is a store.
+  // Checks the quotas before a store is opened.
   readQuotas(options.quotas);
 }

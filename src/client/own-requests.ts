@@ -5,17 +5,17 @@ import type { Id, Response, Result } from '../wire/index.ts';
 import type { Call, CallForm } from './call.ts';
 import { CONNECTION_CLOSED, RequestError } from './request-error.ts';
 
-/** How a request of our own is sent. */
+/** Options for one of Valise's own requests. */
 export interface OwnRequestOptions extends CallForm {
   /**
-   * How long its answer may take, in seconds.
+   * The timeout for the response, in seconds.
    *
    * @defaultValue 60
    */
   readonly timeout?: number;
 }
 
-/** The result of a request that Valise itself makes. `cancel` is called if nobody waits for it any longer. */
+/** Returns the result of one of Valise's own requests. Calls `cancel` on a timeout. */
 export async function resultOf(
   call: Call,
   running: Promise<Response>,
@@ -49,7 +49,7 @@ export async function resultOf(
   }
 }
 
-/** Whether a transport could not read an answer as JSON (`SyntaxError`) or as a message (errors of zod, by either of its names). */
+/** Whether a transport could not parse a response as JSON (`SyntaxError`) or as a message (a zod error, under either name). */
 function isUnreadable(error: unknown): boolean {
   return error instanceof SyntaxError || /^\$?ZodError$/.test((error as Error | undefined)?.name ?? '');
 }
@@ -62,8 +62,8 @@ function unreadable(method: string, cause: unknown): ValiseError {
 }
 
 /**
- * The server's answer in a failure of HTTP. The newer era says that a method is unknown with a 404 besides, which v2's
- * transport takes for all that was said.
+ * Returns the server's error response inside an HTTP error. The modern era reports an unknown method with a 404 as well,
+ * and v2's transport reports only the status.
  */
 function answerIn(
   error: unknown,
@@ -77,7 +77,7 @@ function answerIn(
     const { code, message, data: more } = answer['error'];
     if (typeof code === 'number' && typeof message === 'string') return { code, message, data: more };
   } catch {
-    // A page of somebody in between.
+    // The text is not JSON, such as a proxy's error page.
   }
   return undefined;
 }

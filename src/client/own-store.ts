@@ -10,21 +10,21 @@ import { isClientStateStore } from './continuity/state-store.ts';
 import type { ClientEventSource } from './events.ts';
 import type { ClientValiseOptions } from './valise.ts';
 
-/** Where everything is kept by default. */
+/** The default store. */
 export const DEFAULT_STORE = 'sqlite:~/.valise/state.db';
 
 /** The store of one Valise. */
 export interface OwnStore {
   readonly store: Store;
-  /** Where the key of credentials goes, where there is no keychain; beside a store that is in a file. */
+  /** The file for the key of credentials if there is no keychain: beside a store that is a file. */
   readonly keyFile?: string;
-  /** Whether the store is refused, from now on, to whoever still asks it for something, also where it stays open. */
+  /** Sets whether the store rejects all further operations, even if it stays open. */
   refuse(isRefused: boolean): void;
-  /** Lets go of a store that Valise has opened; one that was handed in stays open. */
+  /** Closes a store that Valise has opened. A store that was passed in stays open. */
   release(): Promise<void>;
 }
 
-/** Opens or takes over the store of a Valise. */
+/** Opens the store of a Valise, or wraps one that was passed in. */
 export async function ownStore(
   { store = DEFAULT_STORE, keys }: ClientValiseOptions,
   events: ClientEventSource,
@@ -42,13 +42,13 @@ export async function ownStore(
   return { ...untilRefused(given, events), release: async () => {} };
 }
 
-/** The file that the key of credentials is in, where there is no keychain. */
+/** Returns the file with the key of credentials, for systems without a keychain. */
 export function keyFileOf(url: string): string {
   const file = fileOf(url);
   return file === undefined ? KEY_FILE : `${file}.key`;
 }
 
-/** The client's own variable: `VALISE_KEYS` are a server's keys. */
+/** Reads the client's own variable. `VALISE_KEYS` contains a server's keys. */
 function keysOfEnvironment(): Keyring | undefined {
   const text = process.env['VALISE_CLIENT_KEYS']?.trim();
   return text ? parseKeys(text) : undefined;
@@ -79,8 +79,8 @@ function untilRefused(store: Store, events: ClientEventSource): Omit<OwnStore, '
 }
 
 /**
- * One entry that was written without keys into a sealed store must not keep anybody from all the others: it is told, and
- * read as one that says nothing, which can be written over and deleted. It is never taken over.
+ * Handles an entry that was written without keys into a sealed store, so that it does not block all the others. Warns about
+ * it and reads it as null, so that it can be overwritten and deleted. Its value is never used.
  */
 function nothingForPlain(events: ClientEventSource): (key: string, error: unknown) => Entry {
   const told = new Set<string>();
@@ -89,7 +89,7 @@ function nothingForPlain(events: ClientEventSource): (key: string, error: unknow
     const { what, next = '', version } = error;
     if (!told.has(key)) {
       told.add(key);
-      // What is found while Valise is being opened is for those who listen as soon as it is open.
+      // Defers a warning found while Valise is opening, so that listeners added right after opening receive it.
       setImmediate(() => {
         if (events.has('warning')) events.emit('warning', { code: 'plain-entry', what, next });
         else told.delete(key);

@@ -1,7 +1,7 @@
 import { isObject } from '../json.ts';
 import { MAX_DEPTH } from '../wire/index.ts';
 
-/** An argument that a tool wants to have as a header too. */
+/** An argument that a tool also requires as a header. */
 export interface MarkedArgument {
   readonly path: readonly string[];
   readonly header: string;
@@ -13,8 +13,8 @@ const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const TYPES: ReadonlySet<unknown> = new Set(['string', 'integer', 'boolean']);
 
 /**
- * The arguments that a tool's schema marks with `x-mcp-header`. None at all where one of the marks breaks the rules: such
- * a tool is not to be called with headers, and a header that it did not mean must not leave here.
+ * Returns the arguments that a tool's schema marks with `x-mcp-header`. Returns none if one of the marks breaks the rules:
+ * such a tool must not be called with headers, because an unintended header must never be sent.
  */
 export function markedArguments(schema: unknown): readonly MarkedArgument[] {
   const found: MarkedArgument[] = [];
@@ -37,7 +37,7 @@ function collect(schema: unknown, path: readonly string[], found: MarkedArgument
   return Object.entries(properties).every(([key, child]) => collect(child, [...path, key], found));
 }
 
-/** The headers of one call. What is absent, `null` or not of one piece has none. */
+/** Returns the headers of one call. An argument that is absent, `null`, an object, a list or an inexact number has none. */
 export function paramHeaders(marked: readonly MarkedArgument[], args: unknown): Record<string, string> {
   const headers: Record<string, string> = {};
   for (const { path, header } of marked) {
@@ -66,7 +66,10 @@ function isExact(value: number): boolean {
   return Number.isFinite(value) && (!Number.isInteger(value) || Number.isSafeInteger(value));
 }
 
-/** HTTP carries visible ASCII and inner blanks as they are; what looks like our own code must not be taken for it. */
+/**
+ * Whether a text must be encoded. HTTP carries visible ASCII and inner whitespace unchanged. A text that looks encoded must
+ * be encoded too, so that it is not decoded by mistake.
+ */
 function needsCode(text: string): boolean {
   return !/^[\x21-\x7e]([\t\x20-\x7e]*[\x21-\x7e])?$/.test(text) || /^=\?base64\?.*\?=$/.test(text);
 }

@@ -1,18 +1,18 @@
 import { messageOf, ValiseError } from '../errors.ts';
 import type { ErrorResponse, Request } from '../wire/index.ts';
 
-/** What whoever waits for an answer is told where the connection ends first. */
+/** The error for requests that are still waiting when the connection closes. */
 export const CONNECTION_CLOSED = {
   code: -32_000,
   message: 'The connection closed before the answer came. Connect again.',
 } as const;
 
-/** The response to a request whose own could not be taken in. */
+/** Returns an error response for a request whose own response could not be processed. */
 export function failureOf({ id }: Request, error: unknown): ErrorResponse {
   return { jsonrpc: '2.0', id, error: { code: -32_000, message: messageOf(error) } };
 }
 
-/** What the server of a connection answered with an error. */
+/** Thrown when the server answers one of Valise's own requests with an error. */
 export class RequestError extends ValiseError {
   readonly rpcCode: number;
   readonly data: unknown;

@@ -1,7 +1,7 @@
 import { type Announced, type Era, knowsExtensions, type Result, readAnnounced } from '../wire/index.ts';
 import { type Spelling, spellingUsed } from '../wire/spelling.ts';
 
-/** What a server has said about itself, read from the raw messages: the SDKs' getters leave some of it out. */
+/** What a server has said about itself, read from the raw messages, because the SDKs' getters omit part of it. */
 export class ServerFacts {
   #introduction: Result | undefined;
   #families: Announced = readAnnounced(undefined);
@@ -10,7 +10,7 @@ export class ServerFacts {
   #used: Partial<Spelling> = {};
   #knowsUs = true;
 
-  /** The `initialize` or `server/discover` result as it came. */
+  /** The `initialize` or `server/discover` result as received. */
   get introduction(): Result | undefined {
     return this.#introduction;
   }
@@ -20,14 +20,14 @@ export class ServerFacts {
     return this.#families;
   }
 
-  /** True where it is certain that the server has no sessions: it would ignore one that comes with a call. */
+  /** Whether the server certainly has no sessions, so that it would ignore one that comes with a call. */
   get lacksSessions(): boolean {
     return this.#lacksSessions;
   }
 
   /**
-   * Takes an introduction: from the server itself, a store, or the SDK that asked on another channel. Not `certain` where
-   * it may be older than the server, or cut: what is missing there need not be missing now.
+   * Applies an introduction from the server itself, from a store, or from the SDK that asked on another channel. It is not
+   * `certain` if it may be outdated or incomplete: a capability that it lacks may exist now.
    */
   introduce(result: Result, certain = true): void {
     this.#introduction = result;
@@ -36,7 +36,7 @@ export class ServerFacts {
     this.#lacksSessions = certain && !this.#families.sessions && !this.#hasUnannounced;
   }
 
-  /** Hears in which names the server writes, from the `_meta` of a result. */
+  /** Learns the spelling that the server uses, from the `_meta` of a result. */
   hear({ _meta }: Result): void {
     if (_meta === undefined) return;
     const { state, sessions } = spellingUsed(_meta);
@@ -45,8 +45,8 @@ export class ServerFacts {
   }
 
   /**
-   * The names for requests to it: those that it uses itself, else those that it announced, else the era's. On 2026-07-28 a
-   * server that introduced itself without our extensions can only know the drafts' names, if any.
+   * Returns the spelling for requests to the server: the one it uses itself, else the one it announced, else the era's. On
+   * 2026-07-28, a server that introduced itself without our extensions can only know the drafts' names, if any.
    */
   spelling(era: Era): Spelling {
     const announced = era === 'modern' && !this.#knowsUs;
@@ -56,7 +56,7 @@ export class ServerFacts {
     };
   }
 
-  /** The server has made a session: where it announces none, nothing follows from that any more. */
+  /** Records that the server has created a session. If it announces none, that no longer means that it has none. */
   showSessions(): void {
     if (this.#families.sessions) return;
     this.#hasUnannounced = true;

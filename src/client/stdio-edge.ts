@@ -4,13 +4,13 @@ import { exceed, type MessageLimit } from '../link/limit.ts';
 import { restoreRaw } from '../link/top.ts';
 import type { TransportLike } from '../link/transport.ts';
 
-/** The SDKs' own `StdioClientTransport`: both majors keep these under the same names. */
+/** The SDKs' own `StdioClientTransport`. Both majors keep these fields under the same names. */
 interface SdkTransport extends TransportLike {
   readonly _readBuffer: ReadBuffer;
   readonly _process?: { readonly stdin: Writable | null };
 }
 
-/** Splits what the server writes into lines, and reads each as a message. */
+/** Splits the server's output into lines, and parses each as a message. */
 interface ReadBuffer {
   _buffer?: Buffer | undefined;
   readMessage(): unknown;
@@ -18,14 +18,14 @@ interface ReadBuffer {
 
 const edged = new WeakSet<TransportLike>();
 
-/** True for a transport of the SDKs with our byte edge. */
+/** Whether an SDK transport has our byte edge. */
 export function hasStdioEdge(transport: TransportLike): boolean {
   return edged.has(transport);
 }
 
 /**
- * Puts our byte edge into a stdio transport of the SDKs, in place: their schemas drop messages with a top-level `state`, and
- * they read a line of any length. A server that sends a line beyond the limit is closed, which ends its calls.
+ * Adds our byte edge to an SDK stdio transport in place. The SDKs' schemas drop messages with a top-level `state`, and the
+ * SDKs read lines of any length. A server that sends a line beyond the limit is closed, which ends its calls.
  */
 export function addStdioEdge(transport: TransportLike, limit: MessageLimit): void {
   if (edged.has(transport) || !takesEdge(transport)) return;
@@ -43,7 +43,7 @@ export function addStdioEdge(transport: TransportLike, limit: MessageLimit): voi
       }
       if (isOver) buffer._buffer = undefined;
       if (isOver || !whole || end < 0) return null;
-      // One line at a time: SDK v2 passes over lines that are no JSON, and would read on by itself.
+      // Passes one line at a time, because SDK v2 skips lines that are not JSON, and would read on by itself.
       const line = lowerLines(whole.subarray(0, end + 1));
       buffer._buffer = typeof line === 'string' ? Buffer.from(line) : line;
       try {

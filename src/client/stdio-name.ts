@@ -7,12 +7,12 @@ import { asksRegistry, type Interpreter, interpreterOf, isLauncher, runsOthers }
 import type { Target } from './target.ts';
 
 type StdioTarget = Extract<Target, { readonly kind: 'stdio' }>;
-/** Where a program is looked for. */
+/** Where a program is searched. */
 type Place = Pick<StdioTarget, 'cwd' | 'env'>;
 
-/** The file that is the server, as far as can be told, and what it is given. */
+/** The file that is the server, as far as it can be determined, and its arguments. */
 interface Served {
-  /** As the command has it: not through links. */
+  /** The path as the command names it, without resolving links. */
   readonly path: string;
   readonly rest: readonly string[];
 }
@@ -20,12 +20,15 @@ interface Served {
 const SCRIPT = /^\.[cm]?[jt]sx?$/;
 
 /**
- * A stdio server's name: the path of the server's file, absolute and through links, of an interpreter the script's;
- * after a `#` the package it belongs to and, on demand, its digest. Where the file may run another program that the
- * arguments choose, a digest of these follows, and where no file can be told, the whole command is the name, arguments
- * as a digest since they may be secret: two programs never share a name. In that digest are the variables too that may
- * decide what is run. They are not in the name of a file that can be told, also where `NODE_OPTIONS` loads something
- * before it: that is the same server with another tracer, or more memory.
+ * Returns a stdio server's name. Two programs never share a name.
+ *
+ * - The name is the absolute path of the server's file with links resolved. For an interpreter, this is the script. The
+ *   package that it belongs to and, on request, its digest follow after a `#`.
+ * - If the arguments may make the file run another program, a digest of the arguments follows.
+ * - If the file cannot be determined, the whole command is the name. Its arguments are a digest, because they may be
+ *   secret. The digest includes the variables that may decide what is run.
+ * - The name of a known file does not include variables, even if `NODE_OPTIONS` loads something before it: that is the same
+ *   server with another tracer, or more memory.
  */
 export function stdioName(target: StdioTarget, digest: boolean | undefined): string {
   const served = servedBy(target);
@@ -34,12 +37,12 @@ export function stdioName(target: StdioTarget, digest: boolean | undefined): str
   const owner = packageOf(file);
   const marks = [owner, ...(digest ? [digestOf(file)] : [])].filter((mark) => mark !== undefined);
   const doubt = mayRunAnother(served, file, owner, target) ? ` +${argumentsDigest(target)}` : '';
-  // A bridge is another server for each address that it leads to.
+  // A bridge is a separate server for each address that it connects to.
   const at = addresses(target.args).map((address) => ` ${address}`);
   return [escaped(file), ...marks.map((mark) => `#${escaped(mark)}`), ...at, doubt].join('');
 }
 
-/** Blanks and `#` stand between the parts of a name, so that no part may have one. */
+/** Escapes spaces and `#`, because they separate the parts of a name. */
 function escaped(part: string): string {
   return part.replace(/[%#\s]/g, encodeURIComponent);
 }
@@ -61,7 +64,7 @@ function programName(path: string): string {
     .toLowerCase();
 }
 
-/** Undefined also where an option stands before the script that may be about something else. */
+/** Finds the script of an interpreter. Returns undefined also if an unknown option comes before the script. */
 function scriptOf(
   { verb, alone, paired }: Interpreter,
   args: readonly string[],
@@ -116,7 +119,7 @@ function isExecutable(path: string): boolean {
   }
 }
 
-/** Whether it is not certain that the file is the server: what it is given may choose the one that it runs. */
+/** Whether the file may not be the server, because its arguments may choose the program that it runs. */
 function mayRunAnother(
   { path, rest }: Served,
   file: string,
@@ -129,7 +132,7 @@ function mayRunAnother(
   return rest.some((arg) => wordsOf(arg).some((word) => mayBeProgram(word, place)));
 }
 
-/** A program for everybody's use, as wrappers are, and not one that stands with its project. */
+/** Whether a program is a shared tool, as wrappers are, and not part of its project. */
 function isTool(path: string, place: Place): boolean {
   const folder = dirname(path);
   if (searched(place).includes(folder)) return true;
@@ -146,12 +149,12 @@ function mayBeProgram(word: string, place: Place): boolean {
   return !word.includes('/') && findProgram(word, place) !== undefined;
 }
 
-/** Something else in another folder. */
+/** Whether a word names a file relative to the folder. In another folder it would name something else. */
 function isNear(word: string, cwd: string): boolean {
   return !isAbsolute(word) && [word, join('node_modules', word)].some((at) => existsSync(join(cwd, at)));
 }
 
-/** `name@version` of the package that a script belongs to. */
+/** Returns the `name@version` of the package that a script belongs to. */
 function packageOf(file: string): string | undefined {
   if (!SCRIPT.test(extname(file)) && !file.includes(`${sep}node_modules${sep}`)) return undefined;
   for (let folder = dirname(file); ; folder = dirname(folder)) {
@@ -194,15 +197,15 @@ function commandName(target: StdioTarget): string {
 function argumentsDigest(target: StdioTarget): string {
   const { command, args, cwd, env } = target;
   const anywhere = asksRegistry(programName(command)) && !isOfFolder(args, cwd);
-  // A program that PATH finds may be one with modules of its own, as in a virtual environment.
+  // A program found by PATH may have its own modules, as in a virtual environment.
   const where = anywhere ? [] : [cwd, findProgram(command, target) ?? command];
-  // What comes from a registry is found by no PATH, and by no variable, unless a shell reads the command.
+  // A program from a registry depends on no PATH and no variable, unless a shell reads the command.
   const by = Object.entries(env && anywhere && !args.some(isForShell) ? registryEnv(env) : (env ?? {}));
-  // Lists in a list, so that an argument cannot be taken for a folder.
+  // Nested lists prevent an argument from being mistaken for a folder.
   return sha256(JSON.stringify([command, args, where, by])).slice(0, 16);
 }
 
-/** Says in a folder, or in one below it, which registry is asked, or what is run in its place. */
+/** Files that say, for a folder and those below it, which registry is used or what is run instead. */
 const SETTINGS = ['.npmrc', 'uv.toml', 'pyproject.toml', ...['yml', 'yaml'].flatMap(composeFiles)];
 
 function composeFiles(ending: string): string[] {

@@ -7,7 +7,7 @@ import { decidingEnv, type Env } from './deciding-env.ts';
 import { stdioName } from './stdio-name.ts';
 import { webAddress } from './web-address.ts';
 
-/** Where a connection leads: what sessions and credentials are tied to. */
+/** The server that a connection leads to. Sessions and credentials are tied to it. */
 export type Target =
   | { readonly kind: 'http'; readonly url: URL }
   | {
@@ -15,15 +15,15 @@ export type Target =
       readonly command: string;
       readonly args: readonly string[];
       readonly cwd: string;
-      /** Of the variables that it is given, those that may decide which program it is. */
+      /** The given variables that may decide which program it is. */
       readonly env?: Env | undefined;
     }
   | { readonly kind: 'unknown' };
 
-/** A server as an application names it, for a transport that cannot be asked. */
+/** A server as an application names it, for a transport that does not reveal its server. */
 export type NamedServer = string | URL | StdioCommand;
 
-/** Reads where a transport leads, unless the application says so. Both SDK majors keep it under the same names. */
+/** Returns the target of a transport, or the one that the application names. Both SDK majors keep it under the same names. */
 export function targetOf(transport: TransportLike, server?: NamedServer): Target {
   if (![transport?.start, transport?.send, transport?.close].every((one) => typeof one === 'function')) {
     throw new ValiseError('no-transport', 'valise.connect() was called without a transport.', {
@@ -49,14 +49,14 @@ export function targetOf(transport: TransportLike, server?: NamedServer): Target
   return typeof command?.command === 'string' ? targetNamed(command) : { kind: 'unknown' };
 }
 
-/** Where a server is that somebody names. */
+/** Returns the target of a named server. */
 export function targetNamed(server: NamedServer): Target {
   if (typeof server === 'string' || server instanceof URL) return { kind: 'http', url: webAddress(server) };
   const { command, args = [], cwd = process.cwd(), env } = server;
   return { kind: 'stdio', command, args: [...args], cwd: resolved(cwd), env: decidingEnv(env, args) };
 }
 
-/** The stable name of a target, for keys in a store: the full URL, or the command as it would be run. */
+/** Returns the stable name of a target for store keys: the full URL, or the command as it would be run. */
 export function targetKey(target: Target): string {
   switch (target.kind) {
     case 'http': {
@@ -70,7 +70,7 @@ export function targetKey(target: Target): string {
   }
 }
 
-/** The folder; where variables make it another program than the command is without them, that one's name too. */
+/** Returns the folder. If variables make the command another program, adds that program's name. */
 function placeOf(target: Extract<Target, { readonly kind: 'stdio' }>): string | readonly string[] {
   if (target.env === undefined) return target.cwd;
   const name = stdioName(target, false);

@@ -11,17 +11,17 @@ import {
 import { type MarkedArgument, markedArguments, paramHeaders } from './param-headers.ts';
 
 const MOST_PAGES = 100;
-/** Of how many tools it is remembered what they want, and how long their names may be. */
+/** The maximum number of tools whose headers are remembered, and the maximum length of their names. */
 const MOST_TOOLS = 10_000;
 const LONGEST_NAME = 1024;
 
-/** What a request of the newer era says about its sender, out of its `_meta`. */
+/** Returns the members of a modern request's `_meta` that describe its sender. */
 export function envelopeOf(meta: Meta): Meta {
   const keys = [CORE.protocolVersion, CORE.clientCapabilities, CORE.clientInfo];
   return Object.fromEntries(keys.filter((key) => key in meta).map((key) => [key, meta[key]]));
 }
 
-/** Which arguments each tool of a server wants as headers, learnt from the lists that pass by. */
+/** Knows which arguments each tool of a server requires as headers, from the tool lists that pass through. */
 export class ToolHeaders {
   readonly #ask: (method: string, params: Params) => Promise<Response>;
   readonly #known = new Map<string, readonly MarkedArgument[]>();
@@ -29,13 +29,13 @@ export class ToolHeaders {
   #listing: Promise<void> | undefined;
   #isTold = false;
 
-  /** `tell` hears once that a server lists more than is remembered. */
+  /** Calls `tell` once if a server lists more than is remembered. */
   constructor(ask: (method: string, params: Params) => Promise<Response>, tell: (what: string) => void) {
     this.#ask = ask;
     this.#tell = tell;
   }
 
-  /** The headers of a request; asks for the list where it calls a tool that nobody has listed yet. */
+  /** Returns the headers of a request. Requests the tool list if the request calls an unknown tool. */
   async of(request: Request): Promise<Record<string, string>> {
     const { method, params } = request;
     if (method !== 'tools/call' || eraOf(request) !== 'modern') return {};
@@ -44,7 +44,7 @@ export class ToolHeaders {
     return paramHeaders(this.#known.get(name) ?? [], params?.['arguments']);
   }
 
-  /** Takes note of a list of tools, or a page of it. */
+  /** Records a list of tools, or a page of it. */
   learn({ tools }: Result): void {
     for (const tool of Array.isArray(tools) ? tools : []) {
       const name = isObject(tool) ? tool['name'] : undefined;
@@ -63,7 +63,7 @@ export class ToolHeaders {
     );
   }
 
-  /** The tools are not what they were. */
+  /** Forgets all tools, because they have changed. */
   forget(): void {
     this.#known.clear();
     this.#listing = undefined;
@@ -75,7 +75,7 @@ export class ToolHeaders {
     for (let page = 0; page < MOST_PAGES; page++) {
       const response = await this.#ask('tools/list', { _meta, ...(cursor !== undefined && { cursor }) });
       if (!('result' in response)) {
-        // The call goes on without, and the next one may have more luck.
+        // The call continues without the headers, and the next one tries again.
         this.#listing = undefined;
         return;
       }

@@ -6,7 +6,7 @@ import { keyOf } from './continuity/whose.ts';
 import { addHttpEdge } from './http-edge.ts';
 import { type Target, targetKey } from './target.ts';
 
-/** What a Streamable HTTP transport of either SDK major signs its requests with, under the names that both have. */
+/** The credentials of a Streamable HTTP transport, under the names that both SDK majors use. */
 interface Signing {
   readonly _requestInit?: RequestInit | undefined;
   readonly _authProvider?: {
@@ -18,7 +18,7 @@ interface Signing {
   };
 }
 
-/** Puts our byte edge into a transport that the application has made, and finds out whose requests it sends. */
+/** Adds our byte edge to a transport that the application has created, and determines the account of its requests. */
 export async function accountOf(
   transport: TransportLike,
   { target, principal }: { readonly target: Target; readonly principal: string },
@@ -28,7 +28,7 @@ export async function accountOf(
   const { _requestInit: init, _authProvider: provider } = transport as Signing;
   const account = new Account(accountOfHeaders(init?.headers, principal));
   const owner = new TokenOwner(store, keyOf('account', { target: targetKey(target), principal }), principal);
-  // A bearer token that is set by hand is an account by itself, and no sign-in.
+  // A manually set bearer token is an account by itself, and not a sign-in.
   const isGiven = new Headers(init?.headers).has('authorization');
   addHttpEdge(transport, limit, (token) => (isGiven ? undefined : owner.uses(token, account)));
   const token = (await provider?.tokens?.())?.access_token ?? (await provider?.token?.());

@@ -1,6 +1,6 @@
 import { ValiseError } from '../errors.ts';
 
-/** Reads the address of a server. It may hold a secret, so that no error repeats it. */
+/** Parses the URL of a server. The URL may contain a secret, so no error repeats it. */
 export function webAddress(url: string | URL): URL {
   if (URL.canParse(String(url)) && /^https?:/i.test(String(url))) return new URL(url);
   throw new ValiseError('bad-url', 'What was given as the address of a server is no http: or https: URL.', {
