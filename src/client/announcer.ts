@@ -46,8 +46,7 @@ export class Announcer {
   }
 
   /**
-   * Whether a server may send requests to the client. False only if the client has announced its capabilities and none
-   * allows it.
+   * Whether a server may send requests to the client. False only if the client has announced its capabilities and none allows it.
    */
   get isAskable(): boolean {
     const own = this.#own ?? this.envelope?.[CORE.clientCapabilities];
@@ -115,8 +114,7 @@ export class Announcer {
 }
 
 /**
- * Returns the families that a 2026-07-28 server can use. It checks everything that requests say, and has its own way to ask
- * back.
+ * Returns the families that a 2026-07-28 server can use. It checks everything that requests say, and has its own way to ask back.
  */
 function usefulTo(theirs: unknown, { state = false, sessions = false, expiry = false }: Families): Families {
   const { sessions: hasSessions, rounds } = readAnnounced(theirs);

@@ -26,8 +26,7 @@ export class Ask {
   }
 
   /**
-   * Calls `answered` with the client's response before it is sent. It returns the response to send, or undefined to send
-   * nothing.
+   * Calls `answered` with the client's response before it is sent. It returns the response to send, or undefined to send nothing.
    */
   whenAnswered(answered: (response: Response) => Response | undefined): void {
     this.#answered.push(answered);

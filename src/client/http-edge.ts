@@ -7,7 +7,7 @@ import { hasStdioEdge } from './stdio-edge.ts';
 /** A Streamable HTTP transport that an application has created. Both SDK majors keep its `fetch` under the same name. */
 interface SdkTransport extends TransportLike {
   _fetch: FetchLike | undefined;
-  /** Set if SDK v1 leaves redirects to `fetch`. It checks this by the function itself, which must then not be replaced. */
+  /** Set if SDK v1 leaves redirects to `fetch`. It recognizes them by the function, which must not be replaced. */
   readonly _followRedirects?: boolean;
 }
 

@@ -60,8 +60,7 @@ export interface ClientValiseOptions extends SecretsOptions {
   /** Seals the store with this keyring, or its text. @defaultValue `VALISE_CLIENT_KEYS`, if the store is given by its URL */
   readonly keys?: Keyring | string | undefined;
   /**
-   * The user this state belongs to, if one process serves several users. Never an empty string. Defaults to no particular
-   * user.
+   * The user this state belongs to, if one process serves several users. Never an empty string. Defaults to no particular user.
    */
   readonly principal?: string | undefined;
   /** Limits on the amount of state that is kept. */
@@ -115,8 +114,7 @@ export interface ConnectOptions {
 }
 
 /**
- * Options for {@link ClientValise.transport} and {@link ClientValise.options}. A server that is a command takes the first
- * two.
+ * Options for {@link ClientValise.transport} and {@link ClientValise.options}. A server that is a command takes the first two.
  */
 export interface TransportOptions extends HttpOptions, Pick<ConnectOptions, 'session'> {
   /**

@@ -35,10 +35,7 @@ export interface AuthOptions {
   readonly clientMetadataUrl?: string | undefined;
   /** The port of the listener on 127.0.0.1. Defaults to the registered one if it is free, or else to any free one. */
   readonly port?: number | undefined;
-  /**
-   * The host's own address to send the user back to. Valise then does not listen, and {@link redirect} returns the
-   * response.
-   */
+  /** The host's own address to send the user back to. Valise then does not listen, and {@link redirect} returns the response. */
   readonly redirectUrl?: string | URL | undefined;
   /** How long the user may take, in seconds or as a string such as `'10m'`. Defaults to five minutes. */
   readonly timeout?: Duration | undefined;

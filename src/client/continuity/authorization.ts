@@ -27,14 +27,13 @@ import { signInOnce } from './sign-in-once.ts';
 import { isStepUp, wantedIn, withGranted } from './step-up.ts';
 import { isDue, refreshNow, tokenFetch, unavailableError } from './token-fetch.ts';
 
-/** A client that only opens the connection. The first request of another party introduces it. */
+/** A client that only opens the connection when it connects. The requests of another party introduce it. */
 export interface OpensOnly {
   readonly opensOnly: true;
 }
 
 /**
- * How long a refusal is final, in milliseconds. A host tries several ways to connect, and the user should not be asked each
- * time.
+ * How long a refusal is final, in milliseconds. A host tries several ways to connect, and the user should not be asked each time.
  */
 const REFUSED_FOR = 60_000;
 

@@ -52,8 +52,7 @@ interface Connecting {
 }
 
 /**
- * Connects a client to a server over HTTP. Resumes the session of an earlier process if there is one, or else starts a new
- * one.
+ * Connects a client to a server over HTTP. Resumes the session of an earlier process if there is one, or else starts a new one.
  */
 export async function connectHttp(
   client: Connecting,

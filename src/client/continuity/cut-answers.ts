@@ -78,8 +78,7 @@ export class CutAnswers implements ClientPart {
   }
 
   /**
-   * Wraps all requests. Handles those without a response, including because the connection breaks, and those that resume
-   * streams.
+   * Wraps all requests. Handles those without a response, including because the connection breaks, and those that resume streams.
    */
   fetch(base: FetchLike): FetchLike {
     return (url, init = {}) => {
@@ -95,8 +94,7 @@ export class CutAnswers implements ClientPart {
   }
 
   /**
-   * Ends a call that was accepted with 202. That status means that no response follows, so one can only arrive on another
-   * stream.
+   * Ends a call that was accepted with 202. That status means that no response follows, so one can only arrive on another stream.
    */
   #accepted(response: Response, init: RequestInit): Response {
     setImmediate(() => this.#ended(() => requestIn(init), undefined, init, ACCEPTED));

@@ -25,10 +25,7 @@ function blockList(subnets: readonly string[]): BlockList {
   return list;
 }
 
-/**
- * Returns the network of a host in any spelling. The URL parser has already turned `0x7f.1` and `2130706433` into
- * 127.0.0.1.
- */
+/** Returns the network of a host in any spelling. The URL parser has already turned `0x7f.1` and `2130706433` into 127.0.0.1. */
 function networkOf({ hostname }: URL): Network {
   const name = hostname.replace(/\.$/, '').replace(/^\[(.*)\]$/, '$1');
   const family = isIP(name);

@@ -125,8 +125,7 @@ export class Provider {
   }
 
   /**
-   * Replaces the registration. Tokens belong to the registration that received them, and discovery to the authorization
-   * server.
+   * Replaces the registration. Tokens belong to the registration that received them, and discovery to the authorization server.
    */
   #adopt(now: Credentials, client: Registration): Credentials {
     if (now.client?.client_id === client.client_id) return { ...now, client };

@@ -198,8 +198,7 @@ export class Continuity implements ClientPart, SessionSeat {
   }
 
   /**
-   * Suppresses `initialized` when resuming, because the server received it from the earlier process. Reopens the stream
-   * instead.
+   * Suppresses `initialized` when resuming, because the server received it from the earlier process. Reopens the stream instead.
    */
   notifying({ method }: Notification): boolean {
     if (method !== 'notifications/initialized') return false;
@@ -219,8 +218,7 @@ export class Continuity implements ClientPart, SessionSeat {
   }
 
   /**
-   * Runs one new `initialize` if the session is over and the call was rejected. Resolves to true if the call should be
-   * retried.
+   * Runs one new `initialize` if the session is over and the call was rejected. Resolves to true if the call should be retried.
    */
   async undelivered(call: Call, error: unknown): Promise<boolean> {
     const lost = this.#snapshot;

@@ -31,8 +31,7 @@ export interface SecretPlaces {
 export const KEY_FILE = '~/.valise/client.key';
 
 /**
- * Sealed entries have this prefix and the id of their key before their name, so that entries with other keys do not
- * interfere.
+ * Sealed entries have this prefix and the id of their key before their name, so that entries with other keys do not interfere.
  */
 const PREFIX = 'secrets/';
 
@@ -78,8 +77,7 @@ export class Secrets {
   }
 
   /**
-   * Returns every place where existing secrets can be. An earlier choice may have differed, or there may have been no
-   * keychain.
+   * Returns every place where existing secrets can be. An earlier choice may have differed, or there may have been no keychain.
    */
   async everywhere(): Promise<SecretPlaces> {
     const { secrets } = this.#options;

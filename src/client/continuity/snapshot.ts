@@ -23,10 +23,7 @@ export interface Snapshot {
   readonly announced?: string;
   /** The capabilities in `initialize` that let the server send requests to the client. Absent if not recorded. */
   readonly askable?: string;
-  /**
-   * The account that it was made for; see `Account`. Absent if a host has filled it in, in which case any account may use
-   * it.
-   */
+  /** The account that it was made for; see `Account`. Absent if a host has filled it in, in which case any account may use it. */
   readonly account?: string;
   /** The id of the transport's session, if the server gave one. */
   readonly sessionId?: string;
@@ -86,9 +83,8 @@ export class SnapshotKeeper {
   }
 
   /**
-   * Replaces the stored snapshot, and returns whether it did. Does not store a snapshot that is too large. Does not replace
-   * a session that another process has started since this one looked, or that a client with other askable capabilities
-   * uses.
+   * Replaces the stored snapshot, and returns whether it did. Does not store a snapshot that is too large. Does not replace a
+   * session that another process has started since this one looked, or that a client with other askable capabilities uses.
    */
   async save(snapshot: Snapshot): Promise<boolean | 'too-large'> {
     const { era } = snapshot;

@@ -17,9 +17,8 @@ import { type OwnClient, revoke } from './revoke.ts';
 import { loadAuth } from './sdk-auth.ts';
 
 /**
- * Returns a `fetch` for sign-in requests that handles every refresh of both SDKs. One process at a time refreshes, and
- * stores the result before the next one reads it. Refresh tokens are often valid for one use only, and a second use revokes
- * them all.
+ * Returns a `fetch` for sign-in requests that handles every refresh of both SDKs. One process at a time refreshes, and stores the
+ * result before the next one reads it. Refresh tokens are often valid for one use only, and a second use revokes them all.
  */
 export function tokenFetch(
   base: FetchLike,

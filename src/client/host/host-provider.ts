@@ -98,8 +98,7 @@ export class HostProvider {
   }
 
   /**
-   * Registers the client. The caller would register an address without the port that {@link Authorization.prepare} has
-   * chosen.
+   * Registers the client. The caller would register an address without the port that {@link Authorization.prepare} has chosen.
    */
   async #register(at: Issued | undefined): Promise<Registration | undefined> {
     const { authorizationServerUrl: server, authorizationServerMetadata: metadata } = this.#discovery;

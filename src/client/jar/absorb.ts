@@ -249,10 +249,7 @@ const REASONS: { readonly [Code in ProblemCode]?: JarRefusal } = {
   'too-deep': 'too-deep',
 };
 
-/**
- * Finds the problem with a name's attributes. A problem with all attributes, or with those of a scope, applies to each
- * name.
- */
+/** Finds the problem with a name's attributes. A problem with all attributes, or with those of a scope, applies to each name. */
 function finder(problems: readonly StateProblem[] = []) {
   const found = new Map<string, StateProblem>();
   for (const one of problems) found.set(place(one.scope, one.name), one);

@@ -224,8 +224,7 @@ export class Shelf {
   }
 
   /**
-   * Returns a promise if what a request would send was never read from the store, or too long ago. Others may have cleared
-   * it.
+   * Returns a promise if what a request would send was never read from the store, or too long ago. Others may have cleared it.
    */
   ready({ bags }: Seat, session: Bag): Promise<unknown> | undefined {
     const now = Date.now();

@@ -36,7 +36,7 @@ export class Tally {
   }
 
   /**
-   * Returns the entry to evict next: among the owners with the most entries, the one least recently used. An owner with a
+   * Returns the entry to evict next: the least recently used entry among the owners with the most entries. An owner with a
    * thousand servers therefore cannot evict the entries of owners that keep few.
    */
   oldest(): Oldest | undefined {

@@ -25,8 +25,7 @@ export interface JarEntry {
   /** The value. Present only if values were requested. */
   readonly value?: Json;
   /**
-   * The value's JSON text. Present only if values were requested and `value` cannot hold its numbers exactly. This text is
-   * sent.
+   * The value's JSON text. Present only if values were requested and `value` cannot hold its numbers exactly. This text is sent.
    */
   readonly text?: string;
 }

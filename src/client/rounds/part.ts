@@ -68,8 +68,7 @@ export class RoundsPart implements ClientPart {
   }
 
   /**
-   * Whether a call of this process is in progress in the round with this id. The outcome of an answer then belongs to that
-   * call.
+   * Whether a call of this process is in progress in the round with this id. The outcome of an answer then belongs to that call.
    */
   async holds(id: string): Promise<boolean> {
     for (const { pending } of this.#asked) if (pending === id) return true;
@@ -176,10 +175,7 @@ export class RoundsPart implements ClientPart {
     open.going?.then(over, over);
   }
 
-  /**
-   * Only stores the open round, in case the host exits before it is answered. On 2026-07-28 the SDK answers rounds by
-   * itself.
-   */
+  /** Only stores the open round, in case the host exits before it is answered. On 2026-07-28 the SDK answers rounds by itself. */
   #observe(
     call: Call,
     response: RpcResponse,

@@ -23,10 +23,7 @@ import { targetKey } from '../target.ts';
 import { expiryOf, type Round, readStored } from './round.ts';
 import type { PendingRound } from './types.ts';
 
-/**
- * The maximum time a round is stored, in seconds. Servers' own limits are far shorter; ours announce theirs (see
- * `expiryOf`).
- */
+/** The maximum time a round is stored, in seconds. Servers' own limits are far shorter; ours announce theirs (see `expiryOf`). */
 const KEPT = 30 * 86_400;
 
 /** The maximum number of stored questions, in total and per server, so that a server cannot fill its client's store. */

@@ -145,10 +145,7 @@ function otherAccount({ id }: Kept): ValiseError {
   });
 }
 
-/**
- * Prefers the client's era: a connection that resumes an earlier process's session may not have sent anything that shows
- * it.
- */
+/** Prefers the client's era: a connection that resumes an earlier process's session may not have sent anything that shows it. */
 function eraOf(client: { getProtocolEra?(): Era | undefined }, connection: Connection): Era {
   return client.getProtocolEra?.() ?? connection.era;
 }

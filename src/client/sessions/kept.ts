@@ -58,10 +58,7 @@ export class KeptSessions {
     return found.sort((a, b) => b.usedAt - a.usedAt);
   }
 
-  /**
-   * Stores the metadata of a response. If another process has stored a later state meanwhile, keeps that one and returns
-   * it.
-   */
+  /** Stores the metadata of a response. If another process has stored a later state meanwhile, keeps that one and returns it. */
   async save(kept: Kept): Promise<Kept | undefined> {
     let later: Kept | undefined;
     await this.#records.update(

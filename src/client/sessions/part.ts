@@ -82,8 +82,7 @@ export function createSessions(options: HomeOptions): SessionsFamily {
   };
 
   /**
-   * Returns the session a call is made in. Code that runs in a session may also call other servers, which must not receive
-   * it.
+   * Returns the session a call is made in. Code that runs in a session may also call other servers, which must not receive it.
    */
   const sessionOf = ({ connection, method }: Call): Running | undefined => {
     const run = currentRun();

@@ -41,8 +41,7 @@ export class WantedResources {
   }
 
   /**
-   * Handles the rejection of the named resources. Returns false if none were new, so that the server rejects the stream
-   * itself.
+   * Handles the rejection of the named resources. Returns false if none were new, so that the server rejects the stream itself.
    */
   refused(error: unknown): boolean {
     if (this.#asked.length === 0) return false;
