@@ -69,14 +69,9 @@ export function wordsOf({ text }: Source): Set<string> {
   return new Set(words.map((word) => word.toLowerCase()));
 }
 
+const printer = ts.createPrinter({ removeComments: true });
+
+/** The lines of a file as the compiler prints it. A scanner alone takes comments behind template literals for code. */
 function withoutComments(source: Source): string[] {
-  const scanner = ts.createScanner(ts.ScriptTarget.Latest, false, ts.LanguageVariant.Standard, source.text);
-  const kept = [...source.text];
-  for (let token = scanner.scan(); token !== ts.SyntaxKind.EndOfFileToken; token = scanner.scan()) {
-    const isComment =
-      token === ts.SyntaxKind.SingleLineCommentTrivia || token === ts.SyntaxKind.MultiLineCommentTrivia;
-    for (let at = scanner.getTokenStart(); isComment && at < scanner.getTokenEnd(); at++)
-      if (kept[at] !== '\n') kept[at] = ' ';
-  }
-  return kept.join('').split('\n');
+  return printer.printFile(parse(source)).split('\n');
 }
