@@ -1,4 +1,4 @@
-import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 import { generateKey } from 'mcp-valise/seal';
@@ -48,9 +48,14 @@ export const onDeno = (example: string) => () =>
     `${example}.ts`,
   ]);
 
-/** Starts an example on Bun, whose program comes from npm. */
-export const onBun = (example: string) => () =>
-  start(`${packages}@oven/bun-${process.platform}-${process.arch}/bin/bun`, ['run', `${example}.ts`]);
+/** Bun's program comes from npm. If npm runs the install script of the package `bun`, that moves it into the package. */
+const bunProgram = (): string => {
+  const unmoved = `${packages}@oven/bun-${process.platform}-${process.arch}/bin/bun`;
+  return existsSync(unmoved) ? unmoved : `${packages}bun/bin/bun.exe`;
+};
+
+/** Starts an example on Bun. */
+export const onBun = (example: string) => () => start(bunProgram(), ['run', `${example}.ts`]);
 
 /** Builds a Next.js app around the example as its route, without keys, as in CI; then starts it with keys. */
 export const onNext = (example: string) => async (): Promise<Started> => {

@@ -29,6 +29,9 @@ export async function start(
     stream.setEncoding('utf8').on('data', (text: string) => {
       said = (said + text).slice(-8_000);
     });
+  child.on('error', ({ message }) => {
+    said += message;
+  });
   const stop = () => end(child);
   const deadline = Date.now() + 60_000;
   while (!(await listens(at))) {
