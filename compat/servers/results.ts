@@ -1,5 +1,5 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import type { Column } from './frameworks.ts';
+import { COLUMNS, type Column } from './frameworks.ts';
 import { found } from './places.ts';
 
 /** What a run has found out about a framework. */
@@ -9,10 +9,15 @@ export interface Result {
   readonly cells: Partial<Record<Column, string>>;
 }
 
-/** Leaves a result for scripts/compat.mjs. */
-export function keep(result: Result): void {
+/** Leaves a result for scripts/compat.mjs. Its cells are in the order of the columns, whichever check has ended first. */
+export function keep({ cells, ...result }: Result): void {
+  const columns = (Object.keys(COLUMNS) as Column[]).filter((column) => cells[column] !== undefined);
+  const ordered = Object.fromEntries(columns.map((column) => [column, cells[column]]));
   mkdirSync(found, { recursive: true });
-  writeFileSync(`${found}${result.name.replaceAll(/\W+/g, '-')}.json`, JSON.stringify(result));
+  writeFileSync(
+    `${found}${result.name.replaceAll(/\W+/g, '-')}.json`,
+    JSON.stringify({ ...result, cells: ordered }),
+  );
 }
 
 /** The packages with their versions. */
