@@ -149,7 +149,7 @@ export class Listeners {
     const looking = this.#options.looks ? setInterval(look, LOOK) : undefined;
     const open: Open = { link: exchange.link, end: finish };
     this.#open.add(open);
-    exchange.signal.addEventListener('abort', finish);
+    whenAborted(exchange.signal, finish);
     // Check for notifications between the first read and the subscription.
     look();
     await woken;
@@ -201,7 +201,7 @@ export class Listeners {
     });
     this.#open.add(open);
     try {
-      signal.addEventListener('abort', open.end);
+      whenAborted(signal, open.end);
       await listener.open(asked.after);
       isOpen = true;
       for (const signal of waiting) listener.signal(signal);
@@ -222,4 +222,10 @@ export class Listeners {
       void off();
     }
   }
+}
+
+/** Calls `ended` when the signal is aborted, also if it has been aborted already. */
+function whenAborted(signal: AbortSignal, ended: () => void): void {
+  if (signal.aborted) ended();
+  else signal.addEventListener('abort', ended, { once: true });
 }
