@@ -25,7 +25,7 @@ export interface ClientsStoreOptions {
    */
   readonly maxClients?: number | undefined;
   /**
-   * The maximum size of one client's metadata, in UTF-16 code units of JSON. Larger registrations are rejected
+   * The maximum size of one client's metadata, in bytes of JSON. Larger registrations are rejected
    * (`client-too-large`).
    *
    * @defaultValue 16384
@@ -96,7 +96,7 @@ export function clientsStore(store: Store, options: ClientsStoreOptions = {}): C
         ...{ client_id_issued_at: Math.floor(clock.now() / 1000) },
         ...(JSON.parse(JSON.stringify(given)) as JsonObject & { readonly redirect_uris: string[] }),
       };
-      if (JSON.stringify(client).length > maxBytes) throw tooLarge(maxBytes);
+      if (Buffer.byteLength(JSON.stringify(client)) > maxBytes) throw tooLarge(maxBytes);
       const key = keyPart(client.client_id);
       await index.add(key);
       if ((await clients.put(key, { client }, { ttl, durable: true, ifAbsent: true })) === undefined)

@@ -23,7 +23,7 @@ export interface ResponseCacheOptions {
    */
   readonly maxEntries?: number | undefined;
   /**
-   * The maximum length of a value, in UTF-16 code units. Longer values are not cached.
+   * The maximum size of a value, in bytes. Larger values are not cached.
    *
    * @defaultValue 1048576
    */
@@ -110,7 +110,7 @@ export function responseCache(store: Store, options: ResponseCacheOptions = {}):
       // The stamp exceeds all earlier stamps of this process and, because it contains the time, those of others, even
       // after a deletion.
       let stamp = Math.max(last + 1, clock.now() * 1000 + Math.floor(Math.random() * 1000));
-      if (value.length > maxBytes) {
+      if (Buffer.byteLength(value) > maxBytes) {
         await entries.delete(id);
         return (last = stamp);
       }

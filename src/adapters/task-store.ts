@@ -26,7 +26,7 @@ export interface TaskStoreOptions {
    */
   readonly maxTasks?: number | undefined;
   /**
-   * The maximum size of one result, in UTF-16 code units of JSON. Larger results are rejected
+   * The maximum size of one result, in bytes of JSON. Larger results are rejected
    * (`task-result-too-large`).
    *
    * @defaultValue 1048576
@@ -175,7 +175,7 @@ export function taskStore(store: Store, options: TaskStoreOptions = {}): TaskSto
     getTask: async (taskId, session) => (await find(taskId, session))?.task ?? null,
     async storeTaskResult(taskId, status, result, session) {
       const text = JSON.stringify(result);
-      if (text.length > maxBytes) throw tooLarge(taskId, maxBytes);
+      if (Buffer.byteLength(text) > maxBytes) throw tooLarge(taskId, maxBytes);
       await change(taskId, session, status, (record) => ({
         ...record,
         result: JSON.parse(text) as JsonObject,

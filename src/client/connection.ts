@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { compose, type Middleware, NO_RESPONSE } from '../core/compose.ts';
+import { MAX_HELD, NotificationOrder } from '../core/notification-order.ts';
 import { ValiseError } from '../errors.ts';
 import { currentHints, withHints, withoutHints } from '../link/edge-fetch.ts';
 import { type Dispatch, type Hooks, instrument, type Link, type Passage } from '../link/instrument.ts';
@@ -39,12 +40,6 @@ type Send = () => Promise<void>;
 /** One middleware around a client call. */
 export type ClientMiddleware = Middleware<Call, Response>;
 
-/** A notification that arrived while an earlier response was being processed. */
-interface Held {
-  readonly message: Notification;
-  readonly behind: readonly Call[];
-}
-
 /** Options for {@link Connection}. */
 export interface ConnectionOptions {
   readonly owner: object;
@@ -75,8 +70,7 @@ export class Connection implements Hooks {
   readonly calls = new Calls();
   readonly #asks = new Asks((message) => this.link.deliver(message));
   /** Calls whose response is being processed. Notifications that arrive meanwhile must not overtake it. */
-  readonly #arriving = new Set<Call>();
-  #held: Held[] = [];
+  readonly order = new NotificationOrder<Notification>((message) => this.#notified(message));
   #ownRequests = 0;
   #era: Era | undefined;
 
@@ -134,7 +128,7 @@ export class Connection implements Hooks {
     };
     const call = this.#callOf(request, undefined, form);
     return resultOf(call, this.#run(call), timeout, () => this.calls.cancel(request.id)).finally(() =>
-      this.release(call),
+      this.order.end(call),
     );
   }
 
@@ -164,17 +158,6 @@ export class Connection implements Hooks {
   async putRight(call: Call, error: unknown): Promise<boolean> {
     for (const part of this.#parts) if (await part.undelivered?.(call, error)) return true;
     return false;
-  }
-
-  /** Marks a call's response as processed, and releases the notifications that were held back behind it. */
-  release(call: Call): void {
-    if (!this.#arriving.delete(call)) return;
-    const isFree = ({ behind }: Held): boolean => !behind.some((before) => this.#arriving.has(before));
-    while (this.#held[0] && isFree(this.#held[0])) {
-      const [first, ...others] = this.#held;
-      this.#held = others;
-      this.#notified(first.message);
-    }
   }
 
   outbound(message: Message, options?: unknown): Dispatch | Promise<Dispatch> {
@@ -222,14 +205,14 @@ export class Connection implements Hooks {
           // The SDKs expect a response only after `send` has returned.
           queueMicrotask(() => {
             this.#deliver(response);
-            this.release(call);
+            this.order.end(call);
           });
         },
         (error: unknown) => {
           if (error === NO_RESPONSE) call.sent();
           else if (isSent) this.#deliver(failureOf(request, error));
           else reject(error);
-          this.release(call);
+          this.order.end(call);
         },
       );
     });
@@ -268,7 +251,7 @@ export class Connection implements Hooks {
 
   /** The innermost step of the stack: sends the call and waits for its response. */
   async #send(call: Call): Promise<Response> {
-    this.release(call);
+    this.order.end(call);
     if (call.isGivenUp) throw NO_RESPONSE;
     if (call.known) return { jsonrpc: '2.0', id: call.request.id, result: call.known };
     this.calls.send(call);
@@ -318,14 +301,16 @@ export class Connection implements Hooks {
       return askParts(this.#inwards, ask)?.then(shown) ?? passage;
     }
     if (isNotification(message)) {
-      if (this.#arriving.size === 0) this.#notified(message);
-      else this.#held.push({ message, behind: [...this.#arriving] });
+      if (!this.order.pass(message))
+        this.#tooMany(
+          `sent more than ${MAX_HELD} notifications behind its responses, and the rest is dropped`,
+        );
       return undefined;
     }
     const call = this.calls.take(message);
     if (!call) return message;
     if ('result' in message) this.server.hear(message.result);
-    this.#arriving.add(call);
+    this.order.begin(call);
     call.settle(message, top);
     return undefined;
   }
@@ -338,14 +323,19 @@ export class Connection implements Hooks {
 
   /** Rejects the request of a server that exceeds the limit. The client's handlers never see it. */
   #refuse({ id }: Request): undefined {
-    const { transport } = this.link;
-    const what = `The server has asked more than ${MAX_ASKS} things at a time, and gets an error for the rest.`;
-    transport.onerror?.(
-      new ValiseError('too-many-requests', what, { next: 'Close the connection if it goes on.' }),
-    );
+    this.#tooMany(`asked more than ${MAX_ASKS} things at a time, and gets an error for the rest`);
     const error = { code: INTERNAL_ERROR, message: 'Too many requests at a time' };
     this.link.send({ jsonrpc: '2.0', id, error }).catch(() => undefined);
     return undefined;
+  }
+
+  /** Reports a limit that the server has exceeded. */
+  #tooMany(what: string): void {
+    this.link.transport.onerror?.(
+      new ValiseError('too-many-requests', `The server has ${what}.`, {
+        next: 'Close the connection if it goes on.',
+      }),
+    );
   }
 
   closed(): void {

@@ -21,7 +21,7 @@ export interface HttpOptions {
   readonly auth?: AuthOptions | undefined;
   /**
    * Set to false to start a new session each time and store nothing for the next connection. `'alone'` resumes the stored session
-   * unless another process uses it, and otherwise starts one beside it. Use it for hosts of which several may share one store.
+   * unless another process uses it, and otherwise starts one beside it. Use it if several hosts may share one store.
    */
   readonly resume?: boolean | 'alone' | undefined;
   /** The store for the session, metadata and credentials of this connection, instead of Valise's own store. */

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { compose, NO_RESPONSE } from '../core/compose.ts';
+import { NotificationOrder } from '../core/notification-order.ts';
 import { ValiseError } from '../errors.ts';
 import type { JsonObject } from '../json.ts';
 import { lazy } from '../lazy.ts';
@@ -27,10 +28,9 @@ import type { TellCaller } from './caller.ts';
 import { configOf } from './config.ts';
 import { takeEdgeContext } from './edge-context.ts';
 import { currentExchange, Exchange, type ServerLink, type ServerMiddleware, type Stage } from './exchange.ts';
-import { type Fault, MAX_UNDER_WAY, tooManyRequests } from './fault.ts';
+import { type Fault, MAX_UNDER_WAY, tooManyNotifications, tooManyRequests } from './fault.ts';
 import { handles } from './handles.ts';
-import { isHttp } from './over-http.ts';
-import { type Peer, peerOf, STRANGER, withoutIntroduction } from './peer.ts';
+import { isHttp, type Peer, peerOf, STRANGER, withoutIntroduction } from './peer.ts';
 import { authInfoOf, type TellPrincipal } from './principal.ts';
 import { asRequest, isInRequest } from './request-store.ts';
 import type { ServerLike } from './server-like.ts';
@@ -71,11 +71,10 @@ export function attach(server: ServerLike, transport: TransportLike, attachment:
   return new Attached(server, transport, attachment);
 }
 
-/** A notification that arrived before earlier requests had reached the SDK. */
-interface Held {
+/** A message with the transport's data about it. */
+interface Arrived {
   readonly message: Message;
   readonly extra: unknown;
-  readonly behind: readonly Exchange[];
 }
 
 /** One attached transport. A stateless server creates one per request, and methods are cheaper than closures. */
@@ -91,8 +90,7 @@ class Attached implements ServerLink, Stage, TapEnd {
   readonly #exchanges = new Map<Id, Exchange>();
   readonly #number = ++links;
   /** Requests that have not reached the SDK yet, which later notifications must not overtake. */
-  readonly #onTheWay = new Set<Exchange>();
-  #held: Held[] = [];
+  readonly #order = new NotificationOrder<Arrived>(({ message, extra }) => this.#tap.deliver(message, extra));
   /** The SDK's ids of the server's own requests, keyed by their ids on the wire. */
   #asked: Map<Id, Id> | undefined;
   #name: string | undefined;
@@ -109,10 +107,6 @@ class Attached implements ServerLink, Stage, TapEnd {
     this.#send = transport.send;
     this.#tap = new StartTap(transport, this);
     transport.send = (message: Message, options?: unknown) => this.#outbound(message, options);
-  }
-
-  handles(method: string): boolean {
-    return handles(this.#server, method);
   }
 
   config(request: Request): Meta | undefined {
@@ -195,8 +189,9 @@ class Attached implements ServerLink, Stage, TapEnd {
         this.transport.sessionId ??
         edgeContext?.transportSession ??
         (isHttp(extra) ? undefined : `link:${this.#nonce}`),
+      isHandled: handles(this.#server, message.method),
     });
-    const isHandled = exchange.isHandled;
+    const { isHandled } = exchange;
     // The SDK responds immediately that it does not know the method, and the HTTP status depends on that. If two requests share
     // an id, which violates the protocol, the second one bypasses the middlewares.
     if ((!isHandled && !this.#attachment.answers(exchange)) || this.#exchanges.get(message.id)) {
@@ -204,7 +199,7 @@ class Attached implements ServerLink, Stage, TapEnd {
       return;
     }
     // A request that never reaches the SDK delays nothing.
-    if (isHandled) this.#onTheWay.add(exchange);
+    if (isHandled) this.#order.begin(exchange);
     // A message that came through the HTTP edge is already part of a request.
     void (edgeContext && isInRequest() ? this.#run(exchange) : asRequest(() => this.#run(exchange)));
   }
@@ -222,7 +217,7 @@ class Attached implements ServerLink, Stage, TapEnd {
         });
     } finally {
       this.#exchanges.delete(id);
-      this.#reached(exchange);
+      this.#order.end(exchange);
     }
     if (response) this.#reply(response);
   }
@@ -230,27 +225,15 @@ class Attached implements ServerLink, Stage, TapEnd {
   async #handle(exchange: Exchange): Promise<Response> {
     const response = await exchange.handle(() => {
       this.#tap.deliver(exchange.request, exchange.extra);
-      this.#reached(exchange);
+      this.#order.end(exchange);
     });
     return this.#introducing(exchange, withoutAdvice(exchange, response, this.#attachment.fault));
-  }
-
-  /** Delivers the notifications that waited only for this request. */
-  #reached(exchange: Exchange): void {
-    if (!this.#onTheWay.delete(exchange)) return;
-    const isFree = ({ behind }: Held): boolean => !behind.some((before) => this.#onTheWay.has(before));
-    while (this.#held[0] && isFree(this.#held[0])) {
-      const [first, ...others] = this.#held;
-      this.#held = others;
-      this.#tap.deliver(first.message, first.extra);
-    }
   }
 
   #notified(message: Notification, extra: unknown): void {
     if (message.method === 'notifications/cancelled')
       this.#exchanges.get(message.params?.['requestId'] as Id)?.cancel('cancelled');
-    if (this.#onTheWay.size === 0) this.#tap.deliver(message, extra);
-    else this.#held.push({ message, extra, behind: [...this.#onTheWay] });
+    if (!this.#order.pass({ message, extra })) this.#attachment.fault(tooManyNotifications());
   }
 
   #notifying(message: Notification): Notification | undefined {

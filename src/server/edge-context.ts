@@ -2,8 +2,8 @@ import { Course } from '../link/course.ts';
 import type { Id, Message } from '../wire/index.ts';
 import type { Answered, RoundContext } from './flow/context.ts';
 import type { Stray } from './http/stray.ts';
-import { isHttp } from './over-http.ts';
 import type { Peer } from './peer.ts';
+import { isHttp } from './peer.ts';
 
 /** The facts that Valise's own HTTP edge knows about a request before any transport sees it. */
 export interface EdgeContext {

@@ -36,8 +36,6 @@ export interface Stage {
   /** The Valise that the link belongs to. */
   readonly owner: object;
   readonly link: ServerLink;
-  /** Whether the server has a handler for a method. */
-  readonly handles: (method: string) => boolean;
   /** Returns the `_meta` in the config of the tool, prompt or resource that a request is about. */
   readonly config: (request: Request) => Meta | undefined;
   /** Tells callers apart, if the author configured it. */
@@ -53,6 +51,7 @@ export interface ExchangeFacts {
   readonly peer: Peer;
   readonly principal: Principal | undefined;
   readonly transportSession: string | undefined;
+  readonly isHandled: boolean;
 }
 
 /** Sends the questions of a call. Resolves to the response that carries them, or to undefined if they were sent another way. */
@@ -81,6 +80,8 @@ export class Exchange {
   readonly principal: Principal | undefined;
   /** The id of the transport's own session, if it has one. */
   readonly transportSession: string | undefined;
+  /** Whether the server has a handler for the request. */
+  readonly isHandled: boolean;
   /** The values that middlewares store with the exchange, each in its own `Slot`. */
   kept: unknown[] | undefined;
   /** The number of times that the request has been given to the handler. */
@@ -110,6 +111,7 @@ export class Exchange {
     this.peer = facts.peer;
     this.principal = facts.principal;
     this.transportSession = facts.transportSession;
+    this.isHandled = facts.isHandled;
   }
 
   /** The Valise that the exchange belongs to. Other Valises ignore it. */
@@ -127,11 +129,6 @@ export class Exchange {
 
   get method(): string {
     return this.request.method;
-  }
-
-  /** Whether the server has a handler for the request. */
-  get isHandled(): boolean {
-    return this.#stage.handles(this.request.method);
   }
 
   /** Returns the `_meta` that the author gave in the config of the tool, prompt or resource that a request is about. */

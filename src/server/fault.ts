@@ -1,3 +1,4 @@
+import { MAX_HELD } from '../core/notification-order.ts';
 import { messageOf, ValiseError } from '../errors.ts';
 import { INTERNAL_ERROR, type Outcome, type RpcError, withOutcome } from '../wire/index.ts';
 import type { ServerEventSource } from './events.ts';
@@ -54,6 +55,14 @@ export const MAX_UNDER_WAY = 10_000;
 export function tooManyRequests(): ValiseError {
   const what = `A connection has sent more than ${MAX_UNDER_WAY} requests that are not answered yet.`;
   return new ValiseError('too-many-requests', what, { next: 'Look who sends them; others are served.' });
+}
+
+/** Returns the error for a connection that has sent more notifications than are held back behind its requests. */
+export function tooManyNotifications(): ValiseError {
+  const what = `A connection has sent more than ${MAX_HELD} notifications while its requests were waiting, and the rest was dropped.`;
+  return new ValiseError('too-many-requests', what, {
+    next: 'Find out who sends them. Other connections are not affected.',
+  });
 }
 
 const BROKEN = 'Internal error: the server could not work on the request.';

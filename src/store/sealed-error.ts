@@ -46,7 +46,7 @@ export function wrongKeyError(what: string, kid: string, cause: unknown): Valise
   });
 }
 
-/** Returns the error for a store of which a part is sealed separately. */
+/** Returns the error for a store in which one part is sealed separately. */
 export function partError(prefix: string): ValiseError {
   return new ValiseError(
     'store-part-sealed',

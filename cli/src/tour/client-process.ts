@@ -8,7 +8,7 @@ import type { Step } from './step.ts';
 import { type Ends, watchedFetch } from './watched-fetch.ts';
 
 /** The tasks of a client process. */
-export interface Errands {
+export interface ClientTask {
   readonly url: string;
   readonly store: string;
   /** A separate store for tokens, and the keys that seal it. */
@@ -33,22 +33,22 @@ export type Told =
  * and then waits until the tour ends or it is killed.
  */
 export async function beClient(): Promise<void> {
-  const requestHints = await new Promise<Errands>((resolve) =>
-    process.once('message', (message) => resolve(message as Errands)),
+  const task = await new Promise<ClientTask>((resolve) =>
+    process.once('message', (message) => resolve(message as ClientTask)),
   );
   const tell = (told: Told): void => void process.send?.(told);
   try {
-    tell({ type: 'done', texts: await run(requestHints, tell) });
+    tell({ type: 'done', texts: await run(task, tell) });
   } catch (error) {
     tell({ type: 'failed', why: explain(error) });
   }
   await new Promise((resolve) => process.once('disconnect', resolve));
 }
 
-async function run(requestHints: Errands, tell: (told: Told) => void): Promise<string[]> {
-  const { store, principal, user, ends, tools } = requestHints;
-  const url = new URL(requestHints.url);
-  const secrets = await openStore(requestHints.secrets.store, { keys: requestHints.secrets.keys });
+async function run(task: ClientTask, tell: (told: Told) => void): Promise<string[]> {
+  const { store, principal, user, ends, tools } = task;
+  const url = new URL(task.url);
+  const secrets = await openStore(task.secrets.store, { keys: task.secrets.keys });
   const valise = await openValise({ store, secrets, principal, allowLocal: true });
   // The servers are on this machine on purpose.
   valise.events.on('warning', () => {});

@@ -52,7 +52,7 @@ export const notebook: Story = {
   },
 };
 
-/** Returns two calls on different instances, the second of which was sent before the first was answered. */
+/** Returns two calls to different instances. The second is sent before the first is answered. */
 function together(stage: Stage): [Seen, Seen] | undefined {
   const sent = appends(stage, 'client');
   for (const first of sent) {

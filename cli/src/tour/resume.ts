@@ -1,5 +1,5 @@
 import { isObject } from 'mcp-valise/internal';
-import type { Errands, Told } from './client-process.ts';
+import type { ClientTask, Told } from './client-process.ts';
 import type { Started } from './processes.ts';
 import type { Stage, Story } from './stage.ts';
 import type { Step } from './step.ts';
@@ -84,7 +84,7 @@ async function visit(stage: Stage, url: URL, lane: string, tools: readonly strin
       user: USER,
       ends: { client: lane, server: VAULT },
       tools,
-    } satisfies Errands);
+    } satisfies ClientTask);
   });
   return { started, steps, texts, signIns };
 }

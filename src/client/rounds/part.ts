@@ -155,7 +155,7 @@ export class RoundsPart implements ClientPart {
     if (!('form' in round) || round.form === 'state')
       throw new Error(`The server's round cannot be read: ${'bad' in round ? round.bad : round.form}.`);
     // The user may take hours, so later notifications from the server must not wait.
-    call.connection.release(call);
+    call.connection.order.end(call);
     return this.#drives.of(call).round(round, next);
   }
 

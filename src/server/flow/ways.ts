@@ -2,7 +2,7 @@ import { isLowered } from '../../link/edge-stdio.ts';
 import type { TransportLike } from '../../link/transport.ts';
 import { type Carrier, INPUT_METHODS } from '../../wire/index.ts';
 import type { Exchange } from '../exchange.ts';
-import { isHttp } from '../over-http.ts';
+import { isHttp } from '../peer.ts';
 import { FlowError } from './errors.ts';
 
 /**

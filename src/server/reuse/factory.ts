@@ -27,8 +27,7 @@ export interface FactoryOptions {
 }
 
 /** Builds a server for each request. Its caller determines the arguments. */
-// biome-ignore lint/suspicious/noExplicitAny: only an open parameter accepts the contexts of both majors
-export type BuildServer = (...context: any[]) => ServerLike | Promise<ServerLike>;
+export type BuildServer = (...context: never[]) => ServerLike | Promise<ServerLike>;
 
 const COUNT: Taken = [
   'a whole number from 0 to 10000',
@@ -48,9 +47,9 @@ export function createFactory<Build extends BuildServer>(
   checkOptions('valise.factory', options, TAKEN);
   const pool = new Pool(options.maxIdle ?? MAX_IDLE, warnOnce);
   if (!(options.reuse ?? build.length === 0))
-    return ((...context: unknown[]) => after(build(...context), install)) as Build;
+    return ((...context: never[]) => after(build(...context), install)) as Build;
   // Runs in the async context of whoever made the factory, since a shared server must not be built for the user of one request.
-  const buildApart = AsyncResource.bind(build as BuildServer);
+  const buildApart = AsyncResource.bind((context?: unknown) => build(...([context] as never[])));
   let isAsync = false;
   const make = (context: unknown): ServerLike | Promise<ServerLike> => {
     const kind = kindOf(context);
@@ -60,7 +59,7 @@ export function createFactory<Build extends BuildServer>(
     isAsync = built instanceof Promise;
     return after(built, (server) => pool.add(server, kind, install));
   };
-  return make as Build;
+  return ((...context: never[]) => make(context[0])) as Build;
 }
 
 /** Idle servers, by the era that they were built for. */

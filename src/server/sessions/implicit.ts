@@ -1,7 +1,7 @@
 import { sha256 } from '../../sha256.ts';
 import { holdLease } from '../../store/kit/lease.ts';
 import type { Exchange } from '../exchange.ts';
-import { isHttp } from '../over-http.ts';
+import { isHttp } from '../peer.ts';
 import type { Quota } from '../quota.ts';
 import { beginningRow, notBegun, prepare } from './beginning.ts';
 import { lifetime, newSession } from './create.ts';

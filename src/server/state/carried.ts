@@ -14,7 +14,7 @@ import {
 } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
 import type { Exchange } from '../exchange.ts';
-import { isHttp } from '../over-http.ts';
+import { isHttp } from '../peer.ts';
 import { principalKey } from '../principal.ts';
 import type { Key, Keys } from './key.ts';
 import type { Changes, Report, Source } from './source.ts';

@@ -152,7 +152,7 @@ function isMarked(file: string): boolean {
   );
 }
 
-/** Whether the disk is full. SQLite then fails in several ways, of which only one says so. */
+/** Whether the disk is full. SQLite then fails with several errors, and only one of them says so. */
 function isFull(file: string): boolean {
   try {
     return statfsSync(dirname(file)).bavail === 0;

@@ -123,7 +123,7 @@ export class Subscriptions {
   }
 
   /**
-   * Announces every resource to listeners without a session, each of which receives only its own.
+   * Announces every resource to listeners without a session. Each of them receives only the resources that it asked for.
    *
    * The entry names no resources, so that nobody can fill the store with names.
    */
