@@ -11,21 +11,18 @@ export type { StdioCommand } from '../link/stdio-client.ts';
 export { fileStore } from '../store/file/store.ts';
 export type { Store } from '../store/types.ts';
 export type { Attributes, Json, Scope } from '../wire/index.ts';
-export type { AuthOptions } from './continuity/auth-options.ts';
-export type { ConnectionInfo, Connections, LogoutOptions } from './continuity/connections.ts';
-export type { ContinuityEvents } from './continuity/events.ts';
-export type { Revoked } from './continuity/revoke.ts';
+export type { ConnectionInfo, Connections, LogoutOptions } from './connection/connections.ts';
+export type { HttpOptions, HttpTarget } from './connection/http.ts';
 export {
   asClientStateStore,
   type ClientStateStore,
   type Maybe,
   type ServerMetadata,
   type TokenInfo,
-} from './continuity/state-store.ts';
-export type { ClientEvents, ClientWarningCode } from './events.ts';
+} from './connection/state-store.ts';
+export type { ClientEvents, ClientWarningCode, ContinuityEvents } from './events.ts';
 export type { HostProvider } from './host/host-provider.ts';
 export type { HostTransport } from './host/host-transport.ts';
-export type { HttpOptions, HttpTarget } from './http.ts';
 export type {
   Jar,
   JarEntry,
@@ -37,6 +34,8 @@ export type {
   JarRefusal,
   JarSubject,
 } from './jar/types.ts';
+export type { AuthOptions } from './oauth/options.ts';
+export type { Revoked } from './oauth/revocation.ts';
 export { DEFAULT_STORE } from './own-store.ts';
 export { RequestError } from './request-error.ts';
 export { LEFT_OPEN } from './rounds/left-open.ts';

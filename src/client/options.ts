@@ -1,7 +1,7 @@
 import { ANYTHING, BYTES, checkOptions, FLAG, SETTINGS } from '../options.ts';
 import { isStore } from '../store/is-store.ts';
 import { CARRIERS } from '../wire/index.ts';
-import { isClientStateStore } from './continuity/state-store.ts';
+import { isClientStateStore } from './connection/state-store.ts';
 import { readQuotas } from './jar/quotas.ts';
 import type { ClientValiseOptions } from './valise.ts';
 

@@ -4,10 +4,9 @@ import { fileOf } from '../store/open.ts';
 import { PlainEntryError } from '../store/sealed-error.ts';
 import { declareSecrecy, secrecyOf } from '../store/secrecy.ts';
 import { closedError } from './closed.ts';
-import { fromClientStateStore } from './continuity/from-state-store.ts';
-import { KEY_FILE } from './continuity/secrets.ts';
-import { isClientStateStore } from './continuity/state-store.ts';
+import { fromClientStateStore, isClientStateStore } from './connection/state-store.ts';
 import type { ClientEventSource } from './events.ts';
+import { KEY_FILE } from './oauth/secrets.ts';
 import type { ClientValiseOptions } from './valise.ts';
 
 /** The default store. */

@@ -2,8 +2,8 @@ import type { MessageLimit } from '../link/limit.ts';
 import type { TransportLike } from '../link/transport.ts';
 import type { Store } from '../store/types.ts';
 import { Account, accountOfHeaders, TokenOwner } from './account.ts';
-import { keyOf } from './continuity/whose.ts';
-import { addHttpEdge } from './http-edge.ts';
+import { addHttpEdge } from './connection/http.ts';
+import { keyOf } from './connection/key.ts';
 import { type Target, targetKey } from './target.ts';
 
 /** The credentials of a Streamable HTTP transport, under the names that both SDK majors use. */

@@ -5,12 +5,11 @@
  * @internal
  * @module
  */
-export { causesOf, isConnectError } from '../client/connect-error.ts';
-export type { OpensOnly } from '../client/continuity/authorization.ts';
-export { statusOf, VERSION_GONE } from '../client/continuity/lost.ts';
-export { makeHttpTransport } from '../client/http.ts';
+export { causesOf, isConnectError, statusOf, VERSION_GONE } from '../client/connection/errors.ts';
+export { makeHttpTransport } from '../client/connection/http.ts';
 export { type Identity, identify, isIdentity, type NoIdentity } from '../client/identity.ts';
 export { loadSdk, majorOf } from '../client/major.ts';
+export type { OpensOnly } from '../client/oauth/authorization.ts';
 export { keyFileOf } from '../client/own-store.ts';
 export { saysTimeout } from '../client/rounds/open-calls.ts';
 export { sessionErrorIn } from '../client/sessions/errors.ts';

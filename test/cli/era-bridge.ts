@@ -1,7 +1,7 @@
 import { expect } from 'vitest';
 import type { AskingCall } from '../../cli/src/bridge/asked-calls.ts';
 import { Bridge, type BridgeOptions } from '../../cli/src/bridge/bridge.ts';
-import { VERSION_GONE } from '../../src/client/continuity/lost.ts';
+import { VERSION_GONE } from '../../src/client/connection/errors.ts';
 import { ValiseError } from '../../src/errors.ts';
 import type { Message, Params, Request, Result } from '../../src/wire/index.ts';
 

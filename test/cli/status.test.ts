@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { generateKey } from 'mcp-valise/seal';
 import { openStore } from 'mcp-valise/store';
 import { describe, expect, it } from 'vitest';
-import { keyOf } from '../../src/client/continuity/whose.ts';
+import { keyOf } from '../../src/client/connection/key.ts';
 import { browserIn } from './browser.ts';
 import { folder, serveExample, valise, valiseJson } from './valise.ts';
 

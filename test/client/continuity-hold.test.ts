@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { memoryStore, type Store } from 'mcp-valise/store';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
-import { SessionHold } from '../../src/client/continuity/hold.ts';
+import { SessionHold } from '../../src/client/connection/hold.ts';
 import { isRunning, ownProcess } from '../../src/store/kit/process.ts';
 
 const KEY = 'connection/x/y/holder';

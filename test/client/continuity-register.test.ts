@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { registerOnce } from '../../src/client/continuity/register-once.ts';
+import { registerOnce } from '../../src/client/oauth/sdk-auth.ts';
 
 /** An authorization server that counts its clients. */
 function registrar(status = 201) {

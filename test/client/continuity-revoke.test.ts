@@ -1,6 +1,6 @@
 import { type ClientValise, openValise, type Revoked } from 'mcp-valise/client';
 import { describe, expect, it } from 'vitest';
-import { revoke } from '../../src/client/continuity/revoke.ts';
+import { revoke } from '../../src/client/oauth/revocation.ts';
 import { ask, MAJORS, signIn, vaultStage } from './vault.ts';
 
 /** Nothing listens there: the host catches the answer itself. */

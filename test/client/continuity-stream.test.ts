@@ -1,9 +1,5 @@
 import { expect, it } from 'vitest';
-import {
-  type SessionSeat,
-  sessionFetch,
-  watchStandalone,
-} from '../../src/client/continuity/session-fetch.ts';
+import { type SessionSeat, sessionFetch, watchStandalone } from '../../src/client/connection/stream.ts';
 
 const seat: SessionSeat = {
   sessionId: 'one',

@@ -16,8 +16,8 @@ import {
   openValise,
 } from 'mcp-valise/client';
 import { expectTypeOf, test } from 'vitest';
-import type { Provider } from '../../src/client/continuity/provider.ts';
-import type { HttpTransport } from '../../src/client/http.ts';
+import type { HttpTransport } from '../../src/client/connection/http.ts';
+import type { Provider } from '../../src/client/oauth/provider.ts';
 
 declare const valise: ClientValise;
 declare const host: ClientStateStore;

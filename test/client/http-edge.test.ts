@@ -6,7 +6,7 @@ import { StreamableHTTPClientTransport as HttpV1 } from '@modelcontextprotocol/s
 import { type ClientValise, openValise } from 'mcp-valise/client';
 import { memoryStore } from 'mcp-valise/store';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { addHttpEdge, hasHttpEdge } from '../../src/client/http-edge.ts';
+import { addHttpEdge, hasHttpEdge } from '../../src/client/connection/http.ts';
 import type { FetchLike } from '../../src/link/edge-fetch.ts';
 import type { TransportLike } from '../../src/link/transport.ts';
 import { type Hosts, openHosts } from './hosts.ts';

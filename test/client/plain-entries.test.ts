@@ -2,7 +2,7 @@ import { openValise, type Store } from 'mcp-valise/client';
 import { generateKey } from 'mcp-valise/seal';
 import { memoryStore } from 'mcp-valise/store';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { keyOf, prefixOf } from '../../src/client/continuity/whose.ts';
+import { keyOf, prefixOf } from '../../src/client/connection/key.ts';
 import { sha256 } from '../../src/sha256.ts';
 import { connect, type Hosts, openHosts, setting } from './hosts.ts';
 

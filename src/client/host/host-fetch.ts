@@ -7,8 +7,8 @@ import {
   type Message,
   type Request as RpcRequest,
 } from '../../wire/index.ts';
-import { statusOf } from '../continuity/lost.ts';
-import { isMcp } from '../http-edge.ts';
+import { statusOf } from '../connection/errors.ts';
+import { isMcp } from '../connection/http.ts';
 import type { HostTransport } from './host-transport.ts';
 
 /** The maximum number of messages that wait for a stream of the host. The oldest are dropped first. */

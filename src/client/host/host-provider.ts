@@ -2,11 +2,11 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { ValiseError } from '../../errors.ts';
 import type { JsonObject } from '../../json.ts';
 import { withLease } from '../../store/kit/lease.ts';
-import type { Authorization } from '../continuity/authorization.ts';
-import { type Credentials, type Registration, stamped, type Tokens } from '../continuity/credentials.ts';
-import type { DpopSigner } from '../continuity/dpop.ts';
-import { loadAuth } from '../continuity/sdk-auth.ts';
 import type { Major } from '../major.ts';
+import type { Authorization } from '../oauth/authorization.ts';
+import { type Credentials, type Registration, stamped, type Tokens } from '../oauth/credentials.ts';
+import type { DpopSigner } from '../oauth/dpop.ts';
+import { loadAuth } from '../oauth/sdk-auth.ts';
 
 interface Issued {
   readonly issuer: string;

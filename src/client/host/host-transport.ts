@@ -12,11 +12,11 @@ import {
   type Request,
   type Response,
 } from '../../wire/index.ts';
+import { statusOf } from '../connection/errors.ts';
 import type { Connection } from '../connection.ts';
-import type { OpensOnly } from '../continuity/authorization.ts';
-import { statusOf } from '../continuity/lost.ts';
 import type { ClientWarningCode } from '../events.ts';
 import type { Major } from '../major.ts';
+import type { OpensOnly } from '../oauth/authorization.ts';
 import type { ClientSession, ClientSessions } from '../sessions/types.ts';
 import { ToolHeaders } from '../tool-headers.ts';
 

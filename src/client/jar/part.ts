@@ -1,9 +1,9 @@
 import type { Meta, Response } from '../../wire/index.ts';
 import { withoutState } from '../../wire/state.ts';
 import type { Call } from '../call.ts';
+import { hasByteEdge } from '../connection/http.ts';
 import type { ClientMiddleware, Connection } from '../connection.ts';
 import type { ClientEventSource } from '../events.ts';
-import { hasByteEdge } from '../http-edge.ts';
 import { type Identity, type IdentityOptions, identify, isIdentity, type NoIdentity } from '../identity.ts';
 import type { ClientPart } from '../part.ts';
 import type { Origin } from './absorb.ts';

@@ -14,9 +14,9 @@ import {
 } from '../../wire/index.ts';
 import type { Ask } from '../ask.ts';
 import type { Call } from '../call.ts';
+import { hasHttpEdge } from '../connection/http.ts';
+import { CUT } from '../connection/unanswered.ts';
 import type { ClientMiddleware, Connection } from '../connection.ts';
-import { CUT } from '../continuity/cut-answers.ts';
-import { hasHttpEdge } from '../http-edge.ts';
 import type { ClientPart } from '../part.ts';
 import { hasStdioEdge } from '../stdio-edge.ts';
 import { followed } from './deliver.ts';

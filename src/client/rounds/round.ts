@@ -15,7 +15,7 @@ import {
   readInputRequired,
   retryParams,
 } from '../../wire/index.ts';
-import { statusOf } from '../continuity/lost.ts';
+import { statusOf } from '../connection/errors.ts';
 
 /** A question from the server. */
 export interface RoundQuestion {

@@ -1,7 +1,7 @@
 import { sha256 } from '../../sha256.ts';
 
 /** The owner of a connection: the server's full URL, and the user if the host tells users apart. */
-export interface Whose {
+export interface ConnectionId {
   readonly target: string;
   readonly principal: string;
 }
@@ -12,7 +12,7 @@ type Kind = 'connection' | 'credentials' | 'account';
  * Returns the store key for data of a connection. It uses digests, so that readers of the store's keys do not learn whose
  * they are.
  */
-export function keyOf(kind: Kind, { target, principal }: Whose): string {
+export function keyOf(kind: Kind, { target, principal }: ConnectionId): string {
   return `${prefixOf(kind, principal)}${sha256(target).slice(0, 24)}`;
 }
 

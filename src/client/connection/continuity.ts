@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import type { Next } from '../../core/compose.ts';
 import { MAX_EVENT_ID } from '../../link/edge-sse.ts';
 import { CORE, INTRODUCTIONS, type Notification, type Params, type Response } from '../../wire/index.ts';
@@ -6,15 +7,20 @@ import { isSessionId } from '../../wire/session.ts';
 import type { Ask } from '../ask.ts';
 import type { Call } from '../call.ts';
 import type { ClientMiddleware, Connection } from '../connection.ts';
-import type { HttpTransport } from '../http.ts';
 import type { ClientPart } from '../part.ts';
-import type { ContinuityOptions } from './continuity-options.ts';
-import { Epoch } from './epoch.ts';
-import { discovered, initialized, introduceAnew, isAskedRight, isToldOf } from './introduce.ts';
-import { isOtherVersion, type LostReason, statusOf, versionGoneError, whyLost } from './lost.ts';
-import type { SessionSeat } from './session-fetch.ts';
-import { isSame, type Snapshot } from './snapshot.ts';
-import { StandaloneStream } from './stream.ts';
+import { isOtherVersion, type LostReason, statusOf, versionGoneError, whyLost } from './errors.ts';
+import type { HttpTransport } from './http.ts';
+import type { Keeping } from './keeping.ts';
+import {
+  discovered,
+  initialized,
+  introduceAnew,
+  isAskedRight,
+  isSame,
+  isToldOf,
+  type Snapshot,
+} from './snapshot.ts';
+import { type SessionSeat, StandaloneStream } from './stream.ts';
 
 /** Resumes the session of an earlier process over one HTTP connection, and stores a snapshot for the next one. */
 export class Continuity implements ClientPart, SessionSeat {
@@ -337,5 +343,50 @@ export class Continuity implements ClientPart, SessionSeat {
       });
     this.#saving = saving;
     return saving;
+  }
+}
+
+/** The dependencies of `Continuity`. */
+export interface ContinuityOptions {
+  /** The SDK's client. */
+  readonly client: object;
+  /** Stores the connection's snapshot for later processes. */
+  readonly keeping: Keeping;
+  /** The snapshot to resume from. */
+  readonly kept: Snapshot | undefined;
+  /** Runs `work` while no other process does so for this connection. */
+  alone<T>(work: () => Promise<T>): Promise<T>;
+  /** Called when a session has started or is resumed. Has the session's id if later processes can find it too. */
+  begun(connection: Connection, sessionId: string | undefined): Promise<void>;
+  /** Called when a session that later processes could find is over, or is replaced by a new one. */
+  left(connection: Connection, sessionId: string | undefined): Promise<void>;
+  /** Reports that something could not be renewed or ended. The connection continues without it. */
+  warn(what: string, error: unknown): void;
+  /** Called when the server no longer knew the session and a new one has started. */
+  renewed(reason: LostReason): void;
+}
+
+/**
+ * Distinguishes the ids of one process from those of the previous one in the same session. Both SDKs count from 0, so a
+ * server still working on an old call could answer the new one with its result.
+ */
+export class Epoch {
+  readonly #mark = `${randomBytes(6).toString('base64url')}:`;
+
+  /** Prefixes a call's id and progress token with the mark. String ids of others stay unchanged. */
+  mark(call: Call): void {
+    const { id, params } = call.request;
+    if (typeof id !== 'number' && !id.startsWith('valise:')) return;
+    call.baseId = `${this.#mark}${id}`;
+    const token = params?._meta?.['progressToken'];
+    if (typeof token === 'number') call.addMeta('epoch', { progressToken: `${this.#mark}${token}` });
+  }
+
+  /** Returns a progress notification with the SDK's own token. Returns undefined if the token is not marked by this process. */
+  unmarked({ params, ...notification }: Notification): Notification | undefined {
+    const token = params?.['progressToken'];
+    if (notification.method !== 'notifications/progress' || typeof token !== 'string') return undefined;
+    if (!token.startsWith(this.#mark)) return undefined;
+    return { ...notification, params: { ...params, progressToken: Number(token.slice(this.#mark.length)) } };
   }
 }

@@ -8,15 +8,15 @@ import { collection } from '../../store/kit/collection.ts';
 import type { Store } from '../../store/types.ts';
 import type { Era } from '../../wire/index.ts';
 import { isSubject } from '../account.ts';
+import { CREDENTIALS, CredentialKeeper, type Credentials, readCredentials } from '../oauth/credentials.ts';
+import { EndpointGuard } from '../oauth/endpoints.ts';
+import { OWN_CLIENT } from '../oauth/options.ts';
+import { type OwnClient, type Revoked, revoke, worstOf } from '../oauth/revocation.ts';
+import type { SecretPlaces } from '../oauth/secrets.ts';
 import { targetKey } from '../target.ts';
 import { webAddress } from '../web-address.ts';
-import { OWN_CLIENT } from './auth-options.ts';
-import { CREDENTIALS, CredentialKeeper, type Credentials, readCredentials } from './credentials.ts';
-import { EndpointGuard } from './endpoints.ts';
-import { type OwnClient, type Revoked, revoke, worstOf } from './revoke.ts';
-import type { SecretPlaces } from './secrets.ts';
+import { type ConnectionId, fingerprint, keyOf, prefixOf } from './key.ts';
 import { readSnapshot, SNAPSHOTS, SnapshotKeeper } from './snapshot.ts';
-import { fingerprint, keyOf, prefixOf, type Whose } from './whose.ts';
 
 /** Stored information about a connection. It contains no secrets, except possibly in the query of `target`. */
 export interface ConnectionInfo {
@@ -85,30 +85,30 @@ export interface ConnectionsParts {
 /** Manages the stored state of one principal's connections. */
 export function openConnections(parts: ConnectionsParts): Connections {
   const { store, secrets, principal, ended } = parts;
-  const whoseOf = (target: string | URL): Whose => ({
+  const idOf = (target: string | URL): ConnectionId => ({
     target: targetKey({ kind: 'http', url: webAddress(target) }),
     principal,
   });
 
   /** Deletes everything. Returns the deleted credentials, and whether there was anything. */
   const remove = async (target: string | URL): Promise<{ isGone: boolean; credentials: Credentials[] }> => {
-    const whose = whoseOf(target);
+    const id = idOf(target);
     const { stores, problem } = await secrets();
-    const keeper = new SnapshotKeeper(store, whose);
+    const keeper = new SnapshotKeeper(store, id);
     const { sessionId } = (await keeper.load('legacy')) ?? {};
     const isForgotten = await keeper.forget();
-    const places = stores.map((place) => new CredentialKeeper(place, whose).forget());
+    const places = stores.map((place) => new CredentialKeeper(place, id).forget());
     const credentials = (await Promise.all(places)).filter((each) => each !== undefined);
     if (problem && credentials.length === 0)
       parts.warn(
-        `${problem.what} Tokens for ${redactUrls(whose.target)} whose key is missing stay.`,
+        `${problem.what} Tokens for ${redactUrls(id.target)} whose key is missing stay.`,
         'Sign out again where it can be used.',
       );
     const lost = credentials.flatMap(({ account }) =>
       account === undefined || isSubject(account) ? [] : [account],
     );
     const isEnded = await ended(new URL(target), sessionId, lost);
-    await store.delete(keyOf('account', whose));
+    await store.delete(keyOf('account', id));
     return { isGone: isForgotten || isEnded || credentials.length > 0, credentials };
   };
 
@@ -144,7 +144,7 @@ export function openConnections(parts: ConnectionsParts): Connections {
           newer,
         ))
           for (const [, { value }] of page) add(value, credentialsOf(value));
-      const wanted = target === undefined ? undefined : whoseOf(target).target;
+      const wanted = target === undefined ? undefined : idOf(target).target;
       const found = [...infos.values()].filter(({ target: of }) => wanted === undefined || of === wanted);
       const isUnseen = found.length === 0 ? wanted !== undefined : found.some(({ signedIn }) => !signedIn);
       if (problem && isUnseen) tellUnseen(problem);

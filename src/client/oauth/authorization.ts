@@ -2,14 +2,13 @@ import type { FetchLike } from '../../link/edge-fetch.ts';
 import { INTRODUCTIONS } from '../../wire/index.ts';
 import type { Account, TokenOwner } from '../account.ts';
 import type { Call } from '../call.ts';
+import { statusOf } from '../connection/errors.ts';
+import { bearerOf, type HttpTransport } from '../connection/http.ts';
 import type { ClientEventSource } from '../events.ts';
-import type { HttpTransport } from '../http.ts';
-import { bearerOf } from '../http-edge.ts';
 import type { Major } from '../major.ts';
 import type { ClientPart } from '../part.ts';
-import type { AuthOptions } from './auth-options.ts';
-import { CredentialCache } from './credential-cache.ts';
 import {
+  CredentialCache,
   type CredentialKeeper,
   type Credentials,
   isSameIssuer,
@@ -18,14 +17,12 @@ import {
   type Tokens,
 } from './credentials.ts';
 import { EndpointGuard } from './endpoints.ts';
-import { statusOf } from './lost.ts';
+import type { AuthOptions } from './options.ts';
 import { Provider } from './provider.ts';
-import { registerOnce } from './register-once.ts';
-import { loadAuth } from './sdk-auth.ts';
-import { inVainError, isRefusal, leftError, SignIn, strangerError } from './sign-in.ts';
-import { signInOnce } from './sign-in-once.ts';
+import { isDue, refreshNow, tokenFetch, unavailableError } from './refresh.ts';
+import { loadAuth, registerOnce } from './sdk-auth.ts';
+import { inVainError, isRefusal, leftError, SignIn, signInOnce, strangerError } from './sign-in.ts';
 import { isStepUp, wantedIn, withGranted } from './step-up.ts';
-import { isDue, refreshNow, tokenFetch, unavailableError } from './token-fetch.ts';
 
 /** A client that only opens the connection when it connects. The requests of another party introduce it. */
 export interface OpensOnly {

@@ -3,8 +3,8 @@ import { isObject } from '../../json.ts';
 import type { FetchLike } from '../../link/edge-fetch.ts';
 import { withLease } from '../../store/kit/lease.ts';
 import type { Major } from '../major.ts';
-import type { CredentialCache } from './credential-cache.ts';
 import {
+  type CredentialCache,
   type Credentials,
   isEnding,
   isSameIssuer,
@@ -13,7 +13,7 @@ import {
   stamped,
   type Tokens,
 } from './credentials.ts';
-import { type OwnClient, revoke } from './revoke.ts';
+import { type OwnClient, revoke } from './revocation.ts';
 import { loadAuth } from './sdk-auth.ts';
 
 /**

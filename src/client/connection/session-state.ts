@@ -3,7 +3,7 @@ import { type IdentityOptions, identify, isIdentity } from '../identity.ts';
 import type { JarPart } from '../jar/part.ts';
 import type { Shelf } from '../jar/shelf.ts';
 import { type Target, targetKey } from '../target.ts';
-import { fingerprint } from './whose.ts';
+import { fingerprint } from './key.ts';
 
 /** Binds session-scope state to the lifetime of the transport's session, across processes. */
 export async function followTransport(

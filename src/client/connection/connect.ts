@@ -5,29 +5,27 @@ import { holdLease, withLease } from '../../store/kit/lease.ts';
 import { secrecyOf } from '../../store/secrecy.ts';
 import type { Store } from '../../store/types.ts';
 import { Account, accountOfHeaders, TokenOwner } from '../account.ts';
-import { connectError } from '../connect-error.ts';
 import { type ClientMiddleware, Connection } from '../connection.ts';
 import type { ClientEventSource } from '../events.ts';
-import { type HttpTarget, type HttpTransport, makeHttpTransport, transportFetch } from '../http.ts';
 import type { JarPart } from '../jar/part.ts';
 import { erasOf, type Major, majorOf } from '../major.ts';
+import { Authorization, type AuthorizationParts } from '../oauth/authorization.ts';
+import { CredentialKeeper } from '../oauth/credentials.ts';
+import { HostTokens } from '../oauth/host-tokens.ts';
+import { type Secrets, whenNeeded } from '../oauth/secrets.ts';
 import type { ClientPart } from '../part.ts';
 import { targetKey } from '../target.ts';
-import { Authorization, type AuthorizationParts } from './authorization.ts';
-import { CredentialKeeper } from './credentials.ts';
-import { CutAnswers } from './cut-answers.ts';
-import { fromClientStateStore } from './from-state-store.ts';
+import { Continuity } from './continuity.ts';
+import { connectError } from './errors.ts';
 import { holdKey, SessionHold } from './hold.ts';
-import { HostTokens } from './host-tokens.ts';
+import { type HttpTarget, type HttpTransport, makeHttpTransport, transportFetch } from './http.ts';
 import { Keeping, type KeepingParts } from './keeping.ts';
-import { followTarget, followTransport, leaveTransport } from './kept-session.ts';
-import { Continuity } from './resume.ts';
-import type { Secrets } from './secrets.ts';
-import { sessionFetch, watchStandalone } from './session-fetch.ts';
+import { type ConnectionId, keyOf } from './key.ts';
+import { followTarget, followTransport, leaveTransport } from './session-state.ts';
 import { isStale, type Snapshot, SnapshotKeeper } from './snapshot.ts';
-import { type ClientStateStore, isClientStateStore } from './state-store.ts';
-import { whenNeeded } from './when-needed.ts';
-import { keyOf, type Whose } from './whose.ts';
+import { type ClientStateStore, fromClientStateStore, isClientStateStore } from './state-store.ts';
+import { sessionFetch, watchStandalone } from './stream.ts';
+import { CutAnswers } from './unanswered.ts';
 
 /** The dependencies of every HTTP connection. */
 export interface Surroundings {
@@ -62,30 +60,28 @@ export async function connectHttp(
   const { events, principal } = surroundings;
   const own = storeOfTarget(target.options);
   const store = own ?? surroundings.store;
-  const whose: Whose = { target: targetKey({ kind: 'http', url: target.url }), principal };
+  const id: ConnectionId = { target: targetKey({ kind: 'http', url: target.url }), principal };
   const account = new Account(accountOfHeaders(target.options.headers, principal));
-  const keeper = target.options.resume === false ? undefined : new SnapshotKeeper(store, whose, account);
+  const keeper = target.options.resume === false ? undefined : new SnapshotKeeper(store, id, account);
   const warn: KeepingParts['warn'] = (what, error, next) =>
     events.emit('warning', {
       code: 'connection-not-kept',
-      what: redactUrls(`${what} (${redactUrls(whose.target)}): ${messageOf(error)}`),
+      what: redactUrls(`${what} (${redactUrls(id.target)}): ${messageOf(error)}`),
       next: next ?? 'Check the store and the server. The connection goes on.',
     });
-  const access = { account, owner: new TokenOwner(surroundings.store, keyOf('account', whose), principal) };
-  const auth = authorize(client, target, { ...surroundings, own }, whose, {
+  const access = { account, owner: new TokenOwner(surroundings.store, keyOf('account', id), principal) };
+  const auth = authorize(client, target, { ...surroundings, own }, id, {
     ...access,
     signedIn: async () => keeper?.claim(),
   });
   const isHosts = !auth && secrecyOf(store) === 'host';
-  const tokens = isHosts
-    ? new HostTokens(new CredentialKeeper(store, whose), account, access.owner)
-    : undefined;
+  const tokens = isHosts ? new HostTokens(new CredentialKeeper(store, id), account, access.owner) : undefined;
   await (auth ?? tokens)?.identify();
   const attempt = new Attempt(
     client,
     target,
     { ...surroundings, store },
-    { whose, keeper, auth, tokens, account, warn },
+    { id, keeper, auth, tokens, account, warn },
   );
   const latest = async (): Promise<Snapshot | undefined> => {
     const kept = await keeper?.latest(erasOf(client)).catch((error: unknown) => {
@@ -97,7 +93,7 @@ export async function connectHttp(
   const goOn = async (from: Snapshot): Promise<Connection> => {
     try {
       const connection = await attempt.make(from);
-      if (attempt.goesOn) events.emit('resumed', { target: redactUrls(whose.target) });
+      if (attempt.goesOn) events.emit('resumed', { target: redactUrls(id.target) });
       return connection;
     } catch (error) {
       if (!attempt.goesOn) throw error;
@@ -110,7 +106,7 @@ export async function connectHttp(
   // If several processes connect for the first time, one of them starts the session that is stored.
   const begin = async (): Promise<Connection> => {
     if (!keeper) return attempt.make(undefined);
-    const key = `${keyOf('connection', whose)}/first`;
+    const key = `${keyOf('connection', id)}/first`;
     // A process does not wait long, nor for a store without leases.
     const lease = await holdLease(store, key, { ttl: TURN, wait: TURN }).catch(() => undefined);
     let kept: Snapshot | undefined;
@@ -144,15 +140,15 @@ export function authorizationFor(
   surroundings: Surroundings,
 ): Authorization {
   const { principal } = surroundings;
-  const whose: Whose = { target: targetKey({ kind: 'http', url: target.url }), principal };
+  const id: ConnectionId = { target: targetKey({ kind: 'http', url: target.url }), principal };
   const authorization = authorize(
     { opensOnly: true, ...(major === 'v2' && { getDiscoverResult: undefined }) },
     target,
     { ...surroundings, own: storeOfTarget(target.options) },
-    whose,
+    id,
     {
       account: new Account(undefined),
-      owner: new TokenOwner(surroundings.store, keyOf('account', whose), principal),
+      owner: new TokenOwner(surroundings.store, keyOf('account', id), principal),
       signedIn: async () => {},
     },
   );
@@ -176,21 +172,21 @@ function authorize(
   client: object,
   { url, options }: HttpTarget,
   { secrets, events, own, waiting, limit }: Surroundings & { readonly own: Store | undefined },
-  whose: Whose,
+  id: ConnectionId,
   access: Pick<AuthorizationParts, 'account' | 'owner' | 'signedIn'>,
 ): Authorization | undefined {
   if (!options.auth) return undefined;
   const kept = secrets.within(own);
   return new Authorization({
     options: options.auth,
-    keeper: new CredentialKeeper(whenNeeded(kept), whose),
+    keeper: new CredentialKeeper(whenNeeded(kept), id),
     place: () => kept.place(),
     major: majorOf(client),
     introducesItself: !('opensOnly' in client),
     url,
     fetch: documentFetch(options.fetch ?? fetch, limit),
     events,
-    target: redactUrls(whose.target),
+    target: redactUrls(id.target),
     waiting,
     ...access,
   });
@@ -200,7 +196,7 @@ class Attempt {
   readonly #client: Connecting;
   readonly #target: HttpTarget;
   readonly #surroundings: Surroundings;
-  readonly #whose: Whose;
+  readonly #id: ConnectionId;
   readonly #keeper: SnapshotKeeper | undefined;
   readonly #auth: Authorization | undefined;
   readonly #tokens: HostTokens | undefined;
@@ -213,7 +209,7 @@ class Attempt {
     target: HttpTarget,
     surroundings: Surroundings,
     own: {
-      readonly whose: Whose;
+      readonly id: ConnectionId;
       readonly keeper: SnapshotKeeper | undefined;
       readonly auth: Authorization | undefined;
       readonly tokens: HostTokens | undefined;
@@ -224,7 +220,7 @@ class Attempt {
     this.#client = client;
     this.#target = target;
     this.#surroundings = surroundings;
-    this.#whose = own.whose;
+    this.#id = own.id;
     this.#keeper = own.keeper;
     this.#auth = own.auth;
     this.#tokens = own.tokens;
@@ -263,8 +259,8 @@ class Attempt {
 
   #continuity(kept: Snapshot | undefined): Continuity {
     const { store, events, jar, keepsSession } = this.#surroundings;
-    const target = redactUrls(this.#whose.target);
-    const key = keyOf('connection', this.#whose);
+    const target = redactUrls(this.#id.target);
+    const key = keyOf('connection', this.#id);
     const warn = this.#warn;
     const keeper = this.#keeper;
     const isAlone = keeper && this.#target.options.resume === 'alone';

@@ -8,10 +8,19 @@ import {
   type Schema,
 } from '../../store/kit/collection.ts';
 import type { Store } from '../../store/types.ts';
-import { type Era, isSessionId, type Result } from '../../wire/index.ts';
+import {
+  CORE,
+  type Era,
+  isSessionId,
+  type Meta,
+  type Params,
+  type Result,
+  readAnnounced,
+} from '../../wire/index.ts';
 import type { Account } from '../account.ts';
+import type { Connection } from '../connection.ts';
 import { holdKey } from './hold.ts';
-import { keyOf, type Whose } from './whose.ts';
+import { type ConnectionId, keyOf } from './key.ts';
 
 /** What a client stores of a connection, so that its next process can resume it. */
 export interface Snapshot {
@@ -48,18 +57,18 @@ export const SNAPSHOTS: Schema<Members> = { kind: 'connection record', version: 
 export class SnapshotKeeper {
   readonly #store: Store;
   readonly #records: Collection<Members>;
-  readonly #whose: Whose;
+  readonly #id: ConnectionId;
   readonly #key: string;
   readonly #account: Account | undefined;
   readonly #seen = new Map<Era, Snapshot>();
 
   /** Without an account, reads the snapshots of every account. */
-  constructor(store: Store, whose: Whose, account?: Account) {
+  constructor(store: Store, id: ConnectionId, account?: Account) {
     this.#store = store;
     this.#records = collection(store, '', SNAPSHOTS);
     this.#account = account;
-    this.#whose = whose;
-    this.#key = keyOf('connection', whose);
+    this.#id = id;
+    this.#key = keyOf('connection', id);
   }
 
   /** Loads the snapshot. Returns undefined also if it is damaged or from a later release, which only costs one `initialize`. */
@@ -88,7 +97,7 @@ export class SnapshotKeeper {
    */
   async save(snapshot: Snapshot): Promise<boolean | 'too-large'> {
     const { era } = snapshot;
-    const value = { ...this.#whose, ...snapshot, ...this.#own };
+    const value = { ...this.#id, ...snapshot, ...this.#own };
     const fits = Buffer.byteLength(JSON.stringify(value)) <= MAX_BYTES;
     let isOurs = false;
     const version = await this.#records.update(this.#at(era), (found) => {
@@ -110,7 +119,7 @@ export class SnapshotKeeper {
     await this.#records.update(this.#at(era), (found) => {
       const { snapshot: kept } = this.#read(era, found);
       if (!kept || !isSame(kept, snapshot)) return undefined;
-      return { ...this.#whose, ...kept, ...change, ...this.#own };
+      return { ...this.#id, ...kept, ...change, ...this.#own };
     });
   }
 
@@ -200,4 +209,84 @@ export function readSnapshot(value: unknown): Snapshot | undefined {
     ...(isSessionId(sessionId) && { sessionId }),
     ...(typeof lastEventId === 'string' && { lastEventId }),
   };
+}
+
+/**
+ * Returns the families that `initialize` announces. The server relies on them for the whole session: it sends no state to a
+ * client that did not announce the jar.
+ */
+function announcedIn(initialize: Params): string {
+  return JSON.stringify(readAnnounced(initialize['capabilities']));
+}
+
+/** Returns the capabilities in `initialize` that let the server send requests to this client. */
+function askableIn(initialize: Params): string {
+  const capabilities = initialize['capabilities'] as Readonly<Record<string, unknown>> | undefined;
+  return JSON.stringify(
+    ['elicitation', 'sampling', 'roots', 'tasks'].map((name) => capabilities?.[name] ?? null),
+  );
+}
+
+/** Whether the server of a session may ask exactly what this client supports. */
+export function isAskedRight({ askable }: Snapshot, initialize: Params): boolean {
+  return askable === undefined || askable === askableIn(initialize);
+}
+
+/** Whether the server of a session knows what this client supports. */
+export function isToldOf(snapshot: Snapshot, initialize: Params): boolean {
+  const { announced } = snapshot;
+  return (
+    (announced === undefined || announced === announcedIn(initialize)) && isAskedRight(snapshot, initialize)
+  );
+}
+
+/** Returns the snapshot of an `initialize` result. `asked` are the request's params. */
+export function initialized(result: Result, sessionId: string | undefined, asked: Params): Snapshot {
+  return {
+    era: 'legacy',
+    introduction: withoutMeta(result),
+    protocolVersion: String(result['protocolVersion']),
+    announced: announcedIn(asked),
+    askable: askableIn(asked),
+    savedAt: Date.now(),
+    ...(sessionId !== undefined && { sessionId }),
+  };
+}
+
+/** Returns the snapshot of a `server/discover` result. `asked` is the request's `_meta`. */
+export function discovered(result: Result, asked: Meta | undefined): Snapshot {
+  const info = result._meta?.[CORE.serverInfo];
+  return {
+    era: 'modern',
+    introduction: {
+      ...withoutMeta(result),
+      ...(info !== undefined && { _meta: { [CORE.serverInfo]: info } }),
+    },
+    protocolVersion: String(asked?.[CORE.protocolVersion]),
+    savedAt: Date.now(),
+  };
+}
+
+/** Removes `_meta`: its state and sessions were for the process that received the result. */
+function withoutMeta({ _meta: _, ...result }: Result): Result {
+  return result;
+}
+
+/**
+ * Updates the client's getters to the server's new `initialize` result, because the server may have another version now.
+ * Both SDK majors use the same field names, and offer no other way to change them on an open connection.
+ */
+export function introduceAnew(
+  client: object,
+  connection: Connection,
+  { introduction, protocolVersion }: Snapshot,
+): void {
+  connection.server.introduce(introduction);
+  const known: Readonly<Record<string, unknown>> = {
+    _serverCapabilities: introduction['capabilities'],
+    _serverVersion: introduction['serverInfo'],
+    _instructions: introduction['instructions'],
+    _negotiatedProtocolVersion: protocolVersion,
+  };
+  for (const name in known) if (name in client) Object.assign(client, { [name]: known[name] });
 }

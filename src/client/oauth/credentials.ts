@@ -2,7 +2,7 @@ import { isObject, type JsonObject } from '../../json.ts';
 import { type Collection, collection, type Members, type Schema } from '../../store/kit/collection.ts';
 import type { Store } from '../../store/types.ts';
 import type { SignedIn } from '../account.ts';
-import { keyOf, type Whose } from './whose.ts';
+import { type ConnectionId, keyOf } from '../connection/key.ts';
 
 /** Tokens in the SDKs' form, with their expiry. */
 export interface Tokens {
@@ -55,13 +55,13 @@ export class CredentialKeeper {
   readonly store: Store;
   readonly key: string;
   readonly #records: Collection<Members>;
-  readonly #whose: Whose;
+  readonly #id: ConnectionId;
 
-  constructor(store: Store, whose: Whose) {
+  constructor(store: Store, id: ConnectionId) {
     this.store = store;
     this.#records = collection(store, '', CREDENTIALS);
-    this.key = keyOf('credentials', whose);
-    this.#whose = whose;
+    this.key = keyOf('credentials', id);
+    this.#id = id;
   }
 
   async load(): Promise<Credentials> {
@@ -75,7 +75,7 @@ export class CredentialKeeper {
       const before = readCredentials(found?.value);
       const edited = edit(before);
       now = edited ?? before;
-      return edited && { ...this.#whose, ...edited };
+      return edited && { ...this.#id, ...edited };
     });
     return now;
   }
@@ -171,4 +171,79 @@ export function isSameIssuer(one: string | undefined, other: string | undefined)
 export function redirectOf(client: Registration | undefined): string | undefined {
   const [first] = Array.isArray(client?.['redirect_uris']) ? client['redirect_uris'] : [];
   return typeof first === 'string' && URL.canParse(first) ? first : undefined;
+}
+
+const MAX_REFUSED = 16;
+
+/** The credentials that this process has cached, and what it knows about them that the store does not. */
+export class CredentialCache {
+  readonly keeper: CredentialKeeper;
+  /** Access tokens that the server has rejected. */
+  readonly #refused = new Set<string>();
+  #inHand: Credentials | undefined;
+  /** A refresh token that the authorization server does not accept, or that cannot help. */
+  #dead: string | undefined;
+
+  constructor(keeper: CredentialKeeper) {
+    this.keeper = keeper;
+  }
+
+  /** Returns the cached credentials. Reads the store once, and again if it may have better ones. */
+  async current(): Promise<Credentials> {
+    const { tokens } = this.#inHand ?? {};
+    return this.#inHand && (!tokens || this.isGood(tokens)) ? this.#inHand : this.reload();
+  }
+
+  async reload(): Promise<Credentials> {
+    this.#inHand = await this.keeper.load();
+    return this.#inHand;
+  }
+
+  async change(edit: (now: Credentials) => Credentials | undefined): Promise<Credentials> {
+    this.#inHand = await this.keeper.change(edit);
+    return this.#inHand;
+  }
+
+  /** Whether the access token is neither rejected nor about to expire. */
+  isGood(tokens: Tokens): boolean {
+    return !this.isRefused(tokens.access_token) && !isEnding(tokens);
+  }
+
+  isRefused(accessToken: string): boolean {
+    return this.#refused.has(accessToken);
+  }
+
+  /** Records that the authorization server has issued this access token, possibly again. */
+  given(accessToken: string): void {
+    this.#refused.delete(accessToken);
+  }
+
+  /** Records that the server rejected this access token, or requires one. */
+  refuse(accessToken: string | undefined): void {
+    this.#inHand = undefined;
+    if (accessToken === undefined) return;
+    this.#refused.add(accessToken);
+    if (this.#refused.size <= MAX_REFUSED) return;
+    for (const oldest of this.#refused) {
+      this.#refused.delete(oldest);
+      return;
+    }
+  }
+
+  isDead({ refresh_token }: Tokens): boolean {
+    return refresh_token !== undefined && refresh_token === this.#dead;
+  }
+
+  /** Records that this refresh token must not be used. */
+  markDead(refreshToken: string | undefined): void {
+    this.#dead = refreshToken;
+  }
+
+  /** Removes the tokens from the store, but only those known to be useless. Another process may have new ones. */
+  async dropTokens(): Promise<void> {
+    await this.change((now) => {
+      const { tokens, ...rest } = now;
+      return tokens && (this.isDead(tokens) || this.isRefused(tokens.access_token)) ? rest : undefined;
+    });
+  }
 }

@@ -1,8 +1,8 @@
 import { isObject } from '../../json.ts';
 import type { FetchLike } from '../../link/edge-fetch.ts';
-import type { AuthOptions } from './auth-options.ts';
 import { type Credentials, isSameIssuer } from './credentials.ts';
 import { isEndpointRefusal } from './endpoints.ts';
+import type { AuthOptions } from './options.ts';
 
 const PATIENCE = 5000;
 

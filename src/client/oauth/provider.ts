@@ -3,11 +3,17 @@ import type { JsonObject } from '../../json.ts';
 import { sha256 } from '../../sha256.ts';
 import { accountOfSignIn } from '../account.ts';
 import type { Major } from '../major.ts';
-import type { AuthOptions } from './auth-options.ts';
-import type { CredentialCache } from './credential-cache.ts';
-import { type Credentials, isSameIssuer, type Registration, stamped, type Tokens } from './credentials.ts';
+import {
+  type CredentialCache,
+  type Credentials,
+  isSameIssuer,
+  type Registration,
+  stamped,
+  type Tokens,
+} from './credentials.ts';
 import { boundTo, type DpopSigner } from './dpop.ts';
 import type { EndpointGuard } from './endpoints.ts';
+import type { AuthOptions } from './options.ts';
 import type { SignIn } from './sign-in.ts';
 
 interface Issued {
