@@ -23,8 +23,7 @@ import { HostProvider } from './host/host-provider.ts';
 import { type HostTransport, ValiseTransport } from './host/host-transport.ts';
 import type { IdentityOptions } from './identity.ts';
 import { ClientJar } from './jar/jar.ts';
-import { jarPart } from './jar/part.ts';
-import { Shelf } from './jar/shelf.ts';
+import { jarPart } from './jar/middleware.ts';
 import type { Jar, JarQuotas } from './jar/types.ts';
 import { installedMajor } from './major.ts';
 import type { Authorization } from './oauth/authorization.ts';
@@ -235,17 +234,17 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
     if (closed) throw closedError();
   };
   try {
-    const shelf = new Shelf({ store, principal, events, quotas });
-    await shelf.refresh();
+    const jar = new ClientJar({ store, principal, events, quotas });
+    await jar.refresh();
     const secrets = new Secrets(store, options, keyFile);
     const waiting = new Set<Authorization>();
-    const jar = jarPart(shelf, { ...identity, events });
+    const state = jarPart(jar, identity);
     const newer = ({ what, next = '' }: ValiseError): void =>
       events.emit('warning', { code: 'store-newer', what, next });
-    const sessions = createSessions({ kept: new KeptSessions(store, principal, newer), events, jar });
+    const sessions = createSessions({ kept: new KeptSessions(store, principal, newer), events, jar: state });
     const pendingStore = new PendingStore(store, principal, sessions.returning, events);
     const rounds = new RoundsPart(pendingStore, options.carriers);
-    const parts: ClientPart[] = [rounds, sessions.part, jar];
+    const parts: ClientPart[] = [rounds, sessions.part, state];
     // The order in which a call passes the middleware, outermost first.
     const stack = (continuity?: Continuity, auth?: Authorization): ClientMiddleware[] => [
       rounds.middleware, // answers the server's input requests and retries the call
@@ -253,7 +252,7 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
       ...(continuity ? [sendingAgain(continuity), continuity.middleware] : []), // starts a new session if the old one is lost
       ...(auth ? [sendingAgain(auth)] : []), // waits for the user to sign in
       sessions.middleware, // names the session of the call; creates another if that one is gone
-      jar.middleware, // sends the jar's entries and stores what the server sets
+      state.middleware, // sends the jar's entries and stores what the server sets
     ];
     const surroundings: Omit<Surroundings, 'limit'> = {
       owner,
@@ -263,12 +262,12 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
       store,
       secrets,
       events,
-      jar,
+      jar: state,
       waiting,
       keepsSession: false,
     };
     const { announce: _, ...unannounced } = sessions.part;
-    const withoutSessions: ClientPart[] = [rounds, unannounced, jar];
+    const withoutSessions: ClientPart[] = [rounds, unannounced, state];
     const doors = new Set<HostFetch>();
     const attach = async (
       client: ClientLike,
@@ -284,7 +283,7 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
         to instanceof HttpTarget
           ? await connectHttp(client, to, { ...surroundings, ...own, limit, keepsSession })
           : await connectOver(client, to, { ...own, stack: stack(), target }, { store, limit });
-      if (keepsSession && !(to instanceof HttpTarget)) await followTarget(jar, connection);
+      if (keepsSession && !(to instanceof HttpTarget)) await followTarget(state, connection);
       connection.speakFor(client);
       sessions.connected(client, connection);
       rounds.connected(client, connection);
@@ -317,7 +316,7 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
       return new HostProvider(authorization, target.url, major);
     };
     return {
-      jar: new ClientJar(shelf, events),
+      jar,
       sessions: Object.assign((client: object) => {
         checkOpen();
         return sessions.access(client);
@@ -333,7 +332,7 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
           const key = targetKey({ kind: 'http', url });
           const kept = await sessions.forget(key);
           const asked = await pendingStore.forget(key);
-          const isEnded = await endTransport(shelf, url, { sessionId, sessions: kept, accounts }, identity);
+          const isEnded = await endTransport(jar, url, { sessionId, sessions: kept, accounts }, identity);
           return isEnded || kept.length + asked > 0;
         },
       }),
@@ -366,7 +365,7 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
           await Promise.all([...doors].map((door) => door.close()));
           // Each releases what it holds in the store.
           await Promise.all([...waiting].map((one) => one.end()));
-          await shelf.close();
+          await jar.close();
         } finally {
           refuse(true);
           await Promise.all([secrets.close(), release()]);

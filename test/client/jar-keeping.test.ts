@@ -140,7 +140,7 @@ describe('several jars on one store', () => {
     const [one, two] = await Promise.all([openDirect({ store }), openDirect({ store })]);
     await one.at(SHOP).set({ server: { a: 1, old: 1 } });
     const late = two.at(SHOP);
-    await two.shelf.open(late.seat);
+    await two.jar.open(late.view);
     expect(late.sent().server).toEqual({ a: 1, old: 1 });
     await one.at(SHOP).set({ server: { b: 1, old: null } });
     await late.set({ server: { c: 1 } });
@@ -183,7 +183,7 @@ describe('several jars on one store', () => {
     const [one, two] = await Promise.all([openDirect({ store }), openDirect({ store })]);
     await one.at(SHOP).set({ server: { a: 1 } });
     const other = two.at(SHOP);
-    await two.shelf.open(other.seat);
+    await two.jar.open(other.view);
     expect(await one.jar.clear()).toBe(1);
     await other.set({ server: { b: 1 } });
     expect(other.sent().server).toEqual({ b: 1 });
@@ -198,7 +198,7 @@ describe('several jars on one store', () => {
     const quotas = { keysPerServer: 20, keys: 300 };
     const jars = await Promise.all(['a', 'b', 'c', 'd'].map(() => openDirect({ store, quotas })));
     const shops = jars.map(({ at }) => at(SHOP));
-    await Promise.all(shops.map(({ seat }, at) => jars[at]!.shelf.bindSession(seat, 'shared')));
+    await Promise.all(shops.map(({ view }, at) => jars[at]!.jar.bindSession(view, 'shared')));
     await Promise.all(
       shops.flatMap((shop, at) =>
         Array.from({ length: 30 }, (_, one) =>
@@ -227,7 +227,7 @@ describe('several jars on one store', () => {
         await jar.at(`https://s${server}.example.com`).set({ server: Object.fromEntries(keys) });
       }
     }
-    await jars[1]!.shelf.close();
+    await jars[1]!.jar.close();
     expect((await openDirect({ store })).jar.list()).toHaveLength(300);
   });
 
@@ -239,7 +239,7 @@ describe('several jars on one store', () => {
     const small = await openDirect({ store, quotas: { keysPerServer: 20 } });
     await small.jar.refresh();
     expect(Object.keys(small.at(SHOP).sent().server!)).toHaveLength(100);
-    await small.shelf.close();
+    await small.jar.close();
     await large.jar.refresh();
     expect(large.jar.list()).toHaveLength(100);
   });
@@ -252,7 +252,7 @@ describe('several jars on one store', () => {
     const [a, b] = [one.at(SHOP), two.at(SHOP)];
     await a.set({ server: keys });
     vi.setSystemTime(Date.now() + 1000);
-    await two.shelf.open(b.seat);
+    await two.jar.open(b.view);
     await b.set({ server: { k0: 'new' } });
     await a.set({ server: { more: 1 } });
     vi.useRealTimers();
@@ -267,7 +267,7 @@ describe('several jars on one store', () => {
     vi.setSystemTime(Date.now() + 60_000);
     shop.sent();
     const used = Date.now();
-    await one.shelf.close();
+    await one.jar.close();
     const [entry] = (await openDirect({ store })).jar.list();
     vi.useRealTimers();
     expect(entry?.usedAt.getTime()).toBe(used);
@@ -318,22 +318,22 @@ describe('a store that fails', () => {
   it('holds a request up for a second at the most, once it is stale', async () => {
     vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout'] });
     const store = memoryStore();
-    const { at, events, shelf } = await openDirect({ store });
+    const { at, events, jar } = await openDirect({ store });
     const warnings: string[] = [];
     events.on('warning', ({ what }) => warnings.push(what));
-    const { set, seat } = at(SHOP);
-    await shelf.open(seat);
+    const { set, view } = at(SHOP);
+    await jar.open(view);
     await set({ server: { a: 1 } });
-    expect(shelf.ready(seat, seat.session)).toBeUndefined();
+    expect(jar.ready(view, view.session)).toBeUndefined();
     store.get = () => new Promise(() => {});
     vi.setSystemTime(Date.now() + 61_000);
-    const ready = shelf.ready(seat, seat.session);
-    expect(shelf.ready(seat, seat.session)).toBeDefined();
+    const ready = jar.ready(view, view.session);
+    expect(jar.ready(view, view.session)).toBeDefined();
     await vi.advanceTimersByTimeAsync(999);
     expect(warnings).toEqual([]);
     await vi.advanceTimersByTimeAsync(1);
     await ready;
-    expect(shelf.ready(seat, seat.session)).toBeUndefined();
+    expect(jar.ready(view, view.session)).toBeUndefined();
     vi.useRealTimers();
     expect(warnings).toContain(
       'The state of shop.example.com could not be read: the store has not answered within 1 s.',

@@ -82,7 +82,7 @@ describe('the jar, whatever happens', () => {
               }
             }
           } else {
-            await direct.shelf.close();
+            await direct.jar.close();
             direct = await openDirect({ store });
             sides = HOSTS.map((url) => direct.at(url));
             for (const both of model) both.session.clear();

@@ -7,8 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type ClientMiddleware, Connection } from '../../src/client/connection.ts';
 import type { ClientEvents } from '../../src/client/events.ts';
 import { ClientJar } from '../../src/client/jar/jar.ts';
-import { type JarPart, jarPart } from '../../src/client/jar/part.ts';
-import { Shelf } from '../../src/client/jar/shelf.ts';
+import { type JarPart, jarPart } from '../../src/client/jar/middleware.ts';
 import { targetOf } from '../../src/client/target.ts';
 import { Events } from '../../src/events.ts';
 import { openDirect } from './direct.ts';
@@ -27,7 +26,6 @@ beforeEach(async () => {
 afterEach(() => hosts.close());
 
 interface Opened {
-  readonly shelf: Shelf;
   readonly jar: ClientJar;
   readonly part: JarPart;
   readonly connection: Connection;
@@ -38,11 +36,11 @@ interface Opened {
 }
 
 /** A client whose calls a middleware outside of the jar gives to sessions, as data-layer sessions do. */
-async function open(url = SHOP, shared?: Shelf): Promise<Opened> {
+async function open(url = SHOP, shared?: ClientJar): Promise<Opened> {
   const events = new Events<ClientEvents>();
-  const shelf = shared ?? new Shelf({ store, principal: '', events });
-  await shelf.refresh();
-  const part = jarPart(shelf, { events });
+  const jar = shared ?? new ClientJar({ store, principal: '', events });
+  await jar.refresh();
+  const part = jarPart(jar, {});
   let current: string | undefined;
   const chooser: ClientMiddleware = (call, next) => {
     call.session = current;
@@ -60,8 +58,7 @@ async function open(url = SHOP, shared?: Shelf): Promise<Opened> {
   const client = new Client({ name: 'test', version: '1.0.0' });
   await client.connect(transport);
   return {
-    shelf,
-    jar: new ClientJar(shelf, events),
+    jar,
     part,
     connection,
     client,
@@ -74,7 +71,7 @@ async function open(url = SHOP, shared?: Shelf): Promise<Opened> {
     },
     async close() {
       await client.close();
-      await shelf.close();
+      await jar.close();
     },
   };
 }
@@ -100,7 +97,7 @@ describe('session state of a session that is kept', () => {
 
   it('[J-10] ends for all that are in it, and begins for all where the next has the same name', async () => {
     const one = await open();
-    const two = await open(SHOP, one.shelf);
+    const two = await open(SHOP, one.jar);
     for (const { part, connection } of [one, two]) await part.bindSession(connection, 'transport-1');
     await one.call('a');
     await one.part.endSession(one.connection);
@@ -133,12 +130,12 @@ describe('session state of a session that is kept', () => {
       lease: (...args) => store.lease(...args),
       close: () => store.close(),
     };
-    const { shelf, at, log } = await openDirect({ store: slow });
+    const { jar, at, log } = await openDirect({ store: slow });
     const shop = at(SHOP);
-    await shelf.bindSession(shop.seat, 'transport-1');
+    await jar.bindSession(shop.view, 'transport-1');
     await shop.set({ session: { a: 1 } });
-    shelf.beginSession(shop.seat);
-    await shelf.endSession(shop.seat, 'transport-1');
+    jar.beginSession(shop.view);
+    await jar.endSession(shop.view, 'transport-1');
     expect(log).toEqual(['set a', 'deleted a']);
     expect((await store.list('')).keys).toEqual([]);
   });

@@ -10,18 +10,19 @@ import { allSources, root, type Source } from './sources.ts';
  */
 const HOPS = {
   plain: { functions: 250, files: 79 },
-  jar: { functions: 373, files: 103 },
-  session: { functions: 447, files: 117 },
-  flow: { functions: 508, files: 127 },
+  jar: { functions: 358, files: 101 },
+  session: { functions: 443, files: 116 },
+  flow: { functions: 506, files: 127 },
 };
 const ASYNC_CONTEXTS = 9;
-const MODULE_LEVEL_REGISTRIES = 23;
-const ERA_LINES = 300;
-const IMPORT_CYCLES = 12;
+const MODULE_LEVEL_REGISTRIES = 20;
+const ERA_LINES = 294;
+const IMPORT_CYCLES = 9;
 
 /** Private metaphors, and how many files still use each. A word that reaches 0 stays listed, so that it does not return. */
 const RETIRED_WORDS: Readonly<Record<string, number>> = {
   asker: 1,
+  bag: 0,
   bury: 0,
   departures: 0,
   desk: 0,
@@ -33,8 +34,8 @@ const RETIRED_WORDS: Readonly<Record<string, number>> = {
   ingress: 0,
   passage: 4,
   rescue: 0,
-  seat: 6,
-  shelf: 24,
+  seat: 2,
+  shelf: 19,
   switchboard: 0,
   trouble: 1,
   wallet: 1,

@@ -7,7 +7,7 @@ import type { Store } from '../../store/types.ts';
 import { Account, accountOfHeaders, TokenOwner } from '../account.ts';
 import { type ClientMiddleware, Connection } from '../connection.ts';
 import type { ClientEventSource } from '../events.ts';
-import type { JarPart } from '../jar/part.ts';
+import type { JarPart } from '../jar/middleware.ts';
 import { erasOf, type Major, majorOf } from '../major.ts';
 import { Authorization, type AuthorizationParts } from '../oauth/authorization.ts';
 import { CredentialKeeper } from '../oauth/credentials.ts';

@@ -1,7 +1,7 @@
 import type { Connection } from '../connection.ts';
 import { type IdentityOptions, identify, isIdentity } from '../identity.ts';
-import type { JarPart } from '../jar/part.ts';
-import type { Shelf } from '../jar/shelf.ts';
+import type { ClientJar } from '../jar/jar.ts';
+import type { JarPart } from '../jar/middleware.ts';
 import { type Target, targetKey } from '../target.ts';
 import { fingerprint } from './key.ts';
 
@@ -28,7 +28,7 @@ export async function leaveTransport(
  * sessions, and of accounts that cannot be signed in to again. Returns false if there was none.
  */
 export async function endTransport(
-  shelf: Shelf,
+  jar: ClientJar,
   url: URL,
   { sessionId, sessions, accounts }: SignedOut,
   options: IdentityOptions,
@@ -37,7 +37,7 @@ export async function endTransport(
   const identity = identify(target, { ...options, allowLocal: true });
   const own = sessionId === undefined ? [] : [transportSessionKey(sessionId)];
   if (!isIdentity(identity)) return false;
-  return shelf.signOut(identity.name, [targetSessionKey(target), ...own, ...sessions], accounts);
+  return jar.signOut(identity.name, [targetSessionKey(target), ...own, ...sessions], accounts);
 }
 
 /** The stored sessions and accounts of a user who has signed out. */

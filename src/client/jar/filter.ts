@@ -2,14 +2,14 @@ import { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
 import type { Scope } from '../../wire/index.ts';
 import { normalScope } from '../identity.ts';
-import type { Item } from './item.ts';
+import type { Entry } from './entry.ts';
 import type { JarFilter } from './types.ts';
 
 /** Decides whether a filter selects an entry. */
 export interface Matcher {
-  (scope: Scope, key: string, item: Item): boolean;
-  /** Whether the filter may select entries of a bag with this name. */
-  covers(bag: string): boolean;
+  (scope: Scope, key: string, entry: Entry): boolean;
+  /** Whether the filter may select entries of a set with this name. */
+  covers(set: string): boolean;
   /** The name of the one server that is selected. */
   readonly server: string | undefined;
 }
@@ -24,14 +24,14 @@ export function matcher(filter: JarFilter, more?: string): Matcher {
   const name = server === undefined ? undefined : serverName(server);
   const within = (domain: string): boolean => name === domain || name?.endsWith(`.${domain}`) === true;
   const isMeant = (one: string): boolean => name === undefined || one === name || one.startsWith(`${name}#`);
-  const matches = (its: Scope, itsKey: string, { from, attributes }: Item): boolean =>
+  const matches = (its: Scope, itsKey: string, { from, attributes }: Entry): boolean =>
     (scope === undefined || its === scope) &&
     (key === undefined || itsKey === key) &&
     (isMeant(from) ||
       (its === 'server' && attributes.serverScope !== undefined && within(attributes.serverScope)));
   return Object.assign(matches, {
-    covers: (bag: string) =>
-      bag.startsWith('.') ? within(bag.slice(1)) || name === undefined : isMeant(bag),
+    covers: (set: string) =>
+      set.startsWith('.') ? within(set.slice(1)) || name === undefined : isMeant(set),
     server: name,
   });
 }

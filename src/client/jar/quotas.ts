@@ -1,5 +1,7 @@
 import { ValiseError } from '../../errors.ts';
 import { ANYTHING, checkOptions, type TakenBy } from '../../options.ts';
+import type { ClientEventSource } from '../events.ts';
+import { byUse, type EntrySet, type Ranked } from './entry-set.ts';
 import type { JarQuotas } from './types.ts';
 
 /** Quotas with all defaults filled in. */
@@ -25,4 +27,62 @@ export function readQuotas(given: JarQuotas = {}): Quotas {
     quotas[name] = value;
   }
   return quotas;
+}
+
+/** What {@link enforceQuotas} needs to know of a jar. */
+export interface Limited {
+  readonly quotas: Quotas;
+  readonly events: ClientEventSource;
+  /** The number of entries in the sets that share the quota `keys`. */
+  readonly counter: { readonly total: number };
+  /** Returns those sets, and possibly others. */
+  allSets(): Iterable<EntrySet>;
+}
+
+/**
+ * Evicts least-recently-used entries until the quotas hold, in the sets that have grown and in the whole jar. Returns the
+ * sets that lost an entry.
+ */
+export function enforceQuotas(grown: Iterable<EntrySet>, jar: Limited): Set<EntrySet> {
+  const smaller = new Set<EntrySet>();
+  const evict = (set: EntrySet, name: string, quota: 'keysPerServer' | 'keys'): void => {
+    const server = set.entries.get(name)?.from ?? set.server;
+    set.remove(name, { yielding: true });
+    smaller.add(set);
+    jar.events.emit('evicted', { server, scope: set.scope, key: name, quota });
+  };
+  for (const set of grown) {
+    const excess = set.entries.size - jar.quotas.keysPerServer;
+    if (excess > 0) for (const { name } of set.oldest(excess)) evict(set, name, 'keysPerServer');
+  }
+  while (jar.counter.total > jar.quotas.keys) {
+    const next = nextToEvict(jar.allSets());
+    if (!next) break;
+    evict(next.set, next.name, 'keys');
+  }
+  return smaller;
+}
+
+/**
+ * Returns the least recently used entry among the owners with the most entries. An owner with a thousand servers therefore
+ * cannot evict the entries of owners that keep few.
+ */
+function nextToEvict(sets: Iterable<EntrySet>): Ranked | undefined {
+  const sites = new Map<string, { count: number; readonly sets: EntrySet[] }>();
+  let most = 0;
+  for (const set of sets) {
+    if (set.scope !== 'server' || !set.isStored || set.entries.size === 0) continue;
+    let site = sites.get(set.site);
+    if (!site) sites.set(set.site, (site = { count: 0, sets: [] }));
+    site.count += set.entries.size;
+    site.sets.push(set);
+    most = Math.max(most, site.count);
+  }
+  let next: Ranked | undefined;
+  for (const site of sites.values()) {
+    if (site.count < most) continue;
+    for (const [oldest] of site.sets.map((set) => set.oldest(1)))
+      if (oldest && (!next || byUse(oldest, next) < 0)) next = oldest;
+  }
+  return next;
 }

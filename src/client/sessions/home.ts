@@ -3,7 +3,7 @@ import type { SessionMeta } from '../../wire/index.ts';
 import type { Account } from '../account.ts';
 import type { Connection } from '../connection.ts';
 import type { ClientEventSource } from '../events.ts';
-import type { JarPart } from '../jar/part.ts';
+import type { JarPart } from '../jar/middleware.ts';
 import { targetKey } from '../target.ts';
 import { explain, SessionCalls } from './calls.ts';
 import { isUnknownMethod, SessionGoneError, sessionErrorIn } from './errors.ts';

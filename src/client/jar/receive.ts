@@ -1,39 +1,31 @@
-import type { Json } from '../../json.ts';
+import { isObject, type Json } from '../../json.ts';
 import { isKid, kidOf } from '../../seal/token.ts';
 import {
+  ATTRIBUTE_RULES,
   type Attributes,
   type AttributesReading,
   MAX_AGE,
+  MAX_DEPTH,
+  MAX_NAMES,
   type ProblemCode,
   readAttributes,
   readState,
   type Scope,
   type StateProblem,
+  type StateReading,
 } from '../../wire/index.ts';
-import type { ClientEventSource } from '../events.ts';
 import { normalScope } from '../identity.ts';
-import type { Bag } from './bag.ts';
-import { enforce } from './enforce.ts';
-import type { Item } from './item.ts';
-import { detailOf, told } from './problem-detail.ts';
-import type { Quotas } from './quotas.ts';
-import type { Seat } from './seat.ts';
-import { NONE } from './stored.ts';
-import type { Tally } from './tally.ts';
+import { type Entry, NONE, shortened } from './entry.ts';
+import type { EntrySet } from './entry-set.ts';
+import { enforceQuotas, type Limited } from './quotas.ts';
 import type { JarRefusal } from './types.ts';
-
-/** The parts of the jar that are needed to apply state. */
-export interface Absorber {
-  readonly events: ClientEventSource;
-  readonly quotas: Quotas;
-  readonly tally: Tally;
-}
+import type { JarView } from './view.ts';
 
 /** The origin of a result. */
 export interface Origin {
-  readonly seat: Seat;
+  readonly view: JarView;
   /** The session that the request was sent in. */
-  readonly session: Bag;
+  readonly session: EntrySet;
   /** The jar's epoch when the request was sent. */
   readonly epoch: number;
   /** The texts of values whose numbers change when parsed, by scope and name, as JSON. */
@@ -42,33 +34,34 @@ export interface Origin {
 
 /**
  * Applies the state that a result sets, in the order in which results arrive. Rejects invalid state with an event and never
- * throws, so that the result itself is always delivered. Returns the bags to store.
+ * throws, so that the result itself is always delivered. Returns the sets to store.
  */
-export function absorb(meta: unknown, origin: Origin, jar: Absorber): Set<Bag> | undefined {
+export function receive(meta: unknown, origin: Origin, jar: Limited): Set<EntrySet> | undefined {
   const state = readState(meta);
   if (!state.session && !state.server && !state.problems) return undefined;
-  return new Absorption(meta, origin, jar).take(state, readAttributes(meta));
+  return new Update(meta, origin, jar).apply(state, readAttributes(meta));
 }
 
-class Absorption {
+/** The state that one result sets. */
+class Update {
   readonly #meta: unknown;
   readonly #origin: Origin;
-  readonly #jar: Absorber;
+  readonly #jar: Limited;
   readonly #texts: Texts;
   readonly #now = Date.now();
-  readonly #grown = new Set<Bag>();
-  readonly #unsaved = new Set<Bag>();
+  readonly #grown = new Set<EntrySet>();
+  readonly #unsaved = new Set<EntrySet>();
 
-  constructor(meta: unknown, origin: Origin, jar: Absorber) {
+  constructor(meta: unknown, origin: Origin, jar: Limited) {
     this.#meta = meta;
     this.#origin = origin;
     this.#jar = jar;
     this.#texts = origin.texts === undefined ? {} : (JSON.parse(origin.texts) as Texts);
   }
 
-  take(state: ReturnType<typeof readState>, attributes: AttributesReading): Set<Bag> {
+  apply(state: StateReading, attributes: AttributesReading): Set<EntrySet> {
     for (const problem of state.problems ?? []) this.#refuseProblem(problem);
-    const problemFor = finder(attributes.problems);
+    const problemFor = problemFinder(attributes.problems);
     for (const scope of ['session', 'server'] as const) {
       const update = state[scope];
       if (update === undefined) continue;
@@ -83,17 +76,17 @@ class Absorption {
         else this.#set(scope, name, value, given);
       }
     }
-    for (const bag of enforce(this.#grown, this.#jar)) this.#unsaved.add(bag);
+    for (const set of enforceQuotas(this.#grown, this.#jar)) this.#unsaved.add(set);
     return this.#unsaved;
   }
 
   #set(scope: Scope, name: string, value: Json, given: Attributes): void {
     const attributes = this.#fit(scope, name, given);
     if (!attributes) return;
-    const bag = this.#bagFor(scope, attributes);
-    if (!this.#isOpen(bag, scope, name) || !this.#mayChange(scope, name, value, attributes)) return;
+    const set = this.#setFor(scope, attributes);
+    if (!this.#isOpen(set, scope, name) || !this.#mayChange(scope, name, value, attributes)) return;
     const exact = this.#textOf(scope, name);
-    const { exact: isExact, identity } = this.#origin.seat;
+    const { exact: isExact, identity } = this.#origin.view;
     // A peer in this process has exactly the same numbers.
     if (!isExact && !identity.passing && !isSafe(value)) {
       this.#refuse(
@@ -111,7 +104,7 @@ class Absorption {
       this.#refuse('too-large', `It takes ${size} bytes; ${bytesPerKey} are allowed.`, scope, name);
       return;
     }
-    const item: Item = {
+    const entry: Entry = {
       // Copies the value, because the application may change the result it receives.
       value: typeof value === 'object' ? (JSON.parse(text) as Json) : value,
       ...(exact !== undefined && { text: exact }),
@@ -122,17 +115,17 @@ class Absorption {
       expiresAt: this.#now + (attributes.maxAge ?? MAX_AGE) * 1000,
       attributes,
     };
-    if (scope === 'server') this.#leaveOthers(bag, name);
-    const held = bag.items.get(name);
-    if (held && held.from !== item.from) this.#tellGone(scope, name, held);
-    if (held && isSame(held, item, text)) {
-      bag.renew(name, { ...item, storedUntil: held.storedUntil ?? held.expiresAt });
+    if (scope === 'server') this.#removeFromOthers(set, name);
+    const held = set.entries.get(name);
+    if (held && held.from !== entry.from) this.#emitDeleted(scope, name, held);
+    if (held && isSame(held, entry, text)) {
+      set.renew(name, { ...entry, storedUntil: held.storedUntil ?? held.expiresAt });
     } else {
-      bag.set(name, item);
-      this.#unsaved.add(bag);
-      this.#grown.add(bag);
+      set.set(name, entry);
+      this.#unsaved.add(set);
+      this.#grown.add(set);
     }
-    this.#jar.events.emit('set', { server: item.from, scope, key: name, size });
+    this.#jar.events.emit('set', { server: entry.from, scope, key: name, size });
   }
 
   #textOf(scope: Scope, name: string): string | undefined {
@@ -141,89 +134,83 @@ class Absorption {
   }
 
   /**
-   * Removes the entry from the server's other bags. Overwriting also replaces the attributes, so state that was valid for
+   * Removes the entry from the server's other sets. Overwriting also replaces the attributes, so state that was valid for
    * another domain is no longer.
    */
-  #leaveOthers(bag: Bag, name: string): void {
-    const { bags, identity } = this.#origin.seat;
-    for (const other of bags) {
-      if (other === bag || other.items.get(name)?.from !== identity.name) continue;
+  #removeFromOthers(set: EntrySet, name: string): void {
+    const { sets, identity } = this.#origin.view;
+    for (const other of sets) {
+      if (other === set || other.entries.get(name)?.from !== identity.name) continue;
       other.remove(name);
       this.#unsaved.add(other);
     }
   }
 
   #remove(scope: Scope, name: string, given: Attributes): void {
-    const { seat, session } = this.#origin;
-    const own = scope === 'session' ? [session] : seat.bags;
+    const { view, session } = this.#origin;
+    const own = scope === 'session' ? [session] : view.sets;
     const only = given.serverScope === undefined ? undefined : `.${normalScope(given.serverScope)}`;
-    for (const bag of own) {
-      if (only !== undefined && bag.server !== only && bag.server.startsWith('.')) continue;
-      if (!bag.items.has(name)) {
-        this.#removeUnseen(bag, name);
-        continue;
-      }
-      if (!this.#isOpen(bag, scope, name) || !this.#mayChange(scope, name, null, given)) continue;
-      this.#tellGone(scope, name, bag.items.get(name));
-      bag.remove(name);
-      this.#unsaved.add(bag);
+    for (const set of own) {
+      if (only !== undefined && set.server !== only && set.server.startsWith('.')) continue;
+      const entry = set.entries.get(name);
+      if (entry) {
+        if (!this.#isOpen(set, scope, name) || !this.#mayChange(scope, name, null, given)) continue;
+        this.#emitDeleted(scope, name, entry);
+      } else if (set.isOver || set.wasClearedAfter(this.#origin.epoch, name)) continue;
+      // An entry that is unknown here may have been set by another process since this one last read the store.
+      set.remove(name);
+      this.#unsaved.add(set);
     }
-  }
-
-  /** Removes an entry that another process may have set since this one last read the store. */
-  #removeUnseen(bag: Bag, name: string): void {
-    if (bag.over || bag.wasClearedAfter(this.#origin.epoch, name)) return;
-    if (bag.removeUnseen(name)) this.#unsaved.add(bag);
   }
 
   /** Returns the attributes with a normalized scope. Returns undefined if the server may not set that scope. */
   #fit(scope: Scope, name: string, given: Attributes): Attributes | undefined {
     if (given.serverScope === undefined) return given;
-    const { scopes, name: server } = this.#origin.seat.identity;
+    const { scopes, name: server } = this.#origin.view.identity;
     const serverScope = normalScope(given.serverScope);
     if (scopes.includes(serverScope)) return { ...given, serverScope };
     this.#refuse('server-scope', `${serverScope} is not for ${server} to set.`, scope, name);
     return undefined;
   }
 
-  #bagFor(scope: Scope, { serverScope }: Attributes): Bag {
-    const { seat, session } = this.#origin;
+  #setFor(scope: Scope, { serverScope }: Attributes): EntrySet {
+    const { view, session } = this.#origin;
     if (scope === 'session') return session;
-    const wide = serverScope !== undefined && seat.bags.find((bag) => bag.server === `.${serverScope}`);
-    return wide || (seat.bags[0] as Bag);
+    const wide = serverScope !== undefined && view.sets.find((set) => set.server === `.${serverScope}`);
+    return wide || (view.sets[0] as EntrySet);
   }
 
   /** Returns false if the response is too late: the session is over, or the jar was cleared meanwhile. */
-  #isOpen(bag: Bag, scope: Scope, name: string): boolean {
-    if (bag.over) {
+  #isOpen(set: EntrySet, scope: Scope, name: string): boolean {
+    if (set.isOver) {
       this.#refuse('session-over', 'The session of the request has ended.', scope, name);
       return false;
     }
-    if (!bag.wasClearedAfter(this.#origin.epoch, name)) return true;
+    if (!set.wasClearedAfter(this.#origin.epoch, name)) return true;
     this.#refuse('cleared', 'The request was sent before its state was cleared.', scope, name);
     return false;
   }
 
   /** Returns false if this server may not change the existing entry over this connection. */
   #mayChange(scope: Scope, name: string, value: Json, { serverScope }: Attributes): boolean {
-    const { seat, session } = this.#origin;
-    const { identity, bags } = seat;
-    const held = (scope === 'session' ? [session] : bags).flatMap((bag) => bag.items.get(name) ?? []);
+    const { view, session } = this.#origin;
+    const { identity, sets } = view;
+    const held = (scope === 'session' ? [session] : sets).flatMap((set) => set.entries.get(name) ?? []);
     if (identity.secure === false && held.some(({ secure }) => secure)) {
       this.#refuse('insecure', 'It was set over https, and is not changed over http.', scope, name);
       return false;
     }
     // A value only for the server itself takes nothing from other servers.
     if (value !== null && serverScope === undefined) return true;
-    const isOthers = held.some((item) => item.from !== identity.name && isSealed(item.value));
+    const isOthers = held.some(({ from, value: other }) => from !== identity.name && isSealed(other));
     if (!isOthers || isSealed(value)) return true;
     this.#refuse('sibling', 'Another server of the domain has set it, and sealed it.', scope, name);
     return false;
   }
 
   /** Emits `deleted` with the name of the server that set the entry, which may be another one of the same domain. */
-  #tellGone(scope: Scope, key: string, item: Item | undefined): void {
-    if (item) this.#jar.events.emit('deleted', { server: item.from, scope, key, by: 'server' });
+  #emitDeleted(scope: Scope, key: string, { from }: Entry): void {
+    this.#jar.events.emit('deleted', { server: from, scope, key, by: 'server' });
   }
 
   #refuseProblem(problem: StateProblem): void {
@@ -233,9 +220,9 @@ class Absorption {
 
   #refuse(reason: JarRefusal, detail: string, scope?: Scope, key?: string): void {
     this.#jar.events.emit('refused', {
-      server: this.#origin.seat.identity.name,
+      server: this.#origin.view.identity.name,
       ...(scope !== undefined && { scope }),
-      ...(key !== undefined && { key: told(key) }),
+      ...(key !== undefined && { key: shortened(key) }),
       reason,
       detail,
     });
@@ -250,15 +237,15 @@ const REASONS: { readonly [Code in ProblemCode]?: JarRefusal } = {
 };
 
 /** Finds the problem with a name's attributes. A problem with all attributes, or with those of a scope, applies to each name. */
-function finder(problems: readonly StateProblem[] = []) {
+function problemFinder(problems: readonly StateProblem[] = []) {
   const found = new Map<string, StateProblem>();
-  for (const one of problems) found.set(place(one.scope, one.name), one);
+  for (const one of problems) found.set(pathOf(one.scope, one.name), one);
   return (scope: Scope, name: string): StateProblem | undefined =>
     found.size === 0
       ? undefined
-      : (found.get(place(undefined, undefined)) ??
-        found.get(place(scope, undefined)) ??
-        found.get(place(scope, name)));
+      : (found.get(pathOf(undefined, undefined)) ??
+        found.get(pathOf(scope, undefined)) ??
+        found.get(pathOf(scope, name)));
 }
 
 type Texts = { readonly [S in Scope]?: { readonly [name: string]: string } };
@@ -275,19 +262,52 @@ function isSafe(value: Json): boolean {
   return typeof value !== 'object' || value === null || Object.values(value).every(isSafe);
 }
 
-function place(scope: Scope | undefined, name: string | undefined): string {
+function pathOf(scope: Scope | undefined, name: string | undefined): string {
   return JSON.stringify([scope ?? null, name ?? null]);
 }
 
-/** Whether an item repeats the existing one, and its new expiry is too close to the stored one to be worth a write. */
-function isSame(held: Item, item: Item, text: string): boolean {
-  if (held.size !== item.size || held.from !== item.from) return false;
+/** Whether an entry repeats the existing one, and its new expiry is too close to the stored one to be worth a write. */
+function isSame(held: Entry, entry: Entry, text: string): boolean {
+  if (held.size !== entry.size || held.from !== entry.from) return false;
   const { maxAge, serverScope, methodScope } = held.attributes;
   return (
-    maxAge === item.attributes.maxAge &&
-    serverScope === item.attributes.serverScope &&
-    methodScope === item.attributes.methodScope &&
-    item.expiresAt - (held.storedUntil ?? held.expiresAt) < (item.expiresAt - item.setAt) / 10 &&
+    maxAge === entry.attributes.maxAge &&
+    serverScope === entry.attributes.serverScope &&
+    methodScope === entry.attributes.methodScope &&
+    entry.expiresAt - (held.storedUntil ?? held.expiresAt) < (entry.expiresAt - entry.setAt) / 10 &&
     (held.text ?? JSON.stringify(held.value)) === text
   );
+}
+
+/** Describes what was wrong with state, the limit it exceeded, and what was received. Never includes text from the server. */
+function detailOf(problem: StateProblem, meta: unknown): string {
+  const { where } = problem;
+  if (problem.problem === 'too-deep') return `It is nested deeper than ${MAX_DEPTH} levels, in ${where}.`;
+  const came = valueAt(problem, meta);
+  if (problem.problem === 'too-many')
+    return `${Object.keys(came ?? {}).length} names came in ${where}; ${MAX_NAMES} are allowed.`;
+  const attribute = where.slice(where.lastIndexOf('.') + 1);
+  const rule = ATTRIBUTE_RULES[attribute];
+  return rule === undefined
+    ? `${attribute === 'attributes' ? 'Its attributes' : where} must be an object; ${described(came)} came.`
+    : `Its ${attribute} must be ${rule}; ${described(came)} came.`;
+}
+
+/** Returns the value at the location of a problem: a key of `_meta`, the scope in it, and an attribute of a name in that. */
+function valueAt({ where, name }: StateProblem, meta: unknown): unknown {
+  const holder = isObject(meta) ? meta : {};
+  const keys = Object.keys(holder).filter((each) => where === each || where.startsWith(`${each}.`));
+  const key = keys.reduce((longest, each) => (each.length > longest.length ? each : longest), '');
+  const [scope, attribute] = where.slice(key.length + 1).split('.');
+  const path = [key, scope, attribute && name, attribute === 'attributes' ? '' : attribute];
+  let value: unknown = holder;
+  for (const step of path) if (step) value = isObject(value) ? value[step] : undefined;
+  return value;
+}
+
+function described(value: unknown): string {
+  if (typeof value === 'number') return String(value);
+  if (typeof value === 'string') return `a text of ${value.length} characters`;
+  if (Array.isArray(value)) return 'a list';
+  return value === null ? 'null' : `something of type ${typeof value}`;
 }
