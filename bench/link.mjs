@@ -15,6 +15,7 @@ import { StdioClientTransport as StdioV1 } from '@modelcontextprotocol/sdk/clien
 import { StreamableHTTPClientTransport as HttpV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { InMemoryTransport as MemoryV1 } from '@modelcontextprotocol/sdk/inMemory.js';
 import { openValise } from '../dist/client/index.js';
+import { StdioClientTransport } from '../dist/internal/index.js';
 import { echoHttp, echoServer } from './link/server.mjs';
 import { openBench } from './measure.mjs';
 
@@ -47,14 +48,14 @@ const ways = {
     const server = fileURLToPath(new URL('link/server.mjs', import.meta.url));
     const args = [server, '--stdio', major, edges ? 'edges' : withValise ? 'valise' : ''];
     const command = { command: process.execPath, args };
-    const transport = edges ? valise.stdio(command) : new majors[major].Stdio(command);
+    const transport = edges ? new StdioClientTransport(command) : new majors[major].Stdio(command);
     const run = await connected(major, transport, withValise);
     return { run, others: () => cpuOf(transport.pid) };
   },
   async http(major, withValise, { edges = false, ...options } = {}) {
     const { url, close } = await echoHttp(major, withValise, edges);
     closing.push(close);
-    const transport = edges ? valise.http(url) : new majors[major].Http(url);
+    const transport = edges ? url : new majors[major].Http(url);
     return { run: await connected(major, transport, withValise, options) };
   },
 };

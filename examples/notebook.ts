@@ -28,7 +28,7 @@ export const example: Example = {
         ttl: flags['ttl'] as string,
       },
     });
-    valise.requireSession('notebook_append');
+    valise.sessions.require('notebook_append');
 
     const server = () => {
       const notebook = valise.install(new McpServer({ name: 'notebook', version: '1.0.0' }));

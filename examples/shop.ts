@@ -16,7 +16,7 @@ export const example: Example = {
     const valise = createValise({
       name: 'shop',
       ...options,
-      state: {
+      jar: {
         // Plain: the client may read what is in its cart. Everything else is sealed.
         session: {
           'Cart Contents': { schema: Cart, plain: true },
@@ -26,7 +26,7 @@ export const example: Example = {
     });
 
     const showCart = () => {
-      const { session } = valise.state();
+      const { session } = valise.jar;
       const { items, price } = session.get('Cart Contents') ?? { items: [], price: 0 };
       const coupon = session.get('Coupon Code');
       const list = items.length > 0 ? `${items.join(', ')}; total ${price}` : 'empty';
@@ -46,7 +46,7 @@ export const example: Example = {
           inputSchema: z.object({ item: z.string(), price: z.number().nonnegative().default(0) }),
         },
         async ({ item, price }) => {
-          const { session } = valise.state();
+          const { session } = valise.jar;
           const cart = session.get('Cart Contents') ?? { items: [], price: 0 };
           session.set('Cart Contents', { items: [...cart.items, item], price: cart.price + price });
           return showCart();
@@ -63,7 +63,7 @@ export const example: Example = {
         'apply_coupon',
         { description: 'Adds a coupon to the cart.', inputSchema: z.object({ code: z.string() }) },
         async ({ code }) => {
-          valise.state().session.set('Coupon Code', code);
+          valise.jar.session.set('Coupon Code', code);
           return showCart();
         },
       );
@@ -72,7 +72,7 @@ export const example: Example = {
         'clear_cart',
         { description: 'Empties the cart and takes the coupon off.', inputSchema: z.object({}) },
         async () => {
-          const { session } = valise.state();
+          const { session } = valise.jar;
           session.delete('Cart Contents');
           if (session.has('Coupon Code')) session.delete('Coupon Code');
           return showCart();
@@ -86,7 +86,7 @@ export const example: Example = {
           inputSchema: z.object({ name: z.string(), value: z.unknown() }),
         },
         async ({ name, value }) => {
-          valise.state().server.set(name, value as Json);
+          valise.jar.server.set(name, value as Json);
           return { content: [text(`Remembered ${name}.`)] };
         },
       );
@@ -95,7 +95,7 @@ export const example: Example = {
         'recall',
         { description: 'Says what was remembered.', inputSchema: z.object({ name: z.string() }) },
         async ({ name }) => {
-          const value = valise.state().server.get(name);
+          const value = valise.jar.server.get(name);
           if (value === undefined) return { content: [text(`Nothing is remembered as ${name}.`)] };
           return { content: [text(typeof value === 'string' ? value : JSON.stringify(value))] };
         },
@@ -105,7 +105,7 @@ export const example: Example = {
         'forget',
         { description: 'Forgets what was remembered.', inputSchema: z.object({ name: z.string() }) },
         async ({ name }) => {
-          valise.state().server.delete(name);
+          valise.jar.server.delete(name);
           return { content: [text(`Forgot ${name}.`)] };
         },
       );

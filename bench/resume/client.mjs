@@ -35,7 +35,7 @@ async function withValise() {
   const valise = await openValise({ store, keys: process.env.VALISE_KEYS, secrets: 'store' });
   const client = new Client(info);
   const auth = { redirectUrl: BACK, redirect: (page) => signIn(page, BACK) };
-  await valise.connect(client, valise.http(url, { fetch: far, auth }));
+  await valise.connect(client, url, { fetch: far, auth });
   return client;
 }
 

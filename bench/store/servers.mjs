@@ -1,8 +1,8 @@
 // Measures what a write costs the servers, not this process: CPU time and memory of each shard of a Redis Cluster, compared
 // with a bare SET with the same text and lifetime; and how many updates PostgreSQL performs without touching an index (HOT).
 import { createRequire } from 'node:module';
-import { openPostgresStore } from '../../dist/store/postgres/store.js';
-import { openRedisStore } from '../../dist/store/redis/store.js';
+import { postgresStore } from '../../dist/store/postgres/store.js';
+import { redisStore } from '../../dist/store/redis/store.js';
 import { startPostgres, startRedis, startRedisCluster } from '../../scripts/services.mjs';
 
 const require = createRequire(new URL('../../package.json', import.meta.url));
@@ -61,7 +61,7 @@ export async function measureShards(bench, shards) {
   const ports = (cluster.nodes ?? [cluster]).map(({ port }) => port);
   const url = `redis+cluster://${ports.map((port) => `127.0.0.1:${port}`).join(',')}`;
   const client = new Cluster(ports.map((port) => ({ host: '127.0.0.1', port })));
-  const store = await openRedisStore(url);
+  const store = await redisStore(url);
   try {
     await client.set('warm', '1');
     const bare = `o.1234567890 1790000000000 ${JSON.stringify({ text })}`;
@@ -104,7 +104,7 @@ export async function measureHotUpdates(bench) {
   const client = new pg.Client(postgres.url);
   await client.connect();
   try {
-    const store = await openPostgresStore(postgres.url);
+    const store = await postgresStore(postgres.url);
     await repeat((index) => store.put(keyOf(index % 2000), { text, index }, { ttl: TTL }));
     // Connections report their statistics when they end.
     await store.close();

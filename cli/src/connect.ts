@@ -1,7 +1,11 @@
-import type { HttpTarget } from 'mcp-valise/client';
-import { type ClientValise, openValise, ValiseError } from 'mcp-valise/client';
-import type { StdioClientTransport, TransportLike } from 'mcp-valise/internal';
-import { fileOf } from 'mcp-valise/internal';
+import {
+  type ClientValise,
+  type HttpOptions,
+  openValise,
+  type StdioCommand,
+  ValiseError,
+} from 'mcp-valise/client';
+import { fileOf, StdioClientTransport } from 'mcp-valise/internal';
 import { type AnswerSource, parseAnswers } from './ask/answerer.ts';
 import { ELICITATION, setAnswerer } from './ask/handler.ts';
 import { openBrowser } from './browser.ts';
@@ -104,44 +108,45 @@ export function connectWith(
     waitedFor = `you to ${pasted ? 'paste where the sign-in has led' : 'sign in with the browser'}`;
     return pasted ? pasted.redirect(page) : openBrowser(page);
   };
-  valise.events.on('sign-in-elsewhere', () => {
+  valise.on('sign-in-elsewhere', () => {
     waitedFor = 'you to sign in where another process asks for it';
     remark('valise: another process has opened a page to sign in; waiting for what comes of it.');
   });
-  const way = wayTo(valise, target, options, redirect);
+  const transport = target.kind === 'stdio' ? stdioTransport(target.command, options) : undefined;
   const release = async (): Promise<void> => {
     // Closes the transport, not the client: a client that is still probing for the era has no transport yet.
-    if ('close' in way) await way.close();
+    await transport?.close();
     await valise.close();
   };
-  const kept = target.kind === 'http' ? ({ session: 'kept' } as const) : {};
+  const connect = (): Promise<void> => {
+    if (target.kind === 'stdio')
+      return valise.connect(client, transport as StdioClientTransport, { sessions });
+    const http = httpOptions(target.url, options, redirect);
+    return valise.connect(client, target.url, { ...http, sessions, jarLifetime: 'kept' });
+  };
   return whileWaiting(
     () => waitedFor,
-    () => unlessInterrupted(valise.connect(client, way, { sessions, ...kept }), release),
+    () => unlessInterrupted(connect(), release),
   ).finally(() => pasted?.close());
 }
 
-function wayTo(
-  valise: ClientValise,
-  target: CliTarget,
-  options: ConnectWith,
-  redirect: (page: URL) => unknown,
-): TransportLike | HttpTarget {
-  if (target.kind === 'stdio') {
-    const transport = valise.stdio({ stderr: 'pipe', ...target.command }) as StdioClientTransport;
-    transport.onerror = tellOverlong;
-    relayStderr(transport, handOn);
-    if (options.trace) traceTransport(transport);
-    return transport;
-  }
+function stdioTransport(command: StdioCommand, options: ConnectWith): StdioClientTransport {
+  const transport = new StdioClientTransport({ stderr: 'pipe', ...command });
+  transport.onerror = tellOverlong;
+  relayStderr(transport, handOn);
+  if (options.trace) traceTransport(transport);
+  return transport;
+}
+
+function httpOptions(url: URL, options: ConnectWith, redirect: (page: URL) => unknown): HttpOptions {
   const fetch = resolvingFetch(options.resolve);
-  return valise.http(target.url, {
+  return {
     headers: options.header,
-    fetch: options.trace ? tracedFetch(target.url, fetch) : fetch,
+    fetch: options.trace ? tracedFetch(url, fetch) : fetch,
     resume: options.alone ? 'alone' : true,
     // With an `Authorization` header of their own, users are already signed in.
     ...(!hasAuthorization(options.header) && { auth: { redirect, port: options.redirectPort } }),
-  });
+  };
 }
 
 /** Whether the user passes an `Authorization` header. */

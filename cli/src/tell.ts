@@ -9,7 +9,7 @@ import type { CliTarget } from './target.ts';
 const TOLD = 10;
 
 /** Prints the events of a Valise to stderr: warnings, and state that was not kept. */
-export function tellEvents({ events }: Pick<ClientValise, 'events'>): void {
+export function tellEvents(valise: Pick<ClientValise, 'on'>): void {
   let count = 0;
   const say = (key: string | undefined, server: string, what: string): void => {
     count += 1;
@@ -17,14 +17,14 @@ export function tellEvents({ events }: Pick<ClientValise, 'events'>): void {
     if (count <= TOLD) remark(`valise: ${clean(`${name} of ${server} ${what}`)}`);
     else if (count === TOLD + 1) remark(`valise: more state of ${clean(server)} was not kept.`);
   };
-  events.on('evicted', ({ server, key, quota }) =>
+  valise.on('evicted', ({ server, key, quota }) =>
     say(key, server, `had to go: the jar is full (${quota}).`),
   );
-  events.on('warning', ({ code, what, next }) => {
+  valise.on('warning', ({ code, what, next }) => {
     // The help of --allow-local already says this.
     if (code !== 'local-state') remark(`valise: ${clean(`${what} ${next}`)}`);
   });
-  events.on('refused', ({ server, key, reason, detail }) => {
+  valise.on('refused', ({ server, key, reason, detail }) => {
     if (reason === 'server') {
       sayUnkept({ name: server, refused: detail });
       return;

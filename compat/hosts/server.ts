@@ -14,11 +14,11 @@ const text = (words: string) => ({ content: [{ type: 'text' as const, text: word
 export async function openServer() {
   const store = memoryStore();
   const valise = createValise({ name: 'hosts', keys: generateKey(), store, sessions: { mode: 'stored' } });
-  valise.requireSession('note');
+  valise.sessions.require('note');
   const build = () => {
     const server = valise.install(new McpServer({ name: 'hosts', version: '1.0.0' }));
     server.registerTool('count', { description: 'Counts.', inputSchema: z.object({}) }, async () => {
-      const { server: state } = valise.state();
+      const { server: state } = valise.jar;
       const count = Number(state.get('count') ?? 0) + 1;
       state.set('count', count);
       return text(`count=${count}`);

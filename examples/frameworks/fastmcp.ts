@@ -14,7 +14,7 @@ server.addTool({
   name: 'visit',
   description: 'Counts visits.',
   execute: async () => {
-    const { server: kept } = valise.state();
+    const { server: kept } = valise.jar;
     const visits = Number(kept.get('visits') ?? 0) + 1;
     kept.set('visits', visits);
     return `visit ${visits}`;

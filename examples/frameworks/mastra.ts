@@ -19,7 +19,7 @@ const mastra = new MCPServer({
       description: 'Counts visits.',
       inputSchema: z.object({}),
       execute: async () => {
-        const { server: kept } = valise.state();
+        const { server: kept } = valise.jar;
         const visits = Number(kept.get('visits') ?? 0) + 1;
         kept.set('visits', visits);
         return `visit ${visits}`;

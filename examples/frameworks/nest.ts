@@ -15,7 +15,7 @@ const order = valise.flow(async (flow) => {
 class Notes {
   @Tool({ name: 'visit', description: 'Counts visits.' })
   visit() {
-    const { server: kept } = valise.state();
+    const { server: kept } = valise.jar;
     const visits = Number(kept.get('visits') ?? 0) + 1;
     kept.set('visits', visits);
     return { content: [{ type: 'text', text: `visit ${visits}` }] };

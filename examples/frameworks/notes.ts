@@ -20,7 +20,7 @@ interface Tools {
 /** Adds the tools to a server, of either major. */
 export function addTools(server: Tools): void {
   server.registerTool('visit', { description: 'Counts visits.' }, async () => {
-    const { server: kept } = valise.state();
+    const { server: kept } = valise.jar;
     const visits = Number(kept.get('visits') ?? 0) + 1;
     kept.set('visits', visits);
     return { content: [{ type: 'text', text: `visit ${visits}` }] };

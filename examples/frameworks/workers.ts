@@ -75,7 +75,7 @@ const valise = createValise({ name: 'notes', store });
 function build(): McpServer {
   const server = valise.install(new McpServer({ name: 'notes', version: '1.0.0' }));
   server.registerTool('visit', { description: 'Counts visits.' }, async () => {
-    const { server: kept } = valise.state();
+    const { server: kept } = valise.jar;
     const visits = Number(kept.get('visits') ?? 0) + 1;
     kept.set('visits', visits);
     return { content: [{ type: 'text', text: `visit ${visits}` }] };

@@ -12,7 +12,7 @@ export { fileStore } from '../store/file/store.ts';
 export type { Store } from '../store/types.ts';
 export type { Attributes, Json, Scope } from '../wire/index.ts';
 export type { ConnectionInfo, Connections, LogoutOptions } from './connection/connections.ts';
-export type { HttpOptions, HttpTarget } from './connection/http.ts';
+export type { HttpOptions } from './connection/http.ts';
 export {
   asClientStateStore,
   type ClientStateStore,

@@ -26,8 +26,8 @@ export type NamedServer = string | URL | StdioCommand;
 /** Returns the target of a transport, or the one that the application names. Both SDK majors keep it under the same names. */
 export function targetOf(transport: TransportLike, server?: NamedServer): Target {
   if (![transport?.start, transport?.send, transport?.close].every((one) => typeof one === 'function')) {
-    throw new ValiseError('no-transport', 'valise.connect() was called without a transport.', {
-      next: 'Call valise.connect(client, transport), or valise.connect(client, valise.http(url)).',
+    throw new ValiseError('no-transport', 'valise.connect() was called without a server.', {
+      next: 'Pass a URL, a command such as { command, args }, or a transport.',
     });
   }
   if (!Object.isExtensible(transport)) {

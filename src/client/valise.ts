@@ -1,11 +1,9 @@
-import { ValiseError } from '../errors.ts';
-import type { Events } from '../events.ts';
-import { isObject } from '../json.ts';
+import type { ValiseError } from '../errors.ts';
+import type { Listener } from '../events.ts';
 import type { FetchLike } from '../link/edge-fetch.ts';
 import type { MessageLimit } from '../link/limit.ts';
 import { StdioClientTransport, type StdioCommand } from '../link/stdio-client.ts';
 import type { TransportLike } from '../link/transport.ts';
-import { checkOptions, FLAG, type TakenBy, TEXT } from '../options.ts';
 import type { Keyring } from '../seal/index.ts';
 import type { Store } from '../store/types.ts';
 import type { Carrier, Result } from '../wire/index.ts';
@@ -29,7 +27,16 @@ import { installedMajor } from './major.ts';
 import type { Authorization } from './oauth/authorization.ts';
 import type { AuthOptions } from './oauth/options.ts';
 import { Secrets, type SecretsOptions } from './oauth/secrets.ts';
-import { checkClientOptions } from './options.ts';
+import {
+  checkClient,
+  checkClientOptions,
+  checkCommand,
+  checkConnectOptions,
+  checkTransportOptions,
+  checkUrlOptions,
+  isNamed,
+  isUrl,
+} from './options.ts';
 import { ownStore } from './own-store.ts';
 import { type ClientPart, sendingAgain } from './part.ts';
 import { RoundsPart } from './rounds/part.ts';
@@ -88,13 +95,18 @@ export interface ClientValiseOptions extends SecretsOptions {
   readonly maxMessageBytes?: number | undefined;
 }
 
-/** Options for {@link ClientValise.connect}. */
-export interface ConnectOptions {
+/**
+ * Options for {@link ClientValise.connect}. Those of {@link HttpOptions} apply to a URL, `server` to a transport, and the
+ * others to any server.
+ */
+export interface ConnectOptions extends HttpOptions {
   /**
-   * How long session-scope state lives if the transport has no session of its own. By default it lives until the connection
-   * ends. `'kept'` keeps it until it is cleared, so that programs that run for one call at a time share one session.
+   * How long session-scope state lives if the transport has no session of its own. `'kept'` keeps it until it is cleared,
+   * so that programs that run for one call at a time share one session.
+   *
+   * @defaultValue `'connection'`: until the connection ends
    */
-  readonly session?: 'kept' | undefined;
+  readonly jarLifetime?: 'connection' | 'kept' | undefined;
   /**
    * Set to false if the client does not use data-layer sessions. The client then does not announce them. If a server needs
    * one, it uses the transport's session instead, as for clients without Valise.
@@ -115,7 +127,7 @@ export interface ConnectOptions {
 /**
  * Options for {@link ClientValise.transport} and {@link ClientValise.options}. A server that is a command takes the first two.
  */
-export interface TransportOptions extends HttpOptions, Pick<ConnectOptions, 'session'> {
+export interface TransportOptions extends HttpOptions, Pick<ConnectOptions, 'jarLifetime'> {
   /**
    * The name of the data-layer session for the host's requests, if the server has sessions. The first request creates it,
    * and a later process finds it again by this name. Give each conversation its own name. Set to false for none: if a tool
@@ -151,30 +163,21 @@ export interface ClientValise {
   readonly pending: Pending;
   /** Stored state of HTTP connections: sessions, metadata, credentials. */
   readonly connections: Connections;
-  /** Emits events for what happens. Valise itself logs nothing. */
-  readonly events: Pick<Events<ClientEvents>, 'on'>;
+  /** Adds a listener for an event. Returns a function that removes it. Valise itself logs nothing. */
+  on<Name extends keyof ClientEvents>(event: Name, listener: Listener<ClientEvents[Name]>): () => void;
   /**
-   * Returns a transport that starts a server as a command, for a client of either SDK major version. Unlike the SDKs' own
-   * transports, it passes every draft message through.
+   * Connects a client of either SDK major version to a server, with all the state that Valise keeps for that server.
+   *
+   * A URL resumes the session of an earlier process, if there is one, with that process's sign-in. A command is started as
+   * a stdio server. A transport of your own works too, but then its server may have to be named with the option `server`.
    *
    * @example
    * ```ts
-   * await valise.connect(client, valise.stdio({ command: 'node', args: ['server.js'] }));
+   * await valise.connect(client, 'https://example.com/mcp', { auth: { redirect: openBrowser } });
+   * await valise.connect(client, { command: 'node', args: ['server.js'] });
    * ```
    */
-  stdio(command: StdioCommand): TransportLike;
-  /**
-   * Returns a server to connect to over HTTP, for a client of either SDK major version. The connection resumes the session
-   * of an earlier process, if there is one, with that process's sign-in.
-   *
-   * @example
-   * ```ts
-   * await valise.connect(client, valise.http('https://example.com/mcp', { auth: { redirect: openBrowser } }));
-   * ```
-   */
-  http(url: string | URL, options?: HttpOptions): HttpTarget;
-  /** Connects a client over a transport or HTTP, with all the state that Valise keeps for that server. */
-  connect(client: ClientLike, to: TransportLike | HttpTarget, options?: ConnectOptions): Promise<void>;
+  connect(client: ClientLike, to: NamedServer | TransportLike, options?: ConnectOptions): Promise<void>;
   /**
    * Returns a transport for a host that creates its own client, such as the AI SDK. It adds state, resumption, sign-in and
    * sessions, as {@link connect} does. One transport serves one client.
@@ -217,7 +220,7 @@ export interface ClientValise {
  * @example
  * ```ts
  * const valise = await openValise();
- * await valise.connect(client, transport); // a v1 or v2 client, over any transport
+ * await valise.connect(client, 'https://example.com/mcp'); // a v1 or v2 client
  * valise.jar.list();
  * ```
  */
@@ -272,13 +275,13 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
     const attach = async (
       client: ClientLike,
       to: TransportLike | HttpTarget,
-      settings: ConnectOptions,
+      settings: Pick<ConnectOptions, 'jarLifetime' | 'sessions' | 'server'>,
     ): Promise<Connection> => {
       checkOpen();
       const own = { owner, principal, parts: settings.sessions === false ? withoutSessions : parts };
       const target = to instanceof HttpTarget ? targetNamed(to.url) : targetOf(to, settings.server);
       const limit = limitFor(target);
-      const keepsSession = settings.session === 'kept';
+      const keepsSession = settings.jarLifetime === 'kept';
       const connection =
         to instanceof HttpTarget
           ? await connectHttp(client, to, { ...surroundings, ...own, limit, keepsSession })
@@ -293,17 +296,20 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
       checkCommand(command);
       return new StdioClientTransport(command, limitFor(targetNamed(command)));
     };
+    const targetFor = (name: string, to: NamedServer, http: HttpOptions): TransportLike | HttpTarget => {
+      if (isUrl(to)) return new HttpTarget(to, http);
+      checkUrlOptions(name, http);
+      return stdio(to);
+    };
     const hostTransport = (to: NamedServer, settings: TransportOptions = {}): ValiseTransport => {
-      const { session, sessionName = 'default', ...rest } = settings;
-      checkOptions('transport', { session, sessionName }, TRANSPORT);
-      const isHttp = typeof to === 'string' || to instanceof URL;
-      const target = isHttp ? new HttpTarget(to, rest) : stdio(to);
-      if (!isHttp) checkOptions<object>('transport', rest, {});
+      checkTransportOptions(settings);
+      const { jarLifetime, sessionName = 'default', ...http } = settings;
+      const target = targetFor('transport', to, http);
       return new ValiseTransport({
-        http: isHttp,
+        http: isUrl(to),
         major: installedMajor(),
         sessionName,
-        open: (client) => attach(client, target, { session, sessions: sessionName !== false }),
+        open: (client) => attach(client, target, { jarLifetime, sessions: sessionName !== false }),
         sessions: (client) => sessions.access(client),
         warn: (code, what, next) => events.emit('warning', { code, what, next }),
       });
@@ -336,15 +342,15 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
           return isEnded || kept.length + asked > 0;
         },
       }),
-      events,
-      stdio,
-      http: (url, settings) => new HttpTarget(url, settings),
+      on: (event, listener) => events.on(event, listener),
       async connect(client, to, settings = {}) {
         checkOpen();
         checkClient(client);
-        checkOptions('connect', settings, CONNECT);
-        if (settings.server !== undefined && to instanceof HttpTarget) throw namedTwice();
-        await attach(client, to, settings);
+        checkConnectOptions(to, settings);
+        const { jarLifetime, sessions, server, ...http } = settings;
+        if (!isNamed(to)) checkUrlOptions('connect', http);
+        const target = isNamed(to) ? targetFor('connect', to, http) : to;
+        await attach(client, target, { jarLifetime, sessions, server });
       },
       transport: hostTransport,
       authProvider: provider,
@@ -376,52 +382,6 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
     await release();
     throw error;
   }
-}
-
-const CONNECT: TakenBy<ConnectOptions> = {
-  session: ["'kept'", (value) => value === 'kept'],
-  sessions: FLAG,
-  server: [
-    'the URL of a server, or { command, args }',
-    (value) =>
-      typeof value === 'string' ||
-      (isObject(value) && ('href' in value || typeof value['command'] === 'string')),
-  ],
-};
-
-const TRANSPORT: TakenBy<Pick<TransportOptions, 'session' | 'sessionName'>> = {
-  session: CONNECT.session,
-  sessionName: ['a text or false', (value) => value === false || (typeof value === 'string' && value !== '')],
-};
-
-const STDIO: TakenBy<StdioCommand> = {
-  command: TEXT,
-  args: ['a list of texts', (value) => Array.isArray(value) && value.every((one) => typeof one === 'string')],
-  cwd: TEXT,
-  env: ['an object with variables', isObject],
-  stderr: ["'inherit', 'pipe' or 'ignore'", (value) => /^(inherit|pipe|ignore)$/.test(String(value))],
-  grace: ['seconds', (value) => typeof value === 'number'],
-};
-
-function checkClient(client: ClientLike): void {
-  if (typeof client?.connect === 'function') return;
-  throw new ValiseError('no-client', 'valise.connect() was called without a client.', {
-    next: 'Call valise.connect(client, transport) with a client of either SDK.',
-  });
-}
-
-function namedTwice(): ValiseError {
-  return new ValiseError('bad-option', 'The option server of connect was given for valise.http().', {
-    next: 'Leave it out: valise.http() knows its server.',
-  });
-}
-
-function checkCommand(command: StdioCommand): void {
-  if (typeof command?.command !== 'string')
-    throw new ValiseError('no-command', 'valise.stdio() was called without a command.', {
-      next: "Give it the program and its arguments, as in valise.stdio({ command: 'node', args: ['server.js'] }).",
-    });
-  checkOptions('stdio', command, STDIO);
 }
 
 async function connectOver(

@@ -3,7 +3,7 @@ import type { Response } from '../wire/index.ts';
 import type { ServerContext } from './context.ts';
 import { type Exchange, runningExchange } from './exchange.ts';
 import { type Fault, isOfStore } from './fault.ts';
-import { FlowError } from './flow/errors.ts';
+import { FlowError } from './flows/errors.ts';
 import { isUnknownKey } from './own-keys.ts';
 
 /** Errors whose advice is for whoever made the call. All other advice is for the author of the server. */

@@ -1,6 +1,6 @@
 import { Course } from '../link/course.ts';
 import type { Id, Message } from '../wire/index.ts';
-import type { Answered, RoundContext } from './flow/context.ts';
+import type { Answered, RoundContext } from './flows/context.ts';
 import type { Stray } from './http/stray.ts';
 import type { Peer } from './peer.ts';
 import { isHttp } from './peer.ts';

@@ -2,16 +2,17 @@ export { ValiseError } from '../errors.ts';
 export type { Json } from '../json.ts';
 export type { CallerFacts } from './caller.ts';
 export type { ServerEvents, ServerListeners } from './events.ts';
-export { plainCodec, type RoundCodec, type RoundState } from './flow/codec.ts';
-export type { RoundCounts } from './flow/counters.ts';
-export { FlowError, type FlowErrorCode } from './flow/errors.ts';
-export type { AnswerOf, AskSchema, JsonSchema } from './flow/form.ts';
-export type { RoundLimits, RoundShare } from './flow/limits.ts';
-export type { RoundsApi } from './flow/public.ts';
-export type { RoundsOptions } from './flow/settings.ts';
+export { type FlowCodec, type FlowContext, plainCodec } from './flows/codec.ts';
+export type { FlowCounts } from './flows/counters.ts';
+export { FlowError, type FlowErrorCode } from './flows/errors.ts';
+export type { AnswerOf, AskSchema, JsonSchema } from './flows/form.ts';
+export type { FlowLimits, FlowShare } from './flows/limits.ts';
+export type { FlowsApi } from './flows/public.ts';
+export type { FlowsOptions } from './flows/settings.ts';
 export type {
   Effect,
   Flow,
+  FlowMode,
   FlowOptions,
   FormQuestion,
   OnceOptions,
@@ -19,10 +20,13 @@ export type {
   QuestionKind,
   Reaction,
   Root,
-  RoundMode,
   Sample,
   UntilOptions,
-} from './flow/types.ts';
+} from './flows/types.ts';
+export type { JarOptions } from './jar/jar.ts';
+export type { JarDeclarations, JarKey, KeyDeclarations, KeySettings } from './jar/key.ts';
+export type { StandardSchema } from './jar/schema.ts';
+export type { JarScope, Printable, ServerJar, TypedJarScope, TypedServerJar } from './jar/types.ts';
 export type { AuthInfo, Principal } from './principal.ts';
 export type { BuildServer, FactoryOptions } from './reuse/factory.ts';
 export type { ServerLike } from './server-like.ts';
@@ -31,10 +35,6 @@ export type { EndedSession, EndReason, NewListener, NewSession } from './session
 export type { SessionsOptions } from './sessions/options.ts';
 export type { SessionsApi } from './sessions/public.ts';
 export type { Session, SessionNamespace, SessionValues, TypedSession } from './sessions/session.ts';
-export type { KeyDeclarations, KeySettings, StateDeclarations, StateKey } from './state/key.ts';
-export type { StandardSchema } from './state/schema.ts';
-export type { StateOptions } from './state/state.ts';
-export type { Printable, RequestState, StateScope, TypedScope, TypedState } from './state/types.ts';
 export {
   createValise,
   type ServerValise,

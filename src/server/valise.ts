@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 import { ValiseError } from '../errors.ts';
-import type { Events } from '../events.ts';
+import type { Listener } from '../events.ts';
 import { isObject } from '../json.ts';
 import { limitedLines } from '../link/edge-stdio.ts';
 import { MAX_MESSAGE } from '../link/limit.ts';
@@ -15,11 +15,15 @@ import type { TellCaller } from './caller.ts';
 import type { ServerContext } from './context.ts';
 import { type ServerEvents, type ServerListeners, serverEvents, warnOnceOn } from './events.ts';
 import { faultOn } from './fault.ts';
-import { type RoundsApi, roundsApi } from './flow/public.ts';
-import { createRounds } from './flow/rounds.ts';
-import type { RoundsOptions } from './flow/settings.ts';
+import { type FlowsApi, flowsApi } from './flows/public.ts';
+import { createRounds } from './flows/rounds.ts';
+import type { FlowsOptions } from './flows/settings.ts';
 import { createHttp, type Http } from './http/edge.ts';
 import { loadShedding } from './in-flight.ts';
+import { createJar, type JarOptions } from './jar/jar.ts';
+import type { JarDeclarations } from './jar/key.ts';
+import type { ObjectSchema } from './jar/schema.ts';
+import type { ServerJar, TypedServerJar } from './jar/types.ts';
 import { lazyStore } from './lazy-store.ts';
 import { ownKeys } from './own-keys.ts';
 import { type AuthInfo, checkedPrincipal, type Principal, principalOf } from './principal.ts';
@@ -30,14 +34,10 @@ import { SAFE_STATE, type SessionsOptions } from './sessions/options.ts';
 import { type SessionsApi, sessionsApi } from './sessions/public.ts';
 import type { TypedSession } from './sessions/session.ts';
 import { createSessions } from './sessions/sessions.ts';
-import type { Given, Held, KeySettings, StateDeclarations, StateKey } from './state/key.ts';
-import type { ObjectSchema } from './state/schema.ts';
-import { createState, type StateOptions } from './state/state.ts';
-import type { RequestState, TypedState } from './state/types.ts';
 
 /** Options of {@link createValise}. */
 export interface ServerValiseOptions<
-  Declared extends StateDeclarations = StateDeclarations,
+  Declared extends JarDeclarations = JarDeclarations,
   SessionSchema extends ObjectSchema = ObjectSchema,
 > {
   /** The name of this server. Seals made for one name open under no other. All instances of one server share it. */
@@ -110,10 +110,10 @@ export interface ServerValiseOptions<
    * ```
    */
   readonly caller?: TellCaller | undefined;
-  /** Listeners that are registered from the start. Use {@link ServerValise.events} to add others later. */
+  /** Listeners that are registered from the start. Use {@link ServerValise.on} to add others later. */
   readonly events?: ServerListeners | undefined;
-  /** Declares the keys of this server's state. Keys that are not declared are sealed and hold any JSON. */
-  readonly state?: (StateOptions & Declared) | undefined;
+  /** Declares the keys of this server's jar. Keys that are not declared are sealed and hold any JSON. */
+  readonly jar?: (JarOptions & Declared) | undefined;
   /** Enables data-layer sessions. If omitted, the server has none. */
   readonly sessions?: SessionsOptions<SessionSchema> | undefined;
   /**
@@ -134,8 +134,8 @@ export interface ServerValiseOptions<
    * @defaultValue no limit
    */
   readonly maxInFlight?: number | undefined;
-  /** Options of rounds: where their context is stored, and how it is encoded and limited. */
-  readonly rounds?: RoundsOptions | undefined;
+  /** Options of flows: where their context is stored, and how it is encoded and limited. */
+  readonly flows?: FlowsOptions | undefined;
 }
 
 /**
@@ -146,7 +146,7 @@ export interface ServerValiseOptions<
  * export function addCoupons(server: McpServer, valise: ServerValise): void;
  * ```
  */
-export interface ServerValise extends RoundsApi, SessionsApi {
+export interface ServerValise extends FlowsApi, SessionsApi {
   /**
    * Installs Valise on a server; call it before the server connects.
    *
@@ -170,32 +170,17 @@ export interface ServerValise extends RoundsApi, SessionsApi {
    */
   factory<Build extends BuildServer>(build: Build, options?: FactoryOptions): Build;
   /**
-   * Returns the state of the client whose request is being handled, at any depth of calls.
+   * The jar of the client whose request is being handled, at any depth of calls.
    *
-   * If the client carries state, it travels in `_meta`. Otherwise the same calls are served from the store.
-   *
-   * @example
-   * ```ts
-   * const { session } = valise.state();
-   * session.set('Coupon Code', 'XYZZY');
-   * ```
-   */
-  state(): RequestState;
-  /**
-   * Declares a key next to the code that uses it, for both scopes. The returned key replaces the name and adds types.
-   *
-   * A name that is declared again must have the same settings.
+   * If the client carries state, it travels in `_meta`. Otherwise the same calls are served from the store. Reading a scope
+   * outside of a request throws `outside-request`.
    *
    * @example
    * ```ts
-   * const cart = valise.key('Cart Contents', { schema: z.object({ items: z.array(z.string()) }) });
-   * valise.state().session.get(cart)?.items;
+   * valise.jar.session.set('Coupon Code', 'XYZZY');
    * ```
    */
-  key<const Settings extends KeySettings>(
-    name: string,
-    settings?: Settings,
-  ): StateKey<Given<Settings>, Held<Settings>>;
+  readonly jar: ServerJar;
   /**
    * Wraps an HTTP handler of either SDK major, web-standard or Node's, so that any instance can continue what another one
    * began.
@@ -227,18 +212,18 @@ export interface ServerValise extends RoundsApi, SessionsApi {
    * ```
    */
   stdin(from?: Readable): Readable;
-  /** The events of this Valise, which itself logs nothing. */
-  readonly events: Pick<Events<ServerEvents>, 'on'>;
+  /** Adds a listener for an event. Returns a function that removes it. Valise itself logs nothing. */
+  on<Name extends keyof ServerEvents>(event: Name, listener: Listener<ServerEvents[Name]>): () => void;
   /** Closes the store if Valise opened it. Close the servers first; afterwards no server can connect. */
   close(): Promise<void>;
 }
 
 /** The result of {@link createValise}: a {@link ServerValise} that knows the types of the declared keys. */
 export interface TypedServerValise<
-  Declared extends StateDeclarations,
+  Declared extends JarDeclarations,
   SessionSchema extends ObjectSchema = ObjectSchema,
 > extends ServerValise {
-  state(): TypedState<Declared>;
+  readonly jar: TypedServerJar<Declared>;
   session(): TypedSession<SessionSchema> | undefined;
 }
 
@@ -256,12 +241,12 @@ const TAKEN: TakenBy<ServerValiseOptions> = {
   principal: FUNCTION,
   caller: FUNCTION,
   events: ['an object with listeners', isObject],
-  state: SETTINGS,
+  jar: SETTINGS,
   sessions: SETTINGS,
   maxMessageBytes: BYTES,
   maxInFlight: ['a whole number from 1', (value) => Number.isSafeInteger(value) && Number(value) > 0],
   retiredKeys: ['a list of ids of keys', (value) => Array.isArray(value)],
-  rounds: SETTINGS,
+  flows: SETTINGS,
 };
 
 /**
@@ -274,7 +259,7 @@ const TAKEN: TakenBy<ServerValiseOptions> = {
  * ```
  */
 export function createValise<
-  const Declared extends StateDeclarations = Record<never, never>,
+  const Declared extends JarDeclarations = Record<never, never>,
   SessionSchema extends ObjectSchema = ObjectSchema,
 >(options: ServerValiseOptions<Declared, SessionSchema>): TypedServerValise<Declared, SessionSchema> {
   if (typeof options?.name !== 'string' || options.name === '') throw noName();
@@ -305,8 +290,8 @@ export function createValise<
   const sessions =
     options.sessions &&
     createSessions(context, options.sessions, typeof options.store === 'string' ? options.store : undefined);
-  const state = createState(context, options.state, sessions !== undefined);
-  const rounds = createRounds(context, options.rounds);
+  const jar = createJar(context, options.jar, sessions !== undefined);
+  const rounds = createRounds(context, options.flows);
   const shared: Attachment = {
     owner: context,
     // The middlewares that a request passes through, outermost first.
@@ -314,7 +299,7 @@ export function createValise<
       ...(options.maxInFlight === undefined ? [] : [loadShedding(options.maxInFlight, events)]), // refuses excess requests
       rounds.carry, // sends what a flow asks; settles the round that the call continues
       ...(sessions ? [sessions.requests.middleware] : []), // proves the session; runs the rest again on a conflict
-      state.middleware, // loads the jar of a client that carries none; stores what was set
+      jar.middleware, // loads the jar of a client that carries none; stores what was set
       ...(sessions ? [sessions.commit] : []), // writes the session; a conflict stops everything outside of it
       rounds.resume, // opens the answers that the call brings, for the flow to continue from
     ],
@@ -353,7 +338,7 @@ export function createValise<
     return server;
   };
   return {
-    ...roundsApi(rounds),
+    ...flowsApi(rounds),
     http: createHttp(
       rounds,
       shared,
@@ -368,12 +353,8 @@ export function createValise<
     ...(sessionsApi(sessions) as SessionsApi & { session(): TypedSession<SessionSchema> | undefined }),
     install,
     factory: (build, options = {}) => createFactory(build, options, install, context.warnOnce),
-    state: state.state as () => TypedState<Declared>,
-    key(name, settings) {
-      state.key(name, settings ?? {});
-      return { name };
-    },
-    events,
+    jar: jar.api as TypedServerJar<Declared>,
+    on: (event, listener) => events.on(event, listener),
     async close() {
       closed = true;
       await sessions?.close();

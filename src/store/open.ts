@@ -165,16 +165,16 @@ export function isBusUrl(url: unknown): boolean {
 export async function openBus(url: string, options: OpenBusOptions = {}): Promise<Bus> {
   const { scheme, rest } = split(url);
   if (REDIS.test(scheme)) {
-    const { openRedisBus } = await import('./redis/bus.ts');
-    return openRedisBus(url, given(options));
+    const { redisBus } = await import('./redis/bus.ts');
+    return redisBus(url, given(options));
   }
   switch (scheme) {
     case 'memory':
       return memoryBus(rest === '' ? undefined : rest);
     case 'postgres':
     case 'postgresql': {
-      const { openPostgresBus } = await import('./postgres/bus.ts');
-      return openPostgresBus(url, given(options));
+      const { postgresBus } = await import('./postgres/bus.ts');
+      return postgresBus(url, given(options));
     }
     default:
       throw badUrlError(`There is no bus on ${scheme}:.`, 'Use memory:, redis:// or postgres://.');
@@ -194,8 +194,8 @@ async function openPlain(
   options: OpenStoreOptions,
 ): Promise<Store> {
   if (REDIS.test(scheme)) {
-    const { openRedisStore } = await import('./redis/store.ts');
-    return openRedisStore(url, given(options));
+    const { redisStore } = await import('./redis/store.ts');
+    return redisStore(url, given(options));
   }
   switch (scheme) {
     case 'memory':
@@ -209,8 +209,8 @@ async function openPlain(
     }
     case 'postgres':
     case 'postgresql': {
-      const { openPostgresStore } = await import('./postgres/store.ts');
-      return openPostgresStore(url, given(options));
+      const { postgresStore } = await import('./postgres/store.ts');
+      return postgresStore(url, given(options));
     }
     default:
       throw unknownError(scheme);

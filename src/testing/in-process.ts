@@ -91,7 +91,7 @@ class LinkedTransport implements TransportLike {
 
 /**
  * Returns a `fetch` that calls a web handler instead of the network, to test HTTP without a socket. Pass it to
- * `valise.http(url, { fetch })`, or to an SDK's own transport. Aborting a request also ends the body of its response.
+ * `valise.connect(client, url, { fetch })`, or to an SDK's own transport. Aborting a request also ends the body of its response.
  *
  * @param handler - the function that handles a request, such as `valise.http(createMcpHandler(build))`
  *

@@ -3,7 +3,7 @@ import { Client as ClientV2 } from '@modelcontextprotocol/client';
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { openValise } from 'mcp-valise/client';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import type { StdioClientTransport } from '../../src/link/stdio-client.ts';
+import { StdioClientTransport } from '../../src/link/stdio-client.ts';
 import { isGone, LINGERING, lingering } from './lingering.ts';
 import { valise } from './valise.ts';
 
@@ -18,7 +18,7 @@ async function start(Client: typeof ClientV1 | typeof ClientV2, args: string[]) 
   const own = await openValise({ store: 'memory:' });
   onTestFinished(() => own.close());
   const command = { command: process.execPath, args, grace: 0.2, stderr: 'ignore' } as const;
-  const transport = own.stdio(command) as StdioClientTransport;
+  const transport = new StdioClientTransport(command);
   onTestFinished(() => transport.close());
   const client = new Client({ name: 'host', version: '1.0.0' }) as ClientV2;
   const errors: unknown[] = [];

@@ -39,7 +39,7 @@ interface Provider {
 
 /** The ways in which a host says who its user is. */
 const WAYS = {
-  'valise.http(url, { headers })': (token: string) => ({ headers: { authorization: `Bearer ${token}` } }),
+  'a URL with headers': (token: string) => ({ headers: { authorization: `Bearer ${token}` } }),
   'requestInit.headers of an SDK transport': (token: string) => ({
     requestInit: { headers: { Authorization: `Bearer ${token}` } },
   }),
@@ -90,10 +90,10 @@ describe.each(KINDS)('what is kept for one user of a $kind client', (kind) => {
     opened.push({ valise, client });
     const Transport = kind.major === 'v1' ? HttpV1 : HttpV2;
     const isOwn = 'headers' in options;
-    const to = isOwn
-      ? valise.http(URL_, { ...(options as HttpOptions), fetch: host.fetch })
-      : new Transport(new URL(URL_), { ...options, fetch: host.fetch } as never);
-    await valise.connect(client, to as never, { session: 'kept' });
+    const kept = { jarLifetime: 'kept' } as const;
+    const ways = { ...options, fetch: host.fetch };
+    if (isOwn) await valise.connect(client, URL_, { ...(ways as HttpOptions), ...kept });
+    else await valise.connect(client, new Transport(new URL(URL_), ways as never) as never, kept);
     return { valise, client };
   };
 
@@ -133,7 +133,7 @@ describe.each(KINDS)('what is kept for one user of a $kind client', (kind) => {
   });
 
   it('[S-05][J-11] is there again when the user comes back', async () => {
-    const way = WAYS['valise.http(url, { headers })'];
+    const way = WAYS['a URL with headers'];
     const first = await note(await enter(way('token-of-ann')), 'ann');
     await note(await enter(way('token-of-bob')), 'bob');
     const from = host.seen.length;
@@ -143,7 +143,7 @@ describe.each(KINDS)('what is kept for one user of a $kind client', (kind) => {
   });
 
   it('[S-05] is the same user for a token that names the same subject', async () => {
-    const way = WAYS['valise.http(url, { headers })'];
+    const way = WAYS['a URL with headers'];
     const first = await note(await enter(way(jwt('ann', '1'))), 'ann');
     expect(await note(await enter(way(jwt('ann', '2'))), 'ann')).toBe(first);
     expect(await note(await enter(way(jwt('bob', '3'))), 'bob')).not.toBe(first);
@@ -159,7 +159,7 @@ describe.each(KINDS)('what is kept for one user of a $kind client', (kind) => {
   });
 
   it('[S-05] ends when the user signs out, the same token or not', async () => {
-    const way = WAYS['valise.http(url, { headers })'];
+    const way = WAYS['a URL with headers'];
     const connection = await enter(way('token-of-ann'));
     const first = await note(connection, 'ann');
     expect(await connection.valise.connections.logout(URL_)).toBe(true);
@@ -179,15 +179,14 @@ describe.each(KINDS)('what is kept for one user of a $kind client', (kind) => {
     const client = clientOf(kind);
     const other = clientOf(kind);
     opened.push({ valise, client }, { valise, client: other });
-    const to = (user: string) =>
-      valise.http(URL_, { headers: { authorization: `Bearer ${user}` }, fetch: host.fetch });
-    await valise.connect(client, to('ann'));
-    await valise.connect(other, to('bob'));
+    const as = (user: string) => ({ headers: { authorization: `Bearer ${user}` }, fetch: host.fetch });
+    await valise.connect(client, URL_, as('ann'));
+    await valise.connect(other, URL_, as('bob'));
     const first = await note({ valise, client }, 'ann');
     expect(await note({ valise, client: other }, 'bob')).not.toBe(first);
     await client.close();
     const from = host.seen.length;
-    await valise.connect(client, to('cid'));
+    await valise.connect(client, URL_, as('cid'));
     expect(await note({ valise, client }, 'cid')).not.toBe(first);
     expect(sentSince(from)).not.toMatch(/of (ann|bob)/);
   });
@@ -204,7 +203,7 @@ it.each(KINDS)(
     const enter = async (host: ClientStateStore) => {
       const valise = await openValise({ store });
       const client = clientOf(kind);
-      await valise.connect(client, valise.http(URL_, { store: host, fetch: hosts.fetch }));
+      await valise.connect(client, URL_, { store: host, fetch: hosts.fetch });
       const leave = async (): Promise<void> => {
         await client.close();
         await valise.close();
@@ -258,7 +257,7 @@ it('[S-05] a question that was asked of one user is not answered for another, an
     const client = askable('v2', 'modern', () => {
       throw new LeaveOpen();
     });
-    await valise.connect(client, valise.http(url, { headers: { 'x-api-key': token } }));
+    await valise.connect(client, url, { headers: { 'x-api-key': token } });
     return { valise, client };
   };
   const ann = await as('ann');
@@ -285,7 +284,7 @@ describe.each(MAJORS)('who has signed in, with a $major client', ({ make }) => {
     const client = make();
     at.opened.push({ valise, client });
     const redirect = async (page: URL): Promise<void> => void (await signIn(page, { name }));
-    await valise.connect(client, valise.http(at.vault.url, { fetch: at.vault.fetch, auth: { redirect } }));
+    await valise.connect(client, at.vault.url, { fetch: at.vault.fetch, auth: { redirect } });
     return { valise, client };
   };
   const bodies: string[] = [];

@@ -27,10 +27,10 @@ const client =
     : new ClientV2(info, { listChanged });
 
 const valise = await openValise({ store });
-valise.events.on('warning', ({ what, next }) => say(`warning ${what} ${next}`));
-valise.events.on('resumed', () => say('resumed'));
-valise.events.on('renewed', () => say('renewed'));
-await valise.connect(client, valise.http(url, { resume }));
+valise.on('warning', ({ what, next }) => say(`warning ${what} ${next}`));
+valise.on('resumed', () => say('resumed'));
+valise.on('renewed', () => say('renewed'));
+await valise.connect(client, url, { resume });
 say(`session ${client.transport?.sessionId}`);
 for await (const _ of createInterface({ input: process.stdin })) say(`count ${await count(client)}`);
 await client.close();

@@ -31,7 +31,7 @@ describe.each(HOSTS)('valise.connect() with a $client client, $era', ({ client, 
     const valise = await openValise({ store: memoryStore() });
     ends.push(() => valise.close());
     const host = askable(client, era, () => ({ action: 'cancel' }));
-    const error = await valise.connect(host, valise.http(url, options)).catch((caught: unknown) => caught);
+    const error = await valise.connect(host, url, options).catch((caught: unknown) => caught);
     expect(error).toBeInstanceOf(ValiseError);
     return error as ValiseError;
   };
@@ -54,7 +54,7 @@ describe.each(HOSTS)('valise.connect() with a $client client, $era', ({ client, 
     const error = await failure(url);
     expect(error.code).toBe('sign-in-required');
     expect(error.message).toBe(
-      `The server http://127.0.0.1:${url.port}/mcp?key=… requires a sign-in (HTTP 401). Connect with valise.http(url, { auth: { redirect } }), or give a valid Authorization header.`,
+      `The server http://127.0.0.1:${url.port}/mcp?key=… requires a sign-in (HTTP 401). Pass the option auth: { redirect } to connect, or a valid Authorization header.`,
     );
     expect(error.cause).toBeInstanceOf(Error);
   });
@@ -64,7 +64,7 @@ describe.each(HOSTS)('valise.connect() with a $client client, $era', ({ client, 
     const valise = await openValise({ store: memoryStore() });
     ends.push(() => valise.close());
     const host = askable(client, era, () => ({ action: 'cancel' }));
-    const error = await valise.connect(host, valise.http(url)).catch((caught: unknown) => caught);
+    const error = await valise.connect(host, url).catch((caught: unknown) => caught);
     expect(error).toBeInstanceOf(Error);
     expect(error).not.toBeInstanceOf(ValiseError);
   });

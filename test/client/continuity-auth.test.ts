@@ -63,7 +63,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
       pages.push(page);
       return signIn(page, { name: principal ?? 'alice' }).then(() => undefined);
     };
-    await valise.connect(client, valise.http(url, { fetch: vault.fetch, auth: { redirect, ...auth } }));
+    await valise.connect(client, url, { fetch: vault.fetch, auth: { redirect, ...auth } });
     return client;
   }
 
@@ -307,10 +307,11 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
         throw new Error('shown');
       };
       const own = whose === 'the connection' && { store: secrets };
-      const connecting = valise.connect(
-        client,
-        valise.http(vault.url, { fetch: vault.fetch, auth: { redirect }, ...own }),
-      );
+      const connecting = valise.connect(client, vault.url, {
+        fetch: vault.fetch,
+        auth: { redirect },
+        ...own,
+      });
       const refused = expect(connecting).rejects.toMatchObject({ code: 'sign-in-left' });
       await expect.poll(() => asked).toBeGreaterThan(0);
       await client.close();
@@ -581,14 +582,11 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     const valise = await openValise({ store });
     const client = make();
     opened.push({ valise, client });
-    await valise.connect(
-      client,
-      valise.http(vault.url, {
-        fetch: vault.fetch,
-        headers: { 'x-api-key': 'mine' },
-        auth: { redirect: (page) => signIn(page).then(() => undefined) },
-      }),
-    );
+    await valise.connect(client, vault.url, {
+      fetch: vault.fetch,
+      headers: { 'x-api-key': 'mine' },
+      auth: { redirect: (page) => signIn(page).then(() => undefined) },
+    });
     for (const status of [301, 302, 303, 307, 308]) {
       vault.intercept = ({ pathname }, { body }) =>
         pathname === '/mcp' && String(body).includes('tools/call')
@@ -692,9 +690,9 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
       const valise = await openValise({ store });
       const client = make();
       opened.push({ valise, client });
-      valise.events.on('sign-in-elsewhere', () => ++waits === 2 && waiting.emit('elsewhere'));
-      const to = valise.http(vault.url, { fetch: vault.fetch, auth: { redirect } });
-      await expect(valise.connect(client, to)).rejects.toMatchObject({ code: 'sign-in-refused' });
+      valise.on('sign-in-elsewhere', () => ++waits === 2 && waiting.emit('elsewhere'));
+      const connecting = valise.connect(client, vault.url, { fetch: vault.fetch, auth: { redirect } });
+      await expect(connecting).rejects.toMatchObject({ code: 'sign-in-refused' });
     };
     await refused();
     await Promise.all(others);
@@ -870,7 +868,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     const { tokens } = await kept();
     const shown = inspect([client, opened], { depth: 12, showHidden: true });
     expect(shown).not.toContain(tokens?.refresh_token);
-    const target = opened[0]?.valise.http(vault.url, {
+    const target = opened[0]?.valise.transport(vault.url, {
       headers: { authorization: 'Bearer hidden-header' },
       auth: {
         redirect() {},
@@ -879,7 +877,7 @@ describe.each(MAJORS)('a $major client that must sign in', ({ make }) => {
     });
     expect(inspect(target, { depth: 12 }) + JSON.stringify(target)).toContain(vault.url);
     expect(inspect(target, { depth: 12 }) + JSON.stringify(target)).not.toContain('hidden');
-    const program = opened[0]?.valise.stdio({ command: 'node', env: { TOKEN: 'hidden-token' } });
+    const program = opened[0]?.valise.transport({ command: 'node', env: { TOKEN: 'hidden-token' } });
     expect(inspect(program, { depth: 12 })).not.toContain('hidden');
   });
 });

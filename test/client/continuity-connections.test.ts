@@ -23,10 +23,7 @@ describe.each(MAJORS)('what is kept of the connections of a $major client', ({ m
       pages++;
       await signIn(page);
     };
-    await valise.connect(
-      client,
-      valise.http(stage.vault.url, { fetch: stage.vault.fetch, auth: { redirect } }),
-    );
+    await valise.connect(client, stage.vault.url, { fetch: stage.vault.fetch, auth: { redirect } });
     return { valise, client };
   }
 
@@ -162,7 +159,7 @@ describe('what is kept of modern connections', () => {
       { versionNegotiation: { mode: { pin: '2026-07-28' } } },
     );
     stage.opened.push({ valise, client });
-    await valise.connect(client, valise.http('https://shop.example.com/mcp', { fetch: hosts.fetch }));
+    await valise.connect(client, 'https://shop.example.com/mcp', { fetch: hosts.fetch });
     expect(await valise.connections.list()).toMatchObject([
       {
         target: 'https://shop.example.com/mcp',

@@ -12,12 +12,12 @@ async function hosts(url: string) {
   const warnings: string[] = [];
   const start = async (client: Client): Promise<Client> => {
     const valise = await openValise({ store });
-    valise.events.on('warning', ({ what }) => warnings.push(what));
+    valise.on('warning', ({ what }) => warnings.push(what));
     onTestFinished(async () => {
       await client.close();
       await valise.close();
     });
-    await valise.connect(client, valise.http(url));
+    await valise.connect(client, url);
     return client;
   };
   return { start, warnings };

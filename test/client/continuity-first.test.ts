@@ -42,8 +42,8 @@ describe.each(LEGACY_CLIENTS)('$kind clients with one store', ({ make }) => {
     const valise = await openValise({ store, allowLocal: true });
     const client = make();
     const warnings: string[] = [];
-    valise.events.on('warning', ({ what }) => warnings.push(what));
-    await valise.connect(client, valise.http(server.url, options));
+    valise.on('warning', ({ what }) => warnings.push(what));
+    await valise.connect(client, server.url, options);
     return { valise, client, warnings };
   }
 

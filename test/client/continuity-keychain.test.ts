@@ -27,7 +27,7 @@ describe.skipIf(!service).each(MAJORS)('with a keychain, secrets of a $major cli
       const valise = await openValise({ store });
       const client = make();
       const redirect = async (page: URL) => void (await signIn(page));
-      await valise.connect(client, valise.http(vault.url, { fetch: vault.fetch, auth: { redirect } }));
+      await valise.connect(client, vault.url, { fetch: vault.fetch, auth: { redirect } });
       await work(client, valise);
       await client.close();
       await valise.close();
@@ -65,7 +65,7 @@ describe.skipIf(!service).each(MAJORS)('with a keychain, secrets of a $major cli
     const client = make();
     const redirect = async (page: URL) => void (await signIn(page));
     vault.sent.length = 0;
-    await first.connect(client, first.http(vault.url, { fetch: vault.fetch, auth: { redirect } }));
+    await first.connect(client, vault.url, { fetch: vault.fetch, auth: { redirect } });
     await ask(client, 'increment');
     await client.close();
     await first.close();

@@ -40,7 +40,7 @@ describe.each(MAJORS)(
       stage.opened.push({ valise, client });
       const redirect = (page: URL) => signIn(page, { until: BACK });
       const auth = { redirect, client: own, redirectUrl: BACK };
-      await valise.connect(client, valise.http(stage.vault.url, { fetch: stage.vault.fetch, auth }));
+      await valise.connect(client, stage.vault.url, { fetch: stage.vault.fetch, auth });
       await ask(client, 'increment');
       return valise;
     }
@@ -90,7 +90,7 @@ describe.each(MAJORS)(
       const first = await openValise({ store: stage.store });
       stage.opened.push({ valise: first, client: itself });
       const auth = { redirect: async (page: URL) => void (await signIn(page)) };
-      await first.connect(itself, first.http(stage.vault.url, { fetch: stage.vault.fetch, auth }));
+      await first.connect(itself, stage.vault.url, { fetch: stage.vault.fetch, auth });
       await itself.close();
       const [key = ''] = (await stage.store.list('credentials/')).keys;
       const { tokens: _, ...rest } = (await stage.store.get(key))!.value as { tokens?: object };

@@ -49,7 +49,7 @@ async function start(options: ClientValiseOptions): Promise<Client> {
   const client = make();
   opened.push({ valise, client });
   const redirect = async (page: URL) => void (await signIn(page));
-  await valise.connect(client, valise.http(vault.url, { fetch: vault.fetch, auth: { redirect } }));
+  await valise.connect(client, vault.url, { fetch: vault.fetch, auth: { redirect } });
   return client;
 }
 
@@ -112,7 +112,7 @@ describe('without a keychain, secrets', () => {
     renameSync(join(folder, 'mcp-state.json.key'), join(folder, 'elsewhere.key'));
     const valise = await openValise(options);
     const said: string[] = [];
-    valise.events.on('warning', ({ what }) => said.push(what));
+    valise.on('warning', ({ what }) => said.push(what));
     expect(await valise.connections.list()).toMatchObject([{ signedIn: false }]);
     expect(said).toEqual([
       expect.stringMatching(/keychain cannot be used.*whose key is missing are not shown/),
@@ -155,10 +155,7 @@ describe('without a keychain, secrets', () => {
     opened.push({ valise, client });
     const open = async () => new Response(null, { status: 405 });
     await expect(
-      valise.connect(
-        client,
-        valise.http('https://open.example.com/mcp', { fetch: open, auth: { redirect() {} } }),
-      ),
+      valise.connect(client, 'https://open.example.com/mcp', { fetch: open, auth: { redirect() {} } }),
     ).rejects.toThrow('Error POSTing');
     expect(readdirSync(folder).filter((name) => name.includes('key'))).toEqual([]);
   });
@@ -219,7 +216,7 @@ describe('without a keychain, secrets', () => {
     rmSync(join(folder, 'mcp-state.json.key'));
     const valise = await openValise({ store });
     const said: string[] = [];
-    valise.events.on('warning', ({ what }) => said.push(what));
+    valise.on('warning', ({ what }) => said.push(what));
     await valise.connections.logout(vault.url);
     expect(said).toEqual([expect.stringMatching(/keychain cannot be used.*stay/)]);
     await valise.close();
@@ -231,7 +228,7 @@ describe('without a keychain, secrets', () => {
     const valise = await openValise({ store });
     const client = make();
     opened.push({ valise, client });
-    await valise.connect(client, valise.http(vault.url, { fetch: vault.fetch, auth: { redirect } }));
+    await valise.connect(client, vault.url, { fetch: vault.fetch, auth: { redirect } });
     const [key = ''] = (await store.list('credentials/')).keys;
     const { client: _, ...rest } = (await store.get(key))!.value as Record<string, Json>;
     await store.put(key, rest);

@@ -94,7 +94,7 @@ async function connect(
 ): Promise<Client> {
   const valise = await openValise({ store, allowLocal: true });
   opened.push({ valise, client });
-  await valise.connect(client, valise.http(url, options));
+  await valise.connect(client, url, options);
   return client;
 }
 
@@ -170,11 +170,11 @@ describe.each(MAJORS)("a $major client on a host's own store", ({ make }) => {
     const valise = await openValise({ store: row, allowLocal: true });
     const [one, two] = [make(), make()];
     opened.push({ valise, client: one }, { valise, client: two });
-    await valise.connect(one, valise.http(server.url));
-    await valise.connect(two, valise.http(`${server.url}?other`)).catch(() => {});
+    await valise.connect(one, server.url);
+    await valise.connect(two, `${server.url}?other`).catch(() => {});
     const warnings: string[] = [];
-    valise.events.on('warning', ({ what }) => warnings.push(what));
-    await valise.connect(make(), valise.http(`${server.url}?third`)).catch(() => {});
+    valise.on('warning', ({ what }) => warnings.push(what));
+    await valise.connect(make(), `${server.url}?third`).catch(() => {});
     expect(warnings.join()).toContain('keeps one connection');
     expect(row.session).toBe(server.sessions()[0]);
   });

@@ -42,7 +42,7 @@ describe.each(KINDS)('a $kind client on a server without sessions', (kind) => {
     const valise = await openValise({ store });
     const client = makeClient(kind);
     opened.push({ valise, client });
-    await valise.connect(client, valise.http(url, { fetch: hosts.fetch }), session && { session });
+    await valise.connect(client, url, { fetch: hosts.fetch, ...(session && { session }) });
     return client;
   }
 
@@ -106,7 +106,7 @@ describe.each(KINDS)('what a $kind client keeps for a session with the target', 
       const valise = await openValise({ store, allowLocal: true });
       const client = makeClient(kind);
       opened.push({ valise, client });
-      await valise.connect(client, valise.http(url, { fetch: hosts.fetch }), { session: 'kept' });
+      await valise.connect(client, url, { fetch: hosts.fetch, jarLifetime: 'kept' });
       await client.callTool({ name: 'a' });
       await end();
       expect((await store.list('jar/')).keys).toHaveLength(1);
@@ -125,7 +125,7 @@ describe('a v2 client that speaks both eras', () => {
     const valise = await openValise({ store });
     const client = makeClient(modern, 'auto');
     opened.push({ valise, client });
-    await valise.connect(client, valise.http(SHOP, { fetch: hosts.fetch }));
+    await valise.connect(client, SHOP, { fetch: hosts.fetch });
     return client;
   }
 
@@ -196,7 +196,7 @@ describe("session: 'kept' over other transports", () => {
       const client = makeClient(KINDS[0]);
       opened.push({ valise, client });
       const transport = new StreamableHTTPClientTransport(new URL(SHOP), { fetch: hosts.fetch });
-      await valise.connect(client, transport, { session: 'kept' });
+      await valise.connect(client, transport, { jarLifetime: 'kept' });
       await client.callTool({ name: 'a' });
       expect(stateOf(hosts.last('tools/call').meta)).toEqual(expected);
       await end();

@@ -12,7 +12,6 @@ import {
   type ClientValise,
   type Connections,
   fileStore,
-  type HttpTarget,
   openValise,
 } from 'mcp-valise/client';
 import { expectTypeOf, test } from 'vitest';
@@ -25,14 +24,12 @@ declare const v1: ClientV1;
 declare const v2: ClientV2;
 
 test('clients of both majors connect over HTTP', () => {
-  expectTypeOf(valise.http('https://example.com/mcp')).toEqualTypeOf<HttpTarget>();
-  expectTypeOf(valise.connect).toBeCallableWith(v1, valise.http('https://example.com/mcp'));
-  expectTypeOf(valise.connect).toBeCallableWith(v2, valise.http('https://example.com/mcp'));
-  expectTypeOf(
-    valise.http('https://example.com/mcp', {
-      auth: { redirect: (url) => expectTypeOf(url).toEqualTypeOf<URL>() },
-    }),
-  ).toEqualTypeOf<HttpTarget>();
+  expectTypeOf(valise.connect).toBeCallableWith(v1, 'https://example.com/mcp');
+  expectTypeOf(valise.connect).toBeCallableWith(v2, new URL('https://example.com/mcp'));
+  expectTypeOf(valise.connect).toBeCallableWith(v2, { command: 'node', args: ['server.js'] });
+  void valise.connect(v2, 'https://example.com/mcp', {
+    auth: { redirect: (url) => expectTypeOf(url).toEqualTypeOf<URL>() },
+  });
   expectTypeOf(valise.connections).toEqualTypeOf<Connections>();
 });
 
@@ -53,7 +50,7 @@ test("both majors' transports have what continuity needs", () => {
 
 test("stores in the seed's shape are taken wherever a store is", () => {
   expectTypeOf(openValise({ store: host })).toEqualTypeOf<Promise<ClientValise>>();
-  expectTypeOf(valise.http('https://example.com/mcp', { store: host })).toEqualTypeOf<HttpTarget>();
+  expectTypeOf(valise.connect).toBeCallableWith(v2, 'https://example.com/mcp', { store: host });
   expectTypeOf(
     asClientStateStore(fileStore('./mcp-state.json'), 'https://example.com/mcp'),
   ).toEqualTypeOf<ClientStateStore>();

@@ -25,7 +25,7 @@ describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ mak
   async function start(options = {}, client = make(), allowLocal = true): Promise<Client> {
     const valise = await openValise({ store, allowLocal });
     opened.push({ valise, client });
-    await valise.connect(client, valise.http(server.url, options));
+    await valise.connect(client, server.url, options);
     return client;
   }
 
@@ -233,7 +233,7 @@ describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ mak
   it('surfaces the first error where a new session cannot be begun', async () => {
     const client = await start();
     const warnings: string[] = [];
-    opened[0]?.valise.events.on('warning', ({ what }) => warnings.push(what));
+    opened[0]?.valise.on('warning', ({ what }) => warnings.push(what));
     server.intercept = ({ method, verb }) =>
       method === 'initialize'
         ? { status: 503, body: 'full' }
@@ -272,7 +272,7 @@ describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ mak
     const { intercept } = server;
     const two = await start();
     const renewed: string[] = [];
-    opened[1]?.valise.events.on('renewed', ({ reason }) => renewed.push(reason));
+    opened[1]?.valise.on('renewed', ({ reason }) => renewed.push(reason));
     // The new session is agreed on at once, and the server takes the version again.
     server.intercept = (heard) => {
       if (heard.method === 'initialize') server.intercept = () => undefined;
@@ -342,14 +342,14 @@ describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ mak
     const other = make();
     const valise = await openValise({ store, allowLocal: true, principal: 'bob' });
     opened.push({ valise, client: other });
-    await valise.connect(other, valise.http(server.url));
+    await valise.connect(other, server.url);
     expect(await count(other)).toBe(1);
     const third = await start({}, make());
     expect(await count(third)).toBe(2);
     const query = make();
     const mine = await openValise({ store, allowLocal: true });
     opened.push({ valise: mine, client: query });
-    await mine.connect(query, mine.http(`${server.url}?tenant=2`));
+    await mine.connect(query, `${server.url}?tenant=2`);
     expect(await count(query)).toBe(1);
     expect(server.sessions()).toHaveLength(3);
   });
@@ -408,8 +408,8 @@ describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ mak
     const join = async (valise: ClientValise): Promise<Client> => {
       const client = make();
       opened.push({ valise, client });
-      valise.events.on('warning', ({ what }) => expect(what).toMatch('allowLocal'));
-      await valise.connect(client, valise.http(server.url));
+      valise.on('warning', ({ what }) => expect(what).toMatch('allowLocal'));
+      await valise.connect(client, server.url);
       return client;
     };
     const set = async (client: Client, state: object): Promise<void> => {
@@ -422,7 +422,7 @@ describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ mak
       const second = where === 'one process' ? first : await openValise({ store, allowLocal: true });
       valises = [...new Set([first, second])];
       ended = [];
-      for (const valise of valises) valise.events.on('deleted', ({ key, by }) => ended.push(`${key} ${by}`));
+      for (const valise of valises) valise.on('deleted', ({ key, by }) => ended.push(`${key} ${by}`));
       ada = await join(first);
       await set(ada, { old: 1 });
       bob = await join(second);
@@ -499,8 +499,8 @@ describe.each(LEGACY_CLIENTS)('a $kind client on a server with sessions', ({ mak
     const valise = await openValise({ store, allowLocal: true });
     const four = make();
     opened.push({ valise, client: four });
-    valise.events.on('resumed', (event) => resumed.push(event));
-    await valise.connect(four, valise.http(server.url));
+    valise.on('resumed', (event) => resumed.push(event));
+    await valise.connect(four, server.url);
     expect(await count(four)).toBe(1);
     expect(resumed).toEqual([]);
     expect(told()).toEqual([true, false, true]);

@@ -78,7 +78,7 @@ async function connect(kind: Kind, url: string, answer?: () => Promise<object>):
   if (answer && client instanceof ClientV1)
     client.setRequestHandler(ElicitRequestSchema, () => answer() as never);
   else if (answer) (client as ClientV2).setRequestHandler('elicitation/create', () => answer() as never);
-  await valise.connect(client, valise.http(url));
+  await valise.connect(client, url);
   cleanUp.push(
     () => valise.close(),
     () => client.close(),

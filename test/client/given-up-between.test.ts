@@ -85,12 +85,8 @@ async function make(
       if (init?.method === 'POST') await pass(JSON.parse(String(init.body)) as Message);
       return fetch(to, init);
     };
-    await valise.connect(
-      client,
-      over === 'SDK'
-        ? new StreamableHTTPClientTransport(url, { fetch: seen })
-        : valise.http(url, { fetch: seen }),
-    );
+    if (over === 'SDK') await valise.connect(client, new StreamableHTTPClientTransport(url, { fetch: seen }));
+    else await valise.connect(client, url, { fetch: seen });
   }
   onTestFinished(async () => {
     release();

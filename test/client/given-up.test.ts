@@ -165,17 +165,14 @@ describe('a call whose session is gone ends', () => {
     client.onerror = () => {};
     const isForgotten = what === 'forgotten';
     let calls = 0;
-    await valise.connect(
-      client,
-      valise.http(url, {
-        fetch: (...request) => {
-          const isCall = String(request[1]?.body).includes('tools/call');
-          return !isForgotten && isCall && ++calls > 1
-            ? Promise.reject(new Error('no server'))
-            : fetch(...request);
-        },
-      }),
-    );
+    await valise.connect(client, url, {
+      fetch: (...request) => {
+        const isCall = String(request[1]?.body).includes('tools/call');
+        return !isForgotten && isCall && ++calls > 1
+          ? Promise.reject(new Error('no server'))
+          : fetch(...request);
+      },
+    });
     const session = await valise
       .sessions(client)
       .create({ label: 'a', onGone: isForgotten ? 'throw' : 'recreate' });

@@ -125,7 +125,7 @@ describe('a client whose tokens are bound to its key (DPoP)', () => {
       'connect()',
       async (valise, auth) => {
         const client = MAJORS[1].make();
-        await valise.connect(client, valise.http(vault.url, { auth, fetch: vault.fetch }));
+        await valise.connect(client, vault.url, { auth, fetch: vault.fetch });
         return client;
       },
     ],
@@ -171,7 +171,7 @@ describe('a client whose tokens are bound to its key (DPoP)', () => {
     const client = MAJORS[1].make();
     opened.push({ valise, client });
     const redirect = (page: URL) => signIn(page, { name: 'alice' }).then(() => undefined);
-    await valise.connect(client, valise.http(vault.url, { auth: { redirect, dpop: true } }));
+    await valise.connect(client, vault.url, { auth: { redirect, dpop: true } });
     for (const key of (await store.list('')).keys)
       expect(JSON.stringify((await store.get(key))?.value)).not.toContain('P-256');
   });
@@ -180,7 +180,7 @@ describe('a client whose tokens are bound to its key (DPoP)', () => {
     const valise = await openValise({ store });
     const client = MAJORS[0].make();
     opened.push({ valise, client });
-    const target = valise.http(vault.url, { auth: { redirect: () => {}, dpop: true } });
-    await expect(valise.connect(client, target)).rejects.toMatchObject({ code: 'dpop-needs-v2' });
+    const connecting = valise.connect(client, vault.url, { auth: { redirect: () => {}, dpop: true } });
+    await expect(connecting).rejects.toMatchObject({ code: 'dpop-needs-v2' });
   });
 });

@@ -128,7 +128,7 @@ describe.each(KINDS)("a host's own tokens, without auth, with a $kind client", (
       await valise.close();
     };
     try {
-      await valise.connect(client, valise.http(server.url, place === 'connection' ? { store: host } : {}));
+      await valise.connect(client, server.url, place === 'connection' ? { store: host } : {});
     } catch (error) {
       await leave();
       throw error;
@@ -196,8 +196,8 @@ describe.each(KINDS)("a host's own tokens, without auth, with a $kind client", (
     const host = new Host('good');
     const valise = await openValise({ store: host });
     const clients = [clientOf(kind), clientOf(kind)] as const;
-    await valise.connect(clients[0], valise.http(server.url));
-    await expect(valise.connect(clients[1], valise.http(other.url))).rejects.toThrow();
+    await valise.connect(clients[0], server.url);
+    await expect(valise.connect(clients[1], other.url)).rejects.toThrow();
     expect(other.heard.map(({ authorization }) => authorization)).not.toContain('Bearer good');
     for (const client of clients) await client.close();
     await valise.close();

@@ -26,11 +26,11 @@ async function openServer() {
     sessions: { mode: 'sealed' },
     events: {},
   });
-  valise.requireSession('note');
+  valise.sessions.require('note');
   const build = () => {
     const server = valise.install(new McpServer({ name: 'door', version: '1.0.0' }));
     server.registerTool('count', { inputSchema: z.object({}) }, async () => {
-      const { server: state } = valise.state();
+      const { server: state } = valise.jar;
       const count = Number(state.get('count') ?? 0) + 1;
       state.set('count', count);
       return text(String(count));

@@ -21,7 +21,7 @@ afterEach(async () => {
 async function open(): Promise<void> {
   valise = await openValise({ store });
   refused = [];
-  valise.events.on('refused', (event) => refused.push(event));
+  valise.on('refused', (event) => refused.push(event));
 }
 
 /** Calls a server, which sets this; what it was sent. */

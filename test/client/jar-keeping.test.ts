@@ -279,7 +279,7 @@ describe('a store that fails', () => {
     const store = memoryStore();
     const warnings: string[] = [];
     const valise = await openValise({ store });
-    valise.events.on('warning', ({ what }) => warnings.push(what));
+    valise.on('warning', ({ what }) => warnings.push(what));
     const client = await connect(valise, hosts, SHOP);
     hosts.respond = () => setting('legacy', { server: { a: 1 } });
     store.put = async () => {

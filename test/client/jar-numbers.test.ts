@@ -32,7 +32,7 @@ function clientOf({ major, era }: Kind): ClientV2 {
   });
 }
 
-const WAYS = ['valise.http', "the SDK's transport"] as const;
+const WAYS = ['a URL', "the SDK's transport"] as const;
 const CASES = KINDS.flatMap((kind) =>
   WAYS.flatMap((way) => [true, false].map((json) => ({ ...kind, way, json, body: json ? 'JSON' : 'SSE' }))),
 );
@@ -65,9 +65,8 @@ describe.each(CASES)(
         const valise = await openValise({ store, allowLocal: true });
         const client = clientOf(kind);
         const Transport = kind.major === 'v1' ? HttpV1 : HttpV2;
-        const to =
-          way === 'valise.http' ? valise.http(server.url, { resume: false }) : new Transport(server.url);
-        await valise.connect(client, to as never);
+        if (way === 'a URL') await valise.connect(client, server.url, { resume: false });
+        else await valise.connect(client, new Transport(server.url) as never);
         await client.callTool({ name: 'one' });
         await client.callTool({ name: 'two' });
         expect(valise.jar.list({ key: 'id', scope: 'server', values: true })).toMatchObject([
@@ -111,7 +110,7 @@ describe('numbers in the jar over stdio', () => {
       for (const isFirst of [true, false]) {
         const valise = await openValise({ store });
         const client = clientOf(kind);
-        await valise.connect(client, valise.stdio(command));
+        await valise.connect(client, command);
         const first = await call(client);
         expect(first.includes('9007199254740993')).toBe(!isFirst);
         const second = await call(client);
@@ -125,7 +124,7 @@ describe('numbers in the jar over stdio', () => {
   it('[J-25] are not taken where the transport would change them, and an event says so', async () => {
     const valise = await openValise({ store: memoryStore() });
     const refused: string[] = [];
-    valise.events.on('refused', ({ key, reason }) => refused.push(`${key} ${reason}`));
+    valise.on('refused', ({ key, reason }) => refused.push(`${key} ${reason}`));
     const client = clientOf(KINDS[1]);
     // A transport around another has no byte edge.
     const around = new Around(new StdioV2(command));

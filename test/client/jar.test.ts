@@ -193,7 +193,7 @@ describe.each(KINDS)('the jar of a client of kind $kind', (kind) => {
   it('[J-16] keeps it with allowLocal, and says so once', async () => {
     const local = await openValise({ store: memoryStore(), allowLocal: true });
     const warnings: string[] = [];
-    local.events.on('warning', ({ code, what }) => warnings.push(`${code}: ${what}`));
+    local.on('warning', ({ code, what }) => warnings.push(`${code}: ${what}`));
     sets({ server: { visits: 1 } });
     for (const url of ['http://127.0.0.1:1/mcp', 'http://127.1:2/mcp', 'http://localhost/mcp']) {
       const client = await connect(local, hosts, url, kind);
@@ -605,7 +605,7 @@ describe('the jar', () => {
       hosts.sessionId = 'first';
       sets({ session: { cart: 1 } });
       const deleted: string[] = [];
-      valise.events.on('deleted', ({ key, by }) => deleted.push(`${key} ${by}`));
+      valise.on('deleted', ({ key, by }) => deleted.push(`${key} ${by}`));
       const client = await connect(valise, hosts, SHOP, kind);
       await client.callTool({ name: 'one' });
       expect(valise.jar.list()).toHaveLength(1);
@@ -678,7 +678,7 @@ describe('the jar', () => {
   it('introduces the client in full: the next instance may have families that the first did not have', async () => {
     hosts.capabilities = { tools: {}, extensions: { 'dev.valise/state': {} } };
     const client = new Client({ name: 'test', version: '1.0.0' });
-    await valise.connect(client, valise.http(SHOP, { fetch: hosts.fetch }));
+    await valise.connect(client, SHOP, { fetch: hosts.fetch });
     await client.callTool({ name: 'one' });
     const { capabilities } = JSON.parse(String(hosts.last().meta['dev.valise/client']));
     expect(capabilities).toEqual({
@@ -699,7 +699,7 @@ describe('the jar', () => {
     hosts.capabilities = { tools: {}, extensions: { [`dev.valise/${family}`]: { carriers: ['state'] } } };
     const info = { name: 'test', version: '1.0.0' };
     const client = new Client(info, { versionNegotiation: { mode: { pin: '2026-07-28' } } });
-    await valise.connect(client, valise.http(SHOP, { fetch: hosts.fetch }));
+    await valise.connect(client, SHOP, { fetch: hosts.fetch });
     const said = (method: string) => hosts.last(method).meta['io.modelcontextprotocol/clientCapabilities'];
     expect(said('server/discover')).toMatchObject({
       state: {},

@@ -49,11 +49,11 @@ describe('a hostile server', () => {
     });
     const valise = await openValise({ store: memoryStore() });
     const warnings: string[] = [];
-    valise.events.on('warning', ({ what, next }) => warnings.push(`${what} ${next}`));
+    valise.on('warning', ({ what, next }) => warnings.push(`${what} ${next}`));
     const host = askable('v2', 'legacy', () => {
       throw new LeaveOpen();
     });
-    await valise.connect(host, valise.http(server.url, { resume: false }));
+    await valise.connect(host, server.url, { resume: false });
     for (let n = 0; n < 110; n++) await callText(host, 'any', { n }).catch(() => undefined);
     expect(await valise.pending.list()).toHaveLength(100);
     expect(warnings.at(-1)).toMatch(/100 questions of its server wait for answers.*drop/);
@@ -76,11 +76,11 @@ describe('a hostile server', () => {
     });
     const valise = await openValise({ store: memoryStore() });
     const warnings: string[] = [];
-    valise.events.on('warning', ({ what }) => warnings.push(what));
+    valise.on('warning', ({ what }) => warnings.push(what));
     const host = askable('v2', 'legacy', () => {
       throw new LeaveOpen();
     });
-    await valise.connect(host, valise.http(server.url, { resume: false }));
+    await valise.connect(host, server.url, { resume: false });
     await callText(host, 'any', {}).catch(() => undefined);
     expect(await valise.pending.list()).toEqual([]);
     expect(warnings).toContainEqual(expect.stringMatching(/more than 1048576 bytes/));
@@ -108,7 +108,7 @@ describe('a hostile server', () => {
         : { content: [{ type: 'text', text: 'done' }], _meta: { [SESSION]: { sessionId: id, state } } },
     );
     const refused: string[] = [];
-    valise.events.on('sessionRefused', ({ reason }) => refused.push(reason));
+    valise.on('session-refused', ({ reason }) => refused.push(reason));
     const session = await valise.sessions(client).create({ label: 'mine' });
     state = 'x'.repeat(1024 * 1024 + 1);
     const answer = await session.run(() => client.callTool({ name: 'any' }));
@@ -158,12 +158,12 @@ describe('a hostile server', () => {
       const store = memoryStore();
       const valise = await openValise({ store });
       const warnings: string[] = [];
-      valise.events.on('warning', ({ what }) => warnings.push(what));
+      valise.on('warning', ({ what }) => warnings.push(what));
       const client = new Client({ name: 'me', version: '1' }, { versionNegotiation: { mode: 'legacy' } });
       let heard = 0;
       client.setNotificationHandler('notifications/tools/list_changed', () => void heard++);
       const url = `http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp`;
-      await valise.connect(client, valise.http(url));
+      await valise.connect(client, url);
       await vi.waitFor(() => expect(heard).toBe(3));
       expect(warnings).toEqual([expect.stringMatching(/stream stands is not kept.*4096 characters/)]);
       await client.close();
@@ -183,9 +183,9 @@ describe('a hostile server', () => {
     const store = memoryStore();
     const valise = await openValise({ store });
     const warnings: string[] = [];
-    valise.events.on('warning', ({ what }) => warnings.push(what));
+    valise.on('warning', ({ what }) => warnings.push(what));
     const client = new Client({ name: 'me', version: '1' }, { versionNegotiation: { mode: 'legacy' } });
-    await valise.connect(client, valise.http(server.url));
+    await valise.connect(client, server.url);
     expect(warnings).toEqual([expect.stringMatching(/says more than 1 MiB of itself/)]);
     expect(JSON.stringify(await store.list('')).includes('connection')).toBe(false);
     await client.close();
@@ -206,7 +206,7 @@ describe('a hostile server', () => {
       })),
     }));
     const warnings: string[] = [];
-    valise.events.on('warning', ({ what }) => warnings.push(what));
+    valise.on('warning', ({ what }) => warnings.push(what));
     expect((await client.listTools()).tools).toHaveLength(length);
     expect(warnings).toEqual([expect.stringContaining('3 are not remembered')]);
     await client.close();
@@ -237,11 +237,11 @@ describe('a hostile server', () => {
       });
       const valise = await openValise({ store: memoryStore() });
       const warnings: string[] = [];
-      valise.events.on('warning', ({ what }) => warnings.push(what));
+      valise.on('warning', ({ what }) => warnings.push(what));
       const host = askable('v2', 'modern', () => {
         throw new LeaveOpen();
       });
-      await valise.connect(host, valise.http(server.url, { resume: false }));
+      await valise.connect(host, server.url, { resume: false });
       const ids: string[] = [];
       for (let n = 0; n < most + 3; n++) {
         await callText(host, 'any', { n }).catch(() => undefined);

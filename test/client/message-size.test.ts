@@ -80,16 +80,16 @@ async function serve(script: Script): Promise<URL> {
   return new URL(`http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp?key=hidden`);
 }
 
-type Way = 'valise.http' | "the SDK's own transport";
+type Way = 'a URL' | "the SDK's own transport";
 
 async function connect({ major, era }: Kind, url: URL, way: Way) {
   const valise = await openValise({ store: memoryStore(), maxMessageBytes: LIMIT });
   const cut: ClientEvents['message-too-large'][] = [];
-  valise.events.on('message-too-large', (event) => cut.push(event));
+  valise.on('message-too-large', (event) => cut.push(event));
   const mode = era === 'modern' ? { pin: '2026-07-28' } : ('legacy' as const);
   const client = major === 'v1' ? new ClientV1(info) : new ClientV2(info, { versionNegotiation: { mode } });
   const Http = major === 'v1' ? HttpV1 : HttpV2;
-  await valise.connect(client, way === 'valise.http' ? valise.http(url) : (new Http(url) as never));
+  await valise.connect(client, way === 'a URL' ? url : (new Http(url) as never));
   cleanUp.push(
     () => valise.close(),
     () => client.close(),
@@ -106,7 +106,7 @@ const tooLarge = (what: string) =>
   expect.objectContaining({
     message: expect.stringContaining(`The server sent ${what} of more than ${LIMIT} bytes.`),
   });
-const WAYS: Way[] = ['valise.http', "the SDK's own transport"];
+const WAYS: Way[] = ['a URL', "the SDK's own transport"];
 
 describe.each(KINDS.flatMap((kind) => WAYS.map((way) => ({ ...kind, way }))))(
   'A $kind client over $way with a limit for messages',
@@ -244,13 +244,12 @@ describe.each(KINDS)('A $kind client that signs in', (kind) => {
     const valise = await openValise({ store: memoryStore() });
     cleanUp.push(() => valise.close());
     const cut: ClientEvents['message-too-large'][] = [];
-    valise.events.on('message-too-large', (event) => cut.push(event));
+    valise.on('message-too-large', (event) => cut.push(event));
     const url = `http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp`;
     const mode = kind.era === 'modern' ? { pin: '2026-07-28' } : ('legacy' as const);
     const client =
       kind.major === 'v1' ? new ClientV1(info) : new ClientV2(info, { versionNegotiation: { mode } });
-    const target = valise.http(url, { auth: { redirect: () => {} } });
-    await expect(valise.connect(client, target)).rejects.toThrow();
+    await expect(valise.connect(client, url, { auth: { redirect: () => {} } })).rejects.toThrow();
     const each = await Promise.all(sent);
     expect(each.length).toBeGreaterThan(0);
     for (const bytes of each) expect(bytes).toBeLessThan(1024 * 1024 + SLACK);
@@ -263,7 +262,7 @@ describe.each(KINDS)('A $kind client of a stdio server', (kind) => {
     const valise = await openValise({ store: memoryStore(), maxMessageBytes: LIMIT });
     cleanUp.push(() => valise.close());
     const cut: ClientEvents['message-too-large'][] = [];
-    valise.events.on('message-too-large', (event) => cut.push(event));
+    valise.on('message-too-large', (event) => cut.push(event));
     const script = `
       const result = { protocolVersion: '2025-11-25', supportedVersions: ['2026-07-28'], resultType: 'complete',
         capabilities: { tools: {} }, serverInfo: { name: 'a', version: '1' }, ttlMs: 0, cacheScope: 'private',
@@ -285,7 +284,7 @@ describe.each(KINDS)('A $kind client of a stdio server', (kind) => {
       stderr: 'ignore',
       grace: 0.2,
     } as const;
-    await valise.connect(client, valise.stdio(command));
+    await valise.connect(client, command);
     await expect(call(client)).rejects.toThrow('Connection closed');
     expect(errors).toContainEqual(expect.objectContaining({ code: 'message-too-large' }));
     expect(cut).toEqual([{ server: process.execPath, what: 'line', maxBytes: LIMIT }]);

@@ -35,7 +35,7 @@ describe('what a later release has kept in a client’s store', () => {
     }));
     const valise = await openValise({ store });
     const warnings: string[] = [];
-    valise.events.on('warning', ({ what }) => warnings.push(what));
+    valise.on('warning', ({ what }) => warnings.push(what));
     const client = await connect(valise, hosts, SHOP);
     hosts.respond = () => setting('legacy', { server: { theme: 'light' } });
     await client.callTool({ name: 'any', arguments: {} });

@@ -58,52 +58,52 @@ describe('what is asked of a Valise', () => {
     const client = { connect: async () => {}, getServerCapabilities: () => undefined };
     const transport = { start: async () => {}, send: async () => {}, close: async () => {} };
     await expect(valise.connect(undefined as never, transport)).rejects.toEqual(refused('no-client'));
-    await expect(valise.connect(client, 'https://a.example.com' as never)).rejects.toEqual(
-      refused('no-transport', 'valise\\.http'),
-    );
+    await expect(valise.connect(client, {} as never)).rejects.toEqual(refused('no-transport', 'a URL'));
     for (const fixed of [Object.freeze({ ...transport }), Object.seal({ ...transport })])
       await expect(valise.connect(client, fixed)).rejects.toEqual(
         refused('no-transport', 'is frozen', 'Do not freeze'),
       );
-    const session = { session: 'keep' } as never;
+    const session = { jarLifetime: 'keep' } as never;
     await expect(valise.connect(client, transport, session)).rejects.toEqual(refused('bad-option', 'kept'));
     for (const url of ['nonsense', undefined, 'ftp://a.example.com', 'https://me:secret@'] as never[]) {
-      expect(() => valise.http(url)).toThrow(refused('bad-url'));
-      expect(() => valise.http(url)).not.toThrow(/secret/);
+      if (url !== undefined) await expect(valise.connect(client, url)).rejects.toEqual(refused('bad-url'));
+      expect(() => valise.transport(url)).not.toThrow(/secret/);
       await expect(valise.connections.forget(url)).rejects.toEqual(refused('bad-url'));
     }
     await expect(valise.connections.list('nonsense')).rejects.toEqual(refused('bad-url'));
-    expect(() => valise.http('ftp://a.example.com')).toThrow(refused('bad-url', 'no http: or https: URL'));
-    expect(() => valise.http('https://a.example.com', { resume: 'no' } as never)).toThrow(
+    expect(() => valise.transport('ftp://a.example.com')).toThrow(
+      refused('bad-url', 'no http: or https: URL'),
+    );
+    expect(() => valise.transport('https://a.example.com', { resume: 'no' } as never)).toThrow(
       refused('bad-option', 'resume'),
     );
-    expect(() => valise.http('https://a.example.com', { auth: {} } as never)).toThrow(
+    expect(() => valise.transport('https://a.example.com', { auth: {} } as never)).toThrow(
       refused('bad-argument', 'redirect under auth', 'function'),
     );
-    expect(() => valise.http('https://a.example.com', { auth: { redirct: () => {} } } as never)).toThrow(
+    expect(() => valise.transport('https://a.example.com', { auth: { redirct: () => {} } } as never)).toThrow(
       refused('bad-option', 'no option redirct', 'redirect'),
     );
     const auth = { redirect: () => {}, client: { id: 'mine' } };
-    expect(() => valise.http('https://a.example.com', { auth } as never)).toThrow(
-      refused('bad-option', 'option client of http', 'issuer'),
+    expect(() => valise.transport('https://a.example.com', { auth } as never)).toThrow(
+      refused('bad-option', 'option client of auth', 'issuer'),
     );
     await expect(openValise({ store, quotas: { bytesPrKey: 9000 } } as never)).rejects.toEqual(
       refused('bad-option', 'no option bytesPrKey', 'bytesPerKey'),
     );
-    expect(() => valise.http('https://a.example.com', { header: {} } as never)).toThrow(
-      refused('bad-option', 'http has no option header', 'headers'),
+    expect(() => valise.transport('https://a.example.com', { header: {} } as never)).toThrow(
+      refused('bad-option', 'transport has no option header', 'headers'),
     );
-    await expect(valise.connect(client, transport, { sesion: 'kept' } as never)).rejects.toEqual(
-      refused('bad-option', 'connect has no option sesion', 'session'),
+    await expect(valise.connect(client, transport, { sesions: false } as never)).rejects.toEqual(
+      refused('bad-option', 'connect has no option sesions', 'sessions'),
     );
-    expect(() => valise.stdio({} as never)).toThrow(refused('no-command'));
-    expect(() => valise.stdio({ command: 'node', args: 'x' } as never)).toThrow(
-      refused('bad-option', 'option args of stdio', 'list'),
+    expect(() => valise.transport({} as never)).toThrow(refused('no-command'));
+    expect(() => valise.transport({ command: 'node', args: 'x' } as never)).toThrow(
+      refused('bad-option', 'option args of a command', 'list'),
     );
-    expect(() => valise.stdio({ command: 'node', arg: ['x'] } as never)).toThrow(
-      refused('bad-option', 'stdio has no option arg', 'args'),
+    expect(() => valise.transport({ command: 'node', arg: ['x'] } as never)).toThrow(
+      refused('bad-option', 'a command has no option arg', 'args'),
     );
-    for (const source of [valise.events, valise.jar]) {
+    for (const source of [valise, valise.jar]) {
       const on = source.on.bind(source) as (name: unknown, listener?: unknown) => void;
       expect(() => on('nope', () => {})).toThrow(refused('bad-listener', 'no event "nope"', 'set, deleted'));
       expect(() => on('toString', () => {})).toThrow(refused('bad-listener', 'no event'));

@@ -36,7 +36,7 @@ async function overwrite(prefix: string): Promise<string[]> {
 async function open(store: Store = inner) {
   const valise = await openValise({ store, keys });
   const warnings: string[] = [];
-  valise.events.on('warning', ({ what, next }) => warnings.push(`${what} ${next}`));
+  valise.on('warning', ({ what, next }) => warnings.push(`${what} ${next}`));
   return { valise, warnings };
 }
 

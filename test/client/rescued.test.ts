@@ -78,18 +78,15 @@ async function make({
   client.onerror = () => {};
   /** The tools that were called, and the answers, on the wire. */
   const sent: string[] = [];
-  await valise.connect(
-    client,
-    valise.http(url, {
-      fetch: async (to, init) => {
-        const { method, params } = init?.method === 'POST' ? JSON.parse(String(init.body)) : {};
-        if (method === 'tools/call') sent.push(params.name);
-        else if (init?.method === 'POST' && method === undefined) sent.push('answer');
-        await passing?.(method);
-        return fetch(to, init);
-      },
-    }),
-  );
+  await valise.connect(client, url, {
+    fetch: async (to, init) => {
+      const { method, params } = init?.method === 'POST' ? JSON.parse(String(init.body)) : {};
+      if (method === 'tools/call') sent.push(params.name);
+      else if (init?.method === 'POST' && method === undefined) sent.push('answer');
+      await passing?.(method);
+      return fetch(to, init);
+    },
+  });
   onTestFinished(async () => {
     await client.close();
     await valise.close();

@@ -50,7 +50,7 @@ describe.each(['v1', 'v2'] as const)('a %s client', (client) => {
     const server = await rawServer(script);
     const valise = await openValise({ store: memoryStore() });
     const host = askable(client, 'legacy', () => answer);
-    await valise.connect(host, valise.http(server.url, { resume: false }));
+    await valise.connect(host, server.url, { resume: false });
     return { server, host, valise };
   };
 
@@ -84,7 +84,7 @@ describe.each(['v1', 'v2'] as const)('a %s client', (client) => {
     const host = askable(client, 'legacy', () => {
       throw Object.assign(new Error('nobody here'), { code: -32099, data: { why: 1 } });
     });
-    await valise.connect(host, valise.http(server.url, { resume: false }));
+    await valise.connect(host, server.url, { resume: false });
     expect(await callText(host, 'any')).toBe('done');
     const [, answer] = server.heard();
     expect(answer?.text).toContain('"state":{ "a" : 1.0 }');
@@ -141,7 +141,7 @@ describe.each(['v1', 'v2'] as const)('a %s client', (client) => {
       if (++answers > 1) throw new Error('no more');
       return { role: 'assistant', model: 'm', content: { type: 'text', text: 'x' }, roots: [] };
     });
-    await valise.connect(host, valise.http(server.url, { resume: false }));
+    await valise.connect(host, server.url, { resume: false });
     expect(await callText(host, 'any')).toBe('done');
     const [, first, second] = server.heard();
     for (const said of [first, second]) expect(said?.text).toContain('"state":{ "b":1.0, "a":"\\u0041" }');
@@ -187,7 +187,7 @@ describe.each(['v1', 'v2'] as const)('a %s client', (client) => {
       await expect.poll(() => asked).toBe(2);
       return { action: 'decline' };
     });
-    await valise.connect(host, valise.http(server.url, { resume: false }));
+    await valise.connect(host, server.url, { resume: false });
     expect(await callText(host, 'any')).toBe('done');
     await expect.poll(() => valise.pending.list()).toEqual([]);
     await host.close();

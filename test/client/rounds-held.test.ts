@@ -71,7 +71,7 @@ async function make(
   } else {
     const handle = toNodeHandler(createMcpHandler(build)) as RequestListener;
     url = await listen(server.http(handle as never) as RequestListener);
-    await mine.connect(client, mine.http(url));
+    await mine.connect(client, url);
   }
   onTestFinished(async () => {
     await client.close();
@@ -243,7 +243,7 @@ describe('a client that goes on with another Valise', () => {
     });
     await client.close();
     const other = await openValise({ store: memoryStore(), allowLocal: true });
-    await other.connect(client, other.http(url as URL));
+    await other.connect(client, url as URL);
     await expect(client.callTool({ name: 'greet', arguments: {} })).rejects.toThrow(/^not today$/);
     expect(await other.pending.list()).toEqual([]);
     await client.close();

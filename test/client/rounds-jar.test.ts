@@ -18,13 +18,13 @@ function keeping(keys: number, size: number): Example {
       const valise = createValise({ name: 'keeping', ...options });
       const text = (words: string) => ({ content: [{ type: 'text' as const, text: words }] });
       const fill = async () => {
-        for (let at = 0; at < keys; at++) valise.state().server.set(`draft${at}`, 'x'.repeat(size));
+        for (let at = 0; at < keys; at++) valise.jar.server.set(`draft${at}`, 'x'.repeat(size));
         return text('filled');
       };
       const ask = valise.flow(async (flow) => {
         const schema = { type: 'object', properties: { name: { type: 'string' } } } as const;
         const { name } = await flow.ask('name', { message: 'Who?', schema });
-        const kept = String(valise.state().server.get(`draft${keys - 1}`)).length;
+        const kept = String(valise.jar.server.get(`draft${keys - 1}`)).length;
         return text(`Hello ${name}, ${kept}.`);
       });
       const server = (): McpServer => {
@@ -38,7 +38,7 @@ function keeping(keys: number, size: number): Example {
   };
 }
 
-type Over = 'valise.http' | "the SDK's own transport" | 'one around that';
+type Over = 'a URL' | "the SDK's own transport" | 'one around that';
 
 describe.each(HOSTS)('a question to a $client client that carries much state, $era', ({ client, era }) => {
   const open = async (keys: number, size: number, over: Over) => {
@@ -49,14 +49,14 @@ describe.each(HOSTS)('a question to a $client client that carries much state, $e
     const url = server.urls[0] as URL;
     const stock = (client === 'v1' ? new HttpV1(url) : new HttpV2(url)) as HttpV2;
     if (over === 'one around that') await valise.connect(host, new Around(stock), { server: url });
-    else await valise.connect(host, over === 'valise.http' ? valise.http(url) : stock);
+    else await valise.connect(host, over === 'a URL' ? url : stock);
     onTestFinished(() => host.close());
     await callText(host, 'fill', {});
     return host;
   };
 
   it.each([
-    ['valise.http', 10],
+    ['a URL', 10],
     ["the SDK's own transport", 10],
     ['one around that', 1],
   ] as const)('is asked and answered over %s', async (over, keys) => {

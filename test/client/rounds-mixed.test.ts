@@ -33,7 +33,7 @@ function mixed(done: { times: number }): Example {
           await flow.once('order', () => {
             done.times += 1;
           });
-          const kept = valise.state().server;
+          const kept = valise.jar.server;
           kept.set('orders', Number(kept.get('orders') ?? 0) + 1);
           const text = [...first, second, ...third, fourth].join() + kept.get('orders');
           return { content: [{ type: 'text' as const, text }] };
@@ -67,7 +67,7 @@ describe.each(CASES)('a call that asks now several things, now one ($client, $er
       const [near, far] = MAJORS[1].Memory.createLinkedPair();
       if (era === 'modern') serveStdio(() => built.server(), { transport: far });
       else if (!served) await built.server().connect(far);
-      await valise.connect(made, served ? valise.http(served.urls[0] as URL) : (near as never));
+      await valise.connect(made, served ? (served.urls[0] as URL) : (near as never));
       onTestFinished(() => made.close());
       return made;
     };

@@ -39,7 +39,7 @@ describe.each(HOSTS)('a round that is open with a $client client, $era', ({ clie
     const server = await stage({ sdk: 'v2', instances: 1, options: freshKeys() });
     const valise = await openValise({ store, carriers });
     const host = askable(client, era, ask);
-    await valise.connect(host, valise.http(server.urls[0] as URL, { resume }));
+    await valise.connect(host, server.urls[0] as URL, { resume });
     return { server, valise, host, store };
   };
   const first = async (list: Promise<readonly PendingRound[]>): Promise<PendingRound> => {
@@ -182,7 +182,7 @@ describe.each(HOSTS)('a round that is open with a $client client, $era', ({ clie
     const next = askable(client, era, () => {
       throw new Error('out of order');
     });
-    await valise.connect(next, valise.http(server.urls[0] as URL, { resume: false }));
+    await valise.connect(next, server.urls[0] as URL, { resume: false });
     const { id } = await first(valise.pending.list());
     await expect(valise.pending.answer(id)).rejects.toThrow('out of order');
     expect(await valise.pending.answer(id, accept({ resolution: 'Fixed' }))).toMatchObject({ done: true });
@@ -211,7 +211,7 @@ describe.each(HOSTS)('a round that is open with a $client client, $era', ({ clie
       await expect(callText(host, 'update_work_item', RESOLVE)).rejects.toThrow();
       await host.close();
       const older = askable('v2', 'legacy', leave);
-      await valise.connect(older, valise.http(server.urls[0] as URL, { resume: false }));
+      await valise.connect(older, server.urls[0] as URL, { resume: false });
       const { id } = await first(valise.pending.list());
       for (const answers of [accept({ resolution: 'Fixed' }), undefined]) {
         const answered = valise.pending.answer(id, answers, { client: older });
@@ -233,7 +233,7 @@ describe.each(HOSTS)('a round that is open with a $client client, $era', ({ clie
     await expect(valise.pending.answer(round.id, answers)).rejects.toMatchObject({ code: 'not-connected' });
 
     const next = askable(client, era, leave);
-    await valise.connect(next, valise.http(server.urls[0] as URL, { resume: false }));
+    await valise.connect(next, server.urls[0] as URL, { resume: false });
     const second = await valise.pending.answer(round.id, answers);
     expect(second).toMatchObject({
       done: false,
@@ -259,7 +259,7 @@ describe.each(HOSTS)('a round that is open with a $client client, $era', ({ clie
     await host.close();
     const valise = await openValise({ store });
     const next = askable(client, era, asTheSeed);
-    await valise.connect(next, valise.http(server.urls[0] as URL, { resume }));
+    await valise.connect(next, server.urls[0] as URL, { resume });
     const { id } = await first(valise.pending.list());
     expect(await valise.pending.answer(id)).toMatchObject({
       done: true,
@@ -322,7 +322,7 @@ describe.each(HOSTS)('a round that is open with a $client client, $era', ({ clie
       await store.put(key, { ...value, server: again.urls[0]!.href });
     }
     const next = askable(client, era, leave);
-    await valise.connect(next, valise.http(again.urls[0] as URL, { resume: false }));
+    await valise.connect(next, again.urls[0] as URL, { resume: false });
     await expect(valise.pending.answer(id, accept({ resolution: 'Fixed' }))).rejects.toThrow(
       /Invalid or expired requestState|400/,
     );
@@ -503,7 +503,7 @@ describe.each([
     });
     const valise = await openValise({ store: memoryStore() });
     const host = askable(client, 'legacy', () => accept({}));
-    await valise.connect(host, valise.http(server.url));
+    await valise.connect(host, server.url);
     const error = await callText(host, 'any', {}).catch((error: unknown) => error);
     const [round] = await valise.pending.list();
     expect(error).toMatchObject({ code: -32000, data: { pending: round?.id } });
@@ -540,7 +540,7 @@ describe.each([
     let answer: (answer: object) => void = () => {};
     const asked = vi.fn(() => new Promise<object>((resolve) => (answer = resolve)));
     const host = askable(client, 'legacy', asked);
-    await valise.connect(host, valise.http(server.url, { resume: false }));
+    await valise.connect(host, server.url, { resume: false });
     const call = (options: object): Promise<unknown> => {
       const request = { name: 'any', arguments: {} };
       const v1 = host.callTool.bind(host) as unknown as (...args: unknown[]) => Promise<unknown>;

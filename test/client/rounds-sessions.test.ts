@@ -30,7 +30,7 @@ describe.each(HOSTS)('a pending round in a session ($client, $era, $carrier)', (
   const open = async (url: URL, store = memoryStore(), ask: Ask = leave) => {
     const valise = await openValise({ store, ...(carrier && { carriers: [carrier] }) });
     const host = askable(client, era, ask);
-    await valise.connect(host, valise.http(url, { resume: false }));
+    await valise.connect(host, url, { resume: false });
     return { valise, host, sessions: valise.sessions(host), store };
   };
 
@@ -98,7 +98,7 @@ describe('a round over stdio in a session', () => {
   it.each(['dependent-shared', 'state'] as const)('is answered in it (%s)', async (carrier) => {
     const valise = await openValise({ store: memoryStore(), carriers: [carrier] });
     const host = askable('v2', 'legacy', () => ada);
-    await valise.connect(host, valise.stdio(commandOf('greeter', '--stdio')));
+    await valise.connect(host, commandOf('greeter', '--stdio'));
     const session = await valise.sessions(host).create();
     expect(await session.run(() => callText(host, 'greet_gated'))).toBe(`Hello Ada of ${session.id}, 1.`);
     await host.close();

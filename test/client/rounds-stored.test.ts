@@ -100,7 +100,7 @@ describe.each(CASES)('a $form question to a $client client', ({ client, era, for
     const asked = vi.fn(ask);
     const host = askable(client, era, asked);
     onTestFinished(() => host.close());
-    await valise.connect(host, valise.http(server.url, { resume: false }));
+    await valise.connect(host, server.url, { resume: false });
     return { server, valise, asked, host };
   };
 
@@ -123,7 +123,7 @@ describe.each(CASES)('a $form question to a $client client', ({ client, era, for
     settle(new Error('disk full'));
     const { valise, asked, host } = await open(store, () => accept);
     const warned = vi.fn();
-    valise.events.on('warning', warned);
+    valise.on('warning', warned);
     expect(await callText(host, 'any')).toBe('done');
     expect(asked).toHaveBeenCalledOnce();
     expect(warned).toHaveBeenCalledWith({
@@ -169,7 +169,7 @@ describe.each(CASES)('a $form question to a $client client', ({ client, era, for
     const said: Said = {};
     const { valise, host } = await open(store, leave, said);
     const warned = vi.fn();
-    valise.events.on('warning', warned);
+    valise.on('warning', warned);
     const leftOpen = async () => {
       await expect(callText(host, 'any')).rejects.toThrow('valise.pending.answer');
       const [round] = await valise.pending.list();
@@ -228,7 +228,7 @@ describe.each(['v1', 'v2'] as const)('an answer to a question with a state, from
     const valise = await openValise({ store: memoryStore() });
     const host = askable(client, 'legacy', () => accept);
     onTestFinished(() => host.close());
-    await valise.connect(host, valise.http(server.url, { resume: false }));
+    await valise.connect(host, server.url, { resume: false });
     const error = await callText(host, 'any').catch((failed: unknown) => failed);
     const [round] = await valise.pending.list();
     expect(error).toMatchObject({

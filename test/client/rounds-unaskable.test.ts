@@ -30,7 +30,7 @@ describe.each(['legacy', 'modern'] as const)('a client that cannot be asked anyt
       { name: 'host', version: '1.0.0' },
       { capabilities, versionNegotiation: { mode: mode as 'legacy' } },
     );
-    await valise.connect(client, valise.http(url));
+    await valise.connect(client, url);
     onTestFinished(() => client.close());
     return { client, valise };
   };

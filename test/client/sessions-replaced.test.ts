@@ -45,7 +45,7 @@ describe('a session whose server was replaced by one without sessions', () => {
       const { url, ran, replace } = await openReplaceable();
       const valise = await openValise({ store: memoryStore(), allowLocal: true });
       const client = new Client({ name: 'me', version: '1.0.0' }, { versionNegotiation: { mode: 'legacy' } });
-      await valise.connect(client, valise.http(url));
+      await valise.connect(client, url);
       onTestFinished(async () => {
         await client.close();
         await valise.close();
@@ -113,7 +113,7 @@ describe('a session whose server was replaced by one without sessions', () => {
       const started = async () => {
         const valise = await openValise({ store });
         const client = new Client({ name: 'me', version: '1.0.0' }, { versionNegotiation: { mode } });
-        await valise.connect(client, valise.http(NOTES, { fetch: host.fetch }));
+        await valise.connect(client, NOTES, { fetch: host.fetch });
         const close = async () => {
           await client.close();
           await valise.close();

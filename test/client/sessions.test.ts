@@ -104,8 +104,8 @@ describe.each(SPELLED)('sessions of a client of kind $kind', (kind) => {
   it('[S-09] drop what names another session, and report it', async () => {
     const client = await open();
     const session = await valise.sessions(client).create();
-    const refused: SessionEvents['sessionRefused'][] = [];
-    valise.events.on('sessionRefused', (event) => refused.push(event));
+    const refused: SessionEvents['session-refused'][] = [];
+    valise.on('session-refused', (event) => refused.push(event));
     host.answer = () => saying(spelling, { sessionId: 'sess-2', state: 'theirs' });
     await session.run(() => client.callTool(tool()));
     await session.run(() => client.callTool(tool()));
@@ -238,8 +238,8 @@ describe.each(SPELLED)('sessions of a client of kind $kind', (kind) => {
   it('[S-13] [S-14] that the server does not know are gone for good, with a typed error', async () => {
     const client = await open();
     const session = await valise.sessions(client).create({ label: 'refactor' });
-    const ended: SessionEvents['sessionEnded'][] = [];
-    valise.events.on('sessionEnded', (event) => ended.push(event));
+    const ended: SessionEvents['session-ended'][] = [];
+    valise.on('session-ended', (event) => ended.push(event));
     host.known.clear();
     const error = await session.run(() => client.callTool(tool())).catch((error: unknown) => error);
     expect(error).toBeInstanceOf(SessionGoneError);

@@ -44,7 +44,7 @@ async function connectTo(
     return back;
   };
   const auth = { redirect, redirectUrl: 'http://127.0.0.1:1/callback' };
-  const connecting = valise.connect(make(), valise.http(server, { fetch: network, auth }));
+  const connecting = valise.connect(make(), server, { fetch: network, auth });
   const error = await connecting.then(
     () => new Error('It was let in.'),
     (why: Error) => why,

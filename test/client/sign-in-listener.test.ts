@@ -23,7 +23,7 @@ describe.each(MAJORS)('a $major client that waits for its user', ({ make }) => {
     const valise = await openValise({ store: stage.store });
     const client = make();
     stage.opened.push({ valise, client });
-    await valise.connect(client, valise.http(stage.vault.url, { auth: { redirect } }));
+    await valise.connect(client, stage.vault.url, { auth: { redirect } });
     expect(await ask(client, 'whoami')).toBe('alice');
     const { whole, 'another host': host, 'another path': path, ...odd } = Object.fromEntries(answers);
     expect({ whole, host, path }).toEqual({ whole: 400, host: 404, path: 404 });

@@ -57,7 +57,7 @@ describe.each(CLIENTS)('the own stdio transport of SDK %s', (major, Client, Stdi
   it('ends calls at once if the server sends a line beyond maxMessageBytes', async () => {
     const valise = await openValise({ store: memoryStore(), maxMessageBytes: 100_000 });
     const cut: unknown[] = [];
-    valise.events.on('message-too-large', (event) => cut.push(event));
+    valise.on('message-too-large', (event) => cut.push(event));
     const client = new Client({ name: 'me', version: '1' });
     const endless = SERVER.replace(
       'call = id;',

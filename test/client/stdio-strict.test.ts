@@ -15,7 +15,7 @@ describe('a stdio server that leaves when it is not greeted with initialize', ()
     onTestFinished(() => valise.close());
     const client = new Client(info, { versionNegotiation: { mode: 'auto' } });
     onTestFinished(() => client.close());
-    const transport = valise.stdio(command) as StdioClientTransport;
+    const transport = new StdioClientTransport(command);
     await valise.connect(client, transport);
     expect(client.getNegotiatedProtocolVersion()).toBe('2025-11-25');
     const { content } = await client.callTool({ name: 'pid', arguments: {} });
@@ -26,7 +26,7 @@ describe('a stdio server that leaves when it is not greeted with initialize', ()
     const valise = await openValise({ store: 'memory:' });
     onTestFinished(() => valise.close());
     const client = new Client(info, { versionNegotiation: { mode: { pin: '2026-07-28' } } });
-    await expect(valise.connect(client, valise.stdio(command))).rejects.toThrow('did not offer');
+    await expect(valise.connect(client, command)).rejects.toThrow('did not offer');
   });
 
   it('is reached by valise call and list', async () => {

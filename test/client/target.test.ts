@@ -9,12 +9,11 @@ const SHOP = 'https://shop.example.com/mcp';
 it.each([
   ['nothing', undefined],
   ['an object that is no transport', {}],
-  ['a URL', new URL(SHOP)],
 ])('says what is missing where a client is to be connected to %s', async (_, to) => {
   const valise = await openValise({ store: 'memory:' });
   const client = new Client({ name: 'test', version: '1.0.0' });
   await expect(valise.connect(client, to as never)).rejects.toThrow(
-    /without a transport.*valise\.connect\(client, transport\)/,
+    /without a server.*a URL, a command.*or a transport/,
   );
   await valise.close();
 });
@@ -59,9 +58,9 @@ describe('a transport around another', () => {
     await expect(called('shop')).rejects.toMatchObject({ code: 'bad-url' });
     const valise = await openValise({ store: 'memory:' });
     const client = new Client({ name: 'test', version: '1.0.0' });
-    await expect(valise.connect(client, valise.http(SHOP), { server: SHOP })).rejects.toMatchObject({
+    await expect(valise.connect(client, SHOP, { server: SHOP })).rejects.toMatchObject({
       code: 'bad-option',
-      message: expect.stringContaining('valise.http()'),
+      message: expect.stringContaining('a URL or a command'),
     });
     await valise.close();
   });

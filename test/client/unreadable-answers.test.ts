@@ -19,7 +19,7 @@ describe.each(['v1', 'v2'] as const)('a %s client', (client) => {
     onTestFinished(() => valise.close());
     const host = askable(client, 'legacy', () => ({ action: 'decline' }));
     onTestFinished(() => host.close());
-    await valise.connect(host, valise.http(server.url, { resume: false }));
+    await valise.connect(host, server.url, { resume: false });
     await expect(valise.sessions(host).create()).rejects.toMatchObject({
       name: 'ValiseError',
       code: 'request-failed',

@@ -5,14 +5,14 @@ import { ask, MAJORS, signIn, vaultStage } from './vault.ts';
 
 const stage = vaultStage();
 const NAMES = [
-  ...['set', 'deleted', 'evicted', 'refused', 'sessionEnded', 'sessionRefused', 'resumed', 'renewed'],
+  ...['set', 'deleted', 'evicted', 'refused', 'session-ended', 'session-refused', 'resumed', 'renewed'],
   ...['sign-in-elsewhere', 'signed-in', 'refreshed', 'warning'],
 ] as const;
 
 /** Notes all that a Valise tells. */
 function listen(valise: Awaited<ReturnType<typeof openValise>>): [name: string, event: unknown][] {
   const heard: [string, unknown][] = [];
-  for (const name of NAMES) valise.events.on(name as 'warning', (event) => heard.push([name, event]));
+  for (const name of NAMES) valise.on(name as 'warning', (event) => heard.push([name, event]));
   return heard;
 }
 
@@ -27,7 +27,7 @@ describe.each(MAJORS)('a $major client of a server with a secret in its URL', ({
       const client = make();
       stage.opened.push({ valise, client });
       const own = listen(valise);
-      await valise.connect(client, valise.http(url, { fetch: stage.vault.fetch, auth: { redirect } }));
+      await valise.connect(client, url, { fetch: stage.vault.fetch, auth: { redirect } });
       await ask(client, 'increment');
       heard.push(...own);
       return { valise, client, own };
@@ -58,11 +58,11 @@ describe.each(MAJORS)('a $major client of a server with a secret in its URL', ({
     const heard = listen(valise);
     const client = make();
     stage.opened.push({ valise, client });
-    await valise.connect(client, valise.http(`${url}?api_key=s3cret`));
+    await valise.connect(client, `${url}?api_key=s3cret`);
     const session = await valise.sessions(client).create();
     await session.delete();
     await stop('SIGTERM');
-    expect(heard.map(([name]) => name)).toContain('sessionEnded');
+    expect(heard.map(([name]) => name)).toContain('session-ended');
     expect(JSON.stringify(heard)).not.toContain('s3cret');
   });
 });
@@ -74,6 +74,6 @@ async function warned(
   url: string,
 ): Promise<[string, unknown][]> {
   const heard = listen(valise);
-  await valise.connect(client, valise.http(url, { fetch: stage.vault.fetch })).catch(() => undefined);
+  await valise.connect(client, url, { fetch: stage.vault.fetch }).catch(() => undefined);
   return heard;
 }

@@ -38,7 +38,7 @@ const redirect = async (page: URL): Promise<void> => {
   say('page');
   await signIn(page);
 };
-await valise.connect(client, valise.http(url, { auth: { redirect } }));
+await valise.connect(client, url, { auth: { redirect } });
 for (let call = 0; call < calls; call++) say(`count ${await ask(client, 'increment')}`);
 await client.close();
 await valise.close();

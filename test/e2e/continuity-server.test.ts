@@ -59,7 +59,7 @@ describe.each(SDKS)('a $sdk server that is killed', ({ sdk, make }) => {
     pages = 0;
     renewed = [];
     valise = await openValise({ store: memoryStore() });
-    valise.events.on('renewed', ({ reason }) => renewed.push(reason));
+    valise.on('renewed', ({ reason }) => renewed.push(reason));
     const client = make();
     const noting = (url: string | URL, init: RequestInit = {}) => {
       if (typeof init.body === 'string' && init.body.includes('"initialize"')) sent.push('initialize');
@@ -69,10 +69,7 @@ describe.each(SDKS)('a $sdk server that is killed', ({ sdk, make }) => {
       pages++;
       await signIn(page);
     };
-    await valise.connect(
-      client,
-      valise.http(`http://127.0.0.1:${port}/mcp`, { fetch: noting, auth: { redirect } }),
-    );
+    await valise.connect(client, `http://127.0.0.1:${port}/mcp`, { fetch: noting, auth: { redirect } });
     client.onerror = () => {};
     return client;
   }

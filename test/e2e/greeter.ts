@@ -9,7 +9,7 @@ export const example: Example = {
   async build({ McpServer, options, flags }) {
     const principal = flags['one-user'] ? () => ({ subject: 'ada' }) : options.principal;
     const valise = createValise({ name: 'greeter', ...options, principal, sessions: {} });
-    valise.requireSession('greet_gated');
+    valise.sessions.require('greet_gated');
     const text = (words: string) => ({ content: [{ type: 'text' as const, text: words }] });
     const greet = valise.flow(async (flow) => {
       const { name } = await flow.ask('name', {

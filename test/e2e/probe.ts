@@ -21,14 +21,14 @@ export const example: Example = {
     // Each pattern of a name has its settings, so that tests may choose their own names.
     const declare = (name: string) => {
       const [kind] = name.split(':');
-      if (kind === 'brief') valise.key(name, { plain, maxAge: 60 });
-      else if (kind === 'tools') valise.key(name, { plain, methodScope: 'tools' });
-      else if (kind === 'show') valise.key(name, { plain, methodScope: 'tools/call/show' });
-      else if (kind === 'greet') valise.key(name, { plain, methodScope: 'prompts/get/greet' });
+      if (kind === 'brief') valise.jar.key(name, { plain, maxAge: 60 });
+      else if (kind === 'tools') valise.jar.key(name, { plain, methodScope: 'tools' });
+      else if (kind === 'show') valise.jar.key(name, { plain, methodScope: 'tools/call/show' });
+      else if (kind === 'greet') valise.jar.key(name, { plain, methodScope: 'prompts/get/greet' });
       else if (kind === 'complete')
-        valise.key(name, { plain, methodScope: 'completion/complete/ref/prompt/greet' });
-      else if (kind === 'wide') valise.key(name, { plain, serverScope: 'example.com' });
-      else valise.key(name, { plain: kind !== 'sealed' });
+        valise.jar.key(name, { plain, methodScope: 'completion/complete/ref/prompt/greet' });
+      else if (kind === 'wide') valise.jar.key(name, { plain, serverScope: 'example.com' });
+      else valise.jar.key(name, { plain: kind !== 'sealed' });
     };
     const text = (value: unknown) => ({ content: [{ type: 'text' as const, text: JSON.stringify(value) }] });
 
@@ -58,7 +58,7 @@ export const example: Example = {
           }),
         },
         async ({ scope, set = {}, remove = [] }) => {
-          const state = valise.state()[scope];
+          const state = valise.jar[scope];
           for (const [name, value] of Object.entries(set)) {
             declare(name);
             state.set(name, value as Json);
@@ -70,7 +70,7 @@ export const example: Example = {
       probe.registerTool('show', { inputSchema: z.object({ scope: Scope }) }, async ({ scope }) => {
         const names = Object.keys(readState(seen.at(-1)?.params?._meta)[scope] ?? {});
         names.forEach(declare);
-        const state = valise.state()[scope];
+        const state = valise.jar[scope];
         return text(Object.fromEntries(state.keys().map((name) => [name, state.get(name)])));
       });
       // What other servers might send: any `_meta` at all.

@@ -57,7 +57,7 @@ describe.each(PAIRS)(
       const { url, ran, replace } = await place(sdk);
       const host = askable(client, 'legacy', person);
       const valise = await openValise({ store: memoryStore() });
-      await valise.connect(host, valise.http(url));
+      await valise.connect(host, url);
       expect(await callText(host, 'where')).toBe('old');
       await replace();
       expect(await callText(host, 'where')).toBe('new');

@@ -62,7 +62,7 @@ describe('[R-12] three processes that share only keys, behind nginx', () => {
       const { url, watching, killing, killed } = await cluster(sdk);
       const valise = await openValise({ store: memoryStore(), carriers: [carrier as Carrier] });
       const host = askable(client, era, killing(2));
-      await valise.connect(host, valise.http(url, { fetch: watching, resume: false }));
+      await valise.connect(host, url, { fetch: watching, resume: false });
       expect(await callText(host, 'update_work_item', RESOLVE)).toBe(RESOLVED);
       expect(new Set(killed).size).toBe(2);
       await host.close();

@@ -36,7 +36,7 @@ describe.each([
       call: { method: 'tools/call', params: { name: 'update_work_item', arguments: RESOLVE } },
     });
     const next = askable(client, era, () => accept({}));
-    await valise.connect(next, valise.http(url));
+    await valise.connect(next, url);
     expect(await valise.pending.answer(round!.id, accept({ resolution: 'Duplicate' }))).toMatchObject({
       done: false,
     });

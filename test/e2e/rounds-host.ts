@@ -8,5 +8,5 @@ const host = askable(client, era, ({ message }) => {
   process.stdout.write(`asked ${message}\n`);
   return new Promise<object>(() => {});
 });
-await valise.connect(host, valise.http(url));
+await valise.connect(host, url);
 await host.callTool({ name: 'update_work_item', arguments: RESOLVE });

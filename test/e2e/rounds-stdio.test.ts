@@ -23,7 +23,7 @@ describe.each([
   it('go through the rounds of the example', async () => {
     const valise = await openValise({ store: memoryStore() });
     const host = askable(client, era, asTheSeed);
-    await valise.connect(host, valise.stdio(command));
+    await valise.connect(host, command);
     expect(await callText(host, 'update_work_item', RESOLVE)).toBe(RESOLVED);
     await host.close();
   });
@@ -34,13 +34,13 @@ describe.each([
     const host = askable(client, era, () => {
       throw new LeaveOpen();
     });
-    await before.connect(host, before.stdio(command));
+    await before.connect(host, command);
     await expect(callText(host, 'update_work_item', RESOLVE)).rejects.toThrow();
     await host.close();
 
     const valise = await openValise({ store });
     const next = askable(client, era, asTheSeed);
-    await valise.connect(next, valise.stdio(command));
+    await valise.connect(next, command);
     const [round] = await valise.pending.list();
     expect(round?.call?.params).toMatchObject({ arguments: RESOLVE });
     const continued = await valise.pending.answer(round!.id);

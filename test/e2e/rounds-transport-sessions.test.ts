@@ -16,7 +16,7 @@ describe.each(PAIRS)(
   ({ sdk, client, carrier }) => {
     const open = async (url: URL, host: AnyClient, store = memoryStore(), resume = false) => {
       const valise = await openValise({ store, carriers: [carrier] });
-      await valise.connect(host, valise.http(url, { resume }));
+      await valise.connect(host, url, { resume });
       return { valise, store };
     };
 

@@ -107,7 +107,7 @@ async function open(
     asked.push(params.message);
     return asking.ask(params);
   });
-  await own.connect(host, own.http(at.urls[0] as URL));
+  await own.connect(host, at.urls[0] as URL);
   onTestFinished(async () => {
     await host.close();
     await own.close();

@@ -21,8 +21,8 @@ async function connect(host: Host, to: URL | Command) {
   const valise = await openValise({ store: memoryStore(), allowLocal: true });
   const client = makeClient(host);
   // The byte edge tells when a stream breaks; the transports made by `valise.http` have it too.
-  const target = to instanceof URL ? valise.http(to, { resume: false }) : makeTransport(host, to);
-  await valise.connect(client, target);
+  if (to instanceof URL) await valise.connect(client, to, { resume: false });
+  else await valise.connect(client, makeTransport(host, to));
   closing.push(
     () => valise.close(),
     () => client.close(),

@@ -21,7 +21,7 @@ async function connect(valise: ClientValise, keys: string): Promise<Client> {
   }));
   const args = ['--import', 'tsx', greeter, '--stdio'];
   const env = { PATH: process.env['PATH'] ?? '', VALISE_KEYS: keys };
-  await valise.connect(client, valise.stdio({ command: process.execPath, args, env }));
+  await valise.connect(client, { command: process.execPath, args, env });
   onTestFinished(() => client.close());
   return client;
 }

@@ -75,7 +75,7 @@ type Kind = (typeof KINDS)[number];
 async function openClient(url: URL, kind: Kind, id: string, counts: Counts) {
   const host = askable(kind.client, kind.era, () => ({ action: 'accept', content: { go: true } }));
   const valise = kind.isStock ? undefined : await openValise({ store: memoryStore() });
-  if (valise) await valise.connect(host, valise.http(url));
+  if (valise) await valise.connect(host, url);
   else await host.connect(kind.client === 'v1' ? (new HttpV1(url) as unknown as HttpV2) : new HttpV2(url));
   const session = await valise?.sessions(host).create();
   const hasSession = !kind.isStock || kind.era === 'legacy';

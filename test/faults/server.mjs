@@ -10,8 +10,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { McpServer } from '@modelcontextprotocol/server';
 import { createValise } from 'mcp-valise/server';
 import { openStore } from 'mcp-valise/store';
-import { openPostgresStore } from 'mcp-valise/store/postgres';
-import { openRedisStore } from 'mcp-valise/store/redis';
+import { postgresStore } from 'mcp-valise/store/postgres';
+import { redisStore } from 'mcp-valise/store/redis';
 import { z } from 'zod';
 import { httpV2 } from '../../cli/dist/examples/serve-http.js';
 
@@ -35,7 +35,7 @@ process.on('SIGUSR2', () => {
 const open = () => {
   if (durability === undefined) return openStore(url, { timeout });
   const options = { timeout, durability };
-  return url.startsWith('redis') ? openRedisStore(url, options) : openPostgresStore(url, options);
+  return url.startsWith('redis') ? redisStore(url, options) : postgresStore(url, options);
 };
 
 const valise = createValise({
@@ -65,10 +65,10 @@ function server() {
   });
   tool('notes', z.object({}), async () => text(JSON.stringify(valise.session()?.get('notes') ?? [])));
   tool('keep', z.object({ tag: z.string(), n: z.number() }), async ({ tag, n }) => {
-    valise.state().session.set('n', n);
+    valise.jar.session.set('n', n);
     return text(`${tag} ${n}`);
   });
-  tool('kept', z.object({}), async () => text(String(valise.state().session.get('n') ?? 0)));
+  tool('kept', z.object({}), async () => text(String(valise.jar.session.get('n') ?? 0)));
   tool(
     'order',
     z.object({ tag: z.string() }),

@@ -26,10 +26,7 @@ describe.each([
       if (Client === ClientV1) (client as unknown as ClientV1).setRequestHandler(ElicitRequestSchema, answer);
       else client.setRequestHandler('elicitation/create', answer);
       client.onerror = () => {};
-      await valise.connect(
-        client,
-        valise.stdio({ command: process.execPath, args: [server], stderr: 'inherit' }),
-      );
+      await valise.connect(client, { command: process.execPath, args: [server], stderr: 'inherit' });
       return client;
     };
     const client = await open();

@@ -86,7 +86,7 @@ async function outcome(form: Form, deed: Deed, fetch: Fetch, valise?: ClientVali
   // Some answers are to nobody's question; the user gives up on those.
   const patience = setTimeout(() => void client.close(), 600);
   try {
-    if (valise) await valise.connect(client, valise.http(EVIL, { fetch, resume: false }));
+    if (valise) await valise.connect(client, EVIL, { fetch, resume: false });
     else await client.connect(transport() as never, options as never);
     if (deed === 'create' && valise) await valise.sessions(client).create({ label: 'x' });
     else if (deed === 'list') await client.listTools({}, options as never);

@@ -40,7 +40,7 @@ describe('a server whose records are damaged', () => {
       input({ key, value });
       const server = fuzzedServer('stored', await storeOf(entries, key, value));
       const slips: string[] = [];
-      server.valise.events.on('warning', ({ what }) => void (SLIP.test(what) && slips.push(what)));
+      server.valise.on('warning', ({ what }) => void (SLIP.test(what) && slips.push(what)));
       const other = await openPipe(server, 'modern', MAJORS[1]);
       for (const message of requests(loot)) {
         const answer = await ask(other, message);
@@ -126,7 +126,7 @@ async function visit(valise: ClientValise, count: (outcome: string) => void): Pr
   // Nobody is there to answer: the question stays open, and is kept.
   client.setRequestHandler('elicitation/create', () => Promise.reject(new Error('nobody is there')));
   const deeds: (() => unknown)[] = [
-    () => valise.connect(client, valise.http(URL_OF, { fetch: shop })),
+    () => valise.connect(client, URL_OF, { fetch: shop }),
     () => client.callTool({ name: 'work', arguments: {} }),
     () => valise.sessions(client).named('diary'),
     async () =>

@@ -54,8 +54,8 @@ export function fuzzedServer(mode: 'sealed' | 'stored', store: Store = memorySto
       onCreate: (session) => void session.set('mark', markOf('session')),
     },
   });
-  valise.events.on('warning', () => {});
-  valise.requireSession('gated');
+  valise.on('warning', () => {});
+  valise.sessions.require('gated');
   const markOf = (what: string) => `${what} of ${user()}`;
   /** What is found must be absent, or what was put there for this user. */
   const check = (what: string, found: unknown) => {
@@ -67,7 +67,7 @@ export function fuzzedServer(mode: 'sealed' | 'stored', store: Store = memorySto
     if (here) here.handlers++;
     const session = valise.session();
     if (session && !session.implicit) check('session', session.get('mark') ?? 'nothing');
-    const { session: carried, server } = valise.state();
+    const { session: carried, server } = valise.jar;
     for (const [scope, state] of [
       ['session', carried],
       ['server', server],

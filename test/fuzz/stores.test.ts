@@ -1,8 +1,8 @@
 import { copyFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { Redis } from 'ioredis';
 import { openStore, type Store, sealedStore, ValiseError } from 'mcp-valise/store';
-import { openPostgresStore } from 'mcp-valise/store/postgres';
-import { openRedisStore } from 'mcp-valise/store/redis';
+import { postgresStore } from 'mcp-valise/store/postgres';
+import { redisStore } from 'mcp-valise/store/redis';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { service, uniqueName } from '../services.ts';
@@ -176,8 +176,8 @@ const ROWS: Record<string, () => Promise<Rows>> = {
     return {
       open: async ({ keys }) =>
         keys
-          ? sealed(await openRedisStore(redisUrl as string, { namespace }))
-          : openRedisStore(redisUrl as string, { namespace }),
+          ? sealed(await redisStore(redisUrl as string, { namespace }))
+          : redisStore(redisUrl as string, { namespace }),
       read: async (key) => (await client.get(await found(key))) ?? '',
       write: async (key, text) => void (await client.set(await found(key), text)),
       close: async () => client.disconnect(),
@@ -189,8 +189,8 @@ const ROWS: Record<string, () => Promise<Rows>> = {
     return {
       open: async ({ keys }) =>
         keys
-          ? sealed(await openPostgresStore(postgresUrl as string, { table }))
-          : openPostgresStore(postgresUrl as string, { table }),
+          ? sealed(await postgresStore(postgresUrl as string, { table }))
+          : postgresStore(postgresUrl as string, { table }),
       read: async (key) =>
         (await pool.query(`SELECT value FROM ${table} WHERE kind = 0 AND key = $1`, [key])).rows[0].value,
       write: async (key, text) =>

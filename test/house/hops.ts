@@ -67,7 +67,7 @@ const handler = createMcpHandler(() => {
   const server = valise.install(new McpServer({ name: 'hops', version: '1.0.0' }));
   server.registerTool('plain', {}, async () => text('done'));
   server.registerTool('jar', {}, async () => {
-    const { session } = valise.state();
+    const { session } = valise.jar;
     session.set('count', Number(session.get('count') ?? 0) + 1);
     return text('done');
   });
@@ -99,8 +99,8 @@ const client = new Client(
   { capabilities: { elicitation: { form: {} } }, versionNegotiation: { mode: 'auto' } },
 );
 client.setRequestHandler('elicitation/create', async () => ({ action: 'accept', content: { ok: true } }));
-host.events.on('warning', () => {});
-await host.connect(client, host.http(url));
+host.on('warning', () => {});
+await host.connect(client, url);
 const session = await host.sessions(client).create();
 
 const calls: Record<string, Hop[]> = {

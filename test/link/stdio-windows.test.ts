@@ -37,7 +37,7 @@ it.skipIf(process.platform === 'win32')(
     onTestFinished(() => own.close());
     const client = new Client({ name: 'host', version: '1.0.0' });
     onTestFinished(() => client.close());
-    await own.connect(client, own.stdio({ command: 'npx', args: ['-y', 'a server'], stderr: 'ignore' }));
+    await own.connect(client, { command: 'npx', args: ['-y', 'a server'], stderr: 'ignore' });
     expect(client.getServerVersion()).toMatchObject({ name: 'odd' });
     const [, , flag, line] = (await readFile(heard, 'utf8')).split('\n');
     expect(flag).toBe('/c');

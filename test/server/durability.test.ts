@@ -21,7 +21,7 @@ describe.skipIf(noServices)('replicated durability', because('needs servers'), (
       name: 'test',
       store,
       sessions: { mode: 'stored' },
-      rounds: { mode: 'stored' },
+      flows: { mode: 'stored' },
       events: { warning() {} },
     });
     let effects = 0;
@@ -35,7 +35,7 @@ describe.skipIf(noServices)('replicated durability', because('needs servers'), (
         valise,
         also(server) {
           server.registerTool('jar', {}, (async () => {
-            valise.state().session.set('n', 1);
+            valise.jar.session.set('n', 1);
             return text('kept');
           }) as never);
         },

@@ -183,7 +183,7 @@ describe.each(Object.entries(FORMS))('the HTTP edge (%s)', (_, form) => {
     expect((await post(url, { ...answer, id: state }, headers)).status).toBe(400);
     // A question that nobody asked, and that nobody kept.
     expect((await post(url, { ...answer, id: `valise.${'A'.repeat(22)}.1` }, headers)).status).toBe(400);
-    expect(valise.roundCounts()).toMatchObject({ refused: 6, answered: 0 });
+    expect(valise.flows.counts()).toMatchObject({ refused: 6, answered: 0 });
     // A session that is not genuine any more is gone, as the protocol has it: the client begins a new one.
     const gone = await post(url, call('plain'), { 'mcp-session-id': `${session.slice(0, -3)}AAA` });
     expect(gone).toMatchObject({ status: 404, message: { error: { code: -32001 } } });

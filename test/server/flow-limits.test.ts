@@ -108,7 +108,7 @@ describe('outcomes that nobody fetches, without a store', () => {
 
   it('are kept up to a limit of bytes for all anonymous callers, who cannot lock out a principal', async () => {
     const { open, answer, reasons } = stage({
-      rounds: { limits: { total: { bytes: 200_000 }, recordBytes: 50_000 } },
+      flows: { limits: { total: { bytes: 200_000 }, recordBytes: 50_000 } },
     });
     const statuses: number[] = [];
     for (let at = 0; at < 12; at++) statuses.push((await answer(await open(), 20_000)).status);
@@ -121,7 +121,7 @@ describe('outcomes that nobody fetches, without a store', () => {
     ['caller-count', { perCaller: { records: 6 } }],
     ['anonymous-count', { total: { records: 12 } }],
   ])('are limited in number too (%s)', async (reason, limits) => {
-    const { open, answer, ask, reasons } = stage({ rounds: { limits } });
+    const { open, answer, ask, reasons } = stage({ flows: { limits } });
     const headers = await open();
     for (let at = 0; at < 3; at++) expect((await answer(headers)).status).toBe(202);
     expect((await ask(headers)).question.error).toMatchObject({ code: -32603 });
@@ -178,13 +178,13 @@ describe.each(MAJORS)('the contexts of open questions, in the store of an SDK $m
     const reasons = rejected.map(({ reason }) => reason);
     expect(reasons).toContain('record-bytes');
     expect(reasons).toContain('caller-bytes');
-    expect(valise.roundCounts().refused).toBe(0);
+    expect(valise.flows.counts().refused).toBe(0);
     await close();
   });
 
   it('are limited with their journals in mode stored: large answers end the call, and quickly', async () => {
     const { say, close } = await flowPeer(major, work as never, {
-      options: { store: memoryStore(), rounds: { mode: 'stored' } },
+      options: { store: memoryStore(), flows: { mode: 'stored' } },
     });
     const answer = { requestState: '', inputResponses: { a: accept({ name: 'x'.repeat(0.6 * MIB) }) } };
     answer.requestState = (await say(modernCall())).result.requestState;
@@ -234,7 +234,7 @@ describe('calls that wait', () => {
       },
       {
         capabilities: { elicitation: {} },
-        options: { rounds: { limits: { perCaller: { waiting: 2 } } } },
+        options: { flows: { limits: { perCaller: { waiting: 2 } } } },
       },
     );
     const first = await say(call());
@@ -252,7 +252,7 @@ describe('calls that wait', () => {
 
   it('on HTTP streams are limited for one caller, and for all', async () => {
     const { send, open, ask, reasons } = stage({
-      rounds: { limits: { perCaller: { waiting: 2 }, total: { waiting: 8 } } },
+      flows: { limits: { perCaller: { waiting: 2 }, total: { waiting: 8 } } },
     });
     const headers = await open();
     const { leave, place } = await ask(headers);
@@ -269,7 +269,7 @@ describe('calls that wait', () => {
 });
 
 it('Limits that are no limits are refused', () => {
-  const make = (limits: object) => () => createValise({ name: 'test', rounds: { limits } });
+  const make = (limits: object) => () => createValise({ name: 'test', flows: { limits } });
   expect(make({ recordBytes: 2 * MIB })).toThrow('Give at most 1572864');
   expect(make({ recordBytes: -1 })).toThrow('a whole number');
   expect(make({ perCaller: { records: '1' } })).toThrow('a whole number');

@@ -254,10 +254,10 @@ describe.each(MAJORS)('an author on an SDK $major server hears of', (major) => {
   });
 
   it('a mode that needs a store, before anything is served', () => {
-    expect(() => createValise({ name: 'test', rounds: { mode: 'dual' } })).toThrow(
+    expect(() => createValise({ name: 'test', flows: { mode: 'dual' } })).toThrow(
       `Rounds are to be kept as "dual", and there is no store. Give createValise a store, or set the mode to 'carried'.`,
     );
-    expect(() => createValise({ name: 'test', rounds: { mode: 'both' as never } })).toThrow(
+    expect(() => createValise({ name: 'test', flows: { mode: 'both' as never } })).toThrow(
       'is not a mode of rounds',
     );
   });

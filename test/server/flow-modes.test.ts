@@ -1,4 +1,4 @@
-import { createValise, type Flow, plainCodec, type RoundMode } from 'mcp-valise/server';
+import { createValise, type Flow, type FlowMode, plainCodec } from 'mcp-valise/server';
 import { memoryStore, type Store } from 'mcp-valise/store';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import {
@@ -28,9 +28,9 @@ const keptIn = async (store: Store): Promise<string[]> => [...(await store.list(
 afterEach(() => vi.useRealTimers());
 
 describe.each(MAJORS)('[R-13] contexts on an SDK $major server are kept', (major) => {
-  const stage = async (mode: RoundMode | undefined, capabilities?: object) => {
+  const stage = async (mode: FlowMode | undefined, capabilities?: object) => {
     const store = memoryStore();
-    const valise = createValise({ name: 'test', store, rounds: { mode } });
+    const valise = createValise({ name: 'test', store, flows: { mode } });
     const peer = await flowPeer(major, work, { valise, ...(capabilities && { capabilities }) });
     return { store, valise, peer };
   };
@@ -59,31 +59,31 @@ describe.each(MAJORS)('[R-13] contexts on an SDK $major server are kept', (major
   it('dual: in both places, compared and counted, and the store counts', async () => {
     const { store, valise, peer } = await stage('dual');
     expect((await finish(peer, await peer.say(modernCall()))).result.content[0].text).toBe(DONE);
-    expect(valise.roundCounts()).toMatchObject({ same: 1, different: 0, missing: 0 });
+    expect(valise.flows.counts()).toMatchObject({ same: 1, different: 0, missing: 0 });
 
     // What somebody else has written into the store counts for nothing.
     const second = await peer.say(modernCall());
     for (const key of await keptIn(store)) await store.put(key, { context: { n: 1, e: 1e12 } });
     expect((await finish(peer, second)).result.content[0].text).toBe(DONE);
-    expect(valise.roundCounts()).toMatchObject({ same: 1, different: 0, missing: 1 });
+    expect(valise.flows.counts()).toMatchObject({ same: 1, different: 0, missing: 1 });
     expect(peer.rejected).toMatchObject([{ what: 'a record in the store', reason: 'malformed' }]);
 
     const third = await peer.say(modernCall());
     for (const key of await keptIn(store)) await store.delete(key);
     expect((await finish(peer, third)).result.content[0].text).toBe(DONE);
-    expect(valise.roundCounts()).toMatchObject({ same: 1, different: 0, missing: 2 });
+    expect(valise.flows.counts()).toMatchObject({ same: 1, different: 0, missing: 2 });
     await peer.close();
   });
 
   it('dual: the store counts where what travelled is not what was kept', async () => {
     const store = memoryStore();
-    const valise = createValise({ name: 'test', store, rounds: { mode: 'dual', codec: plainCodec() } });
+    const valise = createValise({ name: 'test', store, flows: { mode: 'dual', codec: plainCodec() } });
     const peer = await flowPeer(major, work, { valise });
     const first = await peer.say(modernCall());
     const altered = first.result.requestState.replace('a long thing', 'another thing');
     const done = await finish(peer, { ...first, result: { requestState: altered } });
     expect(done.result.content[0].text).toBe(DONE);
-    expect(valise.roundCounts()).toMatchObject({ same: 0, different: 1, missing: 0 });
+    expect(valise.flows.counts()).toMatchObject({ same: 0, different: 1, missing: 0 });
     await peer.close();
   });
 
@@ -101,7 +101,7 @@ describe.each(MAJORS)('[R-13] contexts on an SDK $major server are kept', (major
         const asked = await peer.say(call());
         const answer = { ...echo(asked, accept({ name: 'Ada' })), state: damage(asked.state) };
         expect((await peer.say(answer)).result.content[0].text).toBe(DONE);
-        expect(valise.roundCounts()).toMatchObject({ different: at + 1, refused: 0 });
+        expect(valise.flows.counts()).toMatchObject({ different: at + 1, refused: 0 });
       }
       expect(peer.rejected).toHaveLength(damaged.length);
       await peer.close();
@@ -113,7 +113,7 @@ describe.each(MAJORS)('[R-13] contexts on an SDK $major server are kept', (major
     const asked = await peer.say(call());
     const answer = { ...echo(asked, accept({ name: 'Ada' })), state: `${asked.state.slice(0, -4)}AAAA` };
     expect((await peer.say(answer)).error).toMatchObject({ code: -32602 });
-    expect(valise.roundCounts()).toMatchObject({ different: 0, refused: 1 });
+    expect(valise.flows.counts()).toMatchObject({ different: 0, refused: 1 });
     await peer.close();
   });
 
@@ -128,7 +128,7 @@ describe.each(MAJORS)('[R-13] contexts on an SDK $major server are kept', (major
     }
     vi.setSystemTime(Date.now() + 661_000);
     expect((await peer.say(echo(two, accept({ name: 'Ada' })))).error).toMatchObject({ code: -32602 });
-    expect(valise.roundCounts()).toMatchObject({ different: 0, answered: 0, refused: 2 });
+    expect(valise.flows.counts()).toMatchObject({ different: 0, answered: 0, refused: 2 });
     await peer.close();
   });
 
@@ -137,7 +137,7 @@ describe.each(MAJORS)('[R-13] contexts on an SDK $major server are kept', (major
     const asked = await peer.say(call());
     for (const key of await keptIn(store)) await store.delete(key);
     expect((await peer.say(echo(asked, accept({ name: 'Ada' })))).result.content[0].text).toBe(DONE);
-    expect(valise.roundCounts()).toMatchObject({ asked: 1, answered: 1, notEchoed: 0, recalled: 0 });
+    expect(valise.flows.counts()).toMatchObject({ asked: 1, answered: 1, notEchoed: 0, recalled: 0 });
     await peer.close();
   });
 
@@ -154,7 +154,7 @@ describe.each(MAJORS)('[R-13] contexts on an SDK $major server are kept', (major
     expect(asked).toHaveProperty('state');
     const done = await peer.say({ jsonrpc: '2.0', id: asked.id as string, result: accept({ name: 'Ada' }) });
     expect(done.result.content[0].text).toBe(DONE);
-    expect(valise.roundCounts()).toMatchObject({ notEchoed: 1, recalled: 1 });
+    expect(valise.flows.counts()).toMatchObject({ notEchoed: 1, recalled: 1 });
     expect(warnings).toContain('A client announced that it echoes state, and does not.');
     await peer.close();
   });
@@ -179,7 +179,7 @@ describe.each(MAJORS)('[R-13] contexts on an SDK $major server are kept', (major
     const asked = await peer.say(call());
     peer.tell({ jsonrpc: '2.0', id: asked.id as string, result: accept({ name: 'Ada' }) });
     await vi.waitFor(() => expect(peer.rejected).toMatchObject([{ reason: 'expired' }]));
-    expect(valise.roundCounts()).toMatchObject({ notEchoed: 1, recalled: 0, refused: 1 });
+    expect(valise.flows.counts()).toMatchObject({ notEchoed: 1, recalled: 0, refused: 1 });
     await peer.close();
   });
 
@@ -211,7 +211,7 @@ describe.each(MAJORS)('[R-13] contexts on an SDK $major server are kept', (major
   it('as one flow says, where it says so', async () => {
     const store = memoryStore();
     const peer = await flowPeer(major, work, {
-      options: { store, rounds: { mode: 'carried' } },
+      options: { store, flows: { mode: 'carried' } },
       flow: { mode: 'stored' },
     });
     await peer.say(modernCall());

@@ -2,7 +2,7 @@ import type { Json } from 'mcp-valise/seal';
 import { createValise, type Effect, type Flow, type OnceOptions } from 'mcp-valise/server';
 import { memoryStore, type Store } from 'mcp-valise/store';
 import { describe, expect, it, vi } from 'vitest';
-import { signalIn } from '../../src/server/flow/waiting.ts';
+import { signalIn } from '../../src/server/flows/waiting.ts';
 import { sha256 } from '../../src/sha256.ts';
 import { accept, type FlowPeer, flowPeer, modernCall, name, text, type Wire } from './flow-peer.ts';
 import { MAJORS } from './majors.ts';
@@ -17,7 +17,7 @@ describe.each(MAJORS)('an effect that is done once, with a store, on an SDK $maj
     }: { once?: OnceOptions; store?: Store; singleUse?: boolean } = {},
   ) => {
     let id = '';
-    const valise = createValise({ name: 'test', store, rounds: { singleUse } });
+    const valise = createValise({ name: 'test', store, flows: { singleUse } });
     const peer = await flowPeer(
       major,
       async (_, flow: Flow) => {

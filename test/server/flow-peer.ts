@@ -108,9 +108,9 @@ export async function flowPeer(
 ): Promise<FlowPeer> {
   const valise = given ?? createValise({ name: 'test', ...options });
   const rejected: { what: string; reason: string }[] = [];
-  valise.events.on('rejected', (event) => rejected.push(event));
+  valise.on('rejected', (event) => rejected.push(event));
   const warnings: { what: string; next: string }[] = [];
-  valise.events.on('warning', (event) => warnings.push(event));
+  valise.on('warning', (event) => warnings.push(event));
   const server = valise.install(new major.McpServer({ name: 'test', version: '1.0.0' }));
   server.registerTool('work', { inputSchema: z.looseObject({}) }, valise.flow(work as never, flow) as never);
   also?.(server, valise);

@@ -21,7 +21,7 @@ describe.each(MAJORS)('a question that an SDK $major server asks in a session, a
   const open = async (mode: SessionsOptions['mode'], able: object = capabilities) => {
     const valise = createValise({ name: 'test', store: memoryStore(), sessions: { mode } });
     const warned: string[] = [];
-    valise.events.on('warning', ({ what }) => what.includes('lost') && warned.push(what));
+    valise.on('warning', ({ what }) => what.includes('lost') && warned.push(what));
     const peer = await flowPeer(
       major,
       async ({ id }, flow) => {

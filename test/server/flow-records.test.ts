@@ -21,7 +21,7 @@ const added = async (store: Store, prefix: string, work: () => Promise<unknown>)
 describe.each(MAJORS)('somebody who can write to the store of an SDK $major server', (major) => {
   const stage = async () => {
     const store = memoryStore();
-    const valise = createValise({ name: 'test', store, rounds: { mode: 'stored' } });
+    const valise = createValise({ name: 'test', store, flows: { mode: 'stored' } });
     const effects: string[] = [];
     const peer = await flowPeer(
       major,

@@ -1,5 +1,5 @@
 import { generateKey, type Json, parseKeys } from 'mcp-valise/seal';
-import { createValise, plainCodec, type RoundCodec, type ServerEvents } from 'mcp-valise/server';
+import { createValise, type FlowCodec, plainCodec, type ServerEvents } from 'mcp-valise/server';
 import { memoryStore } from 'mcp-valise/store';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import {
@@ -67,7 +67,7 @@ describe.each(MAJORS)('[R-10] a context that is not taken by an SDK $major serve
     const [event] = peer.rejected as unknown as ServerEvents['rejected'][];
     expect(event).toMatchObject({ family: 'rounds', reason: expect.stringMatching(reason) });
     expect(JSON.stringify(peer.rejected)).not.toContain(requestState.slice(12, 40));
-    expect(peer.valise.roundCounts().refused).toBe(1);
+    expect(peer.valise.flows.counts().refused).toBe(1);
     await peer.close();
   };
   const retry = (requestState: unknown, args: object = { id: 1 }, more: object = {}): Wire =>
@@ -229,7 +229,7 @@ describe.each(MAJORS)('[R-10] a context that is not taken by an SDK $major serve
     const warnings: string[] = [];
     const valise = createValise({
       name: 'test',
-      rounds: { codec: plainCodec() },
+      flows: { codec: plainCodec() },
       events: { warning: ({ what }) => warnings.push(what) },
     });
     const { peer, requestState } = await stage({ valise });
@@ -246,7 +246,7 @@ describe.each(MAJORS)('[R-10] a context that is not taken by an SDK $major serve
   });
 
   it('[R-05] [R-11] may be an object on the wire, where the codec makes one', async () => {
-    const valise = createValise({ name: 'test', rounds: { codec: plainCodec({ form: 'object' }) } });
+    const valise = createValise({ name: 'test', flows: { codec: plainCodec({ form: 'object' }) } });
     const { peer, requestState } = await stage({ valise, capabilities: ours('state') });
     const asked = await peer.say(call({ id: 1 }));
     expect(asked.state).toMatchObject({ plain: { value: { n: 1 } } });
@@ -271,7 +271,7 @@ describe.each(MAJORS)('[R-10] a context that is not taken by an SDK $major serve
   it.each(['dependent-shared', 'dependent-each'] as const)(
     '[R-05] may be an object in dependent_requests (%s)',
     async (carrier) => {
-      const valise = createValise({ name: 'test', rounds: { codec: plainCodec({ form: 'object' }) } });
+      const valise = createValise({ name: 'test', flows: { codec: plainCodec({ form: 'object' }) } });
       const { peer } = await stage({ valise, capabilities: ours(carrier) });
       const { dependent_requests: asked } = await peer.say(call({ id: 1 }));
       const [{ state: own }] = asked.requests;
@@ -296,7 +296,7 @@ describe.each(MAJORS)('[R-10] a context that is not taken by an SDK $major serve
         throw new TypeError('bad mac');
       },
     };
-    const valise = createValise({ name: 'test', rounds: { codec: codec as never } });
+    const valise = createValise({ name: 'test', flows: { codec: codec as never } });
     const { peer } = await stage({ valise, capabilities: ours('state') });
     const asked = await peer.say(call({ id: 1 }));
     const answer = { jsonrpc: '2.0', id: asked.id as string, result: accept({ how: 'Fixed' }) };
@@ -306,7 +306,7 @@ describe.each(MAJORS)('[R-10] a context that is not taken by an SDK $major serve
   });
 
   it('[R-11] may be encoded as the author likes: what their codec does not open is refused', async () => {
-    const codec: RoundCodec = {
+    const codec: FlowCodec = {
       seal: (value, { purpose }) =>
         `mine.${Buffer.from(JSON.stringify([purpose, value])).toString('base64')}`,
       open(text, { purpose }) {
@@ -319,7 +319,7 @@ describe.each(MAJORS)('[R-10] a context that is not taken by an SDK $major serve
       },
       recognises: (text) => String(text).startsWith('mine.'),
     };
-    const { peer, runs, requestState } = await stage({ options: { rounds: { codec } } });
+    const { peer, runs, requestState } = await stage({ options: { flows: { codec } } });
     expect(requestState).toMatch(/^mine\.[\w+/]+=*$/);
     for (const other of [`mine.${requestState.slice(9)}`, 'mine.', 'yours.x'])
       expect((await peer.say(retry(other))).error, other).toEqual(REFUSED);

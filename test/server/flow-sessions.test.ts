@@ -1,5 +1,5 @@
 import { generateKey } from 'mcp-valise/seal';
-import { createValise, type RoundMode, type SessionsOptions } from 'mcp-valise/server';
+import { createValise, type FlowMode, type SessionsOptions } from 'mcp-valise/server';
 import { memoryStore, type Store, ValiseError } from 'mcp-valise/store';
 import { describe, expect, it } from 'vitest';
 import {
@@ -84,7 +84,7 @@ const dependent = (carrier: 'dependent-shared' | 'dependent-each'): Way => {
 };
 
 const WAYS = [MODERN, dependent('dependent-shared'), dependent('dependent-each')];
-const KEPT: readonly { readonly rounds: RoundMode; readonly sessions: SessionsOptions['mode'] }[] = [
+const KEPT: readonly { readonly rounds: FlowMode; readonly sessions: SessionsOptions['mode'] }[] = [
   { rounds: 'carried', sessions: 'sealed' },
   { rounds: 'stored', sessions: 'stored' },
 ];
@@ -101,7 +101,7 @@ describe.each(MAJORS)('a round of an SDK $major server with sessions', (major) =
       const keys = generateKey();
       const store = memoryStore();
       const valise = () =>
-        createValise({ name: 'test', keys, store, rounds: { mode: rounds }, sessions: { mode: sessions } });
+        createValise({ name: 'test', keys, store, flows: { mode: rounds }, sessions: { mode: sessions } });
       const stage = async (): Promise<{ readonly peer: FlowPeer; readonly ran: string[] }> => {
         const made = valise();
         const ran: string[] = [];

@@ -1,4 +1,4 @@
-import { createValise, type ServerValise, type StateDeclarations } from 'mcp-valise/server';
+import { createValise, type JarDeclarations, type ServerValise } from 'mcp-valise/server';
 import { memoryStore } from 'mcp-valise/store';
 import { describe, expect, it } from 'vitest';
 import {
@@ -19,7 +19,7 @@ const SESSION = 'modelcontextprotocol.io/state/session';
 
 /** Counts in the client's state, asks, and counts again. */
 const counting = (valise: ServerValise) => async (_: unknown, flow: { ask: (...args: never) => unknown }) => {
-  const { session } = valise.state();
+  const { session } = valise.jar;
   session.set('n', Number(session.get('n') ?? 0) + 1);
   await (flow.ask as (key: string, question: object) => Promise<unknown>)('a', name);
   session.set('n', Number(session.get('n')) + 1);
@@ -31,7 +31,7 @@ describe.each(MAJORS)('what a flow does to other state on an SDK $major server',
     const valise: ServerValise = createValise({
       name: 'test',
       store,
-      state: { session: { n: { plain: true } } } as StateDeclarations,
+      jar: { session: { n: { plain: true } } } as JarDeclarations,
     });
     return flowPeer(major, counting(valise) as never, { valise, capabilities });
   };
@@ -66,10 +66,10 @@ describe.each(MAJORS)('what a flow does to other state on an SDK $major server',
   });
 
   it('does not travel with the question where it was not set', async () => {
-    const state: StateDeclarations = { session: { cart: { plain: true } } };
-    const valise: ServerValise = createValise({ name: 'test', state });
+    const jar: JarDeclarations = { session: { cart: { plain: true } } };
+    const valise: ServerValise = createValise({ name: 'test', jar });
     const adding = async (_: unknown, flow: { ask: (key: string, question: object) => unknown }) => {
-      const cart = valise.state().session.get('cart') as string[];
+      const cart = valise.jar.session.get('cart') as string[];
       cart.push('milk');
       await flow.ask('a', name);
       return text(cart.join());

@@ -14,7 +14,7 @@ describe.each(Object.entries(FORMS))(
     const open = async (capabilities: object) => {
       const options = { name: 'test', keys: generateKey(), store: memoryStore(), sessions: {} };
       const [one, two] = [createValise(options), createValise(options)];
-      two.requireSession('count');
+      two.sessions.require('count');
       const { headers } = await post(await listen(form(one)), initialize(capabilities));
       const session = { 'mcp-session-id': headers.get('mcp-session-id') as string };
       const url = await listen(form(two));

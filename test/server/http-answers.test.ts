@@ -62,7 +62,7 @@ describe.each(Object.entries(FORMS))('answers over HTTP (%s)', (_, form) => {
     for (const capabilities of [{ extensions: CARRIERS }, {}]) {
       const headers = { ...VERSION, ...(await open(capabilities, '2025-03-26')) };
       const { answer, next } = await ask(headers);
-      const before = valise.roundCounts();
+      const before = valise.flows.counts();
       for (const batch of [
         [answer, ping],
         [ping, answer],
@@ -72,7 +72,7 @@ describe.each(Object.entries(FORMS))('answers over HTTP (%s)', (_, form) => {
           status: 400,
           message: { error: { code: -32600, message: expect.stringContaining('one answer per POST') } },
         });
-      expect(valise.roundCounts()).toEqual(before);
+      expect(valise.flows.counts()).toEqual(before);
       const alone = await post(url, answer, headers);
       expect(alone.status === 202 ? await next() : alone.body).toContain('hello Ada');
     }
@@ -97,7 +97,7 @@ describe.each(Object.entries(FORMS))('answers over HTTP (%s)', (_, form) => {
     for (const other of others)
       for (const id of [question.id, `valise.${flow}.${round}`])
         expect((await post(two.url, { ...bare, id }, other as Record<string, string>)).status).toBe(400);
-    expect(two.valise.roundCounts()).toMatchObject({ answered: 0, refused: 6 });
+    expect(two.valise.flows.counts()).toMatchObject({ answered: 0, refused: 6 });
     expect((await post(two.url, bare, session)).message).toMatchObject({
       id: 7,
       result: { content: [{ text: 'hello Ada' }] },
@@ -144,7 +144,7 @@ describe.each(Object.entries(FORMS))('answers over HTTP (%s)', (_, form) => {
           status: 400,
           message: { error: { code: -32602 } },
         });
-        expect(valise.roundCounts()).toMatchObject({ answered: 0, refused: 1 });
+        expect(valise.flows.counts()).toMatchObject({ answered: 0, refused: 1 });
       }
     });
 
@@ -155,7 +155,7 @@ describe.each(Object.entries(FORMS))('answers over HTTP (%s)', (_, form) => {
       await post(url, cancelled, session);
       expect(await next()).toContain('notifications/cancelled');
       expect((await post(url, answer, session)).status).toBe(400);
-      expect(valise.roundCounts()).toMatchObject({ answered: 0 });
+      expect(valise.flows.counts()).toMatchObject({ answered: 0 });
     });
 
     it('is over after its second question too', async () => {
@@ -167,7 +167,7 @@ describe.each(Object.entries(FORMS))('answers over HTTP (%s)', (_, form) => {
       await post(url, cancelled, session);
       expect(await next()).toContain('notifications/cancelled');
       expect((await post(url, { ...answer, id }, session)).status).toBe(400);
-      expect(valise.roundCounts()).toMatchObject({ answered: 1 });
+      expect(valise.flows.counts()).toMatchObject({ answered: 1 });
     });
 
     it('is nobody else’s to cancel, nor is another call cancelled with it', async () => {

@@ -26,7 +26,7 @@ describe.each(Object.entries(FORMS))('what a call sends before it asks (%s)', (n
     const client = new Client(info, { capabilities: { elicitation: { form: {} } } });
     client.setRequestHandler('elicitation/create', async () => accept({ name: 'Ada' }) as never);
     const valise = await openValise({ store: memoryStore() });
-    if (withValise) await valise.connect(client, valise.http(url));
+    if (withValise) await valise.connect(client, url);
     else await client.connect(new StreamableHTTPClientTransport(url));
     const heard: unknown[] = [];
     const result = await client.callTool(

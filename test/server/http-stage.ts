@@ -71,7 +71,7 @@ export const build = (valise: ServerValise, major: (typeof MAJORS)[number]): Mcp
     return text(String(n));
   });
   server.registerTool('remember', { inputSchema: z.object({}) }, async () => {
-    const { session } = valise.state();
+    const { session } = valise.jar;
     const n = ((session.get('n') as number | undefined) ?? 0) + 1;
     session.set('n', n);
     return text(`seen ${n}`);

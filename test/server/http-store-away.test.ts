@@ -58,7 +58,7 @@ describe.each(Object.entries(FORMS))('while the store is away, over HTTP (%s)', 
 
   it('no handler runs that requires a session', async () => {
     const { valise, cut, say } = await stage();
-    valise.requireSession('plain');
+    valise.sessions.require('plain');
     cut.off = true;
     expect((await say(call('plain'))).message.error).toMatchObject(HIDDEN);
   });

@@ -15,14 +15,14 @@ const introduction = {
 };
 
 describe.each(MAJORS)('an older client at a server that keeps nothing ($major)', ({ major, McpServer }) => {
-  const valise = createValise({ name: 'test', state: { session: { color: { plain: true } } } });
+  const valise = createValise({ name: 'test', jar: { session: { color: { plain: true } } } });
 
   /** Calls a tool that sets state and says what `_meta` it sees, each time at a server of its own. */
   async function call(_meta: Meta | undefined): Promise<Result> {
     const server = valise.install(new McpServer({ name: 'test', version: '1.0.0' }));
     server.registerTool('paint', { inputSchema: z.object({}) }, async (_, extra) => {
       const { _meta: v1, mcpReq } = extra as unknown as { _meta?: Meta; mcpReq?: { _meta?: Meta } };
-      valise.state().session.set('color', 'red');
+      valise.jar.session.set('color', 'red');
       return { content: [{ type: 'text', text: JSON.stringify(v1 ?? mcpReq?._meta ?? null) }] };
     });
     const transport = new (major === 'v1' ? (HttpV1 as unknown as typeof HttpV2) : HttpV2)({

@@ -165,7 +165,7 @@ describe.each(SERVED)('an anonymous client (%s)', (_, form) => {
     const store = memoryStore();
     const { client, rejected, valise } = await serve(form, {
       store,
-      state: { maxAnonymous: 12, maxAnonymousPerCaller: 5 },
+      jar: { maxAnonymous: 12, maxAnonymousPerCaller: 5 },
     });
     const answers: string[] = [];
     for (let n = 0; n < 40; n++) {
@@ -184,7 +184,7 @@ describe.each(SERVED)('an anonymous client (%s)', (_, form) => {
 
   it('has the store keep no more bytes of state than its share, and all together no more than the total', async () => {
     const store = memoryStore();
-    const { client, rejected, valise } = await serve(form, { store, state: { maxAnonymousBytes: 1000 } });
+    const { client, rejected, valise } = await serve(form, { store, jar: { maxAnonymousBytes: 1000 } });
     const size = JSON.stringify({ rows: [['n', 1, null]] }).length;
     const seen: boolean[] = [];
     for (let n = 0; n < 60; n++) {
@@ -205,7 +205,7 @@ describe.each(SERVED)('an anonymous client (%s)', (_, form) => {
     const store = memoryStore();
     const { client, valise } = await serve(form, {
       store,
-      state: { maxPerPrincipal: 3 },
+      jar: { maxPerPrincipal: 3 },
       principal: () => ({ subject: 'ann' }),
     });
     const clients = [];

@@ -18,7 +18,7 @@ afterEach(endServers);
 function limited(options: object = { maxMessageBytes: LIMIT }) {
   const valise = createValise({ name: 'test', ...options });
   const cut: ServerEvents['message-too-large'][] = [];
-  valise.events.on('message-too-large', (event) => cut.push(event));
+  valise.on('message-too-large', (event) => cut.push(event));
   return { valise, cut };
 }
 

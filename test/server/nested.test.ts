@@ -45,7 +45,7 @@ describe.each(MAJORS)('a server of SDK $major in the process of its client', (ma
         const found: unknown[] = [];
         for (let n = 0; n < questions; n++) {
           await flow.ask(`question ${n}`, name);
-          found.push(valise.state().session.get('secret') ?? null);
+          found.push(valise.jar.session.get('secret') ?? null);
         }
         return text(JSON.stringify(found));
       }),
@@ -68,7 +68,7 @@ describe.each(MAJORS)('a server of SDK $major in the process of its client', (ma
         const server = valise.install(new MAJORS[0].McpServer({ name: 'outer', version: '1.0.0' }));
         server.registerTool('work', { inputSchema }, async () => (await say(call('order'))).result);
         server.registerTool('plain', { inputSchema }, async () => {
-          valise.state().session.set('secret', 'of the HTTP client');
+          valise.jar.session.set('secret', 'of the HTTP client');
           return text('set');
         });
         return server;

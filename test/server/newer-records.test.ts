@@ -40,7 +40,7 @@ describe.each(STAGES)('stored sessions on $stage', (at) => {
       principal: () => ({ subject: 'ann' }),
     });
     const warnings: string[] = [];
-    valise.events.on('warning', ({ what }) => warnings.push(what));
+    valise.on('warning', ({ what }) => warnings.push(what));
     return { store, warnings, client: await connect(valise, at) };
   };
 
@@ -86,7 +86,7 @@ describe('the records of a flow', () => {
   const sealer = createSealer({ keys, audience: 'test', ttl: 3600 });
   const stage = async () => {
     const store = memoryStore();
-    const valise = createValise({ name: 'test', keys, store, rounds: { mode: 'stored' } });
+    const valise = createValise({ name: 'test', keys, store, flows: { mode: 'stored' } });
     const effects: string[] = [];
     const peer = await flowPeer(
       MODERN,

@@ -12,18 +12,18 @@ describe('createValise', () => {
   });
 
   it.each([{}, null, () => true])('takes no schema that is none: %s', (schema) => {
-    const options = { name: 'test', state: { session: { cart: { schema } } } };
+    const options = { name: 'test', jar: { session: { cart: { schema } } } };
     expect(() => createValise(options as never)).toThrow(/schema of state "cart" is no Standard Schema/);
-    expect(() => createValise({ name: 'test' }).key('cart', { schema } as never)).toThrow(/"cart"/);
+    expect(() => createValise({ name: 'test' }).jar.key('cart', { schema } as never)).toThrow(/"cart"/);
   });
 
   it.each([z.string(), Object.assign(() => {}, { '~standard': z.string()['~standard'] })])(
     'says where a schema goes that stands in place of the settings: %#',
     (schema) => {
-      const state = { session: { cart: schema } };
+      const jar = { session: { cart: schema } };
       const words = /"cart" was given a schema in place of its settings.*\{ schema: … \}/;
-      expect(() => createValise({ name: 'test', state } as never)).toThrow(words);
-      expect(() => createValise({ name: 'test' }).key('cart', schema as never)).toThrow(words);
+      expect(() => createValise({ name: 'test', jar } as never)).toThrow(words);
+      expect(() => createValise({ name: 'test' }).jar.key('cart', schema as never)).toThrow(words);
     },
   );
 
@@ -35,12 +35,12 @@ describe('createValise', () => {
       name: 'test',
       keys: generateKey(),
       events: { warning: ({ what }) => warnings.push(what) },
-      state: {
+      jar: {
         session: scoped(['example.com', 'localhost', 'intranet', '.example.co.uk', 'com']),
         server: scoped(['shop.vercel.app', '.co.uk']),
       },
     });
-    for (let times = 0; times < 2; times++) valise.key('mine', { serverScope: 'vercel.app' });
+    for (let times = 0; times < 2; times++) valise.jar.key('mine', { serverScope: 'vercel.app' });
     const of = (warning: string) =>
       /"(.+)": its serverScope (\S+) is a public suffix/.exec(warning)?.slice(1);
     await expect
@@ -59,10 +59,10 @@ describe('options of createValise', () => {
     ['store', {}, 'URL of a store'],
     ['principal', 'alice', 'a function'],
     ['events', 'log', 'listeners'],
-    ['state', null, 'settings'],
-    ['state', { session: 5 }, 'settings'],
-    ['state', { session: { cart: null } }, 'object'],
-    ['state', { session: { cart: { plain: 'no' } } }, 'true or false'],
+    ['jar', null, 'settings'],
+    ['jar', { session: 5 }, 'settings'],
+    ['jar', { session: { cart: null } }, 'object'],
+    ['jar', { session: { cart: { plain: 'no' } } }, 'true or false'],
     ['sessions', true, 'settings'],
     ['sessions', { implicit: 'no' }, 'true or false'],
     ['sessions', { onCreate: 5 }, 'a function'],
@@ -72,9 +72,9 @@ describe('options of createValise', () => {
     ['sessions', { bus: 'foo://' }, 'URL of a bus'],
     ['sessions', { bus: 'sqlite:./x' }, 'URL of a bus'],
     ['sessions', { bus: 'redis' }, 'URL of a bus'],
-    ['rounds', null, 'settings'],
-    ['rounds', { singleUse: 'no' }, 'true or false'],
-    ['rounds', { codec: {} }, 'seal, open and recognises'],
+    ['flows', null, 'settings'],
+    ['flows', { singleUse: 'no' }, 'true or false'],
+    ['flows', { codec: {} }, 'seal, open and recognises'],
   ])('%s cannot be %j, and the error says what it takes', (name, value, words) => {
     expect(() => createValise({ name: 'test', [name]: value } as never)).toThrow(
       expect.objectContaining({
@@ -89,18 +89,18 @@ describe('options of createValise', () => {
     expect(() => createValise({ name: 'test', foo: 1 } as never)).toThrow(
       /createValise has no option foo.*name, keys, store/,
     );
-    const state = { session: { cart: { maxage: 5 } } };
-    expect(() => createValise({ name: 'test', state } as never)).toThrow(
+    const jar = { session: { cart: { maxage: 5 } } };
+    expect(() => createValise({ name: 'test', jar } as never)).toThrow(
       /state "cart" has no option maxage.*maxAge/,
     );
-    expect(() => createValise({ name: 'test', state: { sesion: {} } } as never)).toThrow(
-      /under state, has no option sesion.*ttl, session, server/,
+    expect(() => createValise({ name: 'test', jar: { sesion: {} } } as never)).toThrow(
+      /under jar, has no option sesion.*ttl, session, server/,
     );
     expect(() => createValise({ name: 'test', sessions: { onEndd: () => {} } } as never)).toThrow(
       /under sessions, has no option onEndd.*onEnd/,
     );
-    expect(() => createValise({ name: 'test', rounds: { singleuse: true } } as never)).toThrow(
-      /under rounds, has no option singleuse.*singleUse/,
+    expect(() => createValise({ name: 'test', flows: { singleuse: true } } as never)).toThrow(
+      /under flows, has no option singleuse.*singleUse/,
     );
   });
 
@@ -140,15 +140,15 @@ describe('what is given to a Valise', () => {
   it.each([5, undefined, {}, { tol: 'x' }, { tool: 5 }])(
     'to require a session for is refused: %j',
     (gated) => {
-      expect(() => valise.requireSession('fits', gated as never)).toThrow(
-        refused('bad-argument', /requireSession\(\).*\{ tool: name \}/),
+      expect(() => valise.sessions.require('fits', gated as never)).toThrow(
+        refused('bad-argument', /sessions\.require\(\).*\{ tool: name \}/),
       );
     },
   );
 
   it('to listen to is refused where there is no such event', () => {
     const wrong = refused('bad-listener', /no event "rejectd".*rejected, warning/);
-    expect(() => valise.events.on('rejectd' as never, () => {})).toThrow(wrong);
+    expect(() => valise.on('rejectd' as never, () => {})).toThrow(wrong);
     expect(() => createValise({ name: 'test', events: { rejectd: () => {} } as never })).toThrow(wrong);
   });
 });

@@ -157,7 +157,7 @@ describe.each(Object.entries(FORMS).filter(([name]) => !name.includes('JSON')))(
         Object.assign(server, {
           registerTool(name: string, config: object, handler: unknown) {
             const count = async () => {
-              const { server: state } = valise.state();
+              const { server: state } = valise.jar;
               const n = ((state.get('n') as number | undefined) ?? 0) + 1;
               state.set('n', n);
               return { content: [{ type: 'text', text: `seen ${n}` }] };

@@ -50,7 +50,7 @@ async function gated(at: Stage, options: Partial<ServerValiseOptions> = {}) {
     server.registerResource('three', 'other://three', {}, read);
     return server;
   };
-  valise.requireSession('by_name', { prompt: 'ask' }, { resource: 'notes://on*' });
+  valise.sessions.require('by_name', { prompt: 'ask' }, { resource: 'notes://on*' });
   return { client: await attach(build, at), ran: () => ran };
 }
 

@@ -58,7 +58,7 @@ describe.each(MATRIX)('the life of $mode sessions, on $stage', ({ at, mode }) =>
     const { store, cut } = cuttable();
     const warnings: string[] = [];
     const { valise, client } = await open(at, { mode, ttl: '4h' }, store);
-    valise.events.on('warning', ({ what }) => warnings.push(what));
+    valise.on('warning', ({ what }) => warnings.push(what));
     const session = await client.create();
     const expiry = async () => {
       const used = resultOf(await client.request('tools/list', { _meta: sent(session) }));

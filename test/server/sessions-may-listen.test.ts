@@ -97,7 +97,7 @@ describe.each(STAGES)('mayListen on $stage', (at) => {
 
   it('a resource that needs a session is not heard of without one', async () => {
     const { client, valise } = await open();
-    valise.requireSession({ resource: 'notes://*' });
+    valise.sessions.require({ resource: 'notes://*' });
     const asked = { poll: true, resources: ['other://a', 'notes://a'] };
     expect(errorOf(await listen(client, undefined, asked))).toMatchObject(required);
     expect(await listen(client, await client.create(), asked)).toMatchObject({ result: {} });
@@ -105,7 +105,7 @@ describe.each(STAGES)('mayListen on $stage', (at) => {
 
   it.runIf(at.era === 'legacy')('lets the session of the transport stand in for a subscriber', async () => {
     const { valise } = makeServer(count);
-    valise.requireSession({ resource: 'notes://*' });
+    valise.sessions.require({ resource: 'notes://*' });
     const client = await connect(valise, at, {});
     const taken: unknown[] = [];
     kits[at.major.major].takeSubscriptions(client.server, (uri) =>

@@ -25,7 +25,7 @@ describe('an onEnd that does not return', () => {
     // Whichever instance comes to it first is the one that waits.
     const instances = [makeServer(count, { store, sessions }), makeServer(count, { store, sessions })];
     const warnings: string[] = [];
-    for (const { valise } of instances) valise.events.on('warning', ({ what }) => warnings.push(what));
+    for (const { valise } of instances) valise.on('warning', ({ what }) => warnings.push(what));
     const client = await connect(instances[0]?.valise as never, at);
     const made = async () => (resultOf(await client.request(at.method.create))['session'] as Wire).sessionId;
     stuck = await made();
@@ -72,7 +72,7 @@ describe('an onEnd that does not return', () => {
       },
     });
     const warnings: string[] = [];
-    valise.events.on('warning', ({ what }) => warnings.push(what));
+    valise.on('warning', ({ what }) => warnings.push(what));
     const call = async () => {
       const client = await connect(valise, at, {}, { http: true });
       const params = { name: 'gated', arguments: {} };

@@ -113,8 +113,8 @@ export function makeServer(
   const valise = createValise({ name: 'test', keys, sessions: {}, ...options });
   const rejected: { what: string; reason: string }[] = [];
   let ran = 0;
-  valise.events.on('rejected', (event) => rejected.push(event));
-  valise.requireSession('gated');
+  valise.on('rejected', (event) => rejected.push(event));
+  valise.sessions.require('gated');
   made.set(valise, async (args) => {
     ran++;
     return does(valise.session(), args);

@@ -40,11 +40,11 @@ describe.each(MAJORS)('several Valises in one process, on SDK $major', (major) =
     name: 'audit',
     keys: OTHER,
     sessions: {},
-    state: { session: { role: { plain: true } } },
+    jar: { session: { role: { plain: true } } },
   });
 
   it.each<[string, () => unknown, string]>([
-    ['state', () => audit.state(), 'outside-request'],
+    ['state', () => audit.jar, 'outside-request'],
     ['session', () => audit.session(), 'outside-request'],
     ['flow', () => audit.flow(async () => 'done')({}), 'not-installed'],
   ])('%s() of one is refused in a handler of another', async (_, use, code) => {
@@ -54,7 +54,7 @@ describe.each(MAJORS)('several Valises in one process, on SDK $major', (major) =
         .then(use)
         .catch((thrown: unknown) => thrown);
       seen.push((error as { code?: unknown }).code);
-      const { session } = shop.state();
+      const { session } = shop.jar;
       const n = Number(session.get('n') ?? 0) + 1;
       session.set('n', n);
       return n;
@@ -113,7 +113,7 @@ describe.each(MAJORS)(
       const outer = createValise({ name: 'outer', keys });
       const inner = createValise({ name: 'inner', keys, store: 'memory:' });
       const count = () => {
-        const { session } = inner.state();
+        const { session } = inner.jar;
         const n = Number(session.get('n') ?? 0) + 1;
         session.set('n', n);
         return n;

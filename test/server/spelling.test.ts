@@ -15,7 +15,7 @@ const OURS = { extensions: { 'dev.valise/state': {}, 'dev.valise/sessions': {} }
 async function open(at: (typeof ALL_STAGES)[number], capabilities: object, http = false) {
   const { valise } = makeServer(
     (session) => {
-      const { session: jar, server } = valise.state();
+      const { session: jar, server } = valise.jar;
       jar.set('calls', Number(jar.get('calls') ?? 0) + 1);
       server.set('language', 'en');
       const notes = [...(session?.get<number[]>('notes') ?? []), 1];
@@ -24,7 +24,7 @@ async function open(at: (typeof ALL_STAGES)[number], capabilities: object, http 
     },
     {
       sessions: { mode: 'sealed' },
-      state: { session: { calls: { plain: true } }, server: { language: { plain: true } } },
+      jar: { session: { calls: { plain: true } }, server: { language: { plain: true } } },
     },
   );
   return connect(valise, at, capabilities, { http });

@@ -16,7 +16,7 @@ describe.each(MAJORS)('of the ways that 000 considers and does not take, a serve
       server.set('cart', 2);
       return read;
     };
-    const client = await tool(major, work, { state: KEYS });
+    const client = await tool(major, work, { jar: KEYS });
     const other = { cart: 'other', session: { cart: 'other' }, server: { cart: 'other' } };
     const result = await client.call('work', {}, { [key]: other });
     expect(textOf(result)).toBe('[null,null]');
@@ -26,7 +26,7 @@ describe.each(MAJORS)('of the ways that 000 considers and does not take, a serve
   });
 
   it('[J-30] has no methods to get or set state', async () => {
-    const client = await tool(major, () => null, { state: KEYS });
+    const client = await tool(major, () => null, { jar: KEYS });
     for (const method of ['state/get', 'state/set', 'GetState', 'SetState'])
       expect(await client.request(method, { key: 'cart', value: 1 })).toMatchObject({
         error: { code: -32601 },

@@ -31,7 +31,7 @@ const make = (options: Partial<ServerValiseOptions> = {}) => {
 const build = (valise: ServerValise, major: (typeof MAJORS)[number]) => (): McpServer => {
   const server = valise.install(new major.McpServer({ name: 'test', version: '1.0.0' }));
   server.registerTool('note', { inputSchema: z.object({ value: z.string().optional() }) }, async (args) => {
-    const { session, server: lasting } = valise.state();
+    const { session, server: lasting } = valise.jar;
     const seen = [session.get('note') ?? null, lasting.get('note') ?? null];
     if (args.value !== undefined) {
       session.set('note', args.value);
@@ -121,7 +121,7 @@ describe.each(Object.keys(HTTP))('session-scope state over HTTP (SDK %s)', (majo
   });
 
   it('is never taken plain, nor from a sibling that shares the keys, where it is to be sealed', async () => {
-    const { client, rejected } = await serve(false, { state: { server: { declared: {} } } });
+    const { client, rejected } = await serve(false, { jar: { server: { declared: {} } } });
     const sibling = await serve(false, { name: 'sibling' });
     const { meta: theirs } = await (await sibling.client()).note(carried(undefined), 'mine now');
     const { note } = await client();

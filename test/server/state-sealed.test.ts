@@ -30,7 +30,7 @@ describe('sealed state', () => {
 
   it('is read where the key has been declared plain since then', async () => {
     const one = await tool(major, ({ server }) => server.set('n', 41), keys);
-    const plain = { ...keys, state: { server: { n: { plain: true } } } };
+    const plain = { ...keys, jar: { server: { n: { plain: true } } } };
     const other = await tool(major, ({ server }) => server.get('n'), plain);
     const { n } = serverOf(await one.call('work')) as { n: string };
     expect(textOf(await other.call('work', {}, { [SERVER]: { n } }))).toBe('41');
@@ -49,7 +49,7 @@ describe('sealed state', () => {
         server.set('long', 1);
         server.set('short', 1);
       },
-      { ...keys, state: { server: { short: { maxAge: '1d' } } } },
+      { ...keys, jar: { server: { short: { maxAge: '1d' } } } },
     );
     const { long, short } = serverOf(await client.call('work')) as { long: string; short: string };
     const days = (token: string) => {

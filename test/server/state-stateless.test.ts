@@ -22,7 +22,7 @@ describe('stateless HTTP', () => {
     const handler = createMcpHandler(() => {
       const server = valise.install(new MAJORS[1].McpServer({ name: 'test', version: '1.0.0' }));
       server.registerTool('work', { inputSchema: z.object({}) }, async () => ({
-        content: [{ type: 'text', text: JSON.stringify(counting(valise.state())) }],
+        content: [{ type: 'text', text: JSON.stringify(counting(valise.jar)) }],
       }));
       return server;
     });

@@ -1,4 +1,4 @@
-import { createValise, type RequestState, type ServerValiseOptions } from 'mcp-valise/server';
+import { createValise, type ServerJar, type ServerValiseOptions } from 'mcp-valise/server';
 import { memoryStore, type Store } from 'mcp-valise/store';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
@@ -13,7 +13,7 @@ const keys = 'T0aGXc1lJg5o3VtW3bYpW2yZr9s0u1v2w3x4y5z6A7Q';
 
 /** A stock client of a server whose one tool does with the state what the test says. */
 function stock(
-  work: (state: RequestState) => unknown,
+  work: (state: ServerJar) => unknown,
   options: Partial<ServerValiseOptions> & { readonly store: Store | undefined },
   major = MAJORS[1] as (typeof MAJORS)[number],
 ) {
@@ -65,7 +65,7 @@ describe('state in the store', () => {
         if (!session.has('n')) session.set('n', 1);
         return session.get('n');
       },
-      { store, state: { ttl: '10s' }, events: { warning: ({ what }) => warnings.push(what) } },
+      { store, jar: { ttl: '10s' }, events: { warning: ({ what }) => warnings.push(what) } },
     );
     const later = async (): Promise<string> => {
       vi.setSystemTime(Date.now() + 6000);
@@ -134,11 +134,11 @@ describe('state in the store', () => {
     const valise = createValise({ name: 'test', keys, store });
     const server = valise.install(new MAJORS[1].McpServer({ name: 'test', version: '1.0.0' }));
     server.server.setRequestHandler('ping', async () => {
-      valise.state().session.set('a', 1);
+      valise.jar.session.set('a', 1);
       throw new Error('no');
     });
     server.registerTool('work', { inputSchema: z.object({}) }, async () => ({
-      content: [{ type: 'text', text: JSON.stringify(valise.state().session.keys()) }],
+      content: [{ type: 'text', text: JSON.stringify(valise.jar.session.keys()) }],
     }));
     const [near, far] = MAJORS[1].Memory.createLinkedPair();
     await server.connect(far);
@@ -202,7 +202,7 @@ describe('state in the store', () => {
       {
         store: memoryStore(),
         principal: () => ({ subject: 'ann' }),
-        state: { server: { minute: { maxAge: 60 } } },
+        jar: { server: { minute: { maxAge: 60 } } },
       },
     );
     const at = async (milliseconds: number) => {
@@ -224,7 +224,7 @@ describe('state in the store', () => {
         if (found.length === 0) session.set('a', 1);
         return found;
       },
-      { store: memoryStore(), state: { ttl: '1h' } },
+      { store: memoryStore(), jar: { ttl: '1h' } },
     );
     await client.call('work');
     for (const at of [40, 90, 130]) {
@@ -244,7 +244,7 @@ describe('state in the store', () => {
       },
       {
         store: memoryStore(),
-        state: {
+        jar: {
           session: { here: { methodScope: 'tools/call/work' }, there: { methodScope: 'tools/call/other' } },
         },
       },

@@ -9,7 +9,7 @@ const Cart = z.object({ items: z.array(z.string()), price: z.number() });
 
 describe('typed keys', () => {
   const major = MAJORS[1];
-  const declared = { state: { session: { 'Cart Contents': { schema: Cart, plain: true } } } };
+  const declared = { jar: { session: { 'Cart Contents': { schema: Cart, plain: true } } } };
 
   it('give what fits the schema', async () => {
     const client = await tool(major, ({ session }) => session.get('Cart Contents'), declared);
@@ -45,7 +45,7 @@ describe('typed keys', () => {
   it.each(MAJORS)('treat what their schema throws at as absent too ($major)', async (each) => {
     const schema = z.string().transform((text) => JSON.parse(text) as unknown);
     const client = await tool(each, ({ session }) => session.get('list') ?? 'none', {
-      state: { session: { list: { schema, plain: true } } },
+      jar: { session: { list: { schema, plain: true } } },
     });
     expect(textOf(await client.call('work', {}, { [SESSION]: { list: 'secret text' } }))).toBe('"none"');
     expect(client.rejected).toMatchObject([
@@ -75,7 +75,7 @@ describe('typed keys', () => {
         const after = session.get('since') as unknown as Date;
         return [before?.getUTCFullYear() ?? null, after.getUTCMonth()];
       },
-      { state: { session: { since: { schema: when, plain: true } } } },
+      { jar: { session: { since: { schema: when, plain: true } } } },
     );
     expect(textOf(await client.call('work', {}, { [SESSION]: { since: '2025-11-25T00:00:00Z' } }))).toBe(
       '[2025,6]',
@@ -84,10 +84,10 @@ describe('typed keys', () => {
 
   it('can be declared where they are used, and stand for their name', async () => {
     const valise = createValise({ name: 'test' });
-    const coupon = valise.key('Coupon Code', { schema: z.string().min(3), plain: true, maxAge: 60 });
+    const coupon = valise.jar.key('Coupon Code', { schema: z.string().min(3), plain: true, maxAge: 60 });
     const server = valise.install(new major.McpServer({ name: 'test', version: '1.0.0' }));
     server.registerTool('work', { inputSchema: z.object({}) }, async () => {
-      const { session } = valise.state();
+      const { session } = valise.jar;
       const before = session.get(coupon);
       session.set(coupon, 'XYZZY');
       return {
@@ -119,26 +119,26 @@ describe('typed keys', () => {
       message: expect.stringMatching(/^State "cart" is declared twice, with other settings\./),
     });
     const valise = createValise({ name: 'test' });
-    valise.key('cart', common);
-    expect(() => valise.key('cart', other)).toThrow(refused);
+    valise.jar.key('cart', common);
+    expect(() => valise.jar.key('cart', other)).toThrow(refused);
     // Servers are often built once per request, and their schemas with them.
-    valise.key('cart', { ...common, maxAge: 3600 });
+    valise.jar.key('cart', { ...common, maxAge: 3600 });
     for (const scope of ['session', 'server']) {
-      const declared = createValise({ name: 'test', state: { [scope]: { cart: common } } });
-      expect(() => declared.key('cart', other)).toThrow(refused);
-      declared.key('cart', common);
+      const declared = createValise({ name: 'test', jar: { [scope]: { cart: common } } });
+      expect(() => declared.jar.key('cart', other)).toThrow(refused);
+      declared.jar.key('cart', common);
     }
   });
 
   it('may be declared again with a schema that was made again', () => {
     const valise = createValise({ name: 'test' });
-    for (let times = 0; times < 2; times++) valise.key('cart', { schema: z.string() });
+    for (let times = 0; times < 2; times++) valise.jar.key('cart', { schema: z.string() });
   });
 
   it('must be validated at once', async () => {
     const schema = z.string().refine(async () => true);
     const client = await tool(major, ({ session }) => session.set('a', 'x'), {
-      state: { session: { a: { schema } } },
+      jar: { session: { a: { schema } } },
     });
     expect(textOf(await client.call('work'))).toContain('validates asynchronously');
   });
@@ -152,7 +152,7 @@ describe('typed keys', () => {
     ['another', standard, /state "a" does not fit its schema: it could not be read/],
   ])('refuse a value that their schema throws at, and say so (%s)', async (_, schema, words) => {
     const client = await tool(major, ({ session }) => session.set('a', 'secret'), {
-      state: { session: { a: { schema } } },
+      jar: { session: { a: { schema } } },
     });
     const refusal = textOf(await client.call('work'));
     expect(refusal).toMatch(words);
@@ -165,10 +165,10 @@ describe('typed keys', () => {
     ['that is no domain', { serverScope: 'a b' }, 'bad-attribute'],
     ['that is no method', { methodScope: '/tools' }, 'bad-attribute'],
   ])('[J-19] an attribute %s is refused where it is declared', (_what, settings, code) => {
-    expect(() => createValise({ name: 'test', state: { session: { a: settings } } })).toThrow(
+    expect(() => createValise({ name: 'test', jar: { session: { a: settings } } })).toThrow(
       expect.objectContaining({ code }),
     );
-    expect(() => createValise({ name: 'test' }).key('a', settings)).toThrow(
+    expect(() => createValise({ name: 'test' }).jar.key('a', settings)).toThrow(
       expect.objectContaining({ code }),
     );
   });

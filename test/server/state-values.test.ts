@@ -31,7 +31,7 @@ describe('values', () => {
     ['a list', Array(40_000).fill(1)],
   ])('that a client brings, plain and larger than any that is set, count as absent: %s', async (_, large) => {
     const client = await tool(major, ({ session }) => session.keys(), {
-      state: { session: { a: { plain: true }, b: { plain: true } } },
+      jar: { session: { a: { plain: true }, b: { plain: true } } },
     });
     expect(textOf(await client.call('work', {}, { [SESSION]: { a: large, b: 1 } }))).toBe('["b"]');
     expect(client.rejected).toMatchObject([
@@ -96,7 +96,7 @@ describe('values', () => {
         session.set('visit', { when: new Date(86_400_000) } as never);
         return (session.get('visit') as unknown as { when: Date }).when.getTime();
       },
-      { ...plain, state: { session: { visit: { plain: true, schema } } } },
+      { ...plain, jar: { session: { visit: { plain: true, schema } } } },
     );
     const result = await client.call('work');
     expect(textOf(result)).toBe('86400000');
@@ -111,7 +111,7 @@ describe('values', () => {
     const schema = z.unknown();
     const client = await tool(major, ({ session }) => session.set('visit', value as never), {
       ...plain,
-      state: { session: { visit: { schema } } },
+      jar: { session: { visit: { schema } } },
     });
     expect(textOf(await client.call('work'))).toContain(`The value for state "visit" is not JSON: ${where}.`);
   });
@@ -144,7 +144,7 @@ describe('values', () => {
           session.set('list', ['kept']);
           (session.get('list') as string[]).push('sneaked');
         },
-        { ...plain, state: { session: { list: { plain: true, ...(how !== 'any' && { schema }) } } } },
+        { ...plain, jar: { session: { list: { plain: true, ...(how !== 'any' && { schema }) } } } },
       );
       expect(sessionOf(await client.call('work'))).toEqual({ list: ['kept'] });
     },
@@ -174,7 +174,7 @@ describe('values', () => {
         session.set('visits', { items: ['1970-01-02T00:00:00.000Z'] } as never);
         return seen;
       },
-      { keys: generateKey(), state: { session: { visits: { plain: true, ...settings } } } },
+      { keys: generateKey(), jar: { session: { visits: { plain: true, ...settings } } } },
     );
     const first = await client.call('work');
     expect(JSON.parse(textOf(first))).toEqual([0, 0, 1, 1, 0]);
@@ -187,7 +187,7 @@ describe('values', () => {
     const client = await tool(
       major,
       ({ session }) => [session.get('n'), session.has('n'), session.get('n'), session.keys()],
-      { state: { session: { n: { plain: true, schema: z.object({}) } } } },
+      { jar: { session: { n: { plain: true, schema: z.object({}) } } } },
     );
     const result = await client.call('work', {}, { [SESSION]: { n: 'text' } });
     expect(JSON.parse(textOf(result))).toEqual([null, false, null, []]);
@@ -206,7 +206,7 @@ describe('values', () => {
       {
         keys: 'T0aGXc1lJg5o3VtW3bYpW2yZr9s0u1v2w3x4y5z6A7Q',
         events: { warning: ({ what }) => warnings.push(what) },
-        state: { session: { big: { plain: true }, ok: { plain: true } } },
+        jar: { session: { big: { plain: true }, ok: { plain: true } } },
       },
     );
     for (let times = 0; times < 2; times++) {
@@ -239,8 +239,8 @@ describe('the request', () => {
   const major = MAJORS[1];
 
   it('is needed: outside of one there is no state', () => {
-    const { state } = createValise({ name: 'test' });
-    expect(() => state()).toThrow(expect.objectContaining({ code: 'outside-request' }));
+    const { jar } = createValise({ name: 'test' });
+    expect(() => jar.session).toThrow(expect.objectContaining({ code: 'outside-request' }));
   });
 
   it('must still be open: what is set after the answer is an error, not lost', async () => {
@@ -292,7 +292,7 @@ describe('settings', () => {
   it('say that keys were made up, also to a listener that comes right after', async () => {
     const heard: string[] = [];
     const valise = createValise({ name: 'test', events: { warning: ({ what }) => heard.push(`1 ${what}`) } });
-    const off = valise.events.on('warning', ({ what, next }) => heard.push(`2 ${what} ${next}`));
+    const off = valise.on('warning', ({ what, next }) => heard.push(`2 ${what} ${next}`));
     await Promise.resolve();
     off();
     expect(heard).toEqual([

@@ -8,14 +8,14 @@ type Cart = { items: string[]; price: number };
 describe('the types of state', () => {
   const valise = createValise({
     name: 'shop',
-    state: {
+    jar: {
       session: { cart: { schema: Cart, plain: true }, note: { plain: true } },
       server: { since: { schema: z.iso.datetime().transform((text) => new Date(text)) } },
     },
   });
 
   it('follow the declaration', () => {
-    const { session, server } = valise.state();
+    const { session, server } = valise.jar;
     expectTypeOf(session.get('cart')).toEqualTypeOf<Cart | undefined>();
     expectTypeOf(session.get('note')).toEqualTypeOf<Json | undefined>();
     session.set('cart', { items: [], price: 0 });
@@ -28,7 +28,7 @@ describe('the types of state', () => {
   });
 
   it('are any JSON for names that are not declared, and for the other scope', () => {
-    const { session, server } = valise.state();
+    const { session, server } = valise.jar;
     expectTypeOf(session.get('anything')).toEqualTypeOf<Json | undefined>();
     expectTypeOf(server.get('cart')).toEqualTypeOf<Json | undefined>();
     session.set('anything', [1, { two: null }]);
@@ -47,11 +47,11 @@ describe('the types of state', () => {
       readonly at: Date;
     }
     const order = {} as Order;
-    const { session } = valise.state();
+    const { session } = valise.jar;
     session.set('anything', order);
     session.set('note', [order]);
     session.set(String('name'), order);
-    createValise({ name: 'shop' }).state().server.set('order', order);
+    createValise({ name: 'shop' }).jar.server.set('order', order);
     // @ts-expect-error: there is a date in it
     session.set('anything', {} as Dated);
     // @ts-expect-error: a schema says what a cart is
@@ -63,31 +63,31 @@ describe('the types of state', () => {
   });
 
   it('come with a key that is declared where it is used', () => {
-    const cart = valise.key('cart', { schema: Cart });
-    const { session, server } = valise.state();
+    const cart = valise.jar.key('cart', { schema: Cart });
+    const { session, server } = valise.jar;
     expectTypeOf(session.get(cart)).toEqualTypeOf<Cart | undefined>();
     server.set(cart, { items: [], price: 0 });
     // @ts-expect-error: a price is a number
     server.set(cart, { items: [], price: '0' });
     session.delete(cart);
     expectTypeOf(session.has(cart)).toEqualTypeOf<boolean>();
-    expectTypeOf(session.get(valise.key('plain'))).toEqualTypeOf<Json | undefined>();
+    expectTypeOf(session.get(valise.jar.key('plain'))).toEqualTypeOf<Json | undefined>();
   });
 
   it('need no declaration', () => {
     const undeclared = createValise({ name: 'shop' });
     expectTypeOf(undeclared).toExtend<ServerValise>();
-    expectTypeOf(undeclared.state().session.get('cart')).toEqualTypeOf<Json | undefined>();
-    undeclared.state().server.set('cart', { items: ['tomato'] });
+    expectTypeOf(undeclared.jar.session.get('cart')).toEqualTypeOf<Json | undefined>();
+    undeclared.jar.server.set('cart', { items: ['tomato'] });
   });
 
   it('let any Valise be handed to a function, which knows nothing of its schemas', () => {
     const handed: ServerValise = valise;
-    const { session } = handed.state();
+    const { session } = handed.jar;
     expectTypeOf(session.get('cart')).toEqualTypeOf<unknown>();
     session.set('order', { items: ['tomato'] });
     session.set('order', {} as { readonly id: number });
-    const cart = handed.key('cart', { schema: Cart });
+    const cart = handed.jar.key('cart', { schema: Cart });
     expectTypeOf(session.get(cart)).toEqualTypeOf<Cart | undefined>();
     // @ts-expect-error: a date is not JSON
     session.set('order', new Date());
@@ -96,15 +96,15 @@ describe('the types of state', () => {
   });
 
   it('take whatever JSON a function is given', () => {
-    const put = <Value extends Json>(name: string, value: Value) => valise.state().session.set(name, value);
+    const put = <Value extends Json>(name: string, value: Value) => valise.jar.session.set(name, value);
     expectTypeOf(put).returns.toEqualTypeOf<void>();
   });
 
   it('refuse what is undefined in a list, and where a schema has a default for it', () => {
     const given = createValise({
       name: 'shop',
-      state: { server: { colour: { schema: z.string().default('red') } } },
-    }).state().server;
+      jar: { server: { colour: { schema: z.string().default('red') } } },
+    }).jar.server;
     given.set('colour', 'blue');
     // @ts-expect-error: what is undefined is nothing
     given.set('colour', undefined);
@@ -121,7 +121,7 @@ describe('get with a type', () => {
   const valise = createValise({ name: 'shop', sessions: {} });
 
   it('works the same on the jar and on sessions, also with an interface', () => {
-    const { session: jar, server } = valise.state();
+    const { session: jar, server } = valise.jar;
     const session = valise.session();
     expectTypeOf(server.get<number>('visits')).toEqualTypeOf<number | undefined>();
     expectTypeOf(jar.get<string>('name')).toEqualTypeOf<string | undefined>();
@@ -149,12 +149,12 @@ describe('the types of sessions', () => {
   const valise = createValise({
     name: 'shop',
     sessions: { schema: Notes },
-    state: { session: { cart: { schema: Cart } } },
+    jar: { session: { cart: { schema: Cart } } },
   });
 
   it('follow the schema, as those of the jar follow theirs', () => {
     const session = valise.session()!;
-    const jar = valise.state().session;
+    const jar = valise.jar.session;
     expectTypeOf(session.get('cart')).toEqualTypeOf<Cart | undefined>();
     expectTypeOf(jar.get('cart')).toEqualTypeOf<Cart | undefined>();
     expectTypeOf(session.get('since')).toEqualTypeOf<Date | undefined>();
@@ -177,7 +177,7 @@ describe('the types of sessions', () => {
     expectTypeOf(undeclared.get('other')).toEqualTypeOf<Json | undefined>();
     expectTypeOf(undeclared.get<string[]>('other')).toEqualTypeOf<string[] | undefined>();
     undeclared.set('other', [1]);
-    const jar = valise.state().session;
+    const jar = valise.jar.session;
     expectTypeOf(jar.get('other')).toEqualTypeOf<Json | undefined>();
     expectTypeOf(jar.get<string[]>('other')).toEqualTypeOf<string[] | undefined>();
   });

@@ -1,4 +1,4 @@
-import { createValise, type RequestState } from 'mcp-valise/server';
+import { createValise, type ServerJar } from 'mcp-valise/server';
 import { describe, expect, it } from 'vitest';
 import { MAJORS, setHandler } from './majors.ts';
 import { rawClient, resultOf, textOf } from './raw-client.ts';
@@ -28,16 +28,16 @@ describe.each(MAJORS)('state on an SDK $major server', (major) => {
       const valise = createValise({
         name: 'test',
         store: 'memory:',
-        state: { session: { n: { plain: true } } },
+        jar: { session: { n: { plain: true } } },
       });
       const server = valise.install(new major.McpServer({ name: 'test', version: '1.0.0' }));
       const fail = (n: number) => {
-        valise.state().session.set('n', n);
+        valise.jar.session.set('n', n);
         throw new Error('broken');
       };
       server.registerTool('fail', {}, () => fail(1));
       server.registerTool('read', {}, () => ({
-        content: [{ type: 'text', text: String(valise.state().session.get('n')) }],
+        content: [{ type: 'text', text: String(valise.jar.session.get('n')) }],
       }));
       server.registerResource('fail', 'fail://here', {}, () => fail(2));
       const [near, far] = major.Memory.createLinkedPair();
@@ -57,7 +57,7 @@ describe.each(MAJORS)('state on an SDK $major server', (major) => {
   );
 
   it('[J-02] comes back with a request, at any depth of calls', async () => {
-    const deep = async (state: RequestState) => {
+    const deep = async (state: ServerJar) => {
       await new Promise((resolve) => setImmediate(resolve));
       return state.session.get('Cart Contents');
     };
@@ -140,7 +140,7 @@ describe.each(MAJORS)('state on an SDK $major server', (major) => {
     const valise = createValise({ name: 'test', ...plain });
     const server = valise.install(new major.McpServer({ name: 'test', version: '1.0.0' }));
     setHandler(major, server, 'ping', async () => {
-      valise.state().session.set('Coupon Code', 'LOST');
+      valise.jar.session.set('Coupon Code', 'LOST');
       throw new Error('no');
     });
     const [near, far] = major.Memory.createLinkedPair();
@@ -152,12 +152,12 @@ describe.each(MAJORS)('state on an SDK $major server', (major) => {
   });
 
   it('[J-02] works in every method: initialize, lists and ping too', async () => {
-    const valise = createValise({ name: 'test', state: { server: { seen: { plain: true } } } });
+    const valise = createValise({ name: 'test', jar: { server: { seen: { plain: true } } } });
     const server = valise.install(
       new major.McpServer({ name: 'test', version: '1.0.0' }, { capabilities: { tools: {} } }),
     );
     const counting = (body: object) => async () => {
-      const { server: kept } = valise.state();
+      const { server: kept } = valise.jar;
       kept.set('seen', Number(kept.get('seen') ?? 0) + 1);
       return body;
     };
@@ -199,7 +199,7 @@ describe.each(MAJORS)('state on an SDK $major server', (major) => {
 
   it('[J-20] keeps server-scope to itself where there are no domains', async () => {
     const client = await tool(major, ({ session }) => session.set('k', 1), {
-      state: { session: { k: { serverScope: 'example.com', methodScope: 'tools', plain: true } } },
+      jar: { session: { k: { serverScope: 'example.com', methodScope: 'tools', plain: true } } },
     });
     expect(metaOf(await client.call('work'))).toEqual({
       [SESSION]: { k: 1 },
@@ -216,7 +216,7 @@ describe.each(MAJORS)('state on an SDK $major server', (major) => {
         session.set('plain', 1);
       },
       {
-        state: {
+        jar: {
           server: {
             profile: { maxAge: '1d', methodScope: 'tools/call/work', plain: true },
             old: { maxAge: 60 },
@@ -240,7 +240,7 @@ describe.each(MAJORS)('state on an SDK $major server', (major) => {
     const { server } = new major.McpServer({ name: 'test', version: '1.0.0' });
     valise.install(server);
     setHandler(major, { server }, 'ping', async () => {
-      valise.state().session.set('Coupon Code', 'X');
+      valise.jar.session.set('Coupon Code', 'X');
       return {};
     });
     const [near, far] = major.Memory.createLinkedPair();

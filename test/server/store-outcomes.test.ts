@@ -1,5 +1,5 @@
 import { createValise } from 'mcp-valise/server';
-import { openRedisStore } from 'mcp-valise/store/redis';
+import { redisStore } from 'mcp-valise/store/redis';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { noServices, service, uniqueName } from '../services.ts';
 import { because } from '../skip.ts';
@@ -43,7 +43,7 @@ describe.skipIf(noServices).each(MAJORS)(
   (major) => {
     const stage = async (create: Message) => {
       const wire = await layWire((await service('redis')) ?? '');
-      const store = await openRedisStore(wire.url, { namespace: uniqueName(), timeout: '1s' });
+      const store = await redisStore(wire.url, { namespace: uniqueName(), timeout: '1s' });
       const valise = createValise({
         name: 'test',
         store,

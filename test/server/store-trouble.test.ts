@@ -25,7 +25,7 @@ describe.each(MAJORS)(
       const valise = createValise({
         name: 'test',
         store,
-        rounds: { mode: 'stored' },
+        flows: { mode: 'stored' },
         sessions: { mode: 'stored' },
         events: { warning: ({ what }) => warnings.push(what) },
       });
@@ -45,7 +45,7 @@ describe.each(MAJORS)(
               return text('noted');
             }) as never);
             server.registerTool('jar', {}, (async () => {
-              valise.state().session.set('n', Math.random());
+              valise.jar.session.set('n', Math.random());
               return text('kept');
             }) as never);
             server.registerTool(
@@ -56,13 +56,13 @@ describe.each(MAJORS)(
                 const session = valise.session();
                 const n = Number(session?.get('n') ?? 0) + 1;
                 session?.set('n', n);
-                valise.state().session.set('who', who ?? null);
+                valise.jar.session.set('who', who ?? null);
                 return text(`${who} is kept, in run ${n} of the session`);
               }) as never,
             );
             server.registerTool('jar-or-not', {}, (async () => {
               try {
-                valise.state();
+                valise.jar;
               } catch {
                 return { ...text('own words'), isError: true };
               }

@@ -79,7 +79,7 @@ describe.each(MAJORS)('a store that is silent under an SDK $major server', (majo
       valise,
       also(server) {
         server.registerTool('jar', {}, (async () => {
-          valise.state().session.set('n', 1);
+          valise.jar.session.set('n', 1);
           return text('kept');
         }) as never);
       },

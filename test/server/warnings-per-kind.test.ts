@@ -17,7 +17,7 @@ describe.each(MAJORS)('warnings ($major)', ({ McpServer, Memory }) => {
     const connect = async (capabilities: object) => {
       const server = valise.install(new McpServer({ name: 'test', version: '1.0.0' }));
       server.registerTool('work', { inputSchema: z.object({ times: z.number() }) }, async ({ times }) => {
-        const { session, server } = valise.state();
+        const { session, server } = valise.jar;
         for (let each = 0; each < times; each++) session.set(`made up ${n++}`, 'x'.repeat(5000));
         server.set('n', n);
         return { content: [] };

@@ -38,7 +38,7 @@ describe('a warning', () => {
     const heard: string[] = [];
     createValise({ name: 'test', events: { warning: ({ what }) => heard.push(what) } });
     const later = createValise({ name: 'test' });
-    later.events.on('warning', ({ what }) => heard.push(what));
+    later.on('warning', ({ what }) => heard.push(what));
     await settled();
     expect(heard).toHaveLength(2);
     expect(printed).toEqual([]);
@@ -100,7 +100,7 @@ describe('what a tool throws', () => {
   };
 
   it('tells the model what happened, and the author what to do', async () => {
-    const { text, warnings } = await throwing((valise) => valise.state().session.set('n', 1));
+    const { text, warnings } = await throwing((valise) => valise.jar.session.set('n', 1));
     expect(text).toBe('This client does not carry state, and this server has no store to keep it in.');
     expect(warnings).toEqual([
       {
@@ -113,7 +113,7 @@ describe('what a tool throws', () => {
   it('tells no author of an error that the handler has dealt with', async () => {
     const { warnings } = await throwing((valise) => {
       try {
-        valise.state().session.set('n', 1);
+        valise.jar.session.set('n', 1);
       } catch {
         throw new Error('of its own');
       }

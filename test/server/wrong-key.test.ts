@@ -63,7 +63,7 @@ describe.each(Object.entries(ERAS))('an instance with a wrong key (%s)', (_, era
               return text(String(n));
             }) as never);
             server.registerTool('jar', {}, (async () => {
-              const { session } = valise.state();
+              const { session } = valise.jar;
               const n = Number(session.get('n') ?? 0) + 1;
               session.set('n', n);
               return text(String(n));
@@ -110,7 +110,7 @@ describe.each(Object.entries(ERAS))('an instance with a wrong key (%s)', (_, era
 
 it.each([
   ['carried', {}],
-  ['stored', { store: memoryStore(), rounds: { mode: 'stored' } }],
+  ['stored', { store: memoryStore(), flows: { mode: 'stored' } }],
 ] as [string, Partial<ServerValiseOptions>][])(
   'an instance with a wrong key uses up no answer of a flow, which counts at the others (%s)',
   async (_, shared) => {

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { Redis } from 'ioredis';
-import { openPostgresBus } from 'mcp-valise/store/postgres';
-import { openRedisBus } from 'mcp-valise/store/redis';
+import { postgresBus } from 'mcp-valise/store/postgres';
+import { redisBus } from 'mcp-valise/store/redis';
 import { busContract } from 'mcp-valise/testing';
 import pg from 'pg';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -20,13 +20,13 @@ const opened = async (opening: Promise<Bus>): Promise<Bus> => {
 };
 
 describe.skipIf(!redis)('the Redis bus', because('needs Redis'), () => {
-  busContract(() => openRedisBus(redis), { describe, it }, { name: 'redis' });
+  busContract(() => redisBus(redis), { describe, it }, { name: 'redis' });
 
   it('subscribes once per topic, and no longer than somebody listens', async () => {
     const client = new Redis(redis);
     onTestFinished(() => client.disconnect());
     const namespace = uniqueName();
-    const bus = await opened(openRedisBus(redis, { namespace }));
+    const bus = await opened(redisBus(redis, { namespace }));
     const channels = () => client.pubsub('CHANNELS', `${namespace}*`);
     const ends = await Promise.all([1, 2, 3].map(() => bus.subscribe('t', () => {})));
     expect(await channels()).toEqual([`${namespace}:bus:t`]);
@@ -42,8 +42,8 @@ describe.skipIf(!redis)('the Redis bus', because('needs Redis'), () => {
     const client = new Redis(redis);
     onTestFinished(() => client.disconnect());
     const [mine, theirs] = [uniqueName(), uniqueName()];
-    const bus = await opened(openRedisBus(redis, { namespace: mine }));
-    const other = await opened(openRedisBus(redis, { namespace: theirs }));
+    const bus = await opened(redisBus(redis, { namespace: mine }));
+    const other = await opened(redisBus(redis, { namespace: theirs }));
     const heard: unknown[] = [];
     await bus.subscribe('t', (message) => heard.push(message));
     await other.publish('t', 'elsewhere');
@@ -54,13 +54,13 @@ describe.skipIf(!redis)('the Redis bus', because('needs Redis'), () => {
 });
 
 describe.skipIf(!postgres)('the PostgreSQL bus', because('needs PostgreSQL'), () => {
-  busContract(() => openPostgresBus(postgres), { describe, it }, { name: 'postgres' });
+  busContract(() => postgresBus(postgres), { describe, it }, { name: 'postgres' });
 
   it('keeps namespaces apart, and does not mind what others write', async () => {
     const pool = new pg.Pool({ connectionString: postgres });
     const [mine, theirs] = [uniqueName(), uniqueName()];
-    const bus = await opened(openPostgresBus(pool, { namespace: mine }));
-    const other = await opened(openPostgresBus(postgres, { namespace: theirs }));
+    const bus = await opened(postgresBus(pool, { namespace: mine }));
+    const other = await opened(postgresBus(postgres, { namespace: theirs }));
     const heard: unknown[] = [];
     await bus.subscribe('t', (message) => heard.push(message));
     await other.publish('t', 'elsewhere');
@@ -95,7 +95,7 @@ describe.skipIf(!postgres)('the PostgreSQL bus', because('needs PostgreSQL'), ()
         },
       });
     });
-    const bus = await opened(openPostgresBus(pool, { namespace: uniqueName() }));
+    const bus = await opened(postgresBus(pool, { namespace: uniqueName() }));
     const ends = await Promise.all([1, 2, 3, 4].map((n) => bus.subscribe(`t${n}`, () => {})));
     const heard: unknown[] = [];
     const late = bus.subscribe('late', (message) => heard.push(message));
@@ -106,7 +106,7 @@ describe.skipIf(!postgres)('the PostgreSQL bus', because('needs PostgreSQL'), ()
   });
 
   it('carries messages of every size around the limit of a notification, in order', async () => {
-    const bus = await opened(openPostgresBus(postgres, { namespace: uniqueName() }));
+    const bus = await opened(postgresBus(postgres, { namespace: uniqueName() }));
     const heard: unknown[] = [];
     await bus.subscribe('t', (message) => heard.push(message));
     const sizes = [

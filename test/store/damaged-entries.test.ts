@@ -2,8 +2,8 @@ import { createRequire } from 'node:module';
 import { inspect } from 'node:util';
 import { Redis } from 'ioredis';
 import { openStore, type Store } from 'mcp-valise/store';
-import { openPostgresStore } from 'mcp-valise/store/postgres';
-import { openRedisStore } from 'mcp-valise/store/redis';
+import { postgresStore } from 'mcp-valise/store/postgres';
+import { redisStore } from 'mcp-valise/store/redis';
 import pg from 'pg';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { service, uniqueName } from '../services.ts';
@@ -57,7 +57,7 @@ const PLACES: Record<string, { readonly missing?: boolean; open(): Promise<Place
       const client = new Redis(redis as string);
       cleanUp.push(() => client.quit());
       const namespace = uniqueName();
-      const store = await openRedisStore(redis as string, { namespace });
+      const store = await redisStore(redis as string, { namespace });
       // Wherever the driver keeps it: version and end stay, the value is cut off.
       const damage = async () => {
         for (const name of await client.keys(`*${namespace}*`)) {
@@ -77,7 +77,7 @@ const PLACES: Record<string, { readonly missing?: boolean; open(): Promise<Place
         await pool.query(`DROP TABLE ${table}`);
         await pool.end();
       });
-      const store = await openPostgresStore(postgres as string, { table });
+      const store = await postgresStore(postgres as string, { table });
       const damage = (key: string) =>
         pool.query(`UPDATE ${table} SET value = $1 WHERE key = $2`, [DAMAGED, key]);
       return { store, damage };

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
-import { openPostgresBus, openPostgresStore } from 'mcp-valise/store/postgres';
-import { openRedisBus, openRedisStore } from 'mcp-valise/store/redis';
+import { postgresBus, postgresStore } from 'mcp-valise/store/postgres';
+import { redisBus, redisStore } from 'mcp-valise/store/redis';
 import { storeContract } from 'mcp-valise/testing';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { Bus, Store } from '../../src/store/types.ts';
@@ -18,13 +18,13 @@ interface Driver {
 }
 
 const drivers: Driver[] = [
-  { name: 'redis', kill: 'SIGKILL', start: () => startRedis(), open: openRedisStore, openBus: openRedisBus },
+  { name: 'redis', kill: 'SIGKILL', start: () => startRedis(), open: redisStore, openBus: redisBus },
   {
     name: 'postgres',
     kill: 'SIGQUIT',
     start: () => startPostgres(),
-    open: (url, { namespace: table, ...rest }) => openPostgresStore(url, { table, ...rest }),
-    openBus: openPostgresBus,
+    open: (url, { namespace: table, ...rest }) => postgresStore(url, { table, ...rest }),
+    openBus: postgresBus,
   },
 ];
 

@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis';
-import { openPostgresStore } from 'mcp-valise/store/postgres';
-import { openRedisStore } from 'mcp-valise/store/redis';
+import { postgresStore } from 'mcp-valise/store/postgres';
+import { redisStore } from 'mcp-valise/store/redis';
 import { storeContract } from 'mcp-valise/testing';
 import pg from 'pg';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -24,7 +24,7 @@ describe.skipIf(noServices)('through a network that loses replies', async () => 
       const wire = await layWire(redis);
       const namespace = uniqueName();
       return {
-        open: () => openRedisStore(wire.url, { namespace }),
+        open: () => redisStore(wire.url, { namespace }),
         loseReply: wire.loseReply,
         remove: wire.close,
       };
@@ -41,7 +41,7 @@ describe.skipIf(noServices)('through a network that loses replies', async () => 
       const client = new Redis(wire.url);
       client.on('error', () => {});
       return {
-        open: () => openRedisStore(client, { namespace }),
+        open: () => redisStore(client, { namespace }),
         loseReply: wire.loseReply,
         async remove() {
           client.disconnect();
@@ -58,7 +58,7 @@ describe.skipIf(noServices)('through a network that loses replies', async () => 
       const wire = await layWire(postgres);
       const table = uniqueName();
       return {
-        open: () => openPostgresStore(wire.url, { table }),
+        open: () => postgresStore(wire.url, { table }),
         loseReply: wire.loseReply,
         remove: wire.close,
       };
@@ -68,8 +68,8 @@ describe.skipIf(noServices)('through a network that loses replies', async () => 
   );
 
   it.each([
-    ['redis', redis, (url: string) => openRedisStore(url, { namespace: uniqueName(), timeout: '1s' })],
-    ['postgres', postgres, (url: string) => openPostgresStore(url, { table: uniqueName(), timeout: '1s' })],
+    ['redis', redis, (url: string) => redisStore(url, { namespace: uniqueName(), timeout: '1s' })],
+    ['postgres', postgres, (url: string) => postgresStore(url, { table: uniqueName(), timeout: '1s' })],
   ] as const)(
     '%s does not take a write back whose reply was lost because nobody can be reached afterwards',
     async (_, url, open) => {
@@ -94,7 +94,7 @@ describe.skipIf(noServices)('through a network that loses replies', async () => 
       const table = uniqueName();
       const pool = new pg.Pool({ connectionString: wire.url });
       return {
-        open: () => openPostgresStore(pool, { table }),
+        open: () => postgresStore(pool, { table }),
         loseReply: wire.loseReply,
         async remove() {
           await pool.end();
@@ -121,23 +121,22 @@ describe.skipIf(noServices)('through a network that loses replies', async () => 
     [
       'redis',
       redis,
-      (url: string, name: string, timeout = 10) => openRedisStore(url, { namespace: name, timeout }),
+      (url: string, name: string, timeout = 10) => redisStore(url, { namespace: name, timeout }),
     ],
     [
       'redis on a client of the caller',
       redis,
-      (url: string, name: string, timeout = 10) =>
-        openRedisStore(onClient(url), { namespace: name, timeout }),
+      (url: string, name: string, timeout = 10) => redisStore(onClient(url), { namespace: name, timeout }),
     ],
     [
       'postgres',
       postgres,
-      (url: string, name: string, timeout = 10) => openPostgresStore(url, { table: name, timeout }),
+      (url: string, name: string, timeout = 10) => postgresStore(url, { table: name, timeout }),
     ],
     [
       'postgres on a pool of the caller',
       postgres,
-      (url: string, name: string, timeout = 10) => openPostgresStore(onPool(url), { table: name, timeout }),
+      (url: string, name: string, timeout = 10) => postgresStore(onPool(url), { table: name, timeout }),
     ],
   ] as const;
 

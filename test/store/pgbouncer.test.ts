@@ -1,5 +1,5 @@
 import { openBus, openStore } from 'mcp-valise/store';
-import { openPostgresStore } from 'mcp-valise/store/postgres';
+import { postgresStore } from 'mcp-valise/store/postgres';
 import { storeContract } from 'mcp-valise/testing';
 import pg from 'pg';
 import { afterAll, describe, expect, it, onTestFinished } from 'vitest';
@@ -25,7 +25,7 @@ describe.skipIf(!bouncer)('PgBouncer in transaction mode', because(reason), () =
   storeContract(
     () => {
       const table = uniqueName();
-      return { open: () => openPostgresStore(url, { table }) };
+      return { open: () => postgresStore(url, { table }) };
     },
     { describe, it: it.concurrent as typeof it },
     { name: 'postgres behind PgBouncer', processes: false, scale: 0.05 },
@@ -43,7 +43,7 @@ describe.skipIf(!bouncer)('PgBouncer in transaction mode', because(reason), () =
     const pool = new pg.Pool({ connectionString: url, max: 20 });
     onTestFinished(() => pool.end());
     for (const source of [url, pool]) {
-      const store = await openPostgresStore(source, { table: uniqueName() });
+      const store = await postgresStore(source, { table: uniqueName() });
       onTestFinished(() => store.close());
       const keys = Array.from({ length: 200 }, (_, n) => `k${n}`);
       await Promise.all(keys.map((key, n) => store.put(key, n)));
@@ -78,7 +78,7 @@ describe.skipIf(!bouncer)('PgBouncer in transaction mode', because(reason), () =
     ] as const) {
       const pool = new pg.Pool({ connectionString: place, max: 1 });
       onTestFinished(() => pool.end());
-      const store = await openPostgresStore(pool, { table: uniqueName() });
+      const store = await postgresStore(pool, { table: uniqueName() });
       onTestFinished(() => store.close());
       await store.put('a', 1);
       const { rows } = await pool.query(

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { inspect } from 'node:util';
-import { openPostgresStore, type PostgresClient, type PostgresPool } from 'mcp-valise/store/postgres';
+import { type PostgresClient, type PostgresPool, postgresStore } from 'mcp-valise/store/postgres';
 import { storeContract } from 'mcp-valise/testing';
 import pg from 'pg';
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -18,10 +18,10 @@ describe.skipIf(!url)('the PostgreSQL store', because('needs PostgreSQL'), () =>
     () => {
       const table = uniqueName();
       return {
-        open: () => openPostgresStore(url, { table }),
+        open: () => postgresStore(url, { table }),
         process: {
           module: new URL('../../src/store/postgres/store.ts', import.meta.url),
-          export: 'openPostgresStore',
+          export: 'postgresStore',
           args: [url, { table }],
         },
       };
@@ -53,7 +53,7 @@ describe.skipIf(!url)('the PostgreSQL store, inside', because('needs PostgreSQL'
   let store: Store;
   beforeEach(async () => {
     table = uniqueName();
-    store = await openPostgresStore(url, { table });
+    store = await postgresStore(url, { table });
   });
   afterEach(() => store?.close());
   afterAll(() => pool.end());
@@ -80,7 +80,7 @@ describe.skipIf(!url)('the PostgreSQL store, inside', because('needs PostgreSQL'
       on: () => {},
       off: () => {},
     };
-    const other = await openPostgresStore(recording, { table });
+    const other = await postgresStore(recording, { table });
     await call(other);
     await other.close();
     return last;
@@ -89,7 +89,7 @@ describe.skipIf(!url)('the PostgreSQL store, inside', because('needs PostgreSQL'
   it('creates its table once, though many open it at the same moment', async () => {
     const fresh = uniqueName();
     const stores = await Promise.all(
-      Array.from({ length: 12 }, () => openPostgresStore(url, { table: fresh, connections: 1 })),
+      Array.from({ length: 12 }, () => postgresStore(url, { table: fresh, connections: 1 })),
     );
     await Promise.all(stores.map((one, n) => one.put(`k${n}`, n)));
     expect((await stores[0]!.list('')).keys.length).toBe(12);
@@ -101,24 +101,24 @@ describe.skipIf(!url)('the PostgreSQL store, inside', because('needs PostgreSQL'
     const role = uniqueName();
     await pool.query(`CREATE SCHEMA ${schema}; CREATE ROLE ${role} LOGIN`);
     const asRole = as(role);
-    await expect(openPostgresStore(asRole, { table: `${schema}.state` })).rejects.toMatchObject({
+    await expect(postgresStore(asRole, { table: `${schema}.state` })).rejects.toMatchObject({
       code: 'store-denied',
     });
-    await (await openPostgresStore(url, { table: `${schema}.state` })).close();
+    await (await postgresStore(url, { table: `${schema}.state` })).close();
     await pool.query(`GRANT USAGE ON SCHEMA ${schema} TO ${role}; GRANT ALL ON ${schema}.state TO ${role}`);
-    const limited = await openPostgresStore(asRole, { table: `${schema}.state` });
+    const limited = await postgresStore(asRole, { table: `${schema}.state` });
     expect(await limited.put('a', 1)).toEqual(expect.any(String));
     await limited.close();
   });
 
   it('refuses what is no name of a table', async () => {
     for (const bad of ['', 'a b', 'Big', 'a"; DROP TABLE x; --', '1a', 'a.b.c', 'x'.repeat(52)]) {
-      await expect(openPostgresStore(url, { table: bad })).rejects.toMatchObject({ code: 'store-bad-table' });
+      await expect(postgresStore(url, { table: bad })).rejects.toMatchObject({ code: 'store-bad-table' });
     }
   });
 
   it('works through a pool of the caller, and leaves it open', async () => {
-    const other = await openPostgresStore(pool, { table: uniqueName() });
+    const other = await postgresStore(pool, { table: uniqueName() });
     await other.put('a', 1);
     expect((await other.get('a'))?.value).toBe(1);
     await other.close();
@@ -126,7 +126,7 @@ describe.skipIf(!url)('the PostgreSQL store, inside', because('needs PostgreSQL'
   });
 
   it('works without prepared statements', async () => {
-    const other = await openPostgresStore(pool, { table, prepare: false });
+    const other = await postgresStore(pool, { table, prepare: false });
     const version = (await other.put('a', 1, { ttl: 60 }))!;
     expect(await other.put('a', 2, { ifVersion: version })).toEqual(expect.any(String));
     expect((await other.list('a')).keys).toEqual(['a']);
@@ -144,7 +144,7 @@ describe.skipIf(!url)('the PostgreSQL store, inside', because('needs PostgreSQL'
       `CREATE DATABASE ${database} TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US' LOCALE 'C.UTF-8'`,
     );
     const there = Object.assign(new URL(url), { pathname: database }).href;
-    const other = await openPostgresStore(there, { table });
+    const other = await postgresStore(there, { table });
     const keys = ['a', 'A', 'b', 'B', 'é', 'z', 'Z', '🧳', '\uffff', 'a b', 'a-b', 'ab'];
     for (const key of keys) await other.put(key, 1);
     const byBytes = [...keys].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
@@ -178,7 +178,7 @@ describe.skipIf(!url)('the PostgreSQL store, inside', because('needs PostgreSQL'
       options: '-c default_transaction_isolation=serializable',
       max: 4,
     });
-    const other = await openPostgresStore(strict, { table });
+    const other = await postgresStore(strict, { table });
     await Promise.all(
       Array.from({ length: 4 }, async () => {
         for (let done = 0; done < 25; ) {
@@ -236,7 +236,7 @@ describe.skipIf(!url)('the PostgreSQL store, inside', because('needs PostgreSQL'
         version text NOT NULL, expires_at timestamptz, PRIMARY KEY (kind, key));
       CREATE INDEX ${old}_expires_at ON ${old} (expires_at) WHERE expires_at IS NOT NULL;
       INSERT INTO ${old} VALUES (0, 'a', '{"n":1}', 'v1', NULL), (0, 'b', '2', 'v2', now() + interval '1 hour')`);
-    const stores = await Promise.all([1, 2, 3].map(() => openPostgresStore(url, { table: old })));
+    const stores = await Promise.all([1, 2, 3].map(() => postgresStore(url, { table: old })));
     expect(await stores[0]!.get('a')).toEqual({ value: { n: 1 }, version: 'v1' });
     expect(await stores[1]!.get('b')).toMatchObject({ value: 2, version: 'v2' });
     expect(await stores[2]!.put('a', 2, { ifVersion: 'v1' })).toEqual(expect.any(String));
@@ -249,12 +249,12 @@ describe.skipIf(!url)('the PostgreSQL store, inside', because('needs PostgreSQL'
 
   it('refuses a table of a later version, and touches nothing', async () => {
     await pool.query(`UPDATE ${table} SET value = '3' WHERE kind = 2`);
-    await expect(openPostgresStore(url, { table })).rejects.toMatchObject({ code: 'store-newer' });
+    await expect(postgresStore(url, { table })).rejects.toMatchObject({ code: 'store-newer' });
     expect(await count()).toBe(1);
   });
 
   it('names statements by their text, so that two versions behind a pooler never share one', async () => {
-    const other = await openPostgresStore(pool, { table });
+    const other = await postgresStore(pool, { table });
     await other.get('a');
     const { rows } = await pool.query('SELECT name, statement FROM pg_prepared_statements');
     const digest = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 16);
@@ -266,17 +266,17 @@ describe.skipIf(!url)('the PostgreSQL store, inside', because('needs PostgreSQL'
   it('uses the first of several hosts that takes writes', async () => {
     const { port } = new URL(url);
     const several = url.replace(`127.0.0.1:${port}`, `127.0.0.1:1,127.0.0.1:${port}`);
-    const other = await openPostgresStore(several, { table });
+    const other = await postgresStore(several, { table });
     expect(await other.put('a', 1)).toEqual(expect.any(String));
     expect((await store.get('a'))?.value).toBe(1);
     await other.close();
-    await expect(openPostgresStore(`${several}?target_session_attrs=standby`)).rejects.toMatchObject({
+    await expect(postgresStore(`${several}?target_session_attrs=standby`)).rejects.toMatchObject({
       code: 'store-bad-url',
     });
   });
 
   it('refuses replicated durability on a server without a synchronous standby', async () => {
-    await expect(openPostgresStore(url, { table, durability: 'replicated' })).rejects.toMatchObject({
+    await expect(postgresStore(url, { table, durability: 'replicated' })).rejects.toMatchObject({
       code: 'store-not-replicated',
     });
   });
@@ -314,7 +314,7 @@ describe.skipIf(!url)('the PostgreSQL store, inside', because('needs PostgreSQL'
   it('fails with store-read-only where the database takes no writes, and still reads', async () => {
     await store.put('a', 1);
     const frozen = new pg.Pool({ connectionString: url, options: '-c default_transaction_read_only=on' });
-    const other = await openPostgresStore(frozen, { table });
+    const other = await postgresStore(frozen, { table });
     expect((await other.get('a'))?.value).toBe(1);
     await expect(other.put('a', 2)).rejects.toMatchObject({ code: 'store-read-only' });
     await other.close();
@@ -323,10 +323,10 @@ describe.skipIf(!url)('the PostgreSQL store, inside', because('needs PostgreSQL'
 
   it('fails with store-denied at once for a user it does not know, and shows no password', async () => {
     const wrong = as('no_such_user', 'wrong-password');
-    const error = await openPostgresStore(wrong, { table, timeout: 20 }).catch((error: Error) => error);
+    const error = await postgresStore(wrong, { table, timeout: 20 }).catch((error: Error) => error);
     expect(error).toMatchObject({ code: 'store-denied' });
     expect(inspect(error, { depth: 9, showHidden: true })).not.toContain('wrong-password');
-    const right = await openPostgresStore(as('valise', 'right-password'), { table });
+    const right = await postgresStore(as('valise', 'right-password'), { table });
     await right.get('a');
     expect(inspect(right, { depth: 9, showHidden: true })).not.toContain('right-password');
     await right.close();
@@ -334,7 +334,7 @@ describe.skipIf(!url)('the PostgreSQL store, inside', because('needs PostgreSQL'
 
   it('fails a call that finds no free connection in time, and gives the connection back that comes too late', async () => {
     const small = new pg.Pool({ connectionString: url, max: 1 });
-    const other = await openPostgresStore(small, { table, timeout: 0.3 });
+    const other = await postgresStore(small, { table, timeout: 0.3 });
     const held = await small.connect();
     await expect(other.get('a')).rejects.toMatchObject({ code: 'store-unavailable' });
     held.release();
@@ -347,7 +347,7 @@ describe.skipIf(!url)('the PostgreSQL store, inside', because('needs PostgreSQL'
 describe('the PostgreSQL store, given what it cannot use', () => {
   it('refuses a bad URL without repeating it', async () => {
     for (const bad of ['postgres://u:secret@host:99999/db', 'postgres://u:%zzsecret@host/db', 'secret']) {
-      const error = await openPostgresStore(bad).catch((error: Error) => error);
+      const error = await postgresStore(bad).catch((error: Error) => error);
       expect(error).toMatchObject({ code: 'store-bad-url' });
       expect(inspect(error)).not.toContain('secret');
     }
@@ -356,7 +356,7 @@ describe('the PostgreSQL store, given what it cannot use', () => {
   it('says what to install where pg is missing', async () => {
     const outcome = await withoutPackages(
       'store/postgres/store.ts',
-      'openPostgresStore',
+      'postgresStore',
       'postgres://127.0.0.1:1/x',
     );
     expect(outcome).toMatchObject({ code: 'store-driver-missing' });

@@ -1,4 +1,4 @@
-import { openRedisStore, type RedisClient } from 'mcp-valise/store/redis';
+import { type RedisClient, redisStore } from 'mcp-valise/store/redis';
 import { expect, it } from 'vitest';
 
 /** A client as ioredis makes them, whose server answers what it is told to. */
@@ -43,7 +43,7 @@ it.each([
   ],
 ])('Redis names what %s answers, and that nothing was written', async (_, words, expected) => {
   const { client } = answering((command) => (command === 'evalsha' ? replyError(words) : null));
-  const store = await openRedisStore(client, { timeout: 0.2 });
+  const store = await redisStore(client, { timeout: 0.2 });
   await expect(store.put('a', 1)).rejects.toMatchObject(expected);
 });
 
@@ -54,7 +54,7 @@ it.each([
   const { client, sent } = answering((command) =>
     command === 'evalsha' ? replyError(words) : command === 'eval' ? 1 : null,
   );
-  const store = await openRedisStore(client, { timeout: 0.2 });
+  const store = await redisStore(client, { timeout: 0.2 });
   expect(await store.put('a', 1)).toEqual(expect.any(String));
   expect(sent).toEqual(expect.arrayContaining(['evalsha', 'eval']));
 });

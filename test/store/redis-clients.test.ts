@@ -1,7 +1,7 @@
 import { createClient } from '@redis/client';
 import { Cluster, Redis } from 'ioredis';
 import { Redis as Redis5 } from 'ioredis-5';
-import { openRedisBus, openRedisStore, type RedisClient } from 'mcp-valise/store/redis';
+import { type RedisClient, redisBus, redisStore } from 'mcp-valise/store/redis';
 import { busContract, storeContract } from 'mcp-valise/testing';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { noServices, type Service, service, startRedis, uniqueName } from '../services.ts';
@@ -14,13 +14,13 @@ function contractsOn(name: string, client: () => RedisClient): void {
   storeContract(
     () => {
       const namespace = uniqueName();
-      return { open: () => openRedisStore(client(), { namespace }) };
+      return { open: () => redisStore(client(), { namespace }) };
     },
     { describe, it: (title, body, timeout) => it.concurrent(title, body, timeout) },
     { name, processes: false, scale: 0.05 },
   );
   const namespace = uniqueName();
-  busContract(() => openRedisBus(client(), { namespace }), { describe, it }, { name });
+  busContract(() => redisBus(client(), { namespace }), { describe, it }, { name });
 }
 
 describe.skipIf(!url)('the Redis store on a client of the caller', because('needs Redis'), () => {
@@ -44,8 +44,8 @@ describe.skipIf(!url)('the Redis store on a client of the caller', because('need
   it('leaves the client open when the store is closed', async () => {
     const namespace = uniqueName();
     for (const client of [six, node] as const) {
-      const store = await openRedisStore(client, { namespace });
-      const bus = await openRedisBus(client, { namespace });
+      const store = await redisStore(client, { namespace });
+      const bus = await redisBus(client, { namespace });
       await bus.subscribe('t', () => {});
       await store.close();
       await bus.close();
@@ -56,7 +56,7 @@ describe.skipIf(!url)('the Redis store on a client of the caller', because('need
   it('fails a client that was ended before', async () => {
     const ended = new Redis(url, { lazyConnect: true });
     ended.disconnect();
-    const store = await openRedisStore(ended, { timeout: 0.3 });
+    const store = await redisStore(ended, { timeout: 0.3 });
     await expect(store.get('a')).rejects.toMatchObject({ code: 'store-unavailable' });
   });
 });

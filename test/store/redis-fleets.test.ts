@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { Cluster } from 'ioredis';
 import { openBus, openStore } from 'mcp-valise/store';
-import { openRedisStore } from 'mcp-valise/store/redis';
+import { redisStore } from 'mcp-valise/store/redis';
 import { storeContract } from 'mcp-valise/testing';
 import { afterAll, describe, expect, it, onTestFinished } from 'vitest';
 import { noServices, startRedisCluster, startRedisSentinel, uniqueName } from '../services.ts';
@@ -16,14 +16,14 @@ describe.skipIf(noServices)('a Redis Cluster of three primaries, by URL', async 
   storeContract(
     () => {
       const namespace = uniqueName();
-      return { open: () => openRedisStore(url, { namespace }) };
+      return { open: () => redisStore(url, { namespace }) };
     },
     quick,
     { name: 'redis+cluster', processes: false, scale: 0.05 },
   );
 
   it('spreads the entries of one namespace evenly over the primaries', async () => {
-    const store = await openRedisStore(url, { namespace: uniqueName() });
+    const store = await redisStore(url, { namespace: uniqueName() });
     onTestFinished(() => store.close());
     const client = new Cluster(cluster!.nodes.map(({ url: node }) => node));
     onTestFinished(() => client.disconnect());
@@ -66,7 +66,7 @@ describe.skipIf(noServices)('a Redis Cluster with replicas', () => {
   it('keeps what was acknowledged as replicated when a primary is killed', async () => {
     const cluster = await startRedisCluster({ replicas: 1 });
     onTestFinished(() => cluster.stop());
-    const store = await openRedisStore(cluster.url, { durability: 'replicated', timeout: 2 });
+    const store = await redisStore(cluster.url, { durability: 'replicated', timeout: 2 });
     onTestFinished(() => store.close());
     const acknowledged: string[] = [];
     // A shard whose only replica was promoted confirms nothing more: few writes after the kill.
@@ -91,7 +91,7 @@ describe.skipIf(noServices)('a Redis Cluster with replicas', () => {
   it('refuses a replicated write if no replica answers', async () => {
     const cluster = await startRedisCluster({ masters: 3 });
     onTestFinished(() => cluster.stop());
-    const store = await openRedisStore(cluster.url, { durability: 'replicated', timeout: 0.5 });
+    const store = await redisStore(cluster.url, { durability: 'replicated', timeout: 0.5 });
     onTestFinished(() => store.close());
     await expect(store.put('a', 1, { durable: true })).rejects.toMatchObject({
       code: 'store-unavailable',
@@ -119,6 +119,6 @@ describe.skipIf(noServices)('Redis Sentinel, by URL', () => {
     'redis+sentinel://127.0.0.1:1/name/x',
     'redis+other://a',
   ])('refuses %s as a URL', async (url) => {
-    await expect(openRedisStore(url)).rejects.toMatchObject({ code: 'store-bad-url' });
+    await expect(redisStore(url)).rejects.toMatchObject({ code: 'store-bad-url' });
   });
 });

@@ -1,6 +1,6 @@
 import { inspect } from 'node:util';
 import { Redis } from 'ioredis';
-import { openRedisStore } from 'mcp-valise/store/redis';
+import { redisStore } from 'mcp-valise/store/redis';
 import { storeContract } from 'mcp-valise/testing';
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openBus, openStore } from '../../src/store/index.ts';
@@ -17,10 +17,10 @@ describe.skipIf(!url)('the Redis store', because('needs Redis'), () => {
     () => {
       const namespace = uniqueName();
       return {
-        open: () => openRedisStore(url, { namespace }),
+        open: () => redisStore(url, { namespace }),
         process: {
           module: new URL('../../src/store/redis/store.ts', import.meta.url),
-          export: 'openRedisStore',
+          export: 'redisStore',
           args: [url, { namespace }],
         },
       };
@@ -51,7 +51,7 @@ describe.skipIf(!url)('the Redis store, inside', because('needs Redis'), () => {
   let store: Store;
   beforeEach(async () => {
     namespace = uniqueName();
-    store = await openRedisStore(url, { namespace });
+    store = await redisStore(url, { namespace });
   });
   afterEach(() => store?.close());
   afterAll(() => redis.disconnect());
@@ -92,12 +92,12 @@ describe.skipIf(!url)('the Redis store, inside', because('needs Redis'), () => {
     // Interrupted before: one entry had been copied and not yet removed, and has been changed since.
     await redis.set(`{${old}}:entry:c`, 'v3 0 "old"');
     await redis.zadd(`{${old}}:entry`, 0, 'c');
-    const interrupted = await openRedisStore(url, { namespace: old });
+    const interrupted = await redisStore(url, { namespace: old });
     await interrupted.put('c', 'new');
     await redis.set(`{${old}}:entry:c`, 'v3 0 "old"');
     await redis.zadd(`{${old}}:entry`, 0, 'c');
     await redis.del(`${old}:{layout}`);
-    const upgraded = await openRedisStore(url, { namespace: old });
+    const upgraded = await redisStore(url, { namespace: old });
     expect(await upgraded.get('a')).toEqual({ value: { n: 1 }, version: 'v1' });
     expect(await upgraded.get('b')).toEqual({ value: [2], version: 'v2', expiresAt: end });
     expect(await upgraded.get('c')).toMatchObject({ value: 'new' });
@@ -109,12 +109,12 @@ describe.skipIf(!url)('the Redis store, inside', because('needs Redis'), () => {
   it('refuses a format of a later version, and touches nothing', async () => {
     const later = uniqueName();
     await redis.set(`${later}:{layout}`, '3');
-    await expect(openRedisStore(url, { namespace: later })).rejects.toMatchObject({ code: 'store-newer' });
+    await expect(redisStore(url, { namespace: later })).rejects.toMatchObject({ code: 'store-newer' });
     expect(await redis.keys(`*${later}*`)).toEqual([`${later}:{layout}`]);
   });
 
   it('keeps namespaces apart', async () => {
-    const other = await openRedisStore(url, { namespace: uniqueName() });
+    const other = await redisStore(url, { namespace: uniqueName() });
     await store.put('a', 1);
     expect(await other.get('a')).toBeUndefined();
     expect(await other.list('')).toEqual({ keys: [] });
@@ -123,7 +123,7 @@ describe.skipIf(!url)('the Redis store, inside', because('needs Redis'), () => {
 
   it('refuses a namespace that would break the hash tag', async () => {
     for (const bad of ['', 'a{b', '}', 'n'.repeat(201)]) {
-      await expect(openRedisStore(url, { namespace: bad })).rejects.toMatchObject({
+      await expect(redisStore(url, { namespace: bad })).rejects.toMatchObject({
         code: 'store-bad-namespace',
       });
     }
@@ -219,7 +219,7 @@ describe.skipIf(noServices)('the Redis store, on servers of all sorts', because(
   it('never gives a version or a fence again, though the server lost all its data', async () => {
     const server = await start();
     const redis = new Redis(server.url);
-    const store = await openRedisStore(server.url);
+    const store = await redisStore(server.url);
     const versions = new Set<unknown>();
     let fence = 0;
     for (let round = 0; round < 3; round++) {
@@ -239,11 +239,11 @@ describe.skipIf(noServices)('the Redis store, on servers of all sorts', because(
     const server = await start('--requirepass', 'right-password');
     const at = (credentials: string) => `redis://${credentials}127.0.0.1:${server.port}`;
     for (const credentials of ['', ':wrong-password@', 'user:wrong-password@']) {
-      const error = await openRedisStore(at(credentials), { timeout: 20 }).catch((error: Error) => error);
+      const error = await redisStore(at(credentials), { timeout: 20 }).catch((error: Error) => error);
       expect(error).toMatchObject({ code: 'store-denied' });
       expect(inspect(error, { depth: 9, showHidden: true })).not.toContain('wrong-password');
     }
-    const store = await openRedisStore(at(':right-password@'));
+    const store = await redisStore(at(':right-password@'));
     expect(await store.put('a', 1)).toEqual(expect.any(String));
     expect(inspect(store, { depth: 9, showHidden: true })).not.toContain('right-password');
     await store.close();
@@ -253,7 +253,7 @@ describe.skipIf(noServices)('the Redis store, on servers of all sorts', because(
     const server = await start();
     const redis = new Redis(server.url);
     redis.on('error', () => {});
-    const store = await openRedisStore(redis, { timeout: 1 });
+    const store = await redisStore(redis, { timeout: 1 });
     await store.put('a', 1);
     const before = redis.listenerCount('ready');
     await server.stop();
@@ -267,10 +267,10 @@ describe.skipIf(noServices)('the Redis store, on servers of all sorts', because(
 
   it('fails with store-read-only on a replica, and still reads', async () => {
     const primary = await start();
-    const source = await openRedisStore(primary.url);
+    const source = await redisStore(primary.url);
     await source.put('a', 1);
     const replica = await start('--replicaof', '127.0.0.1', String(primary.port));
-    const store = await openRedisStore(replica.url, { timeout: 2 });
+    const store = await redisStore(replica.url, { timeout: 2 });
     await expect.poll(() => store.get('a'), { timeout: 20_000 }).toMatchObject({ value: 1 });
     await expect(store.put('a', 2)).rejects.toMatchObject({ code: 'store-read-only' });
     expect(await store.get('a')).toMatchObject({ value: 1 });
@@ -279,7 +279,7 @@ describe.skipIf(noServices)('the Redis store, on servers of all sorts', because(
 
   it('fails with store-full where memory is out, keeps what was there, and takes deletes', async () => {
     const server = await start('--maxmemory', '6mb', '--maxmemory-policy', 'noeviction');
-    const store = await openRedisStore(server.url);
+    const store = await redisStore(server.url);
     const text = 'x'.repeat(200_000);
     let count = 0;
     const error = await (async () => {
@@ -317,7 +317,7 @@ describe.skipIf(!url)('the Redis store, in a database of the server', because('n
   it('never goes on in another one, though the server refuses it to a connection that comes back', async () => {
     const server = await startRedis();
     const admin = new Redis(server.url);
-    const store = await openRedisStore(`${server.url}/3`);
+    const store = await redisStore(`${server.url}/3`);
     const bus = await openBus(`${server.url}/3`);
     const heard: unknown[] = [];
     await bus.subscribe('t', (message) => heard.push(message));
@@ -355,20 +355,20 @@ describe('the Redis store, given what it cannot use', () => {
 
   it('refuses a bad URL without repeating it', async () => {
     for (const bad of ['redis://u:secret@host:99999', 'redis://u:%zzsecret@host', 'secret']) {
-      const error = await openRedisStore(bad).catch((error: Error) => error);
+      const error = await redisStore(bad).catch((error: Error) => error);
       expect(error).toMatchObject({ code: 'store-bad-url' });
       expect(inspect(error)).not.toContain('secret');
     }
   });
 
   it('refuses a bad timeout', async () => {
-    await expect(openRedisStore('redis://127.0.0.1', { timeout: 'soon' })).rejects.toMatchObject({
+    await expect(redisStore('redis://127.0.0.1', { timeout: 'soon' })).rejects.toMatchObject({
       code: 'bad-duration',
     });
   });
 
   it('says what to install where ioredis is missing', async () => {
-    const outcome = await withoutPackages('store/redis/store.ts', 'openRedisStore', 'redis://127.0.0.1:1');
+    const outcome = await withoutPackages('store/redis/store.ts', 'redisStore', 'redis://127.0.0.1:1');
     expect(outcome).toMatchObject({ code: 'store-driver-missing' });
     expect(outcome.message).toContain('npm install ioredis');
   });
@@ -379,7 +379,7 @@ describe('the Redis store, given what it cannot use', () => {
       Redis.Redis = Redis;
       export default Redis;`;
     const url = 'redis://127.0.0.1:1';
-    const outcome = await withoutPackages('store/redis/store.ts', 'openRedisStore', url, {
+    const outcome = await withoutPackages('store/redis/store.ts', 'redisStore', url, {
       ioredis: source,
     });
     expect(outcome.message).toBe('made');

@@ -19,7 +19,7 @@ const options = { name: 'counter', keys: 'ephemeral' } as const;
 function counter(valise: ReturnType<typeof createValise>, Server: typeof McpServer = McpServer): McpServer {
   const server = valise.install(new Server({ name: 'counter', version: '1.0.0' }));
   server.registerTool('count', { description: 'Counts your calls' }, async () => {
-    const { server: own } = valise.state();
+    const { server: own } = valise.jar;
     const count = Number(own.get('count') ?? 0) + 1;
     own.set('count', count);
     return { content: [{ type: 'text', text: `call ${count}` }] };
@@ -84,7 +84,7 @@ describe('handlerFetch', () => {
       const fetch = handlerFetch(serverValise.http(createMcpHandler(() => counter(serverValise)).fetch));
       const valise = await clientValise();
       const client = new ClientV2(INFO, { versionNegotiation: { mode } });
-      await valise.connect(client, valise.http('https://counter.example.com/mcp', { fetch }));
+      await valise.connect(client, 'https://counter.example.com/mcp', { fetch });
       for (const text of ['call 1', 'call 2'])
         expect(await client.callTool({ name: 'count' })).toMatchObject({ content: [{ text }] });
       await client.close();

@@ -41,7 +41,7 @@ describe('A virtual clock', () => {
     });
     const server = serverValise.install(new McpServer({ name: 'shop', version: '1.0.0' }));
     server.registerTool('visit', {}, async () => {
-      const { session } = serverValise.state();
+      const { session } = serverValise.jar;
       const visits = Number(session.get('visits') ?? 0) + 1;
       session.set('visits', visits);
       return { content: [{ type: 'text', text: `visit ${visits}` }] };

@@ -101,7 +101,7 @@ async function bridge(text: string, options: BridgeOptions): Promise<number> {
     sdk,
     tell: (what) => remark(`valise connect: ${what}`),
   });
-  valise.events.on('renewed', () => relay.renewed());
+  valise.on('renewed', () => relay.renewed());
   const session = new HostSession(options.session, valise, relay);
   const toServer = (message: Message): Promise<void> => session.run(message, () => relay.send(message));
   const questions = isLasting(options.store)

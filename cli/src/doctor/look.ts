@@ -144,7 +144,7 @@ async function connectSignedIn(
   const redirect = (): never => {
     throw new ValiseError('needs-sign-in', 'What is kept of the sign-in is not enough any more.');
   };
-  await valise.connect(client, valise.http(url, { fetch, resume: false, auth: { redirect } }));
+  await valise.connect(client, url, { fetch, resume: false, auth: { redirect } });
 }
 
 function watched({ resolve, header }: ConnectOptions, onResponse: (response: Response) => void): FetchLike {

@@ -51,9 +51,9 @@ async function run(task: ClientTask, tell: (told: Told) => void): Promise<string
   const secrets = await openStore(task.secrets.store, { keys: task.secrets.keys });
   const valise = await openValise({ store, secrets, principal, allowLocal: true });
   // The servers are on this machine on purpose.
-  valise.events.on('warning', () => {});
+  valise.on('warning', () => {});
   const client = await makeClient({ sdk: 'v2', era: 'legacy' });
-  const target = valise.http(url, {
+  await valise.connect(client, url, {
     fetch: watchedFetch(url, ends, (step) => tell({ type: 'step', step })),
     auth: {
       async redirect(page) {
@@ -62,7 +62,6 @@ async function run(task: ClientTask, tell: (told: Told) => void): Promise<string
       },
     },
   });
-  await valise.connect(client, target);
   const texts: string[] = [];
   for (const name of tools) texts.push(textOf(await client.callTool({ name, arguments: {} })));
   return texts;

@@ -91,13 +91,13 @@ export class Stage {
   ): Promise<Entered> {
     const valise = await openValise({ store: this.settings.store('client'), principal, allowLocal: true });
     // The servers are on this machine on purpose.
-    valise.events.on('warning', () => {});
+    valise.on('warning', () => {});
     this.#ends.push(() => valise.close());
     const capabilities = answer ? ELICITATION : {};
     const client = await makeClient({ sdk: 'v2', era: 'modern', capabilities });
     if (answer)
       client.setRequestHandler('elicitation/create', async ({ params }) => (await answer(params)) as never);
-    await valise.connect(client, valise.http(url, { resume: false }));
+    await valise.connect(client, url, { resume: false });
     this.#ends.push(() => client.close());
     return { client, valise };
   }

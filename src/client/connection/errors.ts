@@ -39,7 +39,7 @@ export function connectError(error: unknown, url: URL, hasAuth: boolean): unknow
     return new ValiseError('sign-in-required', `The server ${server} requires a sign-in (HTTP 401).`, {
       next: hasAuth
         ? 'Sign in, then connect again.'
-        : 'Connect with valise.http(url, { auth: { redirect } }), or give a valid Authorization header.',
+        : 'Pass the option auth: { redirect } to connect, or a valid Authorization header.',
       cause: error,
     });
   const innermost = chain.at(-1);

@@ -3,7 +3,7 @@ import { type AnswerWatch, edgeFetch, type FetchLike, withHeaders } from '../../
 import { documentFetch, MAX_MESSAGE, type MessageLimit } from '../../link/limit.ts';
 import { StdioClientTransport } from '../../link/stdio-client.ts';
 import type { TransportLike } from '../../link/transport.ts';
-import { checkOptions, SETTINGS, type TakenBy } from '../../options.ts';
+import { SETTINGS, type TakenBy } from '../../options.ts';
 import { isStore } from '../../store/is-store.ts';
 import type { Store } from '../../store/types.ts';
 import { loadSdk, type Major } from '../major.ts';
@@ -29,7 +29,8 @@ export interface HttpOptions {
   readonly store?: Store | ClientStateStore | undefined;
 }
 
-const TAKEN: TakenBy<HttpOptions> = {
+/** The accepted values of {@link HttpOptions}. */
+export const HTTP_OPTIONS: TakenBy<HttpOptions> = {
   headers: ['an object with headers', isObject],
   fetch: ['a function like fetch', (value) => typeof value === 'function'],
   auth: SETTINGS,
@@ -47,7 +48,6 @@ export class HttpTarget {
 
   constructor(url: string | URL, options: HttpOptions = {}) {
     this.url = webAddress(url);
-    checkOptions('http', options, TAKEN);
     if (options.auth) checkAuth(options.auth);
     this.#options = options;
   }

@@ -349,7 +349,7 @@ function oneTargetError(): ValiseError {
     'store-one-target',
     'A ClientStateStore keeps one connection, and this one has another.',
     {
-      next: 'Give each its own: valise.http(url, { store }).',
+      next: 'Give each its own: valise.connect(client, url, { store }).',
     },
   );
 }

@@ -70,6 +70,6 @@ const TAKEN: TakenBy<AuthOptions> = {
 
 /** Throws if an option is missing, misspelled or invalid. */
 export function checkAuth(options: AuthOptions): void {
-  checkOptions('http, under auth,', options, TAKEN);
-  checkArgument('http, as redirect under auth,', options.redirect, FUNCTION);
+  checkOptions('auth', options, TAKEN);
+  checkArgument('auth, as redirect,', options.redirect, FUNCTION);
 }

@@ -54,7 +54,7 @@ function answerTo(
   throw new ValiseError('no-answer', `What comes of the pending round "${id}" would not be heard here.`, {
     next:
       target.kind === 'http'
-        ? 'Connect over valise.http(url), then answer.'
+        ? 'Connect with valise.connect(client, url), then answer.'
         : 'Drop it, and make the call again.',
   });
 }

@@ -259,7 +259,7 @@ export class Home {
     await this.#markDead(id);
     session.replace(meta);
     this.streams.follow(id, session.id);
-    this.#options.events.emit('sessionEnded', { server: redactUrls(this.target), label, why: 'replaced' });
+    this.#options.events.emit('session-ended', { server: redactUrls(this.target), label, why: 'replaced' });
     if (session.keeps) await this.save(session);
   }
 
@@ -268,7 +268,11 @@ export class Home {
     this.#live.delete(session);
     this.streams.end(id);
     await this.#markDead(id);
-    this.#options.events.emit('sessionEnded', { server: redactUrls(this.target), label: session.label, why });
+    this.#options.events.emit('session-ended', {
+      server: redactUrls(this.target),
+      label: session.label,
+      why,
+    });
   }
 
   async #markDead(id: string): Promise<void> {

@@ -116,7 +116,7 @@ export function createSessions(options: HomeOptions): SessionsFamily {
   };
 
   const refused = (session: HeldSession, reason: string, response: Response): Response => {
-    options.events.emit('sessionRefused', {
+    options.events.emit('session-refused', {
       server: redactUrls(session.home.target),
       label: session.label,
       reason,

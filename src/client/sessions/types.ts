@@ -152,11 +152,11 @@ export interface SessionsAccess {
 /** Events about sessions. No event contains a state. */
 export interface SessionEvents {
   /** Emitted when a session is over: the server no longer knows it, it was deleted, or a new one replaced it. */
-  sessionEnded: {
+  'session-ended': {
     readonly server: string;
     readonly label: string | undefined;
     readonly why: 'gone' | 'deleted' | 'replaced';
   };
   /** Emitted when Valise rejects what a server says about a session. */
-  sessionRefused: { readonly server: string; readonly label: string | undefined; readonly reason: string };
+  'session-refused': { readonly server: string; readonly label: string | undefined; readonly reason: string };
 }

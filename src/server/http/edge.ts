@@ -3,7 +3,7 @@ import { isObject } from '../../json.ts';
 import { checkArgument, FUNCTION, type Taken } from '../../options.ts';
 import type { TellCaller } from '../caller.ts';
 import { type Fault, faultOn } from '../fault.ts';
-import type { Rounds } from '../flow/rounds.ts';
+import type { Rounds } from '../flows/rounds.ts';
 import type { TellPrincipal } from '../principal.ts';
 import { MAX_BODY, tooLarge } from './body.ts';
 import { EndedSessions, type EndStandIn } from './ended.ts';

@@ -1,7 +1,7 @@
 import type { Message } from '../../wire/index.ts';
 import type { Asking, EdgeContext } from '../edge-context.ts';
 import { runWithEdgeContext } from '../edge-context.ts';
-import { REFUSED } from '../flow/opening.ts';
+import { REFUSED } from '../flows/opening.ts';
 import type { AuthInfo } from '../principal.ts';
 import { asRequest } from '../request-store.ts';
 import { isJson, mayBeMcp, peekWebText, withBody } from './body.ts';

@@ -1,6 +1,6 @@
 import { isObject } from '../../json.ts';
 import { isAway } from '../fault.ts';
-import type { FlowRecords, RecordOptions } from '../flow/records.ts';
+import type { FlowRecords, RecordOptions } from '../flows/records.ts';
 
 /** The outcome of an answer: messages for the client, and the round that they ask, if any. */
 export interface Mail {

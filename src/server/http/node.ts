@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isObject } from '../../json.ts';
 import type { Message } from '../../wire/index.ts';
 import { type Asking, type EdgeContext, runWithEdgeContext } from '../edge-context.ts';
-import { REFUSED } from '../flow/opening.ts';
+import { REFUSED } from '../flows/opening.ts';
 import type { AuthInfo } from '../principal.ts';
 import { asRequest } from '../request-store.ts';
 import { isJson, mayBeMcp, peekNodeText, replaceNodeBody } from './body.ts';

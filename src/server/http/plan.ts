@@ -15,9 +15,9 @@ import {
 import { callerOf } from '../caller.ts';
 import type { ServerContext } from '../context.ts';
 import type { EdgeContext } from '../edge-context.ts';
-import { type Answered, isOf, peerIn, requestIn } from '../flow/context.ts';
-import { isFault, REFUSED } from '../flow/opening.ts';
-import type { Rounds } from '../flow/rounds.ts';
+import { type Answered, isOf, peerIn, requestIn } from '../flows/context.ts';
+import { isFault, REFUSED } from '../flows/opening.ts';
+import type { Rounds } from '../flows/rounds.ts';
 import { isUnknownKey } from '../own-keys.ts';
 import type { Principal } from '../principal.ts';
 import type { Edge } from './edge.ts';

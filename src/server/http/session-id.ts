@@ -3,7 +3,7 @@ import { isObject, type Json, type JsonObject } from '../../json.ts';
 import type { Sealer } from '../../seal/index.ts';
 import { announcedIn, keptCapabilities } from '../../wire/announce.ts';
 import type { Request } from '../../wire/index.ts';
-import { principalDigest } from '../flow/context.ts';
+import { principalDigest } from '../flows/context.ts';
 import { type Peer, peerOf, STRANGER } from '../peer.ts';
 import type { Principal } from '../principal.ts';
 import { Recent } from '../recent.ts';

@@ -1,8 +1,8 @@
 import { ValiseError } from '../../errors.ts';
 import { isObject, type Json } from '../../json.ts';
 import { type Dict, dict, isEmpty } from '../../wire/dict.ts';
+import { issuesText, type SchemaIssue, type StandardSchema, validate } from '../jar/schema.ts';
 import { jsonText } from '../json-text.ts';
-import { issuesText, type SchemaIssue, type StandardSchema, validate } from '../state/schema.ts';
 import type { SessionsSettings } from './options.ts';
 
 /** The state of a session: values by key, in namespaces. The namespace without a name is the session's own. */

@@ -48,7 +48,7 @@ export class Gates {
 
   add(gated: readonly Gated[]): void {
     for (const each of gated) {
-      checkArgument('valise.requireSession()', each, GATED);
+      checkArgument('valise.sessions.require()', each, GATED);
       const [kind, name] =
         typeof each === 'string' ? ['any', each] : (Object.entries(each)[0] as [string, string]);
       if (name.endsWith('*')) this.#prefixes.add(`${kind} ${name.slice(0, -1)}`);

@@ -1,7 +1,7 @@
 import { ValiseError } from '../../errors.ts';
 import type { Json } from '../../json.ts';
 import type { Params } from '../../wire/index.ts';
-import { checkSchema, type StandardSchema, validate } from '../state/schema.ts';
+import { checkSchema, type StandardSchema, validate } from '../jar/schema.ts';
 import { checkName, type SessionData } from './data.ts';
 import type { Held } from './held.ts';
 import type { Session, SessionNamespace } from './session.ts';

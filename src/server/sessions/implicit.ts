@@ -84,7 +84,7 @@ export class ImplicitSessions {
         }
       : {
           what: `${asked} where there is an onCreate, one is prepared only for operations that need it.`,
-          next: 'Name the operation in valise.requireSession().',
+          next: 'Name the operation in valise.sessions.require().',
         };
   }
 

@@ -4,8 +4,8 @@ import { isObject } from '../../json.ts';
 import { ANYTHING, checkOptions, FLAG, FUNCTION, type TakenBy } from '../../options.ts';
 import { isBusUrl } from '../../store/open.ts';
 import type { Bus } from '../../store/types.ts';
+import { checkSchema, type ObjectSchema, type StandardSchema } from '../jar/schema.ts';
 import { shareOf } from '../quota.ts';
-import { checkSchema, type ObjectSchema, type StandardSchema } from '../state/schema.ts';
 import type { EndedSession, NewListener, NewSession } from './hooks.ts';
 import { hook } from './reply.ts';
 

@@ -18,19 +18,18 @@ export interface SessionsApi {
    * ```
    */
   session(): Session | undefined;
-  /**
-   * Declares which operations need a session. Without one they are refused before their handler runs.
-   *
-   * A string means the tool, prompt or resource URI that has this name.
-   *
-   * @example
-   * ```ts
-   * valise.requireSession('notebook_append', { resource: 'notes://*' });
-   * ```
-   */
-  requireSession(...operations: readonly Gated[]): void;
-  /** Operations on sessions from outside a request. */
   readonly sessions: {
+    /**
+     * Declares which operations need a session. Without one they are refused before their handler runs.
+     *
+     * A string means the tool, prompt or resource URI that has this name.
+     *
+     * @example
+     * ```ts
+     * valise.sessions.require('notebook_append', { resource: 'notes://*' });
+     * ```
+     */
+    require(...operations: readonly Gated[]): void;
     /** Ends a session for everybody. Returns false if it has already ended, or if it is a stored session that never existed. */
     revoke(id: string): Promise<boolean>;
     /** Notifies the listeners of a session, on every instance. */
@@ -59,8 +58,8 @@ export function sessionsApi(family: SessionsFamily | undefined): SessionsApi {
   };
   return {
     session: () => need().session(),
-    requireSession: (...operations) => need().require(operations),
     sessions: {
+      require: (...operations) => need().require(operations),
       revoke: async (id) => need().revoke(id),
       notify: async (id, method, params) => need().notify(id, method, params),
     },

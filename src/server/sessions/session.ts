@@ -1,7 +1,7 @@
 import type { Json } from '../../json.ts';
 import type { Params } from '../../wire/index.ts';
-import type { InputOf, ObjectSchema, OutputOf, StandardSchema } from '../state/schema.ts';
-import type { Printed } from '../state/types.ts';
+import type { InputOf, ObjectSchema, OutputOf, StandardSchema } from '../jar/schema.ts';
+import type { Printed } from '../jar/types.ts';
 
 /** Values by key. All methods are synchronous: the state is loaded, and changes are saved when the call is answered. */
 export interface SessionValues {

@@ -3,7 +3,7 @@ import { type Response, sessionNotFound, withOutcome, writeSession } from '../..
 import type { ServerContext } from '../context.ts';
 import { addMeta, type Exchange } from '../exchange.ts';
 import { partlyDone } from '../fault.ts';
-import { isBehind } from '../flow/present-session.ts';
+import { isBehind } from '../flows/present-session.ts';
 import { Slot } from '../slot.ts';
 import type { Handle } from './handle.ts';
 import { type Committed, type Held, metaOf } from './held.ts';

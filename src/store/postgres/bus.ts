@@ -9,7 +9,7 @@ import { withTimeout } from '../kit/timeout.ts';
 import type { Bus } from '../types.ts';
 import { type PostgresClient, PostgresConnection, type PostgresPool } from './connection.ts';
 
-/** Options of {@link openPostgresBus}. */
+/** Options of {@link postgresBus}. */
 export interface PostgresBusOptions {
   /** Buses share messages within one database and namespace. @defaultValue `'valise'` */
   readonly namespace?: string;
@@ -28,11 +28,11 @@ const NOTIFY = { text: 'SELECT pg_notify($1, part) FROM unnest($2::text[]) AS pa
  *
  * @example
  * ```ts
- * const bus = await openPostgresBus('postgres://app:secret@db.example/app');
+ * const bus = await postgresBus('postgres://app:secret@db.example/app');
  * await bus.subscribe('sessions', (message) => console.log(message));
  * ```
  */
-export async function openPostgresBus(
+export async function postgresBus(
   source: string | PostgresPool,
   options: PostgresBusOptions = {},
 ): Promise<Bus> {

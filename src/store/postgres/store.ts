@@ -11,10 +11,10 @@ import { nextVersion } from '../version.ts';
 import { Work } from '../work.ts';
 import { type Outcome, PostgresConnection, type PostgresPool, type Statement } from './connection.ts';
 
-export { openPostgresBus, type PostgresBusOptions } from './bus.ts';
+export { type PostgresBusOptions, postgresBus } from './bus.ts';
 export type { PostgresClient, PostgresNotification, PostgresPool, Rows } from './connection.ts';
 
-/** Options of {@link openPostgresStore}. */
+/** Options of {@link postgresStore}. */
 export interface PostgresStoreOptions {
   /** The table, or `schema.table`. It is created if it does not exist. @defaultValue `'valise'` */
   readonly table?: string;
@@ -41,13 +41,13 @@ export interface PostgresStoreOptions {
  *
  * @example
  * ```ts
- * import { openPostgresStore } from 'mcp-valise/store/postgres';
+ * import { postgresStore } from 'mcp-valise/store/postgres';
  *
- * const store = await openPostgresStore('postgres://app:secret@db.example/app', { table: 'valise' });
+ * const store = await postgresStore('postgres://app:secret@db.example/app', { table: 'valise' });
  * await store.put('cart/7', { items: ['tea'] }, { ttl: 3600 });
  * ```
  */
-export async function openPostgresStore(
+export async function postgresStore(
   source: string | PostgresPool,
   options: PostgresStoreOptions = {},
 ): Promise<Store> {

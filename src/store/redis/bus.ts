@@ -9,7 +9,7 @@ import {
   RedisConnection,
 } from './connection.ts';
 
-/** Options of {@link openRedisBus}. */
+/** Options of {@link redisBus}. */
 export interface RedisBusOptions {
   /** Buses share messages within one namespace. Redis does not separate channels by database. @defaultValue `'valise'` */
   readonly namespace?: string;
@@ -28,14 +28,11 @@ type Subscriber = Omit<BusTransport, 'publish'>;
  *
  * @example
  * ```ts
- * const bus = await openRedisBus('redis://127.0.0.1:6379');
+ * const bus = await redisBus('redis://127.0.0.1:6379');
  * await bus.subscribe('sessions', (message) => console.log(message));
  * ```
  */
-export async function openRedisBus(
-  source: string | RedisClient,
-  options: RedisBusOptions = {},
-): Promise<Bus> {
+export async function redisBus(source: string | RedisClient, options: RedisBusOptions = {}): Promise<Bus> {
   const { namespace = 'valise', timeout = 10, client } = options;
   const connection = await RedisConnection.open(source, { timeout: seconds(timeout) * 1000, client });
   return busOver(

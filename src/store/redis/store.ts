@@ -12,10 +12,10 @@ import { Work } from '../work.ts';
 import { type RedisClient, RedisConnection, type Script } from './connection.ts';
 import { allTags, slotOf, tagOf } from './slots.ts';
 
-export { openRedisBus, type RedisBusOptions } from './bus.ts';
+export { type RedisBusOptions, redisBus } from './bus.ts';
 export type { IoredisClient, NodeRedisClient, RedisClient } from './connection.ts';
 
-/** Options of {@link openRedisStore}. */
+/** Options of {@link redisStore}. */
 export interface RedisStoreOptions {
   /** The prefix of all keys in Redis. @defaultValue `'valise'` */
   readonly namespace?: string;
@@ -39,13 +39,13 @@ export interface RedisStoreOptions {
  *
  * @example
  * ```ts
- * import { openRedisStore } from 'mcp-valise/store/redis';
+ * import { redisStore } from 'mcp-valise/store/redis';
  *
- * const store = await openRedisStore('redis://127.0.0.1:6379');
+ * const store = await redisStore('redis://127.0.0.1:6379');
  * await store.put('cart/7', { items: ['tea'] }, { ttl: 3600 });
  * ```
  */
-export async function openRedisStore(
+export async function redisStore(
   source: string | RedisClient,
   options: RedisStoreOptions = {},
 ): Promise<Store> {

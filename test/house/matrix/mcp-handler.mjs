@@ -8,7 +8,7 @@ const handler = valise.http(
     (server) => {
       valise.install(server);
       server.registerTool('visit', { description: 'Counts visits.' }, async () => {
-        const { session } = valise.state();
+        const { session } = valise.jar;
         const visits = (session.get('visits') ?? 0) + 1;
         session.set('visits', visits);
         return { content: [{ type: 'text', text: `visit ${visits}` }] };

@@ -13,7 +13,7 @@ import { writeQuestionId } from '../../wire/question-id.ts';
 import type { Asking } from '../edge-context.ts';
 import type { Exchange, SendRound } from '../exchange.ts';
 import { principalKey } from '../principal.ts';
-import { type RoundState, type StateCodec, stateText } from './codec.ts';
+import { type FlowContext, type StateCodec, stateText } from './codec.ts';
 import { callOf, originalOf, peerLine, principalDigest, type RoundContext } from './context.ts';
 import { FlowError } from './errors.ts';
 import type { Keeper, KeepOptions } from './keeper.ts';
@@ -145,7 +145,7 @@ async function byDependent(sending: Sending, { keeper, codec }: Carrying, each: 
   const asked = questions.map(({ method, params }) => ({ method, ...(params && { params }) }));
   // If each question has its own state, there must be a question to hold it.
   const requests = each && asked.length === 0 ? [{ method: 'ping' }] : asked;
-  const stateOf = (place: number): RoundState =>
+  const stateOf = (place: number): FlowContext =>
     place === 0 ? state : codec.seal([context.f, context.n, place], { ...seal, purpose: PURPOSE.part });
   const round = each
     ? dependentRequests({
@@ -195,7 +195,7 @@ async function byQuestion(
 }
 
 /** Returns the question as a request of the server. Without a question it is a `ping`, which every client answers. */
-function questionMessage(question: Question | undefined, id: Id, state: RoundState | undefined): Request {
+function questionMessage(question: Question | undefined, id: Id, state: FlowContext | undefined): Request {
   const { method, params } = question ?? { method: 'ping', params: undefined };
   const request: Request = { jsonrpc: '2.0', id, method, ...(params && { params }) };
   return state === undefined ? request : raise(request, { state: JSON.stringify(state) });

@@ -1,12 +1,12 @@
 import { ValiseError } from '../../errors.ts';
 import type { Json } from '../../json.ts';
 import type { Scope } from '../../wire/index.ts';
-import type { Key, Keys, StateKey } from './key.ts';
+import type { JarKey, Key, Keys } from './key.ts';
 import { issuesText, type SchemaResult, type StandardSchema, validate } from './schema.ts';
 import type { Change, Changes, Report, Source } from './source.ts';
 import { copyOf, snapshot } from './value.ts';
 
-type Named = string | StateKey<unknown>;
+type Named = string | JarKey<unknown>;
 
 /** The data and services of a scope. */
 export interface ScopeFacts {
@@ -127,6 +127,6 @@ function nameOf(named: Named): string {
   const name: unknown = typeof named === 'object' && named !== null ? named.name : named;
   if (typeof name === 'string') return name;
   throw new ValiseError('bad-state-value', 'The name of a piece of state is not text.', {
-    next: 'Give a text, or a key made with valise.key().',
+    next: 'Give a text, or a key made with valise.jar.key().',
   });
 }

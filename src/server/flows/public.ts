@@ -1,12 +1,12 @@
 import { checkArgument, FUNCTION } from '../../options.ts';
-import type { RoundCounts } from './counters.ts';
+import type { FlowCounts } from './counters.ts';
 import { flowHandler, type Handler } from './flow.ts';
 import type { Rounds } from './rounds.ts';
 import { readFlowOptions } from './settings.ts';
 import type { Flow, FlowOptions } from './types.ts';
 
-/** The part of a server's API that is about rounds. */
-export interface RoundsApi {
+/** The part of a server's API that is about flows. */
+export interface FlowsApi {
   /**
    * Wraps a handler of a tool, prompt or resource, so that it can ask questions and continue on any instance.
    *
@@ -26,11 +26,13 @@ export interface RoundsApi {
     handler: (...args: [...Args, Flow<Extra>]) => Value | Promise<Value>,
     options?: FlowOptions,
   ): (...args: [...Args, Extra]) => Promise<Value>;
-  /** Returns the counts of rounds so far. */
-  roundCounts(): RoundCounts;
+  readonly flows: {
+    /** Returns the counts of rounds so far. */
+    counts(): FlowCounts;
+  };
 }
 
-export function roundsApi(rounds: Rounds): RoundsApi {
+export function flowsApi(rounds: Rounds): FlowsApi {
   return {
     flow(handler, options = {}) {
       checkArgument('valise.flow()', handler, FUNCTION);
@@ -38,6 +40,6 @@ export function roundsApi(rounds: Rounds): RoundsApi {
       const settings = readFlowOptions(options, rounds.mode, rounds.context.store);
       return flowHandler(rounds, settings, handler as Handler) as never;
     },
-    roundCounts: () => rounds.counters.read(),
+    flows: { counts: () => rounds.counters.read() },
   };
 }

@@ -1,6 +1,6 @@
 import type { Json, JsonObject } from '../../json.ts';
 import { checkForm, type FormSchema } from '../../wire/index.ts';
-import { issuesText, type SchemaResult } from '../state/schema.ts';
+import { issuesText, type SchemaResult } from '../jar/schema.ts';
 import { FlowError } from './errors.ts';
 import { type AskSchema, formOf, standardOf } from './form.ts';
 import type { Ending } from './journal.ts';

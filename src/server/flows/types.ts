@@ -188,7 +188,7 @@ export interface FlowOptions {
   /** The kinds of questions that this flow waits for in memory, if the connection allows it, instead of carrying them. */
   readonly wait?: readonly QuestionKind[];
   /** Where contexts are stored, if that differs from the server's own setting. */
-  readonly mode?: RoundMode;
+  readonly mode?: FlowMode;
 }
 
 /**
@@ -199,4 +199,4 @@ export interface FlowOptions {
  * - `carried-first`: in both; what the client carried is authoritative, and the store serves clients that send nothing back
  * - `carried`: the client carries it, and nothing is stored
  */
-export type RoundMode = 'stored' | 'dual' | 'carried-first' | 'carried';
+export type FlowMode = 'stored' | 'dual' | 'carried-first' | 'carried';

@@ -11,42 +11,42 @@ import { isUnknownKey } from '../own-keys.ts';
  * The default codec seals it. Provide your own to use another encoding. The state is text or an object (R-05). In the drafts'
  * `state` an object travels as an object. As a `requestState` and as the id of a question it travels as its JSON text.
  */
-export interface RoundCodec {
+export interface FlowCodec {
   /**
    * Encodes `value` as a state that {@link open} accepts under the same purpose, subject and binding until `ttl` has passed.
    */
-  seal(value: Json, options: SealOptions): RoundState;
+  seal(value: Json, options: SealOptions): FlowContext;
   /** Decodes a state. Throws if anything about it has changed, since the state comes from the client. */
-  open(state: RoundState, options: OpenOptions): Json;
+  open(state: FlowContext, options: OpenOptions): Json;
   /** Whether {@link seal} may have created the state. Other states are left to whoever created them. */
-  recognises(state: RoundState): boolean;
+  recognises(state: FlowContext): boolean;
 }
 
 /** The state that travels through the client in place of a round's context. */
-export type RoundState = string | JsonObject;
+export type FlowContext = string | JsonObject;
 
 /** Returns a state as text, for places that accept only text. */
-export function stateText(state: RoundState): string {
+export function stateText(state: FlowContext): string {
   return typeof state === 'string' ? state : JSON.stringify(state);
 }
 
 /** A codec as the server uses it. Whatever clients send, it throws only `SealError`s and errors about an unknown key. */
 export interface StateCodec {
-  seal(value: Json, options: SealOptions): RoundState;
+  seal(value: Json, options: SealOptions): FlowContext;
   open(state: unknown, options: OpenOptions): Json;
   recognises(state: unknown): boolean;
 }
 
 /** Makes an author's codec safe to use on what clients send. */
-export function stateCodec(codec: RoundCodec): StateCodec {
-  const isOwn = (state: RoundState): boolean => {
+export function stateCodec(codec: FlowCodec): StateCodec {
+  const isOwn = (state: FlowContext): boolean => {
     try {
       return codec.recognises(state);
     } catch {
       return false;
     }
   };
-  const read = (state: unknown): RoundState | undefined => {
+  const read = (state: unknown): FlowContext | undefined => {
     if (typeof state !== 'string')
       return isObject(state) && isOwn(state as JsonObject) ? (state as JsonObject) : undefined;
     if (isOwn(state)) return state;
@@ -76,7 +76,7 @@ function parsed(text: string): unknown {
 }
 
 /** Creates the default codec: AES-256-GCM under the server's keys, so that clients can neither read nor change the state. */
-export function sealedCodec(sealer: Sealer): RoundCodec {
+export function sealedCodec(sealer: Sealer): FlowCodec {
   return {
     seal: (value, options) => sealer.seal(value, options),
     open: (state, options) => sealer.open(stateText(state), options),
@@ -104,7 +104,7 @@ export function plainCodec({
   readonly now?: () => number;
   /** `object` sends the state as a JSON object, for tools that show messages. */
   readonly form?: 'text' | 'object';
-} = {}): RoundCodec & { readonly plain: true } {
+} = {}): FlowCodec & { readonly plain: true } {
   const claims = ({ purpose, subject, bind }: OpenOptions): Json => [
     purpose,
     subject ?? null,

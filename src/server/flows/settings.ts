@@ -3,21 +3,21 @@ import { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
 import { ANYTHING, checkOptions, FLAG, SETTINGS, type TakenBy } from '../../options.ts';
 import type { Store } from '../../store/types.ts';
-import type { RoundCodec } from './codec.ts';
+import type { FlowCodec } from './codec.ts';
 import { FlowError } from './errors.ts';
-import type { RoundLimits } from './limits.ts';
-import type { FlowOptions, QuestionKind, RoundMode } from './types.ts';
+import type { FlowLimits } from './limits.ts';
+import type { FlowMode, FlowOptions, QuestionKind } from './types.ts';
 
 /** Options of a server's rounds. */
-export interface RoundsOptions {
+export interface FlowsOptions {
   /** Where the context of a round is stored. The default is `carried-first` with a store, `carried` without one. */
-  readonly mode?: RoundMode | undefined;
+  readonly mode?: FlowMode | undefined;
   /** How the context is encoded. It is sealed by default. */
-  readonly codec?: (RoundCodec & { readonly plain?: true }) | undefined;
+  readonly codec?: (FlowCodec & { readonly plain?: true }) | undefined;
   /** Whether each round is answered only once, which needs a store. `false` accepts further answers until the round ends. */
   readonly singleUse?: boolean | undefined;
   /** Limits on what is stored for callers at a time. */
-  readonly limits?: RoundLimits | undefined;
+  readonly limits?: FlowLimits | undefined;
 }
 
 /** The options of one flow with defaults applied. Durations are in seconds. */
@@ -28,14 +28,14 @@ export interface FlowSettings {
   readonly renew: number | undefined;
   readonly budget: number;
   readonly wait: readonly QuestionKind[];
-  readonly mode: RoundMode;
+  readonly mode: FlowMode;
 }
 
-const MODES: readonly RoundMode[] = ['stored', 'dual', 'carried-first', 'carried'];
+const MODES: readonly FlowMode[] = ['stored', 'dual', 'carried-first', 'carried'];
 const TTL = 600;
 const BUDGET = 48 * 1024;
 
-const TAKEN: TakenBy<RoundsOptions> = {
+const TAKEN: TakenBy<FlowsOptions> = {
   mode: ANYTHING,
   codec: [
     'an object with the functions seal, open and recognises',
@@ -47,15 +47,15 @@ const TAKEN: TakenBy<RoundsOptions> = {
 };
 
 /** Throws if an option of rounds is unknown or has an invalid value. */
-export function checkRounds(options: RoundsOptions): void {
-  checkOptions('createValise, under rounds,', options, TAKEN);
+export function checkRounds(options: FlowsOptions): void {
+  checkOptions('createValise, under flows,', options, TAKEN);
 }
 
 /** Checks a mode, and that there is a store if the mode needs one. */
-export function readMode(mode: RoundMode | undefined, store: Store | undefined): RoundMode {
+export function readMode(mode: FlowMode | undefined, store: Store | undefined): FlowMode {
   const chosen = mode ?? (store ? 'carried-first' : 'carried');
   if (!MODES.includes(chosen)) {
-    throw new ValiseError('bad-option', `${JSON.stringify(mode)} is not a mode of rounds.`, {
+    throw new ValiseError('bad-option', `${JSON.stringify(mode)} is not a mode of flows.`, {
       next: `Give one of ${MODES.join(', ')}.`,
     });
   }
@@ -85,7 +85,7 @@ const TAKEN_BY_FLOW: TakenBy<FlowOptions> = {
 /** Checks the options of a flow and applies defaults. */
 export function readFlowOptions(
   options: FlowOptions,
-  mode: RoundMode,
+  mode: FlowMode,
   store: Store | undefined,
 ): FlowSettings {
   checkOptions('valise.flow', options, TAKEN_BY_FLOW);

@@ -27,7 +27,7 @@ export interface KeySettings {
 export type KeyDeclarations = { readonly [name: string]: KeySettings };
 
 /** The declared keys of a server's state, for each scope. */
-export interface StateDeclarations {
+export interface JarDeclarations {
   readonly session?: KeyDeclarations;
   readonly server?: KeyDeclarations;
 }
@@ -48,8 +48,8 @@ export type Given<Settings extends KeySettings> = Settings extends {
 
 declare const types: unique symbol;
 
-/** A name with its settings, made by `valise.key()` and accepted by `get`, `set`, `has` and `delete`. */
-export interface StateKey<Input = Json, Output = Input> {
+/** A name with its settings, made by `valise.jar.key()` and accepted by `get`, `set`, `has` and `delete`. */
+export interface JarKey<Input = Json, Output = Input> {
   readonly name: string;
   readonly [types]?: { readonly input: Input; readonly output: Output };
 }
@@ -70,7 +70,7 @@ export class Keys {
   readonly #declared: Readonly<Record<Scope, Map<string, Key>>> = { session: new Map(), server: new Map() };
   readonly #anywhere = new Map<string, Key>();
 
-  constructor({ session = {}, server = {} }: StateDeclarations = {}) {
+  constructor({ session = {}, server = {} }: JarDeclarations = {}) {
     for (const [name, settings] of Object.entries(session))
       this.#declared.session.set(name, read(name, settings));
     for (const [name, settings] of Object.entries(server))

@@ -10,14 +10,15 @@ import { works } from '../sessions/work.ts';
 import { Slot } from '../slot.ts';
 import { carriedSources, carries, writeCarried } from './carried.ts';
 import { createKeeper } from './keeper.ts';
-import { type KeySettings, Keys, type StateDeclarations } from './key.ts';
+import { type JarDeclarations, type KeySettings, Keys } from './key.ts';
 import { sessionOf } from './owner.ts';
 import { suffixWarning } from './public-suffix.ts';
 import { ScopedState } from './scope.ts';
 import type { Changes, Report } from './source.ts';
+import type { ServerJar } from './types.ts';
 
 /** Options of a server's state. */
-export interface StateOptions extends StateDeclarations {
+export interface JarOptions extends JarDeclarations {
   /** How long the store keeps the session state of a client that carries none, after its last use (7 days by default). */
   readonly ttl?: Duration;
   /**
@@ -54,17 +55,15 @@ type BothScopes = { readonly [S in Scope]: ScopedState };
 export interface StateFamily {
   /** Loads state before the handler runs, and saves what it set: with the client, or in the store. */
   readonly middleware: ServerMiddleware;
-  /** Returns the state of the request whose handler is running. */
-  state(): BothScopes;
-  /** Declares a key, for both scopes. */
-  key(name: string, settings: KeySettings): void;
+  /** The public API, which reads the exchange of the handler that is running. */
+  readonly api: ServerJar;
 }
 
 const SESSION_TTL = '7d';
 
 const COUNT: Taken = ['a whole number from 0', (value) => Number.isSafeInteger(value) && Number(value) >= 0];
 
-const TAKEN: TakenBy<StateOptions> = {
+const TAKEN: TakenBy<JarOptions> = {
   ttl: ANYTHING,
   session: SETTINGS,
   server: SETTINGS,
@@ -84,15 +83,15 @@ interface Begun {
 const begun = new Slot<Begun>();
 
 /** Creates the server side of the jar. `withSessions` says that another middleware proves data-layer sessions. */
-export function createState(
+export function createJar(
   context: ServerContext,
-  options: StateOptions = {},
+  options: JarOptions = {},
   withSessions = false,
 ): StateFamily {
-  checkOptions('createValise, under state,', options, TAKEN);
+  checkOptions('createValise, under jar,', options, TAKEN);
   const { ttl = SESSION_TTL, maxPerPrincipal = 100, maxAnonymous = 10_000, session, server } = options;
   const { maxAnonymousPerCaller = shareOf(maxAnonymous), maxAnonymousBytes = 256 * 1024 * 1024 } = options;
-  const declared: StateDeclarations = { ...(session && { session }), ...(server && { server }) };
+  const declared: JarDeclarations = { ...(session && { session }), ...(server && { server }) };
   const keys = new Keys(declared);
   const warnOfSuffix = suffixWarning(context.warnOnce);
   for (const named of [session, server])
@@ -139,6 +138,12 @@ export function createState(
     }
   };
 
+  const current = (): BothScopes => {
+    const exchange = currentExchange(context);
+    if (!exchange) throw outsideRequest();
+    return begun.get(exchange)?.scopes ?? begin(exchange);
+  };
+
   return {
     async middleware(exchange, next) {
       // The handler may be running again, on current data.
@@ -153,15 +158,18 @@ export function createState(
       return addMeta(response, writeCarried(exchange, context, keys, changesOf(state.scopes), state.session));
     },
 
-    state() {
-      const exchange = currentExchange(context);
-      if (!exchange) throw outsideRequest();
-      return begun.get(exchange)?.scopes ?? begin(exchange);
-    },
-
-    key(name, settings) {
-      keys.declare(name, settings);
-      warnOfSuffix(name, settings);
+    api: {
+      get session() {
+        return current().session;
+      },
+      get server() {
+        return current().server;
+      },
+      key(name, settings: KeySettings = {}) {
+        keys.declare(name, settings);
+        warnOfSuffix(name, settings);
+        return { name };
+      },
     },
   };
 }
@@ -181,7 +189,7 @@ function notSaved(error: unknown, fault: Fault): RpcError {
 }
 
 function outsideRequest(): ValiseError {
-  return new ValiseError('outside-request', 'valise.state() was called where no request is being handled.', {
-    next: 'Call it inside a handler of a server on which this Valise is installed.',
+  return new ValiseError('outside-request', 'valise.jar was used where no request is being handled.', {
+    next: 'Use it inside a handler of a server on which this Valise is installed.',
   });
 }

@@ -1,5 +1,5 @@
 /** Counts of what has happened to a server's rounds so far. */
-export interface RoundCounts {
+export interface FlowCounts {
   /** Rounds that were sent to clients. */
   readonly asked: number;
   /** Answers that were accepted. */
@@ -22,7 +22,7 @@ export interface RoundCounts {
 
 /** Counts what happens to rounds. */
 export class RoundCounters {
-  readonly #counts: { -readonly [Name in keyof RoundCounts]: number } = {
+  readonly #counts: { -readonly [Name in keyof FlowCounts]: number } = {
     asked: 0,
     answered: 0,
     refused: 0,
@@ -33,12 +33,12 @@ export class RoundCounters {
     recalled: 0,
   };
 
-  add(name: keyof RoundCounts): void {
+  add(name: keyof FlowCounts): void {
     this.#counts[name]++;
   }
 
   /** Returns a snapshot of the counts. */
-  read(): RoundCounts {
+  read(): FlowCounts {
     return { ...this.#counts };
   }
 }

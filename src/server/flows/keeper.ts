@@ -3,17 +3,17 @@ import { canonicalJson } from '../../seal/canonical.ts';
 import { type OpenOptions, SealError, type SealOptions } from '../../seal/index.ts';
 import { notDone } from '../fault.ts';
 import type { Caller } from '../quota.ts';
-import { type RoundState, type StateCodec, stateText } from './codec.ts';
+import { type FlowContext, type StateCodec, stateText } from './codec.ts';
 import type { RoundContext } from './context.ts';
 import type { RoundCounters } from './counters.ts';
 import { FlowError } from './errors.ts';
 import type { FlowRecords } from './records.ts';
-import type { RoundMode } from './types.ts';
+import type { FlowMode } from './types.ts';
 
 /** Options for storing a context. */
 export interface KeepOptions extends SealOptions {
   readonly ttl: number;
-  readonly mode: RoundMode;
+  readonly mode: FlowMode;
   /** The longest text that may travel, as configured by the author. */
   readonly budget: number;
   /** The longest text that the carrier allows, whatever the author configured. */
@@ -27,7 +27,7 @@ export interface KeepOptions extends SealOptions {
 /** Stores contexts between rounds: in the client, in the store, or in both. */
 export interface Keeper {
   /** Stores a context and returns the state that travels through the client. */
-  keep(context: RoundContext, options: KeepOptions): RoundState | Promise<RoundState>;
+  keep(context: RoundContext, options: KeepOptions): FlowContext | Promise<FlowContext>;
   /** Returns the context of a state that came back. Throws `SealError` if the state is not genuine. */
   find(state: unknown, options: OpenOptions): RoundContext | Promise<RoundContext>;
   /** Returns the context of a round whose text did not come back, or undefined if nothing is stored. */
@@ -52,11 +52,11 @@ const SLACK = 2 * LEEWAY;
 /** A context in the store. */
 interface Kept {
   readonly context: RoundContext;
-  readonly mode: RoundMode;
+  readonly mode: FlowMode;
 }
 
 /** Modes in which the store serves a client whose text came back damaged. */
-const FALLS_BACK: readonly RoundMode[] = ['dual', 'carried-first'];
+const FALLS_BACK: readonly FlowMode[] = ['dual', 'carried-first'];
 
 export function createKeeper(codec: StateCodec, records: FlowRecords, counters: RoundCounters): Keeper {
   const hasStore = records.isShared;
@@ -76,8 +76,8 @@ export function createKeeper(codec: StateCodec, records: FlowRecords, counters: 
   const put = async (
     context: RoundContext,
     { ttl, caller, mode }: Pick<KeepOptions, 'ttl' | 'caller' | 'mode'>,
-    state: RoundState,
-  ): Promise<RoundState> => {
+    state: FlowContext,
+  ): Promise<FlowContext> => {
     const kept: Kept = { context, mode };
     // Nothing has been done until the question is asked.
     await records.put(nameOf(context.f), kept, { ttl: ttl + SLACK, caller }).catch(notDone);
@@ -100,7 +100,7 @@ export function createKeeper(codec: StateCodec, records: FlowRecords, counters: 
       const { mode, budget, most = budget, findable, caller: _, ...seal } = options;
       const value = context as unknown as Json;
       if (mode !== 'carried' && !hasStore) throw noStore(mode);
-      const name = (): RoundState => codec.seal({ r: context.f, n: context.n } satisfies Reference, seal);
+      const name = (): FlowContext => codec.seal({ r: context.f, n: context.n } satisfies Reference, seal);
       const state =
         mode === 'stored'
           ? undefined
@@ -133,7 +133,7 @@ export function createKeeper(codec: StateCodec, records: FlowRecords, counters: 
   };
 }
 
-function noStore(mode: RoundMode): FlowError {
+function noStore(mode: FlowMode): FlowError {
   return new FlowError('no-store', `Rounds are to be kept as "${mode}", and there is no store.`, {
     next: "Give createValise a store, or set the mode to 'carried'.",
   });

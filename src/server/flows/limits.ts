@@ -2,7 +2,7 @@ import { ValiseError } from '../../errors.ts';
 import { checkOptions, SETTINGS, type Taken, type TakenBy } from '../../options.ts';
 
 /** Limits on what a server stores for its callers' rounds at a time. Each instance counts only what it stores itself. */
-export interface RoundLimits {
+export interface FlowLimits {
   /**
    * The longest single record, in bytes: a stored context, an outcome that waits to be fetched, the answers of one call.
    *
@@ -12,13 +12,13 @@ export interface RoundLimits {
    */
   readonly recordBytes?: number | undefined;
   /** The limits for one principal, or for one anonymous transport session. */
-  readonly perCaller?: RoundShare | undefined;
+  readonly perCaller?: FlowShare | undefined;
   /** The limits for all callers together. Anonymous callers get at most half of each. */
-  readonly total?: RoundShare | undefined;
+  readonly total?: FlowShare | undefined;
 }
 
 /** A share of the server's limits. */
-export interface RoundShare {
+export interface FlowShare {
   /**
    * The number of records: contexts, outcomes, marks.
    *
@@ -39,9 +39,9 @@ export interface RoundShare {
   readonly waiting?: number | undefined;
 }
 
-type Filled = { readonly [Name in keyof RoundShare]-?: number };
+type Filled = { readonly [Name in keyof FlowShare]-?: number };
 
-/** {@link RoundLimits} with defaults applied. */
+/** {@link FlowLimits} with defaults applied. */
 export interface Limits {
   readonly recordBytes: number;
   readonly perCaller: Filled;
@@ -58,24 +58,24 @@ const DEFAULTS: Limits = {
 const LONGEST = 1.5 * MIB;
 
 const NUMBER: Taken = ['a whole number', (value) => Number.isSafeInteger(value) && (value as number) >= 0];
-const TAKEN: TakenBy<RoundLimits> = { recordBytes: NUMBER, perCaller: SETTINGS, total: SETTINGS };
-const SHARE: TakenBy<RoundShare> = { records: NUMBER, bytes: NUMBER, waiting: NUMBER };
+const TAKEN: TakenBy<FlowLimits> = { recordBytes: NUMBER, perCaller: SETTINGS, total: SETTINGS };
+const SHARE: TakenBy<FlowShare> = { records: NUMBER, bytes: NUMBER, waiting: NUMBER };
 
 /** Checks the limits and applies defaults. */
-export function readLimits(limits: RoundLimits = {}): Limits {
-  checkOptions('createValise, under rounds.limits,', limits, TAKEN);
+export function readLimits(limits: FlowLimits = {}): Limits {
+  checkOptions('createValise, under flows.limits,', limits, TAKEN);
   const { recordBytes = DEFAULTS.recordBytes } = limits;
   if (recordBytes > LONGEST) {
-    throw new ValiseError('bad-option', `The option rounds.limits.recordBytes is ${recordBytes}.`, {
+    throw new ValiseError('bad-option', `The option flows.limits.recordBytes is ${recordBytes}.`, {
       next: `Give at most ${LONGEST}.`,
     });
   }
   return { recordBytes, perCaller: share('perCaller', limits), total: share('total', limits) };
 }
 
-function share(name: 'perCaller' | 'total', limits: RoundLimits): Filled {
+function share(name: 'perCaller' | 'total', limits: FlowLimits): Filled {
   const given = limits[name] ?? {};
-  checkOptions(`createValise, under rounds.limits.${name},`, given, SHARE);
+  checkOptions(`createValise, under flows.limits.${name},`, given, SHARE);
   const {
     records = DEFAULTS[name].records,
     bytes = DEFAULTS[name].bytes,

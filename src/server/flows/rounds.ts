@@ -19,9 +19,9 @@ import { type Limits, readLimits } from './limits.ts';
 import { isFault, openCall, REFUSED, reasonOf, withoutRetry } from './opening.ts';
 import { inPresent, readAnswer } from './present-session.ts';
 import { FlowRecords } from './records.ts';
-import { checkRounds, type RoundsOptions, readMode } from './settings.ts';
+import { checkRounds, type FlowsOptions, readMode } from './settings.ts';
 import { SHARED, type Turn, takeTurn } from './turn.ts';
-import type { RoundMode } from './types.ts';
+import type { FlowMode } from './types.ts';
 import { Waiting } from './waiting.ts';
 import { carries } from './ways.ts';
 
@@ -44,7 +44,7 @@ export interface Rounds {
   readonly codec: StateCodec;
   readonly keeper: Keeper;
   readonly counters: RoundCounters;
-  readonly mode: RoundMode;
+  readonly mode: FlowMode;
   readonly records: FlowRecords;
   readonly limits: Limits;
   /** Counts the calls that wait in this process. */
@@ -70,7 +70,7 @@ export interface Rounds {
 
 const inputs = new Slot<Input>();
 
-export function createRounds(context: ServerContext, options: RoundsOptions = {}): Rounds {
+export function createRounds(context: ServerContext, options: FlowsOptions = {}): Rounds {
   checkRounds(options);
   const { store, events } = context;
   const codec = stateCodec(options.codec ?? sealedCodec(context.sealer));
