@@ -78,7 +78,7 @@ describe('what is asked of a Valise', () => {
       refused('bad-option', 'resume'),
     );
     expect(() => valise.transport('https://a.example.com', { auth: {} } as never)).toThrow(
-      refused('bad-argument', 'redirect under auth', 'function'),
+      refused('bad-argument', 'auth, as redirect', 'function'),
     );
     expect(() => valise.transport('https://a.example.com', { auth: { redirct: () => {} } } as never)).toThrow(
       refused('bad-option', 'no option redirct', 'redirect'),
