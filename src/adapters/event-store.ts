@@ -5,9 +5,10 @@ import { isObject, type Json, type JsonObject } from '../json.ts';
 import { ANYTHING, BYTES, checkOptions, type Taken } from '../options.ts';
 import { clock } from '../store/kit/clock.ts';
 import { type Collection, collection, type Schema } from '../store/kit/collection.ts';
+import { keysOf } from '../store/page.ts';
 import type { Store } from '../store/types.ts';
 import { COUNT, keyPart } from './limits.ts';
-import { recordIndex } from './record-index.ts';
+import { type RecordIndex, recordIndex, shardedIndex } from './record-index.ts';
 
 /** The session of an event store, and its limits. */
 export interface EventStoreOptions {
@@ -29,7 +30,7 @@ export interface EventStoreOptions {
    */
   readonly maxEvents?: number | undefined;
   /**
-   * The maximum size of one stream, in UTF-16 code units of JSON. The oldest events are dropped first.
+   * The maximum size of one stream, in bytes of JSON. The oldest events are dropped first.
    *
    * @defaultValue 1048576
    */
@@ -41,6 +42,14 @@ export interface EventStoreOptions {
    * @defaultValue 64
    */
   readonly maxStreams?: number | undefined;
+  /**
+   * The maximum number of sessions with events in the store, over all instances. The streams of the session that was
+   * idle longest are dropped first. Use the same value at every instance. A limit above 256 is kept in parts, and takes
+   * effect when one part is full, shortly before the whole is.
+   *
+   * @defaultValue 10000
+   */
+  readonly maxSessions?: number | undefined;
 }
 
 /** `EventStore` of the MCP SDK, in both majors. */
@@ -118,6 +127,9 @@ const SEGMENT_LENGTH = 65_536;
  */
 const STANDALONE = '_GET_stream';
 
+const PREFIX = 'adapters/events/';
+const prefixOf = (session: string): string => `${PREFIX}of/${session}/`;
+
 const ID = /^(\d{1,15})\.([\w-]{8})\.([\w.!~*'()%-]{1,400})$/;
 
 const SESSION: Taken = ['the id of a session', (value) => typeof value === 'string' && value !== ''];
@@ -147,6 +159,7 @@ export function eventStore(store: Store, options: EventStoreOptions): EventStore
     maxEvents: COUNT,
     maxBytes: BYTES,
     maxStreams: COUNT,
+    maxSessions: COUNT,
   });
   // An undefined session would merge all sessions into one.
   if (options.session === undefined)
@@ -170,17 +183,24 @@ class SessionEvents implements EventStore {
   readonly #maxBytes: number;
   readonly #heads: Collection<Head>;
   readonly #segments: Collection<Segment>;
-  readonly #streams: ReturnType<typeof recordIndex>;
+  readonly #streams: RecordIndex;
+  readonly #sessions: RecordIndex;
+  readonly #session: string;
+  readonly #store: Store;
   readonly #waiting = new Map<string, Waiting[]>();
 
-  constructor(
-    store: Store,
-    { session, ttl = '1h', maxEvents = 1000, maxBytes = 1_048_576, maxStreams = 64 }: EventStoreOptions,
-  ) {
-    this.#prefix = `adapters/events/${keyPart(session)}/`;
-    this.#ttl = seconds(ttl);
-    this.#maxEvents = maxEvents;
-    this.#maxBytes = maxBytes;
+  /** When this instance last counted the session, in milliseconds since 1970. */
+  #countedAt = 0;
+
+  constructor(store: Store, options: EventStoreOptions) {
+    const { maxStreams = 64, maxSessions = 10_000 } = options;
+    this.#store = store;
+    this.#session = keyPart(options.session);
+    this.#prefix = prefixOf(this.#session);
+    this.#ttl = seconds(options.ttl ?? '1h');
+    this.#maxEvents = options.maxEvents ?? 1000;
+    this.#maxBytes = options.maxBytes ?? 1_048_576;
+    this.#sessions = shardedIndex(store, `${PREFIX}sessions`, { max: maxSessions, ttl: this.#ttl });
     this.#heads = collection(store, `${this.#prefix}head/`, HEAD);
     this.#segments = collection(store, `${this.#prefix}part/`, SEGMENT);
     this.#streams = recordIndex(store, `${this.#prefix}streams`, { max: maxStreams, ttl: this.#ttl });
@@ -251,13 +271,15 @@ class SessionEvents implements EventStore {
     const obsolete = new Set<string>();
     let ids: string[] = [];
     let isCounted = true;
+    let isNew = false;
     let last: Head = emptyStream();
     await this.#heads.update(
       stream,
       async (found) => {
         const now = clock.now();
         let head = found?.value ?? emptyStream();
-        isCounted = streamId === STANDALONE || now - head.countedAt < (this.#ttl * 1000) / 2;
+        isNew = !found?.value;
+        isCounted = this.#isRecent(head.countedAt, now);
         if (!isCounted) head = { ...head, countedAt: now };
         for (const { id } of head.segments) obsolete.add(id);
         ids = [];
@@ -277,8 +299,14 @@ class SessionEvents implements EventStore {
     // Deletes segments that were dropped, and segments from attempts that lost against another instance.
     for (const { id } of last.segments) obsolete.delete(id);
     await Promise.all([...obsolete].map((id) => this.#segments.delete(id)));
-    if (!isCounted) await this.#count(stream);
+    const isFirst = streamId === STANDALONE ? isNew : !isCounted && (await this.#countStream(stream));
+    // Another instance may have dropped the whole session, so a new start is counted again.
+    if (isFirst || !this.#isRecent(this.#countedAt, clock.now())) await this.#countSession();
     return ids;
+  }
+
+  #isRecent(countedAt: number, now: number): boolean {
+    return now - countedAt < (this.#ttl * 1000) / 2;
   }
 
   /** Writes the events at the end of a stream as a segment. */
@@ -289,12 +317,23 @@ class SessionEvents implements EventStore {
     return { id, start: next - count, count, length, at: clock.now() };
   }
 
-  /** Counts a stream, and deletes the streams that exceed the limit. */
-  async #count(stream: string): Promise<void> {
-    for (const oldest of await this.#streams.add(stream)) {
+  /** Counts a stream, and deletes the streams that exceed the limit. Returns whether it is the only one of the session. */
+  async #countStream(stream: string): Promise<boolean> {
+    const { evicted, isFirst } = await this.#streams.add(stream);
+    for (const oldest of evicted) {
       const head = (await this.#heads.get(oldest))?.value;
       await this.#heads.delete(oldest);
       for (const { id } of head?.segments ?? []) await this.#segments.delete(id);
+    }
+    return isFirst;
+  }
+
+  /** Counts the session, and deletes the sessions that exceed the limit. */
+  async #countSession(): Promise<void> {
+    const { evicted } = await this.#sessions.add(this.#session);
+    this.#countedAt = clock.now();
+    for (const session of evicted) {
+      for await (const key of keysOf(this.#store, prefixOf(session))) await this.#store.delete(key);
     }
   }
 
@@ -314,7 +353,7 @@ class SessionEvents implements EventStore {
     for (let [oldest] = events; oldest && isOver(); [oldest] = events) {
       events = events.slice(1);
       count--;
-      length -= oldest[1].length;
+      length -= Buffer.byteLength(oldest[1]);
     }
     return { ...head, segments, events, first: segments[0]?.start ?? events[0]?.[0] ?? head.next };
   }
@@ -326,7 +365,7 @@ function emptyStream(): Head {
 }
 
 function lengthOf(events: readonly StoredEvent[]): number {
-  return events.reduce((sum, [, message]) => sum + message.length, 0);
+  return events.reduce((sum, [, message]) => sum + Buffer.byteLength(message), 0);
 }
 
 async function replay(

@@ -1,4 +1,5 @@
 import type { ValiseError } from '../errors.ts';
+import { sha256 } from '../sha256.ts';
 import { clock } from '../store/kit/clock.ts';
 import { collection, type Schema } from '../store/kit/collection.ts';
 import type { Store } from '../store/types.ts';
@@ -18,11 +19,19 @@ const SCHEMA: Schema<IndexRecord> = {
 
 /** Limits the number of records under one key, across instances. */
 export interface RecordIndex {
-  /** Adds or renews a record. Returns the ids that no longer fit, oldest first; the caller deletes their records. */
-  add(id: string): Promise<readonly string[]>;
+  /** Adds or renews a record. The caller deletes the records that no longer fit. */
+  add(id: string): Promise<Added>;
   remove(ids: readonly string[]): Promise<void>;
   /** Returns all ids, oldest first. Their records may have expired already. */
   ids(): Promise<readonly string[]>;
+}
+
+/** What adding a record did to the index. */
+export interface Added {
+  /** The ids that no longer fit, oldest first. */
+  readonly evicted: readonly string[];
+  /** Whether the index had no unexpired record before. */
+  readonly isFirst: boolean;
 }
 
 /** The limits of an index, and its behavior at the limit. */
@@ -34,6 +43,32 @@ export interface RecordIndexOptions {
   readonly full?: () => ValiseError;
 }
 
+/** The maximum number of ids in one entry of a sharded index. */
+const SHARD = 256;
+
+/**
+ * An index for many records, over several entries, so that adding one does not rewrite all ids. A record is evicted or
+ * rejected when its own shard is full, which happens shortly before the whole index is.
+ */
+export function shardedIndex(store: Store, key: string, options: RecordIndexOptions): RecordIndex {
+  const count = Math.ceil(options.max / SHARD);
+  const max = Math.ceil(options.max / count);
+  const shards = Array.from({ length: count }, (_, at) =>
+    recordIndex(store, `${key}/${at}`, { ...options, max }),
+  );
+  const shardOf = (id: string) => Number.parseInt(sha256(id, 'hex').slice(0, 8), 16) % count;
+  return {
+    add: (id) => (shards[shardOf(id)] as RecordIndex).add(id),
+    async remove(gone) {
+      for (const [at, shard] of shards.entries()) {
+        const ids = gone.filter((id) => shardOf(id) === at);
+        if (ids.length > 0) await shard.remove(ids);
+      }
+    },
+    ids: async () => (await Promise.all(shards.map((shard) => shard.ids()))).flat(),
+  };
+}
+
 export function recordIndex(store: Store, key: string, { max, ttl, full }: RecordIndexOptions): RecordIndex {
   const indexes = collection(store, '', SCHEMA);
   const living = (ids: readonly Indexed[] = []) => {
@@ -43,8 +78,11 @@ export function recordIndex(store: Store, key: string, { max, ttl, full }: Recor
   return {
     async add(id) {
       let evicted: readonly string[] = [];
+      let isFirst = false;
       const change = (found: { readonly value: IndexRecord | undefined } | undefined): IndexRecord => {
-        const others = living(found?.value?.ids).filter(([other]) => other !== id);
+        const all = living(found?.value?.ids);
+        isFirst = all.length === 0;
+        const others = all.filter(([other]) => other !== id);
         const isNew = !found?.value?.ids.some(([other]) => other === id);
         if (full && isNew && others.length >= max) throw full();
         const ids = [...others, [id, clock.now()] as const];
@@ -52,7 +90,7 @@ export function recordIndex(store: Store, key: string, { max, ttl, full }: Recor
         return { ids: ids.slice(-max) };
       };
       await indexes.update(key, change, { ttl });
-      return evicted;
+      return { evicted, isFirst };
     },
     async remove(gone) {
       await indexes.update(

@@ -114,7 +114,8 @@ export function responseCache(store: Store, options: ResponseCacheOptions = {}):
         await entries.delete(id);
         return (last = stamp);
       }
-      for (const oldest of await ofMethod(key.method).add(id)) await entries.delete(oldest);
+      const { evicted } = await ofMethod(key.method).add(id);
+      await Promise.all(evicted.map((oldest) => entries.delete(oldest)));
       const facts = { ...(expiresAt !== undefined && { expiresAt }), ...(scope !== undefined && { scope }) };
       await entries.update(
         id,

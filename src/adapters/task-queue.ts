@@ -21,7 +21,7 @@ export interface TaskMessageQueueOptions {
    */
   readonly maxMessages?: number | undefined;
   /**
-   * The maximum size of the messages of one task, in UTF-16 code units of JSON. Further messages are rejected
+   * The maximum size of the messages of one task, in bytes of JSON. Further messages are rejected
    * (`task-queue-full`).
    *
    * @defaultValue 1048576
@@ -88,8 +88,8 @@ export function taskMessageQueue<Message>(
       const text = JSON.stringify(message);
       const most = Math.min(maxSize, maxMessages);
       const add = (messages: readonly string[] = []): Queue => {
-        const length = messages.reduce((sum, { length }) => sum + length, text.length);
-        if (messages.length >= most || length > maxBytes) throw full(taskId);
+        const bytes = [...messages, text].reduce((sum, one) => sum + Buffer.byteLength(one), 0);
+        if (messages.length >= most || bytes > maxBytes) throw full(taskId);
         return { messages: [...messages, text] };
       };
       await queues.update(idOf(taskId, session), (found) => add(found?.value?.messages), { ttl });

@@ -9,10 +9,11 @@ import { type Bus, memoryBus, openBus } from 'mcp-valise/store';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { service, uniqueName } from '../services.ts';
 
-const redis = await service('redis');
-
 const buses: [string, (name: string) => Promise<Bus>][] = [['memory', async (name) => memoryBus(name)]];
-if (redis !== undefined) buses.push(['Redis', () => openBus(redis)]);
+for (const kind of ['redis', 'postgres'] as const) {
+  const url = await service(kind);
+  if (url !== undefined) buses.push([kind, () => openBus(url)]);
+}
 
 describe.each(buses)('eventBus on %s', (_, open) => {
   /** Two instances on one bus. */

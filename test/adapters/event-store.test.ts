@@ -22,6 +22,11 @@ async function keysOf(store: Store): Promise<readonly string[]> {
   return (await store.list('')).keys;
 }
 
+async function keysOfAll(store: Store): Promise<readonly string[]> {
+  const { keys, cursor } = await store.list('');
+  return cursor === undefined ? keys : [...keys, ...(await store.list('', { cursor })).keys];
+}
+
 describe.each(places)('eventStore on %s', (_, share) => {
   it('fits both majors of the SDK, and replays what came after an event, in order, at another instance', async () => {
     const open = share();
@@ -77,7 +82,7 @@ describe.each(places)('eventStore on %s', (_, share) => {
     expect(await events.getStreamIdForEventId(ids[100] as string)).toBeUndefined();
     await expect(replayed(events, ids[100] as string)).rejects.toMatchObject({ code: 'event-unknown' });
     expect(await replayed(events, ids[290] as string)).toEqual(range(291, 300));
-    expect((await keysOf(store)).length).toBeLessThanOrEqual(4);
+    expect((await keysOf(store)).length).toBeLessThanOrEqual(5);
   });
 
   it('drops the oldest streams of a session beyond maxStreams', async () => {
@@ -87,7 +92,33 @@ describe.each(places)('eventStore on %s', (_, share) => {
     for (const n of range(0, 10)) ids.push(await events.storeEvent(`stream ${n}`, note(n)));
     const known = await Promise.all(ids.map((id) => events.getStreamIdForEventId(id)));
     expect(known.filter(Boolean)).toEqual(['stream 7', 'stream 8', 'stream 9']);
-    expect(await keysOf(store)).toHaveLength(4);
+    expect(await keysOf(store)).toHaveLength(5);
+  });
+
+  it('drops the sessions that were idle longest beyond maxSessions, with all of their streams', async () => {
+    const open = share();
+    const stores = [await open(), await open()];
+    const instance = (n: number) =>
+      eventStore(stores[n % 2] as Store, { session: `session ${n}`, maxSessions: 3 });
+    const all: { events: EventStore; ids: string[] }[] = [];
+    for (const n of range(0, 8)) {
+      const events = instance(n);
+      all.push({
+        events,
+        ids: [await events.storeEvent('_GET_stream', note(n)), await events.storeEvent('post', note(n))],
+      });
+    }
+    const known = await Promise.all(all.map(({ events, ids }) => events.getStreamIdForEventId(ids[1] ?? '')));
+    expect(known.map((found) => found !== undefined)).toEqual(range(0, 8).map((n) => n > 4));
+    // Each session has two heads and an index of its streams; all share the index of sessions.
+    expect(await keysOf(stores[0] as Store)).toHaveLength(3 * 3 + 1);
+
+    // A session that was dropped and goes on is counted again, and its old events stay unknown.
+    const { events, ids } = all[0] as (typeof all)[0];
+    const next = await events.storeEvent('_GET_stream', note(100));
+    expect(await events.getStreamIdForEventId(next)).toBe('_GET_stream');
+    expect(await events.getStreamIdForEventId(ids[0] ?? '')).toBeUndefined();
+    expect(await all[5]?.events.getStreamIdForEventId(all[5]?.ids[1] ?? '')).toBeUndefined();
   });
 });
 
@@ -98,7 +129,24 @@ describe('eventStore', () => {
     const id = await events.storeEvent('_GET_stream', note(1));
     for (const n of range(0, 10)) await events.storeEvent(`request ${n}`, note(n));
     expect(await events.getStreamIdForEventId(id)).toBe('_GET_stream');
-    expect(await keysOf(store)).toHaveLength(5);
+    expect(await keysOf(store)).toHaveLength(6);
+  });
+
+  it('counts bytes, not characters', async () => {
+    const events = eventStore(memoryStore(), { session: 's', maxBytes: 2000 });
+    const before = await events.storeEvent('a', note(1));
+    // 1,500 bytes in 500 characters, twice.
+    for (const n of [2, 3]) await events.storeEvent('a', { ...note(n), more: '漢'.repeat(500) });
+    expect(await events.getStreamIdForEventId(before)).toBeUndefined();
+  });
+
+  it('keeps about as many sessions as a limit that is spread over several entries says', async () => {
+    const store = memoryStore();
+    for (const n of range(0, 1500))
+      await eventStore(store, { session: `${n}`, maxSessions: 1000 }).storeEvent('_GET_stream', note(n));
+    const heads = (await keysOfAll(store)).filter((key) => key.includes('/head/'));
+    expect(heads.length).toBeLessThanOrEqual(1000);
+    expect(heads.length).toBeGreaterThan(900);
   });
 
   it('does not keep a message that is larger than maxBytes, and says that the stream cannot be resumed from before it', async () => {
@@ -147,7 +195,7 @@ describe('eventStore', () => {
     `0.AAAAAAAA.${'a'.repeat(5000)}`,
     '999999999999999.AAAAAAAA.a',
     '\n',
-  ])('does not know the made-up event id %j', async (id) => {
+  ])('does not know the made-up event id %.40j', async (id) => {
     const events = eventStore(memoryStore(), { session: 's' });
     await events.storeEvent('a', note(1));
     expect(await events.getStreamIdForEventId(id)).toBeUndefined();

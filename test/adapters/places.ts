@@ -7,7 +7,10 @@ import { temporaryFolder } from '../store/places.ts';
 /** Opens what several instances share, once for each; closed when the test is over. */
 export type OpenShared = () => Promise<Store>;
 
-const redis = await service('redis');
+const servers = [
+  ['Redis', await service('redis')],
+  ['PostgreSQL', await service('postgres')],
+] as const;
 
 /** The stores that every adapter is tried on. */
 export const places: readonly (readonly [name: string, share: () => OpenShared])[] = [
@@ -26,10 +29,10 @@ export const places: readonly (readonly [name: string, share: () => OpenShared])
       return () => opened(`sqlite:${join(folder, 'state.db')}`);
     },
   ],
-  ...(redis === undefined ? [] : [['Redis', () => atRedis(redis)] as const]),
+  ...servers.flatMap(([name, url]) => (url === undefined ? [] : [[name, () => at(url)] as const])),
 ];
 
-function atRedis(url: string): OpenShared {
+function at(url: string): OpenShared {
   const prefix = uniqueName();
   return () => opened(url, prefix);
 }

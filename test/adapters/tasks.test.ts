@@ -146,6 +146,14 @@ describe.each(places)('taskMessageQueue on %s', (_, share) => {
 });
 
 describe('taskStore', () => {
+  it('counts the bytes of queued messages, not their characters', async () => {
+    const queue = taskMessageQueue<{ text: string }>(memoryStore(), { maxBytes: 1024 });
+    await queue.enqueue('task', { text: '漢'.repeat(200) });
+    await expect(queue.enqueue('task', { text: '漢'.repeat(200) })).rejects.toMatchObject({
+      code: 'task-queue-full',
+    });
+  });
+
   it('ends every task: one without a lifetime after ttl, one with a result a lifetime after it', async () => {
     const clock = virtualClock();
     onTestFinished(() => clock.restore());
