@@ -2,12 +2,12 @@ import { randomBytes } from 'node:crypto';
 import { type Duration, seconds } from '../duration.ts';
 import { ValiseError } from '../errors.ts';
 import { isObject, type Json, type JsonObject } from '../json.ts';
-import { ANYTHING, BYTES, checkOptions, type Taken } from '../options.ts';
+import { ANYTHING, BYTES, checkOptions } from '../options.ts';
 import { clock } from '../store/kit/clock.ts';
 import { type Collection, collection, type Schema } from '../store/kit/collection.ts';
 import { keysOf } from '../store/page.ts';
 import type { Store } from '../store/types.ts';
-import { COUNT, keyPart } from './limits.ts';
+import { COUNT, keyPart, NAME, requireOption } from './limits.ts';
 import { type RecordIndex, recordIndex, shardedIndex } from './record-index.ts';
 
 /** The session of an event store, and its limits. */
@@ -132,8 +132,6 @@ const prefixOf = (session: string): string => `${PREFIX}of/${session}/`;
 
 const ID = /^(\d{1,15})\.([\w-]{8})\.([\w.!~*'()%-]{1,400})$/;
 
-const SESSION: Taken = ['the id of a session', (value) => typeof value === 'string' && value !== ''];
-
 /**
  * Stores the events of a Streamable HTTP transport, so that a client can resume a stream at any instance that shares
  * the store. Pass it as the option `eventStore` of the transports of both SDK majors. Create one per session.
@@ -154,18 +152,14 @@ const SESSION: Taken = ['the id of a session', (value) => typeof value === 'stri
  */
 export function eventStore(store: Store, options: EventStoreOptions): EventStore {
   checkOptions('eventStore', options, {
-    session: SESSION,
+    session: NAME,
     ttl: ANYTHING,
     maxEvents: COUNT,
     maxBytes: BYTES,
     maxStreams: COUNT,
     maxSessions: COUNT,
   });
-  // An undefined session would merge all sessions into one.
-  if (options.session === undefined)
-    throw new ValiseError('bad-option', 'eventStore was given no session.', {
-      next: 'Give the id of the transport session that the events belong to.',
-    });
+  requireOption('eventStore', 'session', options.session);
   return new SessionEvents(store, options);
 }
 

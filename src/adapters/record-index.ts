@@ -1,11 +1,13 @@
 import type { ValiseError } from '../errors.ts';
+import { isObject, type Json } from '../json.ts';
 import { sha256 } from '../sha256.ts';
 import { clock } from '../store/kit/clock.ts';
 import { collection, type Schema } from '../store/kit/collection.ts';
+import { secondsUntil } from '../store/kit/update.ts';
 import type { Store } from '../store/types.ts';
 
-/** A record in an index: its id, and when it was last added, in milliseconds since 1970. */
-type Indexed = readonly [id: string, addedAt: number];
+/** A record in an index: its id, and when it expires, in milliseconds since 1970. */
+type Indexed = readonly [id: string, expiresAt: number];
 
 interface IndexRecord {
   readonly ids: readonly Indexed[];
@@ -19,8 +21,11 @@ const SCHEMA: Schema<IndexRecord> = {
 
 /** Limits the number of records under one key, across instances. */
 export interface RecordIndex {
-  /** Adds or renews a record. The caller deletes the records that no longer fit. */
-  add(id: string): Promise<Added>;
+  /**
+   * Adds or renews a record. Its lifetime in seconds defaults to that of the index. The caller deletes the records that
+   * no longer fit.
+   */
+  add(id: string, ttl?: number): Promise<Added>;
   remove(ids: readonly string[]): Promise<void>;
   /** Returns all ids, oldest first. Their records may have expired already. */
   ids(): Promise<readonly string[]>;
@@ -58,7 +63,7 @@ export function shardedIndex(store: Store, key: string, options: RecordIndexOpti
   );
   const shardOf = (id: string) => Number.parseInt(sha256(id, 'hex').slice(0, 8), 16) % count;
   return {
-    add: (id) => (shards[shardOf(id)] as RecordIndex).add(id),
+    add: (id, ttl) => (shards[shardOf(id)] as RecordIndex).add(id, ttl),
     async remove(gone) {
       for (const [at, shard] of shards.entries()) {
         const ids = gone.filter((id) => shardOf(id) === at);
@@ -72,11 +77,11 @@ export function shardedIndex(store: Store, key: string, options: RecordIndexOpti
 export function recordIndex(store: Store, key: string, { max, ttl, full }: RecordIndexOptions): RecordIndex {
   const indexes = collection(store, '', SCHEMA);
   const living = (ids: readonly Indexed[] = []) => {
-    const since = clock.now() - ttl * 1000;
-    return ids.filter(([, addedAt]) => addedAt > since);
+    const now = clock.now();
+    return ids.filter(([, expiresAt]) => expiresAt > now);
   };
   return {
-    async add(id) {
+    async add(id, lifetime = ttl) {
       let evicted: readonly string[] = [];
       let isFirst = false;
       const change = (found: { readonly value: IndexRecord | undefined } | undefined): IndexRecord => {
@@ -85,11 +90,11 @@ export function recordIndex(store: Store, key: string, { max, ttl, full }: Recor
         const others = all.filter(([other]) => other !== id);
         const isNew = !found?.value?.ids.some(([other]) => other === id);
         if (full && isNew && others.length >= max) throw full();
-        const ids = [...others, [id, clock.now()] as const];
+        const ids = [...others, [id, clock.now() + lifetime * 1000] as const];
         evicted = ids.slice(0, -max).map(([other]) => other);
         return { ids: ids.slice(-max) };
       };
-      await indexes.update(key, change, { ttl });
+      await indexes.update(key, change, { ttl: lifetimeOf });
       return { evicted, isFirst };
     },
     async remove(gone) {
@@ -98,15 +103,22 @@ export function recordIndex(store: Store, key: string, { max, ttl, full }: Recor
         (found) => {
           if (!found?.value) return undefined;
           const ids = found.value.ids.filter(([id]) => !gone.includes(id));
-          return ids.length === found.value.ids.length ? undefined : ids.length === 0 ? null : { ids };
+          if (ids.length === found.value.ids.length) return undefined;
+          return ids.length === 0 ? null : { ids };
         },
-        { ttl },
+        { ttl: lifetimeOf },
       );
     },
     async ids() {
       return living((await indexes.get(key))?.value?.ids).map(([id]) => id);
     },
   };
+}
+
+/** An index lives as long as the last of its records. */
+function lifetimeOf(index: Json): number {
+  const { ids = [] } = isObject(index) ? (SCHEMA.read(index) ?? {}) : {};
+  return secondsUntil(Math.max(...ids.map(([, expiresAt]) => expiresAt)));
 }
 
 function isIndexed(value: unknown): value is Indexed {

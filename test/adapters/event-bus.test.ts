@@ -2,9 +2,10 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import {
   createMcpHandler,
   McpServer,
-  type ServerEventBus as ServerEventBusV2,
+  type ServerEvent,
+  type ServerEventBus,
 } from '@modelcontextprotocol/server';
-import { eventBus, type ServerEvent } from 'mcp-valise/adapters';
+import { eventBus } from 'mcp-valise/adapters';
 import { type Bus, memoryBus, openBus } from 'mcp-valise/store';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { service, uniqueName } from '../services.ts';
@@ -17,7 +18,7 @@ for (const kind of ['redis', 'postgres'] as const) {
 
 describe.each(buses)('eventBus on %s', (_, open) => {
   /** Two instances on one bus. */
-  async function instances(): Promise<readonly [ServerEventBusV2, ServerEventBusV2]> {
+  async function instances(): Promise<readonly [ServerEventBus, ServerEventBus]> {
     const topic = uniqueName();
     const join = async () => {
       const bus = await open(topic);

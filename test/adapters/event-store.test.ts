@@ -1,10 +1,12 @@
 import type { EventStore as EventStoreV1 } from '@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js';
 import type { EventStore as EventStoreV2 } from '@modelcontextprotocol/server';
-import { type EventStore, eventStore } from 'mcp-valise/adapters';
+import { eventStore } from 'mcp-valise/adapters';
 import { memoryStore, type Store } from 'mcp-valise/store';
 import { virtualClock } from 'mcp-valise/testing';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { places } from './places.ts';
+
+type EventStore = ReturnType<typeof eventStore>;
 
 const note = (n: number) => ({ jsonrpc: '2.0', method: 'notifications/n', params: { n } });
 

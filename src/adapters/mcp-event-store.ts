@@ -1,0 +1,120 @@
+import { type Duration, seconds } from '../duration.ts';
+import { ValiseError } from '../errors.ts';
+import { isObject, type Json } from '../json.ts';
+import { ANYTHING, BYTES, checkOptions } from '../options.ts';
+import type { Store } from '../store/types.ts';
+import { COUNT, keyPart, NAME, requireOption } from './limits.ts';
+import { recordIndex } from './record-index.ts';
+import { values } from './values.ts';
+
+/** The owner of the subscriptions, and their limits. */
+export interface McpEventStoreOptions {
+  /** The MCP server and the signed-in user that the subscriptions belong to, for example `user-7 https://mcp.example.com`. */
+  readonly owner: string;
+  /**
+   * The idle timeout of a subscription. Each delivery counts as use.
+   *
+   * @defaultValue '90d'
+   */
+  readonly ttl?: Duration | undefined;
+  /**
+   * The maximum number of subscriptions of the owner. Further ones are rejected (`subscriptions-full`).
+   *
+   * @defaultValue 100
+   */
+  readonly maxSubscriptions?: number | undefined;
+  /**
+   * The maximum size of one subscription, in bytes of JSON. Larger ones are rejected (`value-too-large`).
+   *
+   * @defaultValue 65536
+   */
+  readonly maxBytes?: number | undefined;
+}
+
+/** `MCPEventStore` of the AI SDK. */
+export interface McpEventStore<Subscription> {
+  get(key: string): Promise<Subscription | undefined>;
+  getById(id: string): Promise<Subscription | undefined>;
+  set(subscription: Subscription): Promise<void>;
+  /** Changes the given members only, atomically. Throws `subscription-unknown` if there is no such subscription. */
+  update(key: string, patch: Partial<Subscription>): Promise<void>;
+  delete(key: string): Promise<void>;
+}
+
+/**
+ * Stores the event subscriptions of an AI SDK client, so that any instance can receive their webhooks. The secrets of
+ * the webhooks are stored as they are: use a sealed store.
+ *
+ * @throws ValiseError `bad-option` if an option is invalid.
+ *
+ * @example
+ * ```ts
+ * const subscriptions = mcpEventStore(store, { owner: `${user} ${url}` });
+ * const client = await createMCPClient({ transport, experimental_events: { store: subscriptions } });
+ * ```
+ */
+export function mcpEventStore<Subscription extends { key: string; id?: string }>(
+  store: Store,
+  options: McpEventStoreOptions,
+): McpEventStore<Subscription> {
+  checkOptions('mcpEventStore', options, {
+    owner: NAME,
+    ttl: ANYTHING,
+    maxSubscriptions: COUNT,
+    maxBytes: BYTES,
+  });
+  const owner = requireOption('mcpEventStore', 'owner', options.owner);
+  const { maxSubscriptions: max = 100, maxBytes = 65_536 } = options;
+  const ttl = seconds(options.ttl ?? '90d');
+  const prefix = `adapters/mcp-events/${keyPart(owner)}/`;
+  const index = recordIndex(store, `${prefix}index`, { max, ttl, full: () => full(max) });
+  const subscriptions = values(store, `${prefix}key/`, {
+    kind: 'subscription',
+    ttl,
+    maxBytes,
+    indexOf: () => index,
+  });
+  const keysById = values(store, `${prefix}id/`, { kind: 'id of a subscription', ttl, maxBytes });
+  const get = async (key: string) => (await subscriptions.get(key)) as unknown as Subscription | undefined;
+
+  return {
+    get,
+    async getById(id) {
+      const key = await keysById.get(id);
+      const found = typeof key === 'string' ? await get(key) : undefined;
+      return found?.id === id ? found : undefined;
+    },
+    async set(subscription) {
+      await subscriptions.set(subscription.key, subscription);
+      if (subscription.id !== undefined) await keysById.set(subscription.id, subscription.key);
+    },
+    async update(key, patch) {
+      const given = JSON.parse(JSON.stringify({ ...patch, key })) as Json;
+      await subscriptions.update(key, (found) => {
+        if (!isObject(found) || !isObject(given)) throw unknown();
+        return { ...found, ...given } as Json;
+      });
+      if (patch.id !== undefined) await keysById.set(patch.id, key);
+    },
+    async delete(key) {
+      const found = await get(key);
+      await subscriptions.delete(key);
+      if (found?.id !== undefined) await keysById.delete(found.id);
+    },
+  };
+}
+
+function full(max: number): ValiseError {
+  return new ValiseError(
+    'subscriptions-full',
+    `The subscription was not stored: there are ${max} subscriptions already.`,
+    { next: 'Unsubscribe from some events, or raise maxSubscriptions.', outcome: 'not-done' },
+  );
+}
+
+function unknown(): ValiseError {
+  return new ValiseError('subscription-unknown', 'The subscription is not known, or no longer.', {
+    next: 'Subscribe again.',
+    outcome: 'not-done',
+  });
+}
