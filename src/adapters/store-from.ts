@@ -23,12 +23,12 @@ export async function storeFrom(theirs: object): Promise<Store> {
   for (const client of clientsOf(theirs)) {
     if (isStore(client)) return client;
     if (isRedis(client)) {
-      const { openRedisStore } = await import('../store/redis/store.ts');
-      return openRedisStore(client);
+      const { redisStore } = await import('../store/redis/store.ts');
+      return redisStore(client);
     }
     if (isPool(client)) {
-      const { openPostgresStore } = await import('../store/postgres/store.ts');
-      return openPostgresStore(client);
+      const { postgresStore } = await import('../store/postgres/store.ts');
+      return postgresStore(client);
     }
   }
   throw noCompareAndSet(nameOf(theirs));
