@@ -1,6 +1,6 @@
 import { ValiseError } from '../errors.ts';
 import { inspectToken } from '../seal/index.ts';
-import { entryPages } from './page.ts';
+import { everyEntryPage, isEmpty } from './page.ts';
 import type { Entry, Store } from './types.ts';
 import { SEAL_MARK } from './unsealed.ts';
 
@@ -26,13 +26,13 @@ const AT_ONCE = 50;
  * created them, so that the mark of a sealed store is copied as an entry too.
  */
 export async function copyEntries(from: Store, to: Store, options: CopyOptions = {}): Promise<Copied> {
-  const isEmpty = (await to.list('', { limit: 1 })).keys.length === 0;
-  if (!isEmpty && !options.merge)
+  const isNew = await isEmpty(to);
+  if (!isNew && !options.merge)
     throw new ValiseError('store-not-empty', 'The target holds something already.', {
       next: 'Choose an empty one; or add --merge, which leaves what is there as it is.',
     });
   const mark = await from.get(SEAL_MARK);
-  if (!isEmpty) checkAlike(mark, await to.get(SEAL_MARK));
+  if (!isNew) checkAlike(mark, await to.get(SEAL_MARK));
   // The mark is copied first, so that nobody starts using the target without keys.
   if (mark) await to.put(SEAL_MARK, mark.value, { ifAbsent: true });
   let [copied, skipped] = [0, 0];
@@ -44,7 +44,7 @@ export async function copyEntries(from: Store, to: Store, options: CopyOptions =
     if (version === undefined) skipped += 1;
     else copied += 1;
   };
-  for await (const page of entryPages(from, '')) {
+  for await (const page of everyEntryPage(from)) {
     for (let at = 0; at < page.length; at += AT_ONCE)
       await Promise.all(page.slice(at, at + AT_ONCE).map(copy));
     options.onProgress?.(copied + skipped);

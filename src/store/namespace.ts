@@ -1,5 +1,5 @@
 import { declareSecrecy, secrecyOf } from './secrecy.ts';
-import type { Store } from './types.ts';
+import type { KeyPage, ListOptions, Store } from './types.ts';
 
 /**
  * Returns a view of a store in which all keys start with `prefix`. The view adds the prefix to keys and removes it from
@@ -13,18 +13,24 @@ import type { Store } from './types.ts';
  */
 export function namespaced(store: Store, prefix: string): Store {
   if (prefix === '') return store;
+  const [entries, scan] = [store.entries?.bind(store), store.scan?.bind(store)];
+  const without = (key: string) => key.slice(prefix.length);
+  const keysWithout = (page: KeyPage): KeyPage => ({ ...page, keys: page.keys.map(without) });
   const part: Store = {
     get: (key) => store.get(within(prefix, key)),
     put: (key, value, options) => store.put(within(prefix, key), value, options),
     delete: (key, options) => store.delete(within(prefix, key), options),
     lease: (key, ttl) => store.lease(within(prefix, key), ttl),
-    list: async (start, { cursor, limit } = {}) => {
-      const page = await store.list(prefix + start, {
-        ...(cursor !== undefined && { cursor }),
-        ...(limit !== undefined && { limit }),
-      });
-      return { ...page, keys: page.keys.map((key) => key.slice(prefix.length)) };
-    },
+    list: async (start, options) => keysWithout(await store.list(prefix + start, options)),
+    ...(entries && {
+      entries: async (start: string, options?: ListOptions) => {
+        const page = await entries(prefix + start, options);
+        return { ...page, entries: page.entries.map(([key, entry]) => [without(key), entry] as const) };
+      },
+    }),
+    ...(scan && {
+      scan: async (start: string, options?: ListOptions) => keysWithout(await scan(prefix + start, options)),
+    }),
     close: () => store.close(),
   };
   return declareSecrecy(part, secrecyOf(store));

@@ -1,4 +1,4 @@
-import { keysOf } from './page.ts';
+import { everyKey } from './page.ts';
 import { PlainEntryError } from './sealed-error.ts';
 import type { Store } from './types.ts';
 
@@ -7,7 +7,7 @@ import type { Store } from './types.ts';
  * stranger.
  */
 export async function* plainEntries(store: Store): AsyncGenerator<{ key: string; version: string }> {
-  for await (const key of keysOf(store)) {
+  for await (const key of everyKey(store)) {
     try {
       await store.get(key);
     } catch (error) {

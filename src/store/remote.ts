@@ -1,4 +1,5 @@
 import { ValiseError } from '../errors.ts';
+import { clock, sleep } from './kit/clock.ts';
 
 /** The meaning of a remote store's failure for the caller. */
 export interface RemoteFailure {
@@ -7,6 +8,11 @@ export interface RemoteFailure {
   readonly outcome: 'not-done' | 'unknown';
   /** What the operator can do, if that is more than the code says. */
   readonly next?: string;
+}
+
+/** Returns the failure of a call that certainly had no effect. */
+export function notDone(code: RemoteFailure['code'], next?: string): RemoteFailure {
+  return { code, outcome: 'not-done', ...(next !== undefined && { next }) };
 }
 
 const NEXT: Readonly<Record<RemoteFailure['code'], string>> = {
@@ -48,6 +54,45 @@ export function inDoubt(error: ValiseError): ValiseError {
 export function timeoutError(server: string, ms: number, outcome: RemoteFailure['outcome']): ValiseError {
   const cause = new Error(`no answer within ${ms / 1000} s`);
   return remoteError(server, { code: 'store-unavailable', outcome }, cause);
+}
+
+/** How calls to one kind of server are retried. */
+export interface Retries {
+  /** How long all attempts may take, in milliseconds. */
+  readonly timeout: number;
+  /** Whether the call has the same effect if it arrives twice, so that it is sent again after a lost reply. */
+  readonly repeatable: boolean;
+  /** Maps an error of the client library. */
+  failureOf(error: unknown): RemoteFailure;
+  errorOf(failure: RemoteFailure, error: unknown): ValiseError;
+}
+
+/**
+ * Attempts a call until the time is over. Retries if the server was certainly not reached, or if the call is
+ * repeatable. Each attempt is told the deadline, and whether an earlier attempt may have had an effect.
+ */
+export async function attempts<T>(
+  { timeout, repeatable, failureOf, errorOf }: Retries,
+  attempt: (deadline: number, mayHaveRun: boolean) => Promise<T>,
+): Promise<T> {
+  const deadline = clock.elapsed() + timeout;
+  let mayHaveRun = false;
+  for (let round = 1; ; round++) {
+    try {
+      return await attempt(deadline, mayHaveRun);
+    } catch (error) {
+      if (error instanceof ValiseError) throw mayHaveRun ? inDoubt(error) : error;
+      const failure = failureOf(error);
+      if (failure.outcome === 'unknown') mayHaveRun = true;
+      const mayRetry = failure.code === 'store-unavailable' && (repeatable || failure.outcome === 'not-done');
+      const wait = Math.random() * Math.min(10 * 2 ** round, 300);
+      if (!mayRetry || clock.elapsed() + wait > deadline) {
+        const typed = errorOf(failure, error);
+        throw mayHaveRun ? inDoubt(typed) : typed;
+      }
+      await sleep(wait);
+    }
+  }
 }
 
 /** The parts of a URL that may name several hosts: `scheme://user:password@a:1,b:2/path?query`. */
@@ -123,6 +168,11 @@ export function endOfPrefix(prefix: string): string | undefined {
     return points.join('') + String.fromCodePoint(next);
   }
   return undefined;
+}
+
+/** Escapes what has a meaning in a pattern of Redis. */
+export function escapeGlob(text: string): string {
+  return text.replace(/[*?[\]\\]/g, '\\$&');
 }
 
 /** Whether a text has the format of a version. Other text was never issued, so there is no need to ask the server. */

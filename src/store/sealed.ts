@@ -8,10 +8,10 @@ import {
   type Sealer,
 } from '../seal/index.ts';
 import { checkKey, toMilliseconds } from './check.ts';
-import { keysOf } from './page.ts';
+import { everyKey, isEmpty } from './page.ts';
 import { PlainEntryError, partError, plainError, plainMarkError, wrongKeyError } from './sealed-error.ts';
 import { declareSecrecy } from './secrecy.ts';
-import type { Entry, Lease, ListOptions, PutOptions, Store } from './types.ts';
+import type { Entry, KeyPage, Lease, ListOptions, PutOptions, Store } from './types.ts';
 import { SEAL_MARK, unguarded } from './unsealed.ts';
 
 // The entry's lifetime is the only one that counts. A clock that was wrong for a while must not make a value unreadable.
@@ -82,11 +82,18 @@ class SealedStore implements Store {
   /** The name of this store in suggested commands. */
   readonly #url: string;
   #checked: Promise<void> | undefined;
+  readonly scan?: NonNullable<Store['scan']>;
 
   constructor(inner: Store, keys: Keyring | string, name: string, url = 'URL', isMarked = true) {
     if (!isMarked) this.#checked = Promise.resolve();
     declareSecrecy(this, 'sealed');
     this.#inner = unguarded(inner);
+    const scan = this.#inner.scan?.bind(this.#inner);
+    if (scan)
+      this.scan = async (prefix, options) => {
+        await this.check();
+        return withoutMark(await scan(prefix, options));
+      };
     this.#url = url;
     this.#sealer = createSealer({
       keys,
@@ -121,10 +128,7 @@ class SealedStore implements Store {
 
   async list(prefix: string, options?: ListOptions) {
     await this.check();
-    const page = await this.#inner.list(prefix, options);
-    return SEAL_MARK.startsWith(prefix)
-      ? { ...page, keys: page.keys.filter((key) => key !== SEAL_MARK) }
-      : page;
+    return withoutMark(await this.#inner.list(prefix, options));
   }
 
   async lease(key: string, ttl: number): Promise<Lease | undefined> {
@@ -159,7 +163,7 @@ class SealedStore implements Store {
   async #check(): Promise<void> {
     let mark = await this.#inner.get(SEAL_MARK);
     if (!mark) {
-      if ((await this.#inner.list('', { limit: 1 })).keys.length > 0) throw plainError(this.#url);
+      if (!(await isEmpty(this.#inner))) throw plainError(this.#url);
       if (await this.#inner.put(SEAL_MARK, this.#seal(SEAL_MARK, true), { ifAbsent: true })) return;
       mark = await this.#inner.get(SEAL_MARK);
     }
@@ -173,7 +177,7 @@ class SealedStore implements Store {
   async sealEntries(): Promise<number> {
     const mark = await this.#inner.get(SEAL_MARK);
     if (mark && this.#open(SEAL_MARK, mark).value !== UNDER_WAY) return reseal(this);
-    for await (const key of keysOf(this.#inner))
+    for await (const key of everyKey(this.#inner))
       if (key !== SEAL_MARK && key.endsWith(SEAL_MARK)) throw partError(key.slice(0, -SEAL_MARK.length));
     // From here on, nobody can open the store without keys, and nobody can open it with keys until the mark says that
     // everything is sealed. The mark has the newest key of those that were used: a process without that key must not
@@ -182,7 +186,7 @@ class SealedStore implements Store {
     const isMarked = await this.#inner.put(SEAL_MARK, this.#seal(SEAL_MARK, UNDER_WAY), condition);
     if (!isMarked) return this.sealEntries();
     let count = 0;
-    for await (const key of keysOf(this.#inner))
+    for await (const key of everyKey(this.#inner))
       if (key !== SEAL_MARK && (await this.#sealEntry(key, mark === undefined))) count++;
     await this.#inner.put(SEAL_MARK, this.#seal(SEAL_MARK, true));
     return count;
@@ -247,6 +251,12 @@ class SealedStore implements Store {
   }
 }
 
+function withoutMark(page: KeyPage): KeyPage {
+  return page.keys.includes(SEAL_MARK)
+    ? { ...page, keys: page.keys.filter((key) => key !== SEAL_MARK) }
+    : page;
+}
+
 /** Parses keys given as text, before anything is created that wrong keys would affect. */
 export function toKeyring(keys: Keyring | string | undefined): Keyring | undefined {
   return typeof keys === 'string' ? parseKeys(keys) : keys;
@@ -264,7 +274,7 @@ export function toKeyring(keys: Keyring | string | undefined): Keyring | undefin
  */
 export async function reseal(store: Store): Promise<number> {
   let count = 0;
-  for await (const key of keysOf(store)) {
+  for await (const key of everyKey(store)) {
     const entry = await store.get(key);
     if (entry && (await store.put(key, entry.value, sameLife(entry)))) count++;
   }

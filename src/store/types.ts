@@ -18,7 +18,7 @@ export interface PutOptions {
   /** Write only if there is no unexpired entry. */
   readonly ifAbsent?: boolean;
   /**
-   * The entry is only looked up by its key, so `list` may omit it. Use the same value for every write of a key. This
+   * The entry is only looked up by its key, so `list` may omit it (`scan` does not). Use the same value for every write of a key. This
    * hint makes writes cheaper on some stores, and distributes them over a cluster.
    */
   readonly unlisted?: boolean;
@@ -82,6 +82,12 @@ export interface Store {
   list(prefix: string, options?: ListOptions): Promise<KeyPage>;
   /** Like `list`, with the entries of the keys. Optional: implement it only if it is faster than a `get` per key. */
   entries?(prefix: string, options?: ListOptions): Promise<EntryPage>;
+  /**
+   * Like `list`, for tools that must find every entry, including those written with `unlisted`. The order is arbitrary,
+   * a page may have more or fewer keys than `limit`, and a key may be returned twice. Optional: implement it if `list`
+   * omits unlisted entries.
+   */
+  scan?(prefix: string, options?: ListOptions): Promise<KeyPage>;
   /**
    * Tries to become the only holder of `key`, across processes, for `ttl` seconds. Returns undefined if another holder
    * exists.

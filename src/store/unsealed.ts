@@ -58,6 +58,7 @@ export function untilSealed(store: Store, name: string): Store {
   const beforeWrite = (): Promise<void> | undefined =>
     looking ?? (performance.now() - lookedAt < LOOK_EVERY ? undefined : look());
   const entries = store.entries?.bind(store);
+  const scan = store.scan?.bind(store);
   const guarded: Store = {
     async get(key) {
       if (looking) await looking;
@@ -87,6 +88,12 @@ export function untilSealed(store: Store, name: string): Store {
         const page = await entries(prefix, options);
         if (page.entries.some(([, entry]) => looksSealed(entry))) await look();
         return page;
+      },
+    }),
+    ...(scan && {
+      async scan(prefix, options) {
+        if (looking) await looking;
+        return scan(prefix, options);
       },
     }),
     async lease(key, ttl) {

@@ -145,6 +145,34 @@ export const listCases: readonly Case[] = [
     },
   },
   {
+    title: 'finds unlisted entries with `scan`, or with `list` where it has no `scan`',
+    async run({ open }) {
+      const store = await open();
+      const names = Array.from({ length: 40 }, (_, n) => `scan*/${n}`);
+      await Promise.all(names.map((key, n) => store.put(key, n, { unlisted: n % 2 === 0, ttl: 1000 })));
+      await store.put('scan/other', 1, { unlisted: true });
+      await store.put('scan*/40', 1, { unlisted: true });
+      await store.delete('scan*/40');
+      await store.lease('scan*/lease', 60);
+      const found = async (prefix: string): Promise<string[]> => {
+        const keys = new Set<string>();
+        let cursor: string | undefined;
+        do {
+          const options = cursor === undefined ? { limit: 7 } : { limit: 7, cursor };
+          const page = await (store.scan ? store.scan(prefix, options) : store.list(prefix, options));
+          for (const key of page.keys) keys.add(key);
+          cursor = page.cursor;
+        } while (cursor !== undefined);
+        return [...keys].sort();
+      };
+      assert.deepEqual(await found('scan*/'), [...names].sort());
+      assert.deepEqual(await found(''), [...names, 'scan/other'].sort());
+      assert.deepEqual(await found('nothing'), []);
+      const listed = new Set(await everyKey(store, 'scan*/', 7));
+      for (const [n, key] of names.entries()) assert.ok(n % 2 === 0 || listed.has(key), key);
+    },
+  },
+  {
     title: (count) => `lists each of ${count(10_000, 40)} keys exactly once while others write`,
     async run(bench) {
       const total = bench.count(10_000, 40);

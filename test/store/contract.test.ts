@@ -125,6 +125,23 @@ describe('the contract', () => {
       /exactly once while others write/,
     ],
     [
+      'leaves unlisted entries out of lists and has no scan',
+      ({ put, list }) => {
+        const unlisted = new Set<string>();
+        return {
+          put: (key, value, options = {}) => {
+            if (options.unlisted) unlisted.add(key);
+            return put(key, value, options);
+          },
+          list: async (prefix, options) => {
+            const page = await list(prefix, options);
+            return { ...page, keys: page.keys.filter((key) => !unlisted.has(key)) };
+          },
+        };
+      },
+      /finds unlisted entries/,
+    ],
+    [
       'lists keys of another case',
       ({ list }) => ({
         list: async (prefix, options) => {

@@ -31,6 +31,21 @@ describe('namespaces of one store', () => {
     expect((await store.list('')).keys).toEqual(['two/a']);
   });
 
+  it('read a page of entries at once if the store does, and never those of another', async () => {
+    const { folder, remove } = temporaryFolder();
+    const store = await openStore(`sqlite:${folder}/state.db`);
+    for (const key of ['one/a', 'one/b', 'one/c', 'two/a']) await store.put(key, key);
+    const page = await namespaced(store, 'one/').entries!('', { limit: 2 });
+    expect(page.entries.map(([key, { value }]) => [key, value])).toEqual([
+      ['a', 'one/a'],
+      ['b', 'one/b'],
+    ]);
+    const rest = await namespaced(store, 'one/').entries!('', { cursor: page.cursor! });
+    expect(rest.entries.map(([key]) => key)).toEqual(['c']);
+    await store.close();
+    remove();
+  });
+
   it('are opened with prefix, and each may have keys of its own', async () => {
     const { folder, remove } = temporaryFolder();
     const url = `sqlite:${folder}/state.db`;

@@ -1,9 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { generateKey } from '../../src/seal/index.ts';
+import { copyEntries } from '../../src/store/copy.ts';
 import {
   dropPlain,
   memoryStore,
   openStore,
+  reseal,
   type Store,
   sealedStore,
   sealInPlace,
@@ -59,13 +61,37 @@ describe.each(['redis', 'postgres'] as const)('a store on %s that was begun with
     const options = { prefix: `${uniqueName()}/`, timeout: '20s' } as const;
     const plain = await openStore(url as string, options);
     const names = Array.from({ length: 1050 }, (_, at) => `entry-${at}`);
-    await Promise.all(names.map((name) => plain.put(name, { name }, { ttl: 600 })));
+    await Promise.all(
+      names.map((name, at) => plain.put(name, { name }, { ttl: 600, unlisted: at % 2 === 0 })),
+    );
     await plain.close();
     expect(await sealInPlace(url as string, { keys, ...options })).toBe(names.length);
     const sealed = await openStore(url as string, { keys, ...options });
     const entries = await Promise.all(names.map((name) => sealed.get(name)));
     expect(entries.map((entry) => entry?.value)).toEqual(names.map((name) => ({ name })));
     expect(entries.every((entry) => entry?.expiresAt !== undefined)).toBe(true);
+    await sealed.close();
+  });
+
+  it.skipIf(!url)('is copied, refused with keys, and resealed though nothing in it is listed', async () => {
+    const options = { prefix: `${uniqueName()}/`, timeout: '20s' } as const;
+    const plain = await openStore(url as string, options);
+    await plain.put('hidden', 'secret', { unlisted: true, ttl: 600 });
+    const copy = memoryStore();
+    expect(await copyEntries(plain, copy)).toEqual({ copied: 1, skipped: 0 });
+    expect(await copy.get('hidden')).toMatchObject({ value: 'secret', expiresAt: expect.any(Number) });
+    await expect(copyEntries(copy, plain)).rejects.toMatchObject({ code: 'store-not-empty' });
+    await plain.close();
+    await expect(openStore(url as string, { keys, ...options })).rejects.toMatchObject({
+      code: 'store-not-sealed',
+    });
+    await sealInPlace(url as string, { keys, ...options });
+    const next = generateKey();
+    const rotating = await openStore(url as string, { keys: `${next},${keys}`, ...options });
+    expect(await reseal(rotating)).toBe(1);
+    await rotating.close();
+    const sealed = await openStore(url as string, { keys: next, ...options });
+    expect(await sealed.get('hidden')).toMatchObject({ value: 'secret' });
     await sealed.close();
   });
 });

@@ -46,3 +46,34 @@ export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
     signal?.addEventListener('abort', end, { once: true });
   });
 }
+
+/** The clock of a server. */
+export interface ServerClock {
+  /** Returns the server's time in milliseconds since 1970. */
+  now(): Promise<number>;
+}
+
+/** How long a reading of a server's clock is used, in milliseconds. */
+const READING_AGE = 600_000;
+
+/** Returns a server's clock that is read once in ten minutes. Jumps of the local clock do not matter. */
+export function serverClock(read: () => Promise<number>): ServerClock {
+  let reading: Promise<{ readonly offset: number; readonly at: number }> | undefined;
+  const learn = async () => {
+    try {
+      const time = await read();
+      const at = clock.elapsed();
+      return { offset: time - at, at };
+    } catch (error) {
+      reading = undefined;
+      throw error;
+    }
+  };
+  return {
+    async now() {
+      let latest = await (reading ??= learn());
+      if (clock.elapsed() - latest.at > READING_AGE) latest = await (reading = learn());
+      return clock.elapsed() + latest.offset;
+    },
+  };
+}

@@ -3,9 +3,10 @@ import { ValiseError } from '../../errors.ts';
 import { loadPg } from '../driver.ts';
 import { withTimeout } from '../kit/timeout.ts';
 import {
+  attempts,
   badUrl,
   codeOf,
-  inDoubt,
+  notDone,
   parseRemoteUrl,
   type RemoteFailure,
   remoteError,
@@ -121,31 +122,25 @@ export class PostgresConnection {
   }
 
   /** Runs one statement. A `repeatable` one has the same effect if it runs twice, and is run again after a lost reply. */
-  async run({ name, text }: Statement, values: unknown[], repeatable = false): Promise<Outcome> {
-    const deadline = performance.now() + this.timeout;
-    let mayHaveRunBefore = false;
-    for (let round = 1; ; round++) {
+  run({ name, text }: Statement, values: unknown[], repeatable = false): Promise<Outcome> {
+    const retries = {
+      timeout: this.timeout,
+      repeatable,
+      failureOf: (error: unknown) => this.#failureOf(error),
+      errorOf: (failure: RemoteFailure, error: unknown) => remoteError(this.#server, failure, error),
+    };
+    return attempts(retries, async (deadline, mayHaveRunBefore) => {
       const query: Query = { name: this.#isPreparing ? name : undefined, text, values, rowMode: 'array' };
-      try {
-        const rows = await (this.#own ? this.#own.query(query) : this.#onClient(query, deadline));
-        return mayHaveRunBefore ? { rows: rows.rows, rowCount: rows.rowCount, mayHaveRunBefore } : rows;
-      } catch (error) {
-        if (error instanceof ValiseError) throw mayHaveRunBefore ? inDoubt(error) : error;
-        // The name was prepared by another client, or not on this connection, so there is a pooler in between.
-        const isUnprepared = /^(42P05|26000)$/.test(codeOf(error) ?? '') && this.#isPreparing;
-        if (isUnprepared) this.prepareNothing();
-        const failure = failureOf(error);
-        const mayRetry =
-          failure.code === 'store-unavailable' && (repeatable || failure.outcome === 'not-done');
-        if (failure.outcome === 'unknown') mayHaveRunBefore = true;
-        const wait = isUnprepared ? 0 : Math.random() * Math.min(20 * 2 ** round, 500);
-        if (!(mayRetry || isUnprepared) || performance.now() + wait > deadline) {
-          const typed = remoteError(this.#server, failure, error);
-          throw mayHaveRunBefore ? inDoubt(typed) : typed;
-        }
-        await pause(wait);
-      }
-    }
+      const rows = await (this.#own ? this.#own.query(query) : this.#onClient(query, deadline));
+      return mayHaveRunBefore ? { rows: rows.rows, rowCount: rows.rowCount, mayHaveRunBefore } : rows;
+    });
+  }
+
+  /** Like `failureOf`. A name that is prepared elsewhere or not at all shows a pooler: statements then go without names. */
+  #failureOf(error: unknown): RemoteFailure {
+    if (!/^(42P05|26000)$/.test(codeOf(error) ?? '')) return failureOf(error);
+    this.prepareNothing();
+    return notDone('store-unavailable');
   }
 
   /** Runs a statement without values on a client that was checked out of the pool. */
@@ -341,14 +336,14 @@ const encode = encodeURIComponent;
 function ignore(): void {}
 
 const FAILURES: readonly (readonly [RegExp, RemoteFailure])[] = [
-  [/^(28...|42501)$/, { code: 'store-denied', outcome: 'not-done' }],
-  [/^25006$/, { code: 'store-read-only', outcome: 'not-done' }],
-  [/^(53100|53200)$/, { code: 'store-full', outcome: 'not-done' }],
+  [/^(28...|42501)$/, notDone('store-denied')],
+  [/^25006$/, notDone('store-read-only')],
+  [/^(53100|53200)$/, notDone('store-full')],
   // Serialization failures, deadlocks, locks and cancelled statements; too many connections; server starting up.
-  [/^(40...|55P03|57014|53300|57P03)$/, { code: 'store-unavailable', outcome: 'not-done' }],
-  [/^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN)$/, { code: 'store-unavailable', outcome: 'not-done' }],
+  [/^(40...|55P03|57014|53300|57P03)$/, notDone('store-unavailable')],
+  [/^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN)$/, notDone('store-unavailable')],
   [/^(08...|57P0.)$/, { code: 'store-unavailable', outcome: 'unknown' }],
-  [/^[0-9A-Z]{5}$/, { code: 'store-failed', outcome: 'not-done' }],
+  [/^[0-9A-Z]{5}$/, notDone('store-failed')],
 ];
 
 /** Maps an error of `pg` to a failure: an SQLSTATE is the server's response; anything else happened in transit. */

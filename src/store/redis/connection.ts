@@ -1,19 +1,31 @@
-import { setTimeout as pause } from 'node:timers/promises';
-import { ValiseError } from '../../errors.ts';
+import type { ValiseError } from '../../errors.ts';
 import { loadIoredis } from '../driver.ts';
 import { withTimeout } from '../kit/timeout.ts';
-import { badUrl, inDoubt, parseRemoteUrl, type RemoteFailure, remoteError, timeoutError } from '../remote.ts';
+import {
+  attempts,
+  badUrl,
+  escapeGlob,
+  notDone,
+  parseRemoteUrl,
+  type RemoteFailure,
+  remoteError,
+  timeoutError,
+} from '../remote.ts';
+
+/** One server of a Cluster. */
+interface RedisNode {
+  readonly options: { readonly host?: string | undefined; readonly port?: number | undefined };
+  call: IoredisClient['call'];
+}
 
 /** A client created by ioredis or iovalkey, for one server, for Sentinel or for a Cluster. */
 export interface IoredisClient {
   readonly status: string;
+  readonly options?: { readonly keyPrefix?: string | undefined };
   readonly isCluster?: boolean;
   /** On a Cluster: the nodes of each slot, the primary first, as `host:port`; and a client for each node. */
   readonly slots?: readonly (readonly string[])[];
-  nodes?(role: 'master'): {
-    readonly options: { host?: string | undefined; port?: number | undefined };
-    call: IoredisClient['call'];
-  }[];
+  nodes?(role: 'master'): RedisNode[];
   /** The socket, on a client for one server. */
   readonly stream?: { destroy(error: Error): unknown };
   call(command: string, ...args: string[]): Promise<unknown>;
@@ -79,7 +91,12 @@ export class RedisConnection {
     this.#server = server;
     if (!isIoredis(client)) return;
     client.on('close', this.#lost);
-    if (isOwn) client.on('error', (error) => this.#failed(client, error));
+    // Without a listener, ioredis writes errors to the console.
+    if (isOwn)
+      client.on('error', (error) => {
+        this.#lastError = error;
+        if (isWrongDatabase(error)) client.stream?.destroy(error);
+      });
   }
 
   /** Connects to a URL, or uses the caller's client. */
@@ -135,33 +152,15 @@ export class RedisConnection {
     return this.run(evaluate, repeatable);
   }
 
-  /**
-   * Runs `attempt` once the client is ready. Retries until the timeout if the server was certainly not reached, or if
-   * the attempt is repeatable.
-   */
-  async run<T>(attempt: () => Promise<T>, repeatable: boolean): Promise<T> {
-    const deadline = performance.now() + this.timeout;
-    let mayHaveRun = false;
-    for (let round = 1; ; round++) {
-      try {
-        if (!isReady(this.client)) await this.ready(deadline);
-        return await withTimeout(attempt(), deadline - performance.now(), () => {
-          throw timeoutError(this.#server, this.timeout, 'unknown');
-        });
-      } catch (error) {
-        if (error instanceof ValiseError) throw mayHaveRun ? inDoubt(error) : error;
-        const failure = failureOf(error);
-        if (failure.outcome === 'unknown') mayHaveRun = true;
-        const mayRetry =
-          failure.code === 'store-unavailable' && (repeatable || failure.outcome === 'not-done');
-        const wait = Math.min(5 * round, 100);
-        if (!mayRetry || performance.now() + wait > deadline) {
-          const typed = this.#typed(failure, error);
-          throw mayHaveRun ? inDoubt(typed) : typed;
-        }
-        await pause(wait);
-      }
-    }
+  /** Runs `attempt` once the client is ready, and again after a failure if that is safe. */
+  run<T>(attempt: () => Promise<T>, repeatable: boolean): Promise<T> {
+    const errorOf = (failure: RemoteFailure, error: unknown) => this.#typed(failure, error);
+    return attempts({ timeout: this.timeout, repeatable, failureOf, errorOf }, async (deadline) => {
+      if (!isReady(this.client)) await this.ready(deadline);
+      return withTimeout(attempt(), deadline - performance.now(), () => {
+        throw timeoutError(this.#server, this.timeout, 'unknown');
+      });
+    });
   }
 
   /** Waits until a replica has the last write of this connection to a key of `slot`. */
@@ -183,14 +182,56 @@ export class RedisConnection {
   /** Sends `WAIT`, which applies to the connection it is sent on, so in a Cluster it goes to the node that holds the slot. */
   #wait(slot: number): Promise<unknown> {
     const args = ['wait', '1', String(this.timeout)] as const;
-    if (!isIoredis(this.client)) return this.client.sendCommand([...args]);
-    const { slots, nodes } = this.client;
-    if (!slots || !nodes) return this.client.call(...args);
-    const owner = slots[slot]?.[0];
-    const node = nodes
-      .call(this.client, 'master')
-      .find(({ options: { host, port } }) => `${host}:${port}` === owner);
+    const nodes = this.#primaries();
+    if (!nodes) return this.#send(args);
+    const owner = (this.client as IoredisClient).slots?.[slot]?.[0];
+    const node = nodes.find(({ options: { host, port } }) => `${host}:${port}` === owner);
     return node ? node.call(...args) : Promise.reject(new Error(`the cluster has no node for slot ${slot}`));
+  }
+
+  /** Returns the primaries of a Cluster, or undefined for a single server. */
+  #primaries(): RedisNode[] | undefined {
+    return isIoredis(this.client) && this.client.isCluster ? this.client.nodes?.('master') : undefined;
+  }
+
+  /**
+   * Reads the next names that start with `start` and match a pattern after it, on all primaries; returns the rest of
+   * each. Fails if a server was restarted or replaced, because a cursor belongs to one run of one server. May return a
+   * name twice, and misses names whose slot moves meanwhile.
+   */
+  async scan(
+    start: string,
+    pattern: string,
+    count: number,
+    cursor?: string,
+  ): Promise<{ readonly names: readonly string[]; readonly cursor?: string }> {
+    // ioredis adds the prefix of your client to keys, and neither to patterns nor to what a scan returns.
+    const prefix = `${(isIoredis(this.client) && this.client.options?.keyPrefix) || ''}${start}`;
+    const servers = await this.run(async () => {
+      const calls = this.#primaries()?.map((node) => node.call.bind(node)) ?? [(...args) => this.#send(args)];
+      const ids = calls.map(async (call) => /^run_id:(\w+)/m.exec(String(await call('info', 'server')))?.[1]);
+      const found = (await Promise.all(ids)).map((id = '', at) => ({ id, call: calls[at] }));
+      return found.sort((one, other) => (one.id < other.id ? -1 : 1));
+    }, true);
+    const [id = servers[0]?.id, position = '0'] = cursor?.split(' ') ?? [];
+    const at = servers.findIndex((server) => server.id === id);
+    const call = servers[at]?.call;
+    if (!call) {
+      const failure = notDone('store-unavailable', 'Start over: entries may have been missed.');
+      throw remoteError(this.#server, failure, 'a server was restarted or replaced during a scan');
+    }
+    const args = [
+      'scan',
+      position,
+      'match',
+      `${escapeGlob(prefix)}${pattern}`,
+      'count',
+      String(count),
+    ] as const;
+    const [next, found] = (await this.run(() => call(...args), true)) as [string, string[]];
+    const names = found.map((name) => name.slice(prefix.length));
+    const following = next === '0' ? servers[at + 1] && `${servers[at + 1]?.id} 0` : `${id} ${next}`;
+    return following === undefined ? { names } : { names, cursor: following };
   }
 
   /** Resolves once the client is connected. */
@@ -208,7 +249,7 @@ export class RedisConnection {
     }
   }
 
-  /** Disconnects a client that Valise created. The caller's client stays unchanged. */
+  /** Disconnects a client that Valise created, and no other. */
   close(): void {
     if (!isIoredis(this.client)) return;
     this.client.off('close', this.#lost);
@@ -223,38 +264,29 @@ export class RedisConnection {
 
   /** All waiting calls share one promise, because each would otherwise add listeners to the client. */
   #untilReady(client: IoredisClient): Promise<void> {
-    this.#becomingReady ??= this.#becomeReady(client).finally(() => {
-      this.#becomingReady = undefined;
-    });
-    return this.#becomingReady;
-  }
-
-  #becomeReady(client: IoredisClient): Promise<void> {
-    return new Promise<void>((resolve, reject) => {
-      const settle = (act: () => void) => {
+    let stop = (): void => {};
+    this.#becomingReady ??= new Promise<void>((resolve, reject) => {
+      const ready = () => resolve();
+      const end = () => reject(this.#lastError ?? new Error('the client has been closed'));
+      const failed = (error: Error) => {
+        this.#lastError = error;
+        if (isRefusal(error)) reject(error);
+      };
+      stop = () => {
         client.off('ready', ready);
         client.off('end', end);
         client.off('error', failed);
-        act();
-      };
-      const ready = () => settle(resolve);
-      const end = () => settle(() => reject(this.#lastError ?? new Error('the client has been closed')));
-      const failed = (error: Error) => {
-        this.#lastError = error;
-        if (isRefusal(error)) settle(() => reject(error));
       };
       client.on('ready', ready);
       client.on('end', end);
       client.on('error', failed);
       if (client.status === 'wait') client.connect().catch(() => {});
       if (client.status === 'end') end();
+    }).finally(() => {
+      stop();
+      this.#becomingReady = undefined;
     });
-  }
-
-  /** Records an error. Without a listener, ioredis writes errors to the console. */
-  #failed(client: IoredisClient, error: Error): void {
-    this.#lastError = error;
-    if (isWrongDatabase(error)) client.stream?.destroy(error);
+    return this.#becomingReady;
   }
 
   /** Prefers the error of the connection over that of the command that failed because of it. */
@@ -373,31 +405,26 @@ async function createClient(
 }
 
 const FAILURES: readonly (readonly [RegExp, RemoteFailure])[] = [
-  [
-    /^(NOAUTH|WRONGPASS|NOPERM)|invalid password|Authentication required/,
-    { code: 'store-denied', outcome: 'not-done' },
-  ],
+  [/^(NOAUTH|WRONGPASS|NOPERM)|invalid password|Authentication required/, notDone('store-denied')],
   [
     /\bMISCONF\b/,
-    {
-      code: 'store-read-only',
-      outcome: 'not-done',
-      next: 'Redis refuses writes because it cannot save to disk (MISCONF): check its disk and its log.',
-    },
+    notDone(
+      'store-read-only',
+      'Redis refuses writes because it cannot save to disk (MISCONF): check its disk and its log.',
+    ),
   ],
-  [/\bREADONLY\b/, { code: 'store-read-only', outcome: 'not-done' }],
-  [/\bOOM\b/, { code: 'store-full', outcome: 'not-done' }],
+  [/\bREADONLY\b/, notDone('store-read-only')],
+  [/\bOOM\b/, notDone('store-full')],
   [
     /\b(MOVED|ASK|CROSSSLOT)\b/,
-    {
-      code: 'store-failed',
-      outcome: 'not-done',
-      next: 'This server is part of a Redis Cluster: use a URL such as redis+cluster://HOST:PORT, or a Cluster client.',
-    },
+    notDone(
+      'store-failed',
+      'This server is part of a Redis Cluster: use a URL such as redis+cluster://HOST:PORT, or a Cluster client.',
+    ),
   ],
   [
     /^(LOADING|BUSY|CLUSTERDOWN|TRYAGAIN|MASTERDOWN|NOREPLICAS)\b|max number of clients|Stream isn't writeable/,
-    { code: 'store-unavailable', outcome: 'not-done' },
+    notDone('store-unavailable'),
   ],
 ];
 

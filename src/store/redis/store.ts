@@ -4,13 +4,14 @@ import { ValiseError } from '../../errors.ts';
 import type { Json } from '../../json.ts';
 import { checkKey, toLimit, toMilliseconds, toText } from '../check.ts';
 import { parseEntry } from '../entry-text.ts';
+import { type ServerClock, serverClock } from '../kit/clock.ts';
 import { checkLayout } from '../layout.ts';
-import { endOfPrefix, isVersion, remoteError } from '../remote.ts';
+import { mergedPage, pages } from '../page.ts';
+import { endOfPrefix, escapeGlob, isVersion, remoteError } from '../remote.ts';
 import type { Entry, KeyPage, Lease, ListOptions, PutOptions, Store } from '../types.ts';
 import { nextVersion } from '../version.ts';
 import { Work } from '../work.ts';
 import { type RedisClient, RedisConnection, type Script } from './connection.ts';
-import { allTags, slotOf, tagOf } from './slots.ts';
 
 export { type RedisBusOptions, redisBus } from './bus.ts';
 export type { IoredisClient, NodeRedisClient, RedisClient } from './connection.ts';
@@ -63,14 +64,38 @@ export async function redisStore(
 }
 
 /** The format of the data in Redis, stored in the namespace. */
-const LAYOUT = 2;
+const LAYOUT = 3;
 /** The number of keys one script reads. All other clients wait while it runs. */
 const BATCH = 500;
 /** The number of writes of listed entries between two checks of the index for expired entries. */
 const PRUNE_EVERY = 16;
 const PRUNE = '32';
-/** How long the server's clock is trusted before it is read again, in milliseconds. */
-const CLOCK_AGE = 600_000;
+
+/**
+ * The hash tags of a namespace. Each is in one slot of a Cluster, so that a script can access an entry and its index.
+ * Tag n is in the middle of the n-th of 60 equal ranges of slots, which gives 2, 3, 4, 5 or 6 shards the same number
+ * of tags. Another list is another format.
+ */
+const TAGS = (
+  'Qm F5 aR MG AV Co Ru sP Go EG TL Um Zd eR IG nC W7 pP Qu PT Rm Cw bR Vm JG EN jC Kf tP XE ' +
+  'Pu qP CV Ao cR Bw Sm QT KG Wm vH YE uP Jf kC Aw CN RT Ou rP Su Bo UL ZE Fo gJ HG dR VT zA'
+).split(' ');
+
+/** Returns the slot of a hash tag or key, 0 to 16,383: its CRC16 (XMODEM), which Redis Cluster uses to place keys. */
+function slotOf(text: string): number {
+  let crc = 0;
+  for (const byte of Buffer.from(text)) {
+    crc ^= byte << 8;
+    for (let bit = 0; bit < 8; bit++) crc = crc & 0x8000 ? (crc << 1) ^ 0x1021 : crc << 1;
+    crc &= 0xffff;
+  }
+  return crc % 16_384;
+}
+
+/** Returns the hash tag of a key. */
+function tagOf(key: string): string {
+  return TAGS[Math.floor((slotOf(key) * TAGS.length) / 16_384)] as string;
+}
 
 /*
  * Names: `NS:{TAG}:e:KEY` is an entry, `NS:{TAG}:e` the index of listed entries, `NS:{TAG}:l:KEY` a lease and
@@ -162,8 +187,7 @@ class RedisStore implements Store {
   readonly #namespace: string;
   readonly #isReplicated: boolean;
   readonly #work = new Work();
-  /** The server's time minus `performance.now()`, and when it was read. */
-  #clock: Promise<{ readonly offset: number; readonly learned: number }> | undefined;
+  readonly #clock: ServerClock;
   #prepared: Promise<void> | undefined;
   #marked: Promise<unknown> | undefined;
   #untilPrune = Math.ceil(Math.random() * PRUNE_EVERY);
@@ -172,6 +196,10 @@ class RedisStore implements Store {
     this.#connection = connection;
     this.#namespace = namespace;
     this.#isReplicated = isReplicated;
+    this.#clock = serverClock(async () => {
+      const [secs, micros] = (await connection.command(['time'], true)) as [string, string];
+      return Number(secs) * 1000 + Number(micros) / 1000;
+    });
   }
 
   /** Checks the format of the stored data and upgrades an older one, once, before the first command. */
@@ -218,17 +246,19 @@ class RedisStore implements Store {
       const limit = toLimit(options.limit);
       const end = endOfPrefix(prefix);
       const to = end === undefined ? '+' : `(${end}`;
-      const from = startOf(prefix, options.cursor);
-      const cursors = allTags().map((tag): IndexCursor => ({ index: this.#index(tag), from, keys: [] }));
-      const keys: string[] = [];
-      // One extra key shows whether there is another page.
-      while (keys.length <= limit) {
-        await this.#fill(cursors, to, Math.min(Math.ceil((limit + 1) / 48) + 2, BATCH));
-        const next = takeOrdered(cursors);
-        if (next.length === 0) return { keys };
-        keys.push(...next);
-      }
-      return { keys: keys.slice(0, limit), cursor: keys[limit - 1] as string };
+      return mergedPage(TAGS, startOf(prefix, options.cursor), limit, async (tag, from, count) => {
+        const args = ['1', this.#index(tag), from, to, String(Math.min(count, BATCH))];
+        const [last, ...keys] = (await this.#connection.script(LIST, args, true)) as [string, ...string[]];
+        return { keys, next: last === '' ? undefined : `(${last}` };
+      });
+    });
+  }
+
+  scan(prefix: string, { cursor, limit }: ListOptions = {}): Promise<KeyPage> {
+    return this.#run(async () => {
+      const { names, ...rest } = await this.#names(`e:${escapeGlob(prefix)}*`, toLimit(limit), cursor);
+      const keys = names.flatMap(({ kind, key }) => (kind === 'e' && key?.startsWith(prefix) ? [key] : []));
+      return { keys, ...rest };
     });
   }
 
@@ -258,8 +288,9 @@ class RedisStore implements Store {
   async #checkLayout(): Promise<void> {
     const found = await this.#connection.command(['get', this.#layout], true);
     if (checkLayout(`namespace ${this.#namespace} in Redis`, found, LAYOUT)) this.#marked = Promise.resolve();
+    else if (found !== null) await this.#upgradeTags();
     else if (Number(await this.#connection.command(['exists', this.#oldIndex], true)) === 1)
-      await this.#upgrade();
+      await this.#upgradeIndex();
   }
 
   /** Writes the format into the namespace, before the first entry. */
@@ -280,39 +311,60 @@ class RedisStore implements Store {
   }
 
   /** Moves entries of format 1, which had all keys of a namespace in one slot. Safe to interrupt and to run twice. */
-  async #upgrade(): Promise<void> {
+  async #upgradeIndex(): Promise<void> {
     const old = this.#oldIndex;
+    const first = ['zrange', old, '0', String(BATCH - 1)];
     for (;;) {
-      const keys = (await this.#connection.command(
-        ['zrange', old, '0', String(BATCH - 1)],
-        true,
-      )) as string[];
+      const keys = (await this.#connection.command(first, true)) as string[];
       if (keys.length === 0) break;
-      for (const key of keys) {
-        const text = await this.#connection.command(['get', `${old}:${key}`], true);
-        const life = Number(await this.#connection.command(['pttl', `${old}:${key}`], true));
-        const args = [
-          '2',
-          this.#entry(key),
-          this.#index(tagOf(key)),
-          String(text),
-          life > 0 ? String(life) : '',
-          'absent',
-          '',
-        ];
-        if (typeof text === 'string' && life !== -2) await this.#connection.script(PUT_LISTED, args, true);
-        await this.#connection.command(['del', `${old}:${key}`], true);
-        await this.#connection.command(['zrem', old, key], true);
-      }
+      for (const key of keys) await this.#move(old, key, true);
     }
     await this.#connection.command(['del', `{${this.#namespace}}:ends`], true);
+  }
+
+  /** Moves entries of format 2, which had other tags. Its leases expire by themselves. Safe to interrupt and to run twice. */
+  async #upgradeTags(): Promise<void> {
+    const others: string[] = [];
+    for await (const { names } of pages(({ cursor }) => this.#names('*', BATCH, cursor)))
+      for (const { tag, kind, key } of names) {
+        if (TAGS.includes(tag)) continue;
+        const index = this.#index(tag);
+        if (key === undefined) others.push(`${this.#namespace}:{${tag}}:${kind}`);
+        else if (kind === 'e') {
+          const score = await this.#connection.command(['zscore', index, key], true);
+          await this.#move(index, key, score !== null);
+        }
+      }
+    for (const name of others) await this.#connection.command(['del', name], true);
+    await this.#connection.command(['set', this.#layout, String(LAYOUT)], true);
+  }
+
+  /** Moves one entry of an older format, unless it was moved before, and removes it from its index. */
+  async #move(index: string, key: string, isListed: boolean): Promise<void> {
+    const name = `${index}:${key}`;
+    const text = await this.#connection.command(['get', name], true);
+    const left = Number(await this.#connection.command(['pttl', name], true));
+    if (typeof text === 'string' && left !== -2)
+      await this.#write(key, text, left > 0 ? String(left) : '', { ifAbsent: true, unlisted: !isListed });
+    await this.#connection.command(['del', name], true);
+    await this.#connection.command(['zrem', index, key], true);
+  }
+
+  /** Reads the next names of the namespace that match `pattern` after their tag, from all shards. */
+  async #names(pattern: string, count: number, cursor?: string) {
+    const page = await this.#connection.scan(`${this.#namespace}:{`, `*}:${pattern}`, count, cursor);
+    const names = page.names.flatMap((name) => {
+      const [, tag, kind, key] = /^([^}]*)\}:([a-z])(?::(.*))?$/s.exec(name) ?? [];
+      return tag === undefined ? [] : [{ tag, kind, key }];
+    });
+    return { ...page, names };
   }
 
   async #put(key: string, json: string, life: string, options: PutOptions): Promise<string | undefined> {
     await this.prepare();
     await this.#mark();
     const version = nextVersion();
-    const expiresAt = life === '' ? 0 : Math.round((await this.#now()) + Number(life));
+    const expiresAt = life === '' ? 0 : Math.round((await this.#clock.now()) + Number(life));
     const { losses } = this.#connection;
     const isWritten = await this.#write(key, `${version} ${expiresAt} ${json}`, life, options);
     if (isWritten && this.#isReplicated && options.durable)
@@ -350,37 +402,6 @@ class RedisStore implements Store {
     return (await this.#connection.command(['getrange', name, '0', String(mine.length - 1)], true)) === mine;
   }
 
-  /** Reads the next batch of every index that has no keys left. */
-  async #fill(cursors: readonly IndexCursor[], to: string, count: number): Promise<void> {
-    const read = async (cursor: IndexCursor): Promise<void> => {
-      while (cursor.from !== undefined && cursor.keys.length === 0) {
-        const args = ['1', cursor.index, cursor.from, to, String(count)];
-        const [last, ...keys] = (await this.#connection.script(LIST, args, true)) as [string, ...string[]];
-        cursor.keys = keys.map((key) => Buffer.from(key));
-        cursor.from = last === '' ? undefined : `(${last}`;
-      }
-    };
-    await Promise.all(cursors.map(read));
-  }
-
-  /** Returns the server's time in milliseconds without requesting it each time. Jumps of the local clock do not matter. */
-  async #now(): Promise<number> {
-    let clock = await (this.#clock ??= this.#learnClock());
-    if (performance.now() - clock.learned > CLOCK_AGE) clock = await (this.#clock = this.#learnClock());
-    return performance.now() + clock.offset;
-  }
-
-  async #learnClock(): Promise<{ offset: number; learned: number }> {
-    try {
-      const [secs, micros] = (await this.#connection.command(['time'], true)) as [string, string];
-      const learned = performance.now();
-      return { offset: Number(secs) * 1000 + Number(micros) / 1000 - learned, learned };
-    } catch (error) {
-      this.#clock = undefined;
-      throw error;
-    }
-  }
-
   #entry(key: string): string {
     return `${this.#index(tagOf(key))}:${key}`;
   }
@@ -403,29 +424,6 @@ class RedisStore implements Store {
       },
     };
   }
-}
-
-/** The keys of one index that were read and not returned yet, in byte order. */
-interface IndexCursor {
-  readonly index: string;
-  /** The start of the next batch. Undefined at the end. */
-  from: string | undefined;
-  keys: readonly Buffer[];
-}
-
-/** Takes the keys that no later batch can precede, in order. */
-function takeOrdered(cursors: readonly IndexCursor[]): string[] {
-  const ends = cursors
-    .flatMap(({ from, keys }) => (from === undefined ? [] : keys.slice(-1)))
-    .sort(Buffer.compare);
-  const [bound] = ends;
-  const taken: Buffer[] = [];
-  for (const cursor of cursors) {
-    const later = bound === undefined ? -1 : cursor.keys.findIndex((key) => Buffer.compare(key, bound) > 0);
-    taken.push(...(later === -1 ? cursor.keys : cursor.keys.slice(0, later)));
-    cursor.keys = later === -1 ? [] : cursor.keys.slice(later);
-  }
-  return taken.sort(Buffer.compare).map(String);
 }
 
 function startOf(prefix: string, cursor: string | undefined): string {
