@@ -55,7 +55,7 @@ export class Call {
   options: unknown;
   /** The known state of the transport's session when the call was sent. */
   leftIn: object | undefined;
-  /** Whether the caller has cancelled it. */
+  /** Whether the caller has sent a cancellation for it. */
   cancelled = false;
   /** Whether its response will arrive on another stream than the one its request opened. */
   movedOn = false;
@@ -67,6 +67,7 @@ export class Call {
   sent: () => void = () => {};
   #meta: Record<string, Meta | undefined> | undefined;
   #hints: HttpHints | undefined;
+  #abort: AbortController | undefined;
   #settle: ((response: Response) => void) | undefined;
   #fail: ((error: unknown) => void) | undefined;
 
@@ -100,14 +101,34 @@ export class Call {
     );
   }
 
+  /** Aborted once nobody waits for the response: the caller has given up on it, or the connection has closed. */
+  get signal(): AbortSignal {
+    if (!this.#abort) {
+      const abort = new AbortController();
+      this.#abort = abort;
+      if (this.isGivenUp) abort.abort();
+      this.#requestSignal?.addEventListener('abort', () => this.leave(), {
+        once: true,
+        signal: abort.signal,
+      });
+    }
+    return this.#abort.signal;
+  }
+
   /** The signal that the SDK aborts instead of sending a cancellation, on 2026-07-28 over HTTP. */
-  get signal(): AbortSignal | undefined {
+  get #requestSignal(): AbortSignal | undefined {
     return (this.options as { readonly requestSignal?: AbortSignal } | undefined)?.requestSignal;
   }
 
-  /** Whether the caller has given up on the response, by a cancellation or by the signal. */
+  /** Whether the caller has given up on the response, by a cancellation or by the SDK's signal. */
   get isGivenUp(): boolean {
-    return this.cancelled || this.signal?.aborted === true;
+    return this.cancelled || this.#requestSignal?.aborted === true;
+  }
+
+  /** Gives up on the response, which may still arrive. */
+  cancel(): void {
+    this.cancelled = true;
+    this.#abort?.abort();
   }
 
   /** Adds to the outgoing `_meta`, replacing the earlier addition for the same reason. */
@@ -167,5 +188,6 @@ export class Call {
   /** Ends the call without a response. */
   leave(error: unknown = NO_RESPONSE): void {
     this.#fail?.(error);
+    this.#abort?.abort();
   }
 }

@@ -59,7 +59,7 @@ export class Calls {
   cancel(requestId: unknown): Call | undefined {
     for (const call of this.#open) {
       if (call.request.id !== requestId || call.cancelled) continue;
-      call.cancelled = true;
+      call.cancel();
       if (this.get(call.wireId) !== call) return call;
       this.#cancelled.push(call);
       if (this.#cancelled.length > MAX_CANCELLED) this.#cancelled.shift()?.leave();

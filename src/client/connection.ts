@@ -115,7 +115,7 @@ export class Connection implements Hooks {
   async request(
     method: string,
     params: Params = {},
-    { timeout = 60, ...form }: OwnRequestOptions = {},
+    { timeout = 60, prepare, ...form }: OwnRequestOptions = {},
   ): Promise<Result> {
     const { envelope } = this.#announcer;
     // The client's own envelope takes precedence over Valise's values.
@@ -127,6 +127,7 @@ export class Connection implements Hooks {
       params: _meta ? { ...params, _meta } : params,
     };
     const call = this.#callOf(request, undefined, form);
+    prepare?.(call);
     return resultOf(call, this.#run(call), timeout, () => this.calls.cancel(request.id)).finally(() =>
       this.order.end(call),
     );

@@ -12,7 +12,9 @@ export interface OwnRequestOptions extends CallForm {
    *
    * @defaultValue 60
    */
-  readonly timeout?: number;
+  readonly timeout?: number | undefined;
+  /** Called with the request before it is sent. */
+  readonly prepare?: ((call: Call) => void) | undefined;
 }
 
 /** Returns the result of one of Valise's own requests. Calls `cancel` on a timeout. */

@@ -43,8 +43,8 @@ import { RoundsPart } from './rounds/part.ts';
 import { pendingRounds } from './rounds/pending.ts';
 import { PendingStore } from './rounds/pending-store.ts';
 import type { Pending } from './rounds/types.ts';
-import { KeptSessions } from './sessions/kept.ts';
-import { createSessions } from './sessions/part.ts';
+import { createSessions } from './sessions/middleware.ts';
+import { SessionRecords } from './sessions/record.ts';
 import type { SessionsAccess } from './sessions/types.ts';
 import { addStdioEdge } from './stdio-edge.ts';
 import { type NamedServer, type Target, targetKey, targetNamed, targetOf } from './target.ts';
@@ -244,7 +244,11 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
     const state = jarPart(jar, identity);
     const newer = ({ what, next = '' }: ValiseError): void =>
       events.emit('warning', { code: 'store-newer', what, next });
-    const sessions = createSessions({ kept: new KeptSessions(store, principal, newer), events, jar: state });
+    const sessions = createSessions({
+      records: new SessionRecords(store, principal, newer),
+      events,
+      jar: state,
+    });
     const pendingStore = new PendingStore(store, principal, sessions.returning, events);
     const rounds = new RoundsPart(pendingStore, options.carriers);
     const parts: ClientPart[] = [rounds, sessions.part, state];

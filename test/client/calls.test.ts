@@ -2,8 +2,11 @@ import { describe, expect, it } from 'vitest';
 import type { Call } from '../../src/client/call.ts';
 import { Calls } from '../../src/client/calls.ts';
 
-const call = (id: number, wireId: string | number = id): Call =>
-  ({ request: { jsonrpc: '2.0', id, method: 'tools/call' }, wireId, cancelled: false }) as unknown as Call;
+const call = (id: number, wireId: string | number = id): Call => {
+  const request = { jsonrpc: '2.0', id, method: 'tools/call' };
+  const made = { request, wireId, cancelled: false, cancel: () => void (made.cancelled = true) };
+  return made as unknown as Call;
+};
 const answer = (id: string | number) => ({ jsonrpc: '2.0' as const, id, result: {} });
 
 /** A call that ends when it is left, as the connection's do. */

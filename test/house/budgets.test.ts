@@ -9,12 +9,12 @@ import { allSources, root, type Source } from './sources.ts';
  * context, no import cycle, no retired word.
  */
 const HOPS = {
-  plain: { functions: 250, files: 79 },
-  jar: { functions: 358, files: 101 },
-  session: { functions: 443, files: 116 },
-  flow: { functions: 506, files: 127 },
+  plain: { functions: 250, files: 78 },
+  jar: { functions: 358, files: 100 },
+  session: { functions: 441, files: 114 },
+  flow: { functions: 506, files: 125 },
 };
-const ASYNC_CONTEXTS = 9;
+const ASYNC_CONTEXTS = 8;
 const MODULE_LEVEL_REGISTRIES = 20;
 const ERA_LINES = 294;
 const IMPORT_CYCLES = 9;
@@ -28,7 +28,7 @@ const RETIRED_WORDS: Readonly<Record<string, number>> = {
   desk: 0,
   dig: 1,
   drawer: 0,
-  ear: 1,
+  ear: 0,
   errand: 0,
   graves: 1,
   ingress: 0,

@@ -5,7 +5,7 @@ import type { Answer, Id, Message, Result, Response as RpcResponse } from '../..
 import type { Call, CallForm } from '../call.ts';
 import { hasHttpEdge } from '../connection/http.ts';
 import type { Connection } from '../connection.ts';
-import type { Returning } from '../sessions/returning.ts';
+import type { Returning } from '../sessions/middleware.ts';
 import { handedOver } from './own-call.ts';
 import type { Kept } from './pending-store.ts';
 import { goOnWith } from './replies.ts';

@@ -17,8 +17,8 @@ import type { Era, Params } from '../../wire/index.ts';
 import type { Call } from '../call.ts';
 import type { Connection } from '../connection.ts';
 import type { ClientEventSource } from '../events.ts';
-import { KEPT as KEPT_SESSION, type Kept as KeptSession } from '../sessions/kept.ts';
-import type { Returning } from '../sessions/returning.ts';
+import type { Returning } from '../sessions/middleware.ts';
+import { SESSION_RECORD, type SessionRecord } from '../sessions/record.ts';
 import { targetKey } from '../target.ts';
 import { expiryOf, type Round, readStored } from './round.ts';
 import type { PendingRound } from './types.ts';
@@ -38,7 +38,7 @@ export interface Waiting {
   readonly params?: Params | undefined;
   readonly era?: Era | undefined;
   /** The data-layer session in which the call was made and must continue. */
-  readonly session?: KeptSession | undefined;
+  readonly session?: SessionRecord | undefined;
 }
 
 /** A stored round. */
@@ -51,7 +51,7 @@ export interface Kept {
   readonly params: Params | undefined;
   /** The era in which the server asked. Undefined if unknown. */
   readonly era: Era | undefined;
-  readonly session: KeptSession | undefined;
+  readonly session: SessionRecord | undefined;
   readonly round: Round;
   readonly since: number;
   /** When the server stops accepting answers, in milliseconds since 1970. Undefined if it does not say. */
@@ -100,7 +100,7 @@ export class PendingStore {
       account: connection.account.name,
       ...(call && { method: call.method, params: params as JsonObject }),
       ...(call?.era && { era: call.era }),
-      ...(call?.session && { session: pack(KEPT_SESSION, call.session) }),
+      ...(call?.session && { session: pack(SESSION_RECORD, call.session) }),
       round: JSON.parse(JSON.stringify(round)) as Json,
       since,
       ...(expiresAt !== undefined && { expiresAt }),
@@ -264,8 +264,8 @@ function read(id: string, { value, version }: Found<Members>): Kept | undefined 
 }
 
 /** Reads the session of a call. Others can write the store's file, so the session must belong to the same server. */
-function sessionIn(value: unknown, server: string): KeptSession | undefined {
-  const session = isObject(value) ? unpack(KEPT_SESSION, value as JsonObject) : undefined;
+function sessionIn(value: unknown, server: string): SessionRecord | undefined {
+  const session = isObject(value) ? unpack(SESSION_RECORD, value as JsonObject) : undefined;
   return session?.target === server ? session : undefined;
 }
 

@@ -1,14 +1,21 @@
 import { AsyncResource } from 'node:async_hooks';
 import { tell } from '../../events.ts';
+import { checkArgument, checkOptions, FUNCTION, type TakenBy, TEXT } from '../../options.ts';
 import type { ListenPosition, Notification } from '../../wire/index.ts';
-import type { SessionCalls } from './calls.ts';
-import { checkListen } from './given.ts';
-import type { HeldSession } from './session.ts';
+import type { SessionRequests } from './requests.ts';
+import type { OpenSession } from './session.ts';
 import { Stream } from './stream.ts';
 import type { Listening, ListenOptions, NotificationListener } from './types.ts';
 
+const LISTEN: TakenBy<ListenOptions> = {
+  resources: ['a list of URIs', Array.isArray],
+  poll: ['true, false or { wait: seconds }', (value) => ['boolean', 'object'].includes(typeof value)],
+  after: TEXT,
+  onMissed: FUNCTION,
+};
+
 /** One listener of a stream. */
-interface Ear {
+interface Subscriber {
   readonly heard: NotificationListener;
   readonly missed: () => void;
 }
@@ -18,34 +25,35 @@ interface Shared {
   /** The id of the session that the stream is for, or `''` for none. */
   scope: string;
   readonly stream: Stream;
-  readonly ears: Set<Ear>;
+  readonly subscribers: Set<Subscriber>;
 }
 
 /** The notification streams of one server: one for each session with a listener, and one for no session. */
 export class Streams {
-  readonly #calls: () => SessionCalls;
+  readonly #requests: () => SessionRequests;
   readonly #streams = new Map<string, Shared>();
 
-  constructor(calls: () => SessionCalls) {
-    this.#calls = calls;
+  constructor(requests: () => SessionRequests) {
+    this.#requests = requests;
   }
 
   async open(
-    session: HeldSession | undefined,
+    session: OpenSession | undefined,
     listener: NotificationListener,
     options: ListenOptions = {},
   ): Promise<Listening> {
-    checkListen(listener, options);
+    checkArgument('listen()', listener, FUNCTION);
+    checkOptions('listen', options, LISTEN);
     const scope = session?.id ?? '';
     // The listener runs in the async context of this call, so its requests belong to the session that was current then, if
     // any.
     const heard = AsyncResource.bind(listener);
-    const ear: Ear = { heard, missed: AsyncResource.bind(() => options.onMissed?.()) };
+    const subscriber: Subscriber = { heard, missed: AsyncResource.bind(() => options.onMissed?.()) };
     const known = this.#streams.get(scope);
-    const { stream, ears } = known ?? this.#begin(scope, session, options);
-    ears.add(ear);
+    const { stream, subscribers } = known ?? this.#begin(scope, session, options);
+    subscribers.add(subscriber);
     const leave = (): void => {
-      if (ears.delete(ear) && ears.size === 0) stream.close();
+      if (subscribers.delete(subscriber) && subscribers.size === 0) stream.close();
     };
     try {
       await (known ? stream.want(options.resources ?? []) : stream.opened);
@@ -62,7 +70,7 @@ export class Streams {
       closed: stream.ended,
       async close() {
         leave();
-        if (ears.size === 0) await stream.ended;
+        if (subscribers.size === 0) await stream.ended;
       },
     };
   }
@@ -91,24 +99,24 @@ export class Streams {
     for (const { stream } of this.#streams.values()) stream.close();
   }
 
-  #begin(scope: string, session: HeldSession | undefined, { resources, poll, after }: ListenOptions): Shared {
-    const ears = new Set<Ear>();
+  #begin(scope: string, session: OpenSession | undefined, { resources, poll, after }: ListenOptions): Shared {
+    const subscribers = new Set<Subscriber>();
     const stream = new Stream({
-      calls: this.#calls,
+      requests: this.#requests,
       session: session && (() => session.sent()),
-      renew: async (id) => session?.recreates === true && session.home.renew(session, id),
+      renew: async (id) => session?.recreates === true && session.sessions.renew(session, id),
       resources: resources ?? [],
       polls: poll !== undefined && poll !== false,
       wait: typeof poll === 'object' ? (poll.wait ?? 20) : 20,
       after,
       heard: (notification) => {
-        for (const ear of ears) tell(ear.heard, notification);
+        for (const subscriber of subscribers) tell(subscriber.heard, notification);
       },
       missed: () => {
-        for (const ear of ears) tell(ear.missed, undefined);
+        for (const subscriber of subscribers) tell(subscriber.missed, undefined);
       },
     });
-    const shared: Shared = { scope, stream, ears };
+    const shared: Shared = { scope, stream, subscribers };
     this.#streams.set(scope, shared);
     void stream.ended.then(() => {
       if (this.#streams.get(shared.scope) === shared) this.#streams.delete(shared.scope);

@@ -1,25 +1,22 @@
 import { Course } from '../../link/course.ts';
 import { checkArgument, FUNCTION } from '../../options.ts';
 import type { SessionMeta } from '../../wire/index.ts';
-import type { Call } from '../call.ts';
 import { SessionConflictError, SessionGoneError, sessionErrorIn } from './errors.ts';
-import type { Home } from './home.ts';
-import type { Kept } from './kept.ts';
-import { Queue } from './queue.ts';
+import type { SessionRecord } from './record.ts';
+import type { ServerSessions } from './server-sessions.ts';
 import type {
   ClientSession,
   CreateOptions,
   Listening,
   ListenOptions,
   NotificationListener,
-  SessionBehaviour,
 } from './types.ts';
 
 /** A part of the program that runs in a session. */
 export interface Running {
-  readonly session: HeldSession;
-  /** The calls it has sent, if the session is serial. */
-  readonly calls: Set<Call>;
+  readonly session: OpenSession;
+  /** Aborted when it has ended, so that nobody waits for the calls that are still in progress. */
+  readonly over: AbortController;
 }
 
 const running = new Course<Running>();
@@ -29,18 +26,45 @@ export function currentRun(): Running | undefined {
   return running.current;
 }
 
-/** A session of this client, with the latest metadata from the server. */
-export class HeldSession implements ClientSession {
-  readonly home: Home;
-  readonly label: string | undefined;
-  readonly keeps: boolean;
+/** Runs calls one at a time. A call that nobody waits for any longer does not hold up the others. */
+class Queue {
+  #last: Promise<void> = Promise.resolve();
+
+  /** Runs `work` when the earlier calls have ended, or have left because one of their signals was aborted. */
+  async run<Value>(work: () => Promise<Value>, signals: readonly AbortSignal[]): Promise<Value> {
+    const before = this.#last;
+    let leave = (): void => {};
+    const left = new Promise<void>((resolve) => {
+      leave = resolve;
+    });
+    this.#last = before.then(() => left);
+    for (const signal of signals) {
+      if (signal.aborted) leave();
+      else signal.addEventListener('abort', leave, { once: true });
+    }
+    try {
+      await before;
+      return await work();
+    } finally {
+      leave();
+      for (const signal of signals) signal.removeEventListener('abort', leave);
+    }
+  }
+}
+
+/** A session that this client uses, with the latest metadata from the server. */
+export class OpenSession implements ClientSession {
+  readonly sessions: ServerSessions;
+  /** Whether the session is stored. */
+  readonly isStored: boolean;
   readonly recreates: boolean;
+  /** Runs the calls of a serial session one at a time. */
   readonly queue: Queue | undefined;
   /** Whether a tool that allocates expensive resources was called in the session. */
   allocates = false;
-  /** The ids of rounds that wait in the session for an answer. */
-  readonly waiting = new Set<string>();
-  #meta: SessionMeta;
+  /** The ids of pending questions whose calls were made in the session. */
+  readonly pending = new Set<string>();
+  #record: SessionRecord;
   #gone = false;
   /** The number of the call whose response brought the current state. */
   #stateOf = 0;
@@ -48,25 +72,28 @@ export class HeldSession implements ClientSession {
   readonly #ids: Set<string>;
 
   constructor(
-    home: Home,
-    meta: SessionMeta,
-    { label, keep, ordering, onGone }: CreateOptions & SessionBehaviour,
+    sessions: ServerSessions,
+    record: SessionRecord,
+    { keep, ordering, onGone }: Omit<CreateOptions, 'label'>,
   ) {
-    this.home = home;
-    this.label = label;
-    this.keeps = (keep ?? label !== undefined) && home.keeps;
+    this.sessions = sessions;
+    this.isStored = (keep ?? record.label !== undefined) && sessions.mayStore;
     this.recreates = onGone === 'recreate';
     this.queue = ordering === 'serial' ? new Queue() : undefined;
-    this.#meta = meta;
-    this.#ids = new Set([meta.sessionId]);
+    this.#record = record;
+    this.#ids = new Set([record.id]);
   }
 
   get id(): string {
-    return this.#meta.sessionId;
+    return this.#record.id;
+  }
+
+  get label(): string | undefined {
+    return this.#record.label;
   }
 
   get expiresAt(): Date | undefined {
-    return this.#meta.expiresAt === undefined ? undefined : new Date(this.#meta.expiresAt);
+    return this.#record.expiresAt === undefined ? undefined : new Date(this.#record.expiresAt);
   }
 
   get isStale(): boolean {
@@ -79,7 +106,7 @@ export class HeldSession implements ClientSession {
 
   run<Value>(work: () => Value): Value {
     checkArgument('session.run()', work, FUNCTION);
-    const run: Running = { session: this, calls: new Set() };
+    const run: Running = { session: this, over: new AbortController() };
     try {
       const value = running.run(run, work);
       return isThenable(value) ? (this.#settled(run, value) as Value) : value;
@@ -89,22 +116,31 @@ export class HeldSession implements ClientSession {
   }
 
   async delete(): Promise<void> {
-    await this.home.delete(this);
+    await this.sessions.delete(this);
   }
 
   fork(options: CreateOptions = {}): Promise<ClientSession> {
-    return this.home.fork(this, options);
+    return this.sessions.fork(this, options);
   }
 
   async listen(listener: NotificationListener, options?: ListenOptions): Promise<Listening> {
-    this.home.check(this);
-    return this.home.streams.open(this, listener, options);
+    this.check();
+    return this.sessions.streams.open(this, listener, options);
+  }
+
+  /** Throws if the session is gone, because it must never be sent again. */
+  check(hasBegun = false): void {
+    if (this.#gone) throw new SessionGoneError(this.id, this.label, undefined, hasBegun);
+  }
+
+  /** The session record, to store it now. */
+  get record(): SessionRecord {
+    return { ...this.#record, account: this.sessions.account.name, usedAt: Date.now() };
   }
 
   /** Returns the session metadata that a request carries. */
   sent(): SessionMeta {
-    const { sessionId, state } = this.#meta;
-    return state === undefined ? { sessionId } : { sessionId, state };
+    return sentOf(this.#record);
   }
 
   /** Returns a number for a call, in the order in which calls are sent. */
@@ -116,40 +152,24 @@ export class HeldSession implements ClientSession {
    * Applies the metadata of a response and returns whether anything changed. A response older than the current state does
    * not replace it. Age is compared by the sequence number if the server sends one, or else by the order of the calls.
    */
-  update({ state, seq, expiresAt }: SessionMeta, call: number): boolean {
-    const meta = this.#meta;
-    const isNew = state !== undefined && !this.#isOlder(seq, call);
-    const next: SessionMeta = {
-      sessionId: meta.sessionId,
-      ...spread('state', isNew ? state : meta.state),
-      ...spread('seq', isNew ? seq : meta.seq),
-      ...spread('expiresAt', expiresAt ?? meta.expiresAt),
-    };
-    const changed = next.state !== meta.state || next.expiresAt !== meta.expiresAt;
+  update({ state, seq, expiresAt = this.#record.expiresAt }: SessionMeta, call: number): boolean {
+    const before = this.#record;
+    const isOlder = seq !== undefined && before.seq !== undefined ? seq < before.seq : call < this.#stateOf;
+    const isNew = state !== undefined && !isOlder;
     if (isNew) this.#stateOf = call;
-    this.#meta = next;
-    return changed;
-  }
-
-  #isOlder(seq: number | undefined, call: number): boolean {
-    const { seq: held } = this.#meta;
-    return seq !== undefined && held !== undefined ? seq < held : call < this.#stateOf;
+    this.#record = { ...before, expiresAt, ...(isNew && { state, seq }) };
+    return this.#record.state !== before.state || expiresAt !== before.expiresAt;
   }
 
   /** Adopts the later state that another process has stored. */
-  adopt({ state, seq, expiresAt }: Kept): void {
-    this.#meta = {
-      sessionId: this.id,
-      ...spread('state', state),
-      ...spread('seq', seq),
-      ...spread('expiresAt', expiresAt),
-    };
+  adopt({ state, seq, expiresAt }: SessionRecord): void {
+    this.#record = { ...this.#record, state, seq, expiresAt };
   }
 
   /** Replaces this session with another one. */
-  replace(meta: SessionMeta): void {
-    this.#meta = meta;
-    this.#ids.add(meta.sessionId);
+  replace(record: SessionRecord): void {
+    this.#record = record;
+    this.#ids.add(record.id);
     this.#stateOf = this.#calls;
     this.#gone = false;
   }
@@ -158,29 +178,13 @@ export class HeldSession implements ClientSession {
     this.#gone = true;
   }
 
-  /** Returns the session record to store. */
-  toKeep(): Kept {
-    const { sessionId, state, seq, expiresAt } = this.#meta;
-    return {
-      target: this.home.target,
-      account: this.home.account.name,
-      id: sessionId,
-      label: this.label,
-      state,
-      seq,
-      expiresAt,
-      usedAt: Date.now(),
-    };
-  }
-
   async #settled(run: Running, value: PromiseLike<unknown>): Promise<unknown> {
     try {
       return await value;
     } catch (error) {
       throw this.#typed(error);
     } finally {
-      // Nobody waits for the calls that are still in progress.
-      for (const call of run.calls) this.queue?.leave(call);
+      run.over.abort();
     }
   }
 
@@ -198,9 +202,7 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
   return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function';
 }
 
-function spread<Key extends string, Value>(
-  key: Key,
-  value: Value | undefined,
-): { readonly [K in Key]?: Value } {
-  return (value === undefined ? {} : { [key]: value }) as { readonly [K in Key]?: Value };
+/** Returns the session metadata that a request carries. */
+export function sentOf({ id, state }: SessionRecord): SessionMeta {
+  return state === undefined ? { sessionId: id } : { sessionId: id, state };
 }

@@ -1,5 +1,4 @@
 import { ValiseError } from '../../errors.ts';
-import { Course } from '../../link/course.ts';
 import {
   isListening,
   isProblem,
@@ -10,15 +9,13 @@ import {
   type SessionMeta,
 } from '../../wire/index.ts';
 import type { Call } from '../call.ts';
-import type { SessionCalls } from './calls.ts';
 import { isRefused, isUnknownMethod, sessionErrorIn } from './errors.ts';
-import { WantedResources } from './wanted-resources.ts';
-import { watchBody } from './watch-body.ts';
+import type { SessionRequests } from './requests.ts';
 
 /** Options for {@link Stream}. */
 export interface StreamOptions {
-  /** Returns the session calls of the connection that is open now. */
-  readonly calls: () => SessionCalls;
+  /** Returns the session requests of the connection that is open now. */
+  readonly requests: () => SessionRequests;
   /** Returns the session metadata to send now. Undefined for notifications that belong to no session. */
   readonly session: (() => SessionMeta) | undefined;
   /** Replaces the session with that id, which is gone, with a new one. Resolves to false if the session is over. */
@@ -40,13 +37,6 @@ const WELCOME = 5000;
 const UNWELCOME = 5;
 /** How long a stream may be silent, in milliseconds. Our servers send a sign of life every 15 seconds. */
 const SILENCE = 45_000;
-
-const opening = new Course<Stream>();
-
-/** Returns the stream whose request is being sent. */
-export function currentStream(): Stream | undefined {
-  return opening.current;
-}
 
 /** Receives notifications, and continues from its position if the stream breaks. */
 export class Stream {
@@ -116,13 +106,13 @@ export class Stream {
   /** Also listens for these resources. Reopens the stream from its position. Rejects if the server rejects the resources. */
   async want(resources: readonly string[]): Promise<void> {
     await this.opened;
-    const wish = this.#closed ? undefined : this.#wantedResources.add(resources);
-    if (wish) this.reopen();
-    await wish;
+    const added = this.#closed ? undefined : this.#wantedResources.add(resources);
+    if (added) this.reopen();
+    await added;
   }
 
   /** Watches the HTTP response to the stream's request, because the SDKs do not report when it breaks. */
-  sending(call: Call): void {
+  #watch(call: Call): void {
     this.#call = call;
     if (this.#polls) return;
     call.addHints({
@@ -231,22 +221,20 @@ export class Stream {
   }
 
   #request(asked: { readonly poll?: boolean; readonly wait?: number }, timeout: number) {
-    const calls = this.#options.calls();
+    const requests = this.#options.requests();
     const session = this.#options.session?.();
     this.#asked = session?.sessionId;
     this.#isDropped = false;
     const resources = this.#wantedResources.name();
-    const params = listenParams(calls.spelling, {
+    const params = listenParams(requests.spelling, {
       ...(session && { session }),
       ...(this.#cursor !== undefined && { after: this.#cursor }),
       ...(resources.size > 0 && { resources: [...resources] }),
       ...asked,
     });
-    return opening
-      .run(this, () => calls.listen(params, timeout))
-      .finally(() => {
-        this.#call = undefined;
-      });
+    return requests.listen(params, { timeout, prepare: (call) => this.#watch(call) }).finally(() => {
+      this.#call = undefined;
+    });
   }
 
   /** Ends the current request, because nothing more will arrive on it. */
@@ -275,4 +263,100 @@ function notListening(why: string): ValiseError {
       next: 'Look from time to time what has changed.',
     },
   );
+}
+
+/**
+ * Calls `ended` when an event stream ends or breaks. Returns a function that breaks the stream. The reader of the response
+ * still reads the events as before. A response that is not an event stream is left unchanged.
+ */
+function watchBody(response: Response, ended: () => void): () => void {
+  const { body } = response;
+  if (!body || !response.headers.get('content-type')?.startsWith('text/event-stream')) return () => {};
+  const reader = body.getReader();
+  const watched = new ReadableStream<Uint8Array<ArrayBuffer>>({
+    async pull(controller) {
+      try {
+        const { done, value } = await reader.read();
+        if (done) {
+          controller.close();
+          ended();
+        } else controller.enqueue(value as Uint8Array<ArrayBuffer>);
+      } catch (error) {
+        controller.error(error);
+        ended();
+      }
+    },
+    cancel: (reason) => reader.cancel(reason),
+  });
+  Object.defineProperty(response, 'body', { configurable: true, get: () => watched });
+  return () => void reader.cancel().catch(() => undefined);
+}
+
+/** Resources that a listener wants in addition. */
+interface Addition {
+  readonly resources: readonly string[];
+  resolve(): void;
+  reject(error: unknown): void;
+}
+
+/** The resources that a stream listens for: those the server has accepted, and those that are newly requested. */
+class WantedResources {
+  #granted: ReadonlySet<string>;
+  /** The resources that the current request names, including new ones. */
+  #named: ReadonlySet<string>;
+  #asked: readonly Addition[] = [];
+  #open: Addition[] = [];
+  /** Whether the server has rejected several requests at once. Each is then sent on its own. */
+  #singly = false;
+
+  constructor(resources: readonly string[]) {
+    this.#granted = new Set(resources);
+    this.#named = this.#granted;
+  }
+
+  /** Requests more resources. Returns undefined if the server has already accepted all of them. */
+  add(resources: readonly string[]): Promise<void> | undefined {
+    if (resources.every((uri) => this.#granted.has(uri))) return undefined;
+    return new Promise((resolve, reject) => this.#open.push({ resources, resolve, reject }));
+  }
+
+  /** Returns the resources for the next request to name. */
+  name(): ReadonlySet<string> {
+    this.#asked = this.#singly ? this.#open.slice(0, 1) : [...this.#open];
+    if (this.#asked.length === 0) this.#named = this.#granted;
+    else this.#named = new Set([...this.#granted, ...this.#asked.flatMap(({ resources }) => resources)]);
+    return this.#named;
+  }
+
+  /** Marks the named resources as accepted. Returns true if there are more to request. */
+  granted(): boolean {
+    this.#granted = this.#named;
+    for (const addition of this.#asked) addition.resolve();
+    return this.#without(this.#asked);
+  }
+
+  /**
+   * Handles the rejection of the named resources. Returns false if none were new, so that the server rejects the stream itself.
+   */
+  refused(error: unknown): boolean {
+    if (this.#asked.length === 0) return false;
+    if (this.#asked.length > 1) this.#singly = true;
+    else {
+      this.#asked[0]?.reject(error);
+      this.#without(this.#asked);
+    }
+    return true;
+  }
+
+  /** Rejects all requests that are still open. */
+  end(error: unknown): void {
+    for (const { reject } of this.#open.splice(0)) reject(error);
+  }
+
+  #without(over: readonly Addition[]): boolean {
+    this.#open = this.#open.filter((addition) => !over.includes(addition));
+    this.#asked = [];
+    if (this.#open.length === 0) this.#singly = false;
+    return this.#open.length > 0;
+  }
 }

@@ -21,17 +21,30 @@ import type { Call } from '../call.ts';
 import type { ClientMiddleware, Connection } from '../connection.ts';
 import type { ClientPart } from '../part.ts';
 import { targetKey } from '../target.ts';
-import { isTooLarge } from './calls.ts';
 import { sessionsLacking } from './errors.ts';
-import { Home, type HomeOptions, timesOf } from './home.ts';
-import { type Returning, returningTo } from './returning.ts';
-import { currentRun, type HeldSession, type Running } from './session.ts';
-import { currentStream } from './stream.ts';
+import type { SessionRecord } from './record.ts';
+import { isTooLarge } from './requests.ts';
+import { ServerSessions, type SessionsOptions, timesOf } from './server-sessions.ts';
+import { currentRun, type OpenSession, type Running } from './session.ts';
 import type { ClientSessions, SessionsAccess } from './types.ts';
 
 /** The maximum number of tools per server that are remembered as allocating expensive resources. */
 const MAX_COSTLY = 1000;
 const MAX_TOOL_NAME = 1024;
+
+/** Lets a call that waits for an answer continue in its session, even in another process. */
+export interface Returning {
+  /** Returns the session that a call was sent in, with all that a later process needs to use it. */
+  sessionOf(call: Call): SessionRecord | undefined;
+  /** Records that the call of a pending question was made in a session. */
+  waits(connection: Connection, session: SessionRecord, question: string): void;
+  /** Marks a pending question as answered or dropped. */
+  over(question: string): void;
+  /** Adds the call's current session to the answer to a question asked during the call. */
+  naming(connection: Connection, session: string | undefined, answer: Response): Response;
+  /** Runs `work` in a stored session. */
+  inside<Value>(connection: Connection, session: SessionRecord, work: () => Promise<Value>): Promise<Value>;
+}
 
 /** The client side of family S. */
 export interface SessionsFamily {
@@ -56,22 +69,33 @@ interface Sent {
 }
 
 /** Creates the client side of family S. */
-export function createSessions(options: HomeOptions): SessionsFamily {
-  const homes = new Map<string, readonly Home[]>();
-  const ofConnection = new WeakMap<Connection, Home>();
-  const ofClient = new WeakMap<object, Home>();
+export function createSessions(options: SessionsOptions): SessionsFamily {
+  const byTarget = new Map<string, readonly ServerSessions[]>();
+  const byConnection = new WeakMap<Connection, ServerSessions>();
+  const byClient = new WeakMap<object, ServerSessions>();
   const costly = new WeakMap<Connection, Set<string>>();
+  /** The sessions of calls that wait for an answer, by the id of their pending question. */
+  const waiting = new Map<string, OpenSession>();
 
-  /** Returns the homes at the server of a connection, its own first. */
-  const homesAt = (connection: Connection): readonly Home[] => {
-    const own = ofConnection.get(connection);
-    const others = (own?.keeps && homes.get(own.target)) || [];
+  /** Returns the sessions with the server of a connection, its own first. */
+  const sessionsAt = (connection: Connection): readonly ServerSessions[] => {
+    const own = byConnection.get(connection);
+    const others = (own?.mayStore && byTarget.get(own.target)) || [];
     const { name } = connection.account;
     return own ? [own, ...others.filter((each) => each !== own && each.account.name === name)] : [];
   };
 
-  const attach = (call: Call, session: HeldSession): Sent => {
-    session.home.check(session, call.hasBegun);
+  const find = (connection: Connection, id: string | undefined): OpenSession | undefined => {
+    if (id === undefined) return undefined;
+    for (const sessions of sessionsAt(connection)) {
+      const session = sessions.find(id);
+      if (session) return session;
+    }
+    return undefined;
+  };
+
+  const attach = (call: Call, session: OpenSession): Sent => {
+    session.check(call.hasBegun);
     if (call.connection.server.lacksSessions) throw sessionsLacking(session.label);
     const { id } = session;
     call.session = id;
@@ -87,26 +111,26 @@ export function createSessions(options: HomeOptions): SessionsFamily {
   const sessionOf = ({ connection, method }: Call): Running | undefined => {
     const run = currentRun();
     if (!run || INTRODUCTIONS.has(method) || sessionMethod(method)) return undefined;
-    return homesAt(connection).includes(run.session.home) ? run : undefined;
+    return sessionsAt(connection).includes(run.session.sessions) ? run : undefined;
   };
 
   const isCostly = ({ connection, method, request }: Call): boolean =>
     method === 'tools/call' && (costly.get(connection)?.has(String(request.params?.['name'])) ?? false);
 
   /** Applies the session metadata of a response. */
-  const settle = async (session: HeldSession, sent: Sent, response: Response): Promise<Response> => {
+  const settle = async (session: OpenSession, sent: Sent, response: Response): Promise<Response> => {
     if (!('result' in response)) return response;
     const reading = readSession(response.result._meta);
     if (reading === undefined) return response;
     // Applied metadata is removed from the result, because hosts show results to models.
     const passed = { ...response, result: withoutSession(response.result) };
-    if (reading === null) return session.home.gone(session, sent.id).then(() => passed, warned(passed));
+    if (reading === null) return session.sessions.gone(session, sent.id).then(() => passed, warned(passed));
     if (isProblem(reading)) return refused(session, `${reading.problem} at ${reading.where}`, response);
     if (!isSession(reading)) return response;
     if (isTooLarge(reading)) return refused(session, 'its state is too large', response);
     if (reading.sessionId !== sent.id) return refused(session, 'the answer names another session', response);
-    if (session.id !== sent.id || !session.update(reading, sent.order) || !session.keeps) return passed;
-    return session.home.save(session).then(() => passed, warned(passed));
+    if (session.id !== sent.id || !session.update(reading, sent.order) || !session.isStored) return passed;
+    return session.sessions.save(session).then(() => passed, warned(passed));
   };
 
   /** Returns a value if the server no longer has the session of a call. It says whether a handler had begun. */
@@ -115,9 +139,9 @@ export function createSessions(options: HomeOptions): SessionsFamily {
     return reading?.kind === 'not-found' && (reading.sessionId ?? id) === id ? reading : undefined;
   };
 
-  const refused = (session: HeldSession, reason: string, response: Response): Response => {
+  const refused = (session: OpenSession, reason: string, response: Response): Response => {
     options.events.emit('session-refused', {
-      server: redactUrls(session.home.target),
+      server: redactUrls(session.sessions.target),
       label: session.label,
       reason,
     });
@@ -158,38 +182,28 @@ export function createSessions(options: HomeOptions): SessionsFamily {
     return response;
   };
 
-  /** Removes the calls of a connection that are over from the queues of their sessions. */
-  const leaveQueues = (connection: Connection, isOver: (call: Call) => boolean): void => {
-    for (const { queue } of homesAt(connection).flatMap(({ live }) => [...live]))
-      for (const call of [...(queue?.waiting ?? [])])
-        if (call.connection === connection && isOver(call)) queue?.leave(call);
-  };
-
-  const homeOf = (client: object): Home => {
-    const home = ofClient.get(client);
-    if (home?.isOf(client)) return home;
-    throw new ValiseError('not-connected', 'This client is not connected through this Valise.', {
-      next: 'Call valise.connect(client, transport) first.',
-    });
-  };
-
   const access = (client: object): ClientSessions => {
-    const home = homeOf(client);
+    const sessions = byClient.get(client);
+    if (!sessions?.isOf(client)) {
+      throw new ValiseError('not-connected', 'This client is not connected through this Valise.', {
+        next: 'Call valise.connect(client, transport) first.',
+      });
+    }
     return {
-      create: (given) => home.create(given),
-      named: (label, behaviour) => home.named(label, behaviour),
-      resume: (id, behaviour) => home.resume(id, behaviour),
-      recover: (id, behaviour) => home.resume(id, behaviour, 'recover'),
-      delete: (id) => home.deleteById(id),
-      list: () => home.list(),
-      listen: (listener, given) => home.streams.open(undefined, listener, given),
+      create: (given) => sessions.create(given),
+      named: (label, behaviour) => sessions.named(label, behaviour),
+      resume: (id, behaviour) => sessions.resume(id, behaviour),
+      recover: (id, behaviour) => sessions.resume(id, behaviour, 'recover'),
+      delete: (id) => sessions.deleteById(id),
+      list: () => sessions.list(),
+      listen: (listener, given) => sessions.streams.open(undefined, listener, given),
     };
   };
 
   return {
     access: Object.assign(access, {
       kept: async () =>
-        (await options.kept.list()).map(({ id, label, target, expiresAt, usedAt }) => ({
+        (await options.records.list()).map(({ id, label, target, expiresAt, usedAt }) => ({
           id,
           label,
           target,
@@ -197,50 +211,64 @@ export function createSessions(options: HomeOptions): SessionsFamily {
           usedAt: new Date(usedAt),
         })),
       forget: async (id: string) => {
-        const kept = (await options.kept.list()).find((each) => each.id === id);
-        return kept !== undefined && options.kept.remove(kept.target, id);
+        const record = (await options.records.list()).find((each) => each.id === id);
+        return record !== undefined && options.records.remove(record.target, id);
       },
     }),
 
-    returning: returningTo(homesAt),
+    returning: {
+      sessionOf: ({ connection, session }) => find(connection, session)?.record,
+      waits(connection, { id }, question) {
+        const session = find(connection, id);
+        if (!session) return;
+        session.pending.add(question);
+        waiting.set(question, session);
+      },
+      over(question) {
+        waiting.get(question)?.pending.delete(question);
+        waiting.delete(question);
+      },
+      naming(connection, id, answer) {
+        const session = find(connection, id);
+        if (!session || !('result' in answer)) return answer;
+        const { sessions } = connection.server.spelling('legacy');
+        const _meta = { ...answer.result._meta, ...writeSession(sessions, session.sent()) };
+        return { ...answer, result: { ...answer.result, _meta } };
+      },
+      async inside(connection, record, work) {
+        const session = find(connection, record.id) ?? (await sessionsAt(connection)[0]?.reenter(record));
+        return session ? session.run(work) : work();
+      },
+    },
 
     async forget(target) {
-      for (const home of homes.get(target) ?? []) home.forget();
-      const kept = await options.kept.list(target);
-      await Promise.all(kept.map(({ id }) => options.kept.remove(target, id)));
-      return kept.map(({ id }) => id);
+      for (const sessions of byTarget.get(target) ?? []) sessions.forget();
+      const stored = await options.records.list(target);
+      await Promise.all(stored.map(({ id }) => options.records.remove(target, id)));
+      return stored.map(({ id }) => id);
     },
 
     connected(client, connection) {
       const key = targetKey(connection.target);
-      const known = homes.get(key) ?? [];
-      // Clients that are connected at the same time have separate homes, because they may act for different users.
+      const known = byTarget.get(key) ?? [];
+      // Clients that are connected at the same time have separate sessions, because they may act for different users.
       const same = known.filter((each) => each.account.name === connection.account.name);
-      const left = same.find((each) => each.isOf(client)) ?? same.find((each) => !each.isOpen);
-      const home = left ?? new Home(connection, client, options);
+      const left = same.find((each) => each.isOf(client)) ?? same.find((each) => !each.isConnected);
+      const sessions = left ?? new ServerSessions(connection, client, options);
       left?.moved(connection, client);
-      if (!left && home.keeps) homes.set(key, [...known, home]);
-      ofClient.set(client, home);
-      ofConnection.set(connection, home);
+      if (!left && sessions.mayStore) byTarget.set(key, [...known, sessions]);
+      byClient.set(client, sessions);
+      byConnection.set(connection, sessions);
     },
 
     async turns(call, next) {
       const run = sessionOf(call);
-      const queue = run?.session.queue;
-      if (!queue) return next();
-      run.calls.add(call);
-      call.signal?.addEventListener('abort', () => call.leave(), { once: true });
-      try {
-        await queue.enter(call);
-        return await next();
-      } finally {
-        queue.leave(call);
-      }
+      const { queue } = run?.session ?? {};
+      return run && queue ? queue.run(next, [call.signal, run.over.signal]) : next();
     },
 
     async middleware(call, next) {
       mirror(call, readSession(call.request.params?._meta));
-      if (sessionMethod(call.method)?.verb === 'listen') currentStream()?.sending(call);
       const run = sessionOf(call);
       if (!run) return call.method === 'tools/list' ? learnCosts(call, await next()) : next();
       const { session } = run;
@@ -251,8 +279,8 @@ export function createSessions(options: HomeOptions): SessionsFamily {
         const loss = lossIn(response, sent);
         if (!loss) return settle(session, sent, response);
         // A new session may replace this one. The call is retried there if it has not begun.
-        const isRenewed = session.recreates && !isRetry && (await session.home.renew(session, sent.id));
-        if (!isRenewed) return session.home.gone(session, sent.id).then(() => response, warned(response));
+        const isRenewed = session.recreates && !isRetry && (await session.sessions.renew(session, sent.id));
+        if (!isRenewed) return session.sessions.gone(session, sent.id).then(() => response, warned(response));
         if (loss.begun ?? call.hasBegun) return response;
       }
     },
@@ -264,29 +292,21 @@ export function createSessions(options: HomeOptions): SessionsFamily {
         const { transport } = connection.link;
         const close = transport.close.bind(transport);
         transport.close = async () => {
-          await ofConnection.get(connection)?.release(connection);
+          await byConnection.get(connection)?.release(connection);
           await close();
         };
-      },
-
-      notifying(notification, connection) {
-        if (notification.method !== 'notifications/cancelled') return false;
-        const id = notification.params?.['requestId'];
-        leaveQueues(connection, (call) => call.request.id === id);
-        return false;
       },
 
       notified(notification, connection) {
         const position = readNotificationTag(notification);
         const isWelcome = isListening(notification);
         if (isWelcome || position.sessionId !== undefined || position.cursor !== undefined)
-          ofConnection.get(connection)?.streams.hear(notification, position);
+          byConnection.get(connection)?.streams.hear(notification, position);
         return isWelcome;
       },
 
       closed(connection) {
-        leaveQueues(connection, () => true);
-        ofConnection.get(connection)?.closed(connection);
+        byConnection.get(connection)?.closed(connection);
       },
     },
   };

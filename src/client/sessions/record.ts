@@ -3,11 +3,11 @@ import { sha256 } from '../../sha256.ts';
 import { type Collection, collection, type Schema } from '../../store/kit/collection.ts';
 import { withLease } from '../../store/kit/lease.ts';
 import type { Store } from '../../store/types.ts';
-import { isSessionId, type SessionMeta } from '../../wire/index.ts';
+import { isSessionId } from '../../wire/index.ts';
 import type { Account } from '../account.ts';
 
-/** A session record in the store. */
-export interface Kept {
+/** A session as this client knows it, in memory and in the store. */
+export interface SessionRecord {
   readonly target: string;
   /** The account that the session belongs to; see `Account`. */
   readonly account: string;
@@ -25,33 +25,33 @@ const TTL = 90 * 86_400;
 const MAX_SESSIONS = 10_000;
 
 /** The stored sessions of one principal, separate for each server. A session is never sent to another server. */
-export class KeptSessions {
+export class SessionRecords {
   readonly #store: Store;
   readonly #prefix: string;
-  readonly #records: Collection<Kept>;
+  readonly #records: Collection<SessionRecord>;
   readonly #newer: (error: ValiseError) => void;
 
   /** Calls `newer` for session records that a later release has written. They are left unchanged. */
   constructor(store: Store, principal: string, newer: (error: ValiseError) => void) {
     this.#store = store;
     this.#prefix = `kept-sessions/${sha256(principal)}/`;
-    this.#records = collection(store, '', KEPT);
+    this.#records = collection(store, '', SESSION_RECORD);
     this.#newer = newer;
   }
 
-  async get(target: string, id: string, account: Account): Promise<Kept | undefined> {
-    const kept = (await this.#records.get(this.#key(target, id)))?.value;
-    return kept?.target === target && account.owns(kept.account) ? kept : undefined;
+  async get(target: string, id: string, account: Account): Promise<SessionRecord | undefined> {
+    const record = (await this.#records.get(this.#key(target, id)))?.value;
+    return record?.target === target && account.owns(record.account) ? record : undefined;
   }
 
   /** Lists the sessions of one server or all, and of one account or all, most recently used first. */
-  async list(target?: string, account?: Account): Promise<readonly Kept[]> {
-    const found: Kept[] = [];
+  async list(target?: string, account?: Account): Promise<readonly SessionRecord[]> {
+    const found: SessionRecord[] = [];
     const prefix = target === undefined ? this.#prefix : this.#folder(target);
     for await (const page of this.#records.pages(prefix, this.#newer)) {
-      for (const [, { value: kept }] of page) {
-        if (!kept || (target !== undefined && kept.target !== target)) continue;
-        if (!account || account.owns(kept.account)) found.push(kept);
+      for (const [, { value: record }] of page) {
+        if (!record || (target !== undefined && record.target !== target)) continue;
+        if (!account || account.owns(record.account)) found.push(record);
       }
       if (found.length >= MAX_SESSIONS) break;
     }
@@ -59,16 +59,16 @@ export class KeptSessions {
   }
 
   /** Stores the metadata of a response. If another process has stored a later state meanwhile, keeps that one and returns it. */
-  async save(kept: Kept): Promise<Kept | undefined> {
-    let later: Kept | undefined;
+  async save(record: SessionRecord): Promise<SessionRecord | undefined> {
+    let later: SessionRecord | undefined;
     await this.#records.update(
-      this.#key(kept.target, kept.id),
+      this.#key(record.target, record.id),
       (found) => {
         const now = found?.value;
-        const isOurs = now?.target === kept.target && now.account === kept.account;
-        const isLater = now?.seq !== undefined && kept.seq !== undefined && now.seq > kept.seq;
+        const isOurs = now?.target === record.target && now.account === record.account;
+        const isLater = now?.seq !== undefined && record.seq !== undefined && now.seq > record.seq;
         later = isOurs && isLater ? now : undefined;
-        return later ? undefined : kept;
+        return later ? undefined : record;
       },
       { ttl: TTL },
     );
@@ -80,7 +80,7 @@ export class KeptSessions {
   }
 
   /** Runs `work` while no other process does so for the same label. */
-  alone<Value>(target: string, label: string, work: () => Promise<Value>): Promise<Value> {
+  withLabel<Value>(target: string, label: string, work: () => Promise<Value>): Promise<Value> {
     const key = `lock/${this.#folder(target)}${sha256(label)}`;
     return withLease(this.#store, key, work);
   }
@@ -95,7 +95,7 @@ export class KeptSessions {
 }
 
 /** The schema of session records. Others can write the store's file, so an entry that is not a session is ignored. */
-export const KEPT: Schema<Kept> = {
+export const SESSION_RECORD: Schema<SessionRecord> = {
   kind: 'kept session',
   version: 1,
   read({ target, account, id, label, state, seq, expiresAt, usedAt }) {
@@ -112,13 +112,3 @@ export const KEPT: Schema<Kept> = {
     };
   },
 };
-
-/** Returns the metadata of a stored session. */
-export function metaOf({ id, state, seq, expiresAt }: Kept): SessionMeta {
-  return {
-    sessionId: id,
-    ...(state !== undefined && { state }),
-    ...(seq !== undefined && { seq }),
-    ...(expiresAt !== undefined && { expiresAt }),
-  };
-}

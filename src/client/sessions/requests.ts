@@ -17,8 +17,9 @@ import {
   targetParams,
 } from '../../wire/index.ts';
 import type { Connection } from '../connection.ts';
+import type { OwnRequestOptions } from '../own-requests.ts';
 import { isUnknownMethod } from './errors.ts';
-import type { Kept } from './kept.ts';
+import type { SessionRecord } from './record.ts';
 
 /** The methods with which a v2 client reports the era it uses with its server. */
 interface MaybeModern {
@@ -27,7 +28,7 @@ interface MaybeModern {
 }
 
 /** A session in a list. */
-export type Listed = Pick<Kept, 'id' | 'label' | 'expiresAt'>;
+export type Listed = Pick<SessionRecord, 'id' | 'label' | 'expiresAt'>;
 
 const MAX_PAGES = 1000;
 const MAX_LISTED = 10_000;
@@ -40,7 +41,7 @@ export function isTooLarge({ state }: SessionMeta): boolean {
 }
 
 /** The session methods of one connection. */
-export class SessionCalls {
+export class SessionRequests {
   readonly connection: Connection;
   readonly #client: MaybeModern;
 
@@ -78,7 +79,7 @@ export class SessionCalls {
   }
 
   async delete(session: SessionMeta, timeout?: number): Promise<void> {
-    await this.#request('delete', targetParams(this.spelling, session), timeout).catch(explain);
+    await this.#request('delete', targetParams(this.spelling, session), { timeout }).catch(explain);
   }
 
   /** Returns all pages of the list. Returns undefined if the server has no list. */
@@ -93,7 +94,7 @@ export class SessionCalls {
       for (const { sessionId, label, expiresAt } of page.sessions)
         listed.push({ id: sessionId, label, expiresAt });
       if (listed.length >= MAX_LISTED) {
-        this.#tellOfMany();
+        this.#reportTooMany();
         return listed.slice(0, MAX_LISTED);
       }
       if (page.nextCursor === undefined || page.nextCursor === cursor) break;
@@ -103,11 +104,11 @@ export class SessionCalls {
   }
 
   /** Listens until the server ends the stream. Resolves with the result of a poll. */
-  listen(params: Params, timeout: number): Promise<Result> {
-    return this.#request('listen', params, timeout);
+  listen(params: Params, options: OwnRequestOptions): Promise<Result> {
+    return this.#request('listen', params, options);
   }
 
-  #tellOfMany(): void {
+  #reportTooMany(): void {
     const what = `The server lists more than ${MAX_LISTED} sessions; the rest is left out.`;
     const error = new ValiseError('too-many-sessions', what, { next: 'Delete some, or tell its author.' });
     this.connection.link.transport.onerror?.(error);
@@ -121,13 +122,13 @@ export class SessionCalls {
   }
 
   /** Sends a session request, with the method name that this server uses. */
-  #request(verb: SessionVerb, params: Params = {}, timeout = 60): Promise<Result> {
+  #request(verb: SessionVerb, params: Params = {}, options?: OwnRequestOptions): Promise<Result> {
     const { era } = this;
     const _meta = era === 'modern' ? { ...this.#envelope(), ...params._meta } : params._meta;
     return this.connection.request(
       NAMES[this.spelling].method[verb],
       { ...params, ...(_meta && { _meta }) },
-      { timeout },
+      options,
     );
   }
 
