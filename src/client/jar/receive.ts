@@ -81,7 +81,8 @@ class Update {
   }
 
   #set(scope: Scope, name: string, value: Json, given: Attributes): void {
-    const attributes = this.#fit(scope, name, given);
+    const attributes =
+      given.serverScope === undefined ? given : this.#fit(scope, name, given.serverScope, given);
     if (!attributes) return;
     const set = this.#setFor(scope, attributes);
     if (!this.#isOpen(set, scope, name) || !this.#mayChange(scope, name, value, attributes)) return;
@@ -164,10 +165,9 @@ class Update {
   }
 
   /** Returns the attributes with a normalized scope. Returns undefined if the server may not set that scope. */
-  #fit(scope: Scope, name: string, given: Attributes): Attributes | undefined {
-    if (given.serverScope === undefined) return given;
+  #fit(scope: Scope, name: string, wanted: string, given: Attributes): Attributes | undefined {
     const { scopes, name: server } = this.#origin.view.identity;
-    const serverScope = normalScope(given.serverScope);
+    const serverScope = normalScope(wanted);
     if (scopes.includes(serverScope)) return { ...given, serverScope };
     this.#refuse('server-scope', `${serverScope} is not for ${server} to set.`, scope, name);
     return undefined;
