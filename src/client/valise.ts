@@ -323,7 +323,7 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
       const limit = limitFor(targetNamed(target.url));
       const major = installedMajor();
       const authorization = authorizationFor(major, target, { ...surroundings, limit });
-      return new HostProvider(authorization, target.url, major);
+      return new HostProvider(authorization, major);
     };
     return {
       jar,

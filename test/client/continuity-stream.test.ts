@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
-import { type SessionSeat, sessionFetch, watchStandalone } from '../../src/client/connection/stream.ts';
+import { composeFetch } from '../../src/client/connection/fetch.ts';
+import { type SessionSeat, sessionHttp, watchStandalone } from '../../src/client/connection/stream.ts';
 
 const seat: SessionSeat = {
   sessionId: 'one',
@@ -23,7 +24,7 @@ it.each([
     sent = init;
     return new Response(null);
   };
-  await sessionFetch(base, seat)('http://127.0.0.1/mcp', { method: 'GET', headers });
+  await composeFetch([sessionHttp(seat)], base)('http://127.0.0.1/mcp', { method: 'GET', headers });
   expect(new Headers(sent.headers).get('last-event-id')).toBe(place);
   expect(watchStandalone(sent, seat) !== undefined).toBe(isStandalone);
 });
@@ -34,7 +35,9 @@ it('names no place with what is no stream, or where nothing has been read', asyn
     named.push(new Headers(headers).get('last-event-id'));
     return new Response(null);
   };
-  await sessionFetch(base, seat)('http://127.0.0.1/mcp', { method: 'POST' });
-  await sessionFetch(base, { ...seat, lastEventId: undefined })('http://127.0.0.1/mcp', { method: 'GET' });
+  await composeFetch([sessionHttp(seat)], base)('http://127.0.0.1/mcp', { method: 'POST' });
+  await composeFetch([sessionHttp({ ...seat, lastEventId: undefined })], base)('http://127.0.0.1/mcp', {
+    method: 'GET',
+  });
   expect(named).toEqual([null, null]);
 });

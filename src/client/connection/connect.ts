@@ -1,4 +1,5 @@
 import { messageOf, ValiseError } from '../../errors.ts';
+import { edgeFetch } from '../../link/edge-fetch.ts';
 import { documentFetch, type MessageLimit } from '../../link/limit.ts';
 import { redactUrls } from '../../redact-urls.ts';
 import { holdLease, withLease } from '../../store/kit/lease.ts';
@@ -17,15 +18,16 @@ import type { ClientPart } from '../part.ts';
 import { targetKey } from '../target.ts';
 import { Continuity } from './continuity.ts';
 import { connectError } from './errors.ts';
+import { composeFetch, type HttpMiddleware } from './fetch.ts';
 import { holdKey, SessionHold } from './hold.ts';
-import { type HttpTarget, type HttpTransport, makeHttpTransport, transportFetch } from './http.ts';
+import { addHeaders, type HttpTarget, type HttpTransport, makeHttpTransport } from './http.ts';
 import { Keeping, type KeepingParts } from './keeping.ts';
 import { type ConnectionId, keyOf } from './key.ts';
 import { followTarget, followTransport, leaveTransport } from './session-state.ts';
 import { isStale, type Snapshot, SnapshotKeeper } from './snapshot.ts';
 import { type ClientStateStore, fromClientStateStore, isClientStateStore } from './state-store.ts';
-import { sessionFetch, watchStandalone } from './stream.ts';
-import { CutAnswers } from './unanswered.ts';
+import { sessionHttp, watchStandalone } from './stream.ts';
+import { Unanswered } from './unanswered.ts';
 
 /** The dependencies of every HTTP connection. */
 export interface Surroundings {
@@ -237,16 +239,15 @@ class Attempt {
     const { owner, principal, parts, stack } = this.#surroundings;
     const continuity = this.#continuity(kept);
     this.#latest = continuity;
-    const answers = new CutAnswers();
-    const transport = await this.#transport(continuity, answers);
+    const unanswered = new Unanswered();
+    const transport = await this.#transport(continuity, unanswered);
     continuity.attach(transport);
-    if (this.#auth) this.#auth.transport = transport;
     const connection = new Connection(transport, {
       owner,
       target: { kind: 'http', url: this.#target.url },
       principal,
       account: this.#account,
-      parts: [continuity, answers, ...(this.#auth ? [this.#auth] : []), ...parts],
+      parts: [continuity, unanswered, ...(this.#auth ? [this.#auth] : []), ...parts],
       stack: stack(continuity, this.#auth),
     });
     await connection.open();
@@ -281,18 +282,23 @@ class Attempt {
     });
   }
 
-  #transport(continuity: Continuity, answers: CutAnswers): Promise<HttpTransport> {
+  #transport(continuity: Continuity, unanswered: Unanswered): Promise<HttpTransport> {
     const { options, url } = this.#target;
+    const auth = this.#auth ?? this.#tokens;
+    const edge = edgeFetch(
+      options.fetch ?? fetch,
+      (init) => unanswered.watch(init) ?? unanswered.watchStandalone(watchStandalone(init, continuity)),
+      this.#surroundings.limit,
+    );
+    // The order in which a request passes the middleware, outermost first.
+    const stack: HttpMiddleware[] = [
+      ...(auth ? [auth.http] : []), // sends the token; refreshes it, or starts a sign-in, if the server rejects it
+      unanswered.http, // ends calls whose response can no longer arrive
+      sessionHttp(continuity), // sends the session id, and the position of the standalone stream
+      ...(options.headers ? [addHeaders(url, options.headers)] : []), // adds the headers that the host has set
+    ];
     return makeHttpTransport(majorOf(this.#client), url, {
-      fetch: transportFetch({
-        base: options.fetch ?? fetch,
-        target: this.#target,
-        session: (base) => answers.fetch(sessionFetch(base, continuity)),
-        watch: (init) => answers.watch(init) ?? answers.watchStandalone(watchStandalone(init, continuity)),
-        limit: this.#surroundings.limit,
-        auth: this.#auth ?? this.#tokens,
-      }),
-      authProvider: this.#auth?.provider,
+      fetch: composeFetch(stack, edge),
       // Without it, `terminateSession` would not end a session that an earlier process started.
       sessionId: continuity.sessionId,
     });

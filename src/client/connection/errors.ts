@@ -33,15 +33,11 @@ export function causesOf(error: unknown): unknown[] {
 /** Explains why the connection failed, if an error of the SDK or of `fetch` does not. Returns other errors unchanged. */
 export function connectError(error: unknown, url: URL, hasAuth: boolean): unknown {
   const chain = causesOf(error);
-  if (chain.some((one) => one instanceof ValiseError)) return error;
+  // The SDKs wrap errors of `fetch` while they negotiate the version.
+  const own = chain.find((one) => one instanceof ValiseError);
+  if (own) return own;
   const server = redactUrls(url.href);
-  if (chain.some(isUnauthorized))
-    return new ValiseError('sign-in-required', `The server ${server} requires a sign-in (HTTP 401).`, {
-      next: hasAuth
-        ? 'Sign in, then connect again.'
-        : 'Pass the option auth: { redirect } to connect, or a valid Authorization header.',
-      cause: error,
-    });
+  if (chain.some(isUnauthorized)) return signInRequiredError(url, hasAuth, error);
   const innermost = chain.at(-1);
   const { code } = (innermost ?? {}) as { readonly code?: unknown };
   const isUnreached = UNREACHED.test(String(code)) || chain.some((one) => messageOf(one) === 'fetch failed');
@@ -51,6 +47,25 @@ export function connectError(error: unknown, url: URL, hasAuth: boolean): unknow
     next: 'Check that it is running, and that the URL is right.',
     cause: error,
   });
+}
+
+/** Returns the error for a server that requires a sign-in. */
+export function signInRequiredError(url: URL, hasAuth: boolean, cause?: unknown): ValiseError {
+  return new ValiseError(
+    'sign-in-required',
+    `The server ${redactUrls(url.href)} requires a sign-in (HTTP 401).`,
+    {
+      next: hasAuth
+        ? 'Sign in, then connect again.'
+        : 'Pass the option auth: { redirect } to connect, or a valid Authorization header.',
+      cause,
+    },
+  );
+}
+
+/** Whether an error says that the user has to sign in. */
+export function isSignInRequired(error: unknown): boolean {
+  return error instanceof ValiseError && error.code === 'sign-in-required';
 }
 
 function isUnauthorized(error: unknown): boolean {

@@ -1,5 +1,5 @@
 import { isObject } from '../../json.ts';
-import { type AnswerWatch, edgeFetch, type FetchLike, withHeaders } from '../../link/edge-fetch.ts';
+import { edgeFetch, type FetchLike } from '../../link/edge-fetch.ts';
 import { documentFetch, MAX_MESSAGE, type MessageLimit } from '../../link/limit.ts';
 import { StdioClientTransport } from '../../link/stdio-client.ts';
 import type { TransportLike } from '../../link/transport.ts';
@@ -10,6 +10,7 @@ import { loadSdk, type Major } from '../major.ts';
 import { type AuthOptions, checkAuth } from '../oauth/options.ts';
 import { hasStdioEdge } from '../stdio-edge.ts';
 import { webAddress } from '../web-address.ts';
+import type { HttpMiddleware } from './fetch.ts';
 import { type ClientStateStore, isClientStateStore } from './state-store.ts';
 
 /** Options for a connection over HTTP. */
@@ -62,38 +63,14 @@ export class HttpTarget {
 export interface HttpTransport extends TransportLike {
   setProtocolVersion(version: string): void;
   resumeStream(lastEventId: string): Promise<void>;
-  finishAuth(callback: unknown): Promise<void>;
 }
 
-/** The parts of a transport's `fetch`. */
-export interface FetchParts {
-  readonly base: FetchLike;
-  readonly target: HttpTarget;
-  /** Wraps the MCP requests. */
-  session(base: FetchLike): FetchLike;
-  /** Watches the responses to the MCP requests. */
-  watch(init: RequestInit): AnswerWatch | undefined;
-  readonly limit: MessageLimit;
-  /** Wraps the MCP requests, and handles everything else: discovery, registration, tokens. */
-  readonly auth?: { resource(base: FetchLike): FetchLike; others?(): FetchLike } | undefined;
-}
-
-/**
- * Returns the `fetch` of a transport, which uses it for two purposes. MCP requests pass our byte edge. Sign-in requests
- * must not, because they go to other servers and their JSON is not MCP's.
- */
-export function transportFetch({ base, target, session, watch, limit, auth }: FetchParts): FetchLike {
-  const { headers } = target.options;
-  const edge = session(edgeFetch(headers ? adding(base, target.url, headers) : base, watch, limit));
-  const mcp = auth ? auth.resource(edge) : edge;
-  const others = auth?.others?.() ?? documentFetch(base, limit);
-  return (url, init = {}) => (isMcp(init) ? mcp(url, init) : others(url, init));
-}
-
-function adding(base: FetchLike, { origin }: URL, added: Readonly<Record<string, string>>): FetchLike {
-  return (url, init = {}) => {
-    if (new URL(url).origin !== origin) return base(url, init);
-    return base(url, { ...init, headers: withHeaders(init.headers, added) });
+/** Adds headers to the requests to a server, unless they are already present. Requests to other origins get none. */
+export function addHeaders({ origin }: URL, added: Readonly<Record<string, string>>): HttpMiddleware {
+  return ({ url, headers }, next) => {
+    if (new URL(url).origin === origin)
+      for (const [name, value] of Object.entries(added)) if (!headers.has(name)) headers.set(name, value);
+    return next();
   };
 }
 
@@ -101,11 +78,7 @@ function adding(base: FetchLike, { origin }: URL, added: Readonly<Record<string,
 export async function makeHttpTransport(
   major: Major,
   url: URL,
-  options: {
-    readonly fetch: FetchLike;
-    readonly authProvider?: object | undefined;
-    readonly sessionId?: string | undefined;
-  },
+  options: { readonly fetch: FetchLike; readonly sessionId?: string | undefined },
 ): Promise<HttpTransport> {
   const { StreamableHTTPClientTransport } =
     major === 'v2'
@@ -114,10 +87,9 @@ export async function makeHttpTransport(
           '@modelcontextprotocol/sdk',
           () => import('@modelcontextprotocol/sdk/client/streamableHttp.js'),
         );
-  const { fetch, authProvider, sessionId } = options;
+  const { fetch, sessionId } = options;
   const transport = new StreamableHTTPClientTransport(url, {
     fetch,
-    ...(authProvider && { authProvider: authProvider as never }),
     ...(sessionId !== undefined && { sessionId }),
   }) as unknown as HttpTransport;
   noteHttpEdge(transport);

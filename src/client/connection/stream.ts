@@ -1,5 +1,6 @@
-import type { AnswerWatch, FetchLike } from '../../link/edge-fetch.ts';
+import type { AnswerWatch } from '../../link/edge-fetch.ts';
 import { statusOf } from './errors.ts';
+import { emptyResponse, type HttpMiddleware } from './fetch.ts';
 import type { HttpTransport } from './http.ts';
 
 const FIRST_PAUSE = 500;
@@ -77,31 +78,23 @@ export interface SessionSeat {
 const SESSION = 'mcp-session-id';
 const LAST_EVENT = 'last-event-id';
 
-/**
- * Returns a `fetch` for MCP requests that sets the session of each. The SDK's transport is one session behind after a new
- * one has started.
- */
-export function sessionFetch(base: FetchLike, seat: SessionSeat): FetchLike {
-  return (url, init = {}) => {
-    const headers = init.headers instanceof Headers ? init.headers : new Headers(init.headers);
+/** Sets the session of each request. The SDK's transport is one session behind after a new one has started. */
+export function sessionHttp(seat: SessionSeat): HttpMiddleware {
+  return async ({ init, headers }, next) => {
     const { sessionId } = seat;
     if (sessionId === undefined) headers.delete(SESSION);
     else headers.set(SESSION, sessionId);
     // After a 401, v1 reopens the stream without a position, and would miss the events since ours.
     if (init.method === 'GET' && seat.lastEventId !== undefined && !headers.has(LAST_EVENT))
       headers.set(LAST_EVENT, seat.lastEventId);
-    const answered = base(url, headers === init.headers ? init : { ...init, headers });
-    return init.method === 'POST' ? answered : answered.then((response) => seen(response, init, seat));
+    const response = await next();
+    if (init.method === 'DELETE' && response.ok) seat.ended();
+    if (init.method !== 'GET' || response.status !== 409) return response;
+    seat.streamTaken();
+    await response.body?.cancel();
+    // 405 means that the server has no such stream, which both SDKs accept without an error.
+    return emptyResponse(405);
   };
-}
-
-async function seen(response: Response, { method }: RequestInit, seat: SessionSeat): Promise<Response> {
-  if (method === 'DELETE' && response.ok) seat.ended();
-  if (method !== 'GET' || response.status !== 409) return response;
-  seat.streamTaken();
-  await response.body?.cancel();
-  // 405 means that the server has no such stream, which both SDKs accept without an error.
-  return new Response(null, { status: 405 });
 }
 
 /** Watches the session's standalone stream. A stream that resumes from another event id belongs to one call. */

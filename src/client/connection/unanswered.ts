@@ -1,7 +1,8 @@
-import { type AnswerWatch, type FetchLike, requestIn } from '../../link/edge-fetch.ts';
+import { type AnswerWatch, requestIn } from '../../link/edge-fetch.ts';
 import { type Id, INTRODUCTIONS } from '../../wire/index.ts';
 import type { Connection } from '../connection.ts';
 import type { ClientPart } from '../part.ts';
+import { emptyResponse, type HttpMiddleware } from './fetch.ts';
 
 /** How often the SDKs' transports try to resume a stream by default. */
 const TRIES = 2;
@@ -32,7 +33,7 @@ interface Resumed {
  * Ends calls whose response can no longer arrive, because its stream is over and cannot be resumed. The SDKs would wait
  * until their timeout, and there may be none.
  */
-export class CutAnswers implements ClientPart {
+export class Unanswered implements ClientPart {
   #connection: Connection | undefined;
   /** The calls whose stream the SDK resumes, by the id of the event it resumes after. */
   readonly #resumed = new Map<string, Resumed>();
@@ -77,21 +78,17 @@ export class CutAnswers implements ClientPart {
     };
   }
 
-  /**
-   * Wraps all requests. Handles those without a response, including because the connection breaks, and those that resume streams.
-   */
-  fetch(base: FetchLike): FetchLike {
-    return (url, init = {}) => {
-      if (init.method === 'POST')
-        return base(url, init).then(
-          (response) => (response.status === 202 ? this.#accepted(response, init) : response),
-          (error: unknown) => this.#unanswered(error, init),
-        );
-      const from = resumedFrom(init);
-      const resumed = from === undefined ? undefined : this.#resumed.get(from);
-      return from !== undefined && resumed ? this.#resume(base(url, init), from, resumed) : base(url, init);
-    };
-  }
+  /** Handles requests that get no response, including because the connection breaks, and those that resume streams. */
+  readonly http: HttpMiddleware = ({ init, headers }, next) => {
+    if (init.method === 'POST')
+      return next().then(
+        (response) => (response.status === 202 ? this.#accepted(response, init) : response),
+        (error: unknown) => this.#unanswered(error, init),
+      );
+    const from = resumedFrom({ ...init, headers });
+    const resumed = from === undefined ? undefined : this.#resumed.get(from);
+    return from !== undefined && resumed ? this.#resume(next(), from, resumed) : next();
+  };
 
   /**
    * Ends a call that was accepted with 202. That status means that no response follows, so one can only arrive on another stream.
@@ -109,7 +106,7 @@ export class CutAnswers implements ClientPart {
     if (!connection || !call || call.isGivenUp || INTRODUCTIONS.has(call.method)) throw error;
     setImmediate(() => void connection.arrive({ jsonrpc: '2.0', id: call.wireId, error: CUT }));
     // The SDK sees 202, as for a message without a response, because the call receives its own error.
-    return new Response(null, { status: 202 });
+    return emptyResponse(202);
   }
 
   async #resume(answer: Promise<Response>, from: string, resumed: Resumed): Promise<Response> {

@@ -40,7 +40,8 @@ interface TokenRequest {
  */
 export class HostProvider {
   readonly #authorization: Authorization;
-  readonly #url: URL;
+  /** Exchanges a code without the host. */
+  readonly #exchangeByValise: Authorization['exchange'];
   readonly #major: Major;
   /** Whether the caller asks for token requests. */
   #isAsked = false;
@@ -56,11 +57,11 @@ export class HostProvider {
   /** Signs requests if tokens are bound to a key. SDK v2 calls it. */
   readonly dpop?: () => Promise<DpopSigner>;
 
-  constructor(authorization: Authorization, url: URL, major: Major) {
+  constructor(authorization: Authorization, major: Major) {
     this.#authorization = authorization;
-    this.#url = url;
     this.#major = major;
-    authorization.transport = { finishAuth: (answer) => this.#exchange(answer as URLSearchParams | string) };
+    this.#exchangeByValise = authorization.exchange;
+    authorization.exchange = (answer) => this.#exchange(answer);
     const { saveClientInformation, clientMetadataUrl, dpop } = authorization.provider;
     if (saveClientInformation) this.saveClientInformation = saveClientInformation;
     if (clientMetadataUrl !== undefined) this.clientMetadataUrl = clientMetadataUrl;
@@ -111,7 +112,7 @@ export class HostProvider {
       metadata,
       clientMetadata: provider.clientMetadata,
       ...(Array.isArray(scopes) && { scope: scopes.join(' ') }),
-      fetchFn: this.#authorization.others(),
+      fetchFn: this.#authorization.fetch,
     });
     const issued = { ...client, issuer: at?.issuer ?? server };
     await provider.saveClientInformation(issued, at);
@@ -161,28 +162,19 @@ export class HostProvider {
   }
 
   /** Exchanges the code after the user's return. The host sends it if it can, or else Valise does. */
-  async #exchange(answer: URLSearchParams | string): Promise<void> {
+  async #exchange(answer: URLSearchParams): Promise<void> {
     const { provider } = this.#authorization;
-    const [code, iss] = typeof answer === 'string' ? [answer] : [answer.get('code'), answer.get('iss')];
-    if (this.#giveCode) {
-      const params = new URLSearchParams({
-        grant_type: 'authorization_code',
-        code: code ?? '',
-        code_verifier: await provider.codeVerifier(),
-        redirect_uri: provider.redirectUrl,
-      });
-      const over = this.#sent(undefined);
-      this.#giveCode(params);
-      this.#giveCode = undefined;
-      return over;
-    }
-    const { auth } = await loadAuth(this.#major);
-    await auth(provider, {
-      serverUrl: this.#url,
-      authorizationCode: code ?? '',
-      iss: iss ?? undefined,
-      fetchFn: this.#authorization.others(),
+    if (!this.#giveCode) return this.#exchangeByValise(answer);
+    const params = new URLSearchParams({
+      grant_type: 'authorization_code',
+      code: answer.get('code') ?? '',
+      code_verifier: await provider.codeVerifier(),
+      redirect_uri: provider.redirectUrl,
     });
+    const over = this.#sent(undefined);
+    this.#giveCode(params);
+    this.#giveCode = undefined;
+    return over;
   }
 
   /** Resolves when the host has stored the result of its token request, or has given up. */

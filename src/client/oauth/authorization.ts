@@ -2,11 +2,12 @@ import type { FetchLike } from '../../link/edge-fetch.ts';
 import { INTRODUCTIONS } from '../../wire/index.ts';
 import type { Account, TokenOwner } from '../account.ts';
 import type { Call } from '../call.ts';
-import { statusOf } from '../connection/errors.ts';
-import { bearerOf, type HttpTransport } from '../connection/http.ts';
+import { causesOf, isSignInRequired, signInRequiredError, statusOf } from '../connection/errors.ts';
+import { emptyResponse, type HttpExchange, type HttpMiddleware } from '../connection/fetch.ts';
 import type { ClientEventSource } from '../events.ts';
 import type { Major } from '../major.ts';
 import type { ClientPart } from '../part.ts';
+import { type Challenge, challengeIn, isChallenge } from './challenge.ts';
 import {
   CredentialCache,
   type CredentialKeeper,
@@ -22,7 +23,6 @@ import { Provider } from './provider.ts';
 import { isDue, refreshNow, tokenFetch, unavailableError } from './refresh.ts';
 import { loadAuth, registerOnce } from './sdk-auth.ts';
 import { inVainError, isRefusal, leftError, SignIn, signInOnce, strangerError } from './sign-in.ts';
-import { isStepUp, wantedIn, withGranted } from './step-up.ts';
 
 /** A client that only opens the connection when it connects. The requests of another party introduce it. */
 export interface OpensOnly {
@@ -34,11 +34,8 @@ export interface OpensOnly {
  */
 const REFUSED_FOR = 60_000;
 
-/** The scope that a sign-in requests, and the URL of the server's resource metadata. */
-interface Wanted {
-  readonly resourceMetadataUrl?: URL | undefined;
-  readonly scope?: string | undefined;
-}
+/** The text of a 401 that has none. The SDKs repeat it in their error. */
+const REJECTED = 'the server rejected a new access token (HTTP 401)';
 
 /** The dependencies of {@link Authorization}. */
 export interface AuthorizationParts {
@@ -66,14 +63,15 @@ export interface AuthorizationParts {
 /** Authorizes one connection: with stored tokens, with refreshed ones, or by asking the user to sign in. */
 export class Authorization implements ClientPart {
   readonly provider: Provider;
-  /** Exchanges the code: the SDK's transport, or a substitute for it. */
-  transport: Pick<HttpTransport, 'finishAuth'> | undefined;
   /** The credentials that this process has cached. */
   readonly credentials: CredentialCache;
+  /** Sends OAuth requests: discovery, registration, tokens. */
+  readonly fetch: FetchLike;
+  /** Exchanges the code of a sign-in for tokens. Hosts that send their own token requests replace it. */
+  exchange = (answer: URLSearchParams): Promise<void> => this.#exchange(answer);
   readonly #parts: AuthorizationParts;
   readonly #signIn: SignIn;
   readonly #endpoints: EndpointGuard;
-  readonly #others: FetchLike;
   #finishing: Promise<void> | undefined;
   /** The error of the last failed sign-in. */
   #failure: unknown;
@@ -86,19 +84,18 @@ export class Authorization implements ClientPart {
   #refreshing: Promise<void> | undefined;
   /** The account of tokens that a host put in the store without naming their owner. */
   #nameless: string | undefined;
-  #challenge: Response | undefined;
+  /** What the server asked for when it last rejected a request. */
+  #challenge: Challenge = {};
   /** Whether the client has connected. Before that, it may close a transport to try another one. */
   #isConnected = false;
   readonly #end = new AbortController();
-  /** Whether the last request for a stream was rejected. It is retried once with a newer token, and then no more. */
-  #streamRefused = false;
 
   constructor(parts: AuthorizationParts) {
     this.#parts = parts;
     this.credentials = new CredentialCache(parts.keeper);
     this.#endpoints = new EndpointGuard(parts.url);
     this.#signIn = new SignIn(parts.options, this.#endpoints);
-    this.#others = tokenFetch(registerOnce(this.#endpoints.fetch(parts.fetch)), this.credentials, {
+    this.fetch = tokenFetch(registerOnce(this.#endpoints.fetch(parts.fetch)), this.credentials, {
       refreshed: (tokens) => this.tell('refreshed', tokens),
       own: parts.options.client,
     });
@@ -128,31 +125,83 @@ export class Authorization implements ClientPart {
     this.#nameless = account.signedIn;
   }
 
-  /** Wraps the MCP requests. Records rejections before the SDK acts on them. */
-  resource(base: FetchLike): FetchLike {
-    return async (url, init = {}) => {
-      const token = bearerOf(init.headers);
-      const isStream = init.method === 'GET';
-      const isLastTry =
-        isStream && this.#streamRefused && token !== undefined && !this.credentials.isRefused(token);
-      const response = await base(url, init);
-      const isRefused = response.status === 401 || isStepUp(response);
-      if (isRefused && isLastTry) {
-        await response.body?.cancel();
-        // 405 means that the server has no such stream, and both SDKs continue without it. With a 401, v1 would refresh
-        // forever.
-        return new Response(null, { status: 405 });
+  /**
+   * Sends the access token with each request. If the server rejects it, retries with a refreshed token, or rejects with
+   * `sign-in-required` while the user is asked to sign in.
+   */
+  readonly http: HttpMiddleware = async (exchange, next) => {
+    for (let hasRefreshed = false; ; hasRefreshed = true) {
+      const token = (await this.provider.tokens())?.access_token;
+      const response = await this.#send(exchange, token, next);
+      if (!isChallenge(response)) {
+        this.#untried = undefined;
+        return response;
       }
-      if (isStream) this.#streamRefused = isRefused;
-      if (isRefused) return this.#challenged(response, token);
-      this.#untried = undefined;
-      return response;
-    };
+      const tokens = await this.#rejected(response, token);
+      if (hasRefreshed && response.status === 401) {
+        // 405 means that the server has no such stream, and both SDKs continue without it.
+        const isStream = exchange.init.method === 'GET';
+        const text = await response.text();
+        return isStream ? emptyResponse(405) : new Response(text || REJECTED, { status: 401 });
+      }
+      await response.body?.cancel();
+      // Another call or another process may have obtained better tokens meanwhile.
+      if (!tokens || !this.credentials.isGood(tokens)) await this.#authorize(response.status === 403, tokens);
+    }
+  };
+
+  async #send(
+    exchange: HttpExchange,
+    token: string | undefined,
+    next: () => Promise<Response>,
+  ): Promise<Response> {
+    const { url, init, headers } = exchange;
+    if (token === undefined) return next();
+    headers.set('authorization', `Bearer ${token}`);
+    if (!this.provider.dpop) return next();
+    const { withDpopFromProvider } = await loadAuth(this.#parts.major);
+    const signed = withDpopFromProvider(this.provider)((_, { headers: added } = {}) => {
+      for (const [name, value] of new Headers(added)) headers.set(name, value);
+      return next();
+    });
+    return signed(url, { ...init, headers });
   }
 
-  /** Wraps all other requests: discovery, registration, tokens. */
-  others(): FetchLike {
-    return this.#others;
+  /** Records that the server rejected a request. Returns the tokens that are stored now. */
+  async #rejected(response: Response, token: string | undefined): Promise<Tokens | undefined> {
+    this.#endpoints.reset();
+    this.credentials.refuse(token);
+    this.#inVain = token !== undefined && token === this.#untried ? response.status : undefined;
+    this.#untried = undefined;
+    const { tokens } = await this.credentials.current();
+    this.#challenge = await challengeIn(response, tokens?.scope, this.#parts.major);
+    return tokens;
+  }
+
+  /** Obtains tokens that the server may accept. Rejects with `sign-in-required` if only the user can. */
+  async #authorize(isStepUp: boolean, tokens: Tokens | undefined): Promise<void> {
+    if (isStepUp) {
+      // A refresh cannot grant more than the original scope.
+      this.credentials.markDead(tokens?.refresh_token);
+      this.provider.want(this.#challenge.scope?.split(' ') ?? []);
+    }
+    await this.prepare((await this.credentials.current()).client);
+    if ((await this.#auth({ ...this.#challenge, forceReauthorization: isStepUp })) === 'AUTHORIZED') return;
+    const { tokens: now } = await this.credentials.current();
+    if (!now || !this.credentials.isGood(now)) throw signInRequiredError(this.#parts.url, true);
+  }
+
+  /** Runs the SDK's own flow: discovery, registration, and then a refresh, the sign-in page or the exchange of a code. */
+  async #auth(
+    options: Challenge & { authorizationCode?: string; iss?: string; forceReauthorization?: boolean },
+  ) {
+    const { auth } = await loadAuth(this.#parts.major);
+    return auth(this.provider, { serverUrl: this.#parts.url, fetchFn: this.fetch, ...options });
+  }
+
+  async #exchange(answer: URLSearchParams): Promise<void> {
+    const iss = answer.get('iss');
+    await this.#auth({ authorizationCode: answer.get('code') ?? '', ...(iss !== null && { iss }) });
   }
 
   connected(): void {
@@ -170,24 +219,6 @@ export class Authorization implements ClientPart {
     this.#signIn.close();
   }
 
-  async #challenged(response: Response, token: string | undefined): Promise<Response> {
-    this.#endpoints.reset();
-    this.credentials.refuse(token);
-    this.#inVain = token !== undefined && token === this.#untried ? response.status : undefined;
-    this.#untried = undefined;
-    const { client, tokens } = await this.credentials.current();
-    const isMore = response.status === 403;
-    const challenge = isMore ? withGranted(response, tokens?.scope) : response;
-    this.#challenge = challenge;
-    if (isMore) {
-      // A refresh cannot grant more than the original scope.
-      this.credentials.markDead(tokens?.refresh_token);
-      this.provider.want(wantedIn(challenge));
-    }
-    await this.prepare(client);
-    return challenge;
-  }
-
   /** Prepares for a sign-in, before a client is registered or a user is asked for tokens that could not be stored. */
   async prepare(client: Credentials['client']): Promise<void> {
     await this.#parts.place();
@@ -202,15 +233,15 @@ export class Authorization implements ClientPart {
 
   /** Waits for a sign-in in progress, and starts one if tokens do not help. Resolves to true if a retry is worthwhile. */
   async recover(error: unknown): Promise<boolean> {
-    const isRefused = statusOf(error) === 401;
-    if (!this.#finishing && isRefused) await this.#signInAnew();
+    const causes = causesOf(error);
+    const isRejected = causes.some((one) => statusOf(one) === 401);
+    if (!this.#finishing && isRejected) await this.#sendToPage(this.#challenge);
     if (this.#finishing) {
       await this.#finishing;
       return true;
     }
-    const unavailable = unavailableError(error);
-    const isUnauthorized = (error as Error | undefined)?.constructor?.name === 'UnauthorizedError';
-    if (!isRefused && !isUnauthorized && !unavailable) return false;
+    const unavailable = causes.map(unavailableError).find((one) => one !== undefined);
+    if (!isRejected && !causes.some(isSignInRequired) && !unavailable) return false;
     const { tokens } = await this.credentials.current();
     // Another flow or another process may have obtained them meanwhile.
     if (tokens && this.credentials.isGood(tokens)) return true;
@@ -221,30 +252,18 @@ export class Authorization implements ClientPart {
   }
 
   /** Starts a sign-in, because the server rejected new tokens too. */
-  async #signInAnew(): Promise<void> {
-    const { extractWWWAuthenticateParams } = await loadAuth(this.#parts.major);
-    await this.#sendToPage(this.#challenge ? extractWWWAuthenticateParams(this.#challenge) : {});
-  }
-
-  async #sendToPage({ resourceMetadataUrl, scope }: Wanted): Promise<void> {
-    const { major, url } = this.#parts;
-    const { tokens } = await this.credentials.reload();
+  async #sendToPage(challenge: Challenge): Promise<void> {
+    const { client, tokens } = await this.credentials.reload();
     if (tokens && this.credentials.isGood(tokens)) return;
+    await this.prepare(client);
     this.credentials.markDead(tokens?.refresh_token);
     await this.credentials.dropTokens();
-    const { auth } = await loadAuth(major);
-    await auth(this.provider, {
-      serverUrl: url,
-      fetchFn: this.#others,
-      ...(resourceMetadataUrl && { resourceMetadataUrl }),
-      ...(scope !== undefined && { scope }),
-    });
+    await this.#auth(challenge);
   }
 
   /** Signs the user in for a host that makes its own connections. Resolves when the code has been exchanged. */
-  async signIn(wanted: Wanted): Promise<void> {
-    await this.prepare((await this.credentials.current()).client);
-    if (!this.#finishing) await this.#sendToPage(wanted);
+  async signIn(challenge: Challenge): Promise<void> {
+    if (!this.#finishing) await this.#sendToPage(challenge);
     await this.#finishing;
   }
 
@@ -289,7 +308,7 @@ export class Authorization implements ClientPart {
       const issuer = issuerOf(await this.provider.discoveryState());
       const named = answer.get('iss');
       if (named !== null && issuer !== undefined && !isSameIssuer(named, issuer)) throw strangerError();
-      await this.transport?.finishAuth(this.#parts.major === 'v2' ? answer : answer.get('code'));
+      await this.exchange(answer);
       const { tokens, ...credentials } = await this.credentials.current();
       this.#untried = tokens?.access_token;
       if (!tokens) return;
@@ -319,7 +338,7 @@ export class Authorization implements ClientPart {
           discovery: discovery ?? {},
           client,
           major: this.#parts.major,
-          fetch: this.#others,
+          fetch: this.fetch,
           dpop: await this.provider.dpop?.(),
         }),
       )

@@ -1,6 +1,6 @@
 import { ValiseError } from '../../errors.ts';
-import { type FetchLike, withHeaders } from '../../link/edge-fetch.ts';
 import type { Account, TokenOwner } from '../account.ts';
+import type { HttpMiddleware } from '../connection/fetch.ts';
 import type { CredentialKeeper, Tokens } from './credentials.ts';
 
 /** Authorizes a connection with the tokens in a host's own store. The host renews them, and Valise never signs in (C-06). */
@@ -20,20 +20,20 @@ export class HostTokens {
     await this.#token();
   }
 
-  /** Wraps the MCP requests. After a 401, clears the token and reads the store once more. */
-  resource(base: FetchLike): FetchLike {
-    return async (url, init = {}) => {
-      const token = await this.#token();
-      if (token === undefined) return base(url, init);
-      const response = await base(url, bearing(init, token));
-      if (response.status !== 401) return response;
-      await this.#clear(token);
-      const next = await this.#token();
-      if (next === undefined || next === token) return response;
-      await response.body?.cancel();
-      return base(url, bearing(init, next));
-    };
-  }
+  /** Sends the stored token with each request. After a 401, clears the token and reads the store once more. */
+  readonly http: HttpMiddleware = async ({ headers }, next) => {
+    const token = await this.#token();
+    if (token === undefined) return next();
+    headers.set('authorization', `Bearer ${token}`);
+    const response = await next();
+    if (response.status !== 401) return response;
+    await this.#clear(token);
+    const newer = await this.#token();
+    if (newer === undefined || newer === token) return response;
+    await response.body?.cancel();
+    headers.set('authorization', `Bearer ${newer}`);
+    return next();
+  };
 
   async #token(): Promise<string | undefined> {
     let tokens = await this.#load();
@@ -64,8 +64,4 @@ export class HostTokens {
 
 function isOver({ expiresAt }: Tokens): boolean {
   return expiresAt !== undefined && expiresAt <= Date.now();
-}
-
-function bearing(init: RequestInit, token: string): RequestInit {
-  return { ...init, headers: withHeaders(init.headers, { authorization: `Bearer ${token}` }) };
 }

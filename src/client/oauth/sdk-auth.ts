@@ -8,13 +8,14 @@ export interface SdkAuth {
     provider: object,
     options: {
       readonly serverUrl: URL;
-      readonly resourceMetadataUrl?: URL;
-      readonly scope?: string;
+      readonly resourceMetadataUrl?: URL | undefined;
+      readonly scope?: string | undefined;
       readonly authorizationCode?: string;
       readonly iss?: string | undefined;
+      readonly forceReauthorization?: boolean;
       readonly fetchFn: FetchLike;
     },
-  ): Promise<unknown>;
+  ): Promise<'AUTHORIZED' | 'REDIRECT'>;
   registerClient(
     server: string,
     options: {
@@ -35,6 +36,8 @@ export interface SdkAuth {
       readonly fetchFn: FetchLike;
     },
   ): Promise<unknown>;
+  /** Only v2 has it. */
+  withDpopFromProvider(provider: object): (next: FetchLike) => FetchLike;
   extractWWWAuthenticateParams(response: Response): {
     readonly resourceMetadataUrl?: URL;
     readonly scope?: string;
