@@ -76,7 +76,7 @@ export function clientsStore(store: Store, options: ClientsStoreOptions = {}): C
   checkOptions('clientsStore', options, { ttl: ANYTHING, maxClients: COUNT, maxBytes: BYTES });
   const { maxClients = 1000, maxBytes = 16_384 } = options;
   const ttl = seconds(options.ttl ?? '90d');
-  const clients = collection(store, `${PREFIX}client/`, SCHEMA);
+  const clients = collection(store, `${PREFIX}client/`, SCHEMA, { unlisted: true });
   const index = recordIndex(store, `${PREFIX}index`, { max: maxClients, ttl, full: () => full(maxClients) });
   return {
     async getClient(clientId) {

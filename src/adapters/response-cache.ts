@@ -91,7 +91,7 @@ export function responseCache(store: Store, options: ResponseCacheOptions = {}):
   checkOptions('responseCache', options, { ttl: ANYTHING, maxEntries: COUNT, maxBytes: BYTES });
   const { maxEntries = 512, maxBytes = 1_048_576 } = options;
   const ttl = seconds(options.ttl ?? '24h');
-  const entries = collection(store, `${PREFIX}entry/`, SCHEMA);
+  const entries = collection(store, `${PREFIX}entry/`, SCHEMA, { unlisted: true });
   const indexOf = (name: string) => recordIndex(store, `${PREFIX}${name}`, { max: maxEntries, ttl });
   const reads = indexOf('reads');
   const lists = indexOf('lists');

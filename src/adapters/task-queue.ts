@@ -65,7 +65,7 @@ export function taskMessageQueue<Message>(
   checkOptions('taskMessageQueue', options, { ttl: ANYTHING, maxMessages: COUNT, maxBytes: BYTES });
   const { maxMessages = 100, maxBytes = 1_048_576 } = options;
   const ttl = seconds(options.ttl ?? '24h');
-  const queues = collection(store, 'adapters/task-messages/', SCHEMA);
+  const queues = collection(store, 'adapters/task-messages/', SCHEMA, { unlisted: true });
 
   /** Takes the first messages and leaves the others. */
   const take = async (id: string, count: number): Promise<readonly string[]> => {

@@ -114,7 +114,7 @@ export function taskStore(store: Store, options: TaskStoreOptions = {}): TaskSto
   checkOptions('taskStore', options, { ttl: ANYTHING, maxTasks: COUNT, maxBytes: BYTES });
   const { maxTasks = 100, maxBytes = 1_048_576 } = options;
   const longest = seconds(options.ttl ?? '24h') * 1000;
-  const tasks = collection(store, `${PREFIX}task/`, SCHEMA);
+  const tasks = collection(store, `${PREFIX}task/`, SCHEMA, { unlisted: true });
   const indexOf = (session: string | undefined) =>
     recordIndex(store, `${PREFIX}of/${session === undefined ? '-' : keyPart(session)}`, {
       max: maxTasks,

@@ -43,7 +43,7 @@ const SCHEMA: Schema<ValueRecord> = {
 
 export function values(store: Store, prefix: string, options: ValuesOptions): Values {
   const { kind, ttl: idleTimeout, maxBytes, indexOf } = options;
-  const records = collection(store, prefix, SCHEMA);
+  const records = collection(store, prefix, SCHEMA, { unlisted: true });
   const checked = (value: unknown): Json => {
     const text = JSON.stringify(value);
     if (text === undefined || Buffer.byteLength(text) > maxBytes) throw badValue(kind, maxBytes);

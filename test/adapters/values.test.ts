@@ -7,7 +7,15 @@ import { places } from './places.ts';
 const range = (to: number) => Array.from({ length: to }, (_, index) => index);
 
 async function keysOf(store: Store): Promise<readonly string[]> {
-  return (await store.list('')).keys;
+  const keys = new Set<string>();
+  let cursor: string | undefined;
+  do {
+    const options = cursor === undefined ? {} : { cursor };
+    const page = await (store.scan?.('', options) ?? store.list('', options));
+    for (const key of page.keys) keys.add(key);
+    cursor = page.cursor;
+  } while (cursor !== undefined);
+  return [...keys];
 }
 
 describe.each(places)('tokenStorage on %s', (_, share) => {

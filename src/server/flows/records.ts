@@ -114,7 +114,7 @@ export class FlowRecords {
     const kept = this.#sealer
       ? this.#sealer.seal(record, { purpose: PURPOSE, bind: [key, FORM], ttl: ttl + SLACK })
       : record;
-    const version = await this.#store.put(key, kept, { ttl, ...conditions });
+    const version = await this.#store.put(key, kept, { ttl, unlisted: true, ...conditions });
     // Nothing was written, so the existing record still counts.
     if (version === undefined) taken();
     return version;

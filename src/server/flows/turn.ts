@@ -64,7 +64,7 @@ export async function takeTurn(
   if (!held) throw new SealError('replayed');
   const write = (mark: Mark): Promise<unknown> => {
     const ttl = Math.max(0, e - Math.floor(Date.now() / 1000)) + SLACK;
-    return records.put(name, mark, { ttl, caller });
+    return records.put(name, mark, { ttl, caller, durable: true });
   };
   let isNoted: boolean;
   try {

@@ -66,7 +66,7 @@ export class EndedSessions {
       events.emit('rejected', { family: 'sessions', what: 'the end of a transport session', reason });
       return false;
     }
-    await store.put(nameOf(transportSession), MARK, { ttl: LIFE });
+    await store.put(nameOf(transportSession), MARK, { ttl: LIFE, unlisted: true, durable: true });
     await this.#endStandIn(transportSession, principal);
     return true;
   }

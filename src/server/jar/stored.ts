@@ -31,9 +31,11 @@ const MAX_SHELF = 1024 * 1024;
 
 const RECORDS = recordsOf('state record');
 
+const recordsIn = (store: Store) => collection(store, '', RECORDS, { unlisted: true });
+
 /** Loads the state under a key. */
 export async function loadShelf(store: Store, key: string): Promise<Shelf> {
-  return shelfOf(key, await collection(store, '', RECORDS).get(key));
+  return shelfOf(key, await recordsIn(store).get(key));
 }
 
 function shelfOf(key: string, found: Found<Members> | undefined): Shelf {
@@ -91,7 +93,7 @@ export async function saveShelf(
   const { found } = loaded;
   let undo: (() => void) | undefined;
   try {
-    const version = await collection(store, '', RECORDS).update(
+    const version = await recordsIn(store).update(
       loaded.key,
       (now) => {
         const rows = changed(now === found ? loaded : shelfOf(loaded.key, now), changes, scope, keys);

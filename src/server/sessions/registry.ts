@@ -75,7 +75,7 @@ export class Registry {
   ) {
     this.#proof = proof;
     this.store = namespaced(store, `sessions/${sha256(name).slice(0, 16)}/`);
-    this.#rows = collection(this.store, 'row/', ROWS);
+    this.#rows = collection(this.store, 'row/', ROWS, { unlisted: true, durable: true });
     this.#linger = lingers ? LINGER : 0;
     const tombstone = Math.max(ttl, this.#linger);
     this.#shelves = { store: this.store, ttl: longest, tombstone, full: new Recent(LISTS) };
@@ -228,11 +228,7 @@ export class Registry {
     ttl = this.#ttl(row),
   ): Promise<string | undefined> {
     const counted = this.#count(row, ttl);
-    const version = await this.#rows.put(sha256(row.id), this.#signed(row), {
-      ttl,
-      durable: true,
-      ...condition,
-    });
+    const version = await this.#rows.put(sha256(row.id), this.#signed(row), { ttl, ...condition });
     counted(version !== undefined);
     return version;
   }

@@ -57,7 +57,7 @@ export class Shelf {
   constructor(name: string, options: ShelfOptions) {
     this.#key = name;
     this.#options = options;
-    this.#records = collection(options.store, 'shelf/', LISTS);
+    this.#records = collection(options.store, 'shelf/', LISTS, { unlisted: true });
   }
 
   /** Takes a place. Returns the ids that must end for it. Throws if the list is full and none may end. */

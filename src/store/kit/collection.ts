@@ -59,18 +59,25 @@ export interface CollectionUpdateOptions<Value> extends Omit<UpdateOptions, 'see
   readonly seen?: { readonly found: Found<Value> | undefined } | undefined;
 }
 
-/** Creates a collection of typed records with a schema version, under a prefix of a store. */
+/** The hints with which every record of a collection is written. */
+export type CollectionHints = Pick<PutOptions, 'unlisted' | 'durable'>;
+
+/**
+ * Creates a collection of typed records with a schema version, under a prefix of a store. `pages` may omit the records
+ * of an `unlisted` one.
+ */
 export function collection<Value extends object>(
   store: Pick<Store, 'get' | 'put' | 'delete' | 'list' | 'entries'>,
   prefix: string,
   schema: Schema<Value>,
+  hints: CollectionHints = {},
 ): Collection<Value> {
   return {
     async get(id) {
       const entry = await store.get(prefix + id);
       return entry && foundIn(schema, entry);
     },
-    put: (id, value, options) => store.put(prefix + id, pack(schema, value), options),
+    put: (id, value, options) => store.put(prefix + id, pack(schema, value), { ...hints, ...options }),
     update(id, change, { seen, ...options } = {}) {
       const first = seen && { entry: seen.found && { ...seen.found, value: null } };
       return update(
@@ -81,7 +88,7 @@ export function collection<Value extends object>(
           const next = await change(found);
           return next ? pack(schema, next) : next;
         },
-        { ...options, seen: first },
+        { ...hints, ...options, seen: first },
       );
     },
     delete: (id, options) => store.delete(prefix + id, options),

@@ -46,7 +46,7 @@ export class NotificationLog {
 
   /** Creates the log. `ttl` is how long a log is kept after its last notification, in seconds. */
   constructor(store: Store, ttl: number) {
-    this.#records = collection(store, 'log/', recordsOf('notification log'));
+    this.#records = collection(store, 'log/', recordsOf('notification log'), { unlisted: true });
     this.#ttl = ttl;
   }
 

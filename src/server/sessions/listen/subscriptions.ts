@@ -74,7 +74,7 @@ export class Subscriptions {
 
   constructor(options: SubscriptionsOptions) {
     this.#options = options;
-    this.#records = collection(options.store, '', recordsOf('subscription record'));
+    this.#records = collection(options.store, '', recordsOf('subscription record'), { unlisted: true });
   }
 
   /** Returns the sessions to notify of a resource. '' is among them if somebody without a session may want to know. */
@@ -105,7 +105,7 @@ export class Subscriptions {
     if (scope !== '') for (const uri of uris) await this.#add(uri, scope);
     else {
       const ttl = this.#ttlOf(subscriber);
-      for (const uri of uris) await store.put(ownKey(uri, owner ?? ''), MARK, { ttl });
+      for (const uri of uris) await store.put(ownKey(uri, owner ?? ''), MARK, { ttl, unlisted: true });
       await this.#tellAnybody(ttl);
     }
   }
@@ -130,7 +130,7 @@ export class Subscriptions {
   async #tellAnybody(ttl: number): Promise<void> {
     const { store } = this.#options;
     const { expiresAt = 0 } = (await store.get(ANYBODY)) ?? {};
-    if (expiresAt < Date.now() + ttl * 500) await store.put(ANYBODY, MARK, { ttl });
+    if (expiresAt < Date.now() + ttl * 500) await store.put(ANYBODY, MARK, { ttl, unlisted: true });
   }
 
   async remove(uri: string, subscriber: Subscriber): Promise<void> {

@@ -1,0 +1,61 @@
+import { createValise } from 'mcp-valise/server';
+import { openStore, reseal } from 'mcp-valise/store';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { generateKey } from '../../src/seal/index.ts';
+import { noServices, service, uniqueName } from '../services.ts';
+import { because } from '../skip.ts';
+import { accept, flowPeer, modernCall, name, text } from './flow-peer.ts';
+import { MAJORS } from './majors.ts';
+import { tool } from './state-tool.ts';
+
+describe.skipIf(noServices)('what a server stores in Redis', because('needs Redis'), () => {
+  it('is in no index unless it is listed, and is found all the same when keys change', async () => {
+    const [url, prefix] = [(await service('redis')) as string, `${uniqueName()}/`];
+    const [old, next] = [generateKey(), generateKey()];
+    const store = await openStore(url, { prefix, keys: old });
+    onTestFinished(() => store.close());
+    const valise = createValise({
+      name: 'test',
+      store,
+      sessions: { mode: 'stored', onEnd() {} },
+      flows: { mode: 'stored' },
+      events: { warning() {} },
+    });
+    const peer = await flowPeer(
+      MAJORS[1],
+      async (_, flow) => {
+        await flow.ask('who', name);
+        return text(await flow.once('charge', () => 'done'));
+      },
+      { valise },
+    );
+    expect((await peer.say({ ...modernCall(), method: 'dev.valise/sessions/create' })).result).toBeDefined();
+    const { requestState } = (await peer.say(modernCall())).result;
+    const answer = modernCall({}, { requestState, inputResponses: { who: accept({}) } });
+    expect((await peer.say(answer)).result).toMatchObject(text('done'));
+    const carriesNone = await tool(
+      MAJORS[1],
+      ({ server }) => server.set('kept', 1),
+      { name: 'test', store, principal: () => ({ subject: 'ann' }) },
+      {},
+    );
+    await carriesNone.call('work');
+    await peer.close();
+
+    const { keys: listed } = await store.list('');
+    expect(listed.filter((key) => !key.includes('/due/'))).toEqual([]);
+    const { keys: all } = await store.scan!('', { limit: 10_000 });
+    for (const family of [/\/row\//, /rounds\/kept\//, /rounds\/turn\//, /rounds\/once\//, /state/])
+      expect(
+        all.filter((key) => family.test(key)),
+        String(family),
+      ).not.toEqual([]);
+
+    const rotating = await openStore(url, { prefix, keys: `${next},${old}` });
+    expect(await reseal(rotating)).toBe(all.length);
+    await rotating.close();
+    const rotated = await openStore(url, { prefix, keys: next });
+    onTestFinished(() => rotated.close());
+    for (const key of all) expect(await rotated.get(key), key).toBeDefined();
+  });
+});
