@@ -31,8 +31,33 @@ export interface McpEventStoreOptions {
   readonly maxBytes?: number | undefined;
 }
 
+/** `MCPEventSubscription` of the AI SDK. */
+interface Subscription {
+  key: string;
+  id?: string;
+  name: string;
+  arguments: { [key: string]: Value };
+  definition: {
+    [key: string]: unknown;
+    name: string;
+    description?: string | null;
+    delivery: ('webhook' | 'poll' | 'push')[];
+    inputSchema: boolean | Record<string, unknown>;
+    payloadSchema: boolean | Record<string, unknown>;
+  };
+  delivery: { mode: 'webhook'; url: string; secret: string };
+  refreshBefore?: string | null;
+  cursor: string | null;
+  truncated: boolean;
+  ttlMs?: number | null;
+  maxAgeMs?: number;
+  status: 'pending' | 'active';
+}
+
+type Value = string | number | boolean | null | Value[] | { [key: string]: Value };
+
 /** `MCPEventStore` of the AI SDK. */
-export interface McpEventStore<Subscription> {
+export interface McpEventStore {
   get(key: string): Promise<Subscription | undefined>;
   getById(id: string): Promise<Subscription | undefined>;
   set(subscription: Subscription): Promise<void>;
@@ -53,10 +78,7 @@ export interface McpEventStore<Subscription> {
  * const client = await createMCPClient({ transport, experimental_events: { store: subscriptions } });
  * ```
  */
-export function mcpEventStore<Subscription extends { key: string; id?: string }>(
-  store: Store,
-  options: McpEventStoreOptions,
-): McpEventStore<Subscription> {
+export function mcpEventStore(store: Store, options: McpEventStoreOptions): McpEventStore {
   checkOptions('mcpEventStore', options, {
     owner: NAME,
     ttl: ANYTHING,

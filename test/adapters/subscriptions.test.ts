@@ -5,12 +5,16 @@ import { virtualClock } from 'mcp-valise/testing';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { places } from './places.ts';
 
-interface Subscription {
-  key: string;
-  id?: string;
-  cursor: string | null;
-  status: 'pending' | 'active';
-}
+const pending = (key: string) => ({
+  key,
+  name: 'changed',
+  arguments: {},
+  definition: { name: 'changed', delivery: [], inputSchema: true, payloadSchema: true },
+  delivery: { mode: 'webhook' as const, url: 'https://hook.example/', secret: 'whsec_1' },
+  cursor: null,
+  truncated: false,
+  status: 'pending' as const,
+});
 
 const owner = 'ann https://a.example';
 const range = (to: number) => Array.from({ length: to }, (_, index) => index);
@@ -18,14 +22,14 @@ const range = (to: number) => Array.from({ length: to }, (_, index) => index);
 describe.each(places)('mcpEventStore on %s', (_, share) => {
   it('finds a subscription by key and by id at another instance, for its owner only', async () => {
     const open = share();
-    const first = mcpEventStore<Subscription>(await open(), { owner });
-    const second = mcpEventStore<Subscription>(await open(), { owner });
-    const other = mcpEventStore<Subscription>(await open(), { owner: 'bob' });
-    await first.set({ key: 'k', cursor: null, status: 'pending' });
-    expect(await second.get('k')).toEqual({ key: 'k', cursor: null, status: 'pending' });
+    const first = mcpEventStore(await open(), { owner });
+    const second = mcpEventStore(await open(), { owner });
+    const other = mcpEventStore(await open(), { owner: 'bob' });
+    await first.set(pending('k'));
+    expect(await second.get('k')).toEqual(pending('k'));
     expect(await second.getById('i')).toBeUndefined();
     await second.update('k', { id: 'i', status: 'active' });
-    const active = { key: 'k', id: 'i', cursor: null, status: 'active' };
+    const active = { ...pending('k'), id: 'i', status: 'active' };
     expect(await first.getById('i')).toEqual(active);
     expect(await first.get('k')).toEqual(active);
     expect(await other.get('k')).toBeUndefined();
@@ -40,24 +44,21 @@ describe.each(places)('mcpEventStore on %s', (_, share) => {
 
   it('merges the updates of two instances', async () => {
     const open = share();
-    const instances = [
-      mcpEventStore<Subscription & Record<string, unknown>>(await open(), { owner }),
-      mcpEventStore<Subscription & Record<string, unknown>>(await open(), { owner }),
-    ];
-    await instances[0]?.set({ key: 'k', cursor: null, status: 'active' });
-    await Promise.all(range(20).map((n) => instances[n % 2]?.update('k', { [`f${n}`]: n })));
+    const instances = [mcpEventStore(await open(), { owner }), mcpEventStore(await open(), { owner })];
+    await instances[0]?.set(pending('k'));
+    await Promise.all(range(20).map((n) => instances[n % 2]?.update('k', { [`f${n}`]: n } as object)));
     const all = Object.fromEntries(range(20).map((n) => [`f${n}`, n]));
-    expect(await instances[0]?.get('k')).toEqual({ key: 'k', cursor: null, status: 'active', ...all });
+    expect(await instances[0]?.get('k')).toEqual({ ...pending('k'), ...all });
   });
 
   it('refuses subscriptions beyond maxSubscriptions', async () => {
-    const events = mcpEventStore<Subscription>(await share()(), { owner, maxSubscriptions: 2 });
-    for (const key of ['a', 'b', 'b']) await events.set({ key, cursor: null, status: 'pending' });
-    await expect(events.set({ key: 'c', cursor: null, status: 'pending' })).rejects.toMatchObject({
+    const events = mcpEventStore(await share()(), { owner, maxSubscriptions: 2 });
+    for (const key of ['a', 'b', 'b']) await events.set(pending(key));
+    await expect(events.set(pending('c'))).rejects.toMatchObject({
       code: 'subscriptions-full',
     });
     await events.delete('a');
-    await events.set({ key: 'c', cursor: null, status: 'pending' });
+    await events.set(pending('c'));
   });
 });
 
