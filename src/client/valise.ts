@@ -39,6 +39,7 @@ import {
 } from './options.ts';
 import { ownStore } from './own-store.ts';
 import { type ClientPart, sendingAgain } from './part.ts';
+import { repeating } from './repeat.ts';
 import { RoundsPart } from './rounds/part.ts';
 import { pendingRounds } from './rounds/pending.ts';
 import { PendingStore } from './rounds/pending-store.ts';
@@ -256,6 +257,7 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
     const stack = (continuity?: Continuity, auth?: Authorization): ClientMiddleware[] => [
       rounds.middleware, // answers the server's input requests and retries the call
       sessions.turns, // runs the calls of a serial session one at a time
+      repeating, // repeats a call whose answer was lost, if the server runs it only once
       ...(continuity ? [sendingAgain(continuity), continuity.middleware] : []), // starts a new session if the old one is lost
       ...(auth ? [sendingAgain(auth)] : []), // waits for the user to sign in
       sessions.middleware, // names the session of the call; creates another if that one is gone

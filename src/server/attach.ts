@@ -25,7 +25,7 @@ import {
 } from '../wire/index.ts';
 import { withoutAdvice } from './advice.ts';
 import type { TellCaller } from './caller.ts';
-import { configOf } from './config.ts';
+import { configOf, hasToolWith } from './config.ts';
 import { takeEdgeContext } from './edge-context.ts';
 import { currentExchange, Exchange, type ServerLink, type ServerMiddleware, type Stage } from './exchange.ts';
 import { type Fault, MAX_UNDER_WAY, tooManyNotifications, tooManyRequests } from './fault.ts';
@@ -111,6 +111,10 @@ class Attached implements ServerLink, Stage, TapEnd {
 
   config(request: Request): Meta | undefined {
     return configOf(this.#server, request);
+  }
+
+  hasToolWith(key: string): boolean {
+    return hasToolWith(this.#server, key);
   }
 
   deliver(message: Message, extra?: unknown): void {

@@ -31,6 +31,12 @@ export function configOf(server: ServerLike, { method, params }: Request): Meta 
   }
 }
 
+/** Whether the config of any tool of the server has a key in its `_meta`. */
+export function hasToolWith(server: ServerLike, key: string): boolean {
+  const tools = (server as Registered)._registeredTools;
+  return isObject(tools) && Object.values(tools).some((tool) => metaOf(tool)?.[key] !== undefined);
+}
+
 function own(registry: unknown, name: unknown): unknown {
   return isObject(registry) && typeof name === 'string' && Object.hasOwn(registry, name)
     ? registry[name]

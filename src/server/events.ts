@@ -4,7 +4,7 @@ import { Events, type Listener, printWarnings } from '../events.ts';
 export interface ServerEvents {
   /** Something that a client sent back was refused: a seal that does not open, a value that does not fit. */
   rejected: {
-    readonly family: 'state' | 'sessions' | 'rounds';
+    readonly family: 'state' | 'sessions' | 'rounds' | 'idempotency';
     readonly what: string;
     readonly reason: string;
   };

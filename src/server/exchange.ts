@@ -38,6 +38,8 @@ export interface Stage {
   readonly link: ServerLink;
   /** Returns the `_meta` in the config of the tool, prompt or resource that a request is about. */
   readonly config: (request: Request) => Meta | undefined;
+  /** Whether the config of any tool has this key in its `_meta`. */
+  readonly hasToolWith: (key: string) => boolean;
   /** Tells callers apart, if the author configured it. */
   readonly tellCaller: TellCaller | undefined;
 }
@@ -134,6 +136,11 @@ export class Exchange {
   /** Returns the `_meta` that the author gave in the config of the tool, prompt or resource that a request is about. */
   configOf(request: Request): Meta | undefined {
     return this.#stage.config(request);
+  }
+
+  /** Whether the author gave this key in the `_meta` of any tool's config. */
+  hasToolWith(key: string): boolean {
+    return this.#stage.hasToolWith(key);
   }
 
   /** Aborted once nobody waits for the response, with `cancelled` or `closed` as the reason. */

@@ -23,6 +23,13 @@ export type {
   Sample,
   UntilOptions,
 } from './flows/types.ts';
+export type { IdempotencyApi } from './idempotency/idempotency.ts';
+export {
+  type IdempotencyLimits,
+  type IdempotencyOptions,
+  type IdempotentOptions,
+  idempotent,
+} from './idempotency/options.ts';
 export type { JarOptions } from './jar/jar.ts';
 export type { JarDeclarations, JarKey, KeyDeclarations, KeySettings } from './jar/key.ts';
 export type { StandardSchema } from './jar/schema.ts';

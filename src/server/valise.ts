@@ -19,6 +19,8 @@ import { type FlowsApi, flowsApi } from './flows/public.ts';
 import { createRounds } from './flows/rounds.ts';
 import type { FlowsOptions } from './flows/settings.ts';
 import { createHttp, type Http } from './http/edge.ts';
+import { createIdempotency, type IdempotencyApi } from './idempotency/idempotency.ts';
+import type { IdempotencyOptions } from './idempotency/options.ts';
 import { loadShedding } from './in-flight.ts';
 import { createJar, type JarOptions } from './jar/jar.ts';
 import type { JarDeclarations } from './jar/key.ts';
@@ -134,6 +136,8 @@ export interface ServerValiseOptions<
    * @defaultValue no limit
    */
   readonly maxInFlight?: number | undefined;
+  /** Options of calls that may be repeated: how long their results are kept, and how many. */
+  readonly idempotency?: IdempotencyOptions | undefined;
   /** Options of flows: where their context is stored, and how it is encoded and limited. */
   readonly flows?: FlowsOptions | undefined;
 }
@@ -146,7 +150,7 @@ export interface ServerValiseOptions<
  * export function addCoupons(server: McpServer, valise: ServerValise): void;
  * ```
  */
-export interface ServerValise extends FlowsApi, SessionsApi {
+export interface ServerValise extends FlowsApi, SessionsApi, IdempotencyApi {
   /**
    * Installs Valise on a server; call it before the server connects.
    *
@@ -247,6 +251,7 @@ const TAKEN: TakenBy<ServerValiseOptions> = {
   maxInFlight: ['a whole number from 1', (value) => Number.isSafeInteger(value) && Number(value) > 0],
   retiredKeys: ['a list of ids of keys', (value) => Array.isArray(value)],
   flows: SETTINGS,
+  idempotency: SETTINGS,
 };
 
 /**
@@ -292,11 +297,13 @@ export function createValise<
     createSessions(context, options.sessions, typeof options.store === 'string' ? options.store : undefined);
   const jar = createJar(context, options.jar, sessions !== undefined);
   const rounds = createRounds(context, options.flows);
+  const idempotency = createIdempotency(context, options.idempotency);
   const shared: Attachment = {
     owner: context,
     // The middlewares that a request passes through, outermost first.
     stack: [
       ...(options.maxInFlight === undefined ? [] : [loadShedding(options.maxInFlight, events)]), // refuses excess requests
+      ...(store ? [idempotency.middleware] : []), // gives a repeated call the result of the first
       rounds.carry, // sends what a flow asks; settles the round that the call continues
       ...(sessions ? [sessions.requests.middleware] : []), // proves the session; runs the rest again on a conflict
       jar.middleware, // loads the jar of a client that carries none; stores what was set
@@ -308,6 +315,7 @@ export function createValise<
       state: true,
       ...(sessions && { sessions: true, revocation: sessions.revocation }),
       ...rounds.families(introduction),
+      ...(idempotency.isAnnounced(introduction) && { idempotency: true }),
     }),
     notifying: (notification, exchange, link) =>
       sessions ? sessions.requests.notifying(notification, exchange, link) : notification,
@@ -339,6 +347,7 @@ export function createValise<
   };
   return {
     ...flowsApi(rounds),
+    ...idempotency.api,
     http: createHttp(
       rounds,
       shared,

@@ -20,11 +20,13 @@ export interface Families {
   readonly rounds?: readonly Carrier[];
   /** Whether a client wants to receive the expiry time of questions. */
   readonly expiry?: boolean;
+  /** Whether a server has tools whose calls may be repeated with the same key. */
+  readonly idempotency?: boolean;
 }
 
 /** The {@link Families} of a peer, as read from its capabilities. */
-export type Announced = Required<Omit<Families, 'revocation' | 'expiry'>> &
-  Pick<Families, 'revocation' | 'expiry'>;
+export type Announced = Required<Omit<Families, Extras>> & Pick<Families, Extras>;
+type Extras = 'revocation' | 'expiry' | 'idempotency';
 
 /** Both eras use the same identifiers and places, because a client announces before it knows the server's era. */
 const { capability, extension } = NAMES.modern;
@@ -60,13 +62,14 @@ export function announceServer(families: Families): JsonObject {
   };
 }
 
-function extensionsOf({ state, sessions, revocation, rounds, expiry }: Families): JsonObject {
+function extensionsOf({ state, sessions, revocation, rounds, expiry, idempotency }: Families): JsonObject {
   return {
     ...(state ? { [extension.state]: {} } : {}),
     ...(sessions ? { [extension.sessions]: revocation ? { revocation } : {} } : {}),
     ...(rounds || expiry
       ? { [extension.rounds]: { ...(rounds && { carriers: rounds }), ...(expiry && { expiry }) } }
       : {}),
+    ...(idempotency ? { [extension.idempotency]: {} } : {}),
   };
 }
 
@@ -91,6 +94,7 @@ export function readAnnounced(capabilities: unknown): Announced {
     rounds: carriersOf(rounds),
     ...(revocation && { revocation }),
     ...(isObject(rounds) && rounds.expiry === true && { expiry: true }),
+    ...(isObject(named(extension.idempotency, extensions, experimental)) && { idempotency: true }),
   };
 }
 

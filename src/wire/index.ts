@@ -52,6 +52,16 @@ export {
 } from './elicitation.ts';
 export { eraOf, FIRST_MODERN_VERSION, INTRODUCTIONS, isModernVersion, PROTOCOL_VERSIONS } from './era.ts';
 export {
+  IDEMPOTENT,
+  type IdempotencyReading,
+  type IdempotencyRefusal,
+  idempotencyError,
+  MAX_IDEMPOTENCY_KEY,
+  readIdempotency,
+  readIdempotencyError,
+  writeIdempotency,
+} from './idempotency.ts';
+export {
   INPUT_METHODS,
   type InputGiven,
   type InputRequest,

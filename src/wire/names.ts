@@ -33,6 +33,12 @@ export interface Names {
    * whether that is unknown.
    */
   readonly outcome: string;
+  /**
+   * The names of calls that may be repeated. `key` and `repeat` are `_meta` keys of a request: the client's key for the call,
+   * and the mark of a call whose earlier answer was lost. `tool` is the `_meta` key with which a tool's config declares that
+   * its calls may be repeated.
+   */
+  readonly idempotency: { readonly key: string; readonly repeat: string; readonly tool: string };
   /** The `_meta` key of the time at which a question expires, as ISO 8601. */
   readonly expiresAt: string;
   /** The `_meta` key of a listener's request and position. */
@@ -62,7 +68,12 @@ export interface Names {
   /** The top-level names in `capabilities`: of the jar on the client, of sessions on the server. */
   readonly capability: { readonly state: string; readonly sessions: string };
   /** The identifiers in `capabilities.extensions`. */
-  readonly extension: { readonly state: string; readonly sessions: string; readonly rounds: string };
+  readonly extension: {
+    readonly state: string;
+    readonly sessions: string;
+    readonly rounds: string;
+    readonly idempotency: string;
+  };
   /** The annotation of a tool whose sessions hold expensive resources, so that clients delete them early. */
   readonly annotation: { readonly resourceAllocation: string };
   /** The fields that carry the questions, answers and context of a round. */
@@ -75,7 +86,7 @@ export interface Names {
  * The legacy column follows the drafts. The modern column is what Valise writes when it speaks first on 2026-07-28,
  * which reserves the `io.modelcontextprotocol/` prefix and the codes -32020 … -32099 and allows one slash in a `_meta`
  * name. A peer that uses one of the columns is answered in the same column, in either era: see `Spelling`. Names that
- * no draft defines (attributes, sequence, listener position) use Valise's own prefix in both columns.
+ * no draft defines (attributes, sequence, listener position, idempotency) use Valise's own prefix in both columns.
  *
  * @example
  * ```ts
@@ -94,6 +105,11 @@ export const NAMES = {
     seq: 'dev.valise/seq',
     begun: 'dev.valise/begun',
     outcome: 'dev.valise/outcome',
+    idempotency: {
+      key: 'dev.valise/idempotencyKey',
+      repeat: 'dev.valise/repeat',
+      tool: 'dev.valise/idempotent',
+    },
     expiresAt: 'dev.valise/expiresAt',
     listen: 'dev.valise/listen',
     introduction: 'dev.valise/client',
@@ -110,7 +126,12 @@ export const NAMES = {
     code: { sessionNotFound: -32043, sessionRequired: -32044, sessionConflict: -31045 },
     header: { session: 'Mcp-Session-Id', protocolVersion: 'Mcp-Protocol-Version' },
     capability: { state: 'state', sessions: 'sessions' },
-    extension: { state: 'dev.valise/state', sessions: 'dev.valise/sessions', rounds: 'dev.valise/rounds' },
+    extension: {
+      state: 'dev.valise/state',
+      sessions: 'dev.valise/sessions',
+      rounds: 'dev.valise/rounds',
+      idempotency: 'dev.valise/idempotency',
+    },
     annotation: { resourceAllocation: 'resourceAllocation' },
     rounds: { requests: 'dependent_requests', responses: 'dependent_responses', state: 'state' },
   },
@@ -125,6 +146,11 @@ export const NAMES = {
     seq: 'dev.valise/seq',
     begun: 'dev.valise/begun',
     outcome: 'dev.valise/outcome',
+    idempotency: {
+      key: 'dev.valise/idempotencyKey',
+      repeat: 'dev.valise/repeat',
+      tool: 'dev.valise/idempotent',
+    },
     expiresAt: 'dev.valise/expiresAt',
     listen: 'dev.valise/listen',
     introduction: 'dev.valise/client',
@@ -141,7 +167,12 @@ export const NAMES = {
     code: { sessionNotFound: -31043, sessionRequired: -31044, sessionConflict: -31045 },
     header: { session: 'Valise-Session-Id', protocolVersion: 'Mcp-Protocol-Version' },
     capability: { state: 'state', sessions: 'sessions' },
-    extension: { state: 'dev.valise/state', sessions: 'dev.valise/sessions', rounds: 'dev.valise/rounds' },
+    extension: {
+      state: 'dev.valise/state',
+      sessions: 'dev.valise/sessions',
+      rounds: 'dev.valise/rounds',
+      idempotency: 'dev.valise/idempotency',
+    },
     annotation: { resourceAllocation: 'resourceAllocation' },
     rounds: { requests: 'inputRequests', responses: 'inputResponses', state: 'requestState' },
   },
@@ -158,6 +189,8 @@ export const DRAFTS = {
     server: 'http://modelcontextprotocol.io/state/server',
   },
   session: 'mcp/session',
+  /** The key of a call without a prefix, as hosts write it by hand. */
+  idempotencyKey: 'idempotencyKey',
   method: {
     create: 'session/create',
     delete: 'session/delete',

@@ -53,7 +53,14 @@ describe('the table', () => {
       state: 'dev.valise/state',
       sessions: 'dev.valise/sessions',
       rounds: 'dev.valise/rounds',
+      idempotency: 'dev.valise/idempotency',
     });
+    expect(modern.idempotency).toEqual({
+      key: 'dev.valise/idempotencyKey',
+      repeat: 'dev.valise/repeat',
+      tool: 'dev.valise/idempotent',
+    });
+    expect(legacy.idempotency).toEqual(modern.idempotency);
   });
 
   it('keeps to the grammar of 2026-07-28 where it writes to such a peer', () => {

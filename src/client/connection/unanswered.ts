@@ -23,6 +23,11 @@ const ACCEPTED = {
     'The server took this without answering it (202), and no answer can come. It may have carried it out: look before calling again.',
 } as const;
 
+/** Whether an error says that the answer of a call was lost. */
+export function isCut(error: object): boolean {
+  return error === CUT || error === ACCEPTED;
+}
+
 /** A call whose stream is being resumed. */
 interface Resumed {
   readonly id: Id;

@@ -41,6 +41,13 @@ export interface FlowShare {
 
 type Filled = { readonly [Name in keyof FlowShare]-?: number };
 
+/** The limits of stored records. */
+export interface RecordLimits {
+  readonly recordBytes: number;
+  readonly perCaller: Omit<Filled, 'waiting'>;
+  readonly total: Omit<Filled, 'waiting'>;
+}
+
 /** {@link FlowLimits} with defaults applied. */
 export interface Limits {
   readonly recordBytes: number;

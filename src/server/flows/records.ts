@@ -5,9 +5,10 @@ import { type Updatable, update } from '../../store/kit/update.ts';
 import { memoryStore } from '../../store/memory/store.ts';
 import type { Entry, Lease, PutOptions, Store } from '../../store/types.ts';
 import type { ServerContext } from '../context.ts';
+import type { ServerEvents } from '../events.ts';
 import { type Caller, type Exceeded, Quota } from '../quota.ts';
 import { FlowError } from './errors.ts';
-import type { Limits } from './limits.ts';
+import type { RecordLimits } from './limits.ts';
 
 /** A record that was found. */
 export interface Found {
@@ -31,7 +32,23 @@ export interface RecordOptions extends Pick<PutOptions, 'ifAbsent' | 'ifVersion'
  */
 export const FLOW_LEASE = { ttl: 15, wait: 20 };
 
-const PURPOSE = 'flow-record';
+/** What tells the records of one family from those of another. */
+export interface RecordKind {
+  /** The purpose of the records' seals. */
+  readonly purpose: string;
+  readonly family: ServerEvents['rejected']['family'];
+  /** Names a record in events. */
+  readonly what: string;
+  /** Returns the error for a record that exceeds a limit. */
+  readonly refusal: (reason: Exceeded | 'record-bytes', size: number, most: number) => Error;
+}
+
+const FLOWS: RecordKind = {
+  purpose: 'flow-record',
+  family: 'rounds',
+  what: 'a record of a round',
+  refusal: (reason, size, most) => (reason === 'record-bytes' ? tooLarge(size, most) : full()),
+};
 /**
  * Part of every record's seal. It never changes.
  *
@@ -42,7 +59,8 @@ const FORM = 1;
 const SLACK = 300;
 
 /**
- * The records that flows keep between rounds: contexts, outcomes, marks of answered rounds and of effects.
+ * The records that flows keep between rounds: contexts, outcomes, marks of answered rounds and of effects. The ledger of
+ * calls that may be repeated keeps its records in the same way.
  *
  * In the store, each record is sealed together with its key and the schema version. Whoever can write to the store can delete a
  * record or restore an older version of it, but can neither change it nor move it to another key. Without a store, records are
@@ -55,11 +73,17 @@ export class FlowRecords {
   readonly #sealer: Sealer | undefined;
   readonly #quota: Quota;
   readonly #context: ServerContext;
+  readonly #kind: RecordKind;
   /** The longest record, in bytes. */
   readonly most: number;
 
-  constructor(context: ServerContext, { recordBytes, perCaller, total }: Limits) {
+  constructor(
+    context: ServerContext,
+    { recordBytes, perCaller, total }: RecordLimits,
+    kind: RecordKind = FLOWS,
+  ) {
     const { store } = context;
+    this.#kind = kind;
     this.#context = context;
     this.isShared = store !== undefined;
     this.#store = store ?? memoryStore();
@@ -107,12 +131,12 @@ export class FlowRecords {
     { ttl, caller, ...conditions }: RecordOptions,
   ): Promise<string | undefined> {
     const size = Buffer.byteLength(JSON.stringify(value));
-    if (size > this.most) throw this.#tooLarge(size);
+    if (size > this.most) throw this.#refusal('record-bytes', size);
     const taken = this.#quota.take(caller, { key, bytes: size, ttl });
-    if (typeof taken === 'string') throw this.#full(taken);
+    if (typeof taken === 'string') throw this.#refusal(taken, size);
     const record = pack(schemaOf(key), value as Members);
     const kept = this.#sealer
-      ? this.#sealer.seal(record, { purpose: PURPOSE, bind: [key, FORM], ttl: ttl + SLACK })
+      ? this.#sealer.seal(record, { purpose: this.#kind.purpose, bind: [key, FORM], ttl: ttl + SLACK })
       : record;
     const version = await this.#store.put(key, kept, { ttl, unlisted: true, ...conditions });
     // Nothing was written, so the existing record still counts.
@@ -132,11 +156,11 @@ export class FlowRecords {
   #open(key: string, kept: Json): Json | undefined {
     try {
       if (typeof kept !== 'string') throw new SealError('malformed');
-      return this.#sealer?.open(kept, { purpose: PURPOSE, bind: [key, FORM] });
+      return this.#sealer?.open(kept, { purpose: this.#kind.purpose, bind: [key, FORM] });
     } catch (error) {
       if (!(error instanceof SealError)) throw error;
       this.#context.events.emit('rejected', {
-        family: 'rounds',
+        family: this.#kind.family,
         what: 'a record in the store',
         reason: error.code,
       });
@@ -144,25 +168,21 @@ export class FlowRecords {
     }
   }
 
-  #tooLarge(size: number): FlowError {
-    this.#context.events.emit('rejected', {
-      family: 'rounds',
-      what: 'a record of a round',
-      reason: 'record-bytes',
-    });
-    return new FlowError(
-      'journal-too-large',
-      `What this flow has to remember is ${size} bytes long, and no more than ${this.most} may be kept.`,
-      {
-        next: 'Ask for less, return less from flow.once() and from the handler, or raise rounds.limits.recordBytes.',
-      },
-    );
+  #refusal(reason: Exceeded | 'record-bytes', size: number): Error {
+    const { family, what, refusal } = this.#kind;
+    this.#context.events.emit('rejected', { family, what, reason });
+    return refusal(reason, size, this.most);
   }
+}
 
-  #full(reason: Exceeded): FlowError {
-    this.#context.events.emit('rejected', { family: 'rounds', what: 'a record of a round', reason });
-    return full();
-  }
+function tooLarge(size: number, most: number): FlowError {
+  return new FlowError(
+    'journal-too-large',
+    `What this flow has to remember is ${size} bytes long, and no more than ${most} may be kept.`,
+    {
+      next: 'Ask for less, return less from flow.once() and from the handler, or raise flows.limits.recordBytes.',
+    },
+  );
 }
 
 /** The kinds of records, by the second part of their keys. */
@@ -171,6 +191,7 @@ const SCHEMAS: Readonly<Record<string, Schema<Members>>> = {
   turn: recordsOf('answer mark'),
   once: recordsOf('once mark'),
   mail: recordsOf('flow outcome'),
+  call: recordsOf('call record'),
 };
 const OTHERS = recordsOf('flow record');
 
