@@ -54,6 +54,12 @@ export function tables({ NAMES, DRAFTS, ...wire }) {
       both('HTTP header: protocol version', (names) => names.header.protocolVersion),
       both('`_meta`: the client, to a server that keeps nothing', (names) => names.introduction),
     ]),
+    idempotency: table(head('calls that may be repeated (I)'), [
+      both('`_meta` of a call: its key', (names) => names.idempotency.key),
+      both('`_meta` of a call: its answer was lost', (names) => names.idempotency.repeat),
+      both('`_meta` of a tool: its calls may be repeated', (names) => names.idempotency.tool),
+      both('server extension', (names) => names.extension.idempotency),
+    ]),
     drafts: table(
       ['also read', 'stands for'],
       [
@@ -61,6 +67,7 @@ export function tables({ NAMES, DRAFTS, ...wire }) {
         [code(DRAFTS.state.server), code(NAMES.legacy.state.server)],
         [code(DRAFTS.session), `${code(NAMES.legacy.session)}; in it \`id\`, \`expiry\`, \`data\``],
         ...Object.entries(DRAFTS.method).map(([verb, name]) => [code(name), code(NAMES.legacy.method[verb])]),
+        [code(DRAFTS.idempotencyKey), code(NAMES.legacy.idempotency.key)],
         [code(DRAFTS.code.sessionNotFound), code(NAMES.legacy.code.sessionNotFound)],
         [
           `${code(DRAFTS.code.sessionRequired)} with “Session required” in the message`,
@@ -80,6 +87,7 @@ export function tables({ NAMES, DRAFTS, ...wire }) {
         ['`max-age`, in seconds', count(wire.MAX_AGE), 'the state is refused'],
         ['session id, in characters', count(wire.MAX_SESSION_ID), 'the metadata is invalid'],
         ['label, in characters', count(wire.MAX_LABEL), 'the params are invalid'],
+        ['idempotency key, in characters', count(wire.MAX_IDEMPOTENCY_KEY), 'the call is refused'],
         ['questions in one round', count(wire.MAX_QUESTIONS), 'the round is invalid'],
       ],
     ),

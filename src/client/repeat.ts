@@ -8,9 +8,9 @@ import {
   writeIdempotency,
 } from '../wire/index.ts';
 import type { Call } from './call.ts';
+import { statusOf } from './connection/errors.ts';
+import { isCut } from './connection/unanswered.ts';
 import type { ClientMiddleware } from './connection.ts';
-import { isCut } from './continuity/cut-answers.ts';
-import { statusOf } from './continuity/lost.ts';
 
 /** The pauses before a call is repeated, in milliseconds. A server that restarts behind a balancer is back within them. */
 const PAUSES = [50, 200, 500, 1000, 2000, 4000];

@@ -25,7 +25,7 @@ describe('the ledger', () => {
     const text = readFileSync(`${root}spec/requirements.md`, 'utf8');
     const ids = readLedger(text).map(({ id }) => id);
     expect(ids).toHaveLength(text.split('\n').filter((line) => /^\| *[A-Z]-\d/.test(line)).length);
-    expect(new Set(ids.map((id) => id[0]))).toEqual(new Set(['J', 'R', 'S', 'C']));
+    expect(new Set(ids.map((id) => id[0]))).toEqual(new Set(['J', 'R', 'S', 'C', 'I']));
   });
 
   it('reads id, level and text', () => {

@@ -1,6 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { generateKey } from 'mcp-valise/seal';
-import { createValise, idempotent, type ServerValise, type ServerValiseOptions } from 'mcp-valise/server';
+import {
+  createValise,
+  type Flow,
+  idempotent,
+  type ServerValise,
+  type ServerValiseOptions,
+} from 'mcp-valise/server';
 import { memoryStore, type Store } from 'mcp-valise/store';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { z } from 'zod';
@@ -91,7 +97,7 @@ describe.each(CELLS)('A call that may be repeated (SDK $major, $version)', (cell
   const count = () => vi.fn(async () => text(`paid ${randomUUID()}`));
   const principal = (subject: string) => ({ principal: () => ({ subject }) });
 
-  it('runs once, and a repeated one gets the recorded result, also at another instance', async () => {
+  it('[I-01] runs once, and a repeated one gets the recorded result, also at another instance', async () => {
     const store = memoryStore();
     const effect = count();
     const one = await instance(declared(effect), { store });
@@ -120,7 +126,7 @@ describe.each(CELLS)('A call that may be repeated (SDK $major, $version)', (cell
     expect(effect).toHaveBeenCalledTimes(1);
   });
 
-  it('is not announced by a server without such a tool, whose calls run each time they come without the mark', async () => {
+  it('[I-10] is not announced by a server without such a tool, whose calls run each time they come without the mark', async () => {
     const effect = count();
     const one = await instance(
       (server) => void server.registerTool('charge', { inputSchema }, effect as never),
@@ -136,7 +142,7 @@ describe.each(CELLS)('A call that may be repeated (SDK $major, $version)', (cell
     expect(effect).toHaveBeenCalledTimes(2);
   });
 
-  it('is joined while it runs, at the same instance and at another', async () => {
+  it('[I-02] is joined while it runs, at the same instance and at another', async () => {
     const store = memoryStore();
     const { opened, open } = gate();
     const effect = vi.fn(async () => opened.then(() => text('paid')));
@@ -151,7 +157,7 @@ describe.each(CELLS)('A call that may be repeated (SDK $major, $version)', (cell
     expect(effect).toHaveBeenCalledTimes(1);
   });
 
-  it('is not waited for longer than `join`', async () => {
+  it('[I-02] is not waited for longer than `join`', async () => {
     const store = memoryStore();
     const { opened, open } = gate();
     const effect = vi.fn(async () => opened.then(() => text('paid')));
@@ -167,7 +173,7 @@ describe.each(CELLS)('A call that may be repeated (SDK $major, $version)', (cell
     expect(effect).toHaveBeenCalledTimes(1);
   });
 
-  it('has an unknown outcome if the record of its end could not be written', async () => {
+  it('[I-03] has an unknown outcome if the record of its end could not be written', async () => {
     const { store, cut } = cuttable();
     const effect = vi.fn(async () => {
       cut.off = true;
@@ -185,7 +191,7 @@ describe.each(CELLS)('A call that may be repeated (SDK $major, $version)', (cell
     expect(effect).toHaveBeenCalledTimes(1);
   }, 20_000);
 
-  it('does not run if it cannot be recorded first, and runs when the store is back', async () => {
+  it('[I-06] does not run if it cannot be recorded first, and runs when the store is back', async () => {
     const { store, cut } = cuttable();
     const effect = count();
     const one = await instance(declared(effect), { store });
@@ -197,7 +203,7 @@ describe.each(CELLS)('A call that may be repeated (SDK $major, $version)', (cell
     expect((await one.charge(meta)).result).toBeDefined();
   });
 
-  it('is refused with the key of another call', async () => {
+  it('[I-04] is refused with the key of another call', async () => {
     const effect = count();
     const one = await instance(declared(effect), { store: memoryStore() });
     const meta = key();
@@ -210,7 +216,7 @@ describe.each(CELLS)('A call that may be repeated (SDK $major, $version)', (cell
     expect(one.rejected).toEqual(['key-reused']);
   });
 
-  it('belongs to its principal', async () => {
+  it('[I-05] belongs to its principal', async () => {
     const store = memoryStore();
     const effect = count();
     const ann = await instance(declared(effect), { store, ...principal('ann') });
@@ -236,7 +242,7 @@ describe.each(CELLS)('A call that may be repeated (SDK $major, $version)', (cell
     expect(effect).toHaveBeenCalledTimes(3);
   });
 
-  it('needs a long key of its own if the caller is anonymous', async () => {
+  it('[I-05] needs a long key of its own if the caller is anonymous', async () => {
     const effect = count();
     const one = await instance(declared(effect, { window: '10m' }), { store: memoryStore() });
     await one.charge();
@@ -251,7 +257,7 @@ describe.each(CELLS)('A call that may be repeated (SDK $major, $version)', (cell
     expect(effect).toHaveBeenCalledTimes(3);
   });
 
-  it('is recorded if its result is an error of the tool', async () => {
+  it('[I-01] is recorded if its result is an error of the tool', async () => {
     const effect = vi.fn(async () => {
       throw new Error(`declined ${effect.mock.calls.length}`);
     });
@@ -262,12 +268,12 @@ describe.each(CELLS)('A call that may be repeated (SDK $major, $version)', (cell
     expect((await one.charge(meta)).result).toMatchObject(first);
   });
 
-  it('is done again if it was refused before it ran', async () => {
+  it('[I-06] is done again if it was refused before it ran', async () => {
     const effect = count();
     const one = await instance(
       (server, valise) => {
         declared(effect)(server, valise);
-        valise.requireSession('charge');
+        valise.sessions.require('charge');
       },
       { store: memoryStore(), sessions: {} },
     );
@@ -285,7 +291,7 @@ describe.each(CELLS)('A call that may be repeated (SDK $major, $version)', (cell
     expect(effect).toHaveBeenCalledTimes(1);
   });
 
-  it('keeps the result of a handler whose client has hung up, for the repeated call', async () => {
+  it('[I-02] keeps the result of a handler whose client has hung up, for the repeated call', async () => {
     const store = memoryStore();
     const { opened, open } = gate();
     const effect = vi.fn(async () => opened.then(() => text('paid')));
@@ -301,7 +307,7 @@ describe.each(CELLS)('A call that may be repeated (SDK $major, $version)', (cell
     expect(effect).toHaveBeenCalledTimes(1);
   });
 
-  it('has an unknown outcome if its client hung up and its handler is not known', async () => {
+  it('[I-03] has an unknown outcome if its client hung up and its handler is not known', async () => {
     const store = memoryStore();
     const { opened, open } = gate();
     const effect = vi.fn(async () => opened.then(() => text('paid')));
@@ -318,7 +324,7 @@ describe.each(CELLS)('A call that may be repeated (SDK $major, $version)', (cell
     expect(effect).toHaveBeenCalledTimes(1);
   });
 
-  it('does not keep more than the limits allow', async () => {
+  it('[I-07] does not keep more than the limits allow', async () => {
     const effect = vi.fn(async () => text('x'.repeat(5000)));
     const store = memoryStore();
     const limits = { recordBytes: 2000, perCaller: 2, total: 10 };
@@ -332,7 +338,7 @@ describe.each(CELLS)('A call that may be repeated (SDK $major, $version)', (cell
     expect(effect).toHaveBeenCalledTimes(2);
   });
 
-  it('is sealed in the store, where nobody else can write one', async () => {
+  it('[I-07] is sealed in the store, where nobody else can write one', async () => {
     const store = memoryStore();
     const effect = vi.fn(async () => text('secret number 42'));
     const one = await instance(declared(effect), { store });
@@ -353,7 +359,7 @@ describe.each(CELLS)('A call that may be repeated (SDK $major, $version)', (cell
     expect(effect).toHaveBeenCalledTimes(2);
   });
 
-  it('runs again when its record has expired', async () => {
+  it('[I-07] runs again when its record has expired', async () => {
     const effect = count();
     const one = await instance(declared(effect), { store: memoryStore(), idempotency: { keep: 0.05 } });
     const meta = key();
@@ -367,7 +373,7 @@ describe.each(CELLS)('A call that may be repeated (SDK $major, $version)', (cell
   });
 
   it.runIf(cell.version === '2026-07-28')(
-    'asks the same question again, and ends with one result',
+    '[I-08] asks the same question again, and ends with one result',
     async () => {
       const store = memoryStore();
       const effect = vi.fn();
@@ -378,7 +384,7 @@ describe.each(CELLS)('A call that may be repeated (SDK $major, $version)', (cell
             { inputSchema },
             valise.idempotent(
               'charge',
-              valise.flow(async (_: unknown, flow) => {
+              valise.flow(async (_: unknown, flow: Flow) => {
                 await flow.ask('who', question);
                 effect();
                 return text('paid');
