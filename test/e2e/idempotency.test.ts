@@ -116,7 +116,7 @@ function clientOf(kind: Kind): ClientV2 {
 async function connected(kind: Kind, url: string): Promise<ClientV2> {
   const valise = await openValise({ store: memoryStore() });
   const client = clientOf(kind);
-  await valise.connect(client, valise.http(url));
+  await valise.connect(client, url);
   cleanUp.push(async () => {
     await client.close();
     await valise.close();
@@ -146,7 +146,7 @@ async function stdio(kind: Kind, own: Till) {
   const valise = await openValise({ store: memoryStore() });
   const client = clientOf(kind);
   const args = [SERVER, JSON.stringify({ ...own.brief, major: 'v1', stdio: true })];
-  await valise.connect(client, valise.stdio({ command: process.execPath, args, env: env as never }));
+  await valise.connect(client, { command: process.execPath, args, env: env as never });
   const close = async () => {
     await client.close();
     await valise.close();

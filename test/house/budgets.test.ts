@@ -9,10 +9,10 @@ import { allSources, root, type Source } from './sources.ts';
  * context, no import cycle, no retired word.
  */
 const HOPS = {
-  plain: { functions: 250, files: 78 },
-  jar: { functions: 358, files: 100 },
-  session: { functions: 441, files: 114 },
-  flow: { functions: 506, files: 125 },
+  plain: { functions: 253, files: 81 },
+  jar: { functions: 361, files: 103 },
+  session: { functions: 444, files: 117 },
+  flow: { functions: 509, files: 128 },
 };
 const ASYNC_CONTEXTS = 8;
 const MODULE_LEVEL_REGISTRIES = 20;
