@@ -443,6 +443,32 @@ describe('a full disk', () => {
     },
   );
 
+  it.runIf(disk).each([2000, 100_000])(
+    'lets all entries of %i bytes be deleted from SQLite, and new ones be written in their place',
+    { timeout: 60_000 },
+    (size) => {
+      const url = `sqlite:${folder}/state.db`;
+      const [, , full, rest, refused, emptied, again, , , kept] = onSmallDisk(folder, '24m', [
+        ['open', url],
+        ['write-until', `${folder}/state.db-reserve`],
+        ['fill', size],
+        ['exhaust', `${folder}/other`],
+        ['put', 'more', 2_000_000],
+        ['empty'],
+        ['put', 'again', size],
+        ['close'],
+        ['open', url],
+        ['get', 'again'],
+      ]);
+      expect(full?.result).toBe('store-full');
+      expect(rest?.result).toBe('ENOSPC');
+      expect(refused?.code).toBe('store-full');
+      expect(emptied).toEqual({ did: 'empty', result: true });
+      expect(again?.result).toBe('string');
+      expect(kept?.result).toBe(size);
+    },
+  );
+
   it.runIf(disk).each(kinds)('cannot make a new $scheme store, and says store-full', ({ scheme, name }) => {
     const outcome = onSmallDisk(folder, '4k', [
       ['open', `${scheme}:${folder}/${name}`],

@@ -1,4 +1,16 @@
-import { accessSync, closeSync, constants, existsSync, openSync, readSync, statfsSync } from 'node:fs';
+import { randomBytes } from 'node:crypto';
+import {
+  accessSync,
+  closeSync,
+  constants,
+  existsSync,
+  openSync,
+  readSync,
+  rmSync,
+  statfsSync,
+  unlinkSync,
+  writeSync,
+} from 'node:fs';
 import { dirname } from 'node:path';
 import { ValiseError } from '../../errors.ts';
 import { busyError, errnoOf, fsError, fullError, readOnlyError } from '../fs-error.ts';
@@ -95,6 +107,51 @@ function patiently(work: () => void): void {
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1 + Math.random() * 10);
     }
   }
+}
+
+/** SQLite copies its log into the database after 1,000 pages of 4 KiB. The database grows by that at most, and by one value. */
+const RESERVE_BYTES = 5 * 1024 * 1024;
+const BLOCK_BYTES = 256 * 1024;
+
+/**
+ * Keeps some space next to the database for {@link freeReserve}, as long as the disk has plenty. The bytes are random,
+ * so that file systems do not compress them.
+ */
+export function keepReserve(file: string): void {
+  const path = `${file}-reserve`;
+  let fd: number | undefined;
+  try {
+    if (statOf(path)?.size === RESERVE_BYTES) return;
+    const { bavail, bsize } = statfsSync(dirname(file));
+    if (bavail * bsize < 3 * RESERVE_BYTES) return;
+    rmSync(path, { force: true });
+    fd = openSync(path, 'wx', 0o600);
+    const block = randomBytes(BLOCK_BYTES);
+    for (let size = 0; size < RESERVE_BYTES; size += BLOCK_BYTES) writeSync(fd, block);
+  } catch {
+    // Another process was faster, or the disk is full: the next check tries again.
+  } finally {
+    if (fd !== undefined) closeSync(fd);
+  }
+}
+
+/**
+ * Makes room to delete entries on a full disk. A deletion appends to the log, and the log starts over only after it was
+ * copied into the database, which may have to grow for that. Afterwards, deletions reuse the space of the log. Returns
+ * false if there was no reserve.
+ */
+export function freeReserve(file: string, database: Database): boolean {
+  try {
+    unlinkSync(`${file}-reserve`);
+  } catch {
+    return false;
+  }
+  try {
+    database.exec('PRAGMA wal_checkpoint(RESTART)');
+  } catch {
+    // The room may still be enough for the deletion itself.
+  }
+  return true;
 }
 
 /** Returns the error for a file that was removed or replaced after it was opened. */

@@ -1,4 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { ValiseError } from '../../errors.ts';
 import type { Json } from '../../json.ts';
 import { checkKey, closedError, toLimit, toMilliseconds, toText } from '../check.ts';
 import { parseValue } from '../entry-text.ts';
@@ -9,7 +10,7 @@ import { sealedError } from '../sealed-error.ts';
 import type { Entry, EntryPage, KeyPage, Lease, ListOptions, PutOptions, Store } from '../types.ts';
 import { SEAL_MARK, untilSealed } from '../unsealed.ts';
 import { nextVersion } from '../version.ts';
-import { checkParts, movedError, openSqliteFile, sqliteError } from './file.ts';
+import { checkParts, freeReserve, keepReserve, movedError, openSqliteFile, sqliteError } from './file.ts';
 import { type Database, errorKindOf, loadSqlite, type Statement } from './library.ts';
 
 export type { LocalStoreOptions } from '../file/store.ts';
@@ -122,7 +123,7 @@ class SqliteStore implements Store {
   async delete(key: string, { ifVersion }: { readonly ifVersion?: string } = {}): Promise<boolean> {
     this.#check(key);
     const { delete: all, deleteIfVersion } = this.#statements;
-    const { changes } = await this.#write(() =>
+    const { changes } = await this.#remove(() =>
       ifVersion === undefined ? all.run(key, Date.now()) : deleteIfVersion.run(key, ifVersion, Date.now()),
     );
     return Number(changes) > 0;
@@ -206,11 +207,25 @@ class SqliteStore implements Store {
       if (statOf(this.#file)?.ino !== this.#inode) {
         this.#database.close();
         this.#broken = movedError(this.#file);
-      } else checkParts(this.#file);
+      } else {
+        checkParts(this.#file);
+        keepReserve(this.#file);
+      }
       // This is set last, so that a failing check is repeated until the problem is fixed.
       this.#looked = performance.now();
     }
     return this.#do(work);
+  }
+
+  /** Like `#write`, for deletions, which also work while the disk is full. */
+  async #remove<Result>(work: () => Result): Promise<Result> {
+    try {
+      return await this.#write(work);
+    } catch (error) {
+      const isFull = error instanceof ValiseError && error.code === 'store-full';
+      if (!isFull || !freeReserve(this.#file, this.#database)) throw error;
+      return this.#do(work);
+    }
   }
 
   /** Runs the work immediately. If another process is writing at this moment, retries later without blocking this process. */
