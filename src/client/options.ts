@@ -58,7 +58,8 @@ const CONNECT: TakenBy<Pick<ConnectOptions, 'jarLifetime' | 'sessions' | 'server
   ],
 };
 
-const TRANSPORT: TakenBy<Pick<TransportOptions, 'jarLifetime' | 'sessionName'>> = {
+const TRANSPORT: TakenBy<Pick<TransportOptions, 'jarLifetime' | 'sessionName' | 'ownSession'>> = {
+  ownSession: FLAG,
   jarLifetime: CONNECT.jarLifetime,
   sessionName: ['a text or false', (value) => value === false || (typeof value === 'string' && value !== '')],
 };

@@ -46,7 +46,7 @@ import { PendingStore } from './rounds/pending-store.ts';
 import type { Pending } from './rounds/types.ts';
 import { createSessions } from './sessions/middleware.ts';
 import { SessionRecords } from './sessions/record.ts';
-import type { SessionsAccess } from './sessions/types.ts';
+import type { ClientSession, ClientSessions, SessionsAccess } from './sessions/types.ts';
 import { addStdioEdge } from './stdio-edge.ts';
 import { type NamedServer, type Target, targetKey, targetNamed, targetOf } from './target.ts';
 import { accountOf } from './transport-account.ts';
@@ -126,7 +126,8 @@ export interface ConnectOptions extends HttpOptions {
 }
 
 /**
- * Options for {@link ClientValise.transport} and {@link ClientValise.options}. A server that is a command takes the first two.
+ * Options for {@link ClientValise.transport} and {@link ClientValise.options}. The options of {@link HttpOptions} apply only to
+ * a URL.
  */
 export interface TransportOptions extends HttpOptions, Pick<ConnectOptions, 'jarLifetime'> {
   /**
@@ -137,6 +138,13 @@ export interface TransportOptions extends HttpOptions, Pick<ConnectOptions, 'jar
    * @defaultValue `'default'`
    */
   readonly sessionName?: string | false | undefined;
+  /**
+   * Creates a data-layer session for this transport alone, with `sessionName` as its label, and deletes it when the
+   * transport closes, unless one of its calls waits for an answer.
+   *
+   * @defaultValue `false`
+   */
+  readonly ownSession?: boolean | undefined;
 }
 
 /** Options for {@link ClientValise.authProvider}. */
@@ -181,14 +189,15 @@ export interface ClientValise {
   connect(client: ClientLike, to: NamedServer | TransportLike, options?: ConnectOptions): Promise<void>;
   /**
    * Returns a transport for a host that creates its own client, such as the AI SDK. It adds state, resumption, sign-in and
-   * sessions, as {@link connect} does. One transport serves one client.
+   * sessions, as {@link connect} does. One transport serves one client. `to` is a URL, a command, or a transport that this
+   * one uses.
    *
    * @example
    * ```ts
    * const client = await createMCPClient({ transport: valise.transport('https://example.com/mcp') });
    * ```
    */
-  transport(to: NamedServer, options?: TransportOptions): HostTransport;
+  transport(to: NamedServer | TransportLike, options?: TransportOptions): HostTransport;
   /**
    * Returns an `OAuthClientProvider` for either SDK major version. The store keeps the tokens, and one process at a time
    * refreshes them. Use it for hosts that accept nothing else; {@link transport} and {@link options} sign in by themselves.
@@ -302,19 +311,37 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
       checkCommand(command);
       return new StdioClientTransport(command, limitFor(targetNamed(command)));
     };
-    const targetFor = (name: string, to: NamedServer, http: HttpOptions): TransportLike | HttpTarget => {
+    const targetFor = (
+      name: string,
+      to: NamedServer | TransportLike,
+      http: HttpOptions,
+    ): TransportLike | HttpTarget => {
       if (isUrl(to)) return new HttpTarget(to, http);
       checkUrlOptions(name, http);
-      return stdio(to);
+      return isNamed(to) ? stdio(to) : to;
     };
-    const hostTransport = (to: NamedServer, settings: TransportOptions = {}): ValiseTransport => {
+    const pending = pendingRounds(pendingStore, rounds);
+    const endSession = async (session: ClientSession): Promise<void> => {
+      const waits = (await pending.list()).some((round) => round.session?.id === session.id);
+      if (!session.isGone && !waits) await session.delete();
+    };
+    const hostTransport = (
+      to: NamedServer | TransportLike,
+      settings: TransportOptions = {},
+    ): ValiseTransport => {
       checkTransportOptions(settings);
-      const { jarLifetime, sessionName = 'default', ...http } = settings;
+      const { jarLifetime, sessionName = 'default', ownSession, ...http } = settings;
+      if (!isNamed(to) && typeof to?.start !== 'function') checkCommand(to as never);
       const target = targetFor('transport', to, http);
+      const openSession = (access: ClientSessions): Promise<ClientSession> =>
+        ownSession
+          ? access.create({ label: sessionName || 'host', keep: false })
+          : access.named(sessionName || 'default', { onGone: 'recreate' });
       return new ValiseTransport({
         http: isUrl(to),
         major: installedMajor(),
-        sessionName,
+        openSession: sessionName === false ? undefined : openSession,
+        endSession: ownSession ? endSession : undefined,
         open: (client) => attach(client, target, { jarLifetime, sessions: sessionName !== false }),
         sessions: (client) => sessions.access(client),
         warn: (code, what, next) => events.emit('warning', { code, what, next }),
@@ -333,7 +360,7 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
         checkOpen();
         return sessions.access(client);
       }, sessions.access),
-      pending: pendingRounds(pendingStore, rounds),
+      pending,
       connections: openConnections({
         store,
         principal,
@@ -354,8 +381,7 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
         checkClient(client);
         checkConnectOptions(to, settings);
         const { jarLifetime, sessions, server, ...http } = settings;
-        if (!isNamed(to)) checkUrlOptions('connect', http);
-        const target = isNamed(to) ? targetFor('connect', to, http) : to;
+        const target = targetFor('connect', to, http);
         await attach(client, target, { jarLifetime, sessions, server });
       },
       transport: hostTransport,

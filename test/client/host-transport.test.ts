@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Client as ClientV2, StreamableHTTPClientTransport as HttpV2 } from '@modelcontextprotocol/client';
+import { StdioClientTransport as StdioV2 } from '@modelcontextprotocol/client/stdio';
 import { toNodeHandler } from '@modelcontextprotocol/node';
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as HttpV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
@@ -159,6 +160,19 @@ describe.each(HOSTS.flatMap((host) => DOORS.map((door) => ({ ...host, door }))))
         expect(await call(other, 'note')).toBe('1');
       });
 
+      it('has a session of its own with ownSession, which ends with the transport', async () => {
+        if (door === 'options') return;
+        const one = await start(server.url, { ownSession: true });
+        const other = await start(server.url, { ownSession: true });
+        expect(await call(one, 'note')).toBe('1');
+        expect(await call(one, 'note')).toBe('2');
+        expect(await call(other, 'note')).toBe('1');
+        const ended: string[] = [];
+        opened[0]?.valise.on('session-ended', ({ why }) => void ended.push(why));
+        await one.close();
+        expect(ended).toEqual(['deleted']);
+      });
+
       it('lets the server ask the user', async () => {
         expect(await call(await start(server.url), 'greet')).toBe('Hello Ada');
       });
@@ -287,11 +301,12 @@ describe('transport()', () => {
 
   it('starts a server that is a command, and carries its state across a restart', async () => {
     const path = new URL('stdio-server.mjs', import.meta.url).pathname;
-    const call = async () => {
+    const command = { command: process.execPath, args: [path] };
+    const call = async (to: typeof command | StdioV2 = command) => {
       const valise = await openValise({ store, allowLocal: true });
       const client = new ClientV2(info);
       opened.push({ valise, client });
-      await client.connect(valise.transport({ command: process.execPath, args: [path] }) as never);
+      await client.connect(valise.transport(to as never) as never);
       const { content } = await client.callTool({ name: 'any', arguments: {} });
       await client.close();
       await valise.close();
@@ -299,6 +314,7 @@ describe('transport()', () => {
     };
     expect(await call()).toEqual([null, null]);
     expect(await call()).toEqual([null, { count: 1 }]);
+    expect(await call(new StdioV2(command))).toEqual([null, { count: 2 }]);
   });
 
   it('refuses an option that it does not know, and one that a command does not take', async () => {

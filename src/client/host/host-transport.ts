@@ -59,8 +59,10 @@ export interface HostTransportParts {
   readonly http: boolean;
   /** The SDK major that provides HTTP. v1 cannot carry requests of 2026-07-28. */
   readonly major: Major;
-  /** The name of the data-layer session of the host's requests, or false for none. */
-  readonly sessionName: string | false;
+  /** Opens the data-layer session of the host's requests. Undefined for none. */
+  readonly openSession: ((sessions: ClientSessions) => Promise<ClientSession>) | undefined;
+  /** Ends that session when the host closes the transport. Undefined if a later process may continue it. */
+  readonly endSession: ((session: ClientSession) => Promise<void>) | undefined;
   /** Connects as {@link ClientValise.connect} does. */
   open(client: ValiseTransport): Promise<Connection>;
   sessions(client: ValiseTransport): ClientSessions;
@@ -98,6 +100,8 @@ export class ValiseTransport implements HostTransport, OpensOnly {
   #under: Under | undefined;
   #connection: Connection | undefined;
   #session: Promise<ClientSession | undefined> | undefined;
+  /** The delivery of the host's `notifications/initialized`. */
+  #initialized: Promise<void> | undefined;
   /** The host's `initialize` on this transport, and the server's result. */
   #introduced: { readonly asked: string; readonly result: Params } | undefined;
 
@@ -122,6 +126,7 @@ export class ValiseTransport implements HostTransport, OpensOnly {
     under.onmessage = (message: Message, extra?: unknown) => this.#arrived(message, extra);
     under.onclose = () => {
       this.#requests.clear();
+      this.#session = undefined;
       this.onclose?.();
     };
     under.onerror = (error) => this.onerror?.(error);
@@ -145,10 +150,16 @@ export class ValiseTransport implements HostTransport, OpensOnly {
         return Promise.resolve();
       }
     }
-    return under.send(message, options);
+    const sent = under.send(message, options);
+    if (isNotification(message) && message.method === 'notifications/initialized')
+      this.#initialized = sent.catch(() => {});
+    return sent;
   }
 
   async close(): Promise<void> {
+    const { endSession } = this.#parts;
+    const session = endSession && (await this.#session);
+    if (session) await endSession(session).catch((error: unknown) => this.#warn('ended', error));
     if (this.#under) await this.#under.close();
     else this.onclose?.();
   }
@@ -184,7 +195,10 @@ export class ValiseTransport implements HostTransport, OpensOnly {
       return this.onmessage?.({ jsonrpc: '2.0', id: request.id, result: this.#introduced.result });
     this.#requests.set(request.id, open);
     try {
+      // Its delivery opens the stream on which the server asks. A call that overtook it could not ask anything.
+      await this.#initialized;
       const headers = isModernHttp ? await this.#headers.of(request) : {};
+      if (abort.signal.aborted) return;
       const signals = [options.requestSignal, options.signal, abort.signal].filter(
         (one) => one !== undefined,
       );
@@ -206,22 +220,21 @@ export class ValiseTransport implements HostTransport, OpensOnly {
   }
 
   async #inSession(request: Request, send: () => Promise<void>): Promise<void> {
-    const { sessionName, warn } = this.#parts;
+    const { openSession, sessions } = this.#parts;
     const knowsSessions = this.#connection?.server.families.sessions === true;
-    if (sessionName === false || !knowsSessions || OUTSIDE.has(request.method)) return send();
-    this.#session ??= this.#parts
-      .sessions(this)
-      .named(sessionName, { onGone: 'recreate' })
-      .catch((error: unknown) => {
-        warn(
-          'session-not-kept',
-          `The session ${sessionName} could not be opened: ${messageOf(error)}`,
-          'Calls continue without it.',
-        );
-        return undefined;
-      });
+    if (!openSession || !knowsSessions || OUTSIDE.has(request.method)) return send();
+    this.#session ??= openSession(sessions(this)).catch((error: unknown) => this.#warn('opened', error));
     const session = await this.#session;
     return session ? session.run(send) : send();
+  }
+
+  #warn(what: 'opened' | 'ended', error: unknown): undefined {
+    this.#parts.warn(
+      'session-not-kept',
+      `The session of the host could not be ${what}: ${messageOf(error)}`,
+      'Calls continue without it.',
+    );
+    return undefined;
   }
 
   #arrived(message: Message, extra: unknown): void {
@@ -238,6 +251,8 @@ export class ValiseTransport implements HostTransport, OpensOnly {
 
   #answered(request: Request, result: Params): void {
     if (request.method === 'tools/list') this.#headers.learn(result);
+    // A server that was replaced does not know of the `initialize` before.
+    if (request.method === 'server/discover') this.#introduced = undefined;
     if (request.method !== 'initialize') return;
     this.#introduced = { asked: askedIn(request), result };
     const { protocolVersion: version } = result;
@@ -276,8 +291,11 @@ function askedIn({ params }: Request): string {
   return JSON.stringify([params?.['protocolVersion'], params?.['capabilities']]);
 }
 
-/** Whether a legacy server has rejected the probe. 401 and 403 concern the user. */
+/** Client errors that do not depend on the era: credentials, rate and timing. */
+const ANY_ERA: ReadonlySet<number> = new Set([401, 403, 407, 408, 429]);
+
+/** Whether a legacy server has rejected the probe. */
 function isRefusal(error: unknown): boolean {
   const status = statusOf(error) ?? 0;
-  return status >= 400 && status < 500 && status !== 401 && status !== 403;
+  return status >= 400 && status < 500 && !ANY_ERA.has(status);
 }
