@@ -1,11 +1,5 @@
-import {
-  type ClientValise,
-  type HttpOptions,
-  openValise,
-  type StdioCommand,
-  ValiseError,
-} from 'mcp-valise/client';
-import { fileOf, StdioClientTransport } from 'mcp-valise/internal';
+import { type ClientValise, type HttpOptions, openValise, ValiseError } from 'mcp-valise/client';
+import { fileOf, StdioClientTransport, type TransportLike } from 'mcp-valise/internal';
 import { type AnswerSource, parseAnswers } from './ask/answerer.ts';
 import { ELICITATION, setAnswerer } from './ask/handler.ts';
 import { openBrowser } from './browser.ts';
@@ -86,67 +80,67 @@ function tellNoHeaders(target: CliTarget, { header }: ConnectOptions): void {
     remark(`valise: --header ${name} was not used: a server that is a command is sent no headers.`);
 }
 
-/** How a command connects, in addition to the user's options. */
-interface ConnectWith extends ConnectOptions {
-  /** False if the connection uses no data-layer sessions. */
-  readonly sessions?: boolean;
-  /** Whether a transport session belongs to this process alone, as a host's does. */
-  readonly alone?: boolean;
-}
-
 /** Connects a client. All runs of a command over HTTP share one session, like runs of curl with one cookie jar. */
 export function connectWith(
   valise: ClientValise,
   client: Parameters<ClientValise['connect']>[0],
   target: CliTarget,
-  options: ConnectWith,
+  options: ConnectOptions,
 ): Promise<void> {
-  const { sessions = true } = options;
+  const { url, http, transport, wait } = wayTo(valise, target, options);
+  const connected = transport
+    ? valise.connect(client, transport)
+    : valise.connect(client, url, { ...http, jarLifetime: 'kept' });
+  // Closes the transport, not the client: a client that is still probing for the era has no transport yet.
+  return wait(connected, async () => transport?.close());
+}
+
+/** How the user's options lead to a server: a URL with options of the connection, or a transport. */
+type Way = (
+  | { readonly url: URL; readonly http: HttpOptions; readonly transport?: undefined }
+  | { readonly transport: TransportLike; readonly url?: undefined; readonly http?: undefined }
+) & {
+  /** Waits for the connection, and says what it waits for. Calls `close` if the user interrupts it. */
+  wait(connected: Promise<void>, close: () => Promise<void>): Promise<void>;
+};
+
+/** Returns how a target is reached. */
+export function wayTo(valise: ClientValise, target: CliTarget, options: ConnectOptions): Way {
   let waitedFor = `${nameOfTarget(target)} to answer`;
   const pasted = options.browser === false ? new PastedSignIn() : undefined;
-  const redirect = (page: URL): unknown => {
-    waitedFor = `you to ${pasted ? 'paste where the sign-in has led' : 'sign in with the browser'}`;
-    return pasted ? pasted.redirect(page) : openBrowser(page);
+  const wait: Way['wait'] = (connected, close) => {
+    const release = async (): Promise<void> => {
+      await close();
+      await valise.close();
+    };
+    return whileWaiting(
+      () => waitedFor,
+      () => unlessInterrupted(connected, release),
+    ).finally(() => pasted?.close());
   };
+  if (target.kind === 'stdio') {
+    const transport = new StdioClientTransport({ stderr: 'pipe', ...target.command });
+    transport.onerror = tellOverlong;
+    relayStderr(transport, handOn);
+    if (options.trace) traceTransport(transport);
+    return { transport, wait };
+  }
   valise.on('sign-in-elsewhere', () => {
     waitedFor = 'you to sign in where another process asks for it';
     remark('valise: another process has opened a page to sign in; waiting for what comes of it.');
   });
-  const transport = target.kind === 'stdio' ? stdioTransport(target.command, options) : undefined;
-  const release = async (): Promise<void> => {
-    // Closes the transport, not the client: a client that is still probing for the era has no transport yet.
-    await transport?.close();
-    await valise.close();
+  const redirect = (page: URL): unknown => {
+    waitedFor = `you to ${pasted ? 'paste where the sign-in has led' : 'sign in with the browser'}`;
+    return pasted ? pasted.redirect(page) : openBrowser(page);
   };
-  const connect = (): Promise<void> => {
-    if (target.kind === 'stdio')
-      return valise.connect(client, transport as StdioClientTransport, { sessions });
-    const http = httpOptions(target.url, options, redirect);
-    return valise.connect(client, target.url, { ...http, sessions, jarLifetime: 'kept' });
-  };
-  return whileWaiting(
-    () => waitedFor,
-    () => unlessInterrupted(connect(), release),
-  ).finally(() => pasted?.close());
-}
-
-function stdioTransport(command: StdioCommand, options: ConnectWith): StdioClientTransport {
-  const transport = new StdioClientTransport({ stderr: 'pipe', ...command });
-  transport.onerror = tellOverlong;
-  relayStderr(transport, handOn);
-  if (options.trace) traceTransport(transport);
-  return transport;
-}
-
-function httpOptions(url: URL, options: ConnectWith, redirect: (page: URL) => unknown): HttpOptions {
   const fetch = resolvingFetch(options.resolve);
-  return {
+  const http: HttpOptions = {
     headers: options.header,
-    fetch: options.trace ? tracedFetch(url, fetch) : fetch,
-    resume: options.alone ? 'alone' : true,
+    fetch: options.trace ? tracedFetch(target.url, fetch) : fetch,
     // With an `Authorization` header of their own, users are already signed in.
     ...(!hasAuthorization(options.header) && { auth: { redirect, port: options.redirectPort } }),
   };
+  return { url: target.url, http, wait };
 }
 
 /** Whether the user passes an `Authorization` header. */

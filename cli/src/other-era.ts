@@ -1,7 +1,7 @@
 import { ValiseError } from 'mcp-valise/client';
 import { causesOf, isObject, messageOf, UNSUPPORTED_VERSION } from 'mcp-valise/internal';
 import { isModernVersion, METHOD_NOT_FOUND } from 'mcp-valise/wire';
-import { supportsModern } from './bridge/refusal.ts';
+import { supportsModern } from './bridge/shapes.ts';
 import type { ConnectOptions } from './options.ts';
 import { bodyOf, connectionProblem } from './problems.ts';
 import { USE_V2 } from './sdk.ts';

@@ -1,5 +1,6 @@
 import { LEFT_OPEN, type Pending, type PendingQuestion, type PendingRound } from 'mcp-valise/client';
 import { isObject, redactUrls } from 'mcp-valise/internal';
+import type { Era } from 'mcp-valise/wire';
 import { answersTo, patternOf, wordsOf } from './ask/question.ts';
 import { EXIT, whatOnly } from './exit.ts';
 import { type ConnectOptions, isLasting } from './options.ts';
@@ -68,8 +69,30 @@ export function tellPending(
   return EXIT.pending;
 }
 
+/**
+ * Reports, for the log of a host that cannot be asked, what the server asks and the command that answers it and continues
+ * the call.
+ */
+export function tellUnasked(
+  { id, questions, expiresAt }: PendingRound,
+  era: Era,
+  options: Partial<ConnectOptions>,
+): void {
+  const { env = [] } = options;
+  const keys = process.env['VALISE_CLIENT_KEYS'] === undefined ? [] : ['VALISE_CLIENT_KEYS'];
+  const needed = [...new Set([...keys, ...env])].join(' and ');
+  // Only a client that speaks the era in which the server asked can answer.
+  const command = goOn(id, { ...options, ...(era === 'legacy' && { era }) });
+  const answer = questions.flatMap(answersTo).length > 0 ? ' --answer FIELD=VALUE' : '';
+  remark('valise connect: a call needs an answer from the user, and this host has no way to ask.');
+  for (const question of questions) tellQuestion(question);
+  if (needed !== '') remark(`Use a terminal that has the same ${needed} as this host.`);
+  remark(`${expiryWords(expiresAt)} Answer it with:`);
+  remark(`  ${command}${answer}`);
+}
+
 /** Returns a sentence that says how long a question can be answered. */
-export function expiryWords(expiresAt: Date | undefined): string {
+function expiryWords(expiresAt: Date | undefined): string {
   return expiresAt
     ? `The question expires ${until(expiresAt)}.`
     : 'The server does not say how long the question can be answered.';

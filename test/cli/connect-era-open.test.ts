@@ -154,7 +154,7 @@ describe('valise connect and what is open while the server becomes one of the ot
     refuseNow('slow');
     await cancel(1);
     expect(methodsOf(sent)).toEqual(['server/discover']);
-    expect(host).toEqual([]);
+    expect(methodsOf(host)).toEqual(['notifications/tools/list_changed']);
   });
 
   it('forgets no listener that was the first to notice', async () => {

@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
-import type { AskingCall } from '../../cli/src/bridge/asked-calls.ts';
 import { Bridge, type BridgeOptions } from '../../cli/src/bridge/bridge.ts';
+import type { AskingCall, Done } from '../../cli/src/bridge/translation.ts';
 import { VERSION_GONE } from '../../src/client/connection/errors.ts';
 import { ValiseError } from '../../src/errors.ts';
 import type { Message, Params, Request, Result } from '../../src/wire/index.ts';
@@ -22,31 +22,38 @@ export const REPLACED = expect.stringMatching(/server was replaced .* look befor
 export function between(first: 'older' | 'newer', newer: BridgeOptions['newer'] = 'always') {
   let era = first;
   const host: Message[] = [];
-  const open: Request[] = [];
+  const open: { readonly request: Request; readonly done: Done }[] = [];
   const sent: Message[] = [];
   const takenBack: AskingCall[] = [];
   const bridge = new Bridge({
     newer,
     takenBack: (asking) => void takenBack.push(asking),
     toHost: (message) => void host.push(message),
-    async toServer(message) {
-      sent.push(message);
-      if (!('method' in message) || !('id' in message)) return;
-      const { id, method } = message as Request;
-      const isIntroduction = method === 'initialize' || method === 'server/discover';
-      if (!isIntroduction) open.push(message as Request);
-      else if (method !== (era === 'older' ? 'initialize' : 'server/discover'))
-        bridge.fromServer({ jsonrpc: '2.0', id, error: { code: -32601, message: 'Method not found' } });
-      else bridge.fromServer({ jsonrpc: '2.0', id, result: era === 'older' ? INTRODUCED : DISCOVERED });
+    server: {
+      request(request, done) {
+        sent.push(request);
+        const { id, method } = request;
+        const isIntroduction = method === 'initialize' || method === 'server/discover';
+        if (!isIntroduction) open.push({ request, done });
+        else if (method !== (era === 'older' ? 'initialize' : 'server/discover'))
+          done({ jsonrpc: '2.0', id, error: { code: -32601, message: 'Method not found' } });
+        else done({ jsonrpc: '2.0', id, result: era === 'older' ? INTRODUCED : DISCOVERED });
+      },
+      async notify(message) {
+        sent.push(message);
+      },
     },
   });
-  const take = (name: string): Request['id'] => {
-    const at = open.findLastIndex(({ method, params }) => (params?.['name'] ?? method) === name);
-    return open.splice(at, 1)[0]?.id as Request['id'];
+  const take = (name: string) => {
+    const at = open.findLastIndex(({ request: { method, params } }) => (params?.['name'] ?? method) === name);
+    const [taken] = open.splice(at, 1);
+    if (!taken) throw new Error(`the server has no request ${name}`);
+    return { id: taken.request.id, done: taken.done };
   };
   const refuseNow = (name: string): void => {
+    const { id, done } = take(name);
     const error = { code: -32603, message: 'gone' };
-    bridge.fromServer({ jsonrpc: '2.0', id: take(name), error }, new ValiseError(VERSION_GONE, 'gone'));
+    done({ jsonrpc: '2.0', id, error }, new ValiseError(VERSION_GONE, 'gone'));
   };
   const ask = async (id: number, method: string, params: Params) => {
     bridge.fromHost({ jsonrpc: '2.0', id, method, params });
@@ -65,7 +72,8 @@ export function between(first: 'older' | 'newer', newer: BridgeOptions['newer'] 
     },
     /** The server answers the latest call of this tool. */
     async answer(name: string, result: Result) {
-      bridge.fromServer({ jsonrpc: '2.0', id: take(name), result });
+      const { id, done } = take(name);
+      done({ jsonrpc: '2.0', id, result });
       await settled();
     },
     refuseNow,

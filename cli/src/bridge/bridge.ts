@@ -1,248 +1,331 @@
-import { envelopeOf } from 'mcp-valise/internal';
+import { ValiseError } from 'mcp-valise/client';
+import { envelopeOf, VERSION_GONE } from 'mcp-valise/internal';
 import {
   eraOf,
+  INPUT_METHODS,
+  isNotification,
   isRequest,
   type Message,
-  type Meta,
+  type Notification,
   type Params,
   type Request,
   type Response,
   type Result,
 } from 'mcp-valise/wire';
-import type { TakenBack } from './asked-calls.ts';
-import { begin, discover } from './first-words.ts';
-import { goesOn, introductionOf } from './newer-shapes.ts';
+import { NewerHost } from './newer-host.ts';
 import { OlderHost } from './older-host.ts';
-import { type Between, Passage } from './passage.ts';
-import { isGone, isRefusal } from './refusal.ts';
+import { HostQuestions } from './questions.ts';
 import { SameEra } from './same-era.ts';
-import type { Sent } from './senders.ts';
-import { SERVER_CHANGED } from './server-changed.ts';
-import { ServerRequests } from './server-requests.ts';
-import type { Standing } from './standing.ts';
-import { isListener, Waiting } from './waiting.ts';
+import { HostSettings } from './settings.ts';
+import {
+  ACKNOWLEDGED,
+  DISCOVER,
+  initializeParams,
+  isContinuation,
+  isListener,
+  isRefusal,
+  SERVER_CHANGED,
+  SUBSCRIPTION_ID,
+} from './shapes.ts';
+import type { Answer, Outcome, Server, Sides, TakenBack, Translation } from './translation.ts';
 
-/** Destinations and settings of a bridge. */
+/** Options of {@link Bridge}. */
 export interface BridgeOptions {
   toHost(message: Message): void;
-  /** Resolves once the message is delivered, or cannot be delivered. */
-  toServer(message: Message): Promise<void>;
+  readonly server: Server;
   /**
    * When a newer host is translated for an older server. `insisting`: once the host uses the newer era without asking for it
    * first, or after a refusal; a host that can fall back does so, and nothing is translated. `always`: immediately, for
    * hosts that give up when they are refused.
    */
   readonly newer?: 'never' | 'insisting' | 'always' | undefined;
-  /** The state that an older server keeps for its host; it is restored at a newer server that replaces the older one. */
-  readonly standing?: Pick<Standing, 'wishes' | 'news'> | undefined;
-  /** Forgets the round of a call that the host cancelled while it was being asked. */
+  /** Forgets the pending question of a call that the host cancelled while it was being asked. */
   readonly takenBack?: TakenBack | undefined;
 }
 
+/** A request for which the host waits. */
+interface Waiting {
+  readonly request: Request;
+  /** Whether it was sent again to a replaced server, which has not accepted it yet. */
+  isResent: boolean;
+}
+
 /**
- * Connects a host and a server: passes messages through if both speak the same era, and translates them if the host starts
- * in one era and the server turns out to support only the other.
+ * Connects a host and a server. It passes messages through if both speak the same era, and translates them if the host
+ * starts in one era and the server turns out to support only the other, also if that changes later.
  */
-export class Bridge {
+export class Bridge implements Sides {
+  readonly settings = new HostSettings();
+  readonly questions: HostQuestions;
+  readonly takenBack: TakenBack;
+  readonly lost = new Map<unknown, { continue(request: Request): void }>();
   readonly #toHost: (message: Message) => void;
-  readonly #toServer: (message: Message) => Promise<void>;
-  readonly #own: ServerRequests;
-  readonly #standing: BridgeOptions['standing'];
-  readonly #passage: Passage;
-  readonly #waiting = new Waiting();
-  #initialize: Request | undefined;
+  readonly #server: Server;
+  readonly #waiting = new Map<unknown, Waiting>();
+  #translation: Translation = new SameEra(this);
   /** The params of an older host's `initialize`. */
-  #introduced: Params = {};
-  /** The server's result for the bridge's own `initialize`, until the host sends one. */
+  #initialize: Params = {};
+  /** The server's result for the bridge's own `initialize`, until the host has sent one. */
   #begun: Result | undefined;
-  /** Whether the era is known, or does not need to be known. */
-  #met: boolean;
+  /** Whether the server's era is known, or does not need to be known. */
+  #isMet: boolean;
   /** Whether a refused `server/discover` is translated instead of being passed to the host. */
   #insists: boolean;
   readonly #isNever: boolean;
-  /** Messages that arrive while the bridge waits for the server's answer to its own request. */
+  /** What has arrived while the bridge waits for the server's answer to its own request. */
   #held: (() => void)[] | undefined;
+  #count = 0;
 
-  constructor({ toHost, toServer, newer = 'insisting', standing, takenBack = () => {} }: BridgeOptions) {
-    this.#toHost = (message) => {
-      this.#waiting.heard(message);
-      toHost(message);
-    };
-    this.#standing = standing;
-    this.#toServer = toServer;
-    this.#own = new ServerRequests('valise-bridge', toServer);
-    this.#passage = new Passage({ toHost: this.#toHost, toServer, own: this.#own, takenBack });
+  constructor({ toHost, server, newer = 'insisting', takenBack = () => {} }: BridgeOptions) {
+    this.#toHost = toHost;
+    this.#server = server;
+    this.takenBack = takenBack;
+    this.questions = new HostQuestions(
+      (message) => this.toHost(message),
+      (message) => this.toServer(message as Response),
+    );
     this.#isNever = newer === 'never';
-    this.#met = this.#isNever;
+    this.#isMet = this.#isNever;
     this.#insists = newer === 'always';
   }
 
+  /** Handles a message of the host. */
   fromHost(message: Message): void {
-    if (this.#held) {
-      this.#held.push(() => this.fromHost(message));
-      return;
-    }
-    this.#waiting.asked(message);
-    if (!this.#passage.isAnswer(message)) this.#forward(message);
+    this.#whenFree(() => {
+      if (isRequest(message)) {
+        this.#waiting.set(message.id, { request: message, isResent: false });
+        this.#route(message);
+      } else if (isNotification(message)) this.#notification(message);
+      else if (!this.questions.answered(message)) this.toServer(message);
+    });
   }
 
-  #forward(message: Message): void {
-    if (this.#begun && isRequest(message) && message.method === 'initialize')
-      this.#fallBack(message, this.#begun);
-    else if (!(this.#passage.now instanceof SameEra)) this.#passage.now.fromHost(message);
-    else if (this.#begun && 'method' in message && message.method === 'notifications/initialized')
-      this.#begun = undefined;
-    else if (isRequest(message) && eraOf(message) === 'modern' && !this.#met) void this.#meet(message);
-    else {
-      if (isRequest(message) && message.method === 'initialize') {
-        this.#initialize = message;
-        this.#introduced = message.params ?? {};
+  /** Handles a message of the server that is not the response to a request of the bridge. */
+  fromServer(message: Message): void {
+    this.#whenFree(() => {
+      if ('method' in message) this.#translation.fromServer(message);
+      else this.toHost(message);
+    });
+  }
+
+  /** Restores the host's settings in a session that replaces one that the server has lost. */
+  renewed(): void {
+    for (const { method, params } of this.settings.requests()) void this.ask(method, params);
+    for (const message of this.settings.notifications()) this.fromServer(message);
+  }
+
+  toHost(message: Message): void {
+    if (!('method' in message)) this.#waiting.delete(message.id);
+    else if (message.method === ACKNOWLEDGED) {
+      const listener = this.#waiting.get(message.params?._meta?.[SUBSCRIPTION_ID]);
+      if (listener) listener.isResent = false;
+    }
+    this.#toHost(message);
+  }
+
+  answer({ id }: Request, body: Answer): void {
+    if (this.#waiting.has(id)) this.toHost({ ...body, jsonrpc: '2.0', id });
+  }
+
+  toServer(message: Notification | Response): void {
+    void this.#server.notify(message);
+  }
+
+  request(by: Translation, of: Request, sent: Request, done: (response: Response) => void): void {
+    this.#server.request(sent, (response, failure) => {
+      if (failure instanceof ValiseError && failure.code === VERSION_GONE)
+        this.#whenFree(() => void this.#changed(by, of, sent, response));
+      else {
+        if ('result' in response) this.settings.accepted(sent, response.result);
+        done(response);
       }
-      this.#passage.now.fromHost(message);
-    }
+    });
   }
 
-  /** Handles a message from the server, or a substitute that says why the server could not be reached. */
-  fromServer(message: Message, failure?: unknown): void {
-    if (this.#own.answered(message, failure)) return;
-    if (this.#held) {
-      this.#held.push(() => this.fromServer(message, failure));
-      return;
-    }
-    const sent = this.#passage.answeredBy(message);
-    if (sent && isGone(failure)) this.#refusedBy(sent, message as Response);
-    else if (this.#initialize && sent?.request === this.#initialize)
-      this.#initialized(this.#initialize, message);
-    else (sent?.by ?? this.#passage.now).fromServer(message, sent?.request);
+  ask(method: string, params: Params): Promise<Outcome> {
+    const request: Request = { jsonrpc: '2.0', id: this.newId('bridge'), method, params };
+    return new Promise((resolve) =>
+      this.#server.request(request, (response, failure) => {
+        if ('result' in response) this.settings.accepted(request, response.result);
+        resolve({ response, failure });
+      }),
+    );
   }
 
-  #initialized(initialize: Request, message: Message): void {
-    this.#initialize = undefined;
-    this.#met = true;
-    if ('error' in message) void this.#refused(initialize, message);
-    else this.#toHost(message);
+  newId(kind: string): string {
+    return `valise-${kind}:${++this.#count}`;
+  }
+
+  calls(): Request[] {
+    return [...this.#waiting.values()]
+      .map(({ request }) => request)
+      .filter(({ method }) => INPUT_METHODS.includes(method));
+  }
+
+  #notification(message: Notification): void {
+    const isInitialized = message.method === 'notifications/initialized';
+    // The bridge has sent it already.
+    if (isInitialized && this.#begun && this.#translation instanceof SameEra) this.#begun = undefined;
+    else this.#translation.notification(message);
+    if (message.method === 'notifications/cancelled') this.#waiting.delete(message.params?.['requestId']);
+  }
+
+  #route(request: Request): void {
+    const { requestState } = request.params ?? {};
+    const lost = this.lost.get(requestState);
+    if (this.lost.delete(requestState)) lost?.continue(request);
+    else if (request.method === 'initialize') this.#initialized(request);
+    else if (this.#translation instanceof SameEra && eraOf(request) === 'modern' && !this.#isMet)
+      void this.#meet(request);
+    else this.#translation.request(request);
+  }
+
+  #initialized(request: Request): void {
+    this.#initialize = request.params ?? {};
+    if (this.#begun) {
+      // The host falls back to the older era, in which the bridge has initialized the server already.
+      this.#become(new SameEra(this));
+      this.answer(request, { result: this.#begun });
+    } else if (!(this.#translation instanceof SameEra)) this.#translation.request(request);
+    else
+      this.request(this.#translation, request, request, (response) => {
+        this.#isMet = true;
+        if ('error' in response) void this.#refused(request, response);
+        else this.toHost(response);
+      });
   }
 
   /** Checks whether a server that refused an older host speaks the newer era. */
-  async #refused(initialize: Request, refusal: Message): Promise<void> {
-    this.#held = [];
-    const { response } = await discover(this.#own);
-    if ('result' in response) this.#passage.older().fromHost(initialize);
-    else this.#toHost(refusal);
-    this.#release();
-  }
-
-  #refusedBy(sent: Sent<Between>, { id: _, ...refusal }: Response): void {
-    const request = this.#waiting.get(sent.by.refused(sent.request.id));
-    if (request) void this.#changed(request, sent, { ...refusal, id: request.id } as Response);
-  }
-
-  /**
-   * Handles a server that was replaced by one of the other era. A request that it did not accept is sent once more, and only
-   * once, in the new era. Answers to questions of the previous server are not resent.
-   */
-  async #changed(request: Request, { request: sent, by }: Sent<Between>, refusal: Response): Promise<void> {
-    // Another call may have noticed the change first, in which case all listeners are resent already.
-    const isFirst = by === this.#passage.now;
-    if (!isFirst && isListener(request)) return;
-    const isModern = eraOf(request) === 'modern';
-    // Does not await if it is not necessary: another refusal may already be queued, and must not count as the first.
-    const isMet = !isFirst || (isModern ? this.#startOver() : await this.#meetAgain());
-    if (goesOn(sent)) this.#end({ jsonrpc: '2.0', id: request.id, error: SERVER_CHANGED });
-    else if (!isMet || !this.#waiting.mayGoAgain(request)) this.#end(refusal);
-    // Sends a copy: the transport would pass a message object that it has seen before without involving Valise.
-    else this.fromHost({ ...request });
-    if (isFirst && isMet) this.#listenAgain(request);
-  }
-
-  /** Answers the host, unless it has cancelled the request. */
-  #end(response: Response): void {
-    if (this.#waiting.get(response.id ?? undefined)) this.#toHost(response);
-  }
-
-  /** Resends the host's listeners, because the previous server no longer notifies them. */
-  #listenAgain(but: Request): void {
-    for (const request of this.#waiting.listeners()) if (request.id !== but.id) this.fromHost({ ...request });
-  }
-
-  /** Resets the bridge so that the next request of a newer host detects the server's era. */
-  #startOver(): boolean {
-    if (this.#isNever) return false;
-    this.#passage.same();
-    this.#begun = undefined;
-    this.#met = false;
-    return true;
-  }
-
-  /** Detects the server's era on behalf of an older host, which does not ask for it. */
-  async #meetAgain(): Promise<boolean> {
-    const { now } = this.#passage;
-    this.#held = [];
-    const isMet = now instanceof OlderHost ? await this.#goBack(now) : await this.#takeOver();
-    if (isMet) for (const news of this.#standing?.news() ?? []) this.#toHost(news);
-    this.#release();
-    return isMet;
-  }
-
-  /** Translates for a host that started at an older server, now replaced by a newer one. */
-  async #takeOver(): Promise<boolean> {
-    const { response } = await discover(this.#own);
-    if (!('result' in response)) return false;
-    this.#passage.older().takeOver(this.#introduced, response.result, this.#standing?.wishes() ?? []);
-    return true;
-  }
-
-  /** Stops translating, because an older server is back. */
-  async #goBack(before: OlderHost): Promise<boolean> {
-    if (!(await this.#begin(this.#introduced))) return false;
-    for (const { method, params } of before.wishes()) void this.#own.send(method, params);
-    this.#passage.same();
-    return true;
+  #refused(initialize: Request, refusal: Response): Promise<void> {
+    return this.#holding(async () => {
+      const { response } = await this.ask('server/discover', DISCOVER);
+      if ('result' in response) this.#become(new OlderHost(this, this.#initialize)).request(initialize);
+      else this.toHost(refusal);
+    });
   }
 
   /**
    * Handles the first request of a newer host. The bridge detects the server's era before it passes anything on, because an
    * older server would execute some requests that it only half understands.
    */
-  async #meet(first: Request): Promise<void> {
+  #meet(first: Request): Promise<void> {
+    return this.#holding(async () => {
+      this.#isMet = true;
+      const envelope = first.params?._meta ?? {};
+      const isDiscover = first.method === 'server/discover';
+      const params = isDiscover && first.params ? first.params : { _meta: envelopeOf(envelope) };
+      const { response, failure } = await this.ask('server/discover', params);
+      // An unreachable server proves nothing.
+      const isRefused = failure === undefined && 'error' in response && isRefusal(response.error);
+      const begun =
+        isRefused && (this.#insists || !isDiscover)
+          ? await this.#begin(initializeParams(envelope))
+          : undefined;
+      if (begun) {
+        this.#begun = begun;
+        this.#become(new NewerHost(this, begun, envelope)).request(first);
+      } else if (isDiscover) {
+        this.#isMet = 'result' in response;
+        this.#insists ||= isRefused;
+        this.answer(first, response);
+      } else this.#translation.request(first);
+    });
+  }
+
+  /** Initializes an older server on behalf of the host. */
+  async #begin(params: Params): Promise<Result | undefined> {
+    const { response } = await this.ask('initialize', params);
+    if (!('result' in response)) return undefined;
+    await this.#server.notify({ jsonrpc: '2.0', method: 'notifications/initialized' });
+    return response.result;
+  }
+
+  /**
+   * Handles a server that was replaced by one of the other era. A request that it did not accept is sent once more, and only
+   * once, in the new era. Answers to questions of the previous server are not sent again.
+   */
+  async #changed(by: Translation, request: Request, sent: Request, refusal: Response): Promise<void> {
+    if (!this.#waiting.has(request.id)) return;
+    // Another call may have noticed the change first, in which case all listeners are sent again already.
+    const isFirst = by === this.#translation;
+    if (!isFirst && isListener(request)) return;
+    const isModern = eraOf(request) === 'modern';
+    // Does not await if it is not necessary: another refusal may already be queued, and must not count as the first.
+    const isMet = !isFirst || (isModern ? this.#startOver() : await this.#meetAgain());
+    const waiting = this.#waiting.get(request.id);
+    if (isContinuation(sent)) this.answer(request, { error: SERVER_CHANGED });
+    else if (!isMet || waiting?.isResent) this.answer(request, refusal);
+    else if (waiting) {
+      waiting.isResent = true;
+      this.#resend(request);
+    }
+    if (!isFirst || !isMet) return;
+    // The previous server no longer notifies the host's listeners.
+    for (const { request: other } of [...this.#waiting.values()])
+      if (isListener(other) && other.id !== request.id) this.#resend(other);
+  }
+
+  /** Sends a copy: the transport passes a message object that it has seen before without involving Valise. */
+  #resend(request: Request): void {
+    this.#whenFree(() => this.#waiting.has(request.id) && this.#route({ ...request }));
+  }
+
+  /** Lets the next request of a newer host detect the server's era again. */
+  #startOver(): boolean {
+    if (this.#isNever) return false;
+    this.#become(new SameEra(this));
+    this.#begun = undefined;
+    this.#isMet = false;
+    return true;
+  }
+
+  /** Detects the server's era on behalf of an older host, which does not ask for it. */
+  async #meetAgain(): Promise<boolean> {
+    let isMet = false;
+    await this.#holding(async () => {
+      isMet = this.#translation instanceof OlderHost ? await this.#goBack() : await this.#takeOver();
+      if (isMet) for (const message of this.settings.notifications()) this.toHost(message);
+    });
+    return isMet;
+  }
+
+  /** Translates for a host that started at an older server, which a newer one has replaced. */
+  async #takeOver(): Promise<boolean> {
+    const { response } = await this.ask('server/discover', DISCOVER);
+    if (!('result' in response)) return false;
+    this.#become(new OlderHost(this, this.#initialize)).takeOver(response.result);
+    return true;
+  }
+
+  /** Stops translating, because an older server is back. */
+  async #goBack(): Promise<boolean> {
+    const restore = this.settings.requests();
+    if (!(await this.#begin(this.#initialize))) return false;
+    for (const { method, params } of restore) void this.ask(method, params);
+    this.#become(new SameEra(this));
+    return true;
+  }
+
+  /** Replaces the translation and withdraws its questions. */
+  #become<T extends Translation>(next: T): T {
+    const before = this.#translation;
+    this.#translation = next;
+    this.questions.withdraw();
+    before.leave();
+    return next;
+  }
+
+  /** Runs `work`, and meanwhile holds what arrives. */
+  async #holding(work: () => Promise<void>): Promise<void> {
     this.#held = [];
-    this.#met = true;
-    const envelope = first.params?._meta ?? {};
-    const isDiscover = first.method === 'server/discover';
-    const answered = await this.#own.send(
-      'server/discover',
-      isDiscover && first.params ? first.params : { _meta: envelopeOf(envelope) },
-    );
-    const isWanted = isRefusal(answered) && (this.#insists || !isDiscover);
-    const introduction = isWanted ? await this.#begin(introductionOf(envelope)) : undefined;
-    if (introduction) this.#translate(first, introduction, envelope);
-    else if (isDiscover) {
-      this.#met = 'result' in answered.response;
-      this.#insists ||= isRefusal(answered);
-      this.#toHost({ ...answered.response, id: first.id });
-    } else this.#passage.now.fromHost(first);
-    this.#release();
-  }
-
-  #translate(first: Request, introduction: Result, envelope: Meta): void {
-    this.#begun = introduction;
-    this.#passage.newer(introduction, envelope).fromHost(first);
-  }
-
-  #begin(params: Params): Promise<Result | undefined> {
-    return begin(this.#own, this.#toServer, params);
-  }
-
-  /** Stops translating because the host falls back to the older era, in which the server is already initialized. */
-  #fallBack({ id, params = {} }: Request, result: Result): void {
-    this.#introduced = params;
-    this.#passage.same();
-    this.#toHost({ jsonrpc: '2.0', id, result });
-  }
-
-  #release(): void {
-    const held = this.#held ?? [];
+    await work();
+    const held = this.#held;
     this.#held = undefined;
-    for (const pass of held) pass();
+    for (const handle of held) this.#whenFree(handle);
+  }
+
+  #whenFree(handle: () => unknown): void {
+    if (this.#held) this.#held.push(() => void handle());
+    else handle();
   }
 }

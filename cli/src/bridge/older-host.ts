@@ -1,232 +1,154 @@
 import { isObject } from 'mcp-valise/internal';
+import type { Id, Notification, Params, Request, Result } from 'mcp-valise/wire';
+import { changingLists, LISTS } from './settings.ts';
 import {
-  CORE,
-  FIRST_MODERN_VERSION,
-  type Id,
-  isNotification,
-  isRequest,
-  type Message,
-  type Meta,
-  type Notification,
-  type Params,
-  type Result,
-} from 'mcp-valise/wire';
-import type { AskingCall, TakenBack } from './asked-calls.ts';
-import type { HostQuestions } from './host-questions.ts';
-import { askRound } from './host-rounds.ts';
-import { LOG_LEVEL } from './newer-shapes.ts';
-import { introduced, olderNotification, olderResult, wantedOf } from './older-shapes.ts';
-import { SERVER_CHANGED } from './server-changed.ts';
-import { type Wish, wishesOf } from './standing.ts';
+  ACKNOWLEDGED,
+  envelopeFor,
+  initializeResult,
+  olderNotification,
+  olderResult,
+  SERVER_CHANGED,
+} from './shapes.ts';
+import type { AskingCall, Sides, Translation } from './translation.ts';
 
-type Send = (message: Message) => void;
-
-/** A request of the host that the server has not answered yet. */
-interface Asked {
-  readonly id: Id;
-  readonly method: string;
-  readonly params: Params | undefined;
-  /** The questions, if the request carries their answers. */
-  readonly answering?: AskingCall;
+/** A call of the host that is not answered yet. */
+interface Call {
+  /** The id by which the server knows it. Undefined while the host is asked: the server does not know it then. */
+  readonly serverId?: Id;
+  /** The latest questions of the server in it. */
+  readonly asking?: AskingCall | undefined;
 }
 
 /**
- * Translates between a host that sends `initialize` and a server that does not support it: `initialize` becomes
- * `server/discover`, each request gets the metadata that the newer era requires, and methods that the newer era dropped are
- * answered here.
+ * Translates between a host that sends `initialize` and a server that does not support it. `initialize` becomes
+ * `server/discover`, each request gets the metadata that the newer era requires, methods that the newer era dropped are
+ * answered here, and the questions of an `input_required` result become requests to the host.
  */
-export class OlderHost {
-  /** Shared by all instances, because requests of an earlier instance may still be answered. */
-  static #sent = 0;
-  readonly #toHost: Send;
-  readonly #toServer: Send;
-  readonly #questions: HostQuestions;
-  readonly #takenBack: TakenBack;
-  /** Keyed by the server's id: a call in which the server asked is sent again under another id. */
-  readonly #asked = new Map<Id, Asked>();
-  /** Calls that wait for the host's answers, keyed by the host's id. */
-  readonly #asking = new Map<Id, AskingCall & { readonly call: Asked }>();
-  #isLeft = false;
-  #initialize: Params = {};
-  #logLevel: unknown;
-  readonly #subscribed = new Set<string>();
+export class OlderHost implements Translation {
+  readonly #bridge: Sides;
+  #initialize: Params;
+  #capabilities: unknown;
+  /** Keyed by the host's id. */
+  readonly #calls = new Map<unknown, Call>();
   #listening: Id | undefined;
-  #capabilities: Record<string, unknown> = {};
+  #isLeft = false;
 
-  constructor(toHost: Send, toServer: Send, questions: HostQuestions, takenBack: TakenBack) {
-    this.#toHost = toHost;
-    this.#toServer = toServer;
-    this.#questions = questions;
-    this.#takenBack = takenBack;
+  constructor(bridge: Sides, initialize: Params) {
+    this.#bridge = bridge;
+    this.#initialize = initialize;
   }
 
-  /** Takes over a host that started at an older server, now replaced by a newer one. */
-  takeOver(initialize: Params, introduction: Result, wishes: readonly Wish[]): void {
-    this.#initialize = initialize;
-    this.#introduce(introduction);
-    for (const { method, params } of wishes)
-      if (method === 'logging/setLevel') this.#logLevel = params['level'];
-      else this.#subscribed.add(String(params['uri']));
+  /** Takes over a host that started at an older server. */
+  takeOver(discovered: Result): void {
+    this.#capabilities = discovered['capabilities'];
     this.#listen();
   }
 
-  /** Returns the requests that restore the host's settings at an older server. */
-  wishes(): readonly Wish[] {
-    return wishesOf(this.#logLevel, this.#subscribed);
+  request(request: Request): void {
+    const { method, params = {} } = request;
+    const { settings } = this.#bridge;
+    if (method === 'initialize') this.#discover(request);
+    else if (method === 'ping') this.#bridge.answer(request, { result: {} });
+    else if (method === 'logging/setLevel') {
+      settings.logLevel = params['level'];
+      this.#bridge.answer(request, { result: {} });
+    } else if (method === 'resources/subscribe' || method === 'resources/unsubscribe') {
+      if (method === 'resources/subscribe') settings.subscribed.add(String(params['uri']));
+      else settings.subscribed.delete(String(params['uri']));
+      this.#bridge.answer(request, { result: {} });
+      this.#listen();
+    } else this.#call(request, request.id, request.params);
   }
 
-  /** Stops all calls that wait for answers: the server is gone and its questions are withdrawn. */
-  leave(): boolean {
-    this.#isLeft = true;
-    return false;
-  }
-
-  /** Returns the id under which the host waits for a request that the server did not accept. */
-  refused(serverId: Id): Id | undefined {
-    const asked = this.#asked.get(serverId);
-    this.#asked.delete(serverId);
-    return asked?.id;
-  }
-
-  fromHost(message: Message): void {
-    if (isRequest(message)) this.#request(message.id, message.method, message.params);
-    else if (isNotification(message)) this.#notification(message);
-    else this.#toServer(message);
-  }
-
-  #request(id: Id, method: string, params: Params | undefined): void {
-    this.#asked.set(id, { id, method, params });
-    switch (method) {
-      case 'initialize':
-        this.#initialize = params ?? {};
-        this.#send(id, 'server/discover', {});
-        return;
-      case 'ping':
-        this.#answer(id, {});
-        return;
-      case 'logging/setLevel':
-        this.#logLevel = params?.['level'];
-        this.#answer(id, {});
-        return;
-      case 'resources/subscribe':
-      case 'resources/unsubscribe':
-        if (method === 'resources/subscribe') this.#subscribed.add(String(params?.['uri']));
-        else this.#subscribed.delete(String(params?.['uri']));
-        this.#answer(id, {});
-        this.#listen();
-        return;
-      default:
-        this.#send(id, method, params);
-    }
-  }
-
-  #notification(message: Notification): void {
+  notification(message: Notification): void {
     if (message.method === 'notifications/initialized') this.#listen();
     else if (message.method === 'notifications/cancelled') this.#cancelled(message);
-    else this.#toServer(message);
+    else this.#bridge.toServer(message);
+  }
+
+  fromServer(message: Request | Notification): void {
+    if (message.method === ACKNOWLEDGED) return;
+    this.#bridge.questions.pass('id' in message ? message : olderNotification(message));
+  }
+
+  leave(): void {
+    this.#isLeft = true;
+  }
+
+  #discover(request: Request): void {
+    this.#initialize = request.params ?? {};
+    this.#bridge.request(this, request, this.#newer(request.id, 'server/discover', {}), (response) => {
+      if (!('result' in response)) return this.#bridge.answer(request, response);
+      this.#capabilities = response.result['capabilities'];
+      this.#bridge.answer(request, { result: initializeResult(response.result, this.#initialize) });
+    });
+  }
+
+  #call(request: Request, serverId: Id, params: Params | undefined, asking?: AskingCall): void {
+    const call: Call = { serverId, asking };
+    this.#calls.set(request.id, call);
+    this.#bridge.request(this, request, this.#newer(serverId, request.method, params), (response) => {
+      if (this.#calls.get(request.id) !== call) return;
+      this.#calls.delete(request.id);
+      if (!('result' in response)) this.#bridge.answer(request, response);
+      else if (response.result['resultType'] === 'input_required') void this.#ask(request, response.result);
+      else this.#bridge.answer(request, { result: olderResult(response.result) });
+    });
+  }
+
+  /** Asks the host the questions in the server's result, and sends the call again with the answers. */
+  async #ask(request: Request, { inputRequests, requestState }: Result): Promise<void> {
+    const asking = { call: request, inputRequests: isObject(inputRequests) ? inputRequests : {} };
+    const call: Call = { asking };
+    this.#calls.set(request.id, call);
+    const inputResponses = this.#isLeft
+      ? undefined
+      : await this.#bridge.questions.round(call, asking.inputRequests);
+    // The host may have cancelled the call.
+    if (this.#calls.get(request.id) !== call) return;
+    this.#calls.delete(request.id);
+    if (!inputResponses || this.#isLeft) this.#bridge.answer(request, { error: SERVER_CHANGED });
+    else {
+      const context = requestState === undefined ? {} : { requestState };
+      const params = { ...request.params, inputResponses, ...context };
+      this.#call(request, this.#bridge.newId('retry'), params, asking);
+    }
   }
 
   #cancelled(message: Notification): void {
     const { requestId, reason } = message.params ?? {};
-    const asking = this.#asking.get(requestId as Id);
-    if (asking) {
-      // The server does not know the call until it is sent again.
-      this.#asking.delete(asking.call.id);
-      this.#questions.withdraw(asking.call);
-      this.#takenBack(asking, reason);
-      return;
-    }
-    const [serverId, asked] = [...this.#asked].find(([, { id }]) => id === requestId) ?? [];
-    if (serverId === undefined) return;
-    this.#asked.delete(serverId);
-    this.#toServer({ ...message, params: { ...message.params, requestId: serverId } });
-    if (asked?.answering) this.#takenBack(asked.answering, reason);
-  }
-
-  fromServer(message: Message): void {
-    if (isRequest(message)) {
-      this.#questions.pass(this, message, this.#toServer);
-      return;
-    }
-    if (isNotification(message)) {
-      if (message.method !== 'notifications/subscriptions/acknowledged')
-        this.#toHost(olderNotification(message));
-      return;
-    }
-    if (message.id === undefined || message.id === null) {
-      this.#toHost(message);
-      return;
-    }
-    const asked = this.#asked.get(message.id);
-    // The response belongs to a listener of the bridge, or to a call that the host cancelled.
-    if (!asked) return;
-    this.#asked.delete(message.id);
-    if (!('result' in message)) this.#toHost({ ...message, id: asked.id });
-    else if (asked.method === 'initialize') this.#answer(asked.id, this.#introduce(message.result));
-    else if (message.result['resultType'] === 'input_required') void this.#round(asked, message.result);
-    else this.#answer(asked.id, olderResult(message.result));
-  }
-
-  /**
-   * Asks the host the questions in the server's result, in the older era's form, and sends the call again with the answers.
-   */
-  async #round(asked: Asked, { inputRequests, requestState }: Result): Promise<void> {
-    const answering = { call: asked, inputRequests: isObject(inputRequests) ? inputRequests : {} };
-    this.#asking.set(asked.id, answering);
-    const inputResponses = this.#isLeft
-      ? undefined
-      : await askRound(this.#questions, asked, answering.inputRequests);
-    // The host may have cancelled the call.
-    if (!this.#asking.delete(asked.id)) return;
-    if (!inputResponses || this.#isLeft) {
-      this.#toHost({ jsonrpc: '2.0', id: asked.id, error: SERVER_CHANGED });
-      return;
-    }
-    const id = `valise-retry:${++OlderHost.#sent}`;
-    this.#asked.set(id, { ...asked, answering });
-    const context = requestState === undefined ? {} : { requestState };
-    this.#send(id, asked.method, { ...asked.params, inputResponses, ...context });
-  }
-
-  #introduce(result: Result): Result {
-    this.#capabilities = isObject(result['capabilities']) ? result['capabilities'] : {};
-    return introduced(result, this.#initialize);
+    const call = this.#calls.get(requestId);
+    if (!call) return;
+    const { serverId, asking } = call;
+    this.#calls.delete(requestId);
+    if (serverId === undefined) this.#bridge.questions.withdraw(call);
+    else this.#bridge.toServer({ ...message, params: { ...message.params, requestId: serverId } });
+    if (asking) this.#bridge.takenBack(asking, reason);
   }
 
   /** Opens one listener for all notifications. Replaces it if the set that the host wants has changed. */
   #listen(): void {
-    const notifications = wantedOf(this.#capabilities, this.#subscribed);
+    const { subscribed } = this.#bridge.settings;
     if (this.#listening !== undefined)
-      this.#toServer({
+      this.#bridge.toServer({
         jsonrpc: '2.0',
         method: 'notifications/cancelled',
         params: { requestId: this.#listening },
       });
     this.#listening = undefined;
-    if (Object.keys(notifications).length === 0) return;
-    this.#listening = `valise-listen:${++OlderHost.#sent}`;
-    this.#send(this.#listening, 'subscriptions/listen', { notifications });
-  }
-
-  #send(id: Id, method: string, params: Params | undefined): void {
-    const envelope: Meta = {
-      [CORE.protocolVersion]: FIRST_MODERN_VERSION,
-      [CORE.clientCapabilities]: this.#initialize['capabilities'] ?? {},
-      ...(this.#initialize['clientInfo'] !== undefined && {
-        [CORE.clientInfo]: this.#initialize['clientInfo'],
-      }),
-      ...(this.#logLevel !== undefined && { [LOG_LEVEL]: this.#logLevel }),
+    const notifications = {
+      ...Object.fromEntries(changingLists(this.#capabilities).map((kind) => [LISTS[kind], true])),
+      ...(subscribed.size > 0 && { resourceSubscriptions: [...subscribed] }),
     };
-    this.#toServer({
-      jsonrpc: '2.0',
-      id,
-      method,
-      params: { ...params, _meta: { ...params?._meta, ...envelope } },
-    });
+    if (Object.keys(notifications).length === 0) return;
+    const request = this.#newer(this.#bridge.newId('listen'), 'subscriptions/listen', { notifications });
+    this.#listening = request.id;
+    this.#bridge.request(this, request, request, () => {});
   }
 
-  #answer(id: Id, result: Result): void {
-    this.#asked.delete(id);
-    this.#toHost({ jsonrpc: '2.0', id, result });
+  #newer(id: Id, method: string, params: Params | undefined): Request {
+    const envelope = envelopeFor(this.#initialize, this.#bridge.settings.logLevel);
+    const _meta = { ...params?._meta, ...envelope };
+    return { jsonrpc: '2.0', id, method, params: { ...params, _meta } };
   }
 }

@@ -1,8 +1,8 @@
 import { type Command, Option } from 'commander';
+import type { ClientValise, HostTransport, TransportOptions } from 'mcp-valise/client';
 import { checkStoreUrl } from 'mcp-valise/internal';
 import type { Message } from 'mcp-valise/wire';
 import { Bridge } from '../bridge/bridge.ts';
-import { Host } from '../bridge/host.ts';
 import {
   type BridgeOptions,
   configRemarks,
@@ -12,18 +12,18 @@ import {
   hostConfig,
   nameOf,
   storeFromAnywhere,
-} from '../bridge/host-config.ts';
-import { HostSession } from '../bridge/host-session.ts';
-import { forget, hostWords, roundOf, waitingWords } from '../bridge/left-open.ts';
-import { OpenQuestions } from '../bridge/open-questions.ts';
-import { OLDER_ONLY, Relay } from '../bridge/relay.ts';
-import { connectWith, openFor } from '../connect.ts';
-import { EXIT, explain, type SetExit } from '../exit.ts';
+} from '../bridge/config.ts';
+import { Host } from '../bridge/host.ts';
+import { forgetPending, OpenQuestions } from '../bridge/open-questions.ts';
+import { OLDER_ONLY, TransportServer } from '../bridge/server.ts';
+import { openFor, wayTo } from '../connect.ts';
+import { EXIT, type SetExit } from '../exit.ts';
 import { tellNoEnv, withEnv } from '../handed-env.ts';
 import { installedSdk } from '../installed.ts';
 import { SIGNALS } from '../interrupted.ts';
 import { type ConnectOptions, connectOptions, isLasting, storeUrl, traceOption } from '../options.ts';
 import { print, remark } from '../output.ts';
+import { tellUnasked } from '../pending.ts';
 import { tellUnused } from '../resolve.ts';
 import { shellWord } from '../shell-word.ts';
 import { parseTarget } from '../target.ts';
@@ -92,57 +92,65 @@ async function bridge(text: string, options: BridgeOptions): Promise<number> {
   const target = withEnv(parseTarget(text), options.env);
   tellPerson(`To have a host start it: valise connect --print-config claude ${shellWord(text)}`);
   const host = new Host(process.stdin, process.stdout);
-  const sdk = installedSdk('client');
-  if (target.kind === 'http' && sdk === 'v1') remark(`valise connect: ${OLDER_ONLY}`);
+  const isOlderOnly = target.kind === 'http' && installedSdk('client') === 'v1';
+  if (isOlderOnly) remark(`valise connect: ${OLDER_ONLY}`);
   const valise = await openFor(options);
-  const relay = new Relay({
-    toHost: (message, failure) => (questions ?? between).fromServer(message, failure),
-    http: target.kind === 'http',
-    sdk,
-    tell: (what) => remark(`valise connect: ${what}`),
-  });
-  valise.on('renewed', () => relay.renewed());
-  const session = new HostSession(options.session, valise, relay);
-  const toServer = (message: Message): Promise<void> => session.run(message, () => relay.send(message));
+  const way = wayTo(valise, target, options);
+  const transport = hostTransport(valise, way, options.session);
+  const receive = (message: Message): void =>
+    questions ? questions.fromServer(message) : between.fromServer(message);
+  const server = new TransportServer(transport, { receive, isOlderOnly });
   const questions = isLasting(options.store)
     ? new OpenQuestions({
-        toHost: (message, failure) => between.fromServer(message, failure),
-        toServer,
-        restart: () => relay.restart(),
-        find: (left) => roundOf(left, valise.pending),
-        tell: (round, era) => remark(waitingWords(round, era, answering(options))),
-        waiting: hostWords,
+        server,
+        receive: (message) => between.fromServer(message),
+        pending: valise.pending,
+        tell: (round, era) => tellUnasked(round, era, answering(options)),
       })
     : undefined;
   const between = new Bridge({
     toHost: (message) => host.send(message),
-    toServer: (message) => (questions ? questions.fromHost(message) : toServer(message)),
+    server: questions ?? server,
     newer: NEWER[options.era],
-    standing: relay.standing,
-    takenBack: (asking, reason) => void forget(asking, reason, valise.pending),
+    takenBack: (asking, reason) => void forgetPending(asking, reason, valise.pending),
   });
+  valise.on('renewed', () => between.renewed());
   try {
-    // A host without data-layer sessions must not see them: servers that need a session use the transport's.
-    const sessions = options.session !== 'none';
-    await connectWith(valise, relay, target, { ...options, sessions, alone: true });
-    const over = Promise.race([
+    await way.wait(transport.start(), () => transport.close());
+    const ended = await Promise.race([
       forward(host, between),
       dismissed(),
-      relay.closed.then(() => 'server' as const),
+      server.closed.then(() => 'server' as const),
     ]);
-    if ((await over) === 'host') {
-      await session.end().catch((error: unknown) => remark(`valise connect: ${explain(error)}`));
-      return EXIT.ok;
-    }
+    if (ended === 'host') return EXIT.ok;
     remark('valise connect: the server is gone.');
     return EXIT.failed;
   } finally {
-    await relay.close();
+    await server.close();
     await valise.close();
     tellUnused(options.resolve);
     tellNoEnv(target, options.env);
     process.stdin.destroy();
   }
+}
+
+/**
+ * Returns the transport to the server. A host without data-layer sessions must not see them: servers that need a session
+ * use the transport's, which belongs to this host alone.
+ */
+function hostTransport(
+  valise: ClientValise,
+  { url, http, transport }: ReturnType<typeof wayTo>,
+  session: string,
+): HostTransport {
+  const ownSession = session === 'new';
+  const options: TransportOptions = {
+    sessionName: session !== 'none' && (ownSession ? 'host' : session),
+    ownSession,
+  };
+  return transport
+    ? valise.transport(transport, options)
+    : valise.transport(url, { ...options, ...http, jarLifetime: 'kept', resume: 'alone' });
 }
 
 /** Returns the options with which `valise pending answer` finds the rounds that this bridge stored. */

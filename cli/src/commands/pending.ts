@@ -4,7 +4,7 @@ import type { Continued, PendingRound } from 'mcp-valise/client';
 import { ValiseError } from 'mcp-valise/client';
 import { redactUrls } from 'mcp-valise/internal';
 import { answersTo, patternOf, wordsOf } from '../ask/question.ts';
-import { argumentsOf } from '../bridge/asked-calls.ts';
+import { argumentsOf } from '../bridge/shapes.ts';
 import { byId } from '../by-id.ts';
 import { type Connected, connectTo, openKept } from '../connect.ts';
 import { printResult } from '../content.ts';
