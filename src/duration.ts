@@ -19,7 +19,7 @@ const UNITS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_40
 export function seconds(duration: Duration): number {
   const value = typeof duration === 'number' ? duration : parse(duration);
   if (!Number.isFinite(value) || value <= 0) {
-    throw new ValiseError('bad-duration', `${JSON.stringify(duration)} is not a duration.`, {
+    throw new ValiseError('invalid-argument', `${JSON.stringify(duration)} is not a duration.`, {
       next: "Give a positive number of seconds, or text such as '90s', '10m', '4h', '30d'.",
     });
   }

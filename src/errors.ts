@@ -1,3 +1,5 @@
+import type { ValiseErrorCode } from './error-codes.ts';
+
 /** The details of a {@link ValiseError} besides its message. */
 export interface ValiseErrorOptions {
   /** What the caller can do about the error. It becomes the last sentence of the message. */
@@ -29,13 +31,13 @@ export function watchErrors(watcher: (error: ValiseError) => void): void {
  * ```
  */
 export class ValiseError extends Error {
-  readonly code: string;
+  readonly code: ValiseErrorCode;
   readonly next: string | undefined;
   /** For a failed write to a store: whether the write certainly did not happen (repeating it is safe), or may have. */
   readonly outcome: 'not-done' | 'unknown' | undefined;
   readonly #what: string;
 
-  constructor(code: string, message: string, { next, outcome, cause }: ValiseErrorOptions = {}) {
+  constructor(code: ValiseErrorCode, message: string, { next, outcome, cause }: ValiseErrorOptions = {}) {
     super(next === undefined ? message : `${message} ${next}`, cause === undefined ? undefined : { cause });
     this.name = new.target.name;
     this.code = code;

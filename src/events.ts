@@ -73,12 +73,12 @@ export class Events<Kinds extends object> {
   /** Adds a listener. Returns a function that removes it. */
   on<Name extends keyof Kinds>(name: Name, listener: Listener<Kinds[Name]>): () => void {
     if (this.#known && !Object.hasOwn(this.#known, name)) {
-      throw new ValiseError('bad-listener', `There is no event ${JSON.stringify(name)}.`, {
+      throw new ValiseError('invalid-argument', `There is no event ${JSON.stringify(name)}.`, {
         next: `Listen to one of ${Object.keys(this.#known).join(', ')}.`,
       });
     }
     if (typeof listener !== 'function') {
-      throw new ValiseError('bad-listener', `The listener for ${JSON.stringify(name)} is no function.`, {
+      throw new ValiseError('invalid-argument', `The listener for ${JSON.stringify(name)} is no function.`, {
         next: 'Give the name of an event and a function.',
       });
     }

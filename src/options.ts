@@ -40,11 +40,11 @@ export function checkOptions<Options extends object>(
 /** Throws if the argument of the function `name` is invalid. */
 export function checkArgument(name: string, value: unknown, [words, fits]: Taken): void {
   if (!fits(value))
-    throw new ValiseError('bad-argument', `${name} was given something else than it takes.`, {
+    throw new ValiseError('invalid-argument', `${name} was given something else than it takes.`, {
       next: `Give ${words}.`,
     });
 }
 
 function badOption(what: string, words: string): ValiseError {
-  return new ValiseError('bad-option', `${what}.`, { next: `Give ${words}.` });
+  return new ValiseError('invalid-argument', `${what}.`, { next: `Give ${words}.` });
 }

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { ValiseError } from 'mcp-valise/client';
+import { CommandError } from './errors.ts';
 import { remark } from './output.ts';
 
 /**
@@ -8,7 +8,7 @@ import { remark } from './output.ts';
  */
 export function openBrowser(url: URL): void {
   if (url.protocol !== 'https:' && url.protocol !== 'http:')
-    throw new ValiseError('not-a-page', `A ${url.protocol} URL is not opened in a browser.`, {
+    throw new CommandError('not-a-page', `A ${url.protocol} URL is not opened in a browser.`, {
       next: 'Ask whoever runs the server for an https: address.',
     });
   remark(`Sign in here: ${url.href}`);

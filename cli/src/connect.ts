@@ -173,7 +173,7 @@ export function openKept(options: KeptOptions): Promise<ClientValise> {
 export async function openFor(options: KeptOptions): Promise<ClientValise> {
   const { principal, allowLocal, insecurePlaintext } = options;
   if (principal === '')
-    throw new ValiseError('bad-option', '--principal has an empty name.', {
+    throw new ValiseError('invalid-argument', '--principal has an empty name.', {
       next: 'Say whose state it is, or leave the option out.',
     });
   const keys = keysIfAny(options, 'VALISE_CLIENT_KEYS');

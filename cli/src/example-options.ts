@@ -75,7 +75,7 @@ export function checkOwn(example: string, values: Readonly<Record<string, unknow
   const own = new Set(OWN_OPTIONS[example]?.().map(({ long }) => long));
   for (const option of Object.values(OWN_OPTIONS).flatMap((options) => options())) {
     if (values[option.attributeName()] === undefined || own.has(option.long)) continue;
-    throw new ValiseError('bad-option', `The example ${example} has no option ${option.long}.`, {
+    throw new ValiseError('invalid-argument', `The example ${example} has no option ${option.long}.`, {
       next: `See: valise example ${example} --help`,
     });
   }

@@ -1,5 +1,5 @@
-import { ValiseError } from 'mcp-valise/client';
 import { causesOf, isObject, redactUrls } from 'mcp-valise/internal';
+import { CommandError, isExplained } from './errors.ts';
 import { clean } from './output.ts';
 import { connectionProblem } from './problems.ts';
 
@@ -21,14 +21,13 @@ export type SetExit = (code: number) => void;
 /** Codes of errors in the command line. */
 const USAGE = new Set<unknown>([
   'bad-target',
-  'bad-argument',
+  'invalid-argument',
+  'store-invalid',
   'bad-arguments',
   'bad-resolve',
   'bad-header',
-  'bad-option',
   'ambiguous-id',
   'no-such-era',
-  'store-bad-url',
 ]);
 
 /** Returns the exit code for an error that ended a command. */
@@ -44,8 +43,8 @@ export function explain(error: unknown): string {
 
 /** Returns what happened without the next step, for callers that know a better one. */
 export function whatOnly(error: unknown): string {
-  if (!(error instanceof ValiseError)) return explain(error);
-  return explain(new ValiseError(error.code, error.what, { cause: error.cause }));
+  if (!isExplained(error)) return explain(error);
+  return explain(new CommandError(error.code, error.what, { cause: error.cause }));
 }
 
 /** Returns what happened and why, followed by the next step. */
@@ -53,7 +52,7 @@ function withInnermost(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const why = whyOf(error);
   if (why === '') return error.message;
-  if (!(error instanceof ValiseError)) return `${error.message} (${why})`;
+  if (!isExplained(error)) return `${error.message} (${why})`;
   const told = `${error.what.replace(/\.$/, '')} (${why}).`;
   return error.next === undefined ? told : `${told} ${error.next}`;
 }
@@ -62,7 +61,7 @@ function withInnermost(error: unknown): string {
 function whyOf(error: Error): string {
   const innermost = causesOf(error).at(-1);
   // A `ValiseError` that wraps another one describes it better, and has the right next step.
-  if (error instanceof ValiseError && innermost instanceof ValiseError) return '';
+  if (isExplained(error) && isExplained(innermost)) return '';
   const why = innermost instanceof Error ? (innermost.message.split('\n', 1)[0] ?? '') : '';
   // Skips "Cannot find package 'x' imported from …" if the error already names the package.
   const missing = /^Cannot find (?:package|module) '([^']+)'/.exec(why)?.[1];

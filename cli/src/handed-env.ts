@@ -6,7 +6,7 @@ import type { CliTarget } from './target.ts';
 export function parseEnvName(text: string): string {
   // The error does not repeat the value, which may be a secret.
   if (/^[^=\s]+$/.test(text)) return text;
-  throw new ValiseError('bad-option', '--env takes the name of a variable, and no value.', {
+  throw new ValiseError('invalid-argument', '--env takes the name of a variable, and no value.', {
     next: 'Set the variable where valise runs, and write for example --env API_TOKEN.',
   });
 }
@@ -21,7 +21,7 @@ export function withEnv(target: CliTarget, names: readonly string[]): CliTarget 
 function readEnv(name: string): string {
   const value = process.env[name];
   if (value !== undefined) return value;
-  throw new ValiseError('bad-option', `The variable ${name}, which --env names, is not set.`, {
+  throw new ValiseError('invalid-argument', `The variable ${name}, which --env names, is not set.`, {
     next: 'Set it where valise runs, or leave the option out.',
   });
 }

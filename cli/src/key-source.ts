@@ -2,6 +2,7 @@ import { readFileSync, statSync } from 'node:fs';
 import type { Command } from 'commander';
 import { ValiseError } from 'mcp-valise/client';
 import { type Keyring, parseKeys } from 'mcp-valise/seal';
+import { CommandError } from './errors.ts';
 import { whatOnly } from './exit.ts';
 
 /** Options of every command that needs keys. */
@@ -63,13 +64,13 @@ function readKeyFile(path: string): string {
   try {
     text = readFileSync(path, 'utf8');
   } catch (cause) {
-    throw new ValiseError('no-key-file', `${path} cannot be read.`, {
+    throw new CommandError('no-key-file', `${path} cannot be read.`, {
       next: 'Check the path and its permissions.',
       cause,
     });
   }
   if (process.platform !== 'win32' && (statSync(path).mode & 0o077) !== 0) {
-    throw new ValiseError('key-file-open', `${path} can be read by others.`, {
+    throw new CommandError('key-file-open', `${path} can be read by others.`, {
       next: `Close it: chmod 600 ${path}`,
     });
   }

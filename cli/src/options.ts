@@ -3,6 +3,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import { ValiseError } from 'mcp-valise/client';
 import { fileOf } from 'mcp-valise/internal';
 import { parseAnswers } from './ask/answerer.ts';
+import { CommandError, isExplained } from './errors.ts';
 import { parseEnvName } from './handed-env.ts';
 import { installedSdk } from './installed.ts';
 import { type KeyOptions, keyOptions } from './key-source.ts';
@@ -35,7 +36,7 @@ export function reading<T>(read: (text: string, before: T) => T): (text: string,
     try {
       return read(text, before);
     } catch (error) {
-      if (error instanceof ValiseError) throw new InvalidArgumentError(error.message);
+      if (isExplained(error)) throw new InvalidArgumentError(error.message);
       throw error;
     }
   };
@@ -107,7 +108,7 @@ export function connectOptions(command: Command): Command {
 function parsePort(text: string): number {
   const port = /^\d{1,5}$/.test(text) ? Number(text) : 0;
   if (port >= 1 && port <= 65_535) return port;
-  throw new ValiseError('bad-option', `${JSON.stringify(text)} is not a port.`, {
+  throw new ValiseError('invalid-argument', `${JSON.stringify(text)} is not a port.`, {
     next: 'Ports go from 1 to 65535.',
   });
 }
@@ -116,7 +117,7 @@ function parseHeader(text: string): Record<string, string> {
   const colon = text.indexOf(':');
   const name = text.slice(0, colon).trim();
   if (colon < 1 || !/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)) {
-    throw new ValiseError('bad-header', 'What was given with --header is not a header.', {
+    throw new CommandError('bad-header', 'What was given with --header is not a header.', {
       next: "Write for example 'X-Tenant: acme'.",
     });
   }
@@ -125,7 +126,7 @@ function parseHeader(text: string): Record<string, string> {
     new Headers([[name, value]]);
   } catch {
     // The original error quotes the value.
-    throw new ValiseError('bad-header', `The value of ${name} has characters that no header can carry.`, {
+    throw new CommandError('bad-header', `The value of ${name} has characters that no header can carry.`, {
       next: 'Write it in ASCII.',
     });
   }

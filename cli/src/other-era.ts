@@ -1,7 +1,7 @@
-import { ValiseError } from 'mcp-valise/client';
 import { causesOf, isObject, messageOf, UNSUPPORTED_VERSION } from 'mcp-valise/internal';
 import { isModernVersion, METHOD_NOT_FOUND } from 'mcp-valise/wire';
 import { supportsModern } from './bridge/shapes.ts';
+import { CommandError } from './errors.ts';
 import type { ConnectOptions } from './options.ts';
 import { bodyOf, connectionProblem } from './problems.ts';
 import { USE_V2 } from './sdk.ts';
@@ -10,13 +10,13 @@ import { USE_V2 } from './sdk.ts';
 export function otherEra(
   error: unknown,
   options: Pick<ConnectOptions, 'sdk' | 'era'>,
-): ValiseError | undefined {
+): CommandError | undefined {
   return newerOnly(error, options) ?? olderOnly(error, options);
 }
 
-function olderOnly(error: unknown, { era }: Pick<ConnectOptions, 'era'>): ValiseError | undefined {
+function olderOnly(error: unknown, { era }: Pick<ConnectOptions, 'era'>): CommandError | undefined {
   if (era !== 'modern' || !refusesNewer(error)) return undefined;
-  return new ValiseError('older-only', OLDER_ONLY, { next: 'Leave out --era modern.' });
+  return new CommandError('older-only', OLDER_ONLY, { next: 'Leave out --era modern.' });
 }
 
 /** Reported for a server that supports only the older era. */
@@ -37,11 +37,11 @@ export function refusesNewer(error: unknown): boolean {
 export function newerOnly(
   error: unknown,
   { sdk, era }: Pick<ConnectOptions, 'sdk' | 'era'>,
-): ValiseError | undefined {
+): CommandError | undefined {
   const isOlder = sdk === 'v1' || era === 'legacy';
   if (!isOlder || !causesOf(error).some(refusesOlder)) return undefined;
   const why = sdk === 'v1' ? 'the v1 SDK speaks' : 'with --era legacy it is spoken to in';
-  return new ValiseError(
+  return new CommandError(
     'newer-only',
     `The server speaks only 2026-07-28, and ${why} the protocol up to 2025-11-25.`,
     { next: sdk === 'v1' ? USE_V2 : 'Leave out --era legacy.' },

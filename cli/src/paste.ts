@@ -1,5 +1,5 @@
 import { createInterface, type Interface } from 'node:readline';
-import { ValiseError } from 'mcp-valise/client';
+import { CommandError } from './errors.ts';
 import { remark } from './output.ts';
 
 /** A sign-in without a browser on this machine: the user opens the page elsewhere and pastes the resulting address. */
@@ -19,9 +19,13 @@ export class PastedSignIn {
       if (problem === undefined) return new URL(line.trim());
       remark(`valise: ${problem} Paste the whole address that the browser has come to.`);
     }
-    throw new ValiseError('sign-in-not-pasted', 'The input has ended before the address of a sign-in came.', {
-      next: 'Run it on a terminal, or leave out --no-browser.',
-    });
+    throw new CommandError(
+      'sign-in-not-pasted',
+      'The input has ended before the address of a sign-in came.',
+      {
+        next: 'Run it on a terminal, or leave out --no-browser.',
+      },
+    );
   }
 
   /** Stops reading. */

@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http';
-import { ValiseError } from 'mcp-valise/client';
 import { causesOf, isConnectError, messageOf, statusOf } from 'mcp-valise/internal';
+import { isExplained } from './errors.ts';
 
 /** Advice for error codes of Node, its TLS and its HTTP when a server cannot be reached. */
 const NEXT: readonly (readonly [RegExp, string])[] = [
@@ -40,7 +40,7 @@ const STATUS: Readonly<Record<number, string>> = {
 /** Returns what went wrong on the way to a server, and the next step; undefined if the error is something else. */
 export function connectionProblem(given: unknown): string | undefined {
   const error = isConnectError(given) ? given.cause : given;
-  if (error instanceof ValiseError) return undefined;
+  if (isExplained(error)) return undefined;
   const chain = causesOf(error);
   const innermost = chain.at(-1);
   const code = String((innermost as { readonly code?: unknown } | undefined)?.code ?? '');

@@ -3,8 +3,8 @@ import https from 'node:https';
 import { isIP, isIPv6, type LookupFunction } from 'node:net';
 import { Readable } from 'node:stream';
 import { domainToASCII } from 'node:url';
-import { ValiseError } from 'mcp-valise/client';
 import type { FetchLike } from 'mcp-valise/internal';
+import { CommandError } from './errors.ts';
 import { remark } from './output.ts';
 
 /** One `--resolve HOST:PORT:ADDRESS[,ADDRESS][:PORT]`, as in curl; the host `*` matches any host. */
@@ -28,7 +28,7 @@ export function parseResolution(text: string): Resolution {
   const host = withoutDot(domainToASCII(name) || name.toLowerCase());
   const addresses = list.split(',');
   if (host === '' || !addresses.every(isAddress)) {
-    throw new ValiseError('bad-resolve', `"${text}" is not HOST:PORT:ADDRESS[,ADDRESS][:PORT].`, {
+    throw new CommandError('bad-resolve', `"${text}" is not HOST:PORT:ADDRESS[,ADDRESS][:PORT].`, {
       next: 'Write for example shop.example.com:443:127.0.0.1:8080.',
     });
   }
@@ -64,7 +64,7 @@ function withoutDot(host: string): string {
 function portOf(digits: string, text: string): number {
   const port = Number(digits);
   if (port >= 1 && port <= 65_535) return port;
-  throw new ValiseError('bad-resolve', `${digits} in "${text}" is not a port.`, {
+  throw new CommandError('bad-resolve', `${digits} in "${text}" is not a port.`, {
     next: 'Ports go from 1 to 65535.',
   });
 }

@@ -1,6 +1,6 @@
-import { ValiseError } from 'mcp-valise/client';
 import { loadSdk } from 'mcp-valise/internal';
 import pkg from '../package.json' with { type: 'json' };
+import { CommandError } from './errors.ts';
 import { isInstalled, SDK_PACKAGES } from './installed.ts';
 
 const { v2 } = SDK_PACKAGES.client;
@@ -35,7 +35,7 @@ export async function makeClient({ sdk, era, capabilities = {} }: ClientSettings
     return new Client(info, { capabilities, versionNegotiation: { mode }, inputRequired });
   }
   if (era === 'modern') {
-    throw new ValiseError('no-such-era', 'The v1 SDK speaks the protocol up to 2025-11-25 only.', {
+    throw new CommandError('no-such-era', 'The v1 SDK speaks the protocol up to 2025-11-25 only.', {
       next: USE_V2,
     });
   }

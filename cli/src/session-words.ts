@@ -1,6 +1,7 @@
 import { SessionConflictError, SessionGoneError, ValiseError } from 'mcp-valise/client';
 import { messageOf, sessionErrorIn } from 'mcp-valise/internal';
 import { INVALID_PARAMS } from 'mcp-valise/wire';
+import { CommandError } from './errors.ts';
 import { shellWord } from './shell-word.ts';
 
 /**
@@ -28,12 +29,12 @@ export function inCommandWords(error: unknown, target: string): unknown {
   }
   const { kind } = sessionErrorIn(error) ?? {};
   if (kind === undefined && (error as { readonly code?: unknown }).code === INVALID_PARAMS)
-    return new ValiseError('call-refused', `${messageOf(error).replace(/\.$/, '')}.`, {
+    return new CommandError('call-refused', `${messageOf(error).replace(/\.$/, '')}.`, {
       next: `What there is to call: valise list ${shellWord(target)}`,
       cause: error,
     });
   if (kind !== 'required') return error;
-  return new ValiseError('session-required', 'The server wants a session for this: Session required.', {
+  return new CommandError('session-required', 'The server wants a session for this: Session required.', {
     next: 'Add --session NAME.',
     cause: error,
   });

@@ -1,6 +1,6 @@
 import type { StdioCommand } from 'mcp-valise/client';
-import { ValiseError } from 'mcp-valise/client';
 import { redactUrls } from 'mcp-valise/internal';
+import { CommandError } from './errors.ts';
 import { shellWord } from './shell-word.ts';
 
 /** The TARGET of a command line: a URL, or `stdio:COMMAND`. */
@@ -19,7 +19,7 @@ export function nameOfTarget(target: CliTarget): string {
 export function parseUrl(text: string): URL {
   const target = parseTarget(text);
   if (target.kind === 'http') return target.url;
-  throw new ValiseError('bad-target', 'Nothing is kept of connections with a command.', {
+  throw new CommandError('bad-target', 'Nothing is kept of connections with a command.', {
     next: 'Give an http(s) URL.',
   });
 }
@@ -29,7 +29,7 @@ export function parseTarget(text: string): CliTarget {
   if (text.startsWith('stdio:')) {
     const [command, ...args] = splitWords(text.slice('stdio:'.length));
     if (command === undefined) {
-      throw new ValiseError('bad-target', 'stdio: names no command.', {
+      throw new CommandError('bad-target', 'stdio: names no command.', {
         next: "Write for example 'stdio:node server.js'.",
       });
     }
@@ -42,12 +42,12 @@ export function parseTarget(text: string): CliTarget {
     url = new URL('invalid:');
   }
   if (url.protocol !== 'http:' && url.protocol !== 'https:') {
-    throw new ValiseError('bad-target', `"${redactUrls(text)}" is not a target.`, {
+    throw new CommandError('bad-target', `"${redactUrls(text)}" is not a target.`, {
       next: `Give an http(s) URL, or 'stdio:COMMAND ARGS'.${likely(text)}`,
     });
   }
   if (url.username !== '' || url.password !== '') {
-    throw new ValiseError('bad-target', 'The URL says who asks, which others could read.', {
+    throw new CommandError('bad-target', 'The URL says who asks, which others could read.', {
       next: "Leave it out, and give a header: -H 'Authorization: …'.",
     });
   }
@@ -103,7 +103,7 @@ function splitWords(text: string): string[] {
       word = (word ?? '') + char;
     }
   }
-  if (quote) throw new ValiseError('bad-target', `The quote ${quote} in "${text}" is not closed.`);
+  if (quote) throw new CommandError('bad-target', `The quote ${quote} in "${text}" is not closed.`);
   if (word !== undefined) words.push(word);
   return words;
 }

@@ -48,8 +48,7 @@ export function tellUnkept(
 
 /** Reports why a command is being ended. The waiting call fails on its own. */
 export function tellOverlong(error: Error): void {
-  if (error instanceof ValiseError && error.code === 'message-too-large')
-    remark(`valise: ${clean(error.what)}`);
+  if (error instanceof ValiseError && error.code === 'too-large') remark(`valise: ${clean(error.what)}`);
 }
 
 const unkept = new Set<string>();

@@ -18,7 +18,7 @@ export interface ClientsStoreOptions {
    */
   readonly ttl?: Duration | undefined;
   /**
-   * The maximum number of registered clients. Further registrations are rejected (`clients-full`), so that a stranger
+   * The maximum number of registered clients. Further registrations are rejected (`limit-reached`), so that a stranger
    * cannot evict a client.
    *
    * @defaultValue 1000
@@ -26,7 +26,7 @@ export interface ClientsStoreOptions {
   readonly maxClients?: number | undefined;
   /**
    * The maximum size of one client's metadata, in bytes of JSON. Larger registrations are rejected
-   * (`client-too-large`).
+   * (`too-large`).
    *
    * @defaultValue 16384
    */
@@ -64,7 +64,7 @@ const PREFIX = 'adapters/clients/';
  * Stores the clients that register with an authorization server on SDK version 1, for all instances that share the
  * store. Client secrets are stored unhashed, because the SDK compares them: use a sealed store.
  *
- * @throws ValiseError `bad-option` if an option is invalid.
+ * @throws ValiseError `invalid-argument` if an option is invalid.
  *
  * @example
  * ```ts
@@ -107,15 +107,19 @@ export function clientsStore(store: Store, options: ClientsStoreOptions = {}): C
 }
 
 function full(max: number): ValiseError {
-  return new ValiseError('clients-full', `The client was not registered: there are ${max} clients already.`, {
-    next: 'Raise maxClients, or wait until unused clients have expired.',
-    outcome: 'not-done',
-  });
+  return new ValiseError(
+    'limit-reached',
+    `The client was not registered: there are ${max} clients already.`,
+    {
+      next: 'Raise maxClients, or wait until unused clients have expired.',
+      outcome: 'not-done',
+    },
+  );
 }
 
 function taken(id: string): ValiseError {
   return new ValiseError(
-    'client-exists',
+    'invalid-argument',
     `The client was not registered: the id ${JSON.stringify(id)} is taken.`,
     {
       next: 'Register without client_id.',
@@ -125,12 +129,8 @@ function taken(id: string): ValiseError {
 }
 
 function tooLarge(max: number): ValiseError {
-  return new ValiseError(
-    'client-too-large',
-    `The client was not registered: its metadata is over ${max} bytes.`,
-    {
-      next: 'Send less metadata, or raise maxBytes.',
-      outcome: 'not-done',
-    },
-  );
+  return new ValiseError('too-large', `The client was not registered: its metadata is over ${max} bytes.`, {
+    next: 'Send less metadata, or raise maxBytes.',
+    outcome: 'not-done',
+  });
 }

@@ -46,7 +46,7 @@ export interface ServerEventBus {
  * Events reach other instances at most once, and only those that are listening at that time. A listener that publishes
  * does not receive its own event.
  *
- * @throws ValiseError `bad-option` if an option is invalid.
+ * @throws ValiseError `invalid-argument` if an option is invalid.
  *
  * @example
  * ```ts

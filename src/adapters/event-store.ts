@@ -139,7 +139,7 @@ const ID = /^(\d{1,15})\.([\w-]{8})\.([\w.!~*'()%-]{1,400})$/;
  * Events keep their order per stream. An event id becomes unknown when the stream expires, or when an event after it is
  * dropped. A client that resumes is told so, instead of missing messages silently.
  *
- * @throws ValiseError `bad-option` if an option is invalid.
+ * @throws ValiseError `invalid-argument` if an option is invalid.
  *
  * @example
  * ```ts
@@ -392,7 +392,7 @@ function decoded(name: string): string | undefined {
 
 function unknownEvent(): ValiseError {
   return new ValiseError(
-    'event-unknown',
+    'not-found',
     'The stream cannot be resumed: this event is not known, or no longer.',
     {
       next: 'Start over without Last-Event-ID.',

@@ -11,10 +11,12 @@ export const COUNT: Taken = [
 /** An option that separates the records of one owner from those of others. */
 export const NAME: Taken = ['text that is not empty', (value) => typeof value === 'string' && value !== ''];
 
-/** Returns an option without which the records of all owners would be merged. Throws `bad-option` if it is undefined. */
+/** Returns an option without which the records of all owners would be merged. Throws `invalid-argument` if it is undefined. */
 export function requireOption(adapter: string, option: string, value: string | undefined): string {
   if (value !== undefined) return value;
-  throw new ValiseError('bad-option', `${adapter} was given no ${option}.`, { next: `Give ${NAME[0]}.` });
+  throw new ValiseError('invalid-argument', `${adapter} was given no ${option}.`, {
+    next: `Give ${NAME[0]}.`,
+  });
 }
 
 /** Returns a fixed-length key part for text that others choose. The text itself does not appear in the store. */

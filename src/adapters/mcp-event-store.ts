@@ -18,13 +18,13 @@ export interface McpEventStoreOptions {
    */
   readonly ttl?: Duration | undefined;
   /**
-   * The maximum number of subscriptions of the owner. Further ones are rejected (`subscriptions-full`).
+   * The maximum number of subscriptions of the owner. Further ones are rejected (`limit-reached`).
    *
    * @defaultValue 100
    */
   readonly maxSubscriptions?: number | undefined;
   /**
-   * The maximum size of one subscription, in bytes of JSON. Larger ones are rejected (`value-too-large`).
+   * The maximum size of one subscription, in bytes of JSON. Larger ones are rejected (`too-large`).
    *
    * @defaultValue 65536
    */
@@ -61,7 +61,7 @@ export interface McpEventStore {
   get(key: string): Promise<Subscription | undefined>;
   getById(id: string): Promise<Subscription | undefined>;
   set(subscription: Subscription): Promise<void>;
-  /** Changes the given members only, atomically. Throws `subscription-unknown` if there is no such subscription. */
+  /** Changes the given members only, atomically. Throws `not-found` if there is no such subscription. */
   update(key: string, patch: Partial<Subscription>): Promise<void>;
   delete(key: string): Promise<void>;
 }
@@ -70,7 +70,7 @@ export interface McpEventStore {
  * Stores the event subscriptions of an AI SDK client, so that any instance can receive their webhooks. The secrets of
  * the webhooks are stored as they are: use a sealed store.
  *
- * @throws ValiseError `bad-option` if an option is invalid.
+ * @throws ValiseError `invalid-argument` if an option is invalid.
  *
  * @example
  * ```ts
@@ -128,14 +128,14 @@ export function mcpEventStore(store: Store, options: McpEventStoreOptions): McpE
 
 function full(max: number): ValiseError {
   return new ValiseError(
-    'subscriptions-full',
+    'limit-reached',
     `The subscription was not stored: there are ${max} subscriptions already.`,
     { next: 'Unsubscribe from some events, or raise maxSubscriptions.', outcome: 'not-done' },
   );
 }
 
 function unknown(): ValiseError {
-  return new ValiseError('subscription-unknown', 'The subscription is not known, or no longer.', {
+  return new ValiseError('not-found', 'The subscription is not known, or no longer.', {
     next: 'Subscribe again.',
     outcome: 'not-done',
   });

@@ -18,7 +18,7 @@ export interface OAuthStorageOptions {
    */
   readonly ttl?: Duration | undefined;
   /**
-   * The maximum size of one value, in bytes of JSON. Larger ones are rejected (`value-too-large`).
+   * The maximum size of one value, in bytes of JSON. Larger ones are rejected (`too-large`).
    *
    * @defaultValue 65536
    */
@@ -36,7 +36,7 @@ export interface OAuthStorage {
  * Stores the credentials of one user at one server for `MCPOAuthClientProvider` of Mastra, so that a restart does not
  * sign the user out. Tokens are stored as they are: use a sealed store.
  *
- * @throws ValiseError `bad-option` if an option is invalid.
+ * @throws ValiseError `invalid-argument` if an option is invalid.
  *
  * @example
  * ```ts

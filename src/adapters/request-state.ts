@@ -40,7 +40,7 @@ export interface RequestStateCodec<Payload, Context> {
  * with the keys can open it. The SDK's own codec only signs the state, so the client can read it. If the sealer has a
  * `spill` store, large state stays there.
  *
- * @throws ValiseError `bad-option` if an option is invalid.
+ * @throws ValiseError `invalid-argument` if an option is invalid.
  *
  * @example
  * ```ts
@@ -67,7 +67,7 @@ export function requestStateCodec<Payload = unknown, Context = unknown>(
     async mint(payload, ctx) {
       if (ctx === undefined && (subject || bind))
         throw new ValiseError(
-          'bad-argument',
+          'invalid-argument',
           'mint was given no context, and this codec binds state to it.',
           {
             next: 'Give the context of the handler as the second argument.',

@@ -80,7 +80,7 @@ const READ = 'resources/read';
  * Caches responses for clients on SDK version 2, for all processes that share the store. The client's `partition`
  * separates the entries of different servers and principals.
  *
- * @throws ValiseError `bad-option` if an option is invalid.
+ * @throws ValiseError `invalid-argument` if an option is invalid.
  *
  * @example
  * ```ts

@@ -11,7 +11,7 @@ import type { Store } from '../store/types.ts';
  * the store uses their client directly. It has keys of its own, and does not see the values of the other library.
  * Closing the store leaves the client open.
  *
- * @throws ValiseError `no-compare-and-set` if there is no such client behind it, for example for files and memory.
+ * @throws ValiseError `invalid-argument` if there is no such client behind it, for example for files and memory.
  *
  * @example
  * ```ts
@@ -73,7 +73,7 @@ function nameOf(theirs: object): string {
 
 function noCompareAndSet(name: string): ValiseError {
   return new ValiseError(
-    'no-compare-and-set',
+    'invalid-argument',
     `${name} cannot be used as a store: it has no compare-and-set, so instances would overwrite each other's state.`,
     {
       next: "Use a storage on Redis or PostgreSQL, or open a store of Valise: openStore('sqlite:state.db').",

@@ -133,7 +133,7 @@ const PREFIX = 'adapters/subscriptions/';
  * Stores the webhook subscriptions of a server on mcp-handler, for all instances that share the store. A worker at any
  * instance delivers to what `active` yields. The secrets of the webhooks are stored as they are: use a sealed store.
  *
- * @throws ValiseError `bad-option` if an option is invalid.
+ * @throws ValiseError `invalid-argument` if an option is invalid.
  *
  * @example
  * ```ts
@@ -283,13 +283,13 @@ async function full(): Promise<Error> {
     return new ProtocolError(-32013, message);
   } catch (cause) {
     const next = 'Unsubscribe from some events, or raise maxSubscriptions or maxBytes.';
-    return new ValiseError('subscriptions-full', message, { next, outcome: 'not-done', cause });
+    return new ValiseError('limit-reached', message, { next, outcome: 'not-done', cause });
   }
 }
 
 function stale(): ValiseError {
   return new ValiseError(
-    'subscription-stale',
+    'already-done',
     'The subscription was not stored: the attempt to subscribe has expired, was removed, or was replaced by another.',
     { next: 'Subscribe again.', outcome: 'not-done' },
   );

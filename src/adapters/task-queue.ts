@@ -15,14 +15,14 @@ export interface TaskMessageQueueOptions {
   readonly ttl?: Duration | undefined;
   /**
    * The maximum number of messages per task, unless the SDK requests fewer. Further messages are rejected
-   * (`task-queue-full`).
+   * (`limit-reached`).
    *
    * @defaultValue 100
    */
   readonly maxMessages?: number | undefined;
   /**
    * The maximum size of the messages of one task, in bytes of JSON. Further messages are rejected
-   * (`task-queue-full`).
+   * (`limit-reached`).
    *
    * @defaultValue 1048576
    */
@@ -51,7 +51,7 @@ const SCHEMA: Schema<Queue> = {
  * Queues the messages that servers on SDK version 1 send within a task, for all instances that share the store. Each
  * message is taken by exactly one instance. Different sessions have separate queues, even for the same task id.
  *
- * @throws ValiseError `bad-option` if an option is invalid.
+ * @throws ValiseError `invalid-argument` if an option is invalid.
  *
  * @example
  * ```ts
@@ -110,7 +110,7 @@ function idOf(taskId: string, session: string | undefined): string {
 }
 
 function full(taskId: string): ValiseError {
-  return new ValiseError('task-queue-full', `Too many messages wait for the task ${taskId}.`, {
+  return new ValiseError('limit-reached', `Too many messages wait for the task ${taskId}.`, {
     next: 'Wait until the client has fetched them with tasks/result.',
     outcome: 'not-done',
   });

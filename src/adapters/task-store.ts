@@ -20,14 +20,14 @@ export interface TaskStoreOptions {
   readonly ttl?: Duration | undefined;
   /**
    * The maximum number of tasks per session, and of all requests without a session. Further tasks are rejected
-   * (`tasks-full`).
+   * (`limit-reached`).
    *
    * @defaultValue 100
    */
   readonly maxTasks?: number | undefined;
   /**
    * The maximum size of one result, in bytes of JSON. Larger results are rejected
-   * (`task-result-too-large`).
+   * (`too-large`).
    *
    * @defaultValue 1048576
    */
@@ -103,7 +103,7 @@ const isOver = (status: TaskStatus): boolean => /^(completed|failed|cancelled)$/
  * Stores the tasks of servers on SDK version 1, with their results, for all instances that share the store. A task
  * created in a session cannot be found from another session or without one.
  *
- * @throws ValiseError `bad-option` if an option is invalid.
+ * @throws ValiseError `invalid-argument` if an option is invalid.
  *
  * @example
  * ```ts
@@ -162,7 +162,7 @@ export function taskStore(store: Store, options: TaskStoreOptions = {}): TaskSto
       try {
         await index.add(taskId);
       } catch (error) {
-        if (!(error instanceof ValiseError) || error.code !== 'tasks-full') throw error;
+        if (!(error instanceof ValiseError) || error.code !== 'limit-reached') throw error;
         // Tasks with a short lifetime may have expired and made room.
         const ids = await index.ids();
         const living = await Promise.all(ids.map((id) => find(id, session)));
@@ -208,34 +208,34 @@ export function taskStore(store: Store, options: TaskStoreOptions = {}): TaskSto
 }
 
 function unknownTask(taskId: string, what = 'is not known, or no longer'): ValiseError {
-  return new ValiseError('task-unknown', `The task ${JSON.stringify(taskId)} ${what}.`, {
+  return new ValiseError('not-found', `The task ${JSON.stringify(taskId)} ${what}.`, {
     next: 'Look up its state with tasks/get.',
   });
 }
 
 function overTask(taskId: string, status: TaskStatus): ValiseError {
-  return new ValiseError('task-over', `The task ${taskId} is ${status} already, and stays as it is.`, {
+  return new ValiseError('already-done', `The task ${taskId} is ${status} already, and stays as it is.`, {
     next: 'Create a new task.',
     outcome: 'not-done',
   });
 }
 
 function full(max: number): ValiseError {
-  return new ValiseError('tasks-full', `The task was not created: there are ${max} tasks already.`, {
+  return new ValiseError('limit-reached', `The task was not created: there are ${max} tasks already.`, {
     next: 'Wait until tasks have expired, ask for shorter lifetimes, or raise maxTasks.',
     outcome: 'not-done',
   });
 }
 
 function tooLarge(taskId: string, max: number): ValiseError {
-  return new ValiseError('task-result-too-large', `The result of the task ${taskId} is over ${max} bytes.`, {
+  return new ValiseError('too-large', `The result of the task ${taskId} is over ${max} bytes.`, {
     next: 'Return less, or raise maxBytes.',
     outcome: 'not-done',
   });
 }
 
 function badCursor(): ValiseError {
-  return new ValiseError('task-bad-cursor', 'The list of tasks cannot be continued from this cursor.', {
+  return new ValiseError('invalid-argument', 'The list of tasks cannot be continued from this cursor.', {
     next: 'List from the start.',
   });
 }

@@ -16,14 +16,14 @@ export interface TokenStorageOptions {
   readonly ttl?: Duration | undefined;
   /**
    * The maximum number of entries of each kind: clients, transactions, codes, tokens and so on. Further ones are
-   * rejected (`tokens-full`), so that a stranger who registers clients evicts nobody. A limit above 256 is kept in
+   * rejected (`limit-reached`), so that a stranger who registers clients evicts nobody. A limit above 256 is kept in
    * parts, and takes effect when one part is full, shortly before the whole is.
    *
    * @defaultValue 10000
    */
   readonly maxEntries?: number | undefined;
   /**
-   * The maximum size of one entry, in bytes of JSON. Larger ones are rejected (`value-too-large`).
+   * The maximum size of one entry, in bytes of JSON. Larger ones are rejected (`too-large`).
    *
    * @defaultValue 65536
    */
@@ -47,7 +47,7 @@ const PREFIX = 'adapters/tokens/';
  * Stores the codes, transactions, clients and tokens of FastMCP's OAuth proxy, for all instances that share the store.
  * An authorization code is redeemed once, at whichever instance.
  *
- * @throws ValiseError `bad-option` if an option is invalid.
+ * @throws ValiseError `invalid-argument` if an option is invalid.
  *
  * @example
  * ```ts
@@ -80,7 +80,7 @@ function kindOf(key: string): string {
 }
 
 function full(max: number): ValiseError {
-  return new ValiseError('tokens-full', `The entry was not stored: there are about ${max} of its kind.`, {
+  return new ValiseError('limit-reached', `The entry was not stored: there are about ${max} of its kind.`, {
     next: 'Raise maxEntries, or wait until unused entries have expired.',
     outcome: 'not-done',
   });

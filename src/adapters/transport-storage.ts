@@ -16,7 +16,7 @@ export interface TransportStorageOptions {
    */
   readonly ttl?: Duration | undefined;
   /**
-   * The maximum size of the state, in bytes of JSON. Larger state is rejected (`value-too-large`).
+   * The maximum size of the state, in bytes of JSON. Larger state is rejected (`too-large`).
    *
    * @defaultValue 65536
    */
@@ -40,7 +40,7 @@ export interface TransportStorage<State> {
  * Stores the state of a `WorkerTransport` of Cloudflare's Agents SDK, so that another instance can go on with the
  * session.
  *
- * @throws ValiseError `bad-option` if an option is invalid.
+ * @throws ValiseError `invalid-argument` if an option is invalid.
  *
  * @example
  * ```ts

@@ -98,12 +98,8 @@ export function values(store: Store, prefix: string, options: ValuesOptions): Va
 }
 
 function badValue(kind: string, max: number): ValiseError {
-  return new ValiseError(
-    'value-too-large',
-    `The ${kind} was not stored: it is over ${max} bytes, or no JSON.`,
-    {
-      next: 'Store less, or raise maxBytes.',
-      outcome: 'not-done',
-    },
-  );
+  return new ValiseError('too-large', `The ${kind} was not stored: it is over ${max} bytes, or no JSON.`, {
+    next: 'Store less, or raise maxBytes.',
+    outcome: 'not-done',
+  });
 }

@@ -333,7 +333,7 @@ export class Connection implements Hooks {
   /** Reports a limit that the server has exceeded. */
   #tooMany(what: string): void {
     this.link.transport.onerror?.(
-      new ValiseError('too-many-requests', `The server has ${what}.`, {
+      new ValiseError('limit-reached', `The server has ${what}.`, {
         next: 'Close the connection if it goes on.',
       }),
     );

@@ -5,6 +5,7 @@
  * @packageDocumentation
  */
 
+export type { ValiseErrorCode } from '../error-codes.ts';
 export { ValiseError } from '../errors.ts';
 export type { Listener } from '../events.ts';
 export type { StdioCommand } from '../link/stdio-client.ts';

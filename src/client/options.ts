@@ -76,7 +76,7 @@ const STDIO: TakenBy<StdioCommand> = {
 /** Throws if `client` is not an SDK client. */
 export function checkClient(client: ClientLike): void {
   if (typeof client?.connect === 'function') return;
-  throw new ValiseError('no-client', 'valise.connect() was called without a client.', {
+  throw new ValiseError('invalid-argument', 'valise.connect() was called without a client.', {
     next: 'Pass a client of either SDK, as in valise.connect(client, url).',
   });
 }
@@ -85,9 +85,13 @@ export function checkClient(client: ClientLike): void {
 export function checkConnectOptions(to: NamedServer | TransportLike, options: ConnectOptions): void {
   checkOptions('connect', options, { ...HTTP_OPTIONS, ...CONNECT });
   if (options.server === undefined || !isNamed(to)) return;
-  throw new ValiseError('bad-option', 'The option server of connect was given with a URL or a command.', {
-    next: 'Omit it. It names the server behind a transport of your own.',
-  });
+  throw new ValiseError(
+    'invalid-argument',
+    'The option server of connect was given with a URL or a command.',
+    {
+      next: 'Omit it. It names the server behind a transport of your own.',
+    },
+  );
 }
 
 /** Throws if an option of `transport` is invalid. */
@@ -99,7 +103,7 @@ export function checkTransportOptions(options: TransportOptions): void {
 export function checkUrlOptions(name: string, options: HttpOptions): void {
   const [option] = Object.entries(options).find(([, value]) => value !== undefined) ?? [];
   if (option === undefined) return;
-  throw new ValiseError('bad-option', `The option ${option} of ${name} applies only to a URL.`, {
+  throw new ValiseError('invalid-argument', `The option ${option} of ${name} applies only to a URL.`, {
     next: 'Omit it, or pass the URL of the server.',
   });
 }
@@ -107,7 +111,7 @@ export function checkUrlOptions(name: string, options: HttpOptions): void {
 /** Throws if a command, or an option of it, is invalid. */
 export function checkCommand(command: StdioCommand): void {
   if (typeof command?.command !== 'string')
-    throw new ValiseError('no-command', 'The server to start has no command.', {
+    throw new ValiseError('invalid-argument', 'The server to start has no command.', {
       next: "Pass the program and its arguments, as in { command: 'node', args: ['server.js'] }.",
     });
   checkOptions('a command', command, STDIO);

@@ -30,7 +30,7 @@ export async function resultOf(
     timer = setTimeout(() => {
       cancel();
       reject(
-        new ValiseError('request-timeout', `The server did not answer ${method} within ${timeout} s.`, {
+        new ValiseError('timeout', `The server did not answer ${method} within ${timeout} s.`, {
           next: 'Try again, or give a longer timeout.',
         }),
       );

@@ -26,13 +26,13 @@ export type NamedServer = string | URL | StdioCommand;
 /** Returns the target of a transport, or the one that the application names. Both SDK majors keep it under the same names. */
 export function targetOf(transport: TransportLike, server?: NamedServer): Target {
   if (![transport?.start, transport?.send, transport?.close].every((one) => typeof one === 'function')) {
-    throw new ValiseError('no-transport', 'valise.connect() was called without a server.', {
+    throw new ValiseError('invalid-argument', 'valise.connect() was called without a server.', {
       next: 'Pass a URL, a command such as { command, args }, or a transport.',
     });
   }
   if (!Object.isExtensible(transport)) {
     throw new ValiseError(
-      'no-transport',
+      'invalid-argument',
       'The transport is frozen, so that its messages cannot be reached.',
       {
         next: 'Do not freeze or seal it: a client sets its own handlers on it too.',

@@ -169,7 +169,7 @@ function lowerStream(
 }
 
 function isTooLarge(error: unknown): boolean {
-  return error instanceof ValiseError && error.code === 'message-too-large';
+  return error instanceof ValiseError && error.code === 'too-large';
 }
 
 /** Observes one stream. */

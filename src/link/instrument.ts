@@ -41,7 +41,7 @@ export interface Link {
 export function instrument(transport: TransportLike, owner: object, hooks: Hooks): Link {
   const depth = claim(transport, owner);
   if (depth === undefined) {
-    throw new ValiseError('already-attached', 'This transport is attached to this Valise already.', {
+    throw new ValiseError('already-connected', 'This transport is attached to this Valise already.', {
       next: 'Attach each transport once, and make a new one for each connection.',
     });
   }

@@ -27,7 +27,7 @@ const NAMES: Readonly<Record<Oversized, string>> = {
 
 /** Returns the error that is thrown, or used as the response, when a peer sends more than the limit. */
 export function tooLargeError(what: Oversized, maxBytes: number, who = 'The server'): ValiseError {
-  return new ValiseError('message-too-large', `${who} sent ${NAMES[what]} of more than ${maxBytes} bytes.`, {
+  return new ValiseError('too-large', `${who} sent ${NAMES[what]} of more than ${maxBytes} bytes.`, {
     next: 'The rest was not read. If messages of this size are expected, raise maxMessageBytes.',
   });
 }

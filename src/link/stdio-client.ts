@@ -88,7 +88,7 @@ export class StdioClientTransport implements TransportLike {
 
   start(): Promise<void> {
     if (this.#child) {
-      return Promise.reject(new ValiseError('already-started', 'This stdio server is running already.'));
+      return Promise.reject(new ValiseError('already-connected', 'This stdio server is running already.'));
     }
     this.#spoken = false;
     this.#leaving = false;
@@ -108,7 +108,7 @@ export class StdioClientTransport implements TransportLike {
       child.once('spawn', resolve);
       child.once('error', (error) => {
         const failure = new ValiseError(
-          'stdio-not-started',
+          'server-unreachable',
           `The server "${command}" could not be started: ${error.message}.`,
           {
             next: 'Check that the command exists and may be run.',
@@ -196,7 +196,7 @@ export class StdioClientTransport implements TransportLike {
     child.kill('SIGTERM');
     if (this.#leaving) return;
     const what = `The server "${this.#command.command}" has closed its output, so no answer can come; it is being ended.`;
-    this.onerror?.(new ValiseError('stdio-output-ended', what, { next: 'Connect again.' }));
+    this.onerror?.(new ValiseError('not-connected', what, { next: 'Connect again.' }));
   }
 
   #read(chunk: Buffer): void {

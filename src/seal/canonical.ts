@@ -56,7 +56,7 @@ function isPlain(value: object): value is Record<string, unknown> {
 }
 
 function refusal(what: string): ValiseError {
-  return new ValiseError('bad-binding', `The value to bind to ${what}.`, {
+  return new ValiseError('invalid-argument', `The value to bind to ${what}.`, {
     next: 'Bind to a plain JSON value.',
   });
 }

@@ -8,7 +8,7 @@ import {
   type SealingKey,
   TAG_BYTES,
 } from './derived-key.ts';
-import type { SealErrorCode } from './error.ts';
+import type { SealReason } from './error.ts';
 import type { RingKey } from './keyring.ts';
 import { isKid, kidOf, readBody, tokenPrefix, writeToken } from './token.ts';
 
@@ -21,7 +21,7 @@ export interface Cipher {
   next(): SealingKey;
   seal(plaintext: string | Buffer, next: SealingKey): string;
   /** Returns the plaintext of a genuine token, or the reason it was rejected. */
-  open(token: string): Opened | SealErrorCode;
+  open(token: string): Opened | SealReason;
 }
 
 /** A genuine token. */

@@ -10,7 +10,7 @@ import { ValiseError } from '../errors.ts';
  * - `wrong-audience`, `wrong-subject`, `wrong-binding`, `wrong-purpose`: sealed for another server, principal, request or use
  * - `replayed`: a single-use token that was used before
  */
-export type SealErrorCode =
+export type SealReason =
   | 'malformed'
   | 'unknown-key'
   | 'tampered'
@@ -22,7 +22,7 @@ export type SealErrorCode =
   | 'replayed';
 
 /**
- * Thrown when a token is rejected. The message is the same for every cause, so it is safe to send to the peer. `code`
+ * Thrown when a token is rejected. The message is the same for every cause, so it is safe to send to the peer. `reason`
  * distinguishes the causes and should stay internal.
  *
  * @example
@@ -30,15 +30,17 @@ export type SealErrorCode =
  * try {
  *   return sealer.open(token, { purpose: 'round' });
  * } catch (error) {
- *   if (error instanceof SealError && error.code === 'expired') return startOver();
+ *   if (error instanceof SealError && error.reason === 'expired') return startOver();
  *   throw error;
  * }
  * ```
  */
 export class SealError extends ValiseError {
-  declare readonly code: SealErrorCode;
+  declare readonly code: 'seal-rejected';
+  readonly reason: SealReason;
 
-  constructor(code: SealErrorCode) {
-    super(code, 'The token was refused.', { next: 'Start over to get a new one.' });
+  constructor(reason: SealReason) {
+    super('seal-rejected', 'The token was refused.', { next: 'Start over to get a new one.' });
+    this.reason = reason;
   }
 }

@@ -4,9 +4,10 @@
  * @module
  */
 export type { Duration } from '../duration.ts';
+export type { ValiseErrorCode } from '../error-codes.ts';
 export { ValiseError, type ValiseErrorOptions } from '../errors.ts';
 export type { Json } from '../json.ts';
-export { SealError, type SealErrorCode } from './error.ts';
+export { SealError, type SealReason } from './error.ts';
 export { generateKey, type KeyOptions, type Keyring, loadKeys, parseKeys } from './keyring.ts';
 export {
   type Ledger,

@@ -47,7 +47,7 @@ export function generateKey(): string {
 
 /**
  * Parses a keyring from text: keys of 32 bytes as base64url, separated by commas. The first seals, all open. Throws a
- * {@link ValiseError} (`no-keys`, `bad-key`, `weak-key`) that identifies a key by its position, never by its value.
+ * {@link ValiseError} (`no-keys`, `invalid-key`, `invalid-key`) that identifies a key by its position, never by its value.
  *
  * @example
  * ```ts
@@ -89,7 +89,7 @@ export function loadKeys(
 export function keysOf(ring: Keyring): readonly [RingKey, ...RingKey[]] {
   const keys = secrets.get(ring);
   if (keys) return keys;
-  throw new ValiseError('bad-key', 'What was given as keys is not a keyring.', {
+  throw new ValiseError('invalid-key', 'What was given as keys is not a keyring.', {
     next: 'Make one with parseKeys() or loadKeys().',
   });
 }
@@ -109,13 +109,13 @@ function keyring(keys: readonly RingKey[], ephemeral: boolean): Keyring {
 function readKey(text: string, name: string, { allowWeakKeys = false }: KeyOptions): Buffer {
   const key = Buffer.from(text, 'base64url');
   if (key.length === 0 || key.toString('base64url') !== text) {
-    throw new ValiseError('bad-key', `${name} is not base64url.`, {
+    throw new ValiseError('invalid-key', `${name} is not base64url.`, {
       next: `Write ${KEY_BYTES} bytes with A-Z a-z 0-9 - _ and no padding; generateKey() makes one.`,
     });
   }
   const weakness = allowWeakKeys ? undefined : weaknessOf(key, text);
   if (weakness !== undefined) {
-    throw new ValiseError('weak-key', `${name} ${weakness}.`, {
+    throw new ValiseError('invalid-key', `${name} ${weakness}.`, {
       next: 'Make a new one with `valise keys generate`, or with generateKey(); in tests, allowWeakKeys lets it pass.',
     });
   }

@@ -41,9 +41,9 @@ export function createLarge({ spill, ttl, skew }: Settings, write: Write, reader
       }
       const name = String(claims[7]);
       const kept = (await spill.store.get(spill.prefix + name))?.value;
-      if (kept === undefined) return reader.refuse({ code: 'expired', purpose });
+      if (kept === undefined) return reader.refuse({ reason: 'expired', purpose });
       if (typeof kept !== 'string' || nameOf(kept) !== name)
-        return reader.refuse({ code: 'tampered', purpose });
+        return reader.refuse({ reason: 'tampered', purpose });
       return reader.read(kept, options, KEPT_VALUE).claims[7];
     },
   };

@@ -77,7 +77,7 @@ export function memoryLedger({ max = 100_000, now = () => Date.now() }: MemoryLe
       if (end === undefined && ends.size >= max) {
         if (soonest <= time) sweep(time);
         if (ends.size >= max) {
-          throw new ValiseError('ledger-full', `The ledger already remembers ${max} used tokens.`, {
+          throw new ValiseError('limit-reached', `The ledger already remembers ${max} used tokens.`, {
             next: 'Give it a higher max, or keep it in a store with storeLedger().',
           });
         }

@@ -9,9 +9,13 @@ export type MarkUsed = (token: TokenDescription, options: OpenOptions) => Promis
 export function createMarkUsed({ ledger, skew, now }: Settings, reader: Reader): MarkUsed {
   return async (token, options) => {
     if (!ledger) {
-      throw new ValiseError('no-ledger', 'A token cannot be opened once without a ledger of used ones.', {
-        next: 'Give createSealer() a ledger: storeLedger(store), or memoryLedger() for one process.',
-      });
+      throw new ValiseError(
+        'invalid-argument',
+        'A token cannot be opened once without a ledger of used ones.',
+        {
+          next: 'Give createSealer() a ledger: storeLedger(store), or memoryLedger() for one process.',
+        },
+      );
     }
     // The entry must outlive the token even if the clock of the ledger is ahead of this one.
     const ttl = Math.max(1, Math.ceil(token.expiresAt.getTime() / 1000 + 2 * skew - now() / 1000));
@@ -20,7 +24,7 @@ export function createMarkUsed({ ledger, skew, now }: Settings, reader: Reader):
       first = await ledger.claim(token.id, ttl);
     } catch (cause) {
       throw new ValiseError(
-        'ledger-failed',
+        'not-saved',
         'The ledger of used tokens did not answer, so the token stays closed.',
         {
           next: 'Try again once the ledger works.',
@@ -28,6 +32,6 @@ export function createMarkUsed({ ledger, skew, now }: Settings, reader: Reader):
         },
       );
     }
-    if (first !== true) reader.refuse({ code: 'replayed', purpose: options.purpose, token });
+    if (first !== true) reader.refuse({ reason: 'replayed', purpose: options.purpose, token });
   };
 }

@@ -2,7 +2,7 @@ import { tell } from '../events.ts';
 import { canonicalJson } from './canonical.ts';
 import { type Cipher, idOfOpened, type Opened } from './cipher.ts';
 import { type Claims, digestOf, type Kind, REFERENCE, sameDigest } from './claims.ts';
-import { SealError, type SealErrorCode } from './error.ts';
+import { SealError, type SealReason } from './error.ts';
 import { isCompressed, readPlaintext } from './plaintext.ts';
 import { purposeOf, type Settings, subjectTextOf } from './settings.ts';
 import type { OpenOptions, RejectEvent, TokenDescription } from './types.ts';
@@ -29,7 +29,7 @@ export interface Genuine {
 
 export function createReader({ audience, skew, maxBytes, onReject, now }: Settings, cipher: Cipher): Reader {
   /** Checks in this order: byte limit, canonical form, key, cipher, then parse. */
-  const unseal = (token: string): Genuine | SealErrorCode => {
+  const unseal = (token: string): Genuine | SealReason => {
     const opened = cipher.open(token);
     if (typeof opened === 'string') return opened;
     const claims = readPlaintext(opened.plaintext, maxBytes);
@@ -45,7 +45,7 @@ export function createReader({ audience, skew, maxBytes, onReject, now }: Settin
     { claims, opened }: Genuine,
     options: OpenOptions,
     purpose: string,
-  ): SealErrorCode | undefined => {
+  ): SealReason | undefined => {
     const id = claims[4] === 0 && claims[5] === 0 ? '' : idOfOpened(opened);
     // All checks run before one is reported, so that the time a rejection takes does not reveal its cause.
     const over = isOver(claims);
@@ -78,7 +78,7 @@ export function createReader({ audience, skew, maxBytes, onReject, now }: Settin
   const refuse = (event: RejectEvent): never => {
     // An error in the listener must neither open the token nor change how the rejection looks.
     if (onReject) tell(onReject, event);
-    throw new SealError(event.code);
+    throw new SealError(event.reason);
   };
 
   return {
@@ -88,21 +88,21 @@ export function createReader({ audience, skew, maxBytes, onReject, now }: Settin
     read(token, options, kind, otherKind = kind) {
       const purpose = purposeOf(options);
       const genuine = unseal(token);
-      if (typeof genuine === 'string') return refuse({ code: genuine, purpose });
+      if (typeof genuine === 'string') return refuse({ reason: genuine, purpose });
       const fault = faultOf(genuine, options, purpose) ?? kindFault(genuine, kind, otherKind);
-      if (fault !== undefined) return refuse({ code: fault, purpose, token: describe(genuine) });
+      if (fault !== undefined) return refuse({ reason: fault, purpose, token: describe(genuine) });
       return genuine;
     },
 
     authenticate(token) {
       const genuine = unseal(token);
-      return typeof genuine === 'string' ? refuse({ code: genuine, purpose: undefined }) : genuine;
+      return typeof genuine === 'string' ? refuse({ reason: genuine, purpose: undefined }) : genuine;
     },
   };
 }
 
 /** Rejects a token kept in a store that is presented directly, and a reference that is presented as the value. */
-function kindFault({ claims }: Genuine, kind: Kind, otherKind: Kind): SealErrorCode | undefined {
+function kindFault({ claims }: Genuine, kind: Kind, otherKind: Kind): SealReason | undefined {
   return claims[6] === kind || claims[6] === otherKind ? undefined : 'wrong-purpose';
 }
 

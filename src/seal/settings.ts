@@ -79,7 +79,7 @@ export function subjectTextOf({ subject }: OpenOptions): string | undefined {
 }
 
 function badOption(name: string, what: string): ValiseError {
-  return new ValiseError('bad-option', `The option ${name} of a seal is not ${what}.`, {
+  return new ValiseError('invalid-argument', `The option ${name} of a seal is not ${what}.`, {
     next: `Give ${what}.`,
   });
 }

@@ -1,6 +1,6 @@
 import type { Duration } from '../duration.ts';
 import type { Json } from '../json.ts';
-import type { SealErrorCode } from './error.ts';
+import type { SealReason } from './error.ts';
 import type { KeyOptions, Keyring } from './keyring.ts';
 import type { Ledger } from './ledger.ts';
 import type { TokenHeader } from './token.ts';
@@ -73,7 +73,7 @@ export interface OpenLargeOptions extends OpenOptions {
 
 /** The event for a rejected token. */
 export interface RejectEvent {
-  readonly code: SealErrorCode;
+  readonly reason: SealReason;
   /** The purpose for which the token was to be opened. */
   readonly purpose: string | undefined;
   /** The description of a genuine token. Absent if the token is not genuine. */

@@ -65,18 +65,14 @@ function stringify(value: unknown): string {
     cause = error;
   }
   if (text !== undefined) return text;
-  throw new ValiseError('bad-value', 'The value to seal cannot be written as JSON.', {
+  throw new ValiseError('invalid-argument', 'The value to seal cannot be written as JSON.', {
     next: 'Seal a JSON value: no functions, no circles, no bigints.',
     cause,
   });
 }
 
 function tooLarge(maxBytes: number): ValiseError {
-  return new ValiseError(
-    'seal-too-large',
-    `The value to seal needs a token of more than ${maxBytes} bytes.`,
-    {
-      next: 'Seal less, raise maxBytes, or keep the value in a store with sealLarge().',
-    },
-  );
+  return new ValiseError('too-large', `The value to seal needs a token of more than ${maxBytes} bytes.`, {
+    next: 'Seal less, raise maxBytes, or keep the value in a store with sealLarge().',
+  });
 }

@@ -5,16 +5,14 @@ import { type Exchange, runningExchange } from './exchange.ts';
 import { type Fault, isOfStore } from './fault.ts';
 import { FlowError } from './flows/errors.ts';
 import { isUnknownKey } from './own-keys.ts';
+import { CallerLimitError } from './quota.ts';
 
 /** Errors whose advice is for whoever made the call. All other advice is for the author of the server. */
 const FOR_CALLERS: ReadonlySet<string> = new Set([
   'answer-invalid',
-  'bad-cursor',
-  'may-not-listen',
+  'access-denied',
   'other-version',
-  'state-not-saved',
-  'too-many-sessions',
-  'too-many-subscriptions',
+  'not-saved',
 ]);
 
 /** Records each error that gives advice with the request in whose handler it was created. */
@@ -39,7 +37,8 @@ export function withoutAdvice(exchange: Exchange, response: Response, fault: Fau
     if (!text.includes(message)) continue;
     if (error instanceof FlowError && error.rpc) return exchange.respond({ error: error.rpc });
     if (!isOurs(error)) return exchange.respond({ error: fault(error) });
-    if (error.next === undefined || FOR_CALLERS.has(error.code)) continue;
+    if (error.next === undefined || error instanceof CallerLimitError || FOR_CALLERS.has(error.code))
+      continue;
     warn(exchange, error);
     text = text.replaceAll(message, () => inJson(error.what));
   }

@@ -65,7 +65,7 @@ let links = 0;
 /** Inserts the middlewares between a transport and the server that connects to it. The transport stays the same object. */
 export function attach(server: ServerLike, transport: TransportLike, attachment: Attachment): ServerLink {
   if (claim(transport, attachment.owner) === undefined)
-    throw new ValiseError('already-attached', 'This transport is attached to this Valise already.', {
+    throw new ValiseError('already-connected', 'This transport is attached to this Valise already.', {
       next: 'Attach each transport once, and make a new one for each connection.',
     });
   return new Attached(server, transport, attachment);

@@ -54,13 +54,13 @@ export const MAX_UNDER_WAY = 10_000;
 /** Returns the error for a connection that has sent more requests. */
 export function tooManyRequests(): ValiseError {
   const what = `A connection has sent more than ${MAX_UNDER_WAY} requests that are not answered yet.`;
-  return new ValiseError('too-many-requests', what, { next: 'Look who sends them; others are served.' });
+  return new ValiseError('limit-reached', what, { next: 'Look who sends them; others are served.' });
 }
 
 /** Returns the error for a connection that has sent more notifications than are held back behind its requests. */
 export function tooManyNotifications(): ValiseError {
   const what = `A connection has sent more than ${MAX_HELD} notifications while its requests were waiting, and the rest was dropped.`;
-  return new ValiseError('too-many-requests', what, {
+  return new ValiseError('limit-reached', what, {
     next: 'Find out who sends them. Other connections are not affected.',
   });
 }

@@ -1,3 +1,4 @@
+export type { ValiseErrorCode } from '../error-codes.ts';
 export { ValiseError } from '../errors.ts';
 export type { Json } from '../json.ts';
 export type { CallerFacts } from './caller.ts';

@@ -79,7 +79,7 @@ function kindOf(value: object): string {
 function notJson(subject: string, { what, steps }: Fault, cause?: unknown): ValiseError {
   const path = steps.reverse().join('').replace(/^\./, '').slice(0, 200);
   return new ValiseError(
-    'bad-state-value',
+    'invalid-argument',
     `${subject} is not JSON: ${path === '' ? 'it' : path} is ${what}.`,
     {
       next: `Set text, finite numbers, booleans, and arrays and plain objects of them, at most ${MAX_DEPTH} levels deep.`,

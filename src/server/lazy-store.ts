@@ -22,7 +22,7 @@ export function lazyStore(url: string, options: Pick<OpenStoreOptions, 'durabili
   const open = (): Promise<Store> => {
     if (closed) {
       return Promise.reject(
-        new ValiseError('store-closed', 'The store of this Valise has been closed.', {
+        new ValiseError('closed', 'The store of this Valise has been closed.', {
           next: 'Close Valise last, when no request is under way.',
         }),
       );

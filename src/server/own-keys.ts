@@ -18,7 +18,7 @@ import {
 export function ownKeys(sealer: Sealer, retired: readonly string[] = []): Sealer {
   if (sealer.ephemeral) return sealer;
   const judge = (token: string, error: unknown): never => {
-    if (!(error instanceof SealError) || error.code !== 'unknown-key') throw error;
+    if (!(error instanceof SealError) || error.reason !== 'unknown-key') throw error;
     const { kid } = inspectToken(token);
     throw retired.includes(kid) ? error : unknownKey(kid, error);
   };
@@ -40,12 +40,12 @@ export function ownKeys(sealer: Sealer, retired: readonly string[] = []): Sealer
 
 /** Whether an error means that a key is missing on this server. */
 export function isUnknownKey(error: unknown): boolean {
-  return error instanceof ValiseError && !(error instanceof SealError) && error.code === 'unknown-key';
+  return error instanceof ValiseError && !(error instanceof SealError) && error.code === 'no-keys';
 }
 
 function unknownKey(kid: string, cause: SealError): ValiseError {
   return new ValiseError(
-    'unknown-key',
+    'no-keys',
     `Something was sealed with the key ${kid}, which is not on this keyring.`,
     {
       next: 'Give all instances the same keys, old ones included until nothing is sealed with them; if this key is gone for good, name its id in retiredKeys.',

@@ -80,7 +80,7 @@ function subjectOf(sub: unknown): string | undefined {
 
 function badPrincipal(): ValiseError {
   return new ValiseError(
-    'bad-principal',
+    'invalid-argument',
     'The option principal of createValise gave something that is neither undefined nor { subject, issuer?, client? } with strings.',
     {
       next: 'Return such an object, and not a promise: verify who asks before the request reaches the server.',

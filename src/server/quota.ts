@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { ValiseError, type ValiseErrorOptions } from '../errors.ts';
 
 /** The caller whose share of a limit something counts toward. */
 export interface Caller {
@@ -158,5 +159,12 @@ export class Quota {
       this.release(key);
       if (typeof key === 'string') this.#dropped?.(key);
     }
+  }
+}
+
+/** Thrown for a limit that the client itself can get below, for example by deleting a session. Its advice is for the client. */
+export class CallerLimitError extends ValiseError {
+  constructor(message: string, options: ValiseErrorOptions) {
+    super('limit-reached', message, options);
   }
 }

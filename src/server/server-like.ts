@@ -25,7 +25,7 @@ export function claimServer(server: ServerLike): void {
   if (!isSdkServer(server)) {
     const kind = (server as object | undefined)?.constructor?.name ?? typeof server;
     throw new ValiseError(
-      'not-a-server',
+      'invalid-argument',
       `Valise cannot be installed on ${kind}: it is no server of an MCP SDK.`,
       {
         next: 'Call valise.install() with an McpServer or a Server of @modelcontextprotocol/server or @modelcontextprotocol/sdk. If a framework makes it for you, ask the framework for it before it connects: docs/frameworks.md says how for some.',
@@ -42,7 +42,7 @@ export function claimServer(server: ServerLike): void {
   }
   // Two Valises would both answer for the same capabilities, and give the client conflicting information.
   if (protocol[INSTALLED]) {
-    throw new ValiseError('already-installed', 'A Valise is installed on this server already.', {
+    throw new ValiseError('already-connected', 'A Valise is installed on this server already.', {
       next: 'Install one Valise on each server, once.',
     });
   }

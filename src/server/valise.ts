@@ -373,13 +373,13 @@ export function createValise<
 }
 
 function noName(): ValiseError {
-  return new ValiseError('no-name', 'createValise was called without a name for the server.', {
+  return new ValiseError('invalid-argument', 'createValise was called without a name for the server.', {
     next: "Give it one that is the same on every instance and on no other server, as in createValise({ name: 'shop' }): what it seals opens under this name only.",
   });
 }
 
 function closedError(): ValiseError {
-  return new ValiseError('valise-closed', 'This Valise has been closed.', {
+  return new ValiseError('closed', 'This Valise has been closed.', {
     next: 'Close it last, when no server is connected any more, or make another one with createValise().',
   });
 }

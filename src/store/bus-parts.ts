@@ -22,7 +22,7 @@ export function split(text: string): string[] {
   }
   if (pieces.length > MAX_PARTS) {
     throw new ValiseError(
-      'store-bad-value',
+      'store-invalid',
       `A message of ${text.length} characters is too long for PostgreSQL's bus.`,
       {
         next: 'Put what is large into a store and publish its key.',

@@ -6,7 +6,7 @@ const MAX_KEY_BYTES = 1024;
 /** Throws if the key is invalid. A key is 1 to 1,024 bytes of well-formed Unicode without NUL, the same in every driver. */
 export function checkKey(key: string): void {
   if (typeof key === 'string' && key !== '' && fits(key) && isPlain(key)) return;
-  throw new ValiseError('store-bad-key', `${describeKey(key)} cannot be a key of a store.`, {
+  throw new ValiseError('store-invalid', `${describeKey(key)} cannot be a key of a store.`, {
     next: `Use 1 to ${MAX_KEY_BYTES} bytes of well-formed Unicode text without NUL; hash what is longer.`,
   });
 }
@@ -40,7 +40,7 @@ export function toText(key: string, value: Json): string {
     cause = error;
   }
   if (text !== undefined) return text;
-  throw new ValiseError('store-bad-value', `The value for ${JSON.stringify(key)} is not JSON.`, {
+  throw new ValiseError('store-invalid', `The value for ${JSON.stringify(key)} is not JSON.`, {
     next: 'Store text, finite numbers, booleans, null, and arrays and plain objects of them.',
     cause,
   });
@@ -49,7 +49,7 @@ export function toText(key: string, value: Json): string {
 /** Returns a lifetime in milliseconds. Throws if it is invalid. */
 export function toMilliseconds(ttl: number): number {
   if (typeof ttl === 'number' && ttl > 0 && ttl <= 1e11) return Math.ceil(ttl * 1000);
-  throw new ValiseError('store-bad-ttl', `${String(ttl)} is not a lifetime.`, {
+  throw new ValiseError('store-invalid', `${String(ttl)} is not a lifetime.`, {
     next: 'Give a positive number of seconds, or leave it out where the entry has no end.',
   });
 }
@@ -58,12 +58,12 @@ export function toMilliseconds(ttl: number): number {
 export function toLimit(limit: number | undefined): number {
   if (limit === undefined) return 1000;
   if (Number.isInteger(limit) && limit > 0) return Math.min(limit, 10_000);
-  throw new ValiseError('store-bad-limit', `${String(limit)} is not a number of keys.`, {
+  throw new ValiseError('store-invalid', `${String(limit)} is not a number of keys.`, {
     next: 'Give a whole number from 1 to 10,000, or leave it out for 1,000.',
   });
 }
 
 /** Returns the error of every method after its store has been closed. */
 export function closedError(): ValiseError {
-  return new ValiseError('store-closed', 'This store has been closed.', { next: 'Open it again to go on.' });
+  return new ValiseError('closed', 'This store has been closed.', { next: 'Open it again to go on.' });
 }

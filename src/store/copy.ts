@@ -28,7 +28,7 @@ const AT_ONCE = 50;
 export async function copyEntries(from: Store, to: Store, options: CopyOptions = {}): Promise<Copied> {
   const isNew = await isEmpty(to);
   if (!isNew && !options.merge)
-    throw new ValiseError('store-not-empty', 'The target holds something already.', {
+    throw new ValiseError('invalid-argument', 'The target holds something already.', {
       next: 'Choose an empty one; or add --merge, which leaves what is there as it is.',
     });
   const mark = await from.get(SEAL_MARK);
@@ -55,7 +55,7 @@ export async function copyEntries(from: Store, to: Store, options: CopyOptions =
 /** Throws if the marks differ: entries sealed with other keys, or not sealed, would not open next to the existing ones. */
 function checkAlike(one: Entry | undefined, other: Entry | undefined): void {
   if (kidOf(one) === kidOf(other)) return;
-  throw new ValiseError('store-not-alike', 'The two stores are not sealed with the same key.', {
+  throw new ValiseError('store-wrong-key', 'The two stores are not sealed with the same key.', {
     next: 'Seal both with one key first (valise keys seal), or copy into an empty store.',
   });
 }

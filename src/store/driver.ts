@@ -10,7 +10,7 @@ const NEEDED = {
 /** Returns the error for a store whose package is not installed. */
 function driverMissing(name: keyof typeof NEEDED, cause?: unknown): ValiseError {
   const [store, other] = NEEDED[name];
-  return new ValiseError('store-driver-missing', `${store} needs the package ${name}.`, {
+  return new ValiseError('missing-package', `${store} needs the package ${name}.`, {
     next: `Run \`npm install ${name}\`, or hand over ${other} of your own.`,
     cause,
   });
@@ -34,7 +34,7 @@ export function requireDriver(name: keyof typeof NEEDED): void {
 
 // The imports are inside `try`, because elsewhere bundlers treat a missing package as an error, even if it is unused.
 
-/** Loads ioredis. Throws `store-driver-missing` if it is not installed. */
+/** Loads ioredis. Throws `missing-package` if it is not installed. */
 export async function loadIoredis(): Promise<Pick<typeof import('ioredis'), 'Redis' | 'Cluster'>> {
   try {
     const library = await import('ioredis');
@@ -45,7 +45,7 @@ export async function loadIoredis(): Promise<Pick<typeof import('ioredis'), 'Red
   }
 }
 
-/** Loads pg. Throws `store-driver-missing` if it is not installed. */
+/** Loads pg. Throws `missing-package` if it is not installed. */
 export async function loadPg(): Promise<typeof import('pg')> {
   try {
     return await import('pg');

@@ -27,7 +27,7 @@ export function fsError(error: unknown, path: string, doing: 'read' | 'write'): 
     return readOnlyError(path, error);
   }
   if (doing === 'read') {
-    return new ValiseError('store-unreadable', `${path} cannot be read (${errno ?? String(error)}).`, {
+    return new ValiseError('store-corrupt', `${path} cannot be read (${errno ?? String(error)}).`, {
       next: 'Check that it is a file and that this user may read it.',
       cause: error,
     });

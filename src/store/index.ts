@@ -5,6 +5,7 @@
  * @module
  */
 export type { Duration } from '../duration.ts';
+export type { ValiseErrorCode } from '../error-codes.ts';
 export { ValiseError, type ValiseErrorOptions } from '../errors.ts';
 export type { Json, JsonObject } from '../json.ts';
 export { fileStore, type LocalStoreOptions } from './file/store.ts';

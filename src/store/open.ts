@@ -264,5 +264,5 @@ function given({ timeout, durability }: OpenStoreOptions): {
 }
 
 function badUrlError(message: string, next: string, cause?: unknown): ValiseError {
-  return new ValiseError('store-bad-url', message, { next, cause });
+  return new ValiseError('store-invalid', message, { next, cause });
 }

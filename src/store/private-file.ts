@@ -7,16 +7,16 @@ import { errnoOf, fsError, readOnlyError } from './fs-error.ts';
 /** Resolves a path, which may start with `~/`. */
 export function fullPath(path: string): string {
   if (path === ':memory:')
-    throw new ValiseError('store-bad-url', '":memory:" would be a file of that name.', {
+    throw new ValiseError('store-invalid', '":memory:" would be a file of that name.', {
       next: 'For a store in memory use the URL memory:, or memoryStore().',
     });
   if (path === '~')
-    throw new ValiseError('store-bad-url', '"~" is your home folder, and no file.', {
+    throw new ValiseError('store-invalid', '"~" is your home folder, and no file.', {
       next: 'Name a file in it, such as ~/.valise/state.db.',
     });
   const [other] = /^~[^/\\]+/.exec(path) ?? [];
   if (other !== undefined)
-    throw new ValiseError('store-bad-url', `"${other}" would be a name like any other, and nobody's home.`, {
+    throw new ValiseError('store-invalid', `"${other}" would be a name like any other, and nobody's home.`, {
       next: `Give the full path, or ./${path} where that is meant.`,
     });
   // An empty HOME must not resolve to the current folder.
@@ -35,7 +35,7 @@ export function privateFile(path: string): string {
   const stats = statOf(file);
   if (stats === undefined) return file;
   if (!stats.isFile()) {
-    throw new ValiseError('store-unreadable', `${file} is not a file.`, { next: 'Give the path of a file.' });
+    throw new ValiseError('store-corrupt', `${file} is not a file.`, { next: 'Give the path of a file.' });
   }
   checkPrivate(file, stats);
   try {
@@ -46,18 +46,16 @@ export function privateFile(path: string): string {
   return file;
 }
 
-/** Throws `store-insecure` if a file belongs to another user, or if others can read or write it. */
+/** Throws `store-denied` if a file belongs to another user, or if others can read or write it. */
 export function checkPrivate(file: string, stats: Pick<Stats, 'mode' | 'uid'>): void {
   const own = process.getuid?.();
   if (own === undefined) return;
   if (stats.uid !== own && !(own === 0 && isReachedByRoot(file, stats.uid)))
     throw ownerError(file, stats, own);
   if ((stats.mode & 0o077) === 0) return;
-  throw new ValiseError(
-    'store-insecure',
-    `${file} can be read or written by others (mode ${octal(stats)}).`,
-    { next: `Run: chmod 600 ${quoted(file)}` },
-  );
+  throw new ValiseError('store-denied', `${file} can be read or written by others (mode ${octal(stats)}).`, {
+    next: `Run: chmod 600 ${quoted(file)}`,
+  });
 }
 
 /**
@@ -70,7 +68,7 @@ function isReachedByRoot(file: string, owner: number): boolean {
 }
 
 function ownerError(path: string, { uid }: Pick<Stats, 'uid'>, own: number): ValiseError {
-  return new ValiseError('store-insecure', `${path} belongs to another user (uid ${uid}).`, {
+  return new ValiseError('store-denied', `${path} belongs to another user (uid ${uid}).`, {
     next: `Choose another place; or, if it is to be yours, run: ${own === 0 ? '' : 'sudo '}chown ${own} ${quoted(path)}`,
   });
 }
@@ -100,7 +98,7 @@ export function corruptError(file: string, aside: string, why: string, cause?: u
 
 /** Returns the error for a file of another program, which is left unchanged. */
 export function foreignError(file: string, why: string): ValiseError {
-  return new ValiseError('store-foreign', `${file} is not a store of this version of Valise (${why}).`, {
+  return new ValiseError('store-corrupt', `${file} is not a store of this version of Valise (${why}).`, {
     next: 'Choose another file; this one has been left as it is.',
   });
 }
@@ -137,7 +135,7 @@ function privateFolder(folder: string): string {
   // In a sticky folder, such as /tmp, only the owner of a file may replace it.
   if (process.platform !== 'win32' && (stats.mode & 0o1002) === 0o002) {
     throw new ValiseError(
-      'store-insecure',
+      'store-denied',
       `Everybody may replace files in ${folder} (mode ${octal(stats)}).`,
       {
         next: `Run: chmod o-w ${quoted(folder)}`,

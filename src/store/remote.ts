@@ -111,7 +111,7 @@ export interface RemoteUrl {
 
 const URL_PARTS = /^([a-z][a-z0-9+.-]*):\/\/(?:([^@/?#]*)@)?([^@/?#]*)(?:\/([^?#]*))?(?:\?([^#]*))?$/i;
 
-/** Parses the URL of a remote store. Throws `store-bad-url` without repeating the URL, because it may contain a password. */
+/** Parses the URL of a remote store. Throws `store-invalid` without repeating the URL, because it may contain a password. */
 export function parseRemoteUrl(kind: string, url: string): RemoteUrl {
   try {
     const [, scheme = '', credentials = '', hosts = '', path = '', query = ''] = URL_PARTS.exec(url) ?? [];
@@ -144,7 +144,7 @@ function parseHost(text: string): { host: string; port: number | undefined } {
 
 /** Returns the error for an invalid URL. The message does not contain the URL. */
 export function badUrl(kind: string, what = `This is not a URL of ${kind}.`): ValiseError {
-  return new ValiseError('store-bad-url', what, {
+  return new ValiseError('store-invalid', what, {
     next: 'Write it like redis://user:password@host:6379/0 or postgres://user:password@host:5432/database, odd characters as %XX.',
   });
 }

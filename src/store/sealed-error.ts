@@ -2,14 +2,14 @@ import { ValiseError } from '../errors.ts';
 
 /** Returns the error for a store that was written with keys and opened without. */
 export function sealedError(name: string): ValiseError {
-  return new ValiseError('store-sealed', `${name} is sealed, and no keys were given.`, {
+  return new ValiseError('store-wrong-key', `${name} is sealed, and no keys were given.`, {
     next: 'Open it with the keys it was written with: the option keys; for a client also VALISE_CLIENT_KEYS, on its command line also --key-file.',
   });
 }
 
 /** Returns the error for a store that was written without keys and opened with them. */
 export function plainError(url: string): ValiseError {
-  return new ValiseError('store-not-sealed', 'The store was written without keys, and is not sealed yet.', {
+  return new ValiseError('store-wrong-key', 'The store was written without keys, and is not sealed yet.', {
     next: `Seal what it holds, once: valise keys seal --store ${url} (in code: sealInPlace). If it was sealed before, do not: somebody has changed it.`,
   });
 }
@@ -21,7 +21,7 @@ export class PlainEntryError extends ValiseError {
 
   constructor(key: string, version: string, url: string) {
     super(
-      'store-not-sealed',
+      'store-wrong-key',
       `The entry ${JSON.stringify(key)} was written without keys, although the store is sealed.`,
       {
         next: `Somebody else has put it there, or a process that was left running without keys: end it, then restore the entry from a copy, or drop what is not sealed: valise keys seal --drop-plain --store ${url}`,
@@ -33,7 +33,7 @@ export class PlainEntryError extends ValiseError {
 
 /** Returns the error for a seal mark that was written without keys. */
 export function plainMarkError(): ValiseError {
-  return new ValiseError('store-not-sealed', 'The store was written without keys, although it is sealed.', {
+  return new ValiseError('store-wrong-key', 'The store was written without keys, although it is sealed.', {
     next: 'Somebody has changed it: restore it from a copy.',
   });
 }
@@ -49,7 +49,7 @@ export function wrongKeyError(what: string, kid: string, cause: unknown): Valise
 /** Returns the error for a store in which one part is sealed separately. */
 export function partError(prefix: string): ValiseError {
   return new ValiseError(
-    'store-part-sealed',
+    'store-wrong-key',
     `What starts with ${JSON.stringify(prefix)} is sealed by itself.`,
     {
       next: 'Seal the other parts by themselves too, each with its prefix. Nothing has been changed.',

@@ -155,7 +155,7 @@ class SealedStore implements Store {
   #ready(key: string): Promise<void> {
     checkKey(key);
     if (key !== SEAL_MARK) return this.check();
-    throw new ValiseError('store-bad-key', `${SEAL_MARK} is a name that sealed stores need for themselves.`, {
+    throw new ValiseError('store-invalid', `${SEAL_MARK} is a name that sealed stores need for themselves.`, {
       next: 'Choose another key.',
     });
   }
@@ -203,7 +203,9 @@ class SealedStore implements Store {
         if (inspectToken(entry.value as string).kid === this.#sealer.kid) return false;
       } catch (error) {
         // The entry is plain, even if it looks like a token, unless an earlier run sealed it with a key that is missing now.
-        const isPlain = error instanceof ValiseError && (isFirst || error.code !== 'store-wrong-key');
+        const isPlain =
+          error instanceof ValiseError &&
+          (isFirst || error instanceof PlainEntryError || error.code !== 'store-wrong-key');
         if (!isPlain) throw error;
       }
       if (await this.#inner.put(key, this.#seal(key, value, entry.expiresAt), sameLife(entry))) return true;
@@ -216,7 +218,7 @@ class SealedStore implements Store {
         ? this.#sealer.seal(value, { purpose: PURPOSE, bind: key })
         : this.#sealer.seal([until, value], { purpose: PURPOSE_UNTIL, bind: key });
     } catch (error) {
-      throw new ValiseError('store-bad-value', `The value for ${JSON.stringify(key)} cannot be sealed.`, {
+      throw new ValiseError('store-invalid', `The value for ${JSON.stringify(key)} cannot be sealed.`, {
         next: 'Store text, finite numbers, booleans, null, and arrays and plain objects of them.',
         cause: error,
       });
@@ -241,9 +243,9 @@ class SealedStore implements Store {
       return { value: own, until };
     } catch (error) {
       if (!(error instanceof SealError)) throw error;
-      if (error.code === 'malformed') throw isPlain();
-      if (error.code === 'unknown-key') throw wrongKeyError(what, inspectToken(value).kid, error);
-      throw new ValiseError('store-tampered', `${what} is not what was sealed under this name.`, {
+      if (error.reason === 'malformed') throw isPlain();
+      if (error.reason === 'unknown-key') throw wrongKeyError(what, inspectToken(value).kid, error);
+      throw new ValiseError('store-corrupt', `${what} is not what was sealed under this name.`, {
         next: 'Somebody has changed it: restore it from a copy, or delete it.',
         cause: error,
       });

@@ -64,7 +64,7 @@ export interface Lease {
  * The storage contract of Valise: small enough to implement in fifty lines, strong enough for everything built on it.
  * There are no transactions: store values that change together under one key, and use `ifVersion` to update them
  * safely. A key is 1 to 1,024 bytes of well-formed Unicode without NUL, compared byte by byte (otherwise
- * `store-bad-key`). A value is anything JSON can represent (otherwise `store-bad-value`). Leases have a separate
+ * `store-invalid`). A value is anything JSON can represent (otherwise `store-invalid`). Leases have a separate
  * namespace: they neither hide nor list entries. Verify every driver, including your own, with the contract test in
  * `mcp-valise/testing`.
  */
@@ -93,7 +93,7 @@ export interface Store {
    * exists.
    */
   lease(key: string, ttl: number): Promise<Lease | undefined>;
-  /** Waits for pending work and closes files and connections. Later calls fail with `store-closed`. */
+  /** Waits for pending work and closes files and connections. Later calls fail with `closed`. */
   close(): Promise<void>;
 }
 

@@ -104,10 +104,10 @@ export function busContract(
     it('refuses work once closed', () =>
       withBuses(async (one) => {
         await one.close();
-        await assert.rejects(one.publish('t', 1), { code: 'store-closed' });
+        await assert.rejects(one.publish('t', 1), { code: 'closed' });
         await assert.rejects(
           one.subscribe('t', () => {}),
-          { code: 'store-closed' },
+          { code: 'closed' },
         );
         await one.close();
       }));

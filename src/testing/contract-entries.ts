@@ -177,22 +177,22 @@ export const entryCases: readonly Case[] = [
     async run({ open }) {
       const store = await open();
       for (const key of ['', 'a\u0000b', '\ud800', 'k'.repeat(1025), 7 as unknown as string]) {
-        await assert.rejects(store.get(key), { code: 'store-bad-key' });
-        await assert.rejects(store.put(key, 1), { code: 'store-bad-key' });
-        await assert.rejects(store.delete(key), { code: 'store-bad-key' });
-        await assert.rejects(store.lease(key, 1), { code: 'store-bad-key' });
+        await assert.rejects(store.get(key), { code: 'store-invalid' });
+        await assert.rejects(store.put(key, 1), { code: 'store-invalid' });
+        await assert.rejects(store.delete(key), { code: 'store-invalid' });
+        await assert.rejects(store.lease(key, 1), { code: 'store-invalid' });
       }
       const loop: { self?: unknown } = {};
       loop.self = loop;
       for (const value of [undefined, loop, 1n, () => 1]) {
-        await assert.rejects(store.put('bad', value as unknown as Json), { code: 'store-bad-value' });
+        await assert.rejects(store.put('bad', value as unknown as Json), { code: 'store-invalid' });
       }
       for (const ttl of [0, -1, Number.NaN, Number.POSITIVE_INFINITY, '5' as unknown as number]) {
-        await assert.rejects(store.put('bad', 1, { ttl }), { code: 'store-bad-ttl' });
-        await assert.rejects(store.lease('bad', ttl), { code: 'store-bad-ttl' });
+        await assert.rejects(store.put('bad', 1, { ttl }), { code: 'store-invalid' });
+        await assert.rejects(store.lease('bad', ttl), { code: 'store-invalid' });
       }
       for (const limit of [0, -1, 1.5, Number.NaN]) {
-        await assert.rejects(store.list('', { limit }), { code: 'store-bad-limit' });
+        await assert.rejects(store.list('', { limit }), { code: 'store-invalid' });
       }
       assert.deepEqual((await store.list('')).keys, []);
     },

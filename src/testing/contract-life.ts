@@ -48,7 +48,7 @@ export const lifeCases: readonly Case[] = [
       for (const version of await Promise.all(work)) assert.equal(typeof version, 'string');
       await closing;
       await store.close();
-      const closed = { code: 'store-closed' };
+      const closed = { code: 'closed' };
       await assert.rejects(store.get('work/0'), closed);
       await assert.rejects(store.put('work/0', 1), closed);
       await assert.rejects(store.delete('work/0'), closed);

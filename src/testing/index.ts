@@ -4,6 +4,7 @@
  * @module
  */
 export type { Duration } from '../duration.ts';
+export type { ValiseErrorCode } from '../error-codes.ts';
 export { ValiseError } from '../errors.ts';
 export { storeContract } from './contract.ts';
 export { busContract } from './contract-bus.ts';

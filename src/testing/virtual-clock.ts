@@ -31,7 +31,7 @@ let inUse = false;
  * There is one clock for the whole process, because a seal, the record that it protects and the store must agree on the
  * time. It does not affect the clocks of Redis and PostgreSQL.
  *
- * @throws ValiseError `clock-in-use` if a virtual clock is already in use.
+ * @throws ValiseError `invalid-argument` if a virtual clock is already in use.
  *
  * @example
  * ```ts
@@ -44,7 +44,7 @@ let inUse = false;
  */
 export function virtualClock(): VirtualClock {
   if (inUse) {
-    throw new ValiseError('clock-in-use', 'Another virtual clock is in use in this process.', {
+    throw new ValiseError('invalid-argument', 'Another virtual clock is in use in this process.', {
       next: 'Call its restore() first, for example after each test.',
     });
   }
@@ -100,9 +100,13 @@ export function virtualClock(): VirtualClock {
       const end = now() + seconds(by) * 1000;
       for (let runs = 0, next = nextUntil(end); next; next = nextUntil(end)) {
         if (++runs > MAX_RUNS) {
-          throw new ValiseError('clock-busy', `More than ${MAX_RUNS} timers ran while the time was moved.`, {
-            next: 'Advance by less at a time, or look for a timer that sets itself again without end.',
-          });
+          throw new ValiseError(
+            'invalid-argument',
+            `More than ${MAX_RUNS} timers ran while the time was moved.`,
+            {
+              next: 'Advance by less at a time, or look for a timer that sets itself again without end.',
+            },
+          );
         }
         const [handle, { at, run, repeats }] = next;
         offset += Math.max(0, at - now());

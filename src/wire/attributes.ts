@@ -146,7 +146,7 @@ function attributesBody(name: string, attributes: Attributes): Meta | undefined 
   const checked = readOne(body);
   if (isProblem(checked)) {
     throw new ValiseError(
-      'bad-attribute',
+      'invalid-argument',
       `The ${checked.where} of state ${JSON.stringify(name)} is invalid.`,
       {
         next: `It must be ${ATTRIBUTE_RULES[checked.where]}.`,

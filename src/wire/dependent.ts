@@ -57,7 +57,7 @@ export function dependentRequests(round: DependentRequests): {
   const shared = readTopState(round) !== undefined;
   if (shared && round.requests.some(readTopState)) {
     throw new ValiseError(
-      'two-states',
+      'invalid-argument',
       'A round has one state for all its questions or one with each, not both.',
       {
         next: 'Leave out the shared state or the ones in the requests.',
@@ -99,7 +99,7 @@ export function dependentResponses(
 ): { readonly dependent_responses: DependentResponses } {
   if (answers.length !== asked.requests.length) {
     throw new ValiseError(
-      'answers-missing',
+      'invalid-argument',
       `The round has ${asked.requests.length} questions and ${answers.length} answers.`,
       { next: 'Give one answer, a result or an error, to each question.' },
     );

@@ -39,7 +39,7 @@ export function writeIdempotency({ key, isRepeat }: IdempotencyReading): Meta {
 /** Why a call with a key did not get a result of its own or a recorded one. */
 export type IdempotencyRefusal =
   /** The key cannot be read, or is too short for a caller that nothing else tells from others. */
-  | 'bad-key'
+  | 'invalid-key'
   /** The key was used for another call. */
   | 'key-reused'
   /** The tool has not been declared as one whose calls may be repeated, so the repeat did not run. */
@@ -51,12 +51,12 @@ export type IdempotencyRefusal =
   /** The earlier call is done, and its result was too large to keep. */
   | 'result-not-kept'
   /** The server has no room for another key. */
-  | 'ledger-full';
+  | 'limit-reached';
 
 const REFUSALS: Readonly<
   Record<IdempotencyRefusal, readonly [code: number, outcome: Outcome, text: string]>
 > = {
-  'bad-key': [
+  'invalid-key': [
     INVALID_PARAMS,
     'not-done',
     `The idempotency key is not accepted: use 1 to ${MAX_IDEMPOTENCY_KEY} visible ASCII characters, and without a verified principal at least 22 random ones.`,
@@ -86,7 +86,7 @@ const REFUSALS: Readonly<
     'unknown',
     'The call was done, and its result was too large to be kept. It was not done again.',
   ],
-  'ledger-full': [
+  'limit-reached': [
     INTERNAL_ERROR,
     'not-done',
     'The server cannot record another call at the moment. Nothing was done. Try again later.',

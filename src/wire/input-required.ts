@@ -32,7 +32,7 @@ const { requests: REQUESTS, responses: RESPONSES, state: STATE } = NAMES.modern.
 /** Returns a result that asks questions first. */
 export function inputRequired({ inputRequests, requestState }: InputRequired): Result {
   if (inputRequests === undefined && requestState === undefined) {
-    throw new ValiseError('empty-round', 'A round has neither a question nor a context.', {
+    throw new ValiseError('invalid-argument', 'A round has neither a question nor a context.', {
       next: 'Give inputRequests, requestState or both.',
     });
   }

@@ -36,7 +36,7 @@ describe.each(places)('clientsStore on %s', (_, share) => {
     const client = await clients.registerClient(metadata);
     expect(await clients.getClient(client.client_id)).toMatchObject(metadata);
     const thief = { client_id: client.client_id, redirect_uris: ['https://thief.example'] };
-    await expect(clients.registerClient(thief)).rejects.toMatchObject({ code: 'client-exists' });
+    await expect(clients.registerClient(thief)).rejects.toMatchObject({ code: 'invalid-argument' });
     expect(await clients.getClient(client.client_id)).toMatchObject(metadata);
   });
 
@@ -51,7 +51,7 @@ describe.each(places)('clientsStore on %s', (_, share) => {
     const registered = outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []));
     expect(registered).toHaveLength(5);
     expect(outcomes.find(({ status }) => status === 'rejected')).toMatchObject({
-      reason: { code: 'clients-full' },
+      reason: { code: 'limit-reached' },
     });
     for (const { client_id } of registered)
       expect(await instances[0]?.getClient(client_id)).toMatchObject({ client_id });
@@ -71,12 +71,12 @@ describe('clientsStore', () => {
     }
     expect(await clients.getClient(unused.client_id)).toBeUndefined();
     await clients.registerClient(metadata);
-    await expect(clients.registerClient(metadata)).rejects.toMatchObject({ code: 'clients-full' });
+    await expect(clients.registerClient(metadata)).rejects.toMatchObject({ code: 'limit-reached' });
   });
 
   it('refuses metadata over maxBytes', async () => {
     const clients = clientsStore(memoryStore(), { maxBytes: 1024 });
     const large = { ...metadata, client_name: 'x'.repeat(2000) };
-    await expect(clients.registerClient(large)).rejects.toMatchObject({ code: 'client-too-large' });
+    await expect(clients.registerClient(large)).rejects.toMatchObject({ code: 'too-large' });
   });
 });

@@ -116,6 +116,6 @@ describe('eventBus', () => {
     await bus.close();
     events.publish({ kind: 'tools_list_changed' });
     expect(heard).toHaveLength(2);
-    await expect.poll(() => errors).toMatchObject([{ code: 'store-closed' }]);
+    await expect.poll(() => errors).toMatchObject([{ code: 'closed' }]);
   });
 });

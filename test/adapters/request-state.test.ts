@@ -84,10 +84,10 @@ describe('requestStateCodec', () => {
     await expect(codec.verify(state, { user: 'ada', tool: 'pay' })).rejects.toThrow();
     await expect(other.verify(state, { user: 'ada', tool: 'ask' })).rejects.toThrow();
     await expect(codec.verify(`${state}x`, { user: 'ada', tool: 'ask' })).rejects.toThrow();
-    await expect(codec.mint({ secret: 'x' })).rejects.toMatchObject({ code: 'bad-argument' });
+    await expect(codec.mint({ secret: 'x' })).rejects.toMatchObject({ code: 'invalid-argument' });
     now += 301_000;
     await expect(codec.verify(state, { user: 'ada', tool: 'ask' })).rejects.toMatchObject({
-      code: 'expired',
+      reason: 'expired',
     });
   });
 

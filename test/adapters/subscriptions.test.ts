@@ -39,7 +39,7 @@ describe.each(places)('mcpEventStore on %s', (_, share) => {
     await first.delete('k');
     expect(await second.get('k')).toBeUndefined();
     expect(await second.getById('j')).toBeUndefined();
-    await expect(second.update('k', { cursor: 'c' })).rejects.toMatchObject({ code: 'subscription-unknown' });
+    await expect(second.update('k', { cursor: 'c' })).rejects.toMatchObject({ code: 'not-found' });
   });
 
   it('merges the updates of two instances', async () => {
@@ -55,7 +55,7 @@ describe.each(places)('mcpEventStore on %s', (_, share) => {
     const events = mcpEventStore(await share()(), { owner, maxSubscriptions: 2 });
     for (const key of ['a', 'b', 'b']) await events.set(pending(key));
     await expect(events.set(pending('c'))).rejects.toMatchObject({
-      code: 'subscriptions-full',
+      code: 'limit-reached',
     });
     await events.delete('a');
     await events.set(pending('c'));
@@ -119,10 +119,10 @@ describe.each(places)('subscriptionStore on %s', (_, share) => {
     const second = subscriptionStore(await open());
     const old = await first.prepare(keyOf('s'));
     const replaced = await second.prepare(keyOf('s'));
-    await expect(first.upsert(granted('s'), {}, old)).rejects.toMatchObject({ code: 'subscription-stale' });
+    await expect(first.upsert(granted('s'), {}, old)).rejects.toMatchObject({ code: 'already-done' });
     expect(await second.remove(keyOf('s'))).toBe(true);
     await expect(second.upsert(granted('s'), {}, replaced)).rejects.toMatchObject({
-      code: 'subscription-stale',
+      code: 'already-done',
     });
     const operations = await Promise.all(range(6).map((n) => (n % 2 ? first : second).prepare(keyOf('s'))));
     const commits = await Promise.allSettled(operations.map((one) => first.upsert(granted('s'), {}, one)));
@@ -157,7 +157,7 @@ describe('subscriptionStore', () => {
     );
     await clock.advance('2m');
     await expect(subscriptions.upsert(granted('late'), {}, late)).rejects.toMatchObject({
-      code: 'subscription-stale',
+      code: 'already-done',
     });
     expect(await activeIds(subscriptions)).toEqual(['hour']);
     await clock.advance('2h');

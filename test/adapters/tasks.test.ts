@@ -86,7 +86,9 @@ describe.each(places)('taskStore on %s', (_, share) => {
       instances[1]?.updateTaskStatus(taskId, 'cancelled', 'enough'),
     ]);
     expect(ends.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
-    expect(ends.find(({ status }) => status === 'rejected')).toMatchObject({ reason: { code: 'task-over' } });
+    expect(ends.find(({ status }) => status === 'rejected')).toMatchObject({
+      reason: { code: 'already-done' },
+    });
   });
 
   it('shows a task to its own session alone', async () => {
@@ -96,9 +98,9 @@ describe.each(places)('taskStore on %s', (_, share) => {
     for (const session of ['other', undefined]) {
       expect(await tasks.getTask(taskId, session)).toBeNull();
       expect((await tasks.listTasks(undefined, session)).tasks).toEqual([]);
-      await expect(tasks.getTaskResult(taskId, session)).rejects.toMatchObject({ code: 'task-unknown' });
+      await expect(tasks.getTaskResult(taskId, session)).rejects.toMatchObject({ code: 'not-found' });
       await expect(tasks.updateTaskStatus(taskId, 'cancelled', '', session)).rejects.toMatchObject({
-        code: 'task-unknown',
+        code: 'not-found',
       });
     }
   });
@@ -106,13 +108,13 @@ describe.each(places)('taskStore on %s', (_, share) => {
   it('lists tasks in pages, and refuses those beyond maxTasks', async () => {
     const tasks: TaskStore = taskStore(await share()(), { maxTasks: 60 });
     for (let n = 0; n < 60; n++) await create(tasks, 's');
-    await expect(create(tasks, 's')).rejects.toMatchObject({ code: 'tasks-full' });
+    await expect(create(tasks, 's')).rejects.toMatchObject({ code: 'limit-reached' });
     await create(tasks, 'another');
     const first = await tasks.listTasks(undefined, 's');
     const second = await tasks.listTasks(first.nextCursor, 's');
     expect(second.nextCursor).toBeUndefined();
     expect(new Set([...first.tasks, ...second.tasks].map(({ taskId }) => taskId)).size).toBe(60);
-    await expect(tasks.listTasks('made-up', 's')).rejects.toMatchObject({ code: 'task-bad-cursor' });
+    await expect(tasks.listTasks('made-up', 's')).rejects.toMatchObject({ code: 'invalid-argument' });
   });
 });
 
@@ -140,7 +142,7 @@ describe.each(places)('taskMessageQueue on %s', (_, share) => {
     const queue: TaskMessageQueue = taskMessageQueue(await share()());
     await queue.enqueue('task', message(1), undefined, 1);
     await expect(queue.enqueue('task', message(2), undefined, 1)).rejects.toMatchObject({
-      code: 'task-queue-full',
+      code: 'limit-reached',
     });
   });
 });
@@ -150,7 +152,7 @@ describe('taskStore', () => {
     const queue = taskMessageQueue<{ text: string }>(memoryStore(), { maxBytes: 1024 });
     await queue.enqueue('task', { text: '漢'.repeat(200) });
     await expect(queue.enqueue('task', { text: '漢'.repeat(200) })).rejects.toMatchObject({
-      code: 'task-queue-full',
+      code: 'limit-reached',
     });
   });
 
@@ -193,7 +195,7 @@ describe('taskStore', () => {
     const { taskId } = await create(tasks);
     const large = { text: 'x'.repeat(2000) };
     await expect(tasks.storeTaskResult(taskId, 'completed', large)).rejects.toMatchObject({
-      code: 'task-result-too-large',
+      code: 'too-large',
     });
     expect(await tasks.getTask(taskId)).toMatchObject({ status: 'working' });
   });

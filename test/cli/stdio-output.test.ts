@@ -70,7 +70,7 @@ describe('a stdio server that closes its output and lives on', { timeout: 20_000
     const call = () => client.callTool({ name: 'close', arguments: {} });
     await expect(call()).rejects.toThrow('Connection closed');
     expect(isGone(pid)).toBe(true);
-    expect(errors).toMatchObject([{ code: 'stdio-output-ended' }]);
+    expect(errors).toMatchObject([{ code: 'not-connected' }]);
     await expect(call()).rejects.toThrow(/not connected/i);
   });
 

@@ -208,11 +208,14 @@ describe('what the command says where it fails', { timeout: 60_000 }, () => {
 
   it('tells what happened, then why, and the next step last', async () => {
     const cause = new Error('wrapped', { cause: new Error('the disk is full.\nat a place') });
-    const error = new ValiseError('x', 'It could not be written.', { next: 'Make room.', cause });
+    const error = new ValiseError('closed', 'It could not be written.', { next: 'Make room.', cause });
     expect(explain(error)).toBe('It could not be written (the disk is full). Make room.');
     expect(whatOnly(error)).toBe('It could not be written (the disk is full).');
     const missing = new Error("Cannot find package 'pg' imported from somewhere");
-    const named = new ValiseError('x', 'The package pg is missing.', { next: 'Install it.', cause: missing });
+    const named = new ValiseError('closed', 'The package pg is missing.', {
+      next: 'Install it.',
+      cause: missing,
+    });
     expect(explain(named)).toBe('The package pg is missing. Install it.');
     const store = `sqlite:${join(await folder(), 'state.db')}`;
     const odd = `stdio:${process.execPath} ${join(import.meta.dirname, 'odd-server.mjs')}`;

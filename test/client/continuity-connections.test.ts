@@ -127,7 +127,7 @@ describe.each(MAJORS)('what is kept of the connections of a $major client', ({ m
       null,
     ])
       await expect(valise.connections.logout(stage.vault.url, options as never)).rejects.toMatchObject({
-        code: 'bad-option',
+        code: 'invalid-argument',
       });
     expect(stage.vault.sent).toEqual([]);
     expect(await valise.connections.list()).toEqual(kept);

@@ -131,7 +131,7 @@ describe('without a keychain, secrets', () => {
     await expect(start(options)).rejects.toThrow(`chmod 600 ${file}`);
     writeFileSync(file, 'not a key', { mode: 0o600 });
     chmodSync(file, 0o600);
-    await expect(start(options)).rejects.toMatchObject({ code: 'bad-key' });
+    await expect(start(options)).rejects.toMatchObject({ code: 'invalid-key' });
   });
 
   it('are sealed with the store where VALISE_CLIENT_KEYS is set, and never with VALISE_KEYS', async () => {
@@ -144,7 +144,7 @@ describe('without a keychain, secrets', () => {
     // The server's are set in this process: see openVault.
     expect(process.env['VALISE_KEYS']).toBeTruthy();
     const failure = openValise({ store });
-    await expect(failure).rejects.toMatchObject({ code: 'store-sealed' });
+    await expect(failure).rejects.toMatchObject({ code: 'store-wrong-key' });
     await expect(failure).rejects.toThrow('VALISE_CLIENT_KEYS');
     await (await openValise({ store, keys })).close();
   });
@@ -180,7 +180,7 @@ describe('without a keychain, secrets', () => {
     await end();
     const { store, keys: own } = options();
     if (own === undefined) return;
-    await expect(start({ store })).rejects.toMatchObject({ code: 'store-sealed' });
+    await expect(start({ store })).rejects.toMatchObject({ code: 'store-wrong-key' });
     await expect(start({ store, keys: generateKey() })).rejects.toMatchObject({ code: 'store-wrong-key' });
   });
 
@@ -254,7 +254,7 @@ describe('without a keychain, secrets', () => {
 
   it('are refused where the keychain was asked for and is not there', async () => {
     await expect(start({ store: memoryStore(), secrets: 'keychain' })).rejects.toMatchObject({
-      code: 'no-place-for-secrets',
+      code: 'no-keychain',
     });
   });
 });
@@ -267,7 +267,7 @@ describe('a store that others can read', () => {
     await store.close();
     chmodSync(path, 0o644);
     await expect(start({ store: `file:${path}`, keys })).rejects.toMatchObject({
-      code: 'store-insecure',
+      code: 'store-denied',
       message: expect.stringContaining(`chmod 600 ${path}`),
     });
     expect(() => fileStore(path)).toThrow(`chmod 600 ${path}`);

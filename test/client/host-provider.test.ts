@@ -181,6 +181,6 @@ describe('a client whose tokens are bound to its key (DPoP)', () => {
     const client = MAJORS[0].make();
     opened.push({ valise, client });
     const connecting = valise.connect(client, vault.url, { auth: { redirect: () => {}, dpop: true } });
-    await expect(connecting).rejects.toMatchObject({ code: 'dpop-needs-v2' });
+    await expect(connecting).rejects.toMatchObject({ code: 'invalid-argument' });
   });
 });

@@ -290,8 +290,8 @@ describe('a store that fails', () => {
     await client.callTool({ name: 'two' });
     expect(stateOf(hosts.last().meta)).toEqual({ server: { a: 1 } });
     await client.close();
-    await expect(valise.close()).rejects.toMatchObject({ code: 'jar-not-saved' });
-    await expect(valise.pending.list()).rejects.toMatchObject({ code: 'valise-closed' });
+    await expect(valise.close()).rejects.toMatchObject({ code: 'not-saved' });
+    await expect(valise.pending.list()).rejects.toMatchObject({ code: 'closed' });
     store.put = Object.getPrototypeOf(store).put;
     await valise.close();
     expect((await openDirect({ store })).jar.list()).toHaveLength(1);

@@ -45,7 +45,7 @@ it('[J-20] events name the server that has set state of a whole domain, also whe
 describe('quotas', () => {
   it('[J-18] have floors', async () => {
     for (const quotas of [{ bytesPerKey: 4095 }, { keysPerServer: 19 }, { keys: 299 }, { keys: 300.5 }]) {
-      await expect(openDirect({ quotas })).rejects.toMatchObject({ code: 'bad-quota' });
+      await expect(openDirect({ quotas })).rejects.toMatchObject({ code: 'invalid-argument' });
     }
     await openDirect({ quotas: { bytesPerKey: 4096, keysPerServer: 20, keys: 300 } });
   });

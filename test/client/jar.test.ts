@@ -506,12 +506,15 @@ describe('the jar', () => {
     const client = await connect(valise, hosts, 'https://shop.example.com');
     sets({ server: { x: 1 } });
     await client.callTool({ name: 'set' });
-    const refused = expect.objectContaining({ code: 'bad-filter', message: expect.stringContaining(named) });
+    const refused = expect.objectContaining({
+      code: 'invalid-argument',
+      message: expect.stringContaining(named),
+    });
     await expect(valise.jar.clear(filter as never)).rejects.toEqual(refused);
     expect(() => valise.jar.list(filter as never)).toThrow(refused);
     expect(() => valise.jar.export(filter as never)).toThrow(refused);
     expect(() => valise.jar.show(undefined as never)).toThrow(
-      expect.objectContaining({ code: 'bad-filter' }),
+      expect.objectContaining({ code: 'invalid-argument' }),
     );
     expect(valise.jar.list()).toHaveLength(1);
     expect(await valise.jar.clear({})).toBe(1);

@@ -114,7 +114,7 @@ describe('a hostile server', () => {
     const answer = await session.run(() => client.callTool({ name: 'any' }));
     expect(answer.content).toEqual([{ type: 'text', text: 'done' }]);
     expect(refused).toEqual(['its state is too large']);
-    await expect(valise.sessions(client).create()).rejects.toMatchObject({ code: 'bad-session' });
+    await expect(valise.sessions(client).create()).rejects.toMatchObject({ code: 'request-failed' });
     await client.close();
     await valise.close();
   });

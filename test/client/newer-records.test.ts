@@ -41,7 +41,7 @@ describe('what a later release has kept in a client’s store', () => {
     await client.callTool({ name: 'any', arguments: {} });
     expect(warnings.join('\n')).toContain('a jar record of version 99');
     await client.close();
-    await expect(valise.close()).rejects.toMatchObject({ code: 'jar-not-saved' });
+    await expect(valise.close()).rejects.toMatchObject({ code: 'not-saved' });
     expect((await store.get(key))?.value).toEqual(value);
   });
 

@@ -33,22 +33,24 @@ describe('openValise', () => {
     ['carriers', ['pigeon'], 'list of state'],
   ])('says what the option %s takes where it is given %j', async (name, value, words) => {
     await expect(openValise({ store, [name]: value } as never)).rejects.toEqual(
-      refused('bad-option', `option ${name} of openValise`, words),
+      refused('invalid-argument', `option ${name} of openValise`, words),
     );
   });
 
   it('says which options there are where one is misspelt', async () => {
     await expect(openValise({ stor: 'memory:' } as never)).rejects.toEqual(
-      refused('bad-option', 'openValise has no option stor', 'store, keys'),
+      refused('invalid-argument', 'openValise has no option stor', 'store, keys'),
     );
   });
 
   it.each(['memory:', null, 7, []])('takes %j for no options', async (given) => {
-    await expect(openValise(given as never)).rejects.toEqual(refused('bad-option', 'openValise', 'object'));
+    await expect(openValise(given as never)).rejects.toEqual(
+      refused('invalid-argument', 'openValise', 'object'),
+    );
   });
 
   it.each([5, {}, []])('names keys where %j is no keyring', async (keys) => {
-    await expect(openValise({ store, keys } as never)).rejects.toEqual(refused('bad-key', 'as keys'));
+    await expect(openValise({ store, keys } as never)).rejects.toEqual(refused('invalid-key', 'as keys'));
   });
 });
 
@@ -57,57 +59,62 @@ describe('what is asked of a Valise', () => {
     const valise = await openValise({ store });
     const client = { connect: async () => {}, getServerCapabilities: () => undefined };
     const transport = { start: async () => {}, send: async () => {}, close: async () => {} };
-    await expect(valise.connect(undefined as never, transport)).rejects.toEqual(refused('no-client'));
-    await expect(valise.connect(client, {} as never)).rejects.toEqual(refused('no-transport', 'a URL'));
+    await expect(valise.connect(undefined as never, transport)).rejects.toEqual(refused('invalid-argument'));
+    await expect(valise.connect(client, {} as never)).rejects.toEqual(refused('invalid-argument', 'a URL'));
     for (const fixed of [Object.freeze({ ...transport }), Object.seal({ ...transport })])
       await expect(valise.connect(client, fixed)).rejects.toEqual(
-        refused('no-transport', 'is frozen', 'Do not freeze'),
+        refused('invalid-argument', 'is frozen', 'Do not freeze'),
       );
     const session = { jarLifetime: 'keep' } as never;
-    await expect(valise.connect(client, transport, session)).rejects.toEqual(refused('bad-option', 'kept'));
+    await expect(valise.connect(client, transport, session)).rejects.toEqual(
+      refused('invalid-argument', 'kept'),
+    );
     for (const url of ['nonsense', undefined, 'ftp://a.example.com', 'https://me:secret@'] as never[]) {
-      if (url !== undefined) await expect(valise.connect(client, url)).rejects.toEqual(refused('bad-url'));
+      if (url !== undefined)
+        await expect(valise.connect(client, url)).rejects.toEqual(refused('invalid-argument'));
       expect(() => valise.transport(url)).not.toThrow(/secret/);
-      await expect(valise.connections.forget(url)).rejects.toEqual(refused('bad-url'));
+      await expect(valise.connections.forget(url)).rejects.toEqual(refused('invalid-argument'));
     }
-    await expect(valise.connections.list('nonsense')).rejects.toEqual(refused('bad-url'));
+    await expect(valise.connections.list('nonsense')).rejects.toEqual(refused('invalid-argument'));
     expect(() => valise.transport('ftp://a.example.com')).toThrow(
-      refused('bad-url', 'no http: or https: URL'),
+      refused('invalid-argument', 'no http: or https: URL'),
     );
     expect(() => valise.transport('https://a.example.com', { resume: 'no' } as never)).toThrow(
-      refused('bad-option', 'resume'),
+      refused('invalid-argument', 'resume'),
     );
     expect(() => valise.transport('https://a.example.com', { auth: {} } as never)).toThrow(
-      refused('bad-argument', 'auth, as redirect', 'function'),
+      refused('invalid-argument', 'auth, as redirect', 'function'),
     );
     expect(() => valise.transport('https://a.example.com', { auth: { redirct: () => {} } } as never)).toThrow(
-      refused('bad-option', 'no option redirct', 'redirect'),
+      refused('invalid-argument', 'no option redirct', 'redirect'),
     );
     const auth = { redirect: () => {}, client: { id: 'mine' } };
     expect(() => valise.transport('https://a.example.com', { auth } as never)).toThrow(
-      refused('bad-option', 'option client of auth', 'issuer'),
+      refused('invalid-argument', 'option client of auth', 'issuer'),
     );
     await expect(openValise({ store, quotas: { bytesPrKey: 9000 } } as never)).rejects.toEqual(
-      refused('bad-option', 'no option bytesPrKey', 'bytesPerKey'),
+      refused('invalid-argument', 'no option bytesPrKey', 'bytesPerKey'),
     );
     expect(() => valise.transport('https://a.example.com', { header: {} } as never)).toThrow(
-      refused('bad-option', 'transport has no option header', 'headers'),
+      refused('invalid-argument', 'transport has no option header', 'headers'),
     );
     await expect(valise.connect(client, transport, { sesions: false } as never)).rejects.toEqual(
-      refused('bad-option', 'connect has no option sesions', 'sessions'),
+      refused('invalid-argument', 'connect has no option sesions', 'sessions'),
     );
-    expect(() => valise.transport({} as never)).toThrow(refused('no-command'));
+    expect(() => valise.transport({} as never)).toThrow(refused('invalid-argument'));
     expect(() => valise.transport({ command: 'node', args: 'x' } as never)).toThrow(
-      refused('bad-option', 'option args of a command', 'list'),
+      refused('invalid-argument', 'option args of a command', 'list'),
     );
     expect(() => valise.transport({ command: 'node', arg: ['x'] } as never)).toThrow(
-      refused('bad-option', 'a command has no option arg', 'args'),
+      refused('invalid-argument', 'a command has no option arg', 'args'),
     );
     for (const source of [valise, valise.jar]) {
       const on = source.on.bind(source) as (name: unknown, listener?: unknown) => void;
-      expect(() => on('nope', () => {})).toThrow(refused('bad-listener', 'no event "nope"', 'set, deleted'));
-      expect(() => on('toString', () => {})).toThrow(refused('bad-listener', 'no event'));
-      expect(() => on('set')).toThrow(refused('bad-listener', '"set" is no function'));
+      expect(() => on('nope', () => {})).toThrow(
+        refused('invalid-argument', 'no event "nope"', 'set, deleted'),
+      );
+      expect(() => on('toString', () => {})).toThrow(refused('invalid-argument', 'no event'));
+      expect(() => on('set')).toThrow(refused('invalid-argument', '"set" is no function'));
     }
     await valise.close();
   });
@@ -118,7 +125,7 @@ describe('a Valise that cannot be opened', () => {
     const folder = await mkdtemp(join(tmpdir(), 'valise-'));
     onTestFinished(() => rm(folder, { recursive: true }));
     const opened = openValise({ store: `sqlite:${folder}/state.db`, quotas: { keys: 1 } });
-    await expect(opened).rejects.toEqual(refused('bad-quota', 'keys'));
+    await expect(opened).rejects.toEqual(refused('invalid-argument', 'keys'));
     expect(await readdir(folder)).toEqual([]);
   });
 });
@@ -128,10 +135,12 @@ describe('what is asked of pending rounds', () => {
     const { pending, close } = await openValise({ store: memoryStore() });
     for (const options of [{ clint: {} }, { client: 'mine' }, null] as never[])
       await expect(pending.answer('any', {}, options)).rejects.toEqual(
-        refused('bad-option', 'pending.answer'),
+        refused('invalid-argument', 'pending.answer'),
       );
     for (const answers of ['Ada', 5, []] as never[])
-      await expect(pending.answer('any', answers)).rejects.toEqual(refused('bad-argument', 'pending.answer'));
+      await expect(pending.answer('any', answers)).rejects.toEqual(
+        refused('invalid-argument', 'pending.answer'),
+      );
     await close();
   });
 });
@@ -146,7 +155,9 @@ describe('what is asked of sessions', () => {
     host.seen.length = 0;
     const label = '1 to 256 characters';
     for (const name of ['', 5, undefined, 'x'.repeat(257)] as never[])
-      await expect(sessions.named(name)).rejects.toEqual(refused('bad-argument', 'sessions.named', label));
+      await expect(sessions.named(name)).rejects.toEqual(
+        refused('invalid-argument', 'sessions.named', label),
+      );
     for (const [options, ...words] of [
       [{ labl: 'x' }, 'has no option labl', 'label'],
       [{ label: '' }, 'option label', label],
@@ -154,18 +165,20 @@ describe('what is asked of sessions', () => {
       [{ ordering: 'random' }, 'option ordering', 'serial'],
       [5, 'no object'],
     ] as unknown as [never, ...string[]][]) {
-      await expect(sessions.create(options)).rejects.toEqual(refused('bad-option', ...words));
-      await expect(session.fork(options)).rejects.toEqual(refused('bad-option', ...words));
+      await expect(sessions.create(options)).rejects.toEqual(refused('invalid-argument', ...words));
+      await expect(session.fork(options)).rejects.toEqual(refused('invalid-argument', ...words));
     }
     const behaviour = { onGone: 'ignore' } as never;
-    const wrong = refused('bad-option', 'onGone', 'recreate');
+    const wrong = refused('invalid-argument', 'onGone', 'recreate');
     await expect(sessions.named('x', behaviour)).rejects.toEqual(wrong);
     await expect(sessions.resume('x', behaviour)).rejects.toEqual(wrong);
-    expect(() => session.run('x' as never)).toThrow(refused('bad-argument', 'session.run', 'a function'));
+    expect(() => session.run('x' as never)).toThrow(refused('invalid-argument', 'session.run', 'a function'));
     for (const { listen } of [sessions, { listen: session.listen.bind(session) }]) {
       for (const listener of [{}, undefined] as never[])
-        await expect(listen(listener)).rejects.toEqual(refused('bad-argument', 'listen', 'a function'));
-      await expect(listen(() => {}, { pol: true } as never)).rejects.toEqual(refused('bad-option', 'pol'));
+        await expect(listen(listener)).rejects.toEqual(refused('invalid-argument', 'listen', 'a function'));
+      await expect(listen(() => {}, { pol: true } as never)).rejects.toEqual(
+        refused('invalid-argument', 'pol'),
+      );
     }
     expect(host.seen).toEqual([]);
     await client.close();
@@ -189,7 +202,7 @@ describe.each(KINDS)('a Valise that has been closed, on $kind', (kind) => {
     await client.close();
     await valise.close();
     await valise.close();
-    const closed = refused('valise-closed', 'openValise');
+    const closed = refused('closed', 'openValise');
     hosts.seen.length = 0;
     await expect(connect(valise, hosts, 'https://shop.example.com', kind)).rejects.toEqual(closed);
     expect(hosts.seen).toEqual([]);

@@ -108,7 +108,7 @@ describe.each(WAYS)('a pending round ($over, $era, $carrier)', (way) => {
     const { valise, call, ran } = await make(way, asked);
     const greeted = call('greet');
     const { id } = await onlyRound(valise);
-    const refused = { code: 'answered-elsewhere' };
+    const refused = { code: 'already-done' };
     await expect(valise.pending.answer(id, named('Hand'))).rejects.toMatchObject(refused);
     await vi.waitFor(() => expect(asked).toHaveBeenCalled());
     await expect(valise.pending.answer(id)).rejects.toMatchObject(refused);
@@ -126,7 +126,7 @@ describe.each(WAYS)('a pending round ($over, $era, $carrier)', (way) => {
     await vi.waitFor(() => expect(working).toHaveBeenCalled());
     const { id } = await onlyRound(valise);
     const byHand = valise.pending.answer(id, named('Hand'));
-    await expect(byHand).rejects.toMatchObject({ code: 'answered-elsewhere' });
+    await expect(byHand).rejects.toMatchObject({ code: 'already-done' });
     goOn();
     expect(await greeted).toMatchObject(text('server: hello Handler'));
     expect(ran).toEqual(['Handler']);

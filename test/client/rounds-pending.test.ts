@@ -88,7 +88,7 @@ describe.each(HOSTS)('a round that is open with a $client client, $era', ({ clie
     expect(await valise.pending.list()).toHaveLength(1);
     vi.setSystemTime(expiresAt!.getTime());
     await expect(valise.pending.answer(id, accept({ resolution: 'Fixed' }))).rejects.toMatchObject({
-      code: 'not-pending',
+      code: 'not-found',
     });
     expect(await valise.pending.list()).toEqual([]);
     expect((await store.list('rounds/pending/')).keys).toEqual([]);
@@ -138,7 +138,7 @@ describe.each(HOSTS)('a round that is open with a $client client, $era', ({ clie
       each.status === 'rejected' ? [each.reason] : [],
     );
     expect(failed).toMatchObject({
-      code: 'answered-elsewhere',
+      code: 'already-done',
       message: `The pending round "${id}" is being answered already. Wait for it, then list what is pending.`,
     });
     await host.close();
@@ -215,7 +215,7 @@ describe.each(HOSTS)('a round that is open with a $client client, $era', ({ clie
       const { id } = await first(valise.pending.list());
       for (const answers of [accept({ resolution: 'Fixed' }), undefined]) {
         const answered = valise.pending.answer(id, answers, { client: older });
-        await expect(answered).rejects.toMatchObject({ code: 'other-era' });
+        await expect(answered).rejects.toMatchObject({ code: 'other-version' });
       }
       expect(await valise.pending.list()).toHaveLength(1);
       await older.close();
@@ -277,7 +277,7 @@ describe.each(HOSTS)('a round that is open with a $client client, $era', ({ clie
     expect(await valise.pending.drop(id)).toBe(true);
     expect(await valise.pending.drop(id)).toBe(false);
     expect(await valise.pending.list()).toEqual([]);
-    await expect(valise.pending.answer(id, {})).rejects.toMatchObject({ code: 'not-pending' });
+    await expect(valise.pending.answer(id, {})).rejects.toMatchObject({ code: 'not-found' });
     await host.close();
     await server.close();
   });
@@ -286,7 +286,7 @@ describe.each(HOSTS)('a round that is open with a $client client, $era', ({ clie
     const { server, valise, host } = await open();
     await expect(callText(host, 'update_work_item', RESOLVE)).rejects.toThrow();
     const { id } = await first(valise.pending.list());
-    await expect(valise.pending.answer(id, {})).rejects.toMatchObject({ code: 'answers-missing' });
+    await expect(valise.pending.answer(id, {})).rejects.toMatchObject({ code: 'invalid-argument' });
     await host.close();
     await server.close();
   });
@@ -401,7 +401,7 @@ describe.each(['v1', 'v2'] as const)('a round whose answer goes alone, of a %s c
     await vi.waitFor(() => expect(asked).toHaveBeenCalledOnce());
     const [{ id }] = (await valise.pending.list()) as [PendingRound];
     for (const given of [answer, undefined])
-      await expect(valise.pending.answer(id, given)).rejects.toMatchObject({ code: 'answered-elsewhere' });
+      await expect(valise.pending.answer(id, given)).rejects.toMatchObject({ code: 'already-done' });
     expect(asked).toHaveBeenCalledOnce();
     say(answer);
     expect(await called).toContain('resolved as Fixed');
@@ -420,7 +420,7 @@ describe.each(['v1', 'v2'] as const)('a round whose answer goes alone, of a %s c
     const answered = valise.pending.answer(id).catch((error: unknown) => error);
     await vi.waitFor(() => expect(asked).toHaveBeenCalledOnce());
     await vi.advanceTimersByTimeAsync(3_600_000);
-    await expect(valise.pending.answer(id, answer)).rejects.toMatchObject({ code: 'answered-elsewhere' });
+    await expect(valise.pending.answer(id, answer)).rejects.toMatchObject({ code: 'already-done' });
     say(answer);
     await answered;
     await host.close();
@@ -457,7 +457,7 @@ describe.each(['v1', 'v2'] as const)('a round whose answer goes alone, of a %s c
 
   it.each([
     ['the connection closes', 'request-failed', (host: { close(): Promise<void> }) => host.close()],
-    ['the server says nothing for long', 'request-timeout', () => vi.advanceTimersByTimeAsync(300_000)],
+    ['the server says nothing for long', 'timeout', () => vi.advanceTimersByTimeAsync(300_000)],
   ] as const)('stays open where %s', async (_, code, end) => {
     const valise = await openValise({ store: memoryStore() });
     const heard = vi.fn();

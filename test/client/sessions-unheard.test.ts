@@ -32,7 +32,7 @@ describe.each(SPELLED.slice(0, 3))(
       const client = await host.connect(valise, URL);
       const session = await valise.sessions(client).create();
       await expect(session.listen(() => {})).rejects.toMatchObject({
-        code: 'not-listening',
+        code: 'not-connected',
         message: expect.stringMatching(/does not tell .* what has happened/),
       });
       expect([asked().length, polled().length]).toEqual([6, 1]);
@@ -84,7 +84,7 @@ describe.each(MAJORS)('a resource that is refused to one listener, by an SDK $ma
     const { served, session, heard, close } = await open();
     await expect(session.listen(() => {}, { resources: ['secret://a'] })).rejects.toMatchObject({
       rpcCode: -32600,
-      data: { code: 'may-not-listen' },
+      data: { code: 'access-denied' },
       message: expect.stringMatching(/ Ask without the resources that are not for it\.$/),
     });
     await session.listen(({ params }) => heard.push(`two ${params?.['uri']}`), { resources: ['notes://b'] });

@@ -449,7 +449,7 @@ describe.each(SPELLED)('sessions of a client of kind $kind', (kind) => {
     for (const id of ['sess-8', 'sess-9']) host.known.add(id);
     await sessions.resume('sess-8');
     await sessions.recover('sess-9');
-    await expect(session.listen(() => {}, { poll: true })).rejects.toMatchObject({ code: 'not-listening' });
+    await expect(session.listen(() => {}, { poll: true })).rejects.toMatchObject({ code: 'not-connected' });
     await session.delete();
     const { create, fork, list, resume, recover, listen, delete: remove } = names.method;
     const asked = host.seen.map(({ method }) => method);

@@ -54,12 +54,12 @@ describe('a transport around another', () => {
   });
 
   it('refuses what names no server, and to name one twice', async () => {
-    await expect(called({})).rejects.toMatchObject({ code: 'bad-option' });
-    await expect(called('shop')).rejects.toMatchObject({ code: 'bad-url' });
+    await expect(called({})).rejects.toMatchObject({ code: 'invalid-argument' });
+    await expect(called('shop')).rejects.toMatchObject({ code: 'invalid-argument' });
     const valise = await openValise({ store: 'memory:' });
     const client = new Client({ name: 'test', version: '1.0.0' });
     await expect(valise.connect(client, SHOP, { server: SHOP })).rejects.toMatchObject({
-      code: 'bad-option',
+      code: 'invalid-argument',
       message: expect.stringContaining('a URL or a command'),
     });
     await valise.close();

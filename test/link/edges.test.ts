@@ -256,7 +256,7 @@ describe('the stdio client transport', () => {
 
   it('says what is wrong when the command cannot be started, or is gone', async () => {
     const transport = new StdioClientTransport({ command: 'no-such-command-of-ours' });
-    await expect(transport.start()).rejects.toMatchObject({ code: 'stdio-not-started' });
+    await expect(transport.start()).rejects.toMatchObject({ code: 'server-unreachable' });
     const idle = new StdioClientTransport({ command: process.execPath });
     await expect(idle.send({ jsonrpc: '2.0', method: 'x' })).rejects.toMatchObject({ code: 'not-connected' });
   });

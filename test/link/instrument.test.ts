@@ -83,7 +83,7 @@ describe('instrument', () => {
     const [near] = await pair();
     const owner = {};
     instrument(near, owner, {});
-    expect(() => instrument(near, owner, {})).toThrow(expect.objectContaining({ code: 'already-attached' }));
+    expect(() => instrument(near, owner, {})).toThrow(expect.objectContaining({ code: 'already-connected' }));
   });
 
   it('composes: the owner that came first is nearest to the wire', async () => {
@@ -387,7 +387,7 @@ describe('instrument, where handlers are set once', () => {
     const owner = {};
     instrument(near, owner, { setOnce: true });
     expect(() => instrument(near, owner, { setOnce: true })).toThrow(
-      expect.objectContaining({ code: 'already-attached' }),
+      expect.objectContaining({ code: 'already-connected' }),
     );
   });
 });

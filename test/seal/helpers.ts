@@ -3,8 +3,8 @@ import {
   generateKey,
   parseKeys,
   SealError,
-  type SealErrorCode,
   type SealerOptions,
+  type SealReason,
 } from 'mcp-valise/seal';
 
 /** A clock that stands still until it is moved. */
@@ -24,18 +24,18 @@ export function sealerWith(options: SealerOptions = {}) {
 }
 
 /** The code of the refusal; fails where there is none, or where something else is thrown. */
-export function refusal(open: () => unknown): SealErrorCode {
+export function refusal(open: () => unknown): SealReason {
   try {
     open();
   } catch (error) {
-    if (error instanceof SealError) return error.code;
+    if (error instanceof SealError) return error.reason;
     throw error;
   }
   throw new Error('The token opened.');
 }
 
 /** The same for what is asynchronous. */
-export async function laterRefusal(opening: Promise<unknown>): Promise<SealErrorCode> {
+export async function laterRefusal(opening: Promise<unknown>): Promise<SealReason> {
   const outcome = await opening.then(
     () => undefined,
     (error: unknown) => error,

@@ -240,7 +240,7 @@ describe('what cannot be sealed', () => {
     ['a circle', circle],
   ])('%s is refused with bad-value', (_, value) => {
     expect(() => sealer.seal(value as never, { purpose: 'p' })).toThrow(
-      expect.objectContaining({ code: 'bad-value' }),
+      expect.objectContaining({ code: 'invalid-argument' }),
     );
   });
 
@@ -251,7 +251,7 @@ describe('what cannot be sealed', () => {
       try {
         token = small.seal('é'.repeat(length), { purpose: 'p' });
       } catch (error) {
-        expect(error).toMatchObject({ code: 'seal-too-large' });
+        expect(error).toMatchObject({ code: 'too-large' });
         expect(length).toBeGreaterThan(100);
         continue;
       }
@@ -260,7 +260,7 @@ describe('what cannot be sealed', () => {
   });
 
   it('a missing purpose, an odd subject and odd settings are refused with bad-option', () => {
-    const bad = expect.objectContaining({ code: 'bad-option' });
+    const bad = expect.objectContaining({ code: 'invalid-argument' });
     expect(() => sealer.seal(1, {} as never)).toThrow(bad);
     expect(() => sealer.seal(1, undefined as never)).toThrow(bad);
     expect(() => sealer.seal(1, { purpose: '' })).toThrow(bad);
@@ -330,11 +330,11 @@ describe('a refusal', () => {
     refusal(() => sealer.open(`${token.slice(0, -30)}${'A'.repeat(30)}`, options));
     expect(events).toMatchObject([
       {
-        code: 'wrong-purpose',
+        reason: 'wrong-purpose',
         purpose: 'jar',
         token: { purpose: 'round', audience: 'work-items', hasSubject: true, isBound: true, kid: sealer.kid },
       },
-      { code: 'tampered', purpose: 'round' },
+      { reason: 'tampered', purpose: 'round' },
     ]);
     expect(events[1]).not.toHaveProperty('token');
     expect(JSON.stringify(events)).not.toMatch(/payload|secret|alice|session-1/);

@@ -3,7 +3,7 @@ import {
   type Json,
   type LedgerStore,
   type SealError,
-  type SealErrorCode,
+  type SealReason,
   type SpillStore,
 } from 'mcp-valise/seal';
 import type { Store } from 'mcp-valise/store';
@@ -17,9 +17,9 @@ describe('types', () => {
     expectTypeOf<Store>().toExtend<SpillStore>();
   });
 
-  it('a refusal has one of nine codes', () => {
-    expectTypeOf<SealError['code']>().toEqualTypeOf<SealErrorCode>();
-    expectTypeOf<SealErrorCode>().toEqualTypeOf<
+  it('a refusal has one of nine reasons', () => {
+    expectTypeOf<SealError['reason']>().toEqualTypeOf<SealReason>();
+    expectTypeOf<SealReason>().toEqualTypeOf<
       | 'malformed'
       | 'unknown-key'
       | 'tampered'

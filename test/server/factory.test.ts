@@ -430,10 +430,10 @@ describe('valise.factory', () => {
 
   it('says what it takes', () => {
     expect(() => valise.factory(undefined as never)).toThrow(
-      expect.objectContaining({ code: 'bad-argument' }),
+      expect.objectContaining({ code: 'invalid-argument' }),
     );
     expect(() => valise.factory(build, { maxIdle: -1 })).toThrow(
-      expect.objectContaining({ code: 'bad-option' }),
+      expect.objectContaining({ code: 'invalid-argument' }),
     );
   });
 });

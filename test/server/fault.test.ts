@@ -69,7 +69,7 @@ describe.each(MAJORS)('a request that a middleware fails on ($major)', ({ McpSer
 it('what failed and the next step are told apart, also where one is in the words of the other', () => {
   const told: object[] = [];
   const fault = faultOn(serverEvents({ warning: (event) => told.push(event) }));
-  fault(new ValiseError('store-gone', 'It said: " Try again.".', { next: 'Try again.' }));
+  fault(new ValiseError('store-failed', 'It said: " Try again.".', { next: 'Try again.' }));
   expect(told).toMatchObject([
     { what: 'A request could not be served: It said: " Try again.".', next: 'Try again.' },
   ]);

@@ -247,7 +247,7 @@ describe.each(MAJORS)('an author on an SDK $major server hears of', (major) => {
     const valise = createValise({ name: 'test' });
     const handler = valise.flow(async (flow) => flow.id);
     await expect(handler({})).rejects.toMatchObject({
-      code: 'not-installed',
+      code: 'outside-request',
       message:
         'A flow was called on a server without Valise. Call valise.install(server) before server.connect().',
     });

@@ -249,7 +249,7 @@ describe.each(CELLS)('A call that may be repeated (SDK $major, $version)', (cell
     await one.charge();
     expect(effect).toHaveBeenCalledTimes(2);
     for (const bad of ['1', 'order-17', 'a b'.padEnd(30, 'c'), 'x'.repeat(256), 7])
-      expect((await one.charge({ [KEY]: bad })).error.data.code).toBe('bad-key');
+      expect((await one.charge({ [KEY]: bad })).error.data.code).toBe('invalid-key');
     expect(effect).toHaveBeenCalledTimes(2);
     // Hosts may write the key without a prefix.
     const plain = { idempotencyKey: randomUUID() };
@@ -334,7 +334,7 @@ describe.each(CELLS)('A call that may be repeated (SDK $major, $version)', (cell
     expect((await one.charge(meta)).error.data).toEqual({ code: 'result-not-kept', [OUTCOME]: 'unknown' });
     await one.charge(key());
     const { error } = await one.charge(key());
-    expect(error.data).toEqual({ code: 'ledger-full', [OUTCOME]: 'not-done' });
+    expect(error.data).toEqual({ code: 'limit-reached', [OUTCOME]: 'not-done' });
     expect(effect).toHaveBeenCalledTimes(2);
   });
 

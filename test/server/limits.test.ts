@@ -15,7 +15,7 @@ import {
 
 const SESSION = 'io.modelcontextprotocol/session';
 const LISTEN = 'dev.valise/listen';
-const TOO_MANY = { code: -32600, data: { code: 'too-many-sessions' } };
+const TOO_MANY = { code: -32600, data: { code: 'limit-reached' } };
 
 afterEach(endServers);
 afterEach(() => void vi.useRealTimers());
@@ -260,7 +260,7 @@ describe.each(SERVED)('an anonymous client (%s)', (_, form) => {
     const refused: string[] = [];
     for (const { answer } of opened) void answer.then((text) => refused.push(text));
     await vi.waitFor(() => expect(refused).toHaveLength(15));
-    for (const text of refused) expect(text).toContain('too-many-listeners');
+    for (const text of refused) expect(text).toContain('limit-reached');
     expect(rejected).toContainEqual(expect.stringContaining('sessions.maxListenersPerCaller)'));
     const ann = (await client('ann')).listen();
     await valise.notify('notifications/tools/list_changed');

@@ -21,7 +21,7 @@ describe('createValise() with the URL of a store whose package is not installed'
         { name: 'shop', store },
         SUFFIX,
       );
-      expect(outcome).toMatchObject({ code: 'store-driver-missing' });
+      expect(outcome).toMatchObject({ code: 'missing-package' });
       expect(outcome.message).toContain(command);
     },
   );

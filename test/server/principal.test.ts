@@ -52,7 +52,7 @@ describe('who asks, as the author tells it', () => {
     ['a promise', Promise.resolve({ subject: 'ann' })],
   ])('is an error: %s', (_, told) => {
     expect(() => checkedPrincipal(() => told as never)(undefined, {})).toThrow(
-      expect.objectContaining({ code: 'bad-principal' }),
+      expect.objectContaining({ code: 'invalid-argument' }),
     );
   });
 });

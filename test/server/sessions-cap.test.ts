@@ -46,7 +46,7 @@ type Instance = Awaited<ReturnType<typeof start>>;
 const madeBy = async ({ client }: Instance): Promise<Wire | undefined> => {
   const response = await client.request(at.method.create);
   if ('result' in response) return resultOf(response)['session'] as Wire;
-  expect(response.error).toMatchObject({ code: -32600, data: { code: 'too-many-sessions' } });
+  expect(response.error).toMatchObject({ code: -32600, data: { code: 'limit-reached' } });
   return undefined;
 };
 
@@ -154,7 +154,7 @@ describe.each(MODES)('the cap on %s sessions', (mode) => {
     const second = await client.create();
     expect(ended).toEqual([]);
     prepared.open();
-    expect(errorOf(await first)).toMatchObject({ code: -32600, data: { code: 'too-many-sessions' } });
+    expect(errorOf(await first)).toMatchObject({ code: -32600, data: { code: 'limit-reached' } });
     expect(ended).toEqual([['evicted', mode === 'stored' ? 7 : undefined]]);
     expect((await client.use(second)).value).toBe(1);
     expect(await listedBy(instance)).toEqual([second.sessionId]);
@@ -222,7 +222,7 @@ describe('what the author prepared for a session', () => {
       memoryStore(),
     );
     expect(errorOf(await instance.client.request(at.method.create)).data).toEqual({
-      code: 'state-too-large',
+      code: 'too-large',
     });
     expect(hooks.held.size).toBe(0);
     expect(hooks.log.at(-1)).toMatch(/^revoked /);

@@ -119,7 +119,7 @@ describe.each(MATRIX)('the number of $mode sessions, on $stage', ({ at, mode }) 
     const [a] = [await client.create(), await client.create()];
     expect(errorOf(await client.request(method.create))).toMatchObject({
       code: -32600,
-      data: { code: 'too-many-sessions' },
+      data: { code: 'limit-reached' },
     });
     expect(errorOf(await client.request(method.fork, { _meta: sent(a) })).code).toBe(-32600);
     await client.request(method.delete, { _meta: sent(a) });
@@ -139,7 +139,7 @@ describe.each(MATRIX)('the number of $mode sessions, on $stage', ({ at, mode }) 
     const lone = await alone.client.create();
     expect(errorOf(await alone.client.request(method.fork, { _meta: sent(lone) }))).toMatchObject({
       code: -32600,
-      data: { code: 'too-many-sessions' },
+      data: { code: 'limit-reached' },
     });
     expect((await alone.client.use(lone)).value).toBe(1);
   });
@@ -147,7 +147,7 @@ describe.each(MATRIX)('the number of $mode sessions, on $stage', ({ at, mode }) 
   it('that belong to nobody can be none', async () => {
     const made = makeServer(count, { store: memoryStore(), sessions: { mode, maxAnonymous: 0 } });
     const client = await connect(made.valise, at);
-    expect(errorOf(await client.request(method.create)).data).toEqual({ code: 'too-many-sessions' });
+    expect(errorOf(await client.request(method.create)).data).toEqual({ code: 'limit-reached' });
   });
 
   it('holds under parallel creation on several instances', async () => {

@@ -501,7 +501,7 @@ describe('subscriptions to a resource', () => {
     const subscriptions = make(over);
     for (let n = 0; n < 1000; n++) await subscriptions.add(['notes://a'], session(n));
     await expect(subscriptions.add(['notes://a'], session(1000))).rejects.toMatchObject({
-      code: 'too-many-subscriptions',
+      code: 'limit-reached',
     });
     expect(await subscriptions.scopesOf('notes://a')).toContain('sess-0');
     // Those that have one, and those without a session, need no room.
@@ -528,7 +528,7 @@ describe.each(STAGES)('too many subscriptions, on $stage', (at) => {
     const sessions = await Promise.all(Array.from({ length: 1001 }, () => client.create()));
     const last = sessions.pop() as Wire;
     for (const session of sessions) await subscribe(session);
-    const refused = { code: -32603, data: { code: 'too-many-subscriptions' } };
+    const refused = { code: -32603, data: { code: 'limit-reached' } };
     expect(errorOf(await subscribe(last))).toMatchObject(refused);
     const asked = { _meta: { ...at.sent(last), [LISTEN]: { resources: ['notes://a'] } } };
     expect(errorOf(await client.request(at.method.listen, asked))).toMatchObject(refused);

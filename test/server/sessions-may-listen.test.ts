@@ -13,7 +13,7 @@ import {
 
 const LISTEN = 'dev.valise/listen';
 const UPDATED = 'notifications/resources/updated';
-const REFUSED = { code: -32600, data: { code: 'may-not-listen' } };
+const REFUSED = { code: -32600, data: { code: 'access-denied' } };
 
 describe.each(STAGES)('mayListen on $stage', (at) => {
   const { method, sent, required } = at;

@@ -59,7 +59,7 @@ describe.each(STAGES)('large state of sealed sessions, on $stage', (at) => {
 });
 
 describe.each(STAGES)('the size of what stands in for a session, on $stage', (at) => {
-  const TOO_LARGE = { code: -32603, data: { code: 'state-too-large' } };
+  const TOO_LARGE = { code: -32603, data: { code: 'too-large' } };
   const filled = (args: object) => ({ name: 'work', arguments: args });
 
   it('has the same end where it is in this process', async () => {
@@ -103,7 +103,7 @@ describe.each(MATRIX)('the size of $mode state, on $stage', ({ at, mode }) => {
     let used = (await client.use(session, { size: 6000 })).session;
     expect(errorOf(await client.in(used, 'work', { size: 6000, key: 'more' }))).toMatchObject({
       code: -32603,
-      data: { code: 'state-too-large' },
+      data: { code: 'too-large' },
     });
     used = (await client.use(used)).session;
     expect((await client.use(used)).value).toBe(6000);
@@ -125,7 +125,7 @@ describe.each(MATRIX)('the size of $mode state, on $stage', ({ at, mode }) => {
     const client = await connect(valise, at);
     expect(errorOf(await client.request(at.method.create, {}))).toMatchObject({
       code: -32603,
-      data: { code: 'state-too-large' },
+      data: { code: 'too-large' },
     });
     expect(ends).toEqual(['revoked']);
     await valise.close();
@@ -140,7 +140,7 @@ describe.each(MATRIX)('the size of $mode state, on $stage', ({ at, mode }) => {
     const used = (await client.use(session, { size: 2000, letter: '語' })).session;
     expect(errorOf(await client.in(used, 'work', { size: 2000, letter: '語', key: 'more' }))).toMatchObject({
       code: -32603,
-      data: { code: 'state-too-large' },
+      data: { code: 'too-large' },
     });
   });
 

@@ -53,7 +53,7 @@ describe.each(['sealed', 'stored'] as const)('a %s session that takes the author
 
   it('ends once where it is taken back meanwhile, and nobody is said to have too many', async () => {
     const { valise, answer, log } = await slowly((id, valise) => valise.sessions.revoke(id));
-    expect(errorOf(answer)).toMatchObject({ code: -32603, data: { code: 'session-not-begun' } });
+    expect(errorOf(answer)).toMatchObject({ code: -32603, data: { code: 'session-gone' } });
     expect(log).toEqual(['revoked']);
     await valise.close();
   });

@@ -121,7 +121,7 @@ describe('a session that stands in for a transport session', () => {
         },
       };
       const { valise, ran } = makeServer(count, { store: memoryStore(), sessions });
-      expect(errorOf(await use(valise))).toMatchObject({ data: { code: 'session-not-begun' } });
+      expect(errorOf(await use(valise))).toMatchObject({ data: { code: 'session-gone' } });
       expect(log).toEqual(['create', 'end revoked']);
       expect(ran()).toBe(0);
       await valise.close();

@@ -140,7 +140,7 @@ describe.each(STAGES)('stored sessions, on $stage', (at) => {
     const client = await connect(valise, at);
     const session = await client.create();
     await store.close();
-    expect(errorOf(await client.in(session))).toMatchObject({ code: -32603, data: { code: 'store-closed' } });
+    expect(errorOf(await client.in(session))).toMatchObject({ code: -32603, data: { code: 'closed' } });
     expect(errorOf(await client.request(method.create)).code).toBe(-32603);
     expect(ran()).toBe(0);
   });

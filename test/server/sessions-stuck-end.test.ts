@@ -114,7 +114,7 @@ describe('an instance that is frozen in onCreate for so long that it is taken fo
     await vi.advanceTimersByTimeAsync(400_000);
     expect(log).toEqual(['expired']);
     goOn();
-    expect(errorOf(await made)).toMatchObject({ data: { code: 'session-not-begun' } });
+    expect(errorOf(await made)).toMatchObject({ data: { code: 'session-gone' } });
     await vi.advanceTimersByTimeAsync(1200_000);
     expect(log).toEqual(['expired', 'created', 'expired']);
     await valise.close();

@@ -115,7 +115,7 @@ describe('typed keys', () => {
     const common = { maxAge: '1h', methodScope: 'tools' } as const;
     const other = { ...common, ...settings };
     const refused = expect.objectContaining({
-      code: 'same-key',
+      code: 'invalid-flow',
       message: expect.stringMatching(/^State "cart" is declared twice, with other settings\./),
     });
     const valise = createValise({ name: 'test' });
@@ -160,10 +160,10 @@ describe('typed keys', () => {
   });
 
   it.each([
-    ['longer than 400 days', { maxAge: '401d' }, 'bad-attribute'],
-    ['of no length', { maxAge: 0 }, 'bad-duration'],
-    ['that is no domain', { serverScope: 'a b' }, 'bad-attribute'],
-    ['that is no method', { methodScope: '/tools' }, 'bad-attribute'],
+    ['longer than 400 days', { maxAge: '401d' }, 'invalid-argument'],
+    ['of no length', { maxAge: 0 }, 'invalid-argument'],
+    ['that is no domain', { serverScope: 'a b' }, 'invalid-argument'],
+    ['that is no method', { methodScope: '/tools' }, 'invalid-argument'],
   ])('[J-19] an attribute %s is refused where it is declared', (_what, settings, code) => {
     expect(() => createValise({ name: 'test', jar: { session: { a: settings } } })).toThrow(
       expect.objectContaining({ code }),

@@ -249,7 +249,7 @@ describe('the request', () => {
       late = () => session.set('a', 1);
     });
     await client.call('work');
-    expect(late).toThrow(expect.objectContaining({ code: 'already-answered' }));
+    expect(late).toThrow(expect.objectContaining({ code: 'outside-request' }));
   });
 
   it('has its own state, however many run at once', async () => {

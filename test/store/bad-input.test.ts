@@ -67,7 +67,7 @@ describe('an unknown URL', () => {
     'file://host/x',
   ])('%j is refused with what would do', async (url) => {
     const error = await errorOf(openStore(url));
-    expect(error.code).toBe('store-bad-url');
+    expect(error.code).toBe('store-invalid');
     expect(error.next).toMatch(/file:|sqlite:/);
   });
 
@@ -78,7 +78,7 @@ describe('an unknown URL', () => {
 
   it.each(kinds)('of $scheme that asks for memory is refused, and makes no file', async ({ scheme }) => {
     expect(await errorOf(openStore(`${scheme}::memory:`))).toMatchObject({
-      code: 'store-bad-url',
+      code: 'store-invalid',
       next: expect.stringContaining('memory:'),
     });
     expect(existsSync(':memory:')).toBe(false);
@@ -87,7 +87,7 @@ describe('an unknown URL', () => {
   it('of a store in memory takes no name, since each is one of its own', async () => {
     for (const url of ['memory:shop', 'memory://shop'])
       expect(await errorOf(openStore(url))).toMatchObject({
-        code: 'store-bad-url',
+        code: 'store-invalid',
         next: expect.stringContaining('memoryStore()'),
       });
     for (const url of ['memory:', 'memory://']) await (await openStore(url)).close();
@@ -97,7 +97,7 @@ describe('an unknown URL', () => {
     'of $scheme that names the home folder is refused, and makes no file',
     async ({ scheme }) => {
       expect(await errorOf(openStore(`${scheme}:~`))).toMatchObject({
-        code: 'store-bad-url',
+        code: 'store-invalid',
         message: expect.stringContaining('home folder'),
         next: expect.stringContaining('~/'),
       });
@@ -107,7 +107,7 @@ describe('an unknown URL', () => {
 
   it.each(kinds)("of $scheme in somebody else's home is refused, and makes no folder", async ({ scheme }) => {
     expect(await errorOf(openStore(`${scheme}:~bob/state`))).toMatchObject({
-      code: 'store-bad-url',
+      code: 'store-invalid',
       message: expect.stringContaining('"~bob"'),
       next: expect.stringMatching(/full path.*\.\/~bob\/state/),
     });
@@ -116,8 +116,8 @@ describe('an unknown URL', () => {
   });
 
   it('is refused for a bus too', async () => {
-    expect((await errorOf(openBus('sqlite:x'))).code).toBe('store-bad-url');
-    expect((await errorOf(openBus(7 as unknown as string))).code).toBe('store-bad-url');
+    expect((await errorOf(openBus('sqlite:x'))).code).toBe('store-invalid');
+    expect((await errorOf(openBus(7 as unknown as string))).code).toBe('store-invalid');
   });
 });
 
@@ -190,7 +190,7 @@ describe('a file that is somebody else’s', () => {
   it('is refused and left as it is: JSON', async () => {
     const text = '{"name":"my-package","version":"1.0.0"}';
     writeFileSync(`${folder}/package.json`, text, { mode: 0o600 });
-    expect((await errorOf(openStore(`file:${folder}/package.json`))).code).toBe('store-foreign');
+    expect((await errorOf(openStore(`file:${folder}/package.json`))).code).toBe('store-corrupt');
     expect(readFileSync(`${folder}/package.json`, 'utf8')).toBe(text);
     expect(readdirSync(folder)).toEqual(['package.json']);
   });
@@ -208,7 +208,7 @@ describe('a file that is somebody else’s', () => {
   )('is refused as $scheme and left as it is: $what', async ({ scheme, text }) => {
     const file = `${folder}/theirs`;
     writeFileSync(file, text, { mode: 0o600 });
-    expect((await errorOf(openStore(`${scheme}:${file}`))).code).toBe('store-foreign');
+    expect((await errorOf(openStore(`${scheme}:${file}`))).code).toBe('store-corrupt');
     expect(readFileSync(file, 'utf8')).toBe(text);
     expect(readdirSync(folder)).toEqual(['theirs']);
   });
@@ -216,7 +216,7 @@ describe('a file that is somebody else’s', () => {
   it('is refused and left as it is: a store of a later version', async () => {
     writeFileSync(`${folder}/state.json`, '{"valise":2}', { mode: 0o600 });
     const error = await errorOf(openStore(`file:${folder}/state.json`));
-    expect(error.code).toBe('store-foreign');
+    expect(error.code).toBe('store-corrupt');
     expect(readFileSync(`${folder}/state.json`, 'utf8')).toBe('{"valise":2}');
   });
 
@@ -228,7 +228,7 @@ describe('a file that is somebody else’s', () => {
     other.close();
     chmodSync(file, 0o600);
     const before = readFileSync(file);
-    expect((await errorOf(openStore(`sqlite:${file}`))).code).toBe('store-foreign');
+    expect((await errorOf(openStore(`sqlite:${file}`))).code).toBe('store-corrupt');
     expect(readFileSync(file).equals(before)).toBe(true);
   });
 
@@ -249,7 +249,7 @@ describe.each(kinds)('a $scheme store that others could read', ({ scheme, name }
     writeFileSync(file, '', { mode: 0o600, flag: 'a' });
     chmodSync(file, 0o640);
     const error = await errorOf(openStore(`${scheme}:${file}`));
-    expect(error.code).toBe('store-insecure');
+    expect(error.code).toBe('store-denied');
     expect(error.next).toBe(`Run: chmod 600 '${folder}/it'\\''s ${name}'`);
     chmodSync(file, 0o600);
     await (await openStore(`${scheme}:${file}`)).close();
@@ -258,7 +258,7 @@ describe.each(kinds)('a $scheme store that others could read', ({ scheme, name }
   it('is refused where everybody may replace it', async () => {
     chmodSync(folder, 0o777);
     const error = await errorOf(openStore(`${scheme}:${folder}/${name}`));
-    expect(error).toMatchObject({ code: 'store-insecure', next: `Run: chmod o-w ${folder}` });
+    expect(error).toMatchObject({ code: 'store-denied', next: `Run: chmod o-w ${folder}` });
     chmodSync(folder, 0o1777);
     await (await openStore(`${scheme}:${folder}/${name}`)).close();
   });
@@ -269,7 +269,7 @@ describe.each(kinds)('a $scheme store that others could read', ({ scheme, name }
     await store.put('a', 1);
     chmodSync(file, 0o644);
     const error = await refusedWrite(store);
-    expect(error).toMatchObject({ code: 'store-insecure', next: `Run: chmod 600 ${file}` });
+    expect(error).toMatchObject({ code: 'store-denied', next: `Run: chmod 600 ${file}` });
     chmodSync(file, 0o600);
     await store.put('a', 2);
     expect(await store.get('a')).toMatchObject({ value: 2 });
@@ -286,7 +286,7 @@ describe.each(kinds)('a $scheme store that others could read', ({ scheme, name }
       chownSync(file, 1234, 1234);
       const error = await errorOf(openStore(`${scheme}:${file}`));
       expect(error).toMatchObject({
-        code: 'store-insecure',
+        code: 'store-denied',
         message: expect.stringContaining(`${file} belongs to another user (uid 1234).`),
         next: expect.stringContaining(`run: chown 0 ${file}`),
       });
@@ -303,7 +303,7 @@ describe.each(kinds)('a $scheme store that others could read', ({ scheme, name }
       const store = await openStore(`${scheme}:${file}`);
       await store.put('a', 1);
       chownSync(file, 1234, 1234);
-      expect((await refusedWrite(store)).code).toBe('store-insecure');
+      expect((await refusedWrite(store)).code).toBe('store-denied');
       chownSync(file, 0, 0);
       await store.close();
     },
@@ -315,7 +315,7 @@ describe.each(kinds)('a $scheme store that others could read', ({ scheme, name }
     chmodSync(folder, 0o1777);
     const [opened] = asUser([['open', `${scheme}:${folder}/${name}`]]);
     expect(opened).toMatchObject({
-      code: 'store-insecure',
+      code: 'store-denied',
       message: expect.stringContaining(`${folder} belongs to another user (uid 1234).`),
     });
   });
@@ -340,7 +340,7 @@ describe.each(kinds)('a $scheme store that others could read', ({ scheme, name }
 describe.each(kinds)('what cannot be read or written on $scheme', ({ scheme, name }) => {
   it('a folder in the place of the file is store-unreadable', async () => {
     mkdirSync(`${folder}/${name}`, { mode: 0o700 });
-    expect((await errorOf(openStore(`${scheme}:${folder}/${name}`))).code).toBe('store-unreadable');
+    expect((await errorOf(openStore(`${scheme}:${folder}/${name}`))).code).toBe('store-corrupt');
   });
 
   it('a file in the place of the folder is a typed error', async () => {
@@ -356,7 +356,7 @@ describe.each(kinds)('what cannot be read or written on $scheme', ({ scheme, nam
     await store.close();
     own(`${folder}/${name}`, 0o000);
     const [opened] = asUser([['open', `${scheme}:${folder}/${name}`]]);
-    expect(opened?.code).toBe('store-unreadable');
+    expect(opened?.code).toBe('store-corrupt');
     chmodSync(`${folder}/${name}`, 0o600);
     const again = await openStore(`${scheme}:${folder}/${name}`);
     expect((await again.get('a'))?.value).toBe(1);
@@ -495,9 +495,9 @@ describe.each(kinds)('keys for a $scheme store', ({ scheme, name }) => {
 
   it('that are short, weak or no keys are refused before anything is made', async () => {
     for (const [keys, code] of [
-      ['c2hvcnQ', 'weak-key'],
-      ['A'.repeat(43), 'weak-key'],
-      ['not base64!', 'bad-key'],
+      ['c2hvcnQ', 'invalid-key'],
+      ['A'.repeat(43), 'invalid-key'],
+      ['not base64!', 'invalid-key'],
       ['', 'no-keys'],
     ] as const) {
       expect((await errorOf(openStore(`${scheme}:${folder}/${name}`, { keys }))).code).toBe(code);
@@ -512,9 +512,9 @@ describe.each(kinds)('keys for a $scheme store', ({ scheme, name }) => {
     const store = await openStore(`${scheme}:${file}`, { keys: generateKey() });
     await store.put('a', 1);
     await store.close();
-    expect((await errorOf(openStore(`${scheme}:${file}`))).code).toBe('store-sealed');
+    expect((await errorOf(openStore(`${scheme}:${file}`))).code).toBe('store-wrong-key');
     expect((await errorOf(() => (scheme === 'file' ? fileStore(file) : sqliteStore(file)))).code).toBe(
-      'store-sealed',
+      'store-wrong-key',
     );
   });
 
@@ -523,7 +523,7 @@ describe.each(kinds)('keys for a $scheme store', ({ scheme, name }) => {
     const store = await openStore(url);
     await store.put('a', 1);
     await store.close();
-    expect((await errorOf(openStore(url, { keys: generateKey() }))).code).toBe('store-not-sealed');
+    expect((await errorOf(openStore(url, { keys: generateKey() }))).code).toBe('store-wrong-key');
     const again = await openStore(url);
     expect((await again.get('a'))?.value).toBe(1);
     await again.close();
@@ -561,6 +561,6 @@ describe.skipIf(process.platform === 'win32')('what SQLite keeps beside a databa
     writeFileSync(`${file}${suffix}`, '', { mode: 0o600 });
     chmodSync(`${file}${suffix}`, 0o644);
     const error = await errorOf(openStore(`sqlite:${file}`));
-    expect(error).toMatchObject({ code: 'store-insecure', next: `Run: chmod 600 ${file}${suffix}` });
+    expect(error).toMatchObject({ code: 'store-denied', next: `Run: chmod 600 ${file}${suffix}` });
   });
 });

@@ -144,7 +144,7 @@ describe('messages cut into parts', () => {
   });
 
   it('are refused where they would be too many', () => {
-    expect(() => split('x'.repeat(80_000_000))).toThrow(expect.objectContaining({ code: 'store-bad-value' }));
+    expect(() => split('x'.repeat(80_000_000))).toThrow(expect.objectContaining({ code: 'store-invalid' }));
   });
 
   it('are dropped where one is missing, and the next message is not', () => {

@@ -25,12 +25,12 @@ describe('without a keychain', () => {
   it.runIf(process.platform === 'linux')('refuses, says why and what to do, and keeps nothing', async () => {
     await withoutKeychain(async (folder) => {
       await expect(openStore('keychain:valise')).rejects.toMatchObject({
-        code: 'store-no-keychain',
+        code: 'no-keychain',
         message: expect.stringMatching(
           /cannot be used: .*Secret Service.*option keys.*Nothing is ever kept as plain text/s,
         ),
       });
-      expect((await keychainProblem('valise'))?.code).toBe('store-no-keychain');
+      expect((await keychainProblem('valise'))?.code).toBe('no-keychain');
       // The folder of its lock may be there, and is empty.
       expect(readdirSync(folder, { recursive: true }).filter((file) => file !== '.valise')).toEqual([]);
     });
@@ -49,7 +49,7 @@ describe('without a keychain', () => {
         expect(notices).toEqual([
           {
             file: '~/.valise/keychain-valise.json',
-            reason: expect.objectContaining({ code: 'store-no-keychain' }),
+            reason: expect.objectContaining({ code: 'no-keychain' }),
           },
         ]);
         expect(readFileSync(file, 'utf8')).not.toContain('very secret');
@@ -65,11 +65,11 @@ describe('without a keychain', () => {
 
   it('says what to install where the package is missing', async () => {
     const outcome = await withoutPackages('store/index.ts', 'openStore', 'keychain:valise');
-    expect(outcome).toMatchObject({ code: 'store-no-keychain' });
+    expect(outcome).toMatchObject({ code: 'no-keychain' });
     expect(outcome.message).toMatch(/npm install @napi-rs\/keyring.*option keys/);
   });
 
   it('wants the name of a service', async () => {
-    await expect(openStore('keychain:')).rejects.toMatchObject({ code: 'store-bad-url' });
+    await expect(openStore('keychain:')).rejects.toMatchObject({ code: 'store-invalid' });
   });
 });

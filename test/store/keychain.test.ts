@@ -71,7 +71,7 @@ describe.skipIf(!service)('with a Secret Service', because('needs a Secret Servi
 
   it('refuses what is no secret by its size, with a typed error', async () => {
     const store = await keychainStore(uniqueName());
-    await expect(store.put('film', 'x'.repeat(2_000_000))).rejects.toMatchObject({ code: 'store-too-large' });
+    await expect(store.put('film', 'x'.repeat(2_000_000))).rejects.toMatchObject({ code: 'too-large' });
     expect(await store.get('film')).toBeUndefined();
   });
 
@@ -98,6 +98,6 @@ describe.skipIf(!service)('with a Secret Service', because('needs a Secret Servi
     const store = await keychainStore(uniqueName());
     await store.put('github', 1);
     await service?.stop();
-    await expect(store.get('github')).rejects.toMatchObject({ code: 'store-no-keychain' });
+    await expect(store.get('github')).rejects.toMatchObject({ code: 'no-keychain' });
   });
 });

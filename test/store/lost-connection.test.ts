@@ -100,7 +100,7 @@ describe.skipIf(noServices).each(drivers)(
       const codes = new Set<string>();
       const writers = Array.from({ length: 16 }, async (_, writer) => {
         const fail = (error: { code: string }) => codes.add(error.code);
-        while (!codes.has('stop') && !codes.has('store-closed')) {
+        while (!codes.has('stop') && !codes.has('closed')) {
           await store.put(`w${writer}`, { text: 'x'.repeat(10_000) }).catch(fail);
           await store.get(`w${writer}`).catch(fail);
         }

@@ -63,7 +63,7 @@ describe('namespaces of one store', () => {
     await expect(openStore(url, { prefix: 'one/', keys: keysTwo })).rejects.toMatchObject({
       code: 'store-wrong-key',
     });
-    await expect(openStore(url, { prefix: 'one/' })).rejects.toMatchObject({ code: 'store-sealed' });
+    await expect(openStore(url, { prefix: 'one/' })).rejects.toMatchObject({ code: 'store-wrong-key' });
     remove();
   });
 });

@@ -1,3 +1,4 @@
+import type { ValiseErrorCode } from '../../src/error-codes.ts';
 import { ValiseError } from '../../src/errors.ts';
 import type { Json } from '../../src/json.ts';
 import type { Store } from '../../src/store/types.ts';
@@ -10,7 +11,7 @@ interface Kept {
   end: number;
 }
 
-const refuse = (code: string): never => {
+const refuse = (code: ValiseErrorCode): never => {
   throw new ValiseError(code, code);
 };
 
@@ -21,15 +22,15 @@ export function ownStore(): Store {
   let closed = false;
 
   const check = (key: string) => {
-    if (closed) refuse('store-closed');
+    if (closed) refuse('closed');
     if (typeof key !== 'string' || !/^[^\0\p{Cs}]+$/u.test(key) || Buffer.byteLength(key) > 1024)
-      refuse('store-bad-key');
+      refuse('store-invalid');
   };
   const endOf = (ttl: number | undefined) => {
     if (ttl === undefined) return Number.POSITIVE_INFINITY;
     return typeof ttl === 'number' && ttl > 0 && ttl < 1e11
       ? Date.now() + ttl * 1000
-      : refuse('store-bad-ttl');
+      : refuse('store-invalid');
   };
   const living = <Item extends { end: number }>(map: Map<string, Item>, key: string) => {
     const item = map.get(key);
@@ -37,9 +38,9 @@ export function ownStore(): Store {
   };
   const textOf = (value: Json): string => {
     try {
-      return JSON.stringify(value) ?? refuse('store-bad-value');
+      return JSON.stringify(value) ?? refuse('store-invalid');
     } catch {
-      return refuse('store-bad-value');
+      return refuse('store-invalid');
     }
   };
 
@@ -65,8 +66,8 @@ export function ownStore(): Store {
       return item !== undefined && (ifVersion ?? item.version) === item.version && kept.delete(key);
     },
     async list(prefix, { cursor = '', limit = 1000 } = {}) {
-      if (closed) refuse('store-closed');
-      if (!Number.isInteger(limit) || limit < 1) refuse('store-bad-limit');
+      if (closed) refuse('closed');
+      if (!Number.isInteger(limit) || limit < 1) refuse('store-invalid');
       const keys = [...kept.keys()]
         .filter((key) => key.startsWith(prefix) && key > cursor && living(kept, key))
         .sort();
@@ -82,7 +83,7 @@ export function ownStore(): Store {
       return {
         fence: mine.fence,
         async renew(more) {
-          if (closed) refuse('store-closed');
+          if (closed) refuse('closed');
           if (!held()) return false;
           mine.end = endOf(more);
           return true;

@@ -56,7 +56,7 @@ describe.skipIf(!bouncer)('PgBouncer in transaction mode', because(reason), () =
     const bus = await openBus(url, { timeout: 5 });
     onTestFinished(() => bus.close());
     await expect(bus.subscribe('topic', () => {})).rejects.toMatchObject({
-      code: 'bus-not-listening',
+      code: 'store-unavailable',
       message: expect.stringContaining('pooler in transaction mode'),
     });
   });

@@ -119,6 +119,6 @@ describe.skipIf(noServices)('Redis Sentinel, by URL', () => {
     'redis+sentinel://127.0.0.1:1/name/x',
     'redis+other://a',
   ])('refuses %s as a URL', async (url) => {
-    await expect(redisStore(url)).rejects.toMatchObject({ code: 'store-bad-url' });
+    await expect(redisStore(url)).rejects.toMatchObject({ code: 'store-invalid' });
   });
 });

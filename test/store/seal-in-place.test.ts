@@ -33,7 +33,7 @@ describe.each(['sqlite', 'file'])('a store on %s: that was begun without keys', 
   it('is not taken for a sealed one, and the error names the command that seals it', async () => {
     await begin();
     await expect(openStore(url(), { keys })).rejects.toMatchObject({
-      code: 'store-not-sealed',
+      code: 'store-wrong-key',
       next: expect.stringContaining(`valise keys seal --store ${url()}`),
     });
   });
@@ -41,7 +41,7 @@ describe.each(['sqlite', 'file'])('a store on %s: that was begun without keys', 
   it('opens with the keys, and only with them, once it has been sealed', async () => {
     await begin();
     expect(await sealInPlace(url(), { keys })).toBe(2);
-    await expect(openStore(url())).rejects.toMatchObject({ code: 'store-sealed' });
+    await expect(openStore(url())).rejects.toMatchObject({ code: 'store-wrong-key' });
     await expect(openStore(url(), { keys: generateKey() })).rejects.toMatchObject({
       code: 'store-wrong-key',
     });
@@ -80,10 +80,10 @@ describe.each(['redis', 'postgres'] as const)('a store on %s that was begun with
     const copy = memoryStore();
     expect(await copyEntries(plain, copy)).toEqual({ copied: 1, skipped: 0 });
     expect(await copy.get('hidden')).toMatchObject({ value: 'secret', expiresAt: expect.any(Number) });
-    await expect(copyEntries(copy, plain)).rejects.toMatchObject({ code: 'store-not-empty' });
+    await expect(copyEntries(copy, plain)).rejects.toMatchObject({ code: 'invalid-argument' });
     await plain.close();
     await expect(openStore(url as string, { keys, ...options })).rejects.toMatchObject({
-      code: 'store-not-sealed',
+      code: 'store-wrong-key',
     });
     await sealInPlace(url as string, { keys, ...options });
     const next = generateKey();
@@ -117,7 +117,7 @@ describe('sealing in place', () => {
     for (const key of ['a', 'b', 'c']) await inner.put(key, `v1.${key}`);
     await expect(sealInPlace(dying(writes), { keys })).rejects.toThrow('killed');
     await expect(sealedStore(inner, keys).get('a')).rejects.toMatchObject({
-      code: 'store-not-sealed',
+      code: 'store-wrong-key',
       next: expect.stringContaining('valise keys seal'),
     });
     await sealInPlace(inner, { keys });
@@ -157,11 +157,11 @@ describe('sealing in place', () => {
     await sealedStore(inner, keys).put('a', 1);
     await inner.put('planted', { admin: true });
     await expect(sealInPlace(inner, { keys })).rejects.toMatchObject({
-      code: 'store-not-sealed',
+      code: 'store-wrong-key',
       message: expect.stringContaining('"planted"'),
       next: expect.not.stringMatching(/valise keys seal(?! --drop-plain)/),
     });
-    await expect(sealedStore(inner, keys).get('planted')).rejects.toMatchObject({ code: 'store-not-sealed' });
+    await expect(sealedStore(inner, keys).get('planted')).rejects.toMatchObject({ code: 'store-wrong-key' });
   });
 
   it('goes on once what was written without keys has been dropped, by its name, and nothing else has', async () => {
@@ -175,7 +175,7 @@ describe('sealing in place', () => {
 
   it('drops nothing from a store that is not sealed yet', async () => {
     await inner.put('a', 1);
-    await expect(dropPlain(sealedStore(inner, keys))).rejects.toMatchObject({ code: 'store-not-sealed' });
+    await expect(dropPlain(sealedStore(inner, keys))).rejects.toMatchObject({ code: 'store-wrong-key' });
     expect((await inner.get('a'))?.value).toBe(1);
   });
 
@@ -191,7 +191,7 @@ describe('sealing in place', () => {
     const part = await openStore(url, { keys, prefix: 'part/' });
     await part.put('a', 1);
     await part.close();
-    await expect(sealInPlace(url, { keys })).rejects.toMatchObject({ code: 'store-part-sealed' });
+    await expect(sealInPlace(url, { keys })).rejects.toMatchObject({ code: 'store-wrong-key' });
     const again = await openStore(url, { keys, prefix: 'part/' });
     expect((await again.get('a'))?.value).toBe(1);
     await again.close();

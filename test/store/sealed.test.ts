@@ -47,7 +47,7 @@ describe('a sealed store', () => {
     await store.put('alice', 'hers');
     await store.put('bob', 'his');
     await inner.put('bob', (await inner.get('alice'))?.value as string);
-    await expect(store.get('bob')).rejects.toMatchObject({ code: 'store-tampered' });
+    await expect(store.get('bob')).rejects.toMatchObject({ code: 'store-corrupt' });
     expect((await store.get('alice'))?.value).toBe('hers');
   });
 
@@ -73,10 +73,10 @@ describe('a sealed store', () => {
     const store = sealedStore(inner, keys);
     await store.put('a', 1, { ttl: 60 });
     await inner.put('a', (await inner.get('a'))?.value as string);
-    await expect(store.get('a')).rejects.toMatchObject({ code: 'store-tampered' });
+    await expect(store.get('a')).rejects.toMatchObject({ code: 'store-corrupt' });
     await store.put('b', 1);
     await inner.put('b', (await inner.get('b'))?.value as string, { ttl: 60 });
-    await expect(store.get('b')).rejects.toMatchObject({ code: 'store-tampered' });
+    await expect(store.get('b')).rejects.toMatchObject({ code: 'store-corrupt' });
   });
 
   it('notices an entry that has been taken from another store with the same keys', async () => {
@@ -85,7 +85,7 @@ describe('a sealed store', () => {
     await store.put('a', 1);
     await second.put('a', 2);
     await inner.put('a', (await other.get('a'))?.value as string);
-    await expect(store.get('a')).rejects.toMatchObject({ code: 'store-tampered' });
+    await expect(store.get('a')).rejects.toMatchObject({ code: 'store-corrupt' });
   });
 
   it('notices an entry that was written without the key, or changed', async () => {
@@ -93,9 +93,9 @@ describe('a sealed store', () => {
     await store.put('a', 1);
     const token = (await inner.get('a'))?.value as string;
     await inner.put('a', { admin: true });
-    await expect(store.get('a')).rejects.toMatchObject({ code: 'store-not-sealed' });
+    await expect(store.get('a')).rejects.toMatchObject({ code: 'store-wrong-key' });
     await inner.put('a', `${token.slice(0, -6)}AAAAAA`);
-    await expect(store.get('a')).rejects.toMatchObject({ code: 'store-tampered' });
+    await expect(store.get('a')).rejects.toMatchObject({ code: 'store-corrupt' });
   });
 
   it('does not show or give away the name it needs for itself', async () => {
@@ -103,9 +103,9 @@ describe('a sealed store', () => {
     await store.put('valise', 1);
     expect((await inner.list('')).keys).toHaveLength(2);
     expect(await store.list('')).toEqual({ keys: ['valise'] });
-    await expect(store.get('valise:sealed')).rejects.toMatchObject({ code: 'store-bad-key' });
-    await expect(store.put('valise:sealed', 1)).rejects.toMatchObject({ code: 'store-bad-key' });
-    await expect(store.delete('valise:sealed')).rejects.toMatchObject({ code: 'store-bad-key' });
+    await expect(store.get('valise:sealed')).rejects.toMatchObject({ code: 'store-invalid' });
+    await expect(store.put('valise:sealed', 1)).rejects.toMatchObject({ code: 'store-invalid' });
+    await expect(store.delete('valise:sealed')).rejects.toMatchObject({ code: 'store-invalid' });
   });
 
   it('changes its key in three steps: added, everything written again, retired', async () => {

@@ -48,7 +48,7 @@ describe('an SQLite store', () => {
     const flags = ['--import', blocked, ...(builtIn ? ['--no-experimental-sqlite'] : [])];
     const [opened] = asUser([['open', `sqlite:${folder}/.valise/state.db`]], { flags });
     expect(opened).toMatchObject({
-      code: 'store-driver-missing',
+      code: 'missing-package',
       message: expect.stringContaining('npm install better-sqlite3@12'),
     });
     expect(readdirSync(folder)).toEqual([]);

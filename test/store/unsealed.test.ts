@@ -6,7 +6,7 @@ import { service, uniqueName } from '../services.ts';
 import { temporaryFolder } from './places.ts';
 
 const keys = generateKey();
-const sealed = { code: 'store-sealed' };
+const sealed = { code: 'store-wrong-key' };
 let folder: string;
 let remove: () => void;
 beforeEach(() => {

@@ -1,6 +1,7 @@
-import { LeaveOpen, ValiseError } from 'mcp-valise/client';
+import { LeaveOpen } from 'mcp-valise/client';
 import { isObject } from 'mcp-valise/internal';
 import { EXPIRES_AT } from 'mcp-valise/wire';
+import { CommandError } from '../errors.ts';
 import { clean, remark } from '../output.ts';
 import { type Field, fieldsOf, readValue } from './field.ts';
 import { readLink } from './question.ts';
@@ -23,7 +24,7 @@ export function parseAnswers(texts: readonly string[]): Map<string, string> {
     texts.map((text) => {
       const equals = text.indexOf('=');
       if (equals < 1)
-        throw new ValiseError('bad-answer', `"${text}" is not FIELD=VALUE.`, {
+        throw new CommandError('bad-answer', `"${text}" is not FIELD=VALUE.`, {
           next: 'Write for example --answer resolution=Fixed.',
         });
       return [text.slice(0, equals), text.slice(equals + 1)];
@@ -78,7 +79,7 @@ function taken(field: Field, text: string): unknown {
   const read = readValue(field, text);
   if ('value' in read) return read.value;
   const value = field.secret ? 'The value' : `"${text}"`;
-  throw new ValiseError('answer-unfit', `${value} does not fit ${field.name}.`, { next: read.problem });
+  throw new CommandError('answer-unfit', `${value} does not fit ${field.name}.`, { next: read.problem });
 }
 
 /** Reports each unused answer once: afterwards its name counts as asked. */

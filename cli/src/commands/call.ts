@@ -5,6 +5,7 @@ import { isObject } from 'mcp-valise/internal';
 import { leftBy } from '../ask/handler.ts';
 import type { Connected } from '../connect.ts';
 import { printResult, saveParts } from '../content.ts';
+import { CommandError } from '../errors.ts';
 import { EXIT, type SetExit } from '../exit.ts';
 import { answerOption, type ConnectOptions, connectOptions, traceOption } from '../options.ts';
 import { clean, printJson, remark } from '../output.ts';
@@ -127,7 +128,7 @@ function callTool(
 
 function checkSession(name: string): void {
   if (name.trim() !== '') return;
-  throw new ValiseError('bad-option', '--session has an empty name.', {
+  throw new ValiseError('invalid-argument', '--session has an empty name.', {
     next: 'Give it a name, or write new or none.',
   });
 }
@@ -143,13 +144,13 @@ export function parseArguments(text: string): Record<string, unknown> {
   try {
     value = JSON.parse(text);
   } catch (cause) {
-    throw new ValiseError('bad-arguments', `The arguments are not JSON: ${text}.`, {
+    throw new CommandError('bad-arguments', `The arguments are not JSON: ${text}.`, {
       next: `Write an object, e.g. '{"item":"book"}'.`,
       cause,
     });
   }
   if (isObject(value)) return value;
-  throw new ValiseError('bad-arguments', 'The arguments are not a JSON object.', {
+  throw new CommandError('bad-arguments', 'The arguments are not a JSON object.', {
     next: `Write an object, e.g. '{"item":"book"}'.`,
   });
 }

@@ -85,7 +85,7 @@ function inOtherWords(next: string): string {
 
 function checkWay({ stdio, http }: ExampleOptions): void {
   if ((stdio === undefined) === (http === undefined))
-    throw new ValiseError('bad-option', 'An example is served in one of two ways.', {
+    throw new ValiseError('invalid-argument', 'An example is served in one of two ways.', {
       next: 'Give either --stdio or --http PORT.',
     });
 }

@@ -3,6 +3,7 @@ import { type Command, Option } from 'commander';
 import type { ClientValise, JarEntry, JarFilter } from 'mcp-valise/client';
 import { ValiseError } from 'mcp-valise/client';
 import { openFor, openKept } from '../connect.ts';
+import { CommandError } from '../errors.ts';
 import { EXIT, type SetExit } from '../exit.ts';
 import type { KeyOptions } from '../key-source.ts';
 import { storeOption } from '../options.ts';
@@ -99,7 +100,7 @@ function readExported(file: string): unknown {
   } catch (cause) {
     // The parser's message quotes the text, which may contain secrets.
     const isRead = cause instanceof SyntaxError;
-    throw new ValiseError('bad-export', `${file} ${isRead ? 'is not JSON' : 'cannot be read'}.`, {
+    throw new ValiseError('invalid-argument', `${file} ${isRead ? 'is not JSON' : 'cannot be read'}.`, {
       next: 'Give a file that was written by: valise jar export > FILE',
       ...(!isRead && { cause }),
     });
@@ -150,7 +151,7 @@ async function mayClear(
     return agreed(`Forget ${entries.length} ${entries.length === 1 ? 'key' : 'keys'} of ${whose}?`);
   }
   if (server !== undefined || options.scope !== undefined) return true;
-  throw new ValiseError('not-confirmed', 'This would forget the state of all servers.', {
+  throw new CommandError('not-confirmed', 'This would forget the state of all servers.', {
     next: 'Add --yes, or name a server.',
   });
 }

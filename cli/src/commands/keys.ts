@@ -1,8 +1,8 @@
 import { writeFileSync } from 'node:fs';
 import { type Command, Option } from 'commander';
-import { ValiseError } from 'mcp-valise/client';
 import { generateKey, type Keyring, parseKeys } from 'mcp-valise/seal';
 import { dropPlain, openStore, sealInPlace } from 'mcp-valise/store';
+import { CommandError } from '../errors.ts';
 import {
   type KeyOptions,
   keyFileText,
@@ -140,14 +140,18 @@ function refuseOutOfTurn(phase: Phase, last: Phase, kids: readonly string[], key
   if (phase === turn) return;
   const next = `Next: valise keys rotate --phase ${turn} --key-file ${shellWord(keyFile)}`;
   if (phase === last)
-    throw new ValiseError('phase-done', `--phase ${phase} is done already: ${keyFile} comes from it.`, {
+    throw new CommandError('phase-done', `--phase ${phase} is done already: ${keyFile} comes from it.`, {
       next,
     });
   if (phase === 'drop')
-    throw new ValiseError('not-promoted', `The new key ${kids.at(-1)} does not seal yet: it would be lost.`, {
-      next,
-    });
-  throw new ValiseError(
+    throw new CommandError(
+      'not-promoted',
+      `The new key ${kids.at(-1)} does not seal yet: it would be lost.`,
+      {
+        next,
+      },
+    );
+  throw new CommandError(
     'phase-not-next',
     `--phase ${phase} is not next: ${keyFile} comes from --phase ${last}.`,
     {
@@ -163,7 +167,7 @@ function keysIn(text: string): string[] {
 function next(keys: readonly string[], phase: Phase): string {
   if (phase === 'add') return [...keys, generateKey()].join(',');
   if (keys.length < 2) {
-    throw new ValiseError('nothing-to-rotate', 'The keyring holds one key.', {
+    throw new CommandError('nothing-to-rotate', 'The keyring holds one key.', {
       next: 'Begin with: valise keys rotate --phase add',
     });
   }
@@ -190,11 +194,11 @@ function give(keys: string, out: string | undefined, phase?: Phase): void {
     writeFileSync(out, keyFileText(keys, phase), { mode: 0o600, flag: 'wx' });
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code === 'EEXIST') {
-      throw new ValiseError('key-file-exists', `${out} is there: keys are never written over a file.`, {
+      throw new CommandError('key-file-exists', `${out} is there: keys are never written over a file.`, {
         next: 'Choose a new path.',
       });
     }
-    throw new ValiseError('key-file-failed', `${out} could not be made.`, {
+    throw new CommandError('key-file-failed', `${out} could not be made.`, {
       next: 'Is its folder there, and may you write to it?',
       cause,
     });

@@ -8,6 +8,7 @@ import { argumentsOf } from '../bridge/shapes.ts';
 import { byId } from '../by-id.ts';
 import { type Connected, connectTo, openKept } from '../connect.ts';
 import { printResult } from '../content.ts';
+import { CommandError } from '../errors.ts';
 import { EXIT, exitCodeOf, explain, type SetExit, whatOnly } from '../exit.ts';
 import { answerOption, type ConnectOptions, connectOptions, storeOption } from '../options.ts';
 import { optionsAgain } from '../options-again.ts';
@@ -110,7 +111,7 @@ async function answer(wanted: string, given: string | undefined, options: Connec
       ...(principal && { principal }),
     });
     const words = ['valise', 'pending', ...again];
-    throw new ValiseError('not-pending', `Nothing waits under the id ${wanted}.`, {
+    throw new ValiseError('not-found', `Nothing waits under the id ${wanted}.`, {
       next: `See what does: ${words.map(shellWord).join(' ')}`,
     });
   }
@@ -129,7 +130,7 @@ async function answer(wanted: string, given: string | undefined, options: Connec
   } catch (error) {
     const left = await findPending(id, pending);
     if (left && !isOurs(error)) return tellPending(left, options, { why: error, target: given });
-    throw new ValiseError('not-answered', explain(error).replace(/\.?$/, '.'), {
+    throw new CommandError('not-answered', explain(error).replace(/\.?$/, '.'), {
       next: left
         ? `The call still waits: ${goOn(id, options, given)}`
         : 'The call is over, and nothing waits any more. Make it again.',
@@ -150,7 +151,7 @@ async function connectFor(
   } catch (error) {
     const mayLack = target.kind === 'stdio' && options.env.length === 0;
     if (!mayLack || exitCodeOf(error) === EXIT.usage) throw error;
-    throw new ValiseError('not-answered', whatOnly(error), {
+    throw new CommandError('not-answered', whatOnly(error), {
       next: `The call still waits. Any variables that it was given when it asked are not kept; to hand on yours: ${goOn(round.id, options, given)} --env NAME`,
     });
   }
@@ -166,7 +167,7 @@ async function endNameless({ session }: PendingRound, { valise, client }: Connec
 }
 
 /** Error codes that mean that the answer was never sent. */
-const OURS = new Set<unknown>(['answer-unfit', 'answer-failed', 'answered-elsewhere']);
+const OURS = new Set<unknown>(['answer-unfit', 'request-failed', 'already-done']);
 
 function isOurs(error: unknown): boolean {
   return OURS.has((error as { readonly code?: unknown } | undefined)?.code);
@@ -176,12 +177,12 @@ function isOurs(error: unknown): boolean {
 function targetOf({ id, server }: PendingRound): CliTarget {
   const next = `Say where the server is now: valise pending answer ${id} TARGET`;
   if (server === 'unknown:')
-    throw new ValiseError('no-target', 'It is not known where the server is that asked this.', { next });
+    throw new CommandError('no-target', 'It is not known where the server is that asked this.', { next });
   const target = parseKept(server);
   const folder = target.kind === 'stdio' ? target.command.cwd : undefined;
   if (folder === undefined || existsSync(folder)) return target;
   const what = `The folder ${folder}, in which the server was started, is not there any more.`;
-  throw new ValiseError('no-target', what, { next });
+  throw new CommandError('no-target', what, { next });
 }
 
 async function drop(wanted: string, options: StoreOptions): Promise<number> {

@@ -1,9 +1,9 @@
 import type { Command } from 'commander';
 import type { KeptSession } from 'mcp-valise/client';
-import { ValiseError } from 'mcp-valise/client';
 import { redactUrls } from 'mcp-valise/internal';
 import { byId } from '../by-id.ts';
 import { connectTo, openKept } from '../connect.ts';
+import { CommandError } from '../errors.ts';
 import { type ConnectOptions, connectOptions } from '../options.ts';
 import { clean, print, printJson, printTable, when } from '../output.ts';
 import { nameOfKept } from '../target.ts';
@@ -109,7 +109,7 @@ function show(session: KeptSession, options: ConnectOptions): void {
 async function find(name: string, options: ConnectOptions): Promise<KeptSession> {
   const found = named(name, await kept(options));
   if (found) return found;
-  throw new ValiseError('no-such-session', `No session "${name}" is kept here.`, {
+  throw new CommandError('no-such-session', `No session "${name}" is kept here.`, {
     next: 'See which are: valise sessions. What only a server knows, it lists: valise sessions list TARGET',
   });
 }
@@ -140,7 +140,7 @@ async function end(name: string, target: string, options: ConnectOptions): Promi
     // The server may know a session by its id even if it is not in the list.
     const { id } = named(name, await sessions.list()) ?? { id: name };
     if (await sessions.delete(id)) return { id, outcome: 'deleted' };
-    throw new ValiseError('no-such-session', `The server does not know the session "${name}".`, {
+    throw new CommandError('no-such-session', `The server does not know the session "${name}".`, {
       next: 'Nothing of it is kept here any more. See what there is: valise sessions list TARGET',
     });
   } finally {

@@ -68,11 +68,11 @@ function checkUrls(from: string, to: string): void {
   checkThere(from);
   for (const url of [from, to])
     if (!isLasting(url))
-      throw new ValiseError('bad-option', 'A store in memory is empty, and ends with this command.', {
+      throw new ValiseError('invalid-argument', 'A store in memory is empty, and ends with this command.', {
         next: 'Give stores that last.',
       });
   if (from === to || (fileOf(from) !== undefined && fileOf(from) === fileOf(to)))
-    throw new ValiseError('bad-option', `${redactUrls(from)} cannot be copied into itself.`, {
+    throw new ValiseError('invalid-argument', `${redactUrls(from)} cannot be copied into itself.`, {
       next: 'Give two stores.',
     });
 }

@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import { ValiseError } from 'mcp-valise/client';
 import { createSealer, inspectToken, SealError, type TokenDescription } from 'mcp-valise/seal';
 import type { Json } from 'mcp-valise/wire';
+import { CommandError } from '../errors.ts';
 import { EXIT, type SetExit } from '../exit.ts';
 import { type KeyOptions, keyOptions, keysIfAny, readKeys } from '../key-source.ts';
 import { clean, print, printJson, size, when } from '../output.ts';
@@ -74,7 +75,7 @@ function inspect(token: string): ReturnType<typeof inspectToken> {
     return inspectToken(token);
   } catch (cause) {
     if (!(cause instanceof SealError)) throw cause;
-    throw new ValiseError('not-a-token', 'This is not a sealed token of Valise, or not all of it.', {
+    throw new CommandError('not-a-token', 'This is not a sealed token of Valise, or not all of it.', {
       next: 'Copy it whole, from "v1." to its end.',
     });
   }
@@ -95,20 +96,24 @@ function readBind({ bind }: TokenOptions): Json | undefined {
   try {
     return bind === undefined ? undefined : (JSON.parse(bind) as Json);
   } catch {
-    throw new ValiseError('bad-option', `--bind is not JSON: ${bind}.`, {
+    throw new ValiseError('invalid-argument', `--bind is not JSON: ${bind}.`, {
       next: `Write for example --bind '["tools/call"]'.`,
     });
   }
 }
 
-function noKeyError(kid: string, options: TokenOptions): ValiseError {
+function noKeyError(kid: string, options: TokenOptions): CommandError {
   const from = options.keyFile ?? 'VALISE_KEYS';
   const isThere = keysIfAny(options)?.kids.includes(kid);
   if (isThere)
-    return new ValiseError('not-revealed', `The token names the key ${kid} of ${from}, and is not genuine.`, {
-      next: 'Copy it whole, from "v1." to its end.',
-    });
-  return new ValiseError('not-revealed', `The payload takes the key ${kid}, which ${from} does not hold.`, {
+    return new CommandError(
+      'not-revealed',
+      `The token names the key ${kid} of ${from}, and is not genuine.`,
+      {
+        next: 'Copy it whole, from "v1." to its end.',
+      },
+    );
+  return new CommandError('not-revealed', `The payload takes the key ${kid}, which ${from} does not hold.`, {
     next: 'Give the keyring of the server that sealed it, as VALISE_KEYS or with --key-file PATH.',
   });
 }
@@ -124,9 +129,9 @@ function reveal(token: string, options: TokenOptions, bind: Json | undefined): u
     });
   } catch (cause) {
     if (!(cause instanceof SealError)) throw cause;
-    throw new ValiseError(
+    throw new CommandError(
       'not-revealed',
-      `The payload cannot be shown (${cause.code.replaceAll('-', ' ')}).`,
+      `The payload cannot be shown (${cause.reason.replaceAll('-', ' ')}).`,
       {
         next: 'It takes the key, and --subject and --bind as the server gave them.',
       },

@@ -1,4 +1,4 @@
-import { ValiseError } from 'mcp-valise/client';
+import { isExplained } from '../errors.ts';
 import { explain, whatOnly } from '../exit.ts';
 
 /** The outcome of a check. */
@@ -29,6 +29,6 @@ export function fail(check: string, what: string, fix: string): Finding {
 
 /** Returns the description of an error and its fix. A `ValiseError` names its own fix; `otherwise` is the fallback. */
 export function whatAndFix(error: unknown, otherwise: string): [what: string, fix: string] {
-  const next = error instanceof ValiseError ? error.next : undefined;
+  const next = isExplained(error) ? error.next : undefined;
   return next === undefined ? [explain(error), otherwise] : [whatOnly(error), next];
 }

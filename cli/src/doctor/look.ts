@@ -11,6 +11,7 @@ import {
   statusOf,
 } from 'mcp-valise/internal';
 import { type Announced, isResponse, type Result, readAnnounced } from 'mcp-valise/wire';
+import { CommandError } from '../errors.ts';
 import { unlessInterrupted } from '../interrupted.ts';
 import type { ConnectOptions } from '../options.ts';
 import { whileWaiting } from '../patience.ts';
@@ -93,7 +94,7 @@ async function withinReason(target: CliTarget, method: string, work: () => Promi
   const seconds = PATIENCE[target.kind];
   let timer: NodeJS.Timeout | undefined;
   const over = new Promise<never>((_resolve, reject) => {
-    const error = new ValiseError('no-answer', `It did not answer \`${method}\` within ${seconds} s.`);
+    const error = new ValiseError('not-delivered', `It did not answer \`${method}\` within ${seconds} s.`);
     timer = setTimeout(() => reject(error), seconds * 1000);
   });
   try {
@@ -142,7 +143,7 @@ async function connectSignedIn(
   valise: ClientValise,
 ): Promise<void> {
   const redirect = (): never => {
-    throw new ValiseError('needs-sign-in', 'What is kept of the sign-in is not enough any more.');
+    throw new CommandError('needs-sign-in', 'What is kept of the sign-in is not enough any more.');
   };
   await valise.connect(client, url, { fetch, resume: false, auth: { redirect } });
 }

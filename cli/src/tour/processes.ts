@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
-import { ValiseError } from 'mcp-valise/client';
+import { CommandError } from '../errors.ts';
 
 /** A process of the tour. */
 export interface Started {
@@ -91,7 +91,7 @@ function listening(example: string, child: ChildProcess): Promise<URL> {
     child.once('error', reject);
     child.once('exit', () =>
       reject(
-        new ValiseError('example-ended', `The example ${example} ended at once: ${said.trim()}`, {
+        new CommandError('example-ended', `The example ${example} ended at once: ${said.trim()}`, {
           next: `Try \`valise example ${example} --http 0\` by itself.`,
         }),
       ),

@@ -155,7 +155,7 @@ export function authorizationFor(
     },
   );
   if (authorization) return authorization;
-  throw new ValiseError('bad-option', 'The option redirect of authProvider is missing.', {
+  throw new ValiseError('invalid-argument', 'The option redirect of authProvider is missing.', {
     next: 'Give a function that shows the sign-in page to the user.',
   });
 }

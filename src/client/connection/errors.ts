@@ -104,7 +104,7 @@ export function versionGoneError(protocolVersion: string, cause: unknown): Valis
 }
 
 /** The code of {@link versionGoneError}. */
-export const VERSION_GONE = 'version-gone';
+export const VERSION_GONE = 'other-version';
 
 /** Returns the HTTP status in an error of either SDK major. */
 export function statusOf(error: unknown): number | undefined {

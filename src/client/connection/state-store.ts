@@ -244,7 +244,7 @@ export function fromClientStateStore(host: ClientStateStore): Store {
     const match = /^(?:connection|credentials)\/([\w-]+\/[\w-]+)(?:\/(legacy|modern))?$/.exec(key);
     if (!match || (key.startsWith('connection/') && !match[2])) return undefined;
     claimed ??= match[1];
-    if (claimed !== match[1]) throw oneTargetError();
+    if (claimed !== match[1]) throw new OtherTargetError();
     return key.startsWith('credentials/') ? 'credentials' : (match[2] as Slot);
   };
 
@@ -344,12 +344,11 @@ function versionOf(value: Json): string {
   return sha256(JSON.stringify(rest));
 }
 
-function oneTargetError(): ValiseError {
-  return new ValiseError(
-    'store-one-target',
-    'A ClientStateStore keeps one connection, and this one has another.',
-    {
+/** Thrown when a store in the seed's shape holds the state of another server. */
+export class OtherTargetError extends ValiseError {
+  constructor() {
+    super('invalid-argument', 'A ClientStateStore keeps one connection, and this one has another.', {
       next: 'Give each its own: valise.connect(client, url, { store }).',
-    },
-  );
+    });
+  }
 }

@@ -186,7 +186,7 @@ export class HostProvider {
   }
 
   #elsewhere(): never {
-    throw new ValiseError('signed-in-elsewhere', 'Another process has signed in in the meantime.', {
+    throw new ValiseError('already-done', 'Another process has signed in in the meantime.', {
       next: 'Connect again.',
     });
   }

@@ -144,7 +144,7 @@ export function readExport(
   // Dates become strings, as in a file.
   const data: unknown = given === undefined ? undefined : JSON.parse(JSON.stringify(given));
   if (!isObject(data) || data['version'] !== 1 || !Array.isArray(data['entries']))
-    throw new ValiseError('bad-export', 'This is not the export of a jar.', {
+    throw new ValiseError('invalid-argument', 'This is not the export of a jar.', {
       next: 'Give what jar.export() returns (valise jar export).',
     });
   const entries: ImportedEntry[] = [];

@@ -61,7 +61,7 @@ function checkFilter(filter: unknown, more: string | undefined): void {
 }
 
 function badFilter(why: string): ValiseError {
-  return new ValiseError('bad-filter', `The filter for the jar ${why}.`, {
+  return new ValiseError('invalid-argument', `The filter for the jar ${why}.`, {
     next: 'Give server, scope or key, or leave out what is not to be narrowed; without a filter everything is meant.',
   });
 }

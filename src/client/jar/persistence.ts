@@ -153,7 +153,7 @@ export class JarPersistence {
     const results = await Promise.allSettled(left.map((set) => this.save(set)));
     const failed = results.find((result) => result.status === 'rejected');
     if (failed) {
-      throw new ValiseError('jar-not-saved', 'State that servers set could not be stored.', {
+      throw new ValiseError('not-saved', 'State that servers set could not be stored.', {
         next: 'Check that the store can be reached and written.',
         cause: failed.reason,
       });

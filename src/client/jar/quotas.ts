@@ -20,7 +20,7 @@ export function readQuotas(given: JarQuotas = {}): Quotas {
   for (const name of Object.keys(FLOORS) as (keyof Quotas)[]) {
     const value = given[name] ?? USUAL[name];
     if (!Number.isInteger(value) || value < FLOORS[name]) {
-      throw new ValiseError('bad-quota', `The quota ${name} cannot be ${String(value)}.`, {
+      throw new ValiseError('invalid-argument', `The quota ${name} cannot be ${String(value)}.`, {
         next: `Give a whole number of at least ${FLOORS[name]}: servers count on that much.`,
       });
     }

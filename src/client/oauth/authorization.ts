@@ -318,7 +318,7 @@ export class Authorization implements ClientPart {
     } catch (error) {
       const { code } = error as { readonly code?: unknown };
       // The page may have shown an error that only the user saw, because the registration may be unknown by now.
-      if (code === 'sign-in-timeout') await this.provider.invalidateCredentials('client').catch(() => {});
+      if (code === 'timeout') await this.provider.invalidateCredentials('client').catch(() => {});
       throw error;
     }
   }

@@ -15,9 +15,13 @@ export type DpopSigner = never;
  */
 export function boundTo(keeper: Pick<CredentialKeeper, 'change'>, major: Major): () => Promise<DpopSigner> {
   if (major === 'v1')
-    throw new ValiseError('dpop-needs-v2', 'The option dpop needs v2 of the SDK, which signs the requests.', {
-      next: 'Run: npm install @modelcontextprotocol/client. Or leave the option out.',
-    });
+    throw new ValiseError(
+      'invalid-argument',
+      'The option dpop needs v2 of the SDK, which signs the requests.',
+      {
+        next: 'Run: npm install @modelcontextprotocol/client. Or leave the option out.',
+      },
+    );
   let session: Promise<DpopSigner> | undefined;
   return () => (session ??= sessionOf(keeper));
 }

@@ -1,6 +1,6 @@
-import { ValiseError } from '../../errors.ts';
 import type { Account, TokenOwner } from '../account.ts';
 import type { HttpMiddleware } from '../connection/fetch.ts';
+import { OtherTargetError } from '../connection/state-store.ts';
 import type { CredentialKeeper, Tokens } from './credentials.ts';
 
 /** Authorizes a connection with the tokens in a host's own store. The host renews them, and Valise never signs in (C-06). */
@@ -51,7 +51,7 @@ export class HostTokens {
       return (await this.#keeper.load()).tokens;
     } catch (error) {
       // The store's token is for another server, and this one must not receive it.
-      if (error instanceof ValiseError && error.code === 'store-one-target') return undefined;
+      if (error instanceof OtherTargetError) return undefined;
       throw error;
     }
   }

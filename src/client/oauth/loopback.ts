@@ -62,7 +62,7 @@ async function listening(server: Server, port: number): Promise<number> {
     await once(server, 'listening');
   } catch (cause) {
     throw new ValiseError(
-      'sign-in-port',
+      'sign-in-failed',
       `Port ${port} of 127.0.0.1 cannot be listened on for the sign-in.`,
       {
         next: 'Free it, or choose another one with the option port (--redirect-port).',

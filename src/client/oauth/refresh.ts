@@ -137,7 +137,7 @@ export function unavailableError(error: unknown): ValiseError | undefined {
   if (errorCode !== UNAVAILABLE) return undefined;
   const how = /(cannot be reached|answers \d+)$/.exec(String(message))?.[0] ?? 'is not available';
   return new ValiseError(
-    'authorization-server-down',
+    'server-unreachable',
     `The token is over, and the authorization server, which would give a new one, ${how}.`,
     { next: 'Try again later; nobody needs to sign in again for it.', cause: error },
   );

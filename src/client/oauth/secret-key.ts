@@ -91,6 +91,6 @@ function keysFrom(text: string, from: string, next: string): Keyring {
   try {
     return parseKeys(text);
   } catch (cause) {
-    throw new ValiseError('bad-key', `${from} holds no key that can be used.`, { next, cause });
+    throw new ValiseError('invalid-key', `${from} holds no key that can be used.`, { next, cause });
   }
 }

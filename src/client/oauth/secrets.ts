@@ -120,7 +120,7 @@ export class Secrets {
       }
     }
     throw new ValiseError(
-      'no-place-for-secrets',
+      'no-keychain',
       `There is no safe place for tokens. ${[...problems.values()].map(({ what }) => what).join(' ')}`,
       {
         next: 'Give keys (VALISE_CLIENT_KEYS, made by: valise keys generate), or use a system with a keychain, or choose plain text with insecurePlaintext (--insecure-plaintext).',
@@ -154,7 +154,7 @@ async function readOr(at: KeyPlace, tell: (why: ValiseError) => void): Promise<K
   try {
     return await at.read();
   } catch (error) {
-    if (!(error instanceof ValiseError && error.code === 'store-no-keychain')) throw error;
+    if (!(error instanceof ValiseError && error.code === 'no-keychain')) throw error;
     tell(error);
     return undefined;
   }

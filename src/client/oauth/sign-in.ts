@@ -77,7 +77,7 @@ export class SignIn {
     return new Promise((_, reject) => {
       const timer = setTimeout(() => {
         reject(
-          new ValiseError('sign-in-timeout', `Nobody signed in within ${this.#timeout} s.`, {
+          new ValiseError('timeout', `Nobody signed in within ${this.#timeout} s.`, {
             next: 'Try again; the option timeout gives more time.',
           }),
         );
@@ -105,7 +105,7 @@ const never = new Promise<never>(() => {});
 
 /** Returns the error for a connection that closed before the user had signed in. */
 export function leftError(): ValiseError {
-  return new ValiseError('sign-in-left', 'The connection was closed before the user had signed in.', {
+  return new ValiseError('sign-in-failed', 'The connection was closed before the user had signed in.', {
     next: 'Connect again.',
   });
 }
@@ -134,19 +134,15 @@ export function refusedElsewhereError(): ValiseError {
 
 /** Returns the error for a response that does not belong to the sign-in. */
 export function strangerError(): ValiseError {
-  return new ValiseError(
-    'sign-in-stranger',
-    'What came back does not belong to the sign-in that was begun.',
-    {
-      next: 'Try again.',
-    },
-  );
+  return new ValiseError('sign-in-failed', 'What came back does not belong to the sign-in that was begun.', {
+    next: 'Try again.',
+  });
 }
 
 /** Returns the error for a server that rejected the token of a new sign-in with this status. */
 export function inVainError(status: number): ValiseError {
   return new ValiseError(
-    'sign-in-in-vain',
+    'sign-in-failed',
     `The server does not take the token that the user has just signed in for (${status}).`,
     { next: 'Ask whoever runs the server; signing in again will not help.' },
   );

@@ -51,7 +51,7 @@ function answerTo(
   // Over HTTP the outcome arrives on the response to the answer. On other transports only the call's id identifies it.
   const wireId = target.kind === 'http' ? undefined : callId;
   if (target.kind === 'http' ? hasHttpEdge(transport) : wireId !== undefined) return { message, wireId };
-  throw new ValiseError('no-answer', `What comes of the pending round "${id}" would not be heard here.`, {
+  throw new ValiseError('not-delivered', `What comes of the pending round "${id}" would not be heard here.`, {
     next:
       target.kind === 'http'
         ? 'Connect with valise.connect(client, url), then answer.'
@@ -63,7 +63,7 @@ function answerTo(
 export function followed(call: Call): HttpHints {
   const lost = (what: string): void =>
     call.leave(
-      new ValiseError('no-answer', what, {
+      new ValiseError('not-delivered', what, {
         next: 'The round stays open: answer it again, or drop it and make the call again.',
       }),
     );
@@ -79,7 +79,7 @@ export function followed(call: Call): HttpHints {
 
 /** Returns the error for a round that does not exist. */
 export function notThere(id: string): ValiseError {
-  return new ValiseError('not-pending', `There is no pending round "${id}".`, {
+  return new ValiseError('not-found', `There is no pending round "${id}".`, {
     next: 'List what is pending: it may have been answered or dropped, or its time is over.',
   });
 }

@@ -137,7 +137,7 @@ export class PendingStore {
     try {
       return await this.keep(connection, call, round, id);
     } catch (error) {
-      const isFull = error instanceof ValiseError && error.code === 'too-many-pending';
+      const isFull = error instanceof ValiseError && error.code === 'limit-reached';
       const next = isFull
         ? 'Answer or drop what waits: valise.pending.list(), valise.pending.drop(id).'
         : undefined;
@@ -232,13 +232,13 @@ export class PendingStore {
 }
 
 export function beingAnswered(id: string): ValiseError {
-  return new ValiseError('answered-elsewhere', `The pending round "${id}" is being answered already.`, {
+  return new ValiseError('already-done', `The pending round "${id}" is being answered already.`, {
     next: 'Wait for it, then list what is pending.',
   });
 }
 
 function tooMuch(why: string): ValiseError {
-  return new ValiseError('too-many-pending', `A question is not kept: ${why}.`, {
+  return new ValiseError('limit-reached', `A question is not kept: ${why}.`, {
     next: 'Answer or drop what waits.',
   });
 }

@@ -134,7 +134,7 @@ function isOver(error: unknown): boolean {
 
 function otherEra({ id }: Kept): ValiseError {
   const what = `The pending round "${id}" was asked on 2026-07-28, and this server, or its connection, speaks an older version.`;
-  return new ValiseError('other-era', what, {
+  return new ValiseError('other-version', what, {
     next: 'Connect to the server that asked; the round still waits.',
   });
 }
@@ -162,7 +162,7 @@ async function asked(connection: Connection, { id, round }: Kept): Promise<Answe
   const [failed] = answers.flatMap((answer) => ('error' in answer ? [answer.error.message] : []));
   if (failed !== undefined) {
     // The error can be fixed here. Once the server has received it, it cannot.
-    throw new ValiseError('answer-failed', `The pending round "${id}" could not be answered: ${failed}`, {
+    throw new ValiseError('request-failed', `The pending round "${id}" could not be answered: ${failed}`, {
       next: 'It stays open: answer it again, or drop it.',
     });
   }
@@ -178,7 +178,7 @@ function given({ id, round }: Kept, answers: Answers): Answer[] {
     const lone = round.questions.length === 1 && typeof answers['action'] === 'string';
     const answer: unknown = answers[key] ?? (lone ? answers : undefined);
     if (!isObject(answer)) {
-      throw new ValiseError('answers-missing', `The pending round "${id}" also asks "${key}".`, {
+      throw new ValiseError('invalid-argument', `The pending round "${id}" also asks "${key}".`, {
         next: 'Answer all of its questions at once.',
       });
     }

@@ -110,7 +110,7 @@ export class SessionRequests {
 
   #reportTooMany(): void {
     const what = `The server lists more than ${MAX_LISTED} sessions; the rest is left out.`;
-    const error = new ValiseError('too-many-sessions', what, { next: 'Delete some, or tell its author.' });
+    const error = new ValiseError('limit-reached', what, { next: 'Delete some, or tell its author.' });
     this.connection.link.transport.onerror?.(error);
   }
 
@@ -159,7 +159,7 @@ export function explain(error: unknown): never {
 }
 
 function badResult(verb: string): ValiseError {
-  return new ValiseError('bad-session', `What the server answered to sessions/${verb} is no session.`, {
+  return new ValiseError('request-failed', `What the server answered to sessions/${verb} is no session.`, {
     next: 'Tell its author; the session is not used.',
   });
 }

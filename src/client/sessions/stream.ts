@@ -257,7 +257,7 @@ export class Stream {
 
 function notListening(why: string): ValiseError {
   return new ValiseError(
-    'not-listening',
+    'not-connected',
     `The server does not tell this client what has happened: it ${why}.`,
     {
       next: 'Look from time to time what has changed.',

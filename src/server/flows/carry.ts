@@ -78,7 +78,7 @@ export async function carry(
     return await carryBy(way, sending, carrying);
   } catch (error) {
     const other = roomier(way, ways);
-    if (!other || !(error instanceof FlowError) || error.code !== 'journal-too-large') throw error;
+    if (!other || !(error instanceof FlowError) || error.code !== 'too-large') throw error;
     return carryBy(other, sending, carrying);
   }
 }

@@ -46,7 +46,7 @@ export function checkQuestion(key: string, question: FormQuestion | PageQuestion
   checkArgument(name, question, ONE);
   checkOptions(name, question as FormQuestion & PageQuestion, QUESTION);
   if (question.message === undefined)
-    throw new ValiseError('bad-argument', `The question "${key}" has no message.`, {
+    throw new ValiseError('invalid-argument', `The question "${key}" has no message.`, {
       next: `Give ${ASKED}.`,
     });
 }

@@ -11,27 +11,23 @@ export type FlowErrorCode =
   /** The answer does not fit the question's schema. */
   | 'answer-invalid'
   /** Nobody answered in time. */
-  | 'ask-timeout'
+  | 'timeout'
   /** The client cannot be asked this kind of question. */
   | 'client-cannot'
   /** The client cannot be asked on this connection. */
   | 'no-carrier'
-  /** The call has asked as many questions as it may. */
-  | 'too-many-questions'
-  /** This caller, or all callers together, have reached the server's limits. */
-  | 'too-many-open'
+  /** The call has asked as many questions as it may, or the caller has reached a limit of the server. */
+  | 'limit-reached'
   /** Mistakes in the handler. */
-  | 'same-key'
-  | 'not-deterministic'
-  | 'journal-too-large'
-  | 'not-json'
-  | 'bad-schema'
+  | 'invalid-flow'
+  | 'too-large'
+  | 'invalid-schema'
   /** The flow was begun by another version of the handler. */
   | 'other-version'
   /** An effect was cut off, and it is unknown whether it took place. */
-  | 'once-cut-off'
+  | 'outcome-unknown'
   /** The flow's server has no Valise installed. */
-  | 'not-installed'
+  | 'outside-request'
   /** The setting needs a store, and none is configured. */
   | 'no-store';
 

@@ -159,7 +159,7 @@ function isServedModern({ era, extra }: Exchange): boolean {
 }
 
 function notInstalled(): FlowError {
-  return new FlowError('not-installed', 'A flow was called on a server without Valise.', {
+  return new FlowError('outside-request', 'A flow was called on a server without Valise.', {
     next: 'Call valise.install(server) before server.connect().',
   });
 }

@@ -123,19 +123,15 @@ function lineOf(key: string, kind: StepKind, print: string, ending: Ending): Lin
 export type JournalLines = readonly Line[];
 
 function tooLarge(key: string): FlowError {
-  return new FlowError(
-    'journal-too-large',
-    `With the answer to "${key}", the answers of this call are too large.`,
-    {
-      key,
-      next: 'Answer with less, or raise rounds.limits.recordBytes on the server.',
-    },
-  );
+  return new FlowError('too-large', `With the answer to "${key}", the answers of this call are too large.`, {
+    key,
+    next: 'Answer with less, or raise rounds.limits.recordBytes on the server.',
+  });
 }
 
 function notTheSame(key: string): FlowError {
   return new FlowError(
-    'not-deterministic',
+    'invalid-flow',
     `The step "${key}" is not what it was in an earlier round: the handler does not do the same each time it runs.`,
     {
       key,

@@ -151,7 +151,7 @@ function tooLarge({ o }: RoundContext, size: number, budget: number, most: numbe
     ...(budget <= most ? ['raise the budget'] : []),
   ];
   return new FlowError(
-    'journal-too-large',
+    'too-large',
     `What this flow has to remember is ${size} bytes long${share}, and no more than ${Math.min(budget, most)} may travel.`,
     { next: `${steps.slice(0, -1).join(', ')}, or ${steps.at(-1)}.` },
   );

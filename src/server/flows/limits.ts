@@ -73,7 +73,7 @@ export function readLimits(limits: FlowLimits = {}): Limits {
   checkOptions('createValise, under flows.limits,', limits, TAKEN);
   const { recordBytes = DEFAULTS.recordBytes } = limits;
   if (recordBytes > LONGEST) {
-    throw new ValiseError('bad-option', `The option flows.limits.recordBytes is ${recordBytes}.`, {
+    throw new ValiseError('invalid-argument', `The option flows.limits.recordBytes is ${recordBytes}.`, {
       next: `Give at most ${LONGEST}.`,
     });
   }

@@ -113,7 +113,7 @@ function plain(key: string, value: unknown): Json | undefined {
   try {
     return JSON.parse(jsonText(`What the effect "${key}" returned`, value)) as Json;
   } catch (error) {
-    throw new FlowError('not-json', (error as ValiseError).what, {
+    throw new FlowError('invalid-flow', (error as ValiseError).what, {
       key,
       next: 'Return plain data, or nothing.',
     });
@@ -121,8 +121,12 @@ function plain(key: string, value: unknown): Json | undefined {
 }
 
 function cutOff(key: string, what: string): FlowError {
-  return new FlowError('once-cut-off', `The effect "${key}" ${what}; nobody knows whether it took place.`, {
-    key,
-    next: "Look it up by its idempotency key, or let it be tried again with cutOff: 'retry'.",
-  });
+  return new FlowError(
+    'outcome-unknown',
+    `The effect "${key}" ${what}; nobody knows whether it took place.`,
+    {
+      key,
+      next: "Look it up by its idempotency key, or let it be tried again with cutOff: 'retry'.",
+    },
+  );
 }

@@ -114,7 +114,7 @@ function isPart(
 
 /** Returns why a context was refused, for the log. It never contains the context itself. */
 export function reasonOf(error: unknown): string {
-  if (error instanceof SealError) return error.code;
+  if (error instanceof SealError) return error.reason;
   return isObject(error) && typeof error['code'] === 'string' ? error['code'] : 'malformed';
 }
 

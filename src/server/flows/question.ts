@@ -43,15 +43,19 @@ function formSchema(key: string, schema: unknown): JsonObject {
     !isObject(schema.properties) ||
     !(schema.required === undefined || isTexts(schema.required))
   ) {
-    throw new FlowError('bad-schema', `The schema of the question "${key}" is not the schema of a form.`, {
-      key,
-      next: "Give { type: 'object', properties: { … } } with plain fields, or an object schema of zod, valibot or arktype with such fields; of another library, the JSON Schema that it makes.",
-    });
+    throw new FlowError(
+      'invalid-schema',
+      `The schema of the question "${key}" is not the schema of a form.`,
+      {
+        key,
+        next: "Give { type: 'object', properties: { … } } with plain fields, or an object schema of zod, valibot or arktype with such fields; of another library, the JSON Schema that it makes.",
+      },
+    );
   }
   for (const [name, field] of Object.entries(schema.properties)) {
     if (isField(field) && !UNSAFE.has(name)) continue;
     throw new FlowError(
-      'bad-schema',
+      'invalid-schema',
       `The schema of the question "${key}" is not the schema of a form: nobody can fill in "${name}".`,
       {
         key,
@@ -109,7 +113,7 @@ const MOST = 100;
 export function requireRoom(answers: number, key: string): void {
   if (answers < MOST) return;
   throw new FlowError(
-    'too-many-questions',
+    'limit-reached',
     `The call may not ask "${key}": it has had ${MOST} answers, the most there may be.`,
     { key, next: 'Ask for more in one form, or spread the questions over several calls.' },
   );

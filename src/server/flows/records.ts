@@ -162,7 +162,7 @@ export class FlowRecords {
       this.#context.events.emit('rejected', {
         family: this.#kind.family,
         what: 'a record in the store',
-        reason: error.code,
+        reason: error.reason,
       });
       return undefined;
     }
@@ -177,7 +177,7 @@ export class FlowRecords {
 
 function tooLarge(size: number, most: number): FlowError {
   return new FlowError(
-    'journal-too-large',
+    'too-large',
     `What this flow has to remember is ${size} bytes long, and no more than ${most} may be kept.`,
     {
       next: 'Ask for less, return less from flow.once() and from the handler, or raise flows.limits.recordBytes.',
@@ -201,7 +201,7 @@ function schemaOf(key: string): Schema<Members> {
 
 /** Returns the error for a caller or server without room for another open question. */
 export function full(): FlowError {
-  return new FlowError('too-many-open', 'Too much is open on this server.', {
+  return new FlowError('limit-reached', 'Too much is open on this server.', {
     next: 'Answer the questions that are open, or try again in a few minutes.',
   });
 }

@@ -129,7 +129,7 @@ function otherVersion(was: string | number | undefined, is: string | number | un
 function tooLate(questions: readonly Question[]): FlowError {
   const named = questions.map(({ key }) => `"${key}"`).join(', ');
   return new FlowError(
-    'ask-timeout',
+    'timeout',
     `Nobody answered ${named || 'in time'}, and the flow is not renewed any more.`,
     {
       next: 'Make the call again, or give the flow a longer renew.',

@@ -1,13 +1,13 @@
 import { NO_RESPONSE } from '../../core/compose.ts';
-import { ValiseError } from '../../errors.ts';
 import type { Top } from '../../link/top.ts';
-import { SealError } from '../../seal/index.ts';
+import { SealError, type SealReason } from '../../seal/index.ts';
 import { CARRIERS, type Families, outcomeIn, type Response } from '../../wire/index.ts';
 import { readQuestionId } from '../../wire/question-id.ts';
 import type { ServerContext } from '../context.ts';
 import { runWithEdgeContext } from '../edge-context.ts';
 import type { Exchange, ServerLink, ServerMiddleware } from '../exchange.ts';
 import { type Fault, faultOn, notDone, outcomeOf } from '../fault.ts';
+import { isUnknownKey } from '../own-keys.ts';
 import { Quota } from '../quota.ts';
 import { Slot } from '../slot.ts';
 import { PURPOSE } from './carry.ts';
@@ -283,10 +283,10 @@ export function createRounds(context: ServerContext, options: FlowsOptions = {})
  * Whether a state fails to prove that this server made it. A state that is late, foreign or used is genuine, and is refused.
  */
 function isDamaged(error: unknown): boolean {
-  return error instanceof ValiseError && DAMAGED.includes(error.code);
+  return error instanceof SealError ? DAMAGED.includes(error.reason) : isUnknownKey(error);
 }
 
-const DAMAGED: readonly string[] = ['malformed', 'tampered', 'unknown-key'];
+const DAMAGED: readonly string[] = ['malformed', 'tampered', 'unknown-key'] satisfies SealReason[];
 
 function storeFailed(context: ServerContext, error: unknown): void {
   context.events.emit('warning', {

@@ -214,7 +214,7 @@ export class FlowRun implements Flow {
   #requireKey(key: string): void {
     if (typeof key === 'string' && key !== '') return;
     throw this.#wrong(
-      new FlowError('same-key', 'A step of a flow has no key.', {
+      new FlowError('invalid-flow', 'A step of a flow has no key.', {
         next: 'Give each step a text of its own.',
       }),
     );
@@ -274,7 +274,7 @@ function unreadable(): Ending {
 }
 
 function sameKey(key: string): FlowError {
-  return new FlowError('same-key', `The flow has two steps with the key "${key}".`, {
+  return new FlowError('invalid-flow', `The flow has two steps with the key "${key}".`, {
     key,
     next: 'Give each ask, sample, roots, once and until a key of its own; in a loop, put the index into it.',
   });
@@ -286,7 +286,7 @@ function tookAnotherWay(left: readonly string[]): FlowError {
     .map((key) => `"${key}"`)
     .join(', ');
   return new FlowError(
-    'not-deterministic',
+    'invalid-flow',
     `The handler asks something new, but did not come to ${steps} as in an earlier round.`,
     {
       next: 'Let the way through the handler depend only on arguments, answers and what flow.once() returned; read what may change inside flow.once().',

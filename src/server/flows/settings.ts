@@ -55,7 +55,7 @@ export function checkRounds(options: FlowsOptions): void {
 export function readMode(mode: FlowMode | undefined, store: Store | undefined): FlowMode {
   const chosen = mode ?? (store ? 'carried-first' : 'carried');
   if (!MODES.includes(chosen)) {
-    throw new ValiseError('bad-option', `${JSON.stringify(mode)} is not a mode of flows.`, {
+    throw new ValiseError('invalid-argument', `${JSON.stringify(mode)} is not a mode of flows.`, {
       next: `Give one of ${MODES.join(', ')}.`,
     });
   }

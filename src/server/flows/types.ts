@@ -48,7 +48,7 @@ export interface OnceOptions {
   /**
    * What to do if an earlier attempt was cut off (its process died), so that it is unknown whether it took effect.
    *
-   * `fail` (the default) throws `once-cut-off`. `retry` runs the effect again with the same idempotency key.
+   * `fail` (the default) throws `outcome-unknown`. `retry` runs the effect again with the same idempotency key.
    */
   readonly cutOff?: 'fail' | 'retry';
 }

@@ -90,7 +90,7 @@ export class Waiting {
 }
 
 function tooLate(key: string, ttl: number): FlowError {
-  return new FlowError('ask-timeout', `Nobody answered "${key}" within ${ttl} s.`, {
+  return new FlowError('timeout', `Nobody answered "${key}" within ${ttl} s.`, {
     key,
     next: 'Give the flow or the question a longer ttl.',
   });

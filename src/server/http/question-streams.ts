@@ -160,7 +160,7 @@ export class QuestionStreams {
         life,
       );
     } catch (error) {
-      if (!(error instanceof FlowError) || error.code !== 'journal-too-large') throw error;
+      if (!(error instanceof FlowError) || error.code !== 'too-large') throw error;
       const told = {
         code: INTERNAL_ERROR,
         message: `Internal error: the result is too large to be kept until it is fetched (at most ${this.#rounds.records.most} bytes).`,

@@ -92,12 +92,12 @@ export function createIdempotency(
     const principal = principalKey(exchange.principal);
     const byArguments = !reading && window !== undefined && principal !== undefined;
     if (!reading && !byArguments) return undefined;
-    if (reading && principal === undefined && reading.key.length < MIN_ANONYMOUS_KEY) return 'bad-key';
+    if (reading && principal === undefined && reading.key.length < MIN_ANONYMOUS_KEY) return 'invalid-key';
     let digest: string;
     try {
       digest = sha256(canonicalJson(callOf(exchange.request)));
     } catch {
-      return 'bad-key';
+      return 'invalid-key';
     }
     const identity = reading ? ['key', reading.key] : ['arguments', digest];
     const id = sha256(JSON.stringify([context.name, principal ?? null, ...identity]));
@@ -141,7 +141,7 @@ export function createIdempotency(
     const declared = declaredFor(exchange);
     const isBad = isProblem(reading);
     if (!declared) return !isBad && reading?.isRepeat ? refuse(exchange, 'not-repeatable') : next();
-    const call = isBad ? 'bad-key' : nameOf(exchange, reading, declared);
+    const call = isBad ? 'invalid-key' : nameOf(exchange, reading, declared);
     if (typeof call === 'string') return refuse(exchange, call);
     if (!call) return next();
     if (continues(exchange)) {

@@ -50,7 +50,7 @@ const KIND: RecordKind = {
   family: 'idempotency',
   what: 'the record of a call',
   refusal: () =>
-    new LedgerFull('too-many-open', 'There is no room for the record of another call.', {
+    new LedgerFull('limit-reached', 'There is no room for the record of another call.', {
       next: 'Raise idempotency.limits, or keep records for a shorter time.',
       outcome: 'not-done',
     }),
@@ -116,7 +116,7 @@ export class Ledger {
   async #begin(call: CallName, run: () => Promise<Ending>): Promise<Recorded | undefined> {
     const { name, digest } = call;
     const claimed = await this.#claim(call);
-    if (claimed === 'full') return { refused: 'ledger-full' };
+    if (claimed === 'full') return { refused: 'limit-reached' };
     if (claimed === undefined) {
       const found = await this.#read(call);
       if (!found) return { refused: 'outcome-unknown' };

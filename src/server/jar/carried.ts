@@ -77,7 +77,7 @@ export function carriedSources(
           return sealer.open(value, { purpose: 'state', subject, bind: bindingOf(scope, name, session) });
         } catch (error) {
           if (!(error instanceof SealError)) throw error;
-          report(scope)(name, `its seal was refused: ${error.code}`);
+          report(scope)(name, `its seal was refused: ${error.reason}`);
           return undefined;
         }
       },

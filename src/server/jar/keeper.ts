@@ -77,7 +77,7 @@ export function createKeeper(
         }
       : undefined;
   const tell = (error: unknown): never => {
-    if (error instanceof ValiseError && error.code === 'too-much-state')
+    if (error instanceof ValiseError && error.code === 'limit-reached')
       events.emit('rejected', { family: 'state', what: error.code, reason: error.what });
     throw error;
   };

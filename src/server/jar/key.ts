@@ -109,7 +109,7 @@ function isSame(one: Key, other: Key): boolean {
 
 function declaredOtherwise(name: string): ValiseError {
   return new ValiseError(
-    'same-key',
+    'invalid-flow',
     `State ${JSON.stringify(name)} is declared twice, with other settings.`,
     {
       next: 'Declare it once, or each time with the same settings; give another state another name.',
@@ -120,7 +120,7 @@ function declaredOtherwise(name: string): ValiseError {
 function read(name: string, settings: KeySettings): Key {
   if ((settings as { readonly '~standard'?: unknown } | null)?.['~standard'] !== undefined)
     throw new ValiseError(
-      'bad-option',
+      'invalid-argument',
       `state ${JSON.stringify(name)} was given a schema in place of its settings.`,
       { next: 'Give { schema: … } with it.' },
     );

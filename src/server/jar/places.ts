@@ -100,7 +100,7 @@ export class LocalPlaces {
 }
 
 export function tooMuch(limit: string): ValiseError {
-  return new ValiseError('too-much-state', `The server keeps too much state already (${limit}).`, {
+  return new ValiseError('limit-reached', `The server keeps too much state already (${limit}).`, {
     next: 'Try again later, sign in, or use a client that carries its state.',
   });
 }

@@ -36,9 +36,13 @@ export function checkSchema(schema: unknown, name: string): void {
     '~standard'
   ];
   if (typeof standard?.validate === 'function') return;
-  throw new ValiseError('bad-schema', `The schema of state ${JSON.stringify(name)} is no Standard Schema.`, {
-    next: 'Give one of zod, valibot, arktype or another library that has "~standard".',
-  });
+  throw new ValiseError(
+    'invalid-schema',
+    `The schema of state ${JSON.stringify(name)} is no Standard Schema.`,
+    {
+      next: 'Give one of zod, valibot, arktype or another library that has "~standard".',
+    },
+  );
 }
 
 /**
@@ -59,7 +63,7 @@ export function validate(schema: StandardSchema, name: string, value: unknown): 
   result.catch(() => undefined);
   // zod retries asynchronously if something throws, so the two cases cannot be told apart.
   throw new ValiseError(
-    'async-schema',
+    'invalid-schema',
     `The schema of state ${JSON.stringify(name)} gives no answer at once: it validates asynchronously, or one of its checks or transforms has thrown.`,
     {
       next: 'Give a schema without asynchronous checks or transforms, and report what does not fit as an issue.',

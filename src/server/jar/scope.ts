@@ -94,7 +94,7 @@ export class ScopedState {
   #checkOpen(name: string): void {
     if (!this.#facts.answered()) return;
     throw new ValiseError(
-      'already-answered',
+      'outside-request',
       `State ${JSON.stringify(name)} was changed after its request had been answered.`,
       { next: 'Change state before the handler returns: it travels with the result.' },
     );
@@ -117,7 +117,7 @@ function accepted(name: string, json: Json, { schema }: Key): unknown {
   const result = validate(schema, name, own);
   if (!result.issues) return result.value;
   throw new ValiseError(
-    'bad-state-value',
+    'invalid-argument',
     `The value for state ${JSON.stringify(name)} does not fit its schema: ${issuesText(result.issues)}.`,
     { next: 'Set what the schema reads, as JSON.' },
   );
@@ -126,7 +126,7 @@ function accepted(name: string, json: Json, { schema }: Key): unknown {
 function nameOf(named: Named): string {
   const name: unknown = typeof named === 'object' && named !== null ? named.name : named;
   if (typeof name === 'string') return name;
-  throw new ValiseError('bad-state-value', 'The name of a piece of state is not text.', {
+  throw new ValiseError('invalid-argument', 'The name of a piece of state is not text.', {
     next: 'Give a text, or a key made with valise.jar.key().',
   });
 }

@@ -114,7 +114,7 @@ export async function saveShelf(
 
 function notSaved(cause: ValiseError): ValiseError {
   return new ValiseError(
-    'state-not-saved',
+    'not-saved',
     `State could not be saved: others wrote it ${TRIES} times in between.`,
     {
       next: 'Try again; where many requests of one session run at once, keep their state under different owners.',
@@ -143,11 +143,7 @@ function untilOf({ attributes: { maxAge } }: Key, scope: Scope): number | null {
 function checkedSize(record: Members): number {
   const bytes = Buffer.byteLength(JSON.stringify(record));
   if (bytes <= MAX_SHELF) return bytes;
-  throw new ValiseError(
-    'state-too-large',
-    `All state of one client together would take over ${MAX_SHELF} bytes.`,
-    {
-      next: 'Delete what is no longer needed, or keep it in a database of your own.',
-    },
-  );
+  throw new ValiseError('too-large', `All state of one client together would take over ${MAX_SHELF} bytes.`, {
+    next: 'Delete what is no longer needed, or keep it in a database of your own.',
+  });
 }

@@ -18,7 +18,7 @@ export function snapshot(name: string, value: unknown, reader: boolean): Json {
   const bytes = sizeOf(name, text);
   if (bytes > MAX_BYTES) {
     throw new ValiseError(
-      'state-too-large',
+      'too-large',
       `State ${JSON.stringify(name.slice(0, 80))} would take ${bytes} bytes; ${MAX_BYTES} is the most, and ${SAFE_BYTES} what every client takes.`,
       { next: 'Keep what is large in a database of your own, and its id in the state.' },
     );

@@ -1,4 +1,5 @@
 import { ValiseError } from '../../errors.ts';
+import { CallerLimitError } from '../quota.ts';
 import { type Held, rowOf } from './held.ts';
 import type { EndReason } from './hooks.ts';
 import type { Found, Registry } from './registry.ts';
@@ -50,10 +51,10 @@ export async function prepare(
 /** Returns the error for a session that ended while the author's hook was running. */
 export function notBegun(reason: EndReason): ValiseError {
   return reason === 'evicted'
-    ? new ValiseError('too-many-sessions', 'The session ended before it had begun.', {
+    ? new CallerLimitError('The session ended before it had begun.', {
         next: 'Try again; where many are created at the same time, with fewer of them.',
       })
-    : new ValiseError('session-not-begun', `A session ended while onCreate was at work on it: ${reason}.`);
+    : new ValiseError('session-gone', `A session ended while onCreate was at work on it: ${reason}.`);
 }
 
 function isStill({ beginning, told, created }: Row, begun: Row): boolean {

@@ -67,7 +67,7 @@ export class SessionData {
     const issues = concerning(key, result.issues ?? []);
     if (issues.length === 0) return;
     throw new ValiseError(
-      'bad-state-value',
+      'invalid-argument',
       `The value for ${JSON.stringify(key)} does not fit the schema of the session: ${issuesText(issues)}.`,
       { next: 'Set what the schema reads, as JSON.' },
     );
@@ -161,7 +161,7 @@ function checkSize(text: string, most: number): void {
   const bytes = Buffer.byteLength(text);
   if (bytes <= most) return;
   throw new ValiseError(
-    'state-too-large',
+    'too-large',
     `The state of the session would take ${bytes} bytes; ${most} is the most.`,
     {
       next: 'Keep what is large in a database of your own, and its id in the session; or raise sessions.maxState.',
@@ -172,7 +172,7 @@ function checkSize(text: string, most: number): void {
 /** Throws if a key or namespace is not a valid name. */
 export function checkName(kind: 'key' | 'namespace', name: string): void {
   if (typeof name === 'string' && name !== '' && name.length <= MAX_NAME) return;
-  throw new ValiseError('bad-state-value', `The ${kind} of a session's state is not a usable name.`, {
+  throw new ValiseError('invalid-argument', `The ${kind} of a session's state is not a usable name.`, {
     next: `Give a text of 1 to ${MAX_NAME} characters.`,
   });
 }

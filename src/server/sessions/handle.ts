@@ -100,7 +100,7 @@ function read(key: string, value: Json | undefined, schema: StandardSchema): unk
 
 function checkOpen(answered: () => boolean, what: string): void {
   if (!answered()) return;
-  throw new ValiseError('already-answered', `A session was ${what} after its request had been answered.`, {
+  throw new ValiseError('outside-request', `A session was ${what} after its request had been answered.`, {
     next: 'Do it before the handler returns.',
   });
 }

@@ -145,7 +145,7 @@ export function sealedKeeping(
 }
 
 function refusalOf(error: unknown): Refusal {
-  if (error instanceof SealError) return { refused: `its seal was refused: ${error.code}` };
+  if (error instanceof SealError) return { refused: `its seal was refused: ${error.reason}` };
   throw error;
 }
 

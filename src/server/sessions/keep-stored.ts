@@ -49,7 +49,7 @@ export function storedKeeping(
     } catch (error) {
       if (!(error instanceof SealError)) throw error;
       // The store is authoritative on when a session ends: later use may have postponed it.
-      return error.code === 'expired' ? undefined : `its seal was refused: ${error.code}`;
+      return error.reason === 'expired' ? undefined : `its seal was refused: ${error.reason}`;
     }
   };
 

@@ -1,4 +1,3 @@
-import { ValiseError } from '../../errors.ts';
 import {
   emptyResult,
   isProblem,
@@ -16,6 +15,7 @@ import { type Cradle, createSession } from './create.ts';
 import { type Held, isRefusal, type Refusal, type Requester, rowOf } from './held.ts';
 import { type Failed, invalid, toldTo } from './reply.ts';
 import { isLiving, type Row } from './row.ts';
+import { CursorError } from './shelf.ts';
 
 /** Options of `sessionMethods`. */
 export interface MethodOptions extends Cradle {
@@ -122,8 +122,7 @@ export function sessionMethods(
     try {
       return await answer(verb, exchange, requester);
     } catch (error) {
-      if (error instanceof ValiseError && error.code === 'bad-cursor')
-        return invalid({ problem: 'bad-value', where: 'params.cursor' });
+      if (error instanceof CursorError) return invalid({ problem: 'bad-value', where: 'params.cursor' });
       return { error: failed(error) };
     }
   };

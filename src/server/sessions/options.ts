@@ -251,14 +251,14 @@ export function sessionsSettings(options: SessionsOptions, hasStore: boolean): S
 
 function oneOf(name: string, value: string, allowed: readonly string[]): void {
   if (allowed.includes(value)) return;
-  throw new ValiseError('bad-option', `The option sessions.${name} is ${JSON.stringify(value)}.`, {
+  throw new ValiseError('invalid-argument', `The option sessions.${name} is ${JSON.stringify(value)}.`, {
     next: `Give ${allowed.map((each) => `'${each}'`).join(' or ')}.`,
   });
 }
 
 function count(name: string, value: number, least: number): number {
   if (Number.isSafeInteger(value) && value >= least) return value;
-  throw new ValiseError('bad-option', `The option sessions.${name} is ${String(value)}.`, {
+  throw new ValiseError('invalid-argument', `The option sessions.${name} is ${String(value)}.`, {
     next: `Give a whole number from ${least}.`,
   });
 }

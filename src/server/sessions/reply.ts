@@ -10,17 +10,15 @@ import {
 import type { ServerEventSource } from '../events.ts';
 import type { Exchange, Reply } from '../exchange.ts';
 import type { Fault } from '../fault.ts';
+import { CallerLimitError } from '../quota.ts';
 
 const INVALID_REQUEST = -32600;
 /** The errors that a client may see, and their JSON-RPC codes. The client itself can resolve the first ones. */
 const TOLD: ReadonlyMap<string, number> = new Map([
-  ['too-many-sessions', INVALID_REQUEST],
-  ['may-not-listen', INVALID_REQUEST],
-  ['too-many-subscriptions', INTERNAL_ERROR],
-  ['too-many-listeners', INTERNAL_ERROR],
-  ['too-many-states', INTERNAL_ERROR],
-  ['state-too-large', INTERNAL_ERROR],
-  ['bad-state-value', INTERNAL_ERROR],
+  ['access-denied', INVALID_REQUEST],
+  ['limit-reached', INTERNAL_ERROR],
+  ['too-large', INTERNAL_ERROR],
+  ['invalid-argument', INTERNAL_ERROR],
 ]);
 
 /** Returns the reply to invalid params. */
@@ -65,8 +63,8 @@ export function failedWith(fault: Fault, events: ServerEventSource): Failed {
   return (error) => {
     const thrown = error instanceof HookError ? error.cause : error;
     if (thrown instanceof ValiseError) {
-      const told = TOLD.get(thrown.code);
-      if (thrown.code.startsWith('too-many-'))
+      const told = thrown instanceof CallerLimitError ? INVALID_REQUEST : TOLD.get(thrown.code);
+      if (thrown.code === 'limit-reached')
         events.emit('rejected', { family: 'sessions', what: thrown.code, reason: thrown.what });
       const error = told === undefined ? fault(thrown) : { code: told, message: thrown.message };
       return { ...error, data: { ...(error.data as object | undefined), code: thrown.code } };

@@ -1,6 +1,6 @@
-import { ValiseError } from '../../errors.ts';
+import type { ValiseError } from '../../errors.ts';
 import { sha256 } from '../../sha256.ts';
-import { shareOf } from '../quota.ts';
+import { CallerLimitError, shareOf } from '../quota.ts';
 import type { Requester } from './held.ts';
 import type { SessionsSettings } from './options.ts';
 import { type Caps, callerList } from './registry.ts';
@@ -91,8 +91,7 @@ export function roomFor(
 }
 
 function nobody(): ValiseError {
-  return new ValiseError(
-    'too-many-sessions',
+  return new CallerLimitError(
     'This server gives no session to clients that it does not know (sessions.maxAnonymous is 0).',
     { next: 'Sign in first.' },
   );

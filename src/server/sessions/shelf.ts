@@ -3,6 +3,7 @@ import { isObject } from '../../json.ts';
 import { clock } from '../../store/kit/clock.ts';
 import { type Collection, collection, type Members, recordsOf } from '../../store/kit/collection.ts';
 import type { Store } from '../../store/types.ts';
+import { CallerLimitError } from '../quota.ts';
 import type { Recent } from '../recent.ts';
 
 /** A session in a list: its id, and a time that increases along the list. */
@@ -148,9 +149,16 @@ export class Shelf {
 /** Reads a cursor. Throws if this server did not issue it. */
 function readCursor(cursor: string): number {
   if (/^at-[0-9a-z]{1,11}$/.test(cursor)) return Number.parseInt(cursor.slice(3), 36);
-  throw new ValiseError('bad-cursor', 'The cursor of a list of sessions is not one that this server gave.', {
-    next: 'Start the list over.',
-  });
+  throw new CursorError();
+}
+
+/** Thrown for a cursor that this server did not issue. */
+export class CursorError extends ValiseError {
+  constructor() {
+    super('invalid-argument', 'The cursor of a list of sessions is not one that this server issued.', {
+      next: 'Start the list over.',
+    });
+  }
 }
 
 function cursorOf(at: number): string {
@@ -159,18 +167,14 @@ function cursorOf(at: number): string {
 
 /** Returns the error for session state that exceeds a limit. */
 export function tooMuch(limit: string): ValiseError {
-  return new ValiseError(
-    'too-many-states',
-    `The server keeps too much state of sessions already (${limit}).`,
-    {
-      next: 'Try again later; or, as the author, keep less in a session.',
-    },
-  );
+  return new ValiseError('limit-reached', `The server keeps too much state of sessions already (${limit}).`, {
+    next: 'Try again later; or, as the author, keep less in a session.',
+  });
 }
 
 /** Returns the error for a client that has reached a limit of sessions. */
 export function tooMany(limit: string): ValiseError {
-  return new ValiseError('too-many-sessions', `There are too many sessions already (${limit}).`, {
+  return new CallerLimitError(`There are too many sessions already (${limit}).`, {
     next: 'Delete one that is no longer needed, or try again later.',
   });
 }

@@ -264,20 +264,16 @@ class KeychainStore implements Store {
 
 function checkService(service: string): void {
   if (typeof service === 'string' && /^\P{Cc}{1,200}$/u.test(service)) return;
-  throw new ValiseError('store-bad-url', 'keychain: lacks the name of a service.', {
+  throw new ValiseError('store-invalid', 'keychain: lacks the name of a service.', {
     next: 'Write it like keychain:my-app.',
   });
 }
 
 function checkSize(key: string, text: string): void {
   if (Buffer.byteLength(text) <= MAX_BYTES) return;
-  throw new ValiseError(
-    'store-too-large',
-    `The value for ${JSON.stringify(key)} is too large for a keychain.`,
-    {
-      next: 'Keep secrets in the keychain, of 1 MB at most, and the rest in another store.',
-    },
-  );
+  throw new ValiseError('too-large', `The value for ${JSON.stringify(key)} is too large for a keychain.`, {
+    next: 'Keep secrets in the keychain, of 1 MB at most, and the rest in another store.',
+  });
 }
 
 /** Returns a valid file name for every system, different for every service. */

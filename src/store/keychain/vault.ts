@@ -174,7 +174,7 @@ const REMEDY =
     : 'Unlock it and allow the access';
 
 function unavailableError(why: string, cause: unknown, remedy = REMEDY): ValiseError {
-  return new ValiseError('store-no-keychain', `The system's keychain cannot be used: ${why}.`, {
+  return new ValiseError('no-keychain', `The system's keychain cannot be used: ${why}.`, {
     next: `${remedy}, or give keys (the option keys) for a sealed file instead. Nothing is ever kept as plain text.`,
     cause,
   });

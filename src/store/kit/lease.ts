@@ -15,7 +15,7 @@ export interface LeaseOptions<T = never> {
    * of the work.
    */
   readonly meanwhile?: (() => Promise<T | undefined>) | undefined;
-  /** Called if another process keeps the lease. By default, throws `lease-busy`. */
+  /** Called if another process keeps the lease. By default, throws `store-busy`. */
   readonly busy?: (() => T | Promise<T>) | undefined;
   /** Set to false for work that must not hold the lease for longer than one `ttl`, even if it hangs. */
   readonly renew?: boolean;
@@ -52,7 +52,7 @@ export async function withLease<T>(
   if (answer !== undefined) return answer;
   options.signal?.throwIfAborted();
   if (busy) return busy();
-  throw new ValiseError('lease-busy', `Another process has held ${key} for over ${options.wait ?? WAIT} s.`, {
+  throw new ValiseError('store-busy', `Another process has held ${key} for over ${options.wait ?? WAIT} s.`, {
     next: 'End that process, or try again.',
   });
 }
@@ -96,7 +96,7 @@ function kept(lease: Lease, ttl: number, renew: boolean): HeldLease {
 }
 
 function lostError(): ValiseError {
-  return new ValiseError('lease-lost', 'The lease under which this was done has been lost.', {
+  return new ValiseError('store-busy', 'The lease under which this was done has been lost.', {
     next: 'Try again: another process may have done it.',
   });
 }

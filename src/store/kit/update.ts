@@ -30,7 +30,7 @@ export const TRIES = 100;
  *
  * A driver treats its own write as a success even if the reply was lost and the client sent it again (the contract
  * suite proves it), so nothing is applied twice. An error of the store passes through with its `outcome`. The error
- * `store-contended`, after {@link TRIES} attempts, is `not-done`.
+ * `store-busy`, after {@link TRIES} attempts, is `not-done`.
  */
 export async function update(
   store: Updatable,
@@ -57,7 +57,7 @@ export async function update(
     });
     if (version !== undefined) return version;
   }
-  throw new ValiseError('store-contended', `An entry was changed by others ${TRIES} times in between.`, {
+  throw new ValiseError('store-busy', `An entry was changed by others ${TRIES} times in between.`, {
     next: 'Try again.',
     outcome: 'not-done',
   });
@@ -65,7 +65,7 @@ export async function update(
 
 /** Whether {@link update} gave up because others always wrote first. */
 export function isContended(error: unknown): error is ValiseError {
-  return error instanceof ValiseError && error.code === 'store-contended';
+  return error instanceof ValiseError && error.code === 'store-busy';
 }
 
 /** Returns the seconds until a time, at least 1, for use as `ttl`, which must be more than 0. */

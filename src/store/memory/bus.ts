@@ -54,7 +54,7 @@ export function memoryBus(name?: string): Bus {
 
 /** Returns the error of a closed bus. */
 export function closedBusError(): ValiseError {
-  return new ValiseError('store-closed', 'This bus has been closed.', { next: 'Open it again to go on.' });
+  return new ValiseError('closed', 'This bus has been closed.', { next: 'Open it again to go on.' });
 }
 
 function join(name: string | undefined): { hub: Hub; leave(): void } {

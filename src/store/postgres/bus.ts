@@ -24,7 +24,7 @@ const NOTIFY = { text: 'SELECT pg_notify($1, part) FROM unnest($2::text[]) AS pa
 /**
  * Opens a bus on PostgreSQL's LISTEN and NOTIFY, by URL or on your own `Pool` of `pg`. Listening takes one connection,
  * opened for the first listener. A lost connection is replaced and listens to the same topics. LISTEN does not work
- * through a pooler that swaps connections: `subscribe` then fails with `bus-not-listening`.
+ * through a pooler that swaps connections: `subscribe` then fails with `store-unavailable`.
  *
  * @example
  * ```ts
@@ -71,7 +71,7 @@ export async function postgresBus(
 
 function notListening(): ValiseError {
   return new ValiseError(
-    'bus-not-listening',
+    'store-unavailable',
     'This connection to PostgreSQL does not deliver notifications.',
     {
       next: 'Connect the bus to PostgreSQL itself: LISTEN does not work through a pooler in transaction mode.',

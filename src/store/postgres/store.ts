@@ -82,7 +82,7 @@ async function isPooled(connection: PostgresConnection): Promise<boolean> {
 async function checkStandby(connection: PostgresConnection): Promise<void> {
   const { rows } = await connection.run({ text: 'SHOW synchronous_standby_names' }, [], true);
   if (rows[0]?.[0] !== '') return;
-  throw new ValiseError('store-not-replicated', 'This PostgreSQL has no synchronous standby.', {
+  throw new ValiseError('invalid-argument', 'This PostgreSQL has no synchronous standby.', {
     next: "Set synchronous_standby_names on the server, or open the store without durability: 'replicated'.",
   });
 }
@@ -185,7 +185,7 @@ function textsFor(t: string) {
 
 function quote(table: string): string {
   if (!/^([a-z_][a-z0-9_]{0,62}\.)?[a-z_][a-z0-9_]{0,50}$/.test(table.replace(/_(expires|sweep)_at$/, ''))) {
-    throw new ValiseError('store-bad-table', `${JSON.stringify(table)} cannot be the name of a table.`, {
+    throw new ValiseError('store-invalid', `${JSON.stringify(table)} cannot be the name of a table.`, {
       next: 'Use small letters, digits and _, at most 51, with a schema and a dot before it if you like.',
     });
   }

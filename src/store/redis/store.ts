@@ -52,7 +52,7 @@ export async function redisStore(
 ): Promise<Store> {
   const { namespace = 'valise', timeout = 10, durability = 'local', client } = options;
   if (!/^[^{}]{1,200}$/.test(namespace)) {
-    throw new ValiseError('store-bad-namespace', `${JSON.stringify(namespace)} cannot be a namespace.`, {
+    throw new ValiseError('store-invalid', `${JSON.stringify(namespace)} cannot be a namespace.`, {
       next: 'Use 1 to 200 characters without braces.',
     });
   }

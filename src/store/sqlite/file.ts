@@ -68,7 +68,7 @@ export function openSqliteFile(file: string): Database {
   }
 }
 
-/** Throws `store-insecure` if the database, or a file that SQLite keeps next to it, is accessible to other users. */
+/** Throws `store-denied` if the database, or a file that SQLite keeps next to it, is accessible to other users. */
 export function checkParts(file: string): void {
   for (const part of [...PARTS, '-journal']) {
     const stats = statOf(file + part);

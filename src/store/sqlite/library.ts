@@ -46,7 +46,7 @@ function installed(): Constructor {
     return Database;
   } catch (cause) {
     throw new ValiseError(
-      'store-driver-missing',
+      'missing-package',
       'SQLite needs the package better-sqlite3 on this version of Node.',
       {
         next: 'Run: npm install better-sqlite3@12 (or use Node 22.13 or later, which brings SQLite).',

@@ -36,7 +36,7 @@ export function admission({ gates, mayListen }: AdmissionOptions): Admit {
 }
 
 function mayNot(): ValiseError {
-  return new ValiseError('may-not-listen', 'The server does not let this client hear of what it asked for.', {
+  return new ValiseError('access-denied', 'The server does not let this client hear of what it asked for.', {
     next: 'Ask without the resources that are not for it.',
   });
 }

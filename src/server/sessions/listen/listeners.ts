@@ -106,7 +106,7 @@ export class Listeners {
 
   #tooMany(exceeded: Exceeded): ValiseError {
     const limit = `sessions.maxListeners${exceeded === 'caller-count' ? 'PerCaller' : ''}`;
-    return new ValiseError('too-many-listeners', `There are too many listeners already (${limit}).`, {
+    return new ValiseError('limit-reached', `There are too many listeners already (${limit}).`, {
       next: 'End one that is no longer needed, or try again later.',
     });
   }

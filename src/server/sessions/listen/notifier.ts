@@ -139,7 +139,7 @@ export class Notifier {
 
 function tooManyOnLink(): ValiseError {
   return new ValiseError(
-    'too-many-subscriptions',
+    'limit-reached',
     `${MAX_SCOPES} sessions have subscribed on this connection already, and no more can.`,
     { next: 'Delete sessions that are no longer needed.' },
   );
@@ -148,7 +148,7 @@ function tooManyOnLink(): ValiseError {
 function check(method: string, params: Params | undefined): void {
   if (typeof method === 'string' && method.startsWith('notifications/') && isShallow(params)) return;
   throw new ValiseError(
-    'bad-notification',
+    'invalid-argument',
     `${JSON.stringify(method)} is no notification that can be sent.`,
     {
       next: "Give a method that starts with 'notifications/', and params that JSON can write.",

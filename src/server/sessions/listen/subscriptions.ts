@@ -239,7 +239,7 @@ function ownKey(uri: string, owner: string): string {
 
 function tooMany(): ValiseError {
   return new ValiseError(
-    'too-many-subscriptions',
+    'limit-reached',
     'There are too many subscriptions already (sessions.maxSubscriptions).',
     { next: 'Unsubscribe from a resource that is no longer needed.' },
   );
@@ -247,7 +247,7 @@ function tooMany(): ValiseError {
 
 function tooManySessions(): ValiseError {
   return new ValiseError(
-    'too-many-subscriptions',
+    'limit-reached',
     `${MAX_SESSIONS} sessions have subscribed to the resource already, and no more can.`,
     {
       next: 'Unsubscribe in a session that no longer needs it, or delete that session.',
