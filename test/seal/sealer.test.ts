@@ -308,7 +308,7 @@ describe('a refusal', () => {
 
   it('looks one and the same from outside, whatever the cause', () => {
     const all = errors();
-    expect(new Set(all.map(({ code }) => code)).size).toBe(8);
+    expect(new Set(all.map(({ reason }) => reason)).size).toBe(8);
     expect(new Set(all.map(({ message }) => message))).toEqual(
       new Set(['The token was refused. Start over to get a new one.']),
     );

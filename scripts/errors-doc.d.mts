@@ -1,0 +1,1 @@
+export function withCodes(text: string, codes: Record<string, readonly [string, string]>): string;
