@@ -258,7 +258,7 @@ describe.each(MAJORS)('an author on an SDK $major server hears of', (major) => {
       `Rounds are to be kept as "dual", and there is no store. Give createValise a store, or set the mode to 'carried'.`,
     );
     expect(() => createValise({ name: 'test', flows: { mode: 'both' as never } })).toThrow(
-      'is not a mode of rounds',
+      'is not a mode of flows',
     );
   });
 
