@@ -84,13 +84,15 @@ const TAGS = (
 /** Returns the slot of a hash tag or key, 0 to 16,383: its CRC16 (XMODEM), which Redis Cluster uses to place keys. */
 function slotOf(text: string): number {
   let crc = 0;
-  for (const byte of Buffer.from(text)) {
-    crc ^= byte << 8;
-    for (let bit = 0; bit < 8; bit++) crc = crc & 0x8000 ? (crc << 1) ^ 0x1021 : crc << 1;
-    crc &= 0xffff;
-  }
+  for (const byte of Buffer.from(text)) crc = ((crc << 8) & 0xffff) ^ (CRC[(crc >> 8) ^ byte] as number);
   return crc % 16_384;
 }
+
+const CRC = Uint16Array.from({ length: 256 }, (_, byte) => {
+  let crc = byte << 8;
+  for (let bit = 0; bit < 8; bit++) crc = crc & 0x8000 ? (crc << 1) ^ 0x1021 : crc << 1;
+  return crc;
+});
 
 /** Returns the hash tag of a key. */
 function tagOf(key: string): string {
