@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { defineConfig, type UserConfig } from 'tsdown';
 
@@ -28,6 +28,13 @@ function forgetTypeMap({ outDir, fileName }: { outDir: string; fileName: string 
   if (!fileName.endsWith('.d.ts')) return;
   const file = join(outDir, fileName);
   writeFileSync(file, readFileSync(file, 'utf8').replace(/\n\/\/# sourceMappingURL=.*\s*$/, '\n'));
+}
+
+/** The files of the page that need no building. */
+const PAGE = ['index.html', 'app.css', 'icon.svg'];
+
+function copyPage(): void {
+  for (const file of PAGE) copyFileSync(`console/${file}`, `cli/${dist}/console/${file}`);
 }
 
 /** A build goes beside `dist` first (scripts/prepare.mjs), so that whoever runs from there finds every file. */
@@ -62,5 +69,23 @@ export default defineConfig([
     entry: Object.fromEntries([['main', 'cli/src/main.ts'], ...examples]),
     outDir: `cli/${dist}`,
     dts: false,
+    // The page below is in the same folder.
+    clean: false,
+  },
+  // The page of `valise console`: one script, one style sheet, nothing from elsewhere.
+  {
+    entry: { 'console/app': 'console/src/main.tsx' },
+    outDir: `cli/${dist}`,
+    format: 'esm',
+    target: 'es2022',
+    platform: 'browser',
+    fixedExtension: false,
+    minify: true,
+    dts: false,
+    clean: false,
+    deps: { alwaysBundle: [/./] },
+    report: { gzip: false },
+    checks: { pluginTimings: false },
+    hooks: { 'build:done': copyPage },
   },
 ]);

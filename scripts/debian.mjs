@@ -11,6 +11,7 @@ const PROGRAMS = {
   haproxy: 'haproxy',
   pgbouncer: 'pgbouncer',
   tmux: 'tmux',
+  chromium: 'chromium',
 };
 
 /** A server that the environment names need not be installed here. */

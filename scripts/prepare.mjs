@@ -26,6 +26,7 @@ const INPUTS = [
   'examples',
   'cli/package.json',
   'cli/src',
+  'console',
 ];
 const STAMP = 'dist/.inputs';
 

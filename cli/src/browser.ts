@@ -6,12 +6,12 @@ import { remark } from './output.ts';
  * Shows a page to the user: opens a browser if there is one, and always prints the URL. `VALISE_BROWSER` names another
  * program. The server chooses the URL, so it never passes through a shell, and the browser gets no `VALISE_` variables.
  */
-export function openBrowser(url: URL): void {
+export function openBrowser(url: URL, why = 'Sign in here'): void {
   if (url.protocol !== 'https:' && url.protocol !== 'http:')
     throw new CommandError('not-a-page', `A ${url.protocol} URL is not opened in a browser.`, {
       next: 'Ask whoever runs the server for an https: address.',
     });
-  remark(`Sign in here: ${url.href}`);
+  remark(`${why}: ${url.href}`);
   const [command, ...args] = browserCommand();
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^VALISE_/i.test(name)));
   const child = spawn(command, [...args, url.href], { env, stdio: 'ignore', detached: true });

@@ -157,7 +157,7 @@ function answersOf({ answer = [] }: ConnectOptions): AnswerSource {
 
 type KeptOptions = Pick<
   ConnectOptions,
-  'store' | 'keyFile' | 'principal' | 'allowLocal' | 'insecurePlaintext'
+  'store' | 'keyFile' | 'principal' | 'allowLocal' | 'insecurePlaintext' | 'recordEvents'
 >;
 
 /** Like {@link openFor}, for commands that store nothing new: they do not create a store that does not exist yet. */
@@ -171,7 +171,7 @@ export function openKept(options: KeptOptions): Promise<ClientValise> {
 
 /** Opens a Valise with the store, keys and principal that the options name. */
 export async function openFor(options: KeptOptions): Promise<ClientValise> {
-  const { principal, allowLocal, insecurePlaintext } = options;
+  const { principal, allowLocal, insecurePlaintext, recordEvents } = options;
   if (principal === '')
     throw new ValiseError('invalid-argument', '--principal has an empty name.', {
       next: 'Say whose state it is, or leave the option out.',
@@ -182,6 +182,7 @@ export async function openFor(options: KeptOptions): Promise<ClientValise> {
     principal,
     allowLocal,
     insecurePlaintext,
+    recordEvents,
     keys,
   });
   tellEvents(valise);

@@ -4,6 +4,7 @@ import { callCommand } from './commands/call.ts';
 import { clusterCommand } from './commands/cluster.ts';
 import { completionCommand } from './commands/completion.ts';
 import { connectCommand } from './commands/connect.ts';
+import { consoleCommand } from './commands/console.ts';
 import { doctorCommand } from './commands/doctor.ts';
 import { exampleCommand } from './commands/example.ts';
 import { jarCommand } from './commands/jar.ts';
@@ -31,6 +32,7 @@ const COMMANDS = [
   readCommand,
   promptCommand,
   connectCommand,
+  consoleCommand,
   jarCommand,
   sessionsCommand,
   pendingCommand,

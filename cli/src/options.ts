@@ -28,6 +28,7 @@ export interface ConnectOptions extends KeyOptions {
   readonly browser?: boolean;
   readonly redirectPort?: number;
   readonly trace?: boolean;
+  readonly recordEvents?: boolean;
 }
 
 /** Wraps a parser that throws, so that commander reports a usage error. */
@@ -75,6 +76,10 @@ export function connectOptions(command: Command): Command {
       '--redirect-port <port>',
       'port of 127.0.0.1 that a sign-in comes back to (default: a free one)',
       reading<number | undefined>(parsePort),
+    )
+    .option(
+      '--record-events',
+      'record what happens in the store, for valise console: the last 200 events of a process, for a day',
     )
     .option(
       '--allow-local',

@@ -28,11 +28,14 @@ export async function findPending(id: unknown, pending: Pending): Promise<Pendin
 }
 
 /**
- * Returns the era in which to answer a round. With `auto`, a server of both eras would be reached in the newer one, in which
- * it does not know older rounds.
+ * Returns the options with which to answer a round. With `auto`, a server of both eras would be reached in the newer one, in
+ * which it does not know older rounds.
  */
-export function eraFor({ era }: PendingRound, options: Pick<ConnectOptions, 'era'>): ConnectOptions['era'] {
-  return options.era === 'auto' && era === 'legacy' ? era : options.era;
+export function optionsFor<Options extends Pick<ConnectOptions, 'era'>>(
+  round: PendingRound,
+  options: Options,
+): Options {
+  return options.era === 'auto' && round.era === 'legacy' ? { ...options, era: round.era } : options;
 }
 
 /** Returns the command that continues a round, with the options of this command. */

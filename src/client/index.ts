@@ -12,7 +12,7 @@ export type { StdioCommand } from '../link/stdio-client.ts';
 export { fileStore } from '../store/file/store.ts';
 export type { Store } from '../store/types.ts';
 export type { Attributes, Json, Scope } from '../wire/index.ts';
-export type { ConnectionInfo, Connections, LogoutOptions } from './connection/connections.ts';
+export type { ConnectionInfo, Connections, LogoutOptions, RefreshOptions } from './connection/connections.ts';
 export type { HttpOptions } from './connection/http.ts';
 export {
   asClientStateStore,
@@ -37,7 +37,9 @@ export type {
 } from './jar/types.ts';
 export type { AuthOptions } from './oauth/options.ts';
 export type { Revoked } from './oauth/revocation.ts';
+export type { KeptIn } from './oauth/secrets.ts';
 export { DEFAULT_STORE } from './own-store.ts';
+export type { RecordedEvent, RecordedEvents, RecordOptions } from './recorded-events.ts';
 export { RequestError } from './request-error.ts';
 export { LEFT_OPEN } from './rounds/left-open.ts';
 export { NotDeliveredError } from './rounds/open-calls.ts';

@@ -27,6 +27,7 @@ export function checkClientOptions(options: ClientValiseOptions): void {
     maxMessageBytes: BYTES,
     allowLocal: FLAG,
     digest: FLAG,
+    recordEvents: FLAG,
     insecurePlaintext: FLAG,
     secrets: [
       "'keychain', 'store' or a store",

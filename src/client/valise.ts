@@ -39,6 +39,7 @@ import {
 } from './options.ts';
 import { ownStore } from './own-store.ts';
 import { type ClientPart, sendingAgain } from './part.ts';
+import { type RecordedEvents, type RecordOptions, recordEvents, recordedEvents } from './recorded-events.ts';
 import { repeating } from './repeat.ts';
 import { RoundsPart } from './rounds/part.ts';
 import { pendingRounds } from './rounds/pending.ts';
@@ -58,7 +59,7 @@ export interface ClientLike {
 }
 
 /** Options for {@link openValise}. */
-export interface ClientValiseOptions extends SecretsOptions {
+export interface ClientValiseOptions extends SecretsOptions, RecordOptions {
   /**
    * The store for all client state: a URL that `openStore` accepts, or an open store, which its owner closes.
    * Defaults to `sqlite:~/.valise/state.db`, in a folder that only its owner can enter.
@@ -163,7 +164,7 @@ export interface HostOptions {
 }
 
 /** The client side of Valise, as {@link openValise} returns it. */
-export interface ClientValise {
+export interface ClientValise extends RecordedEvents {
   /** The state that servers have set and this client carries. */
   readonly jar: Jar;
   /** Data-layer sessions, both with a connected client's server and stored. */
@@ -287,6 +288,7 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
     const { announce: _, ...unannounced } = sessions.part;
     const withoutSessions: ClientPart[] = [rounds, unannounced, state];
     const doors = new Set<HostFetch>();
+    const stopRecording = options.recordEvents ? recordEvents(store, principal, events) : undefined;
     const attach = async (
       client: ClientLike,
       to: TransportLike | HttpTarget,
@@ -375,6 +377,7 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
           return isEnded || kept.length + asked > 0;
         },
       }),
+      recordedEvents: () => recordedEvents(store, principal),
       on: (event, listener) => events.on(event, listener),
       async connect(client, to, settings = {}) {
         checkOpen();
@@ -404,6 +407,7 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
           // Each releases what it holds in the store.
           await Promise.all([...waiting].map((one) => one.end()));
           await jar.close();
+          await stopRecording?.();
         } finally {
           refuse(true);
           await Promise.all([secrets.close(), release()]);

@@ -13,7 +13,7 @@ export type { OpensOnly } from '../client/oauth/authorization.ts';
 export { keyFileOf } from '../client/own-store.ts';
 export { saysTimeout } from '../client/rounds/open-calls.ts';
 export { sessionErrorIn } from '../client/sessions/errors.ts';
-export { targetNamed } from '../client/target.ts';
+export { targetKey, targetNamed } from '../client/target.ts';
 export { envelopeOf, ToolHeaders } from '../client/tool-headers.ts';
 export { seconds } from '../duration.ts';
 export { messageOf } from '../errors.ts';

@@ -1,20 +1,10 @@
 import type { Command } from 'commander';
 import type { Finding } from '../doctor/check.ts';
-import {
-  checkKeychain,
-  checkKeys,
-  checkNode,
-  checkPermissions,
-  checkSdk,
-  checkStore,
-} from '../doctor/here.ts';
-import { checkTarget } from '../doctor/target.ts';
+import { examine } from '../doctor/examine.ts';
 import { EXIT, type SetExit } from '../exit.ts';
-import { tellNoEnv, withEnv } from '../handed-env.ts';
-import { type ConnectOptions, connectOptions, storeUrl } from '../options.ts';
+import { type ConnectOptions, connectOptions } from '../options.ts';
 import { clean, colour, print, printJson } from '../output.ts';
 import { tellUnused } from '../resolve.ts';
-import { parseTarget } from '../target.ts';
 
 /** `valise doctor [TARGET]`: reports what works, what is missing, and how to fix it. */
 export function doctorCommand(program: Command, exit: SetExit): void {
@@ -32,21 +22,6 @@ export function doctorCommand(program: Command, exit: SetExit): void {
       tellUnused(options.resolve);
       exit(findings.some(({ status }) => status === 'fail') ? EXIT.failed : EXIT.ok);
     });
-}
-
-async function examine(target: string | undefined, options: ConnectOptions): Promise<Finding[]> {
-  const found = target === undefined ? undefined : withEnv(parseTarget(target), options.env);
-  if (found) tellNoEnv(found, options.env);
-  const url = storeUrl(options.store);
-  return [
-    checkNode(),
-    checkSdk(),
-    ...checkKeys(options),
-    await checkStore(url, options),
-    ...checkPermissions(url),
-    await checkKeychain(),
-    ...(found === undefined ? [] : await checkTarget(found, options)),
-  ];
 }
 
 const MARK = {

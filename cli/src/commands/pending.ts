@@ -13,7 +13,7 @@ import { EXIT, exitCodeOf, explain, type SetExit, whatOnly } from '../exit.ts';
 import { answerOption, type ConnectOptions, connectOptions, storeOption } from '../options.ts';
 import { optionsAgain } from '../options-again.ts';
 import { print, printJson, printTable, until, when } from '../output.ts';
-import { eraFor, findPending, goOn, tellPending } from '../pending.ts';
+import { findPending, goOn, optionsFor, tellPending } from '../pending.ts';
 import { shellWord } from '../shell-word.ts';
 import { type CliTarget, nameOfKept, parseKept, parseTarget } from '../target.ts';
 
@@ -147,7 +147,7 @@ async function connectFor(
 ): Promise<Connected> {
   const target = given === undefined ? targetOf(round) : parseTarget(given);
   try {
-    return await connectTo(target, { ...options, era: eraFor(round, options) });
+    return await connectTo(target, optionsFor(round, options));
   } catch (error) {
     const mayLack = target.kind === 'stdio' && options.env.length === 0;
     if (!mayLack || exitCodeOf(error) === EXIT.usage) throw error;

@@ -11,8 +11,9 @@ import { isSubject } from '../account.ts';
 import { CREDENTIALS, CredentialKeeper, type Credentials, readCredentials } from '../oauth/credentials.ts';
 import { EndpointGuard } from '../oauth/endpoints.ts';
 import { OWN_CLIENT } from '../oauth/options.ts';
+import { refreshIn } from '../oauth/refresh-now.ts';
 import { type OwnClient, type Revoked, revoke, worstOf } from '../oauth/revocation.ts';
-import type { SecretPlaces } from '../oauth/secrets.ts';
+import type { KeptIn, SecretPlaces } from '../oauth/secrets.ts';
 import { targetKey } from '../target.ts';
 import { webAddress } from '../web-address.ts';
 import { type ConnectionId, fingerprint, keyOf, prefixOf } from './key.ts';
@@ -39,6 +40,12 @@ export interface ConnectionInfo {
   readonly tokenExpiresAt?: Date;
   /** Whether the token can be refreshed without the user. */
   readonly renewable?: boolean;
+  /** The scope that the token was granted, if the authorization server said so. */
+  readonly scope?: string;
+  /** Where the tokens are stored. */
+  readonly keptIn?: KeptIn;
+  /** The id of the process that refreshes the tokens right now. */
+  readonly refreshedBy?: number;
 }
 
 /** The stored state of HTTP connections. */
@@ -47,14 +54,23 @@ export interface Connections {
   list(target?: string | URL): Promise<ConnectionInfo[]>;
   /** Deletes sessions and their state, pending questions, metadata and credentials here. Returns true if there was anything. */
   forget(target: string | URL): Promise<boolean>;
+  /**
+   * Refreshes the tokens now, even if they have not expired. Returns false if there are none that can be refreshed here.
+   * Throws `not-refreshed` if the authorization server issues no new ones.
+   */
+  refresh(target: string | URL, options?: RefreshOptions): Promise<boolean>;
   /** Asks the authorization server to revoke the tokens, if it is reachable, and deletes everything as `forget` does. */
   logout(target: string | URL, options?: LogoutOptions): Promise<boolean>;
 }
 
-/** Options for {@link Connections.logout}. */
-export interface LogoutOptions {
+/** Options for {@link Connections.refresh}. */
+export interface RefreshOptions {
   /** Replaces the global `fetch`. */
   readonly fetch?: FetchLike | undefined;
+}
+
+/** Options for {@link Connections.logout}. */
+export interface LogoutOptions extends RefreshOptions {
   /**
    * The registration that the user signed in with, if it was an existing one (`auth.client`) with a secret. The secret is
    * not stored; without it, the tokens are not revoked (`'needs-secret'`).
@@ -64,6 +80,7 @@ export interface LogoutOptions {
   readonly onRevoked?: ((how: Revoked) => void) | undefined;
 }
 
+const REFRESH: TakenBy<RefreshOptions> = { fetch: FUNCTION };
 const LOGOUT: TakenBy<LogoutOptions> = { fetch: FUNCTION, client: OWN_CLIENT, onRevoked: FUNCTION };
 
 /** The dependencies of {@link openConnections}. */
@@ -137,13 +154,13 @@ export function openConnections(parts: ConnectionsParts): Connections {
         newer,
       ))
         for (const [, { value }] of page) add(value, connectionOf(value));
-      const { stores, problem } = await secrets();
-      for (const place of stores)
+      const { stores, kinds, problem } = await secrets();
+      for (const [at, place] of stores.entries())
         for await (const page of collection(place, '', CREDENTIALS).pages(
           prefixOf('credentials', principal),
           newer,
         ))
-          for (const [, { value }] of page) add(value, credentialsOf(value));
+          for (const [, { value }] of page) add(value, credentialsOf(value, kinds[at]));
       const wanted = target === undefined ? undefined : idOf(target).target;
       const found = [...infos.values()].filter(({ target: of }) => wanted === undefined || of === wanted);
       const isUnseen = found.length === 0 ? wanted !== undefined : found.some(({ signedIn }) => !signedIn);
@@ -153,6 +170,16 @@ export function openConnections(parts: ConnectionsParts): Connections {
 
     async forget(target) {
       return (await remove(target)).isGone;
+    },
+
+    async refresh(target, options = {}) {
+      checkOptions('connections.refresh', options, REFRESH);
+      const id = idOf(target);
+      const guard = new EndpointGuard(webAddress(target));
+      const checked = guard.fetch(documentFetch(options.fetch ?? fetch, parts.limit));
+      for (const place of (await secrets()).stores)
+        if (await refreshIn(new CredentialKeeper(place, id), checked)) return true;
+      return false;
     },
 
     async logout(target, options = {}) {
@@ -183,13 +210,18 @@ function connectionOf(value: unknown): Partial<ConnectionInfo> {
   };
 }
 
-function credentialsOf(value: unknown): Partial<ConnectionInfo> {
+function credentialsOf(value: unknown, keptIn: KeptIn | undefined): Partial<ConnectionInfo> {
   const { tokens, issuer } = readCredentials(value);
+  // The record of a refresh is beside the credentials.
+  const { pid } = isObject(value) ? value : {};
+  if (typeof pid === 'number') return { refreshedBy: pid };
   if (!tokens) return { ...(issuer !== undefined && { issuer }) };
   const { expiresAt, refresh_token } = tokens;
   return {
     signedIn: true,
     renewable: refresh_token !== undefined,
+    ...(tokens.scope !== undefined && { scope: tokens.scope }),
+    ...(keptIn !== undefined && { keptIn }),
     ...(issuer !== undefined && { issuer }),
     ...(expiresAt !== undefined && { tokenExpiresAt: new Date(expiresAt) }),
   };

@@ -18,6 +18,8 @@ export interface Entry {
   readonly setAt: number;
   readonly expiresAt: number;
   readonly attributes: Attributes;
+  /** The request whose response set it: its method and, for a tool, prompt or resource, the name. */
+  readonly by?: string | undefined;
   /** Set only if a `method-scope` decides when the entry is sent. All other entries are sent whenever their set is. */
   readonly usedAt?: number;
   /** The `expiresAt` that the store has, if the entry has been renewed since. */
@@ -53,11 +55,12 @@ export function writeSet(
   const items: Json[] = [];
   for (const [
     name,
-    { value, text, secure, size, setAt, expiresAt, from, usedAt, attributes },
+    { value, text, secure, size, setAt, expiresAt, from, usedAt, by, attributes },
   ] of set.entries) {
     const rest: Record<string, Json> = { ...(attributes as JsonObject) };
     if (from !== set.server) rest['from'] = from;
     if (usedAt !== undefined) rest['usedAt'] = usedAt;
+    if (by !== undefined) rest['by'] = by;
     if (text !== undefined) rest['text'] = text;
     if (secure) rest['secure'] = true;
     // If an entry has a text, storing the value would lose precision too.
@@ -97,7 +100,7 @@ function readRow(row: unknown, server: string, latest: number): Entry | undefine
   const expiresAt = Math.min(end, latest);
   if (!isObject(rest))
     return { value: value as Json, size, from: server, setAt, expiresAt, attributes: NONE };
-  const { from = server, usedAt, text, secure, maxAge, serverScope, methodScope } = rest;
+  const { from = server, usedAt, by, text, secure, maxAge, serverScope, methodScope } = rest;
   const exact = typeof text === 'string' ? parsed(text) : undefined;
   if (text !== undefined && exact === undefined) return undefined;
   return {
@@ -114,6 +117,7 @@ function readRow(row: unknown, server: string, latest: number): Entry | undefine
       ...(typeof methodScope === 'string' && { methodScope }),
     },
     ...(typeof usedAt === 'number' && { usedAt }),
+    ...(typeof by === 'string' && { by }),
   };
 }
 

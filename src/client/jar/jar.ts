@@ -286,6 +286,7 @@ export class ClientJar implements Jar, Limited {
           usedAt: new Date(set.usedAtOf(entry)),
           expiresAt: new Date(entry.expiresAt),
           attributes: { ...entry.attributes },
+          ...(entry.by !== undefined && { setBy: entry.by }),
           ...(set.session !== undefined && { session: set.session }),
           ...(set.account !== '' && { account: set.account }),
           ...(entry.secure && { secure: true as const }),

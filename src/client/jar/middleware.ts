@@ -23,6 +23,9 @@ export interface JarPart extends ClientPart {
   endSession(connection: Connection, key?: string): Promise<void>;
 }
 
+/** How much of a tool's name is kept with what the tool sets, in characters. */
+const MAX_NAME = 128;
+
 /** Creates the jar's part. Its middleware is the innermost, because the others determine the session of a call. */
 export function jarPart(jar: ClientJar, options: IdentityOptions): JarPart {
   const views = new WeakMap<Connection, JarView | NoIdentity>();
@@ -86,7 +89,10 @@ export function jarPart(jar: ClientJar, options: IdentityOptions): JarPart {
       }
       const meta = response.result._meta;
       if (meta === undefined) return response;
-      const stored = jar.receive(meta, { view, session, epoch, texts: call.cameWith?.exact });
+      const { method, params } = call.request;
+      const named = params?.['name'] ?? params?.['uri'];
+      const by = typeof named === 'string' ? `${method} ${named.slice(0, MAX_NAME)}` : method;
+      const stored = jar.receive(meta, { view, session, epoch, by, texts: call.cameWith?.exact });
       const result = withoutState(response.result);
       await stored;
       return result === response.result ? response : { ...response, result };

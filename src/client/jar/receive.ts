@@ -28,6 +28,8 @@ export interface Origin {
   readonly session: EntrySet;
   /** The jar's epoch when the request was sent. */
   readonly epoch: number;
+  /** The request, in words. */
+  readonly by?: string | undefined;
   /** The texts of values whose numbers change when parsed, by scope and name, as JSON. */
   readonly texts?: string | undefined;
 }
@@ -115,6 +117,7 @@ class Update {
       setAt: this.#now,
       expiresAt: this.#now + (attributes.maxAge ?? MAX_AGE) * 1000,
       attributes,
+      ...(this.#origin.by !== undefined && { by: this.#origin.by }),
     };
     if (scope === 'server') this.#removeFromOthers(set, name);
     const held = set.entries.get(name);

@@ -16,6 +16,8 @@ export interface JarEntry {
   readonly expiresAt: Date;
   /** The attributes that the server set, or an empty object. */
   readonly attributes: Attributes;
+  /** The request whose response set it, for example `tools/call add_item`. Absent for imported entries. */
+  readonly setBy?: string;
   /** The session that it belongs to, if that session is stored. */
   readonly session?: string;
   /** A digest that identifies the user's account at the server. Absent if the account is unknown. */

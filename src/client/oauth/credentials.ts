@@ -1,5 +1,6 @@
 import { isObject, type JsonObject } from '../../json.ts';
 import { type Collection, collection, type Members, type Schema } from '../../store/kit/collection.ts';
+import { ownProcess } from '../../store/kit/process.ts';
 import type { Store } from '../../store/types.ts';
 import type { SignedIn } from '../account.ts';
 import { type ConnectionId, keyOf } from '../connection/key.ts';
@@ -50,6 +51,10 @@ export const CREDENTIALS: Schema<Members> = {
   read: (record) => record,
 };
 
+const REFRESHER = '/refresher';
+/** How long the record of a process outlives it, in seconds. A refresh takes no longer. */
+const REFRESHER_SECONDS = 60;
+
 /** Stores the credentials of one target and principal, as one entry. */
 export class CredentialKeeper {
   readonly store: Store;
@@ -66,6 +71,17 @@ export class CredentialKeeper {
 
   async load(): Promise<Credentials> {
     return readCredentials((await this.#records.get(this.key))?.value);
+  }
+
+  /**
+   * Runs a refresh and records which process runs it, for people who wonder why tokens are not refreshed. The record
+   * decides nothing, so a store that cannot write it is no reason to fail.
+   */
+  async refreshing<Value>(work: () => Promise<Value>): Promise<Value> {
+    const key = this.key + REFRESHER;
+    const mark = { ...ownProcess(), ...this.#id };
+    await this.#records.put(key, mark, { ttl: REFRESHER_SECONDS }).catch(() => undefined);
+    return work().finally(() => this.#records.delete(key).catch(() => false));
   }
 
   /** Updates the stored credentials atomically. `edit` returns undefined to leave them unchanged. */

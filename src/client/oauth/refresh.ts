@@ -34,7 +34,7 @@ export function tokenFetch(
       `${keeper.key}/refresh`,
       async () =>
         (await byAnother(credentialCache)) ??
-        refresh(base, credentialCache, { url, init, form, refreshed, own }),
+        keeper.refreshing(() => refresh(base, credentialCache, { url, init, form, refreshed, own })),
       { meanwhile: () => byAnother(credentialCache) },
     );
   };

@@ -20,9 +20,17 @@ export interface SecretsOptions {
   readonly insecurePlaintext?: boolean | undefined;
 }
 
+/**
+ * Where a sign-in is stored: in the client's store as it is, in a store given as `secrets`, or in the client's store sealed
+ * with a key from a file or from the system's keychain.
+ */
+export type KeptIn = 'store' | 'secrets' | 'key-file' | 'keychain';
+
 /** Every place where secrets can be. */
 export interface SecretPlaces {
   readonly stores: readonly Store[];
+  /** What each of {@link stores} is. */
+  readonly kinds: readonly KeptIn[];
   /** Why some places are missing, if the store has secrets there. */
   readonly problem?: ValiseError;
 }
@@ -82,15 +90,18 @@ export class Secrets {
   async everywhere(): Promise<SecretPlaces> {
     const { secrets } = this.#options;
     const stores = typeof secrets === 'object' ? [this.#store, secrets] : [this.#store];
+    const kinds: KeptIn[] = typeof secrets === 'object' ? ['store', 'secrets'] : ['store'];
     const kids = new Set<string>();
     for await (const name of keysOf(this.#store, PREFIX)) kids.add(name.split('/')[1] ?? '');
     let problem: ValiseError | undefined;
     for (const at of [this.#file, this.#keychain]) {
       if (kids.size === 0) break;
       const key = await readOr(at, (why) => (problem = why));
-      if (key?.kids.some((kid) => kids.delete(kid))) stores.push(this.#sealedWith(key));
+      if (!key?.kids.some((kid) => kids.delete(kid))) continue;
+      stores.push(this.#sealedWith(key));
+      kinds.push(at === this.#file ? 'key-file' : 'keychain');
     }
-    return kids.size === 0 ? { stores } : { stores, problem: problem ?? strangeKeyError() };
+    return kids.size === 0 ? { stores, kinds } : { stores, kinds, problem: problem ?? strangeKeyError() };
   }
 
   close(): Promise<void> {

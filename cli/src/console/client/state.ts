@@ -1,0 +1,141 @@
+import type { ClientValise, JarEntry, JarFilter } from 'mcp-valise/client';
+import { ValiseError } from 'mcp-valise/client';
+import { createSealer, inspectToken, type Keyring, parseKeys, SealError } from 'mcp-valise/seal';
+import { isSealed } from '../../tour/carried.ts';
+import type { Feed } from '../feed.ts';
+import { type Input, optionalText, type Routes, text } from '../routes.ts';
+
+/** How a sealed value is described without opening it. */
+interface SealedShape {
+  readonly kid: string;
+  readonly bytes: number;
+}
+
+/** Routes of the screen "State". */
+export function stateRoutes(valise: ClientValise, feed: Feed): Routes {
+  const changed = (): void => feed.changed('state', 'servers');
+  return {
+    'GET state': {
+      async run() {
+        await valise.jar.refresh();
+        const entries = valise.jar.list({ values: true }).map(shapeOf);
+        const sessions = (await valise.sessions.kept()).map(({ target, id, ...rest }) => ({
+          target,
+          id: idOf(id),
+          ...rest,
+        }));
+        return { entries, sessions };
+      },
+    },
+    'GET state/value': {
+      run(input) {
+        const entry = find(valise, input);
+        return isSealed(entry.value)
+          ? { sealed: sealedShape(entry.value) }
+          : { value: entry.value, text: entry.text };
+      },
+    },
+    // A key that the user gives is used for this answer and not kept. POST, so that it is in no address and no history.
+    'POST state/open': {
+      run(input) {
+        const { value } = find(valise, input);
+        if (!isSealed(value)) return { value };
+        return { opened: opened(value, parseGiven(text(input, 'keys'))) };
+      },
+    },
+    'POST state/delete': {
+      writes: true,
+      async run(input) {
+        const deleted = await valise.jar.clear(filterOf(input));
+        changed();
+        return { deleted };
+      },
+    },
+    'POST sessions/forget': {
+      writes: true,
+      async run(input) {
+        const wanted = text(input, 'id');
+        const session = (await valise.sessions.kept()).find(({ id }) => idOf(id) === wanted);
+        const forgotten = session !== undefined && (await valise.sessions.forget(session.id));
+        changed();
+        return { forgotten };
+      },
+    },
+    'GET state/export': { run: (input) => valise.jar.export(filterOf(input)) },
+    'POST state/import': {
+      writes: true,
+      async run(input) {
+        const imported = await valise.jar.import(input['exported']);
+        changed();
+        return imported;
+      },
+    },
+  };
+}
+
+function shapeOf({ value, text: _, ...entry }: JarEntry): object {
+  return { ...entry, ...(isSealed(value) && { sealed: sealedShape(value) }) };
+}
+
+function sealedShape(token: string): SealedShape {
+  const { kid, bytes } = inspectToken(token);
+  return { kid, bytes };
+}
+
+/** A short form of a session id. Whoever has the whole id may be able to use the session. */
+function idOf(id: string): string {
+  return id.length <= 12 ? id : `${id.slice(0, 8)}…${id.slice(-4)}`;
+}
+
+function filterOf(input: Input): JarFilter {
+  const server = optionalText(input, 'server');
+  const scope = optionalText(input, 'scope');
+  // An empty name is a name.
+  const key = typeof input['key'] === 'string' ? input['key'] : undefined;
+  return {
+    ...(server !== undefined && { server }),
+    ...((scope === 'session' || scope === 'server') && { scope }),
+    ...(key !== undefined && { key }),
+  };
+}
+
+function find(valise: ClientValise, input: Input): JarEntry {
+  const session = optionalText(input, 'session');
+  const account = optionalText(input, 'account');
+  const found = valise.jar
+    .list({ ...filterOf(input), values: true })
+    .find((each) => each.session === session && each.account === account);
+  if (found) return found;
+  throw new ValiseError('no-entry', 'This entry is not in the jar any more.', { next: 'Reload the page.' });
+}
+
+function parseGiven(keys: string): Keyring {
+  try {
+    return parseKeys(keys.trim().replace(/^VALISE_(CLIENT_)?KEYS=/, ''));
+  } catch {
+    // The original message may quote the key.
+    throw new ValiseError('bad-keys', 'This is not a keyring.', {
+      next: 'Paste what VALISE_KEYS of the server holds.',
+    });
+  }
+}
+
+function opened(token: string, keys: Keyring): object {
+  const { kid } = inspectToken(token);
+  try {
+    const described = createSealer({ keys }).describe(token);
+    const { purpose, audience, issuedAt, expiresAt, hasSubject, isBound } = described;
+    const about = { kid, purpose, audience, issuedAt, expiresAt, hasSubject, isBound };
+    try {
+      return { ...about, value: createSealer({ keys, audience }).open(token, { purpose }) };
+    } catch (error) {
+      if (!(error instanceof SealError)) throw error;
+      return { ...about, locked: error.code.replaceAll('-', ' ') };
+    }
+  } catch (error) {
+    if (!(error instanceof SealError)) throw error;
+    throw new ValiseError('not-revealed', `This keyring does not open what the key ${kid} sealed.`, {
+      next: 'Give the keys of the server that set it.',
+    });
+  }
+}

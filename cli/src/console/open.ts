@@ -1,0 +1,51 @@
+import { ValiseError } from 'mcp-valise/client';
+import { targetKey, targetNamed } from 'mcp-valise/internal';
+import { openBrowser } from '../browser.ts';
+import { SIGNALS } from '../interrupted.ts';
+import type { ConnectOptions } from '../options.ts';
+import { print, printJson } from '../output.ts';
+import { parseTarget } from '../target.ts';
+import { openClientConsole } from './client/console.ts';
+import { Feed } from './feed.ts';
+import { startConsole } from './server.ts';
+
+/** Settings of {@link openConsole}. */
+export interface OpenSettings {
+  readonly options: ConnectOptions;
+  readonly targets: readonly string[];
+  readonly write: boolean;
+  /** The store of a server, if the page is for its operator. */
+  readonly server: string | undefined;
+  readonly port: number;
+}
+
+/** Serves the console until the command is interrupted. */
+export async function openConsole({ options, targets, write, server, port }: OpenSettings): Promise<void> {
+  const stop = new Promise<void>((resolve) => {
+    for (const signal of SIGNALS) process.once(signal, () => resolve());
+  });
+  const feed = new Feed();
+  if (server !== undefined) throw new ValiseError('bad-option', '--server is not available.');
+  const opened = await openClientConsole({ options, write, targets: targets.map(keyOf), feed });
+  try {
+    const running = await startConsole({ routes: opened.routes, feed, write, port });
+    announce(running.url, options);
+    await stop;
+    await running.close();
+  } finally {
+    await opened.close();
+  }
+}
+
+/** Prints the link, and opens it unless the user wants no browser. */
+export function announce(url: string, { json, browser }: Pick<ConnectOptions, 'json' | 'browser'>): void {
+  if (json) printJson({ url });
+  else if (browser === false) print(`Open this link; it works once, on this machine: ${url}`);
+  else openBrowser(new URL(url), 'The console is here; the link works once, on this machine');
+}
+
+/** Returns a target as the store names it. */
+function keyOf(target: string): string {
+  const parsed = parseTarget(target);
+  return targetKey(targetNamed(parsed.kind === 'http' ? parsed.url : parsed.command));
+}

@@ -1,0 +1,22 @@
+import { tellNoEnv, withEnv } from '../handed-env.ts';
+import { type ConnectOptions, storeUrl } from '../options.ts';
+import { parseTarget } from '../target.ts';
+import type { Finding } from './check.ts';
+import { checkKeychain, checkKeys, checkNode, checkPermissions, checkSdk, checkStore } from './here.ts';
+import { checkTarget } from './target.ts';
+
+/** Runs all checks: of this machine and the store, and of a server if a target is given. */
+export async function examine(target: string | undefined, options: ConnectOptions): Promise<Finding[]> {
+  const found = target === undefined ? undefined : withEnv(parseTarget(target), options.env);
+  if (found) tellNoEnv(found, options.env);
+  const url = storeUrl(options.store);
+  return [
+    checkNode(),
+    checkSdk(),
+    ...checkKeys(options),
+    await checkStore(url, options),
+    ...checkPermissions(url),
+    await checkKeychain(),
+    ...(found === undefined ? [] : await checkTarget(found, options)),
+  ];
+}
