@@ -32,7 +32,8 @@ export function clockTime(at: number): string {
  * like what it is.
  */
 export function visible(text: string): string {
-  return text.replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, (char) =>
+  // The type is what the console promises; a saved file may hold anything.
+  return String(text).replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, (char) =>
     char === '\n' || char === '\t'
       ? char
       : Array.from(
@@ -61,4 +62,10 @@ export async function readJsonFile(input: HTMLInputElement): Promise<unknown> {
   } catch {
     return null;
   }
+}
+
+/** The end of a path, which says more than its beginning. Other names stay as they are. */
+export function shortName(name: string): string {
+  const parts = name.split('/');
+  return name.startsWith('/') && parts.length > 3 ? `…/${parts.slice(-2).join('/')}` : name;
 }

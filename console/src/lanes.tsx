@@ -1,3 +1,4 @@
+import { useLayoutEffect, useRef } from 'preact/hooks';
 import { clockTime } from './format.ts';
 import { useWindow } from './table.tsx';
 import type { Carried, Moment } from './types.ts';
@@ -31,9 +32,24 @@ export function Lanes({
   readonly onSelect: (moment: Moment) => void;
 }) {
   const { box, first, last } = useWindow(moments.length, ROW);
+  const follows = useRef(true);
+  // New moments stay in view as long as the end is.
+  useLayoutEffect(() => {
+    const element = box.current;
+    if (element && follows.current) element.scrollTop = element.scrollHeight;
+  }, [moments.length]);
   const width = Math.max(560, 110 + lanes.length * 170);
   return (
-    <div class="lanes-box" ref={box} tabIndex={0} role="region" aria-label="Timeline">
+    <div
+      class="lanes-box"
+      ref={box}
+      tabIndex={0}
+      role="region"
+      aria-label="Timeline"
+      onScroll={({ currentTarget: { scrollTop, clientHeight, scrollHeight } }) => {
+        follows.current = scrollTop + clientHeight >= scrollHeight - ROW;
+      }}
+    >
       <div class="lanes" style={{ minWidth: `${width}px` }}>
         <div class="lanes-head">
           <span class="lane-time">Time</span>

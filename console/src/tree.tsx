@@ -1,4 +1,5 @@
 import { useMemo } from 'preact/hooks';
+import { shortName } from './format.ts';
 import { useWindow } from './table.tsx';
 import type { Entry, KeptSession, Moment, Server } from './types.ts';
 import { Text } from './ui.tsx';
@@ -52,7 +53,7 @@ export function Tree({
                 onClick={() => onNode(own)}
               >
                 <span class="cut">
-                  <Text>{name}</Text>
+                  <Text>{shortName(name)}</Text>
                 </span>
                 {count !== undefined && <span class="quiet">{count.toLocaleString('en')}</span>}
               </button>

@@ -442,6 +442,7 @@ describe('the jar', () => {
       key: 'über',
       size: 5 + 4,
       setAt: expect.any(Date),
+      setBy: 'tools/call one',
       usedAt: expect.any(Date),
       expiresAt: expect.any(Date),
       secure: true,

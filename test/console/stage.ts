@@ -68,13 +68,18 @@ export class Stage {
   }
 
   /** Opens a page in a context of its own, with errors and violations of the policy collected. */
-  async page(url: string, options: Parameters<Browser['newContext']>[0] = {}): Promise<Opened> {
+  async page(
+    url: string,
+    options: Parameters<Browser['newContext']>[0] = {},
+    isConsole = true,
+  ): Promise<Opened> {
     this.#browser ??= chromium.launch({
       executablePath: need('chromium', 'chromium'),
       args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage'],
     });
     const browser = await this.#browser;
     const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
+    context.setDefaultTimeout(15_000);
     const page = await context.newPage();
     const errors: string[] = [];
     page.on('pageerror', (error) => errors.push(error.message));
@@ -83,7 +88,7 @@ export class Stage {
     });
     await page.goto(url);
     // The link leads to the page by itself.
-    await page.locator('.shell').waitFor();
+    if (isConsole) await page.locator('.shell').waitFor();
     return { page, context, errors };
   }
 

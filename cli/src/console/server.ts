@@ -129,7 +129,7 @@ function askedIn({ method = 'GET', url = '/', headers }: IncomingMessage): Asked
 function enter(response: ServerResponse, cookie: string): void {
   response.setHeader('set-cookie', cookie);
   const page =
-    '<!doctype html><html lang="en"><meta charset="utf-8"><title>Valise</title><meta http-equiv="refresh" content="0;url=/"><p>Opening the console…</p></html>\n';
+    '<!doctype html><html lang="en"><meta charset="utf-8"><title>Valise</title><link rel="icon" href="data:,"><meta http-equiv="refresh" content="0;url=/"><p>Opening the console…</p></html>\n';
   send(response, 200, 'text/html; charset=utf-8', page);
 }
 

@@ -1,5 +1,5 @@
 import { useData } from '../api.ts';
-import { bytes, count } from '../format.ts';
+import { bytes, count, shortName } from '../format.ts';
 import { type Column, Table } from '../table.tsx';
 import type { Meta, Server } from '../types.ts';
 import { Badge, Empty, Meter, Problem, Screen, Text, Time } from '../ui.tsx';
@@ -11,11 +11,11 @@ export function Servers({ meta }: { readonly meta: Meta }) {
   const columns: readonly Column<Server>[] = [
     {
       name: 'Server',
-      width: 'minmax(220px, 2fr)',
+      width: 'minmax(180px, 2fr)',
       cell: (row) => (
         <span class="two-lines">
           <a href={`#/state?server=${encodeURIComponent(row.jarName)}`}>
-            <Text>{row.name}</Text>
+            <Text>{shortName(row.name)}</Text>
           </a>
           <span class="quiet">
             <Text>{row.address ?? 'address unknown'}</Text>
@@ -25,18 +25,18 @@ export function Servers({ meta }: { readonly meta: Meta }) {
     },
     {
       name: 'Protocol',
-      width: '110px',
+      width: '96px',
       cell: (row) => row.protocol ?? <span class="quiet">{row.kind === 'stdio' ? 'stdio' : '–'}</span>,
     },
     {
       name: 'Principal',
-      width: '110px',
+      width: '76px',
       cell: (row) =>
         row.principal === undefined ? <span class="quiet">default</span> : <Text>{row.principal}</Text>,
     },
     {
       name: 'Session',
-      width: '120px',
+      width: '104px',
       cell: (row) =>
         row.transportSession ? (
           <code>{row.transportSession}</code>
@@ -46,10 +46,10 @@ export function Servers({ meta }: { readonly meta: Meta }) {
           <span class="quiet">none</span>
         ),
     },
-    { name: 'Sign-in', width: '150px', cell: (row) => <SignedIn row={row} /> },
+    { name: 'Sign-in', width: '104px', cell: (row) => <SignedIn row={row} /> },
     {
       name: 'Jar',
-      width: '170px',
+      width: '140px',
       cell: (row) => (
         <span class="jar-cell">
           <Meter
@@ -65,7 +65,7 @@ export function Servers({ meta }: { readonly meta: Meta }) {
     },
     {
       name: 'Questions',
-      width: '100px',
+      width: '76px',
       cell: (row) =>
         row.questions > 0 ? (
           <a href="#/questions">
@@ -75,7 +75,7 @@ export function Servers({ meta }: { readonly meta: Meta }) {
           <span class="quiet">none</span>
         ),
     },
-    { name: 'Last seen', width: '120px', cell: (row) => <Time at={row.lastSeen} none="never" /> },
+    { name: 'Last seen', width: '100px', cell: (row) => <Time at={row.lastSeen} none="never" /> },
   ];
   return (
     <Screen
@@ -96,7 +96,7 @@ export function Servers({ meta }: { readonly meta: Meta }) {
         </Empty>
       )}
       {servers && servers.length > 0 && (
-        <Table label="Servers" columns={columns} rows={servers} keyOf={({ id }) => id} minWidth={1100} />
+        <Table label="Servers" columns={columns} rows={servers} keyOf={({ id }) => id} minWidth={960} />
       )}
     </Screen>
   );

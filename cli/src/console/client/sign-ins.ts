@@ -14,10 +14,10 @@ export function signInRoutes(valise: ClientValise, feed: Feed): Routes {
           signIns: connections
             .filter(({ signedIn, issuer }) => signedIn || issuer !== undefined)
             .map(({ target, issuer, ...rest }) => ({
+              ...rest,
               id: target,
               server: redactUrls(target),
               issuer: issuer && redactUrls(issuer),
-              ...rest,
             })),
         };
       },
