@@ -1,10 +1,8 @@
 import { mkdir, writeFile } from 'node:fs/promises';
-import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
+import axe from 'axe-core';
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
-
-const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
 
 /** Screenshots go into the documents if `VALISE_SCREENSHOTS` is set, else nowhere: they would change with each run. */
 const IMAGES = fileURLToPath(new URL('../../docs/images/', import.meta.url));
@@ -19,8 +17,7 @@ interface Violation {
 export async function accessible(page: Page): Promise<void> {
   const client = await page.context().newCDPSession(page);
   // The page's own policy forbids scripts from elsewhere; the debugger is not bound to it.
-  const { readFileSync } = await import('node:fs');
-  await client.send('Runtime.evaluate', { expression: readFileSync(AXE, 'utf8') });
+  await client.send('Runtime.evaluate', { expression: axe.source });
   const { result } = await client.send('Runtime.evaluate', {
     expression: 'axe.run(document).then(({ violations }) => JSON.stringify(violations))',
     awaitPromise: true,

@@ -19,7 +19,7 @@ interface Asked {
   readonly run: () => Promise<unknown>;
 }
 
-export const keyOfEntry = ({ server, scope, key, session, account }: Entry): string =>
+const keyOfEntry = ({ server, scope, key, session, account }: Entry): string =>
   JSON.stringify([server, scope, key, session, account]);
 
 /** Everything that is kept, as a tree and a table. */

@@ -18,7 +18,7 @@ import type { Feed } from '../feed.ts';
 export type LinkedClient = Awaited<ReturnType<typeof makeClient>>;
 
 /** The lane of the console itself. */
-export const OWN_LANE = 'console';
+const OWN_LANE = 'console';
 
 /** How many servers the console stays connected to. */
 const MOST = 16;
@@ -102,7 +102,7 @@ export class Links {
 }
 
 /** Replaces a session id with its fingerprint, because anybody who has the id may be able to use the session. */
-export function withoutId(one: Carried): Carried {
+function withoutId(one: Carried): Carried {
   const isId = one.what === 'Mcp-Session-Id' || one.what === 'session id';
   return isId && typeof one.value === 'string' ? { what: one.what, secret: fingerprintOf(one.value) } : one;
 }
