@@ -6,17 +6,16 @@ import { JsonTree, Text } from './ui.tsx';
 
 const ROW = 44;
 
-/** The participants of these moments, clients first. */
+/** The participants of these moments, clients first. Events have lanes of their own only if there are no messages. */
 export function lanesOf(moments: readonly Moment[]): string[] {
-  const clients = new Set<string>();
-  const others = new Set<string>();
-  for (const { kind, from, to, lane } of moments) {
-    if (kind === 'message') {
-      for (const each of [from, to])
-        if (each !== undefined) (/^(console|client)/.test(each) ? clients : others).add(each);
-    } else if (lane !== undefined && !clients.has(lane)) others.add(lane);
-  }
-  return [...clients, ...others];
+  const named = (kind: Moment['kind']): string[] =>
+    moments
+      .filter((moment) => moment.kind === kind)
+      .flatMap(({ from, to, lane }) => [from, to, lane].filter((name) => name !== undefined));
+  const messages = new Set(named('message'));
+  const lanes = [...(messages.size > 0 ? messages : new Set(named('event')))];
+  const isClient = (name: string): boolean => /^(console|client)/.test(name);
+  return [...lanes.filter(isClient), ...lanes.filter((name) => !isClient(name))];
 }
 
 /** Messages between lanes, drawn as arrows, with events in between. */
@@ -56,7 +55,7 @@ export function Lanes({
           <div class="lane-names">
             {lanes.map((lane) => (
               <span key={lane} style={{ width: `${100 / lanes.length}%` }} title={lane}>
-                <Text>{lane}</Text>
+                <Text>{lane.replace(/^https?:\/\//, '')}</Text>
               </span>
             ))}
           </div>
@@ -98,7 +97,12 @@ function Track({ moment, lanes }: { readonly moment: Moment; readonly lanes: rea
     ((Math.max(0, lanes.indexOf(name ?? '')) + 0.5) / Math.max(1, lanes.length)) * 100;
   const lines = lanes.map((lane) => <i key={lane} class="lane-line" style={{ left: `${middle(lane)}%` }} />);
   if (moment.kind === 'event') {
-    const isAnywhere = moment.lane === undefined || !lanes.includes(moment.lane);
+    const at = middle(moment.lane);
+    const place = !lanes.includes(moment.lane ?? '')
+      ? { left: '8px' }
+      : at > 50
+        ? { right: '8px' }
+        : { left: `${at}%` };
     return (
       <span class="lane-track">
         {lines}
@@ -106,7 +110,9 @@ function Track({ moment, lanes }: { readonly moment: Moment; readonly lanes: rea
           class="lane-event"
           style={{ left: isAnywhere ? '0%' : `${Math.min(60, middle(moment.lane))}%` }}
         >
-          <span aria-hidden="true">◆</span> <Text>{moment.what ?? ''}</Text>
+          <span aria-hidden="true">◆</span>{' '}
+          {moment.lane !== undefined && !lanes.includes(moment.lane) && <Text>{`${moment.lane}: `}</Text>}
+          <Text>{moment.what ?? ''}</Text>
           {moment.process && <span class="quiet"> · process {moment.process.split('@')[0]}</span>}
         </span>
       </span>

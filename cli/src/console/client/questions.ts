@@ -2,7 +2,7 @@ import type { Answers, ClientValise, Continued, PendingQuestion, PendingRound } 
 import { ValiseError } from 'mcp-valise/client';
 import { isObject } from 'mcp-valise/internal';
 import { readLink } from '../../ask/question.ts';
-import { argumentsOf } from '../../bridge/asked-calls.ts';
+import { argumentsOf } from '../../bridge/shapes.ts';
 import type { ConnectOptions } from '../../options.ts';
 import { optionsFor } from '../../pending.ts';
 import { nameOfKept, parseKept } from '../../target.ts';
