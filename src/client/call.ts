@@ -1,4 +1,5 @@
 import { NO_RESPONSE } from '../core/compose.ts';
+import type { AbortReason, Exchange } from '../core/exchange.ts';
 import type { HttpHints } from '../link/edge-fetch.ts';
 import { raise, type Top } from '../link/top.ts';
 import {
@@ -31,7 +32,8 @@ const PLAIN: CallForm = {};
 type Meta = Readonly<Record<string, unknown>>;
 
 /** A client request, from its creation until its response is delivered. */
-export class Call {
+export class Call implements Exchange<Request> {
+  readonly direction = 'out';
   readonly connection: Connection;
   /** The request as the SDK or Valise created it. */
   readonly request: Request;
@@ -68,6 +70,7 @@ export class Call {
   #meta: Record<string, Meta | undefined> | undefined;
   #hints: HttpHints | undefined;
   #abort: AbortController | undefined;
+  #reason: AbortReason | undefined;
   #settle: ((response: Response) => void) | undefined;
   #fail: ((error: unknown) => void) | undefined;
 
@@ -103,16 +106,14 @@ export class Call {
 
   /** Aborted once nobody waits for the response: the caller has given up on it, or the connection has closed. */
   get signal(): AbortSignal {
-    if (!this.#abort) {
-      const abort = new AbortController();
-      this.#abort = abort;
-      if (this.isGivenUp) abort.abort();
-      this.#requestSignal?.addEventListener('abort', () => this.leave(), {
-        once: true,
-        signal: abort.signal,
-      });
-    }
-    return this.#abort.signal;
+    if (this.#abort) return this.#abort.signal;
+    const { signal } = (this.#abort = new AbortController());
+    const sdk = this.#requestSignal;
+    const give = (): void => this.leave(saysTimeout(sdk?.reason) ? 'timeout' : 'cancelled');
+    if (this.#reason !== undefined) this.#abort.abort(this.#reason);
+    else if (sdk?.aborted) give();
+    else sdk?.addEventListener('abort', give, { once: true, signal });
+    return signal;
   }
 
   /** The signal that the SDK aborts instead of sending a cancellation, on 2026-07-28 over HTTP. */
@@ -126,9 +127,10 @@ export class Call {
   }
 
   /** Gives up on the response, which may still arrive. */
-  cancel(): void {
+  cancel(reason: AbortReason): void {
     this.cancelled = true;
-    this.#abort?.abort();
+    this.#reason ??= reason;
+    this.#abort?.abort(this.#reason);
   }
 
   /** Adds to the outgoing `_meta`, replacing the earlier addition for the same reason. */
@@ -186,8 +188,19 @@ export class Call {
   }
 
   /** Ends the call without a response. */
-  leave(error: unknown = NO_RESPONSE): void {
-    this.#fail?.(error);
-    this.#abort?.abort();
+  leave(reason: AbortReason = 'closed'): void {
+    this.#reason ??= reason;
+    this.#abort?.abort(this.#reason);
+    this.#fail?.(NO_RESPONSE);
   }
+
+  /** Ends the call with an error, because its response cannot arrive. */
+  fail(error: unknown): void {
+    this.#fail?.(error);
+  }
+}
+
+/** Whether an SDK's text reports a timeout. The SDKs have no code for it. */
+export function saysTimeout(reason: unknown): boolean {
+  return /timed? ?out/i.test(String(reason));
 }

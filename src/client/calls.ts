@@ -1,3 +1,4 @@
+import type { AbortReason } from '../core/exchange.ts';
 import type { Id, Response } from '../wire/index.ts';
 import type { Call } from './call.ts';
 
@@ -56,10 +57,10 @@ export class Calls {
   }
 
   /** Marks a call as cancelled and returns it. The most recently cancelled calls that were sent may still be answered. */
-  cancel(requestId: unknown): Call | undefined {
+  cancel(requestId: unknown, reason: AbortReason): Call | undefined {
     for (const call of this.#open) {
       if (call.request.id !== requestId || call.cancelled) continue;
-      call.cancel();
+      call.cancel(reason);
       if (this.get(call.wireId) !== call) return call;
       this.#cancelled.push(call);
       if (this.#cancelled.length > MAX_CANCELLED) this.#cancelled.shift()?.leave();

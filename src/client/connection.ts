@@ -2,13 +2,14 @@ import { randomBytes } from 'node:crypto';
 import { compose, type Middleware, NO_RESPONSE } from '../core/compose.ts';
 import { MAX_HELD, NotificationOrder } from '../core/notification-order.ts';
 import { ValiseError } from '../errors.ts';
-import { currentHints, withHints, withoutHints } from '../link/edge-fetch.ts';
+import { withHints, withoutHints } from '../link/edge-fetch.ts';
 import { type Dispatch, type Hooks, instrument, type Link, type Passage } from '../link/instrument.ts';
 import { takeTop } from '../link/top.ts';
 import type { TransportLike } from '../link/transport.ts';
 import {
   type Era,
   type Families,
+  type Id,
   INTERNAL_ERROR,
   INTRODUCTIONS,
   isNotification,
@@ -19,23 +20,23 @@ import {
   type Request,
   type Response,
   type Result,
+  type RpcError,
 } from '../wire/index.ts';
 import { Account } from './account.ts';
 import { Announcer } from './announcer.ts';
-import { Ask } from './ask.ts';
-import { Asks } from './asks.ts';
-import { Call } from './call.ts';
+import { Call, saysTimeout } from './call.ts';
 import { Calls } from './calls.ts';
 import { type OwnRequestOptions, resultOf } from './own-requests.ts';
-import { askParts, type ClientPart } from './part.ts';
-import { failureOf } from './request-error.ts';
+import type { ClientPart } from './part.ts';
+import { CONNECTION_CLOSED, failureOf } from './request-error.ts';
 import { ServerFacts } from './server-facts.ts';
+import { ServerRequest, type ServerRequestMiddleware } from './server-request.ts';
 import type { Target } from './target.ts';
 
 /** The maximum number of server requests handled at a time. */
-const MAX_ASKS = 1000;
+const MAX_SERVER_REQUESTS = 1000;
 
-type Send = () => Promise<void>;
+const CANCELLED: RpcError = { code: -32_000, message: 'The call was cancelled.' };
 
 /** One middleware around a client call. */
 export type ClientMiddleware = Middleware<Call, Response>;
@@ -50,6 +51,8 @@ export interface ConnectionOptions {
   readonly parts: readonly ClientPart[];
   /** The middleware that calls pass through, outermost first. */
   readonly stack: readonly ClientMiddleware[];
+  /** The middleware that requests from the server pass through, outermost first. */
+  readonly incoming?: readonly ServerRequestMiddleware[] | undefined;
 }
 
 /** Connects one client to one transport and routes every message between them. */
@@ -66,17 +69,19 @@ export class Connection implements Hooks {
   readonly #parts: readonly ClientPart[];
   readonly #inwards: readonly ClientPart[];
   readonly #stack: readonly ClientMiddleware[];
+  readonly #incoming: readonly ServerRequestMiddleware[];
   readonly #announcer: Announcer;
   readonly calls = new Calls();
-  readonly #asks = new Asks((message) => this.link.deliver(message));
-  /** Calls whose response is being processed. Notifications that arrive meanwhile must not overtake it. */
+  /** The requests that the client handles: those of the server, and those that Valise makes on its behalf. */
+  readonly #serverRequests = new Map<Id, ServerRequest>();
+  /** Messages that are being processed. Notifications that arrive meanwhile must not overtake them. */
   readonly order = new NotificationOrder<Notification>((message) => this.#notified(message));
   #ownRequests = 0;
   #era: Era | undefined;
 
   constructor(
     transport: TransportLike,
-    { owner, target, principal, account, parts, stack }: ConnectionOptions,
+    { owner, target, principal, account, parts, stack, incoming = [] }: ConnectionOptions,
   ) {
     this.target = target;
     this.principal = principal;
@@ -84,6 +89,7 @@ export class Connection implements Hooks {
     this.#parts = parts;
     this.#inwards = [...parts].reverse();
     this.#stack = stack;
+    this.#incoming = incoming;
     this.link = instrument(transport, owner, this);
     this.#announcer = new Announcer(
       Object.assign({}, ...parts.map((part) => part.announce?.(this))) as Families,
@@ -128,15 +134,28 @@ export class Connection implements Hooks {
     };
     const call = this.#callOf(request, undefined, form);
     prepare?.(call);
-    return resultOf(call, this.#run(call), timeout, () => this.calls.cancel(request.id)).finally(() =>
-      this.order.end(call),
+    return resultOf(call, this.#run(call), timeout, () => this.calls.cancel(request.id, 'timeout')).finally(
+      () => this.order.end(call),
     );
   }
 
   /** Passes a request to the client's own handlers, as if the server had sent it, and waits for their response. */
-  askClient(method: string, params: Params | undefined, signal?: AbortSignal): Promise<Response> {
-    const request = { jsonrpc: '2.0' as const, id: this.#newId(), method, ...(params && { params }) };
-    return this.#asks.askClient(this, request, signal);
+  async askClient(method: string, params: Params | undefined, signal?: AbortSignal): Promise<Response> {
+    const id = this.#newId();
+    const request = { jsonrpc: '2.0' as const, id, method, ...(params && { params }) };
+    const exchange = new ServerRequest(this, request, undefined);
+    const withdraw = (): void => this.withdraw(exchange);
+    signal?.addEventListener('abort', withdraw, { once: true });
+    this.#serverRequests.set(id, exchange);
+    try {
+      return await this.#handle(exchange);
+    } catch {
+      const error = exchange.signal.reason === 'closed' ? CONNECTION_CLOSED : CANCELLED;
+      return { jsonrpc: '2.0', id, error };
+    } finally {
+      this.#serverRequests.delete(id);
+      signal?.removeEventListener('abort', withdraw);
+    }
   }
 
   /** Returns an id that the SDK never uses. */
@@ -144,9 +163,12 @@ export class Connection implements Hooks {
     return `valise:${++this.#ownRequests}`;
   }
 
-  /** Tells the client's handler that its answer is no longer needed. Returns false if it has already answered. */
-  withdraw(ask: Ask): boolean {
-    return this.#asks.withdraw(ask);
+  /** Tells the client's handler that its answer is no longer needed. */
+  withdraw(exchange: ServerRequest): void {
+    const { id } = exchange.request;
+    if (exchange.signal.aborted || this.#serverRequests.get(id) !== exchange) return;
+    exchange.cancel('cancelled');
+    this.link.deliver({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: id } });
   }
 
   /** Ends a call with an error from Valise, as if the server had returned it. */
@@ -168,27 +190,35 @@ export class Connection implements Hooks {
         ? undefined
         : this.#cancelling(message);
     }
-    const ask = this.#asks.take(message.id);
-    if (!ask) return message;
-    const answer = ask.answer(message);
-    const { hints, undelivered } = ask;
-    if (!answer || (!hints && !undelivered)) return answer;
-    return {
-      message: answer,
-      run: (send) => this.#answering(ask, hints ? () => withHints(hints, send) : send),
-    };
+    const exchange = this.#serverRequests.get(message.id as Id);
+    if (!exchange) return message;
+    exchange.answered(message);
+    return exchange.done?.then(() => undefined);
   }
 
-  async #answering({ retry, undelivered }: Ask, send: Send): Promise<void> {
+  /** Passes a request from the server through the middleware to the SDK, and sends the response. */
+  async #answer(exchange: ServerRequest): Promise<void> {
+    const { id } = exchange.request;
+    this.#serverRequests.set(id, exchange);
+    this.order.begin(exchange);
     try {
-      await send().catch(async (error: unknown) => {
-        if (!(await retry?.(error))) throw error;
-        await send();
-      });
+      const response = await compose(this.#incoming, exchange, () => this.#handle(exchange));
+      await exchange.respond(response);
     } catch (error) {
-      undelivered?.(error);
-      throw error;
+      if (error !== NO_RESPONSE) throw error;
+    } finally {
+      if (this.#serverRequests.get(id) === exchange) this.#serverRequests.delete(id);
+      this.order.end(exchange);
     }
+  }
+
+  /** The innermost step: gives the request to the SDK and waits for the response of the client's handler. */
+  #handle(exchange: ServerRequest): Promise<Response> {
+    return exchange.handle(() => {
+      // A handler may send requests of its own.
+      withoutHints(() => this.#deliver(exchange.request));
+      this.order.end(exchange);
+    });
   }
 
   /** Sends an SDK request. The returned promise settles as the SDK's `send` does: once the request has been sent. */
@@ -219,10 +249,10 @@ export class Connection implements Hooks {
     });
   }
 
-  /** Delivers a response to the SDK. Reports what the SDK throws to the transport, because no caller awaits it. */
-  #deliver(response: Response): void {
+  /** Delivers a message to the SDK. Reports what the SDK throws to the transport, because no caller awaits it. */
+  #deliver(message: Message): void {
     try {
-      this.link.deliver(response);
+      this.link.deliver(message);
     } catch (error) {
       this.link.transport.onerror?.(error as Error);
     }
@@ -280,26 +310,22 @@ export class Connection implements Hooks {
   /** Replaces the SDK's id in a cancellation with the id on the wire. Drops the cancellation if the call was never sent. */
   #cancelling(message: Notification): Message | undefined {
     if (message.method !== 'notifications/cancelled') return message;
-    const call = this.calls.cancel(message.params?.['requestId']);
+    const { requestId, reason } = message.params ?? {};
+    const call = this.calls.cancel(requestId, saysTimeout(reason) ? 'timeout' : 'cancelled');
     if (call && this.calls.get(call.wireId) !== call) return undefined;
-    if (!call || call.wireId === message.params?.['requestId']) return message;
+    if (!call || call.wireId === requestId) return message;
     return { ...message, params: { ...message.params, requestId: call.wireId } };
   }
 
   inbound(arrived: Message): Passage | Promise<Passage> {
     const { message, top } = takeTop(arrived);
     if (isRequest(message)) {
-      if (this.#asks.size >= MAX_ASKS) return this.#refuse(message);
-      const ask = new Ask(this, message, top);
-      this.#asks.add(ask);
-      // A handler may send requests of its own.
-      const passage = currentHints() ? { message, run: withoutHints } : message;
-      const shown = (wanted: boolean): Passage => {
-        if (wanted) return passage;
-        this.#asks.take(message.id);
-        return undefined;
-      };
-      return askParts(this.#inwards, ask)?.then(shown) ?? passage;
+      if (this.#serverRequests.size >= MAX_SERVER_REQUESTS) return this.#refuse(message);
+      const exchange = new ServerRequest(this, message, top);
+      exchange.done = this.#answer(exchange);
+      // The SDK, which waits for it too, reports a response that could not be sent.
+      exchange.done.catch(() => undefined);
+      return undefined;
     }
     if (isNotification(message)) {
       if (!this.order.pass(message))
@@ -318,13 +344,14 @@ export class Connection implements Hooks {
 
   #notified(message: Notification): void {
     // The SDKs do not respond to cancelled requests.
-    if (message.method === 'notifications/cancelled') this.#asks.take(message.params?.['requestId']);
+    if (message.method === 'notifications/cancelled')
+      this.#serverRequests.get(message.params?.['requestId'] as Id)?.cancel('cancelled');
     if (!this.#inwards.some((part) => part.notified?.(message, this))) this.link.deliver(message);
   }
 
   /** Rejects the request of a server that exceeds the limit. The client's handlers never see it. */
   #refuse({ id }: Request): undefined {
-    this.#tooMany(`asked more than ${MAX_ASKS} things at a time, and gets an error for the rest`);
+    this.#tooMany(`asked more than ${MAX_SERVER_REQUESTS} things at a time, and gets an error for the rest`);
     const error = { code: INTERNAL_ERROR, message: 'Too many requests at a time' };
     this.link.send({ jsonrpc: '2.0', id, error }).catch(() => undefined);
     return undefined;
@@ -342,6 +369,6 @@ export class Connection implements Hooks {
   closed(): void {
     for (const part of this.#inwards) part.closed?.(this);
     this.calls.closed();
-    this.#asks.closed();
+    for (const exchange of this.#serverRequests.values()) exchange.cancel('closed');
   }
 }

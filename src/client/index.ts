@@ -22,6 +22,15 @@ export {
   type TokenInfo,
 } from './connection/state-store.ts';
 export type { ClientEvents, ClientWarningCode, ContinuityEvents } from './events.ts';
+export { LEFT_OPEN, LeaveOpen, NotDeliveredError } from './flows/errors.ts';
+export type {
+  AnswerOptions,
+  Answers,
+  Continued,
+  Pending,
+  PendingQuestion,
+  PendingRound,
+} from './flows/types.ts';
 export type { HostProvider } from './host/host-provider.ts';
 export type { HostTransport } from './host/host-transport.ts';
 export type {
@@ -41,17 +50,6 @@ export type { KeptIn } from './oauth/secrets.ts';
 export { DEFAULT_STORE } from './own-store.ts';
 export type { RecordedEvent, RecordedEvents, RecordOptions } from './recorded-events.ts';
 export { RequestError } from './request-error.ts';
-export { LEFT_OPEN } from './rounds/left-open.ts';
-export { NotDeliveredError } from './rounds/open-calls.ts';
-export { LeaveOpen } from './rounds/open-round.ts';
-export type {
-  AnswerOptions,
-  Answers,
-  Continued,
-  Pending,
-  PendingQuestion,
-  PendingRound,
-} from './rounds/types.ts';
 export { SessionConflictError, SessionGoneError } from './sessions/errors.ts';
 export type {
   ClientSession,

@@ -1,6 +1,5 @@
 import type { Families } from '../wire/announce.ts';
 import type { Notification } from '../wire/message.ts';
-import type { Ask } from './ask.ts';
 import type { Call } from './call.ts';
 import type { ClientMiddleware, Connection } from './connection.ts';
 
@@ -13,11 +12,6 @@ export interface ClientPart {
   announce?(connection: Connection): Families;
   /** Loads state before anything is sent. */
   opening?(connection: Connection): void | Promise<void>;
-  /**
-   * Called for a request from the server; register `ask.whenAnswered` here. Returns a promise only if the client must not
-   * see the request yet. The promise resolves to false if the client no longer needs to see it.
-   */
-  asked?(ask: Ask): Promise<boolean> | undefined;
   /** Called for a notification from the server. Returns true to hide it from the SDK. */
   notified?(notification: Notification, connection: Connection): boolean;
   /** Called for an outgoing notification of the client. Returns true to keep it from the server. */
@@ -38,14 +32,4 @@ export function sendingAgain(part: Required<Pick<ClientPart, 'undelivered'>>): C
       return next();
     }
   };
-}
-
-/** Passes a server request to the parts, in order. Returns a promise only if one of them has to be awaited. */
-export function askParts(parts: readonly ClientPart[], ask: Ask): Promise<boolean> | undefined {
-  let waits: Promise<boolean>[] | undefined;
-  for (const part of parts) {
-    const step = part.asked?.(ask);
-    if (step) (waits ??= []).push(step);
-  }
-  return waits && Promise.all(waits).then((wanted) => wanted.every(Boolean));
 }

@@ -16,6 +16,10 @@ import { endTransport, followTarget } from './connection/session-state.ts';
 import type { ClientStateStore } from './connection/state-store.ts';
 import { type ClientMiddleware, Connection, type ConnectionOptions } from './connection.ts';
 import { type ClientEvents, clientEvents, messageLimit } from './events.ts';
+import { Flows } from './flows/middleware.ts';
+import { pendingQuestions } from './flows/pending.ts';
+import { PendingStore } from './flows/pending-store.ts';
+import type { Pending } from './flows/types.ts';
 import { HostFetch } from './host/host-fetch.ts';
 import { HostProvider } from './host/host-provider.ts';
 import { type HostTransport, ValiseTransport } from './host/host-transport.ts';
@@ -41,10 +45,7 @@ import { ownStore } from './own-store.ts';
 import { type ClientPart, sendingAgain } from './part.ts';
 import { type RecordedEvents, type RecordOptions, recordEvents, recordedEvents } from './recorded-events.ts';
 import { repeating } from './repeat.ts';
-import { RoundsPart } from './rounds/part.ts';
-import { pendingRounds } from './rounds/pending.ts';
-import { PendingStore } from './rounds/pending-store.ts';
-import type { Pending } from './rounds/types.ts';
+import type { ServerRequestMiddleware } from './server-request.ts';
 import { createSessions } from './sessions/middleware.ts';
 import { SessionRecords } from './sessions/record.ts';
 import type { ClientSession, ClientSessions, SessionsAccess } from './sessions/types.ts';
@@ -261,11 +262,11 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
       jar: state,
     });
     const pendingStore = new PendingStore(store, principal, sessions.returning, events);
-    const rounds = new RoundsPart(pendingStore, options.carriers);
-    const parts: ClientPart[] = [rounds, sessions.part, state];
+    const flows = new Flows(pendingStore, options.carriers);
+    const parts: ClientPart[] = [flows, sessions.part, state];
     // The order in which a call passes the middleware, outermost first.
     const stack = (continuity?: Continuity, auth?: Authorization): ClientMiddleware[] => [
-      rounds.middleware, // answers the server's input requests and retries the call
+      flows.middleware, // answers the server's input requests and retries the call
       sessions.turns, // runs the calls of a serial session one at a time
       repeating, // repeats a call whose answer was lost, if the server runs it only once
       ...(continuity ? [sendingAgain(continuity), continuity.middleware] : []), // starts a new session if the old one is lost
@@ -273,11 +274,17 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
       sessions.middleware, // names the session of the call; creates another if that one is gone
       state.middleware, // sends the jar's entries and stores what the server sets
     ];
+    // The same for requests from the server.
+    const incoming = (continuity?: Continuity): ServerRequestMiddleware[] => [
+      flows.incoming, // stores a question that came with a state, and returns the state with its answer
+      ...(continuity ? [continuity.incoming] : []), // notes the session in which the client answered
+    ];
     const surroundings: Omit<Surroundings, 'limit'> = {
       owner,
       principal,
       parts,
       stack,
+      incoming,
       store,
       secrets,
       events,
@@ -286,7 +293,7 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
       keepsSession: false,
     };
     const { announce: _, ...unannounced } = sessions.part;
-    const withoutSessions: ClientPart[] = [rounds, unannounced, state];
+    const withoutSessions: ClientPart[] = [flows, unannounced, state];
     const doors = new Set<HostFetch>();
     const stopRecording = options.recordEvents ? recordEvents(store, principal, events) : undefined;
     const attach = async (
@@ -302,11 +309,16 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
       const connection =
         to instanceof HttpTarget
           ? await connectHttp(client, to, { ...surroundings, ...own, limit, keepsSession })
-          : await connectOver(client, to, { ...own, stack: stack(), target }, { store, limit });
+          : await connectOver(
+              client,
+              to,
+              { ...own, stack: stack(), incoming: incoming(), target },
+              { store, limit },
+            );
       if (keepsSession && !(to instanceof HttpTarget)) await followTarget(state, connection);
       connection.speakFor(client);
       sessions.connected(client, connection);
-      rounds.connected(client, connection);
+      flows.connected(client, connection);
       return connection;
     };
     const stdio = (command: StdioCommand): TransportLike => {
@@ -322,7 +334,7 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
       checkUrlOptions(name, http);
       return isNamed(to) ? stdio(to) : to;
     };
-    const pending = pendingRounds(pendingStore, rounds);
+    const pending = pendingQuestions(pendingStore, flows);
     const endSession = async (session: ClientSession): Promise<void> => {
       const waits = (await pending.list()).some((round) => round.session?.id === session.id);
       if (!session.isGone && !waits) await session.delete();

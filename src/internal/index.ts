@@ -5,13 +5,14 @@
  * @internal
  * @module
  */
+
+export { saysTimeout } from '../client/call.ts';
 export { causesOf, isConnectError, statusOf, VERSION_GONE } from '../client/connection/errors.ts';
 export { makeHttpTransport } from '../client/connection/http.ts';
 export { type Identity, identify, isIdentity, type NoIdentity } from '../client/identity.ts';
 export { loadSdk, majorOf } from '../client/major.ts';
 export type { OpensOnly } from '../client/oauth/authorization.ts';
 export { keyFileOf } from '../client/own-store.ts';
-export { saysTimeout } from '../client/rounds/open-calls.ts';
 export { sessionErrorIn } from '../client/sessions/errors.ts';
 export { targetKey, targetNamed } from '../client/target.ts';
 export { envelopeOf, ToolHeaders } from '../client/tool-headers.ts';

@@ -209,3 +209,25 @@ function lowerJson(text: string): string {
     return text;
   }
 }
+
+/** Yields the data of each event that has any. */
+export async function* sseData(body: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+  const decoder = new TextDecoder();
+  let text = '';
+  for await (const chunk of body as unknown as AsyncIterable<Uint8Array>) {
+    text += decoder.decode(chunk, { stream: true });
+    const events = text.split(BLANK_LINE);
+    text = events.pop() ?? '';
+    for (const data of events.map(dataOf)) if (data !== '') yield data;
+  }
+  const data = dataOf(text);
+  if (data !== '') yield data;
+}
+
+function dataOf(event: string): string {
+  return event
+    .split(/\r\n|\n|\r/)
+    .filter((line) => line.startsWith('data:'))
+    .map((line) => line.slice(line[5] === ' ' ? 6 : 5))
+    .join('\n');
+}

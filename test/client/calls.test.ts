@@ -32,7 +32,7 @@ describe('the calls of a connection', () => {
     const calls = new Calls();
     const one = call(1, 'x.1');
     send(calls, one);
-    expect([calls.cancel(1)?.wireId, calls.cancel(2)]).toEqual(['x.1', undefined]);
+    expect([calls.cancel(1, 'cancelled')?.wireId, calls.cancel(2, 'cancelled')]).toEqual(['x.1', undefined]);
     expect(one.cancelled).toBe(true);
     expect(calls.take(answer('x.1'))).toBe(one);
   });
@@ -43,7 +43,7 @@ describe('the calls of a connection', () => {
     send(calls, waits);
     for (let id = 1; id <= 1000; id++) {
       send(calls, leaving(calls, call(id)));
-      calls.cancel(id);
+      calls.cancel(id, 'cancelled');
     }
     expect(calls.all.length).toBeLessThan(50);
     expect(calls.all).toContain(waits);

@@ -15,6 +15,7 @@ import { CredentialKeeper } from '../oauth/credentials.ts';
 import { HostTokens } from '../oauth/host-tokens.ts';
 import { type Secrets, whenNeeded } from '../oauth/secrets.ts';
 import type { ClientPart } from '../part.ts';
+import type { ServerRequestMiddleware } from '../server-request.ts';
 import { targetKey } from '../target.ts';
 import { Continuity } from './continuity.ts';
 import { connectError } from './errors.ts';
@@ -41,6 +42,8 @@ export interface Surroundings {
   readonly parts: readonly ClientPart[];
   /** Returns the middleware that calls pass through. */
   readonly stack: (continuity: Continuity, auth: Authorization | undefined) => readonly ClientMiddleware[];
+  /** Returns the middleware that requests from the server pass through. */
+  readonly incoming: (continuity: Continuity) => readonly ServerRequestMiddleware[];
   /** Whether session-scope state is kept even if the transport has no session. */
   readonly keepsSession: boolean;
   /** The authorizations that wait for their user. */
@@ -236,7 +239,7 @@ class Attempt {
   }
 
   async make(kept: Snapshot | undefined): Promise<Connection> {
-    const { owner, principal, parts, stack } = this.#surroundings;
+    const { owner, principal, parts, stack, incoming } = this.#surroundings;
     const continuity = this.#continuity(kept);
     this.#latest = continuity;
     const unanswered = new Unanswered();
@@ -249,6 +252,7 @@ class Attempt {
       account: this.#account,
       parts: [continuity, unanswered, ...(this.#auth ? [this.#auth] : []), ...parts],
       stack: stack(continuity, this.#auth),
+      incoming: incoming(continuity),
     });
     await connection.open();
     await this.#client.connect(transport, priorOf(this.#client, kept));

@@ -4,10 +4,10 @@ import { MAX_EVENT_ID } from '../../link/edge-sse.ts';
 import { CORE, INTRODUCTIONS, type Notification, type Params, type Response } from '../../wire/index.ts';
 import { UNSUPPORTED_VERSION } from '../../wire/message.ts';
 import { isSessionId } from '../../wire/session.ts';
-import type { Ask } from '../ask.ts';
 import type { Call } from '../call.ts';
 import type { ClientMiddleware, Connection } from '../connection.ts';
 import type { ClientPart } from '../part.ts';
+import type { ServerRequestMiddleware } from '../server-request.ts';
 import { isOtherVersion, type LostReason, statusOf, versionGoneError, whyLost } from './errors.ts';
 import type { HttpTransport } from './http.ts';
 import type { Keeping } from './keeping.ts';
@@ -141,12 +141,11 @@ export class Continuity implements ClientPart, SessionSeat {
   }
 
   /** Records the current session for the answer, which may be sent in another session than its call. */
-  asked(ask: Ask): undefined {
-    ask.whenAnswered((response) => {
-      ask.leftIn = this.#snapshot;
-      return response;
-    });
-  }
+  readonly incoming: ServerRequestMiddleware = async (exchange, next) => {
+    const response = await next();
+    exchange.leftIn = this.#snapshot;
+    return response;
+  };
 
   async #initializing(call: Call, next: Next<Response>): Promise<Response> {
     this.#initialize = call.request.params ?? {};

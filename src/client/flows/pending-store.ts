@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { messageOf, ValiseError } from '../../errors.ts';
-import { isObject, type Json, type JsonObject } from '../../json.ts';
+import { isObject, type JsonObject } from '../../json.ts';
 import { sha256 } from '../../sha256.ts';
 import {
   type Collection,
@@ -20,11 +20,12 @@ import type { ClientEventSource } from '../events.ts';
 import type { Returning } from '../sessions/middleware.ts';
 import { SESSION_RECORD, type SessionRecord } from '../sessions/record.ts';
 import { targetKey } from '../target.ts';
-import { expiryOf, type Round, readStored } from './round.ts';
+import { beingAnswered } from './errors.ts';
+import { expiryOf, type Questions, storedQuestions, writeQuestions } from './questions.ts';
 import type { PendingRound } from './types.ts';
 
-/** The maximum time a round is stored, in seconds. Servers' own limits are far shorter; ours announce theirs (see `expiryOf`). */
-const KEPT = 30 * 86_400;
+/** The maximum time a question is stored, in seconds. Servers' own limits are far shorter; ours announce theirs (see `expiryOf`). */
+const MAX_TTL = 30 * 86_400;
 
 /** The maximum number of stored questions, in total and per server, so that a server cannot fill its client's store. */
 const MAX_PENDING = 1000;
@@ -33,7 +34,7 @@ const MAX_OF_SERVER = 100;
 const MAX_BYTES = 1024 * 1024;
 
 /** A call that waits for answers. */
-export interface Waiting {
+export interface WaitingCall {
   readonly method: string;
   readonly params?: Params | undefined;
   readonly era?: Era | undefined;
@@ -41,8 +42,8 @@ export interface Waiting {
   readonly session?: SessionRecord | undefined;
 }
 
-/** A stored round. */
-export interface Kept {
+/** A pending question as stored, with its call. */
+export interface PendingRecord {
   readonly id: string;
   readonly server: string;
   /** The account that was asked; see `Account`. */
@@ -52,22 +53,22 @@ export interface Kept {
   /** The era in which the server asked. Undefined if unknown. */
   readonly era: Era | undefined;
   readonly session: SessionRecord | undefined;
-  readonly round: Round;
+  readonly asked: Questions;
   readonly since: number;
   /** When the server stops accepting answers, in milliseconds since 1970. Undefined if it does not say. */
   readonly expiresAt: number | undefined;
-  /** The version of the store entry it was read from. Another process may since have replaced it with the call's next round. */
+  /** The version of the store entry it was read from. Another process may since have replaced it with the call's next question. */
   readonly version: string;
 }
 
-/** Stores one principal's rounds that wait for answers. */
+/** Stores the pending questions of one principal. */
 export class PendingStore {
   readonly #store: Store;
   readonly #prefix: string;
   readonly #records: Collection<Members>;
   readonly #events: ClientEventSource;
   readonly sessions: Returning;
-  /** The connections that rounds came on, by round id. */
+  /** The connections that the questions came on, by id. */
   readonly #requesters = new Map<string, Connection>();
 
   constructor(store: Store, principal: string, sessions: Returning, events: ClientEventSource) {
@@ -79,34 +80,34 @@ export class PendingStore {
   }
 
   /** Returns the form in which a call is stored while it waits. */
-  waiting(call: Call): Waiting {
+  waiting(call: Call): WaitingCall {
     return { ...call.request, era: call.era, session: this.sessions.sessionOf(call) };
   }
 
-  /** Stores a round, under the id its call already has here or under a new one. */
+  /** Stores questions, under the id their call already has here or under a new one. */
   async keep(
     connection: Connection,
-    call: Waiting | undefined,
-    round: Round,
+    call: WaitingCall | undefined,
+    asked: Questions,
     known?: string,
   ): Promise<string> {
     // Hex has no dashes. People paste the id into command lines, where a leading dash would make it an option.
     const id = known ?? randomBytes(9).toString('hex');
     const { _meta, ...params } = call?.params ?? {};
     const since = Date.now();
-    const expiresAt = expiryOf(round);
+    const expiresAt = expiryOf(asked);
     const value: JsonObject = {
       server: targetKey(connection.target),
       account: connection.account.name,
       ...(call && { method: call.method, params: params as JsonObject }),
       ...(call?.era && { era: call.era }),
       ...(call?.session && { session: pack(SESSION_RECORD, call.session) }),
-      round: JSON.parse(JSON.stringify(round)) as Json,
+      round: writeQuestions(asked),
       since,
       ...(expiresAt !== undefined && { expiresAt }),
     };
     await this.#checkRoom(value, known === undefined);
-    const ttl = expiresAt === undefined ? KEPT : Math.min(KEPT, Math.ceil((expiresAt - since) / 1000));
+    const ttl = expiresAt === undefined ? MAX_TTL : Math.min(MAX_TTL, Math.ceil((expiresAt - since) / 1000));
     if (known === undefined) await this.#records.put(id, value, { ttl });
     else await this.#records.update(id, () => value, { ttl });
     this.#requesters.set(id, connection);
@@ -127,15 +128,15 @@ export class PendingStore {
       throw tooMuch(`${MAX_OF_SERVER} questions of its server wait for answers`);
   }
 
-  /** Stores a round if possible. A failing store is no reason not to ask. Returns undefined if a new round is not stored. */
+  /** Stores questions if possible. A failing store is no reason not to ask. Returns undefined if new ones are not stored. */
   async tryKeep(
     connection: Connection,
-    call: Waiting | undefined,
-    round: Round,
+    call: WaitingCall | undefined,
+    asked: Questions,
     id?: string,
   ): Promise<string | undefined> {
     try {
-      return await this.keep(connection, call, round, id);
+      return await this.keep(connection, call, asked, id);
     } catch (error) {
       const isFull = error instanceof ValiseError && error.code === 'limit-reached';
       const next = isFull
@@ -146,7 +147,7 @@ export class PendingStore {
     }
   }
 
-  /** Drops a round that is over if possible. A failing store is no reason to lose the result of its call. */
+  /** Drops a question that is over if possible. A failing store is no reason to lose the result of its call. */
   async tryDrop(id: string, version?: string): Promise<void> {
     try {
       await this.drop(id, version);
@@ -155,7 +156,7 @@ export class PendingStore {
     }
   }
 
-  /** Warns that too many rounds wait, so that answering this one will not be noticed. */
+  /** Warns that too many questions wait, so that answering this one will not be noticed. */
   unwatched(id: string): void {
     this.#events.emit('warning', {
       code: 'limit-reached',
@@ -173,7 +174,7 @@ export class PendingStore {
     });
   }
 
-  /** Returns the connection that a round came on, while it is open. */
+  /** Returns the connection that a question came on, while it is open. */
   requesterOf(id: string): Connection | undefined {
     return this.#requesters.get(id);
   }
@@ -183,32 +184,32 @@ export class PendingStore {
     for (const [id, requester] of this.#requesters) if (requester === connection) this.#requesters.delete(id);
   }
 
-  async find(id: string): Promise<Kept | undefined> {
+  async find(id: string): Promise<PendingRecord | undefined> {
     const found = await this.#records.get(id);
     return found && this.#unexpired(read(id, found));
   }
 
-  /** Drops a round that has expired by this process's clock, which may differ from the store's. */
-  async #unexpired(kept: Kept | undefined): Promise<Kept | undefined> {
-    if (kept?.expiresAt === undefined || kept.expiresAt > Date.now()) return kept;
-    await this.tryDrop(kept.id, kept.version);
+  /** Drops a question that has expired by this process's clock, which may differ from the store's. */
+  async #unexpired(record: PendingRecord | undefined): Promise<PendingRecord | undefined> {
+    if (record?.expiresAt === undefined || record.expiresAt > Date.now()) return record;
+    await this.tryDrop(record.id, record.version);
     return undefined;
   }
 
-  async all(): Promise<Kept[]> {
-    const kept: Kept[] = [];
+  async all(): Promise<PendingRecord[]> {
+    const all: PendingRecord[] = [];
     const newer = ({ what, next = '' }: ValiseError): void =>
       this.#events.emit('warning', { code: 'store-newer', what, next });
     for await (const page of this.#records.pages('', newer)) {
       for (const [id, found] of page) {
         const one = await this.#unexpired(read(id, found));
-        if (one) kept.push(one);
+        if (one) all.push(one);
       }
     }
-    return kept.sort((a, b) => a.since - b.since);
+    return all.sort((a, b) => a.since - b.since);
   }
 
-  /** Drops a round. With a version, drops it only if it still has that version. */
+  /** Drops a question. With a version, drops it only if it still has that version. */
   drop(id: string, version?: string): Promise<boolean> {
     this.sessions.over(id);
     this.#requesters.delete(id);
@@ -222,7 +223,7 @@ export class PendingStore {
     return own.length;
   }
 
-  /** Ensures that only one process at a time answers a round. */
+  /** Ensures that only one process at a time answers a question. */
   answering<T>(id: string, work: () => Promise<T>): Promise<T> {
     const busy = (): never => {
       throw beingAnswered(id);
@@ -231,22 +232,16 @@ export class PendingStore {
   }
 }
 
-export function beingAnswered(id: string): ValiseError {
-  return new ValiseError('already-done', `The pending round "${id}" is being answered already.`, {
-    next: 'Wait for it, then list what is pending.',
-  });
-}
-
 function tooMuch(why: string): ValiseError {
   return new ValiseError('limit-reached', `A question is not kept: ${why}.`, {
     next: 'Answer or drop what waits.',
   });
 }
 
-function read(id: string, { value, version }: Found<Members>): Kept | undefined {
+function read(id: string, { value, version }: Found<Members>): PendingRecord | undefined {
   if (!value) return undefined;
-  const round = readStored(value['round']);
-  if (!round || typeof value['server'] !== 'string' || typeof value['since'] !== 'number') return undefined;
+  const asked = storedQuestions(value['round']);
+  if (!asked || typeof value['server'] !== 'string' || typeof value['since'] !== 'number') return undefined;
   const { method, params } = value;
   return {
     id,
@@ -254,9 +249,9 @@ function read(id: string, { value, version }: Found<Members>): Kept | undefined 
     account: typeof value['account'] === 'string' ? value['account'] : '',
     method: typeof method === 'string' ? method : undefined,
     params: isObject(params) ? params : undefined,
-    era: eraOf(round, value['era']),
+    era: eraOf(asked, value['era']),
     session: sessionIn(value['session'], value['server']),
-    round,
+    asked,
     since: value['since'],
     expiresAt: typeof value['expiresAt'] === 'number' ? value['expiresAt'] : undefined,
     version,
@@ -269,22 +264,22 @@ function sessionIn(value: unknown, server: string): SessionRecord | undefined {
   return session?.target === server ? session : undefined;
 }
 
-/** Returns the era of a stored round. Only the 2026-07-28 form is used in both eras. */
-function eraOf({ form }: Round, kept: unknown): Era | undefined {
-  if (form !== 'input') return 'legacy';
-  return kept === 'legacy' || kept === 'modern' ? kept : undefined;
+/** Returns the era of stored questions. Only the 2026-07-28 form is used in both eras. */
+function eraOf({ carrier }: Questions, stored: unknown): Era | undefined {
+  if (carrier !== 'input') return 'legacy';
+  return stored === 'legacy' || stored === 'modern' ? stored : undefined;
 }
 
-/** Returns the host's view of a round: everything except its context. */
-export function shown(kept: Omit<Kept, 'version'>): PendingRound {
-  const { id, server, method, params, era, session, round, since, expiresAt } = kept;
+/** Returns the host's view of a pending question: everything except its context. */
+export function shown(record: Omit<PendingRecord, 'version'>): PendingRound {
+  const { id, server, method, params, era, session, asked, since, expiresAt } = record;
   return {
     id,
     server,
     call: method === undefined ? undefined : { method, ...(params && { params }) },
     ...(era && { era }),
     ...(session && { session: { id: session.id, label: session.label } }),
-    questions: round.questions,
+    questions: asked.questions,
     since: new Date(since),
     ...(expiresAt !== undefined && { expiresAt: new Date(expiresAt) }),
   };

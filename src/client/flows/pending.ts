@@ -2,56 +2,60 @@ import { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
 import { checkArgument, checkOptions, type Taken, type TakenBy } from '../../options.ts';
 import { redactUrls } from '../../redact-urls.ts';
-import { type Answer, type Era, outcomeIn, type Result } from '../../wire/index.ts';
+import { type Answer, type Era, type Id, outcomeIn, type Response, type Result } from '../../wire/index.ts';
 import type { Connection } from '../connection.ts';
 import { CONNECTION_CLOSED, RequestError } from '../request-error.ts';
 import { SessionGoneError } from '../sessions/errors.ts';
+import type { Returning } from '../sessions/middleware.ts';
 import { targetKey } from '../target.ts';
-import { notThere, send } from './deliver.ts';
-import { answerIn } from './driver.ts';
-import { LEFT_OPEN } from './left-open.ts';
-import type { RoundsPart } from './part.ts';
-import { beingAnswered, type Kept, type PendingStore, shown } from './pending-store.ts';
-import { resume } from './resumed.ts';
-import { expiryOf, isExpired } from './round.ts';
+import { answerIn } from './answering.ts';
+import { beingAnswered, isExpired, LEFT_OPEN, notPending } from './errors.ts';
+import type { Flows } from './middleware.ts';
+import { type PendingRecord, type PendingStore, shown } from './pending-store.ts';
+import { expiryOf, type Questions, retryOf } from './questions.ts';
+import { resume } from './sdk-calls.ts';
+import { answerTo, handedOver } from './state-carrier.ts';
 import type { AnswerOptions, Answers, Continued, Pending } from './types.ts';
 
 const ANSWERS: Taken = ['an object with the answer to each question, by its key', isObject];
 const ANSWER: TakenBy<AnswerOptions> = { client: ['a connected client', isObject] };
 
 /** Lists, continues and drops the calls that wait for answers. */
-export function pendingRounds(
+export function pendingQuestions(
   pendingStore: PendingStore,
-  rounds: Pick<RoundsPart, 'clients' | 'holds'>,
+  flows: Pick<Flows, 'clients' | 'holds'>,
 ): Pending {
-  const clientOf = async (kept: Kept, given: object | undefined): Promise<readonly [Connection, object]> => {
-    if (await rounds.holds(kept.id)) throw beingAnswered(kept.id);
+  const clientOf = async (
+    record: PendingRecord,
+    given: object | undefined,
+  ): Promise<readonly [Connection, object]> => {
+    if (await flows.holds(record.id)) throw beingAnswered(record.id);
     let isOthers = false;
     // Several connections may share one target key, such as servers in this process.
-    const requester = given ? undefined : pendingStore.requesterOf(kept.id);
-    const asking = requester && rounds.clients.get(requester);
+    const requester = given ? undefined : pendingStore.requesterOf(record.id);
+    const asking = requester && flows.clients.get(requester);
     if (requester && asking) return [requester, asking];
-    for (const entry of rounds.clients) {
+    for (const entry of flows.clients) {
       const [connection, client] = entry;
-      if (given ? client !== given : targetKey(connection.target) !== kept.server) continue;
-      isOthers = !connection.account.owns(kept.account);
+      if (given ? client !== given : targetKey(connection.target) !== record.server) continue;
+      isOthers = !connection.account.owns(record.account);
       if (isOthers) continue;
-      // A legacy server would not recognize the round's state, and would run the call as if for the first time.
-      if (kept.era === 'modern' && eraOf(client, connection) === 'legacy') throw otherEra(kept);
+      // A legacy server would not recognize the question's state, and would run the call as if for the first time.
+      if (record.era === 'modern' && eraOf(client, connection) === 'legacy') throw otherEra(record);
       return entry;
     }
-    if (isOthers) throw otherAccount(kept);
+    if (isOthers) throw otherAccount(record);
     throw new ValiseError(
       'not-connected',
-      `The server of the pending round "${kept.id}" is not connected: ${redactUrls(kept.server)}.`,
+      `The server of the pending round "${record.id}" is not connected: ${redactUrls(record.server)}.`,
       { next: 'Connect to it, then answer.' },
     );
   };
 
-  /** Runs `work` in the call's session. If that ends the call, the round is dropped. */
+  /** Runs `work` in the call's session. If that ends the call, the question is dropped. */
   const within = async <Value>(
     connection: Connection,
-    { id, session, version }: Kept,
+    { id, session, version }: PendingRecord,
     work: () => Promise<Value>,
   ): Promise<Value> => {
     try {
@@ -64,41 +68,45 @@ export function pendingRounds(
 
   const answerOne = async (
     connection: Connection,
-    kept: Kept,
+    record: PendingRecord,
     answers: readonly Answer[],
   ): Promise<Continued> => {
-    const outcome = await within(connection, kept, () =>
-      send(connection, kept, answers, pendingStore.sessions),
+    const outcome = await within(connection, record, () =>
+      send(connection, record, answers, pendingStore.sessions),
     );
-    const { method, params, era, session } = kept;
+    const { method, params, era, session } = record;
     if ('result' in outcome) {
-      await pendingStore.tryDrop(kept.id, kept.version);
+      await pendingStore.tryDrop(record.id, record.version);
       return { done: true, result: outcome.result };
     }
     const call = method === undefined ? undefined : { method, params, era, session };
-    await pendingStore.keep(connection, call, outcome.round, kept.id);
-    const { round } = outcome;
+    await pendingStore.keep(connection, call, outcome.asked, record.id);
+    const { asked } = outcome;
     return {
       done: false,
-      round: shown({ ...kept, round, since: Date.now(), expiresAt: expiryOf(round) }),
+      round: shown({ ...record, asked, since: Date.now(), expiresAt: expiryOf(asked) }),
     };
   };
 
   /** Answers with the client's own handlers until the call is done. */
   const answerAll = async (id: string, given: object | undefined): Promise<Continued> => {
     for (;;) {
-      const kept = await pendingStore.find(id);
-      if (!kept) throw notThere(id);
-      const [connection, client] = await clientOf(kept, given);
-      const { method } = kept;
-      // On 2026-07-28 only the SDK may ask its handlers, and it answers the round by itself.
-      if (eraOf(client, connection) === 'modern' && kept.round.form === 'input' && method !== undefined) {
+      const record = await pendingStore.find(id);
+      if (!record) throw notPending(id);
+      const [connection, client] = await clientOf(record, given);
+      const { method } = record;
+      // On 2026-07-28 only the SDK may ask its handlers, and it answers the question by itself.
+      if (
+        eraOf(client, connection) === 'modern' &&
+        record.asked.carrier === 'input' &&
+        method !== undefined
+      ) {
         return {
           done: true,
-          result: await within(connection, kept, () => resume(client, { ...kept, method })),
+          result: await within(connection, record, () => resume(client, { ...record, method })),
         };
       }
-      const continued = await answerOne(connection, kept, await asked(connection, kept));
+      const continued = await answerOne(connection, record, await askClient(connection, record));
       if (continued.done) return continued;
     }
   };
@@ -112,13 +120,42 @@ export function pendingRounds(
       const { client } = options;
       return pendingStore.answering(id, async () => {
         if (answers === undefined) return answerAll(id, client);
-        const kept = await pendingStore.find(id);
-        if (!kept) throw notThere(id);
-        const [connection] = await clientOf(kept, client);
-        return answerOne(connection, kept, given(kept, answers));
+        const record = await pendingStore.find(id);
+        if (!record) throw notPending(id);
+        const [connection] = await clientOf(record, client);
+        return answerOne(connection, record, given(record, answers));
       });
     },
   };
+}
+
+/** The timeout of a call once it is answered, in seconds. */
+const TIMEOUT = 300;
+
+/** The outcome of an answer: the call's result, or its next questions. Server errors are thrown. */
+type Outcome = { readonly result: Result } | { readonly asked: Questions };
+
+/** Sends the answers to pending questions and waits for the outcome. */
+async function send(
+  connection: Connection,
+  record: PendingRecord,
+  answers: readonly Answer[],
+  sessions: Pick<Returning, 'naming'>,
+): Promise<Outcome> {
+  const { asked, params, session } = record;
+  // If the question came without its call, any method that may ask can replace it, because the request is not sent.
+  const { method = asked.carrier === 'state' ? 'tools/call' : undefined } = record;
+  if (method === undefined) throw notPending(record.id);
+  const naming = (id: Id): Response =>
+    sessions.naming(connection, session?.id, { jsonrpc: '2.0', id, ...answers[0] } as Response);
+  const retry =
+    asked.carrier === 'state'
+      ? { params, answer: answerTo(connection, record.id, asked, naming) }
+      : retryOf({ jsonrpc: '2.0', id: 0, method, params }, asked, answers);
+  const { params: given, ...form } = retry;
+  const result = await connection.request(method, given, { timeout: TIMEOUT, ...form });
+  const next = handedOver(result);
+  return next ? { asked: next } : { result };
 }
 
 /** Whether there is nothing left to answer, because the server has ended the call, even with an error. */
@@ -132,14 +169,14 @@ function isOver(error: unknown): boolean {
   );
 }
 
-function otherEra({ id }: Kept): ValiseError {
+function otherEra({ id }: PendingRecord): ValiseError {
   const what = `The pending round "${id}" was asked on 2026-07-28, and this server, or its connection, speaks an older version.`;
   return new ValiseError('other-version', what, {
     next: 'Connect to the server that asked; the round still waits.',
   });
 }
 
-function otherAccount({ id }: Kept): ValiseError {
+function otherAccount({ id }: PendingRecord): ValiseError {
   return new ValiseError('other-account', `The pending round "${id}" was asked of another account.`, {
     next: 'Connect as the user who was asked, then answer; or drop it.',
   });
@@ -150,9 +187,9 @@ function eraOf(client: { getProtocolEra?(): Era | undefined }, connection: Conne
   return client.getProtocolEra?.() ?? connection.era;
 }
 
-async function asked(connection: Connection, { id, round }: Kept): Promise<Answer[]> {
+async function askClient(connection: Connection, { id, asked }: PendingRecord): Promise<Answer[]> {
   const answers = await Promise.all(
-    round.questions.map(async ({ method, params }) => answerIn(await connection.askClient(method, params))),
+    asked.questions.map(async ({ method, params }) => answerIn(await connection.askClient(method, params))),
   );
   if (answers.some((answer) => 'error' in answer && answer.error.code === LEFT_OPEN)) {
     throw new ValiseError('left-open', `The pending round "${id}" is left open.`, {
@@ -170,12 +207,12 @@ async function asked(connection: Connection, { id, round }: Kept): Promise<Answe
 }
 
 /** Returns the caller's answers, in the order of the questions. */
-function given({ id, round }: Kept, answers: Answers): Answer[] {
-  return round.questions.map(({ key, method }) => {
+function given({ id, asked }: PendingRecord, answers: Answers): Answer[] {
+  return asked.questions.map(({ key, method }) => {
     // The server only says that it is still waiting for something else.
     if (method === 'ping') return { result: {} };
-    // A round with one question may be answered without the question's key.
-    const lone = round.questions.length === 1 && typeof answers['action'] === 'string';
+    // One question alone may be answered without the question's key.
+    const lone = asked.questions.length === 1 && typeof answers['action'] === 'string';
     const answer: unknown = answers[key] ?? (lone ? answers : undefined);
     if (!isObject(answer)) {
       throw new ValiseError('invalid-argument', `The pending round "${id}" also asks "${key}".`, {
