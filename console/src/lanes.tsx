@@ -106,10 +106,7 @@ function Track({ moment, lanes }: { readonly moment: Moment; readonly lanes: rea
     return (
       <span class="lane-track">
         {lines}
-        <span
-          class="lane-event"
-          style={{ left: isAnywhere ? '0%' : `${Math.min(60, middle(moment.lane))}%` }}
-        >
+        <span class="lane-event" style={place}>
           <span aria-hidden="true">◆</span>{' '}
           {moment.lane !== undefined && !lanes.includes(moment.lane) && <Text>{`${moment.lane}: `}</Text>}
           <Text>{moment.what ?? ''}</Text>

@@ -128,10 +128,12 @@ describe('the console', () => {
   });
 
   it('refuses bodies that a form of another site could send, and bodies without end', async () => {
-    expect((await write('state/open', {}, { 'content-type': 'text/plain' })).body).toContain('bad-argument');
+    expect((await write('state/open', {}, { 'content-type': 'text/plain' })).body).toContain(
+      'invalid-argument',
+    );
     const large = 'x'.repeat(17 * 1024 * 1024);
     const outcome = await write('state/open', { large }).catch((error: Error) => ({ body: error.message }));
-    expect(outcome.body).toMatch(/bad-argument|EPIPE|ECONNRESET/);
+    expect(outcome.body).toMatch(/invalid-argument|EPIPE|ECONNRESET/);
   });
 
   it.each([
@@ -167,7 +169,7 @@ describe('the console', () => {
         headers: { cookie: own, origin: there, ...json },
         body: JSON.stringify({ server }),
       });
-      expect(body).toContain('unknown-server');
+      expect(body).toContain('does not know where this server is');
     }
   });
 
@@ -218,7 +220,7 @@ describe('the console', () => {
     expect(wrong.status).toBe(400);
     expect(wrong.body).not.toContain(SECRET);
     const odd = await write('state/open', { ...entry, keys: 'not-a-key-but-a-secret' });
-    expect(odd.body).toContain('bad-keys');
+    expect(odd.body).toContain('invalid-key');
     expect(odd.body).not.toContain('not-a-key-but-a-secret');
     const right = await write('state/open', { ...entry, keys });
     expect(JSON.parse(right.body).opened.value).toBe(SECRET);

@@ -25,7 +25,7 @@ export async function openConsole({ options, targets, write, server, port }: Ope
     for (const signal of SIGNALS) process.once(signal, () => resolve());
   });
   const feed = new Feed();
-  if (server !== undefined) throw new ValiseError('bad-option', '--server is not available.');
+  if (server !== undefined) throw new ValiseError('invalid-argument', '--server is not available.');
   const opened = await openClientConsole({ options, write, targets: targets.map(keyOf), feed });
   try {
     const running = await startConsole({ routes: opened.routes, feed, write, port });

@@ -19,7 +19,7 @@ export type Routes = Readonly<Record<string, Route>>;
 export function text(input: Input, name: string): string {
   const value = input[name];
   if (typeof value === 'string' && value !== '') return value;
-  throw new ValiseError('bad-argument', `The request has no ${name}.`, { next: 'Reload the page.' });
+  throw new ValiseError('invalid-argument', `The request has no ${name}.`, { next: 'Reload the page.' });
 }
 
 /** Returns a text of the input, or undefined. */

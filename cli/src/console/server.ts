@@ -68,7 +68,7 @@ export async function startConsole({ routes, feed, write, port }: ConsoleSetting
       sendJson(response, 200, (await route.run(input)) ?? {});
     } catch (error) {
       const body = errorBody(error);
-      sendJson(response, body['code'] === 'read-only' ? 403 : 400, { error: body });
+      sendJson(response, body['code'] === 'access-denied' ? 403 : 400, { error: body });
     }
   };
 
@@ -96,7 +96,7 @@ export async function startConsole({ routes, feed, write, port }: ConsoleSetting
   try {
     await once(server, 'listening');
   } catch (cause) {
-    throw new ValiseError('port-in-use', `The port ${port} of this machine cannot be used.`, {
+    throw new ValiseError('invalid-argument', `The port ${port} of this machine cannot be used.`, {
       next: 'Choose another one with --port, or leave it out for a free one.',
       cause,
     });
@@ -165,11 +165,11 @@ async function bodyOf(incoming: IncomingMessage): Promise<Input> {
 }
 
 function badBody(how: string): ValiseError {
-  return new ValiseError('bad-argument', `The body of the request ${how}.`, { next: 'Reload the page.' });
+  return new ValiseError('invalid-argument', `The body of the request ${how}.`, { next: 'Reload the page.' });
 }
 
 function readOnly(): ValiseError {
-  return new ValiseError('read-only', 'This console only reads.', {
+  return new ValiseError('access-denied', 'This console only reads.', {
     next: 'End it and start it again with --write.',
   });
 }

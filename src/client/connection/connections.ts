@@ -56,7 +56,7 @@ export interface Connections {
   forget(target: string | URL): Promise<boolean>;
   /**
    * Refreshes the tokens now, even if they have not expired. Returns false if there are none that can be refreshed here.
-   * Throws `not-refreshed` if the authorization server issues no new ones.
+   * Throws `sign-in-failed` if the authorization server issues no new ones.
    */
   refresh(target: string | URL, options?: RefreshOptions): Promise<boolean>;
   /** Asks the authorization server to revoke the tokens, if it is reachable, and deletes everything as `forget` does. */

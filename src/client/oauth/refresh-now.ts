@@ -39,7 +39,7 @@ export async function refreshIn(keeper: CredentialKeeper, base: FetchLike): Prom
 }
 
 function notRefreshed(cause: unknown): ValiseError {
-  return new ValiseError('not-refreshed', 'The authorization server did not issue new tokens.', {
+  return new ValiseError('sign-in-failed', 'The authorization server did not issue new tokens.', {
     next: 'Sign in again at the next call.',
     ...(cause !== undefined && { cause }),
   });

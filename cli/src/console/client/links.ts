@@ -42,7 +42,7 @@ export class Links {
     const known = this.#links.get(key);
     if (known) return known;
     if (this.#links.size >= MOST)
-      throw new ValiseError('too-many-links', `The console is connected to ${MOST} servers already.`, {
+      throw new ValiseError('limit-reached', `The console is connected to ${MOST} servers already.`, {
         next: 'Start it again.',
       });
     const opening = this.#open(target, options, () => this.#links.delete(key));

@@ -62,7 +62,7 @@ export function serversIn(kept: Kept, given: readonly string[], principal: strin
 export function targetFor(id: string, servers: readonly ServerRow[]): CliTarget {
   const row = servers.find((each) => each.id === id);
   if (row?.kind) return parseKept(id);
-  throw new ValiseError('unknown-server', 'The console does not know where this server is.', {
+  throw new ValiseError('not-found', 'The console does not know where this server is.', {
     next: 'Start it with the address: valise console TARGET --write',
   });
 }

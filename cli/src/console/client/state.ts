@@ -106,7 +106,7 @@ function find(valise: ClientValise, input: Input): JarEntry {
     .list({ ...filterOf(input), values: true })
     .find((each) => each.session === session && each.account === account);
   if (found) return found;
-  throw new ValiseError('no-entry', 'This entry is not in the jar any more.', { next: 'Reload the page.' });
+  throw new ValiseError('not-found', 'This entry is not in the jar any more.', { next: 'Reload the page.' });
 }
 
 function parseGiven(keys: string): Keyring {
@@ -114,7 +114,7 @@ function parseGiven(keys: string): Keyring {
     return parseKeys(keys.trim().replace(/^VALISE_(CLIENT_)?KEYS=/, ''));
   } catch {
     // The original message may quote the key.
-    throw new ValiseError('bad-keys', 'This is not a keyring.', {
+    throw new ValiseError('invalid-key', 'This is not a keyring.', {
       next: 'Paste what VALISE_KEYS of the server holds.',
     });
   }
@@ -130,11 +130,11 @@ function opened(token: string, keys: Keyring): object {
       return { ...about, value: createSealer({ keys, audience }).open(token, { purpose }) };
     } catch (error) {
       if (!(error instanceof SealError)) throw error;
-      return { ...about, locked: error.code.replaceAll('-', ' ') };
+      return { ...about, locked: error.reason.replaceAll('-', ' ') };
     }
   } catch (error) {
     if (!(error instanceof SealError)) throw error;
-    throw new ValiseError('not-revealed', `This keyring does not open what the key ${kid} sealed.`, {
+    throw new ValiseError('seal-rejected', `This keyring does not open what the key ${kid} sealed.`, {
       next: 'Give the keys of the server that set it.',
     });
   }
