@@ -4,10 +4,10 @@ import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { memoryStore, type Store } from 'mcp-valise/store';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
-import { SessionHold } from '../../src/client/connection/hold.ts';
+import { keyOf } from '../../src/client/connection/key.ts';
+import { type Snapshot, SnapshotKeeper } from '../../src/client/connection/snapshot.ts';
 import { isRunning, ownProcess } from '../../src/store/kit/process.ts';
 
-const KEY = 'connection/x/y/holder';
 const MARK =
   'const { ownProcess } = await import("./src/store/kit/process.ts"); console.log(JSON.stringify(ownProcess()));';
 
@@ -71,84 +71,75 @@ describe('the mark of a process', () => {
   });
 });
 
-describe('the hold on a session', () => {
+describe('A session that one process uses alone', () => {
+  const ID = { target: 'https://example.com/mcp', principal: '' };
+  const KEY = `${keyOf('connection', ID)}/legacy`;
+  const SNAPSHOT: Snapshot = {
+    era: 'legacy',
+    protocolVersion: '2025-11-25',
+    introduction: {},
+    sessionId: 'one',
+    savedAt: 1,
+  };
   let store: Store;
-  beforeEach(() => {
+  beforeEach(async () => {
     store = memoryStore();
+    await keeper().save(SNAPSHOT);
   });
   afterEach(() => vi.useRealTimers());
-  const holder = async () => (await store.get(KEY))?.value;
+  const keeper = () => new SnapshotKeeper(store, ID, { isAlone: true });
+  const holder = async () => (await store.get(KEY))?.value as { holder?: object } | undefined;
+  const heldBy = async (mark: object, at = Date.now()) => {
+    const value = { ...SNAPSHOT, holder: { ...mark, connection: 'other', at } };
+    await store.put(KEY, JSON.parse(JSON.stringify(value)));
+  };
 
-  it('is had by one living process, and by the next as soon as that is killed', async () => {
+  it('is taken by one running process, and by the next as soon as that is killed', async () => {
     const { mark, kill } = await other();
-    await store.put(KEY, { ...mark });
-    const hold = new SessionHold(store, KEY);
-    expect(await hold.take()).toBe(false);
-    await hold.release();
-    expect(await holder()).toEqual(mark);
+    await heldBy(mark);
+    const own = keeper();
+    expect(await own.take(SNAPSHOT)).toBe(false);
+    await own.release();
+    expect(await holder()).toMatchObject({ holder: mark });
     await kill();
-    expect(await hold.take()).toBe(true);
-    expect(await holder()).toEqual({ ...ownProcess(), format: 1 });
-    await hold.release();
-    expect(await holder()).toBeUndefined();
+    expect(await own.take(SNAPSHOT)).toBe(true);
+    expect(await holder()).toMatchObject({ holder: ownProcess() });
+    await own.release();
+    expect(await holder()).not.toHaveProperty('holder');
   });
 
-  it('costs one write where it has been looked at before, and is not had where another was faster', async () => {
-    const { mark } = await other();
-    const dead = { ...mark, pid: 2 ** 30 };
-    await store.put(KEY, dead);
-    const used: string[] = [];
-    const counting = new Proxy(store, {
-      get: (target, name: keyof Store) =>
-        ((...all: never[]) => {
-          used.push(name);
-          return (target[name] as (...all: never[]) => unknown)(...all);
-        }) as never,
-    });
-    const one = new SessionHold(counting, KEY);
-    one.look();
-    expect(await one.take()).toBe(true);
-    expect(used).toEqual(['get', 'put']);
-    await store.put(KEY, dead);
-    const two = new SessionHold(store, KEY);
-    two.look();
-    await store.put(KEY, { ...mark });
-    expect(await two.take()).toBe(false);
+  it('is shared by processes that do not ask to be alone', async () => {
+    await heldBy((await other()).mark);
+    expect(await new SnapshotKeeper(store, ID).take(SNAPSHOT)).toBe(true);
   });
 
-  it('is given back by nobody who has lost it to another connection of the process', async () => {
-    const one = new SessionHold(store, KEY);
-    const two = new SessionHold(store, KEY);
-    expect([await one.take(), await two.take()]).toEqual([true, true]);
+  it('is not released by a connection that lost it to another one of the process', async () => {
+    const [one, two] = [keeper(), keeper()];
+    expect([await one.take(SNAPSHOT), await two.take(SNAPSHOT)]).toEqual([true, true]);
     await one.release();
-    expect(await holder()).toEqual({ ...ownProcess(), format: 1 });
+    expect(await holder()).toMatchObject({ holder: ownProcess() });
     await two.release();
-    expect(await holder()).toBeUndefined();
+    expect(await holder()).not.toHaveProperty('holder');
   });
 
-  it('is given back also by who closes while it is taken', async () => {
-    const hold = new SessionHold(store, KEY);
-    await Promise.all([hold.take(), hold.release()]);
-    expect(await holder()).toBeUndefined();
+  it('is released by a connection that closes while it takes the session', async () => {
+    const own = keeper();
+    await Promise.all([own.take(SNAPSHOT), own.release()]);
+    expect(await holder()).not.toHaveProperty('holder');
   });
 
-  it('is kept up as long as the process lives, and is over some time after', async () => {
-    vi.useFakeTimers();
-    const hold = new SessionHold(store, KEY);
-    await hold.take();
-    await vi.advanceTimersByTimeAsync(3_600_000);
-    expect(await holder()).toEqual({ ...ownProcess(), format: 1 });
-    // As after its end: nothing is renewed. The clock begins where it began, too.
-    vi.clearAllTimers();
-    await vi.advanceTimersByTimeAsync(7_200_000);
-    expect(await holder()).toBeUndefined();
+  it('is free after ten minutes if only an id tells who uses it', async () => {
+    const { mark } = await other();
+    await heldBy({ ...mark, started: '0' });
+    expect(await keeper().take(SNAPSHOT)).toBe(false);
+    await heldBy({ ...mark, started: '0' }, Date.now() - 600_000);
+    expect(await keeper().take(SNAPSHOT)).toBe(true);
   });
 
-  it('keeps nobody out where the store does not work', async () => {
+  it('is free if the store does not work', async () => {
     await store.close();
-    const hold = new SessionHold(store, KEY);
-    hold.look();
-    expect(await hold.take()).toBe(true);
-    await hold.release();
+    const own = keeper();
+    expect(await own.take(SNAPSHOT)).toBe(true);
+    await own.release();
   });
 });

@@ -1,43 +1,71 @@
 import { expect, it } from 'vitest';
+import { Continuity } from '../../src/client/connection/continuity.ts';
 import { composeFetch } from '../../src/client/connection/fetch.ts';
-import { type SessionSeat, sessionHttp, watchStandalone } from '../../src/client/connection/stream.ts';
+import type { Snapshot } from '../../src/client/connection/snapshot.ts';
 
-const seat: SessionSeat = {
+const SNAPSHOT: Snapshot = {
+  era: 'legacy',
+  protocolVersion: '2025-11-25',
+  introduction: { protocolVersion: '2025-11-25', capabilities: {} },
   sessionId: 'one',
-  lastEventId: 'event-7',
-  ended() {},
-  read() {},
-  streamTaken() {},
+  savedAt: 0,
 };
+
+/** A connection that resumes a session, and the requests that reach its server. */
+function resumed(snapshot: Snapshot) {
+  const sent: Headers[] = [];
+  const continuity = new Continuity({
+    client: {},
+    snapshots: undefined,
+    kept: snapshot,
+    alone: (work) => work(),
+    begun: async () => {},
+    left: async () => {},
+    warn() {},
+    renewed() {},
+  });
+  const fetch = composeFetch([continuity.http], async (_, { headers } = {}) => {
+    sent.push(new Headers(headers));
+    return new Response('');
+  });
+  const place = async (init: RequestInit): Promise<string | null | undefined> => {
+    await fetch('http://127.0.0.1/mcp', init);
+    return sent.at(-1)?.get('last-event-id');
+  };
+  return { continuity, fetch, sent, place };
+}
 
 it.each([
   [
-    'names its place in a standalone stream that is opened without, as v1 does after a 401',
-    {},
+    'A standalone stream that is opened without a position continues after the last event',
+    undefined,
     'event-7',
     true,
   ],
-  ['leaves alone where the stream of a call goes on', { 'last-event-id': 'event-3' }, 'event-3', false],
-])('%s', async (_, headers, place, isStandalone) => {
-  let sent: RequestInit = {};
-  const base = async (_url: string | URL, init: RequestInit = {}) => {
-    sent = init;
-    return new Response(null);
-  };
-  await composeFetch([sessionHttp(seat)], base)('http://127.0.0.1/mcp', { method: 'GET', headers });
-  expect(new Headers(sent.headers).get('last-event-id')).toBe(place);
-  expect(watchStandalone(sent, seat) !== undefined).toBe(isStandalone);
+  ['A stream that resumes a call keeps its own position', 'event-3', 'event-3', false],
+])('%s', async (_, from, place, isStandalone) => {
+  const { continuity, place: placeOf } = resumed({ ...SNAPSHOT, lastEventId: 'event-7' });
+  const headers = new Headers(from === undefined ? {} : { 'last-event-id': from });
+  expect(await placeOf({ method: 'GET', headers })).toBe(place);
+  expect(continuity.stream.watch({ method: 'GET', headers }, () => {}) !== undefined).toBe(isStandalone);
 });
 
-it('names no place with what is no stream, or where nothing has been read', async () => {
-  const named: (string | null)[] = [];
-  const base = async (_url: string | URL, { headers }: RequestInit = {}) => {
-    named.push(new Headers(headers).get('last-event-id'));
-    return new Response(null);
-  };
-  await composeFetch([sessionHttp(seat)], base)('http://127.0.0.1/mcp', { method: 'POST' });
-  await composeFetch([sessionHttp({ ...seat, lastEventId: undefined })], base)('http://127.0.0.1/mcp', {
-    method: 'GET',
-  });
-  expect(named).toEqual([null, null]);
+it('A POST and a stream of which nothing was read have no position', async () => {
+  const read = resumed({ ...SNAPSHOT, lastEventId: 'event-7' });
+  expect(await read.place({ method: 'POST', body: '{}' })).toBeNull();
+  expect(await resumed(SNAPSHOT).place({ method: 'GET' })).toBeNull();
+});
+
+it('A resumed session answers the introduction itself, and the server gets neither message', async () => {
+  const { continuity, fetch, sent } = resumed(SNAPSHOT);
+  const post = (message: object) =>
+    fetch('http://127.0.0.1/mcp', { method: 'POST', body: JSON.stringify({ jsonrpc: '2.0', ...message }) });
+  const answer = await post({ id: 'a:0', method: 'initialize', params: {} });
+  expect(answer.headers.get('mcp-session-id')).toBe('one');
+  expect(await answer.json()).toEqual({ jsonrpc: '2.0', id: 'a:0', result: SNAPSHOT.introduction });
+  expect((await post({ method: 'notifications/initialized' })).status).toBe(202);
+  expect(sent).toEqual([]);
+  await post({ id: 1, method: 'tools/call', params: { name: 'initialize' } });
+  expect(sent.map((headers) => headers.get('mcp-session-id'))).toEqual(['one']);
+  expect(continuity.state).toBe('resumed');
 });

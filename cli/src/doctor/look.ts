@@ -120,7 +120,7 @@ async function bareTransport(
   const transport =
     target.kind === 'stdio'
       ? new StdioClientTransport({ ...target.command, stderr: 'pipe' })
-      : await makeHttpTransport(sdk, target.url, { fetch });
+      : await makeHttpTransport(sdk, target.url, fetch);
   instrument(
     transport,
     {},

@@ -1,5 +1,5 @@
 import { messageOf, ValiseError } from '../../errors.ts';
-import { edgeFetch } from '../../link/edge-fetch.ts';
+import { type AnswerWatch, edgeFetch, type FetchLike } from '../../link/edge-fetch.ts';
 import { documentFetch, type MessageLimit } from '../../link/limit.ts';
 import { redactUrls } from '../../redact-urls.ts';
 import { holdLease, withLease } from '../../store/kit/lease.ts';
@@ -20,14 +20,11 @@ import { targetKey } from '../target.ts';
 import { Continuity } from './continuity.ts';
 import { connectError } from './errors.ts';
 import { composeFetch, type HttpMiddleware } from './fetch.ts';
-import { holdKey, SessionHold } from './hold.ts';
-import { addHeaders, type HttpTarget, type HttpTransport, makeHttpTransport } from './http.ts';
-import { Keeping, type KeepingParts } from './keeping.ts';
+import { addHeaders, type HttpTarget, makeHttpTransport } from './http.ts';
 import { type ConnectionId, keyOf } from './key.ts';
 import { followTarget, followTransport, leaveTransport } from './session-state.ts';
-import { isStale, type Snapshot, SnapshotKeeper } from './snapshot.ts';
+import { isStale, type Snapshot, SnapshotKeeper, type SnapshotSettings } from './snapshot.ts';
 import { type ClientStateStore, fromClientStateStore, isClientStateStore } from './state-store.ts';
-import { sessionHttp, watchStandalone } from './stream.ts';
 import { Unanswered } from './unanswered.ts';
 
 /** The dependencies of every HTTP connection. */
@@ -67,29 +64,34 @@ export async function connectHttp(
   const store = own ?? surroundings.store;
   const id: ConnectionId = { target: targetKey({ kind: 'http', url: target.url }), principal };
   const account = new Account(accountOfHeaders(target.options.headers, principal));
-  const keeper = target.options.resume === false ? undefined : new SnapshotKeeper(store, id, account);
-  const warn: KeepingParts['warn'] = (what, error, next) =>
+  const name = redactUrls(id.target);
+  const warn: NonNullable<SnapshotSettings['warn']> = (what, error, next) =>
     events.emit('warning', {
       code: 'connection-not-kept',
-      what: redactUrls(`${what} (${redactUrls(id.target)}): ${messageOf(error)}`),
+      what: redactUrls(`${what} (${name}): ${messageOf(error)}`),
       next: next ?? 'Check the store and the server. The connection goes on.',
     });
+  const { resume = true } = target.options;
+  const snapshots = resume
+    ? new SnapshotKeeper(store, id, { account, isAlone: resume === 'alone', warn })
+    : undefined;
   const access = { account, owner: new TokenOwner(surroundings.store, keyOf('account', id), principal) };
   const auth = authorize(client, target, { ...surroundings, own }, id, {
     ...access,
-    signedIn: async () => keeper?.claim(),
+    signedIn: async () => snapshots?.claim(),
   });
   const isHosts = !auth && secrecyOf(store) === 'host';
   const tokens = isHosts ? new HostTokens(new CredentialKeeper(store, id), account, access.owner) : undefined;
   await (auth ?? tokens)?.identify();
-  const attempt = new Attempt(
-    client,
-    target,
-    { ...surroundings, store },
-    { id, keeper, auth, tokens, account, warn },
-  );
+  const attempt = new Attempt(client, target, { ...surroundings, store }, id, {
+    snapshots,
+    auth,
+    tokens,
+    account,
+    warn,
+  });
   const latest = async (): Promise<Snapshot | undefined> => {
-    const kept = await keeper?.latest(erasOf(client)).catch((error: unknown) => {
+    const kept = await snapshots?.latest(erasOf(client)).catch((error: unknown) => {
       warn('What is kept of the last connection could not be read', error);
       return undefined;
     });
@@ -98,19 +100,19 @@ export async function connectHttp(
   const goOn = async (from: Snapshot): Promise<Connection> => {
     try {
       const connection = await attempt.make(from);
-      if (attempt.goesOn) events.emit('resumed', { target: redactUrls(id.target) });
+      if (attempt.isResumed) events.emit('resumed', { target: name });
       return connection;
     } catch (error) {
-      if (!attempt.goesOn) throw error;
+      if (!attempt.isResumed) throw error;
       // Nothing has been sent. The client rejects the snapshot, so it is useless.
-      await keeper?.clear(from);
+      await snapshots?.clear(from);
       warn('What is kept of the last connection does not fit', error);
       return attempt.make(undefined);
     }
   };
   // If several processes connect for the first time, one of them starts the session that is stored.
   const begin = async (): Promise<Connection> => {
-    if (!keeper) return attempt.make(undefined);
+    if (!snapshots) return attempt.make(undefined);
     const key = `${keyOf('connection', id)}/first`;
     // A process does not wait long, nor for a store without leases.
     const lease = await holdLease(store, key, { ttl: TURN, wait: TURN }).catch(() => undefined);
@@ -197,66 +199,64 @@ function authorize(
   });
 }
 
+/** The parts of a connection that outlive a failed attempt to connect. */
+interface Lasting {
+  readonly snapshots: SnapshotKeeper | undefined;
+  readonly auth: Authorization | undefined;
+  readonly tokens: HostTokens | undefined;
+  readonly account: Account;
+  warn(what: string, error: unknown): void;
+}
+
 class Attempt {
   readonly #client: Connecting;
   readonly #target: HttpTarget;
   readonly #surroundings: Surroundings;
   readonly #id: ConnectionId;
-  readonly #keeper: SnapshotKeeper | undefined;
-  readonly #auth: Authorization | undefined;
-  readonly #tokens: HostTokens | undefined;
-  readonly #account: Account;
-  readonly #warn: KeepingParts['warn'];
+  readonly #lasting: Lasting;
   #latest: Continuity | undefined;
 
   constructor(
     client: Connecting,
     target: HttpTarget,
     surroundings: Surroundings,
-    own: {
-      readonly id: ConnectionId;
-      readonly keeper: SnapshotKeeper | undefined;
-      readonly auth: Authorization | undefined;
-      readonly tokens: HostTokens | undefined;
-      readonly account: Account;
-      readonly warn: KeepingParts['warn'];
-    },
+    id: ConnectionId,
+    lasting: Lasting,
   ) {
     this.#client = client;
     this.#target = target;
     this.#surroundings = surroundings;
-    this.#id = own.id;
-    this.#keeper = own.keeper;
-    this.#auth = own.auth;
-    this.#tokens = own.tokens;
-    this.#account = own.account;
-    this.#warn = own.warn;
+    this.#id = id;
+    this.#lasting = lasting;
   }
 
   /** Whether the latest connection resumes the session of an earlier process. */
-  get goesOn(): boolean {
-    return this.#latest?.goesOn === true;
+  get isResumed(): boolean {
+    return this.#latest?.state === 'resumed';
   }
 
   async make(kept: Snapshot | undefined): Promise<Connection> {
     const { owner, principal, parts, stack, incoming } = this.#surroundings;
+    const { auth, account } = this.#lasting;
+    const { url } = this.#target;
     const continuity = this.#continuity(kept);
     this.#latest = continuity;
     const unanswered = new Unanswered();
-    const transport = await this.#transport(continuity, unanswered);
+    const fetch = this.#fetch(continuity, unanswered);
+    const transport = await makeHttpTransport(majorOf(this.#client), url, fetch);
     continuity.attach(transport);
     const connection = new Connection(transport, {
       owner,
-      target: { kind: 'http', url: this.#target.url },
+      target: { kind: 'http', url },
       principal,
-      account: this.#account,
-      parts: [continuity, unanswered, ...(this.#auth ? [this.#auth] : []), ...parts],
-      stack: stack(continuity, this.#auth),
+      account,
+      parts: [continuity, unanswered, ...(auth ? [auth] : []), ...parts],
+      stack: stack(continuity, auth),
       incoming: incoming(continuity),
     });
     await connection.open();
     await this.#client.connect(transport, priorOf(this.#client, kept));
-    this.#auth?.connected();
+    auth?.connected();
     if (kept?.era === 'modern') connection.server.introduce(kept.introduction, false);
     await continuity.settled();
     return connection;
@@ -264,48 +264,37 @@ class Attempt {
 
   #continuity(kept: Snapshot | undefined): Continuity {
     const { store, events, jar, keepsSession } = this.#surroundings;
-    const target = redactUrls(this.#id.target);
-    const key = keyOf('connection', this.#id);
-    const warn = this.#warn;
-    const keeper = this.#keeper;
-    const isAlone = keeper && this.#target.options.resume === 'alone';
-    const hold = isAlone ? new SessionHold(store, holdKey(key)) : undefined;
-    if (kept?.sessionId !== undefined) hold?.look();
+    const { snapshots, warn } = this.#lasting;
+    const key = `${keyOf('connection', this.#id)}/renewal`;
     return new Continuity({
       client: this.#client,
-      keeping: new Keeping({ keeper, hold, warn }),
+      snapshots,
       kept,
       warn,
-      alone: (work) => (keeper ? withLease(store, `${key}/renewal`, work) : work()),
+      alone: (work) => (snapshots ? withLease(store, key, work) : work()),
       async begun(connection, sessionId) {
         if (sessionId !== undefined) await followTransport(jar, connection, sessionId);
         else if (keepsSession) await followTarget(jar, connection);
       },
       left: (connection, sessionId) => leaveTransport(jar, connection, sessionId),
-      renewed: (reason) => events.emit('renewed', { target, reason }),
+      renewed: (reason) => events.emit('renewed', { target: redactUrls(this.#id.target), reason }),
     });
   }
 
-  #transport(continuity: Continuity, unanswered: Unanswered): Promise<HttpTransport> {
+  #fetch(continuity: Continuity, unanswered: Unanswered): FetchLike {
     const { options, url } = this.#target;
-    const auth = this.#auth ?? this.#tokens;
-    const edge = edgeFetch(
-      options.fetch ?? fetch,
-      (init) => unanswered.watch(init) ?? unanswered.watchStandalone(watchStandalone(init, continuity)),
-      this.#surroundings.limit,
-    );
+    const auth = this.#lasting.auth ?? this.#lasting.tokens;
+    const watch = (init: RequestInit): AnswerWatch | undefined =>
+      unanswered.watch(init) ??
+      unanswered.watchStandalone(continuity.stream.watch(init, () => continuity.skipped()));
     // The order in which a request passes the middleware, outermost first.
     const stack: HttpMiddleware[] = [
       ...(auth ? [auth.http] : []), // sends the token; refreshes it, or starts a sign-in, if the server rejects it
       unanswered.http, // ends calls whose response can no longer arrive
-      sessionHttp(continuity), // sends the session id, and the position of the standalone stream
+      continuity.http, // names the session; answers `initialize` from the snapshot
       ...(options.headers ? [addHeaders(url, options.headers)] : []), // adds the headers that the host has set
     ];
-    return makeHttpTransport(majorOf(this.#client), url, {
-      fetch: composeFetch(stack, edge),
-      // Without it, `terminateSession` would not end a session that an earlier process started.
-      sessionId: continuity.sessionId,
-    });
+    return composeFetch(stack, edgeFetch(options.fetch ?? fetch, watch, this.#surroundings.limit));
   }
 }
 

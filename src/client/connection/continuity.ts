@@ -1,7 +1,16 @@
 import { randomBytes } from 'node:crypto';
 import type { Next } from '../../core/compose.ts';
 import { MAX_EVENT_ID } from '../../link/edge-sse.ts';
-import { CORE, INTRODUCTIONS, type Notification, type Params, type Response } from '../../wire/index.ts';
+import {
+  CORE,
+  INTRODUCTIONS,
+  isNotification,
+  isRequest,
+  type Notification,
+  type Params,
+  type Request,
+  type Response as RpcResponse,
+} from '../../wire/index.ts';
 import { UNSUPPORTED_VERSION } from '../../wire/message.ts';
 import { isSessionId } from '../../wire/session.ts';
 import type { Call } from '../call.ts';
@@ -9,8 +18,8 @@ import type { ClientMiddleware, Connection } from '../connection.ts';
 import type { ClientPart } from '../part.ts';
 import type { ServerRequestMiddleware } from '../server-request.ts';
 import { isOtherVersion, type LostReason, statusOf, versionGoneError, whyLost } from './errors.ts';
+import { emptyResponse, type HttpExchange, type HttpMiddleware } from './fetch.ts';
 import type { HttpTransport } from './http.ts';
-import type { Keeping } from './keeping.ts';
 import {
   discovered,
   initialized,
@@ -19,31 +28,71 @@ import {
   isSame,
   isToldOf,
   type Snapshot,
+  type SnapshotKeeper,
 } from './snapshot.ts';
-import { type SessionSeat, StandaloneStream } from './stream.ts';
+import { StandaloneStream } from './stream.ts';
+
+/**
+ * The states of a connection's session:
+ *
+ * - `fresh`: the client introduces itself to the server.
+ * - `resumed`: the session of an earlier process. The server has not answered in it yet.
+ * - `live`: the session is stored, and later processes can resume it.
+ * - `lost`: the server no longer knows the session, and a new one is being started.
+ * - `detached`: the session ends with the connection, because it could not be stored, or another one is.
+ */
+export type SessionState = 'fresh' | 'resumed' | 'live' | 'lost' | 'detached';
+
+type SessionEvent = 'begin' | 'resume' | 'answered' | 'stored' | 'unstored' | 'lost' | 'failed' | 'ended';
+
+/** The state after each event. An event that a state does not list leaves it unchanged. */
+const TRANSITIONS: Readonly<Record<SessionState, Partial<Record<SessionEvent, SessionState>>>> = {
+  fresh: { resume: 'resumed', stored: 'live', unstored: 'detached', lost: 'lost', ended: 'detached' },
+  resumed: { begin: 'fresh', answered: 'live', stored: 'live', lost: 'lost', ended: 'detached' },
+  live: { begin: 'fresh', resume: 'resumed', unstored: 'detached', lost: 'lost', ended: 'detached' },
+  lost: { resume: 'resumed', stored: 'live', unstored: 'detached', failed: 'detached', ended: 'detached' },
+  detached: { begin: 'fresh', resume: 'resumed', stored: 'live', lost: 'lost' },
+};
+
+/** The dependencies of {@link Continuity}. */
+export interface ContinuityOptions {
+  /** The SDK's client. */
+  readonly client: object;
+  /** Stores the connection's snapshot for later processes. Absent if nothing is to be stored. */
+  readonly snapshots: SnapshotKeeper | undefined;
+  /** The snapshot to resume from. */
+  readonly kept: Snapshot | undefined;
+  /** Runs `work` while no other process does so for this connection. */
+  alone<T>(work: () => Promise<T>): Promise<T>;
+  /** Called when a session has started or is resumed. Has the session's id if later processes can find it too. */
+  begun(connection: Connection, sessionId: string | undefined): Promise<void>;
+  /** Called when a session that later processes could find is over, or is replaced by a new one. */
+  left(connection: Connection, sessionId: string | undefined): Promise<void>;
+  /** Reports that something could not be renewed or ended. The connection continues without it. */
+  warn(what: string, error: unknown): void;
+  /** Called when the server no longer knew the session and a new one has started. */
+  renewed(reason: LostReason): void;
+}
+
+const SESSION = 'mcp-session-id';
+const LAST_EVENT = 'last-event-id';
 
 /** Resumes the session of an earlier process over one HTTP connection, and stores a snapshot for the next one. */
-export class Continuity implements ClientPart, SessionSeat {
-  readonly #options: ContinuityOptions;
-  readonly #epoch = new Epoch();
-  readonly #stream = new StandaloneStream(async (lastEventId) => {
-    if (this.#snapshot) await this.#options.keeping.update(this.#snapshot, { lastEventId });
+export class Continuity implements ClientPart {
+  readonly stream = new StandaloneStream(async (lastEventId) => {
+    if (this.#snapshot) await this.#options.snapshots?.update(this.#snapshot, { lastEventId });
   });
-  #transport: HttpTransport | undefined;
-  /** Set from the start until the client believes that it has initialized. */
-  #resuming: Snapshot | undefined;
-  /** The snapshot of a session that this process must not replace, until this client initializes again. */
-  #spared: Snapshot | undefined;
-  /** Whether the reason is that another process uses that session. */
-  #isBeside = false;
-  #anew = false;
-  #marked = false;
-  /** The snapshot that a modern connection started from, until the server has responded. */
-  #unproved: Snapshot | undefined;
+  readonly #options: ContinuityOptions;
+  /** Distinguishes the ids of this process from those of the previous one in the same session. Both SDKs count from 0. */
+  readonly #epoch = `${randomBytes(6).toString('base64url')}:`;
+  #state: SessionState = 'fresh';
   #snapshot: Snapshot | undefined;
   #sessionId: string | undefined;
-  /** Whether later processes can find the session. */
-  #isKept = false;
+  /** Whether an earlier process started the session, so that ids need the epoch. */
+  #isInherited = false;
+  /** The stored session that is left to another client, and whether the reason is that another process uses it. */
+  #other: { readonly snapshot: Snapshot; readonly isUsed: boolean } | undefined;
+  #transport: HttpTransport | undefined;
   #connection: Connection | undefined;
   #initialize: Params = {};
   #saving: Promise<void> | undefined;
@@ -54,31 +103,35 @@ export class Continuity implements ClientPart, SessionSeat {
   #hasSkipped = false;
 
   constructor(options: ContinuityOptions) {
-    const { kept } = options;
     this.#options = options;
-    if (kept) this.#take(kept);
-    this.#resuming = kept?.era === 'legacy' ? kept : undefined;
-    this.#unproved = kept?.era === 'modern' ? kept : undefined;
+    if (options.kept) this.#resume(options.kept);
   }
 
-  /** Resumes a stored session. */
-  #take(kept: Snapshot): void {
-    this.#snapshot = kept;
-    this.#sessionId = kept.sessionId;
-    this.#stream.lastEventId = kept.lastEventId;
-    this.#isKept = true;
-    this.#marked = kept.era === 'legacy';
-    this.#spared = undefined;
-    this.#isBeside = false;
+  get state(): SessionState {
+    return this.#state;
   }
 
-  /** Whether the connection resumes the session of an earlier process. */
-  get goesOn(): boolean {
-    return this.#options.kept !== undefined && !this.#anew;
+  #on(event: SessionEvent): void {
+    this.#state = TRANSITIONS[this.#state][event] ?? this.#state;
   }
 
-  get sessionId(): string | undefined {
-    return this.#sessionId;
+  /** Takes over a stored session. */
+  #resume(snapshot: Snapshot): void {
+    this.#snapshot = snapshot;
+    this.#sessionId = snapshot.sessionId;
+    this.stream.lastEventId = snapshot.lastEventId;
+    this.#isInherited = snapshot.era === 'legacy';
+    this.#other = undefined;
+    this.#on('resume');
+  }
+
+  attach(transport: HttpTransport): void {
+    this.#transport = transport;
+    this.stream.transport = transport;
+  }
+
+  opening(connection: Connection): void {
+    this.#connection = connection;
   }
 
   /** Resolves when the session's snapshot is stored and the jar is bound to it. */
@@ -86,58 +139,67 @@ export class Continuity implements ClientPart, SessionSeat {
     await this.#saving;
   }
 
-  /**
-   * Binds session-scope state to the session. The session is known only after `initialize` is answered, which the client of
-   * a bridge sends long after it has connected.
-   */
+  /** Binds session-scope state to the session, which is known only after `initialize` is answered. */
   async #bind(connection: Connection): Promise<void> {
     const { begun, warn } = this.#options;
+    const isStored = this.#state === 'live' || this.#state === 'resumed';
     try {
-      await begun(connection, this.#isKept ? this.#sessionId : undefined);
+      await begun(connection, isStored ? this.#sessionId : undefined);
     } catch (error) {
       warn('The state of its session could not be read or kept', error);
     }
   }
 
-  get lastEventId(): string | undefined {
-    return this.#stream.lastEventId;
-  }
-
-  /** Makes the transport report the session id that is known here. */
-  attach(transport: HttpTransport): void {
-    this.#transport = transport;
-    this.#stream.transport = transport;
-    Object.defineProperty(transport, 'sessionId', {
-      configurable: true,
-      // Both SDKs skip `initialize` if the transport has a session, and then lack the server's capabilities.
-      get: () => (this.#resuming ? undefined : this.#sessionId),
-    });
-  }
-
-  opening(connection: Connection): void {
-    this.#connection = connection;
-  }
-
   /** Applies what is known of the session to a call, and records what the server says about it. */
   readonly middleware: ClientMiddleware = async (call, next) => {
     if (call.era === 'modern') return this.#modern(call, next);
-    if (this.#marked) this.#epoch.mark(call);
+    if (this.#isInherited) this.#mark(call);
     if (call.method === 'initialize') return this.#initializing(call, next);
     // Later calls wait until the `initialize` result is stored, so that a killed process leaves no session behind.
     const wait = this.#renewal ?? this.#saving;
     if (wait) await wait.catch(() => undefined);
     call.leftIn = this.#snapshot;
-    return next();
+    const response = await next();
+    this.#on('answered');
+    return response;
   };
 
-  async #modern(call: Call, next: Next<Response>): Promise<Response> {
-    if (call.method === 'server/discover') return this.#discovered(call, await next());
-    const isUnproved = this.#unproved !== undefined;
+  async #modern(call: Call, next: Next<RpcResponse>): Promise<RpcResponse> {
+    if (call.method === 'server/discover') {
+      const response = await next();
+      if (!('result' in response)) return response;
+      this.#snapshot = discovered(response.result, call.request.params?._meta);
+      await this.#save(this.#snapshot);
+      return response;
+    }
     if (this.#binding === 'unbound')
       this.#binding = this.#bind(call.connection).finally(() => (this.#binding = undefined));
     if (this.#binding) await this.#binding;
     const response = await next();
-    return isUnproved ? this.#proved(response) : response;
+    // If the server no longer supports the version, the next connection runs discovery again.
+    const isRejected = 'error' in response && response.error.code === UNSUPPORTED_VERSION;
+    if (isRejected && this.#state === 'resumed') await this.#options.snapshots?.clear(this.#snapshot);
+    this.#on('answered');
+    return response;
+  }
+
+  /** Prefixes a call's id and progress token with the epoch. String ids of others stay unchanged. */
+  #mark(call: Call): void {
+    const { id, params } = call.request;
+    if (typeof id !== 'number' && !id.startsWith('valise:')) return;
+    call.baseId = `${this.#epoch}${id}`;
+    const token = params?._meta?.['progressToken'];
+    if (typeof token === 'number') call.addMeta('epoch', { progressToken: `${this.#epoch}${token}` });
+  }
+
+  /** Delivers a progress notification with the SDK's own token instead of the one with the epoch. */
+  notified({ params, ...rest }: Notification, connection: Connection): boolean {
+    const token = params?.['progressToken'];
+    if (rest.method !== 'notifications/progress' || typeof token !== 'string') return false;
+    if (!token.startsWith(this.#epoch)) return false;
+    const progressToken = Number(token.slice(this.#epoch.length));
+    connection.link.deliver({ ...rest, params: { ...params, progressToken } });
+    return true;
   }
 
   /** Records the current session for the answer, which may be sent in another session than its call. */
@@ -147,79 +209,89 @@ export class Continuity implements ClientPart, SessionSeat {
     return response;
   };
 
-  async #initializing(call: Call, next: Next<Response>): Promise<Response> {
+  /** Decides whether the client's `initialize` resumes a stored session or starts a new one. */
+  async #initializing(call: Call, next: Next<RpcResponse>): Promise<RpcResponse> {
     this.#initialize = call.request.params ?? {};
-    const { keeping, left } = this.#options;
+    const { snapshots, left } = this.#options;
+    const isRenewal = this.#state === 'lost';
     // A session that replaces a lost one does not resume any other.
-    const kept = this.#renewal ? undefined : (this.#resuming ?? this.#spared);
-    const isTold = kept !== undefined && isToldOf(kept, this.#initialize);
-    const seen = isTold ? kept : keeping.seen;
-    const isAsked = !seen || isAskedRight(seen, this.#initialize);
+    const current = this.#state === 'resumed' ? this.#snapshot : this.#other?.snapshot;
+    const candidate = !isRenewal && current && isToldOf(current, this.#initialize) ? current : undefined;
+    const stored = candidate ?? snapshots?.seen('legacy');
+    const isAsked = !stored || isAskedRight(stored, this.#initialize);
     // A process that started its own session beside another one keeps doing so, because the other may restart and resume.
-    const stays = this.#renewal !== undefined && this.#isBeside;
-    this.#isBeside = seen !== undefined && isAsked && (stays || !(await keeping.isFree(seen)));
-    if (isTold && !this.#isBeside) {
-      this.#take(kept);
-      this.#resuming = kept;
-      this.#anew = false;
-      call.known = kept.introduction;
+    const stays = isRenewal && this.#other?.isUsed === true;
+    const isUsed = stored !== undefined && isAsked && (stays || !(await snapshots?.take(stored)));
+    if (candidate && !isUsed) {
+      this.#resume(candidate);
       const response = await next();
+      // The snapshot may be outdated, so it does not count as what the server said.
+      call.known = candidate.introduction;
       await this.#bind(call.connection);
       return response;
     }
-    this.#spared = isAsked && !this.#isBeside ? undefined : seen;
-    const before = this.#spared ? undefined : seen?.sessionId;
-    this.#anew = true;
-    this.#isKept = false;
-    this.#resuming = undefined;
+    this.#other = stored && (isUsed || !isAsked) ? { snapshot: stored, isUsed } : undefined;
+    this.#on('begin');
     this.#sessionId = undefined;
-    call.addHints({
-      onResponse: ({ ok, headers }) => {
-        const id = ok ? headers.get('mcp-session-id') : undefined;
-        this.#sessionId = isSessionId(id) ? id : undefined;
-      },
-    });
     const response = await next();
     if (!('result' in response)) return response;
     this.#snapshot = initialized(response.result, this.#sessionId, this.#initialize);
-    this.#stream.lastEventId = undefined;
-    if (before !== undefined) await left(call.connection, before);
+    this.stream.lastEventId = undefined;
+    if (stored?.sessionId !== undefined && !this.#other) await left(call.connection, stored.sessionId);
     return response;
   }
 
-  async #discovered(call: Call, response: Response): Promise<Response> {
-    if (!('result' in response)) return response;
-    this.#snapshot = discovered(response.result, call.request.params?._meta);
-    await this.#save(this.#snapshot);
-    return response;
-  }
-
-  /** Checks the first response. If the server no longer supports the version, the next connection runs discovery again. */
-  async #proved(response: Response): Promise<Response> {
-    const isRefused = 'error' in response && response.error.code === UNSUPPORTED_VERSION;
-    if (isRefused) await this.#options.keeping.forget(this.#unproved);
-    this.#unproved = undefined;
-    return response;
-  }
-
-  /**
-   * Suppresses `initialized` when resuming, because the server received it from the earlier process. Reopens the stream instead.
-   */
-  notifying({ method }: Notification): boolean {
-    if (method !== 'notifications/initialized') return false;
-    if (!this.#resuming) {
-      if (this.#snapshot) void this.#save(this.#snapshot);
-      return false;
+  /** Names the session of each HTTP request, and answers the client's introduction in a resumed session. */
+  readonly http: HttpMiddleware = async (exchange, next) => {
+    const { init, headers } = exchange;
+    // The SDK's transport is one session behind after a new one has started.
+    if (this.#sessionId === undefined) headers.delete(SESSION);
+    else headers.set(SESSION, this.#sessionId);
+    if (init.method === 'GET') return this.#streaming(exchange, next);
+    const introduction = init.method === 'POST' ? this.#introduction(init.body) : undefined;
+    if (introduction && this.#state === 'resumed' && this.#snapshot)
+      return isRequest(introduction) ? resumedResponse(introduction, this.#snapshot) : emptyResponse(202);
+    if (introduction && isNotification(introduction) && this.#state === 'fresh' && this.#snapshot)
+      void this.#save(this.#snapshot);
+    const response = await next();
+    if (init.method === 'DELETE' && response.ok) this.#ended();
+    if (introduction && isRequest(introduction) && response.ok) {
+      const id = response.headers.get(SESSION);
+      this.#sessionId = isSessionId(id) ? id : undefined;
     }
-    this.#resuming = undefined;
-    this.#stream.open();
-    return true;
+    return response;
+  };
+
+  /** Returns the `initialize` or `initialized` message in a body, in the states that depend on it. */
+  #introduction(body: RequestInit['body']): Request | Notification | undefined {
+    if (this.#state === 'live' || this.#state === 'detached') return undefined;
+    if (typeof body !== 'string' || !body.includes('initialize')) return undefined;
+    const message = JSON.parse(body) as Request | Notification;
+    const { method } = message;
+    return method === 'initialize' || method === 'notifications/initialized' ? message : undefined;
   }
 
-  notified(notification: Notification, connection: Connection): boolean {
-    const own = this.#epoch.unmarked(notification);
-    if (own) connection.link.deliver(own);
-    return own !== undefined;
+  /** Opens a stream at the position of this process. */
+  async #streaming({ headers }: HttpExchange, next: Next<Response>): Promise<Response> {
+    const isStandalone = !headers.has(LAST_EVENT);
+    // The SDKs open the standalone stream without a position, and would miss the events since ours.
+    if (isStandalone && this.stream.lastEventId !== undefined)
+      headers.set(LAST_EVENT, this.stream.lastEventId);
+    const isOpenedLater = isStandalone && this.#isInherited;
+    const response = await next().catch((error: unknown) => {
+      if (isOpenedLater) this.stream.openLater();
+      throw error;
+    });
+    // Another process, or the previous one, has the session's standalone stream.
+    if (response.status === 409) {
+      this.stream.openLater();
+      await response.body?.cancel();
+      // 405 means that the server has no such stream, which both SDKs accept without an error.
+      return emptyResponse(405);
+    }
+    if (isOpenedLater && !response.ok && response.status !== 404 && response.status !== 405)
+      this.stream.openLater();
+    return response;
   }
 
   /**
@@ -245,23 +317,27 @@ export class Continuity implements ClientPart, SessionSeat {
   async #refused({ request }: Call, lost: Snapshot, error: unknown): Promise<false> {
     const isGone = whyLost(error, undefined) !== undefined;
     // If another call has noticed first, the snapshot is already a legacy one, and stays valid.
-    const known = isGone && lost.era === 'modern' ? lost : this.#unproved;
-    if (statusOf(error) === 400) await this.#options.keeping.forget(known);
+    const isUseless = lost.era === 'modern' && (isGone || this.#state === 'resumed');
+    if (isUseless && statusOf(error) === 400) await this.#options.snapshots?.clear(lost);
     if (isGone) throw versionGoneError(String(request.params?._meta?.[CORE.protocolVersion]), error);
     return false;
   }
 
   async #renew(connection: Connection, lost: Snapshot, reason: LostReason): Promise<boolean> {
-    const { alone, keeping, renewed, warn } = this.#options;
+    const { alone, snapshots, renewed, warn, client } = this.#options;
+    this.#on('lost');
     try {
       await alone(async () => {
-        const other = await keeping.load();
+        const other = await snapshots?.load('legacy');
         const isNewer = other && !isSame(other, lost) && other.savedAt > lost.savedAt;
-        const serves = isNewer && !this.#isBeside && isToldOf(other, this.#initialize);
-        if (serves && (await keeping.isFree(other))) await this.#follow(connection, other);
-        else await this.#begin(connection, lost);
+        const serves = isNewer && !this.#other?.isUsed && isToldOf(other, this.#initialize);
+        // Another process noticed first, and has started a session that this one can share.
+        if (serves && (await snapshots?.take(other))) this.#resume(other);
+        else await snapshots?.clear(lost);
+        await this.#introduce(connection, lost);
+        if (this.#state === 'lost' && this.#snapshot) await this.#save(this.#snapshot);
       });
-      if (this.#snapshot) introduceAnew(this.#options.client, connection, this.#snapshot);
+      if (this.#snapshot) introduceAnew(client, connection, this.#snapshot);
       renewed(reason);
       return true;
     } catch (error) {
@@ -272,19 +348,13 @@ export class Continuity implements ClientPart, SessionSeat {
       if (this.#snapshot === lost) this.#sessionId = lost.sessionId;
       warn('A new session could not be begun', error);
       return false;
+    } finally {
+      this.#on('failed');
     }
   }
 
-  /** Follows another process that noticed first and has started a session that this one can share. */
-  async #follow(connection: Connection, other: Snapshot): Promise<void> {
-    this.#take(other);
-    await this.#bind(connection);
-    this.#transport?.setProtocolVersion(other.protocolVersion);
-    this.#stream.open();
-  }
-
-  async #begin(connection: Connection, lost: Snapshot): Promise<void> {
-    await this.#options.keeping.forget(lost);
+  /** Introduces the client again: to the server, or to the session of another process, which the snapshot answers for. */
+  async #introduce(connection: Connection, lost: Snapshot): Promise<void> {
     // The version must be negotiated again. With an empty string, the transport sends none.
     this.#transport?.setProtocolVersion('');
     let version = lost.protocolVersion;
@@ -294,24 +364,22 @@ export class Continuity implements ClientPart, SessionSeat {
       this.#transport?.setProtocolVersion(version);
     }
     await connection.link.send({ jsonrpc: '2.0', method: 'notifications/initialized' });
-    if (this.#snapshot) await this.#save(this.#snapshot);
   }
 
-  ended(): void {
-    const { keeping, left, warn } = this.#options;
-    keeping.leave();
-    void keeping.forget(this.#snapshot);
-    if (this.#isKept && this.#connection)
+  /** Handles the end of a session that the host has ended. */
+  #ended(): void {
+    const { snapshots, left, warn } = this.#options;
+    void snapshots?.release();
+    void snapshots?.clear(this.#snapshot);
+    const isStored = this.#state === 'live' || this.#state === 'resumed';
+    if (isStored && this.#connection)
       left(this.#connection, this.#sessionId).catch((error: unknown) => warn('Its state stays', error));
-    this.#resuming = undefined;
+    this.#on('ended');
     this.#snapshot = undefined;
     this.#sessionId = undefined;
   }
 
-  read(lastEventId: string): void {
-    this.#stream.read(lastEventId);
-  }
-
+  /** Called when the standalone stream has an event whose id is too long to resume after. */
   skipped(): void {
     if (this.#hasSkipped) return;
     this.#hasSkipped = true;
@@ -319,73 +387,30 @@ export class Continuity implements ClientPart, SessionSeat {
     this.#options.warn('Where the stream stands is not kept', why);
   }
 
-  streamTaken(): void {
-    this.#stream.openLater();
-  }
-
   closed(): void {
-    this.#stream.close();
-    this.#options.keeping.leave();
+    this.stream.close();
+    void this.#options.snapshots?.release();
   }
 
   #save(snapshot: Snapshot): Promise<void> {
-    const { keeping } = this.#options;
-    if (snapshot.era === 'legacy' && this.#isBeside) return Promise.resolve();
-    const saving = keeping
-      .save(snapshot, this.#spared !== undefined)
-      .then((kept) => {
-        this.#isKept = kept;
-        return this.#connection && snapshot.era === 'legacy' ? this.#bind(this.#connection) : undefined;
-      })
-      .finally(() => {
-        if (this.#saving === saving) this.#saving = undefined;
-      });
+    const isLegacy = snapshot.era === 'legacy';
+    const store = async (): Promise<void> => {
+      const isUsed = isLegacy && this.#other?.isUsed === true;
+      const isStored = !isUsed && (await this.#options.snapshots?.save(snapshot)) === true;
+      this.#on(isStored ? 'stored' : 'unstored');
+      if (this.#connection && isLegacy && !isUsed) await this.#bind(this.#connection);
+    };
+    const saving = store().finally(() => {
+      if (this.#saving === saving) this.#saving = undefined;
+    });
     this.#saving = saving;
     return saving;
   }
 }
 
-/** The dependencies of `Continuity`. */
-export interface ContinuityOptions {
-  /** The SDK's client. */
-  readonly client: object;
-  /** Stores the connection's snapshot for later processes. */
-  readonly keeping: Keeping;
-  /** The snapshot to resume from. */
-  readonly kept: Snapshot | undefined;
-  /** Runs `work` while no other process does so for this connection. */
-  alone<T>(work: () => Promise<T>): Promise<T>;
-  /** Called when a session has started or is resumed. Has the session's id if later processes can find it too. */
-  begun(connection: Connection, sessionId: string | undefined): Promise<void>;
-  /** Called when a session that later processes could find is over, or is replaced by a new one. */
-  left(connection: Connection, sessionId: string | undefined): Promise<void>;
-  /** Reports that something could not be renewed or ended. The connection continues without it. */
-  warn(what: string, error: unknown): void;
-  /** Called when the server no longer knew the session and a new one has started. */
-  renewed(reason: LostReason): void;
-}
-
-/**
- * Distinguishes the ids of one process from those of the previous one in the same session. Both SDKs count from 0, so a
- * server still working on an old call could answer the new one with its result.
- */
-export class Epoch {
-  readonly #mark = `${randomBytes(6).toString('base64url')}:`;
-
-  /** Prefixes a call's id and progress token with the mark. String ids of others stay unchanged. */
-  mark(call: Call): void {
-    const { id, params } = call.request;
-    if (typeof id !== 'number' && !id.startsWith('valise:')) return;
-    call.baseId = `${this.#mark}${id}`;
-    const token = params?._meta?.['progressToken'];
-    if (typeof token === 'number') call.addMeta('epoch', { progressToken: `${this.#mark}${token}` });
-  }
-
-  /** Returns a progress notification with the SDK's own token. Returns undefined if the token is not marked by this process. */
-  unmarked({ params, ...notification }: Notification): Notification | undefined {
-    const token = params?.['progressToken'];
-    if (notification.method !== 'notifications/progress' || typeof token !== 'string') return undefined;
-    if (!token.startsWith(this.#mark)) return undefined;
-    return { ...notification, params: { ...params, progressToken: Number(token.slice(this.#mark.length)) } };
-  }
+/** Answers `initialize` from a snapshot. The transport learns the session's id from it, as from the server. */
+function resumedResponse({ id }: Request, snapshot: Snapshot): Response {
+  const { introduction: result, sessionId } = snapshot;
+  const headers = sessionId === undefined ? {} : { [SESSION]: sessionId };
+  return Response.json({ jsonrpc: '2.0', id, result }, { headers });
 }

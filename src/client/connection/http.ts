@@ -75,11 +75,7 @@ export function addHeaders({ origin }: URL, added: Readonly<Record<string, strin
 }
 
 /** Creates a Streamable HTTP transport of the given SDK major. */
-export async function makeHttpTransport(
-  major: Major,
-  url: URL,
-  options: { readonly fetch: FetchLike; readonly sessionId?: string | undefined },
-): Promise<HttpTransport> {
+export async function makeHttpTransport(major: Major, url: URL, fetch: FetchLike): Promise<HttpTransport> {
   const { StreamableHTTPClientTransport } =
     major === 'v2'
       ? await loadSdk('@modelcontextprotocol/client', () => import('@modelcontextprotocol/client'))
@@ -87,11 +83,7 @@ export async function makeHttpTransport(
           '@modelcontextprotocol/sdk',
           () => import('@modelcontextprotocol/sdk/client/streamableHttp.js'),
         );
-  const { fetch, sessionId } = options;
-  const transport = new StreamableHTTPClientTransport(url, {
-    fetch,
-    ...(sessionId !== undefined && { sessionId }),
-  }) as unknown as HttpTransport;
+  const transport = new StreamableHTTPClientTransport(url, { fetch }) as unknown as HttpTransport;
   noteHttpEdge(transport);
   return transport;
 }

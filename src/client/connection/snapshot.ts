@@ -1,4 +1,6 @@
+import { randomUUID } from 'node:crypto';
 import { isObject } from '../../json.ts';
+import { clock } from '../../store/kit/clock.ts';
 import {
   type Collection,
   collection,
@@ -7,6 +9,7 @@ import {
   type Members,
   type Schema,
 } from '../../store/kit/collection.ts';
+import { isRunning, ownProcess, type ProcessMark } from '../../store/kit/process.ts';
 import type { Store } from '../../store/types.ts';
 import {
   CORE,
@@ -19,7 +22,6 @@ import {
 } from '../../wire/index.ts';
 import type { Account } from '../account.ts';
 import type { Connection } from '../connection.ts';
-import { holdKey } from './hold.ts';
 import { type ConnectionId, keyOf } from './key.ts';
 
 /** What a client stores of a connection, so that its next process can resume it. */
@@ -40,18 +42,42 @@ export interface Snapshot {
   readonly lastEventId?: string;
   /** When the server introduced itself, in milliseconds since 1970. */
   readonly savedAt: number;
+  /** The process that uses the session alone. */
+  readonly holder?: Holder;
 }
+
+/** A process that uses a session alone. A lease would outlive a killed process, and its replacement must not wait. */
+interface Holder extends ProcessMark {
+  /** Distinguishes the connections of one process. */
+  readonly connection: string;
+  /** When the process last took the session, in milliseconds since 1970. */
+  readonly at: number;
+}
+
+/** How long a process that is known only by its id holds a session, in milliseconds. It renews that in time. */
+const HOLD = 600_000;
 
 const MAX_BYTES = 1024 * 1024;
 const DAY = 24 * 60 * 60 * 1000;
 
 /** Why {@link SnapshotKeeper.save} has stored nothing. */
-export const TOO_LARGE = 'the server says more than 1 MiB of itself.';
-export const NOT_KEPT =
+const TOO_LARGE = 'the server says more than 1 MiB of itself.';
+const NOT_KEPT =
   'another process has begun one first, or goes on in one as a client that can be asked other things.';
+const ROOM = 'The connection goes on. To have its session kept, forget the other one: connections.forget.';
 
 /** The schema of snapshots. {@link readSnapshot} checks the contents. */
 export const SNAPSHOTS: Schema<Members> = { kind: 'connection record', version: 1, read: (record) => record };
+
+/** Settings of {@link SnapshotKeeper}. */
+export interface SnapshotSettings {
+  /** The account to read and write snapshots for. By default, reads those of every account. */
+  readonly account?: Account;
+  /** Whether a stored session is used by one process at a time. */
+  readonly isAlone?: boolean;
+  /** Called if something could not be stored. The connection continues without it. */
+  warn?(what: string, error: unknown, next?: string): void;
+}
 
 /** Stores one snapshot per target, principal and era. It is one entry, so it is replaced atomically. */
 export class SnapshotKeeper {
@@ -59,14 +85,18 @@ export class SnapshotKeeper {
   readonly #records: Collection<Members>;
   readonly #id: ConnectionId;
   readonly #key: string;
-  readonly #account: Account | undefined;
+  readonly #settings: SnapshotSettings;
   readonly #seen = new Map<Era, Snapshot>();
+  readonly #connection = randomUUID();
+  /** The session that this connection holds. */
+  #held: Snapshot | undefined;
+  #taking: Promise<void> | undefined;
+  #stopRenewing: (() => void) | undefined;
 
-  /** Without an account, reads the snapshots of every account. */
-  constructor(store: Store, id: ConnectionId, account?: Account) {
+  constructor(store: Store, id: ConnectionId, settings: SnapshotSettings = {}) {
     this.#store = store;
     this.#records = collection(store, '', SNAPSHOTS);
-    this.#account = account;
+    this.#settings = settings;
     this.#id = id;
     this.#key = keyOf('connection', id);
   }
@@ -95,40 +125,79 @@ export class SnapshotKeeper {
    * Replaces the stored snapshot, and returns whether it did. Does not store a snapshot that is too large. Does not replace a
    * session that another process has started since this one looked, or that a client with other askable capabilities uses.
    */
-  async save(snapshot: Snapshot): Promise<boolean | 'too-large'> {
+  async save(snapshot: Snapshot): Promise<boolean> {
     const { era } = snapshot;
-    const value = { ...this.#id, ...snapshot, ...this.#own };
+    const value = { ...this.#id, ...snapshot, ...this.#own, ...this.#holder(snapshot) };
     const fits = Buffer.byteLength(JSON.stringify(value)) <= MAX_BYTES;
-    let isOurs = false;
-    const version = await this.#records.update(this.#at(era), (found) => {
-      const { snapshot: now } = this.#read(era, found);
-      const isOthers = now?.sessionId !== this.#seen.get(era)?.sessionId || now?.askable !== snapshot.askable;
-      isOurs = now?.sessionId === undefined || !isOthers;
-      if (!isOurs) return undefined;
-      return fits ? value : null;
-    });
-    if (isOurs && !fits) return 'too-large';
-    if (typeof version !== 'string') return false;
-    this.#seen.set(era, snapshot);
-    return true;
+    let refusal: 'used' | 'others' | undefined;
+    const written = await this.#try('What the server said of itself could not be kept', () =>
+      this.#records.update(this.#at(era), (found) => {
+        const { snapshot: now } = this.#read(era, found);
+        const isOthers =
+          now?.sessionId !== this.#seen.get(era)?.sessionId || now?.askable !== snapshot.askable;
+        const isRefused = now?.sessionId !== undefined && isOthers;
+        refusal = isRefused ? (this.#isUsed(now) ? 'used' : 'others') : undefined;
+        if (isRefused) return undefined;
+        return fits ? value : null;
+      }),
+    );
+    if (typeof written === 'string') {
+      this.#seen.set(era, snapshot);
+      this.#hold(snapshot);
+      return true;
+    }
+    if (refusal === 'others' && snapshot.sessionId !== undefined)
+      this.#settings.warn?.('Its session ends with this connection', NOT_KEPT, ROOM);
+    else if (!refusal && !fits) this.#settings.warn?.('The next process connects anew', TOO_LARGE);
+    return false;
   }
 
   /** Updates the stored snapshot, unless another process has replaced that session meanwhile. */
   async update(snapshot: Snapshot, change: Partial<Snapshot>): Promise<void> {
-    const { era } = snapshot;
-    await this.#records.update(this.#at(era), (found) => {
-      const { snapshot: kept } = this.#read(era, found);
-      if (!kept || !isSame(kept, snapshot)) return undefined;
-      return { ...this.#id, ...kept, ...change, ...this.#own };
-    });
+    await this.#try('Where the stream stands could not be kept', () =>
+      this.#edit(snapshot, (kept) => ({ ...kept, ...change })),
+    );
   }
 
   /** Deletes a session that is over. One that another process has started since stays. */
-  async clear(gone: Snapshot): Promise<void> {
-    await this.#records.update(this.#at(gone.era), (found) => {
-      const { snapshot: kept, isOthers } = this.#read(gone.era, found);
-      return found && !isOthers && (!kept || isSame(kept, gone)) ? null : undefined;
-    });
+  async clear(gone: Snapshot | undefined): Promise<void> {
+    if (!gone) return;
+    await this.#try('It could not be forgotten', () =>
+      this.#records.update(this.#at(gone.era), (found) => {
+        const { snapshot: kept, isOthers } = this.#read(gone.era, found);
+        return found && !isOthers && (!kept || isSame(kept, gone)) ? null : undefined;
+      }),
+    );
+  }
+
+  /** Takes a stored session for this connection. Resolves to false if another process uses it alone. */
+  async take(snapshot: Snapshot): Promise<boolean> {
+    if (!this.#settings.isAlone || snapshot.sessionId === undefined) return true;
+    let isUsed = false;
+    const taken = (kept: Snapshot): Snapshot | undefined => {
+      isUsed = this.#isUsed(kept);
+      return isUsed ? undefined : { ...kept, ...this.#holder(snapshot) };
+    };
+    // If the store fails, nobody has it.
+    this.#taking = this.#edit(snapshot, taken)
+      .catch(() => undefined)
+      .then(() => {
+        if (!isUsed) this.#hold(snapshot);
+      });
+    await this.#taking;
+    return !isUsed;
+  }
+
+  /** Leaves the session to other processes. */
+  async release(): Promise<void> {
+    await this.#taking;
+    const held = this.#held;
+    this.#held = undefined;
+    this.#stopRenewing?.();
+    const released = ({ holder, ...kept }: Snapshot): Snapshot | undefined =>
+      holder?.connection === this.#connection ? kept : undefined;
+    // If it cannot be released, it ends with the process.
+    if (held) await this.#edit(held, released).catch(() => undefined);
   }
 
   /** Deletes everything. Returns true if there was anything. */
@@ -136,18 +205,54 @@ export class SnapshotKeeper {
     const gone = await Promise.all(
       (['legacy', 'modern'] as const).map((era) => this.#store.delete(this.#at(era))),
     );
-    // A process that is still in the deleted session must not block the next one.
-    await this.#store.delete(holdKey(this.#key));
     return gone.includes(true);
   }
 
   /** Assigns the stored snapshots to the account that the user has signed in to during the connection. */
   async claim(): Promise<void> {
-    await Promise.all([...this.#seen.values()].map((snapshot) => this.update(snapshot, {})));
+    await Promise.all([...this.#seen.values()].map((snapshot) => this.#edit(snapshot, (kept) => kept)));
+  }
+
+  async #edit(snapshot: Snapshot, edit: (kept: Snapshot) => Snapshot | undefined): Promise<void> {
+    const { era } = snapshot;
+    await this.#records.update(this.#at(era), (found) => {
+      const { snapshot: kept } = this.#read(era, found);
+      const edited = kept && isSame(kept, snapshot) ? edit(kept) : undefined;
+      return edited && { ...this.#id, ...edited, ...this.#own };
+    });
+  }
+
+  async #try<T>(what: string, work: () => Promise<T>): Promise<T | undefined> {
+    try {
+      return await work();
+    } catch (error) {
+      this.#settings.warn?.(what, error);
+      return undefined;
+    }
+  }
+
+  #holder({ sessionId }: Snapshot): Pick<Snapshot, 'holder'> {
+    if (!this.#settings.isAlone || sessionId === undefined) return {};
+    return { holder: { ...ownProcess(), connection: this.#connection, at: Date.now() } };
+  }
+
+  #isUsed({ holder }: Snapshot): boolean {
+    if (!this.#settings.isAlone || !holder || holder.pid === ownProcess().pid) return false;
+    return isRunning(holder) === true && (holder.started !== '0' || Date.now() - holder.at < HOLD);
+  }
+
+  #hold(snapshot: Snapshot): void {
+    if (!this.#settings.isAlone || snapshot.sessionId === undefined) return;
+    this.#held = snapshot;
+    this.#stopRenewing?.();
+    // The system tells nothing but the id of a process, which may be used again.
+    if (ownProcess().started === '0')
+      this.#stopRenewing = clock.every(HOLD / 3, () => void this.take(snapshot));
   }
 
   get #own(): Pick<Snapshot, 'account'> {
-    return this.#account ? { account: this.#account.name } : {};
+    const { account } = this.#settings;
+    return account ? { account: account.name } : {};
   }
 
   #at(era: Era): string {
@@ -159,7 +264,7 @@ export class SnapshotKeeper {
     found: Found<Members> | undefined,
   ): { readonly snapshot?: Snapshot | undefined; readonly isOthers?: true } {
     const snapshot = readSnapshot(found?.value);
-    if (snapshot?.account !== undefined && this.#account?.owns(snapshot.account) === false)
+    if (snapshot?.account !== undefined && this.#settings.account?.owns(snapshot.account) === false)
       return { isOthers: true };
     return { snapshot: snapshot?.era === era ? snapshot : undefined };
   }
@@ -194,6 +299,7 @@ export function readSnapshot(value: unknown): Snapshot | undefined {
     lastEventId,
     savedAt,
     over,
+    holder,
   } = value;
   if ((era !== 'legacy' && era !== 'modern') || !isObject(introduction)) return undefined;
   // The session was removed but the server's introduction was not, so there is nothing to resume.
@@ -208,7 +314,17 @@ export function readSnapshot(value: unknown): Snapshot | undefined {
     ...(typeof account === 'string' && { account }),
     ...(isSessionId(sessionId) && { sessionId }),
     ...(typeof lastEventId === 'string' && { lastEventId }),
+    ...(isHolder(holder) && { holder }),
   };
+}
+
+function isHolder(value: unknown): value is Holder {
+  if (!isObject(value)) return false;
+  const { host, pid, started, connection, at } = value;
+  return (
+    [host, started, connection].every((one) => typeof one === 'string') &&
+    [pid, at].every((one) => typeof one === 'number')
+  );
 }
 
 /**
