@@ -3,7 +3,6 @@ import { basename, delimiter, dirname, extname, isAbsolute, join, resolve, sep }
 import { isObject } from '../json.ts';
 import { sha256 } from '../sha256.ts';
 import { registryEnv, searchPath } from './deciding-env.ts';
-import { asksRegistry, type Interpreter, interpreterOf, isLauncher, runsOthers } from './interpreters.ts';
 import type { Target } from './target.ts';
 
 type StdioTarget = Extract<Target, { readonly kind: 'stdio' }>;
@@ -17,69 +16,78 @@ interface Served {
   readonly rest: readonly string[];
 }
 
-const SCRIPT = /^\.[cm]?[jt]sx?$/;
+const JAVASCRIPT = /^\.[cm]?[jt]sx?$/;
+const SCRIPT = /^\.([cm]?[jt]sx?|py|rb|pl|php|lua|r|sh|ps1|jar|dll)$/i;
+
+/** Programs that run the script they are given, without a version: `python3.11` is `python`. */
+const INTERPRETER =
+  /^(node|nodejs|bun|deno|tsx|ts-node|pythonw?|pypy|py|ruby|perl|php|lua|rscript|java|dotnet|pwsh|powershell|(ba|da|z)?sh)$/;
+/** Programs that run what a registry knows by the given name, regardless of their location. */
+const REGISTRY = /^(npx|pnpx|bunx|uvx|pipx|docker|podman|nerdctl)$/;
 
 /**
  * Returns a stdio server's name. Two programs never share a name.
  *
- * - The name is the absolute path of the server's file with links resolved. For an interpreter, this is the script. The
- *   package that it belongs to and, on request, its digest follow after a `#`.
- * - If the arguments may make the file run another program, a digest of the arguments follows.
- * - If the file cannot be determined, the whole command is the name. Its arguments are a digest, because they may be
- *   secret. The digest includes the variables that may decide what is run.
- * - The name of a known file does not include variables, even if `NODE_OPTIONS` loads something before it: that is the same
- *   server with another tracer, or more memory.
+ * - The name is the absolute path of the server's file with links resolved. For an interpreter, this is the script, if it
+ *   is the first argument after flags. The package that it belongs to and, on request, its digest follow after a `#`.
+ * - Arguments may make the file run another program. A digest of them follows, except for flags. Of a URL, the host follows.
+ * - Otherwise the whole command is the name. Its arguments are a digest, because they may be secret. The digest includes the
+ *   variables that may decide what is run.
  */
 export function stdioName(target: StdioTarget, digest: boolean | undefined): string {
   const served = servedBy(target);
   if (served === undefined) return commandName(target);
   const file = realpathSync(served.path);
-  const owner = packageOf(file);
-  const marks = [owner, ...(digest ? [digestOf(file)] : [])].filter((mark) => mark !== undefined);
-  const doubt = mayRunAnother(served, file, owner, target) ? ` +${argumentsDigest(target)}` : '';
+  const marks = [packageOf(file), digest ? digestOf(file) : undefined].filter((mark) => mark !== undefined);
   // A bridge is a separate server for each address that it connects to.
-  const at = addresses(target.args).map((address) => ` ${address}`);
-  return [escaped(file), ...marks.map((mark) => `#${escaped(mark)}`), ...at, doubt].join('');
+  const addresses = served.rest.flatMap(addressIn);
+  const words = served.rest.filter((arg) => !FLAG.test(arg) && addressIn(arg).length === 0);
+  return [
+    escaped(file),
+    ...marks.map((mark) => `#${escaped(mark)}`),
+    ...addresses.map((address) => ` ${address}`),
+    words.length > 0 ? ` +${wordsDigest(words, target)}` : '',
+  ].join('');
 }
+
+/** An option without a value. */
+const FLAG = /^(--[a-z][\w-]*|-[a-z])$/i;
+/** Options of interpreters after which no script comes. */
+const TAKES_CODE = /^(-[cempr]|--(eval|print|command|call|module|run)\b.*)$/i;
 
 /** Escapes spaces and `#`, because they separate the parts of a name. */
 function escaped(part: string): string {
   return part.replace(/[%#\s]/g, encodeURIComponent);
 }
 
+/** Returns the server's file. Returns undefined if it is not certain: the program may be a launcher, or options say what runs. */
 function servedBy(target: StdioTarget): Served | undefined {
   const { command, args, cwd } = target;
-  const program = programName(command);
-  const given = interpreterOf(program);
-  if (given) return scriptOf(given, args, cwd);
-  const path = isLauncher(program) ? undefined : findProgram(command, target);
-  if (path === undefined) return undefined;
-  const linked = interpreterOf(programName(realpathSync(path)));
-  return linked ? scriptOf(linked, args, cwd) : { path, rest: args };
+  const path = findProgram(command, target);
+  if (isInterpreter(command) || (path !== undefined && isInterpreter(realpathSync(path)))) {
+    const at = args.findIndex((arg) => !FLAG.test(arg) || TAKES_CODE.test(arg));
+    const first = args[at];
+    const script = first === undefined || first.startsWith('-') ? undefined : existing(resolve(cwd, first));
+    // The value of an option may be any file, but rarely a script.
+    const isScript = script !== undefined && (at === 0 || SCRIPT.test(extname(script)));
+    return isScript ? { path: script, rest: args.slice(at + 1) } : undefined;
+  }
+  if (path === undefined || (!isPath(command) && args.some((arg) => !FLAG.test(arg)))) return undefined;
+  return { path, rest: args };
+}
+
+function isInterpreter(program: string): boolean {
+  return INTERPRETER.test(programName(program).replace(/-?\d[\d.]{0,15}$/, ''));
+}
+
+function isPath(command: string): boolean {
+  return isAbsolute(command) || command.includes('/') || command.includes(sep);
 }
 
 function programName(path: string): string {
   return basename(path)
     .replace(/\.(exe|cmd|bat)$/i, '')
     .toLowerCase();
-}
-
-/** Finds the script of an interpreter. Returns undefined also if an unknown option comes before the script. */
-function scriptOf(
-  { verb, alone, paired }: Interpreter,
-  args: readonly string[],
-  cwd: string,
-): Served | undefined {
-  for (let at = args[0] !== undefined && args[0] === verb ? 1 : 0; at < args.length; at++) {
-    const arg = args[at] as string;
-    if (!arg.startsWith('-')) {
-      const path = existing(resolve(cwd, arg));
-      return path === undefined ? undefined : { path, rest: args.slice(at + 1) };
-    }
-    if (alone?.test(arg)) continue;
-    if (!paired?.test(`${arg} ${args[++at]}`)) return undefined;
-  }
-  return undefined;
 }
 
 function existing(path: string): string | undefined {
@@ -92,8 +100,7 @@ function isFile(path: string): boolean {
 }
 
 function findProgram(command: string, place: Place): string | undefined {
-  if (isAbsolute(command) || command.includes('/') || command.includes(sep))
-    return existing(resolve(place.cwd, command));
+  if (isPath(command)) return existing(resolve(place.cwd, command));
   const endings = process.platform === 'win32' ? ['.exe', '.cmd', '.bat', ''] : [''];
   for (const folder of searched(place)) {
     for (const ending of endings) {
@@ -119,34 +126,8 @@ function isExecutable(path: string): boolean {
   }
 }
 
-/** Whether the file may not be the server, because its arguments may choose the program that it runs. */
-function mayRunAnother(
-  { path, rest }: Served,
-  file: string,
-  owner: string | undefined,
-  place: Place,
-): boolean {
-  const script = programName(file).replace(extname(file), '');
-  if (runsOthers(script) || runsOthers(owner?.replace(/@[^@/]*$/, '') ?? '')) return true;
-  if (isTool(path, place) && rest.some((arg) => !arg.startsWith('-'))) return true;
-  return rest.some((arg) => wordsOf(arg).some((word) => mayBeProgram(word, place)));
-}
-
-/** Whether a program is a shared tool, as wrappers are, and not part of its project. */
-function isTool(path: string, place: Place): boolean {
-  const folder = dirname(path);
-  if (searched(place).includes(folder)) return true;
-  return /^(s?bin|\.bin|scripts)$/i.test(basename(folder)) && !SCRIPT.test(extname(path));
-}
-
 function wordsOf(arg: string): string[] {
   return [arg, ...arg.split(/[\s=]+/)].filter((word) => word !== '' && !word.startsWith('-'));
-}
-
-function mayBeProgram(word: string, place: Place): boolean {
-  if (runsOthers(programName(word)) || isNear(word, place.cwd)) return true;
-  if (isAbsolute(word) && existsSync(word)) return true;
-  return !word.includes('/') && findProgram(word, place) !== undefined;
 }
 
 /** Whether a word names a file relative to the folder. In another folder it would name something else. */
@@ -156,7 +137,7 @@ function isNear(word: string, cwd: string): boolean {
 
 /** Returns the `name@version` of the package that a script belongs to. */
 function packageOf(file: string): string | undefined {
-  if (!SCRIPT.test(extname(file)) && !file.includes(`${sep}node_modules${sep}`)) return undefined;
+  if (!JAVASCRIPT.test(extname(file)) && !file.includes(`${sep}node_modules${sep}`)) return undefined;
   for (let folder = dirname(file); ; folder = dirname(folder)) {
     const manifest = readManifest(join(folder, 'package.json'));
     if (manifest !== undefined) return manifest;
@@ -182,11 +163,15 @@ function digestOf(file: string): string | undefined {
   }
 }
 
-function addresses(args: readonly string[]): string[] {
-  return args.flatMap((arg) => {
-    const match = /^[a-z][a-z0-9+.-]*:\/\/(?:[^/?#]*@)?([^/?#]+)/i.exec(arg);
-    return match ? [(match[1] as string).toLowerCase()] : [];
-  });
+function addressIn(arg: string): string[] {
+  const match = /^[a-z][a-z0-9+.-]*:\/\/(?:[^/?#]*@)?([^/?#]+)/i.exec(arg);
+  return match ? [(match[1] as string).toLowerCase()] : [];
+}
+
+/** Returns a digest of the arguments of a known file. The folder counts only if one of them names a file in it. */
+function wordsDigest(words: readonly string[], { cwd, env = {} }: Place): string {
+  const where = words.flatMap(wordsOf).some((word) => isNear(word, cwd)) ? [cwd] : [];
+  return sha256(JSON.stringify([words, where, Object.entries(env)])).slice(0, 16);
 }
 
 function commandName(target: StdioTarget): string {
@@ -196,7 +181,7 @@ function commandName(target: StdioTarget): string {
 
 function argumentsDigest(target: StdioTarget): string {
   const { command, args, cwd, env } = target;
-  const anywhere = asksRegistry(programName(command)) && !isOfFolder(args, cwd);
+  const anywhere = REGISTRY.test(programName(command)) && !isOfFolder(args, cwd);
   // A program found by PATH may have its own modules, as in a virtual environment.
   const where = anywhere ? [] : [cwd, findProgram(command, target) ?? command];
   // A program from a registry depends on no PATH and no variable, unless a shell reads the command.
