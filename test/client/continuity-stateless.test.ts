@@ -38,11 +38,17 @@ function makeClient({ major, era }: Kind, mode?: 'auto'): ClientV2 {
 describe.each(KINDS)('a $kind client on a server without sessions', (kind) => {
   const introduction = kind.era === 'modern' ? 'server/discover' : 'initialize';
 
-  async function start({ session, url = SHOP }: { session?: 'kept'; url?: string } = {}): Promise<ClientV2> {
+  async function start({
+    jarLifetime,
+    url = SHOP,
+  }: {
+    jarLifetime?: 'kept';
+    url?: string;
+  } = {}): Promise<ClientV2> {
     const valise = await openValise({ store });
     const client = makeClient(kind);
     opened.push({ valise, client });
-    await valise.connect(client, url, { fetch: hosts.fetch, ...(session && { session }) });
+    await valise.connect(client, url, { fetch: hosts.fetch, ...(jarLifetime && { jarLifetime }) });
     return client;
   }
 
@@ -78,21 +84,23 @@ describe.each(KINDS)('a $kind client on a server without sessions', (kind) => {
     expect(stateOf(hosts.last('tools/call').meta)).toEqual({});
   });
 
-  it("keeps session-scope state for the next process with session: 'kept', until it is cleared", async () => {
+  it("keeps session-scope state for the next process with jarLifetime: 'kept', until it is cleared", async () => {
     hosts.respond = ({ method, params }) =>
       method === 'tools/call' ? setting(kind.era, { session: { [String(params['name'])]: 1 } }) : {};
-    await (await start({ session: 'kept' })).callTool({ name: 'a' });
+    await (await start({ jarLifetime: 'kept' })).callTool({ name: 'a' });
     await end();
-    const two = await start({ session: 'kept' });
+    const two = await start({ jarLifetime: 'kept' });
     await two.callTool({ name: 'b' });
     expect(stateOf(hosts.last('tools/call').meta)).toEqual({ session: { a: 1 } });
-    await (await start({ session: 'kept', url: 'https://shop.example.com/other' })).callTool({ name: 'c' });
+    await (await start({ jarLifetime: 'kept', url: 'https://shop.example.com/other' })).callTool({
+      name: 'c',
+    });
     expect(stateOf(hosts.last('tools/call').meta)).toEqual({});
     await (await start()).callTool({ name: 'd' });
     expect(stateOf(hosts.last('tools/call').meta)).toEqual({});
     await opened[0]?.valise.jar.clear({ server: 'shop.example.com', scope: 'session' });
     await end();
-    await (await start({ session: 'kept' })).callTool({ name: 'e' });
+    await (await start({ jarLifetime: 'kept' })).callTool({ name: 'e' });
     expect(stateOf(hosts.last('tools/call').meta)).toEqual({});
   });
 });
@@ -184,7 +192,7 @@ describe('a v2 client that speaks both eras', () => {
   });
 });
 
-describe("session: 'kept' over other transports", () => {
+describe("jarLifetime: 'kept' over other transports", () => {
   it('works over a transport of the host, too', async () => {
     const { StreamableHTTPClientTransport } = await import(
       '@modelcontextprotocol/sdk/client/streamableHttp.js'

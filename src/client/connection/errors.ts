@@ -37,7 +37,7 @@ export function connectError(error: unknown, url: URL, hasAuth: boolean): unknow
   const own = chain.find((one) => one instanceof ValiseError);
   if (own) return own;
   const server = redactUrls(url.href);
-  if (chain.some(isUnauthorized)) return signInRequiredError(url, hasAuth, error);
+  if (chain.some((one) => statusOf(one) === 401)) return signInRequiredError(url, hasAuth, error);
   const innermost = chain.at(-1);
   const { code } = (innermost ?? {}) as { readonly code?: unknown };
   const isUnreached = UNREACHED.test(String(code)) || chain.some((one) => messageOf(one) === 'fetch failed');
@@ -66,10 +66,6 @@ export function signInRequiredError(url: URL, hasAuth: boolean, cause?: unknown)
 /** Whether an error says that the user has to sign in. */
 export function isSignInRequired(error: unknown): boolean {
   return error instanceof ValiseError && error.code === 'sign-in-required';
-}
-
-function isUnauthorized(error: unknown): boolean {
-  return statusOf(error) === 401 || (error as Error).constructor?.name === 'UnauthorizedError';
 }
 
 /** The texts of servers that return 400 instead of 404 for an unknown session, or for a protocol version they have dropped. */
