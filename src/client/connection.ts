@@ -3,7 +3,7 @@ import { compose, type Middleware, NO_RESPONSE } from '../core/compose.ts';
 import { MAX_HELD, NotificationOrder } from '../core/notification-order.ts';
 import { ValiseError } from '../errors.ts';
 import { withHints, withoutHints } from '../link/edge-fetch.ts';
-import { type Dispatch, type Hooks, instrument, type Link, type Passage } from '../link/instrument.ts';
+import { type Hooks, instrument, type Link } from '../link/instrument.ts';
 import { takeTop } from '../link/top.ts';
 import type { TransportLike } from '../link/transport.ts';
 import {
@@ -183,7 +183,7 @@ export class Connection implements Hooks {
     return false;
   }
 
-  outbound(message: Message, options?: unknown): Dispatch | Promise<Dispatch> {
+  outbound(message: Message, options?: unknown): Message | undefined | Promise<void> {
     if (isRequest(message)) return this.#requesting(message, options);
     if (isNotification(message)) {
       return this.#parts.some((part) => part.notifying?.(message, this))
@@ -193,7 +193,7 @@ export class Connection implements Hooks {
     const exchange = this.#serverRequests.get(message.id as Id);
     if (!exchange) return message;
     exchange.answered(message);
-    return exchange.done?.then(() => undefined);
+    return exchange.done;
   }
 
   /** Passes a request from the server through the middleware to the SDK, and sends the response. */
@@ -222,13 +222,13 @@ export class Connection implements Hooks {
   }
 
   /** Sends an SDK request. The returned promise settles as the SDK's `send` does: once the request has been sent. */
-  #requesting(request: Request, options: unknown): Promise<undefined> {
+  #requesting(request: Request, options: unknown): Promise<void> {
     const call = this.#callOf(request, options);
     return new Promise((resolve, reject) => {
       let isSent = false;
       call.sent = () => {
         isSent = true;
-        resolve(undefined);
+        resolve();
       };
       this.#run(call).then(
         (response) => {
@@ -295,16 +295,10 @@ export class Connection implements Hooks {
     }
   }
 
-  /** Handles a message as if it had just arrived over the transport. Returns a promise if it is not delivered synchronously. */
-  arrive(message: Message): void | Promise<void> {
-    const deliver = (passage: Passage): void => {
-      if (passage && 'run' in passage) passage.run(() => this.link.deliver(passage.message));
-      else if (passage) this.link.deliver(passage);
-    };
-    const passage = this.inbound(message);
-    return passage instanceof Promise
-      ? passage.then(deliver, (error: Error) => this.link.transport.onerror?.(error))
-      : deliver(passage);
+  /** Handles a message as if it had just arrived over the transport. */
+  arrive(message: Message): void {
+    const passed = this.inbound(message);
+    if (passed) this.#deliver(passed);
   }
 
   /** Replaces the SDK's id in a cancellation with the id on the wire. Drops the cancellation if the call was never sent. */
@@ -317,7 +311,7 @@ export class Connection implements Hooks {
     return { ...message, params: { ...message.params, requestId: call.wireId } };
   }
 
-  inbound(arrived: Message): Passage | Promise<Passage> {
+  inbound(arrived: Message): Message | undefined {
     const { message, top } = takeTop(arrived);
     if (isRequest(message)) {
       if (this.#serverRequests.size >= MAX_SERVER_REQUESTS) return this.#refuse(message);

@@ -5,22 +5,14 @@ import { AlwaysTap } from './tap-always.ts';
 import { StartTap } from './tap-at-start.ts';
 import type { TransportLike } from './transport.ts';
 
-/** The result of an inbound hook: the message, nothing, or the message to be delivered inside `run` (an async context). */
-export type Passage = Message | undefined | { readonly message: Message; run(deliver: () => void): void };
-
-/** The result of an outbound hook: the message, nothing, or the message, or another one instead, to be sent inside `run`. */
-export type Dispatch =
-  | Message
-  | undefined
-  | { readonly message: Message; run(send: (other?: Message) => Promise<void>): Promise<void> };
-
 /** Hooks that see each message once, after the transport has parsed it and before the transport prints it. */
 export interface Hooks {
   /** Whether the SDK sets its handlers once, before the transport starts, as servers do. */
   readonly setOnce?: boolean;
-  /** Return the message to let it pass, or `undefined` to hold it back. Return a promise only if waiting is necessary. */
-  inbound?(message: Message, extra: unknown, link: Link): Passage | Promise<Passage>;
-  outbound?(message: Message, options: unknown, link: Link): Dispatch | Promise<Dispatch>;
+  /** Returns the message to deliver. Returns undefined to hold it back; the hook may deliver it later. */
+  inbound?(message: Message, extra: unknown, link: Link): Message | undefined;
+  /** Returns the message to send. Returns undefined, or a promise, if the hook sends it itself or not at all. */
+  outbound?(message: Message, options: unknown, link: Link): Message | undefined | Promise<void>;
   closed?(link: Link): void;
 }
 
@@ -64,7 +56,6 @@ class Instrument implements Link, TapEnd {
   readonly #send: TransportLike['send'];
   /** Transports of SDK v1 call their own `send` again after signing in. Those messages have already passed the hooks. */
   readonly #sendsAgain: boolean;
-  #waiting: Set<Promise<void>> | undefined;
 
   constructor(transport: TransportLike, depth: number, hooks: Hooks) {
     this.transport = transport;
@@ -85,69 +76,19 @@ class Instrument implements Link, TapEnd {
   }
 
   receive(message: Message, extra?: unknown): void {
-    // A notification (a cancellation, for example) must not overtake the request that it refers to.
-    if (this.#waiting?.size && !('id' in message)) {
-      this.#settle(
-        Promise.all(this.#waiting).then(() => this.#inbound(message, extra)),
-        extra,
-      );
-      return;
-    }
-    const passage = this.#inbound(message, extra);
-    if (passage instanceof Promise) this.#settle(passage, extra);
-    else this.#pass(passage, extra);
+    const passed = this.#hooks.inbound ? this.#hooks.inbound(message, extra, this) : message;
+    if (passed) this.#tap.deliver(passed, extra);
   }
 
   ended(): void {
     this.#hooks.closed?.(this);
   }
 
-  #inbound(message: Message, extra: unknown): Passage | Promise<Passage> {
-    return this.#hooks.inbound ? this.#hooks.inbound(message, extra, this) : message;
-  }
-
-  #pass(passage: Passage, extra: unknown): void {
-    if (passage === undefined) return;
-    if ('run' in passage) passage.run(() => this.#tap.deliver(passage.message, extra));
-    else this.#tap.deliver(passage, extra);
-  }
-
-  #settle(passage: Promise<Passage>, extra: unknown): void {
-    this.#waiting ??= new Set();
-    const waiting = this.#waiting;
-    const done: Promise<void> = passage.then(
-      (passed) => {
-        waiting.delete(done);
-        try {
-          this.#pass(passed, extra);
-        } catch (error) {
-          this.#fail(error);
-        }
-      },
-      (error: unknown) => {
-        waiting.delete(done);
-        this.#fail(error);
-      },
-    );
-    waiting.add(done);
-  }
-
-  #fail(error: unknown): void {
-    this.transport.onerror?.(error instanceof Error ? error : new Error(String(error)));
-  }
-
   #dispatch(message: Message, options: unknown): Promise<void> {
     if (this.#sendsAgain && isSentBy(message, this)) return this.#send.call(this.transport, message, options);
     const out = this.#hooks.outbound ? this.#hooks.outbound(message, options, this) : message;
-    return out instanceof Promise
-      ? out.then((late) => this.#release(late, options))
-      : this.#release(out, options);
-  }
-
-  #release(out: Dispatch, options: unknown): Promise<void> {
-    if (out === undefined) return Promise.resolve();
-    if (!('run' in out)) return this.send(out, options);
-    return out.run((other = out.message) => this.send(other, options));
+    if (out instanceof Promise) return out;
+    return out ? this.send(out, options) : Promise.resolve();
   }
 }
 

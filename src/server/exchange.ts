@@ -1,4 +1,5 @@
 import { type Middleware, NO_RESPONSE } from '../core/compose.ts';
+import type { AbortReason, Exchange as AnyExchange } from '../core/exchange.ts';
 import { Course } from '../link/course.ts';
 import type { Link } from '../link/instrument.ts';
 import type { Top } from '../link/top.ts';
@@ -63,7 +64,8 @@ export type SendRound = (answer: Response) => Promise<Response | undefined>;
 const MAX_ERRORS = 32;
 
 /** A request from its arrival until its response is sent. Handlers find it through {@link currentExchange}. */
-export class Exchange {
+export class Exchange implements AnyExchange<Request> {
+  readonly direction = 'in';
   /** The request as it arrived, without top-level members. A middleware may replace it before `next()`. */
   request: Request;
   readonly era: Era;
@@ -96,7 +98,7 @@ export class Exchange {
   errors: Error[] | undefined;
   readonly #stage: Stage;
   #abort: AbortController | undefined;
-  #reason: string | undefined;
+  #reason: AbortReason | undefined;
   #isDelivering = false;
   #settle: ((response: Response) => void) | undefined;
   #fail: ((error: unknown) => void) | undefined;
@@ -143,7 +145,7 @@ export class Exchange {
     return this.#stage.hasToolWith(key);
   }
 
-  /** Aborted once nobody waits for the response, with `cancelled` or `closed` as the reason. */
+  /** Aborted once nobody waits for the response. The reason is `cancelled` or `closed`. */
   get signal(): AbortSignal {
     this.#abort ??= new AbortController();
     if (this.#reason !== undefined) this.#abort.abort(this.#reason);
@@ -151,7 +153,7 @@ export class Exchange {
   }
 
   /** Records that nobody waits for the response. */
-  cancel(reason: 'cancelled' | 'closed'): void {
+  cancel(reason: AbortReason): void {
     if (this.#reason !== undefined) return;
     this.#reason = reason;
     this.#abort?.abort(reason);

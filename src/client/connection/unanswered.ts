@@ -109,7 +109,7 @@ export class Unanswered implements ClientPart {
     const id = brokeOff(error) ? requestIn(init) : undefined;
     const call = id === undefined ? undefined : connection?.calls.get(id);
     if (!connection || !call || call.isGivenUp || INTRODUCTIONS.has(call.method)) throw error;
-    setImmediate(() => void connection.arrive({ jsonrpc: '2.0', id: call.wireId, error: CUT }));
+    setImmediate(() => connection.arrive({ jsonrpc: '2.0', id: call.wireId, error: CUT }));
     // The SDK sees 202, as for a message without a response, because the call receives its own error.
     return emptyResponse(202);
   }
@@ -157,7 +157,7 @@ export class Unanswered implements ClientPart {
     else if (lastEventId !== undefined) this.#resumed.set(lastEventId, { id: call.wireId, failures: 0 });
     else if (grace > 0)
       setTimeout(() => this.#ended(() => call.wireId, undefined, {}, error, 0), grace).unref();
-    else void connection.arrive({ jsonrpc: '2.0', id: call.wireId, error });
+    else connection.arrive({ jsonrpc: '2.0', id: call.wireId, error });
   }
 }
 

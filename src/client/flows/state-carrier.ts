@@ -59,7 +59,7 @@ export class StateCarrier {
     if (call?.cancelled) throw NO_RESPONSE;
     const asked = questionsOf(exchange, state, call);
     if (call && isOwn(call) && connection.calls.get(call.wireId) === call) {
-      void connection.arrive(handOver(call.wireId, asked));
+      connection.arrive(handOver(call.wireId, asked));
       throw NO_RESPONSE;
     }
     if (call) call.movedOn = true;
@@ -288,7 +288,7 @@ async function continueWith(
       // An earlier process may have made the call under an id that belongs to another call here.
       const own = call && isResponse(message) ? { ...message, id: call.wireId } : message;
       // The message still belongs to the call, even if it is the next question.
-      await withHints(call ? { origin: call } : {}, () => connection.arrive(own));
+      withHints(call ? { origin: call } : {}, () => connection.arrive(own));
     }
   } catch (error) {
     reason = messageOf(error);
