@@ -9,19 +9,19 @@ import { allSources, root, type Source } from './sources.ts';
  * context, no import cycle, no retired word.
  */
 const HOPS = {
-  plain: { functions: 253, files: 79 },
-  jar: { functions: 361, files: 101 },
-  session: { functions: 444, files: 115 },
-  flow: { functions: 508, files: 126 },
+  plain: { functions: 249, files: 79 },
+  jar: { functions: 357, files: 101 },
+  session: { functions: 440, files: 115 },
+  flow: { functions: 504, files: 126 },
 };
 const ASYNC_CONTEXTS = 7;
 const MODULE_LEVEL_REGISTRIES = 20;
-const ERA_LINES = 294;
+const ERA_LINES = 282;
 const IMPORT_CYCLES = 9;
 
 /** Private metaphors, and how many files still use each. A word that reaches 0 stays listed, so that it does not return. */
 const RETIRED_WORDS: Readonly<Record<string, number>> = {
-  asker: 1,
+  asker: 0,
   bag: 0,
   bury: 0,
   departures: 0,
@@ -32,14 +32,14 @@ const RETIRED_WORDS: Readonly<Record<string, number>> = {
   errand: 0,
   graves: 1,
   ingress: 0,
-  passage: 4,
+  passage: 0,
   rescue: 0,
   seat: 2,
   shelf: 19,
   switchboard: 0,
   trouble: 1,
   wallet: 1,
-  wishes: 5,
+  wishes: 0,
 };
 
 const sources = allSources();
