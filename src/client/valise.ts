@@ -422,7 +422,7 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
           await stopRecording?.();
         } finally {
           refuse(true);
-          await Promise.all([secrets.close(), release()]);
+          await release();
         }
       },
     };

@@ -12,6 +12,7 @@ export { makeHttpTransport } from '../client/connection/http.ts';
 export { type Identity, identify, isIdentity, type NoIdentity } from '../client/identity.ts';
 export { loadSdk, majorOf } from '../client/major.ts';
 export type { OpensOnly } from '../client/oauth/authorization.ts';
+export { keychainProblem } from '../client/oauth/keychain.ts';
 export { keyFileOf } from '../client/own-store.ts';
 export { sessionErrorIn } from '../client/sessions/errors.ts';
 export { targetKey, targetNamed } from '../client/target.ts';

@@ -1,5 +1,5 @@
 /**
- * Storage for Valise: one small contract; drivers for memory, files, SQLite, Redis, PostgreSQL and the system keychain;
+ * Storage for Valise: one small contract; drivers for memory, files, SQLite, Redis and PostgreSQL;
  * and a bus to notify other instances.
  *
  * @module

@@ -8,7 +8,7 @@ import { memoryBus } from './memory/bus.ts';
 import { memoryStore } from './memory/store.ts';
 import { namespaced } from './namespace.ts';
 import { fullPath, quoted } from './private-file.ts';
-import { openSealed, reseal, sealEntries, toKeyring } from './sealed.ts';
+import { openSealed, sealEntries, toKeyring } from './sealed.ts';
 import { loadSqlite } from './sqlite/library.ts';
 import type { Bus, Store } from './types.ts';
 import { refuseSealed } from './unsealed.ts';
@@ -16,8 +16,7 @@ import { refuseSealed } from './unsealed.ts';
 /** Options of {@link openStore}. */
 export interface OpenStoreOptions {
   /**
-   * Seals values at rest with this keyring (or its text); see `sealedStore`. For `keychain:`, seals the fallback file
-   * that is used if there is no keychain.
+   * Seals values at rest with this keyring (or its text); see `sealedStore`.
    */
   readonly keys?: Keyring | string | undefined;
   /** Restricts the store to keys that start with this prefix, and removes the prefix from them. */
@@ -37,8 +36,7 @@ export interface OpenBusOptions {
   readonly timeout?: Duration | undefined;
 }
 
-const KNOWN =
-  'Use memory:, file:PATH, sqlite:PATH, redis://HOST:PORT, postgres://HOST:PORT/DATABASE or keychain:SERVICE.';
+const KNOWN = 'Use memory:, file:PATH, sqlite:PATH, redis://HOST:PORT or postgres://HOST:PORT/DATABASE.';
 
 /**
  * Opens the store that a URL names. Creates it if it does not exist, and checks it if it does.
@@ -50,7 +48,6 @@ const KNOWN =
  * | `sqlite:PATH` | an SQLite database, the embedded default |
  * | `redis://…`, `rediss://…` | Redis or Valkey; `redis+cluster://a,b`, `redis+sentinel://a,b/NAME` |
  * | `postgres://…`, `postgresql://…` | PostgreSQL, also with several hosts |
- * | `keychain:SERVICE` | the system's keychain, for secrets |
  *
  * @example
  * ```ts
@@ -61,10 +58,6 @@ export async function openStore(url: string, options: OpenStoreOptions = {}): Pr
   const { prefix = '' } = options;
   const keys = toKeyring(options.keys);
   const { scheme, rest } = split(url);
-  if (scheme === 'keychain') {
-    const { keychainStore } = await import('./keychain/store.ts');
-    return namespaced(await keychainStore(rest, { keys }), prefix);
-  }
   const store = namespaced(await openPlain(url, scheme, rest, options), prefix);
   return keys === undefined
     ? refuseSealed(store, nameOf(scheme, rest))
@@ -95,19 +88,15 @@ export async function sealInPlace(
     });
   if (typeof store !== 'string') return sealEntries(namespaced(store, prefix), keys, prefix);
   const { scheme, rest } = split(store);
-  // A keychain is never plain, and neither is its fallback file.
-  const isSealed = scheme === 'keychain';
-  const opened = isSealed ? await openStore(store, options) : await openPlain(store, scheme, rest, options);
+  const opened = await openPlain(store, scheme, rest, options);
   try {
-    return isSealed
-      ? await reseal(opened)
-      : await sealEntries(namespaced(opened, prefix), keys, prefix, shown(store, scheme));
+    return await sealEntries(namespaced(opened, prefix), keys, prefix, shown(store, scheme));
   } finally {
     await opened.close();
   }
 }
 
-const SCHEMES = new Set(['memory', 'file', 'sqlite', 'postgres', 'postgresql', 'keychain']);
+const SCHEMES = new Set(['memory', 'file', 'sqlite', 'postgres', 'postgresql']);
 
 /** Matches Redis and Valkey, including TLS, Cluster and Sentinel. */
 const REDIS = /^(redis|valkey)s?(\+(cluster|sentinel))?$/;
@@ -184,7 +173,7 @@ export async function openBus(url: string, options: OpenBusOptions = {}): Promis
 /** Opens a store like {@link openStore}, but returns the stored values as they are, sealed or not. For copying. */
 export function openAsItIs(url: string): Promise<Store> {
   const { scheme, rest } = split(url);
-  return scheme === 'keychain' ? openStore(url) : openPlain(url, scheme, rest, {});
+  return openPlain(url, scheme, rest, {});
 }
 
 async function openPlain(

@@ -1,7 +1,7 @@
 import type { Store } from './types.ts';
 
 /** What prevents others from reading a store. `'host'` means that whoever provided the store is responsible. */
-export type Secrecy = 'memory' | 'sealed' | 'keychain' | 'host';
+export type Secrecy = 'memory' | 'sealed' | 'host';
 
 const known = new WeakMap<Store, Secrecy>();
 

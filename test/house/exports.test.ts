@@ -14,7 +14,6 @@ describe('the public subpaths', () => {
       'mcp-valise/seal',
       'mcp-valise/server',
       'mcp-valise/store',
-      'mcp-valise/store/keychain',
       'mcp-valise/store/postgres',
       'mcp-valise/store/redis',
       'mcp-valise/store/sqlite',

@@ -5,15 +5,12 @@ import { openStore, type Store } from 'mcp-valise/store';
 import { postgresStore } from 'mcp-valise/store/postgres';
 import { redisStore } from 'mcp-valise/store/redis';
 import pg from 'pg';
-import { afterAll, afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it } from 'vitest';
 import { service, uniqueName } from '../services.ts';
 import { temporaryFolder } from './places.ts';
-import { startSecretService } from './secret-service.ts';
 
 const redis = await service('redis');
 const postgres = await service('postgres');
-const secrets = await startSecretService();
-afterAll(() => secrets?.stop());
 
 /** What the tests use of better-sqlite3, which comes without types. */
 /** The SQLite that Node brings, if it does: better-sqlite3 is built for one version of Node. */
@@ -80,17 +77,6 @@ const PLACES: Record<string, { readonly missing?: boolean; open(): Promise<Place
       const store = await postgresStore(postgres as string, { table });
       const damage = (key: string) =>
         pool.query(`UPDATE ${table} SET value = $1 WHERE key = $2`, [DAMAGED, key]);
-      return { store, damage };
-    },
-  },
-  keychain: {
-    missing: !secrets,
-    async open() {
-      const name = uniqueName();
-      const store = await openStore(`keychain:${name}`);
-      const { AsyncEntry } = await import('@napi-rs/keyring');
-      const damage = (key: string) =>
-        new AsyncEntry(name, `key:${key}`).setSecret(Buffer.from(`T${DAMAGED}`) as never);
       return { store, damage };
     },
   },

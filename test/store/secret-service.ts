@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { keychainProblem } from '../../src/store/keychain/store.ts';
+import { keychainProblem } from '../../src/client/oauth/keychain.ts';
 import { noServices } from '../services.ts';
 
 /** A running Secret Service, with its own bus and its own home. */

@@ -1,9 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { statSync } from 'node:fs';
-import { fileOf, plainEntries, redactUrls } from 'mcp-valise/internal';
+import { fileOf, keychainProblem, plainEntries, redactUrls } from 'mcp-valise/internal';
 import type { Keyring } from 'mcp-valise/seal';
 import { openStore, type Store } from 'mcp-valise/store';
-import { keychainProblem } from 'mcp-valise/store/keychain';
 import { explain } from '../exit.ts';
 import { isInstalled, SDK_PACKAGES } from '../installed.ts';
 import { type KeyOptions, type KeyVariable, keysIfAny } from '../key-source.ts';

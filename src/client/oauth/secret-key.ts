@@ -4,7 +4,7 @@ import { generateKey, type Keyring, parseKeys } from '../../seal/index.ts';
 import { replaceFile } from '../../store/atomic-write.ts';
 import { fileLock } from '../../store/file/lock.ts';
 import { fullPath, privateFile, quoted, statOf } from '../../store/private-file.ts';
-import type { Store } from '../../store/types.ts';
+import { openKeychainItem } from './keychain.ts';
 
 /** A place for the key that seals credentials. */
 export interface KeyPlace {
@@ -52,39 +52,18 @@ export function keyFile(path: string): KeyPlace {
   };
 }
 
-const ITEM = 'client-key';
-
-/** A key in the system's keychain, which is opened once. */
-export class KeychainKey implements KeyPlace {
-  #opening: Promise<Store> | undefined;
-
-  async read(): Promise<Keyring | undefined> {
-    const entry = await (await this.#open()).get(ITEM);
-    return (
-      entry &&
-      keysFrom(String(entry.value), "The key in the system's keychain", 'Remove it, and sign in again.')
-    );
-  }
-
-  async make(): Promise<Keyring> {
-    await (await this.#open()).put(ITEM, generateKey(), { ifAbsent: true });
-    return (await this.read()) as Keyring;
-  }
-
-  #open(): Promise<Store> {
-    this.#opening ??= import('../../store/keychain/store.ts')
-      .then(({ keychainStore }) => keychainStore('mcp-valise'))
-      .catch((error: unknown) => {
-        this.#opening = undefined;
-        throw error;
-      });
-    return this.#opening;
-  }
-
-  async close(): Promise<void> {
-    const keychain = await this.#opening?.catch(() => undefined);
-    await keychain?.close();
-  }
+/** Returns a key place in the system's keychain. */
+export function keychainKey(): KeyPlace {
+  const open = () => openKeychainItem('mcp-valise', 'client-key');
+  const parsed = (text: string) =>
+    keysFrom(text, "The key in the system's keychain", 'Remove it, and sign in again.');
+  return {
+    async read() {
+      const text = await (await open()).read();
+      return text === undefined ? undefined : parsed(text);
+    },
+    make: async () => parsed(await (await open()).create(generateKey)),
+  };
 }
 
 function keysFrom(text: string, from: string, next: string): Keyring {

@@ -5,7 +5,7 @@ import { keysOf } from '../../store/page.ts';
 import { sealedPart } from '../../store/sealed.ts';
 import { secrecyOf } from '../../store/secrecy.ts';
 import type { Store } from '../../store/types.ts';
-import { KeychainKey, type KeyPlace, keyFile } from './secret-key.ts';
+import { type KeyPlace, keychainKey, keyFile } from './secret-key.ts';
 
 /** Where secrets are stored. */
 export interface SecretsOptions {
@@ -47,11 +47,11 @@ const PREFIX = 'secrets/';
 export class Secrets {
   readonly #store: Store;
   readonly #options: SecretsOptions;
-  readonly #keychain: KeychainKey;
+  readonly #keychain: KeyPlace;
   readonly #file: KeyPlace;
   #place: Promise<Store> | undefined;
 
-  constructor(store: Store, options: SecretsOptions, path = KEY_FILE, keychain = new KeychainKey()) {
+  constructor(store: Store, options: SecretsOptions, path = KEY_FILE, keychain = keychainKey()) {
     this.#store = store;
     this.#options = options;
     this.#file = keyFile(path);
@@ -102,10 +102,6 @@ export class Secrets {
       kinds.push(at === this.#file ? 'key-file' : 'keychain');
     }
     return kids.size === 0 ? { stores, kinds } : { stores, kinds, problem: problem ?? strangeKeyError() };
-  }
-
-  close(): Promise<void> {
-    return this.#keychain.close();
   }
 
   /** Returns the place that needs no key of ours. */

@@ -1,8 +1,8 @@
 import { dirname } from 'node:path';
 import { ValiseError } from '../../errors.ts';
-import { type FileLock, fileLock } from '../file/lock.ts';
-import { withTimeout } from '../kit/timeout.ts';
-import { fullPath, privateFile, statOf } from '../private-file.ts';
+import { type FileLock, fileLock } from '../../store/file/lock.ts';
+import { withTimeout } from '../../store/kit/timeout.ts';
+import { fullPath, privateFile, statOf } from '../../store/private-file.ts';
 
 const LOCK = '~/.valise/keychain.lock';
 
@@ -20,6 +20,8 @@ export interface InLineOptions {
    * keychain.
    */
   readonly looks?: boolean;
+  /** Whether the operation must not run in two processes at once, on any system: keychains have no compare-and-set. */
+  readonly exclusive?: boolean;
 }
 
 let turn: Promise<unknown> = Promise.resolve();
@@ -33,16 +35,20 @@ let lock: FileLock | undefined;
  */
 export function inLine<Result>(
   work: () => Promise<Result>,
-  { patience = ANSWER_SECONDS, looks = false }: InLineOptions = {},
+  { patience = ANSWER_SECONDS, looks = false, exclusive = false }: InLineOptions = {},
 ): Promise<Result> {
-  const done = turn.then(() => alone(() => inTime(work, patience), looks));
+  const done = turn.then(() => alone(() => inTime(work, patience), looks, exclusive));
   turn = done.catch(() => {});
   return done;
 }
 
-async function alone<Result>(work: () => Promise<Result>, looks: boolean): Promise<Result> {
+async function alone<Result>(
+  work: () => Promise<Result>,
+  looks: boolean,
+  exclusive: boolean,
+): Promise<Result> {
   if (hangs) throw new Error('it has not answered what it was asked before');
-  const held = process.platform === 'linux' && (await takeLock(looks));
+  const held = (exclusive || process.platform === 'linux') && (await takeLock(looks));
   try {
     return await work();
   } finally {

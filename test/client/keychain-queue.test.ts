@@ -1,7 +1,7 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { afterAll, expect, it, vi } from 'vitest';
-import { inLine } from '../../src/store/keychain/queue.ts';
-import { temporaryFolder } from './places.ts';
+import { inLine } from '../../src/client/oauth/keychain-queue.ts';
+import { temporaryFolder } from '../store/places.ts';
 
 const { folder, remove } = temporaryFolder();
 vi.stubEnv('HOME', folder);
