@@ -10,7 +10,8 @@ import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as ClientTransportV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { openStore, type Store } from 'mcp-valise/store';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { temporaryFolder, tsx } from '../store/places.ts';
+import { child as bundle } from '../child.ts';
+import { temporaryFolder } from '../store/places.ts';
 import { places } from './places.ts';
 import { type Handle, servers, text } from './resume-instance.ts';
 
@@ -135,8 +136,8 @@ describe('A stream whose events are on SQLite, with instances in processes', () 
       onTestFinished(remove);
       const url = `sqlite:${join(folder, 'state.db')}`;
       const session = randomUUID();
-      const module = new URL('./resume-child.ts', import.meta.url).pathname;
-      const child = spawn(process.execPath, [...tsx, module, major, session, url], {
+      const module = bundle(new URL('./resume-child.ts', import.meta.url));
+      const child = spawn(process.execPath, [module, major, session, url], {
         stdio: ['pipe', 'pipe', 'inherit'],
       });
       onTestFinished(() => void child.kill('SIGKILL'));

@@ -9,6 +9,7 @@ import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/
 import { createMcpHandler, inputRequired, McpServer } from '@modelcontextprotocol/server';
 import { expect, onTestFinished } from 'vitest';
 import { z } from 'zod';
+import { child } from '../child.ts';
 import { OLDER_SERVER, olderServer } from './older-server.ts';
 import { VALISE } from './valise.ts';
 
@@ -17,7 +18,7 @@ export const PINNED = { versionNegotiation: { mode: { pin: '2026-07-28' } } } as
 
 /** Where the older server is, by how it is reached. */
 export const TARGETS = {
-  stdio: async () => `stdio:${[process.execPath, ...OLDER_SERVER].join(' ')}`,
+  stdio: async () => `stdio:${process.execPath} ${child(OLDER_SERVER)}`,
   HTTP: async () => (await serve(answerOlder())).url,
 };
 

@@ -162,7 +162,7 @@ export function olderServer(): McpServer {
 }
 
 /** How to start it over stdio. */
-export const OLDER_SERVER: readonly string[] = ['--import', 'tsx', fileURLToPath(import.meta.url)];
+export const OLDER_SERVER = fileURLToPath(import.meta.url);
 
 if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url))
   await olderServer().connect(new StdioServerTransport());

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { tsx } from '../store/places.ts';
+import { child as bundle } from '../child.ts';
 import type { Orders } from './beside-child.ts';
 import { openSessionful, type Sessionful } from './sessionful.ts';
 
@@ -36,9 +36,9 @@ afterEach(async () => {
 });
 
 function start(kind: string, resume: Orders['resume'] = 'alone'): Host {
-  const script = join(import.meta.dirname, 'beside-child.ts');
+  const script = bundle(join(import.meta.dirname, 'beside-child.ts'));
   const orders: Orders = { kind, store: `sqlite:${join(folder, 'state.db')}`, url: server.url, resume };
-  const child = spawn(process.execPath, [...tsx, script, JSON.stringify(orders)], {
+  const child = spawn(process.execPath, [script, JSON.stringify(orders)], {
     stdio: ['pipe', 'pipe', 'inherit'],
   });
   child.stdin.on('error', () => {});

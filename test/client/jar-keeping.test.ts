@@ -3,16 +3,16 @@ import { once } from 'node:events';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { openValise, type Store } from 'mcp-valise/client';
 import { generateKey } from 'mcp-valise/seal';
 import { memoryStore, openStore } from 'mcp-valise/store';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { child as bundle } from '../child.ts';
 import { openDirect } from './direct.ts';
 import { connect, type Hosts, openHosts, setting, stateOf } from './hosts.ts';
 
 const SHOP = 'https://shop.example.com/mcp';
-const CHILD = fileURLToPath(new URL('./jar-child.ts', import.meta.url));
+const CHILD = bundle(new URL('./jar-child.ts', import.meta.url));
 
 let folder: string;
 let hosts: Hosts;
@@ -27,7 +27,7 @@ afterEach(async () => {
 
 /** Runs a client in a process of its own. */
 async function inProcess(store: string, name: string, count: number, end: 'close' | 'kill'): Promise<void> {
-  const args = ['--import', 'tsx', CHILD, store, String(hosts.port), name, String(count), end];
+  const args = [CHILD, store, String(hosts.port), name, String(count), end];
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'pipe'] });
   let complaint = '';
   child.stderr.on('data', (chunk) => (complaint += chunk));

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { tsx } from '../store/places.ts';
+import { child as bundle } from '../child.ts';
 import type { Orders } from './continuity-child.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -28,7 +28,7 @@ export interface Host {
 export function startHost(orders: Orders): Host {
   const child = spawn(
     process.execPath,
-    [...tsx, `${root}test/e2e/continuity-child.ts`, JSON.stringify(orders)],
+    [bundle(`${root}test/e2e/continuity-child.ts`), JSON.stringify(orders)],
     { cwd: root, stdio: ['pipe', 'pipe', 'pipe'] },
   );
   const lines: string[] = [];

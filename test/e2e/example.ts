@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
+import { child } from '../child.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -9,7 +10,7 @@ export function commandOf(name: string, ...args: string[]): { command: string; a
   const folder = ['probe', 'ledger', 'greeter'].includes(name) ? 'test/e2e' : 'examples';
   return {
     command: process.execPath,
-    args: ['--import', 'tsx', `${root}${folder}/${name}.ts`, ...args],
+    args: [child(`${root}${folder}/${name}.ts`), ...args],
     cwd: root,
   };
 }
@@ -30,15 +31,15 @@ export function start(
   env: Readonly<Record<string, string>> = {},
 ): Running {
   const { command, args: all, cwd } = commandOf(name, ...args);
-  const child = spawn(command, all, { cwd, env: { ...process.env, ...env }, stdio: 'pipe' });
-  const ended = once(child, 'close') as Promise<[number | null]>;
+  const started = spawn(command, all, { cwd, env: { ...process.env, ...env }, stdio: 'pipe' });
+  const ended = once(started, 'close') as Promise<[number | null]>;
   let stderr = '';
-  child.stderr.setEncoding('utf8').on('data', (chunk: string) => (stderr += chunk));
+  started.stderr.setEncoding('utf8').on('data', (chunk: string) => (stderr += chunk));
   return {
-    child,
+    child: started,
     stderr: () => stderr,
     async stop(signal) {
-      if (signal) child.kill(signal);
+      if (signal) started.kill(signal);
       return (await ended)[0];
     },
   };

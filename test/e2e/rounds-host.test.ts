@@ -3,12 +3,12 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { openValise } from 'mcp-valise/client';
 import { describe, expect, it } from 'vitest';
+import { child as bundle } from '../child.ts';
 import { askable, RESOLVE, RESOLVED, stage } from './rounds-stage.ts';
 
-const host = fileURLToPath(new URL('./rounds-host.ts', import.meta.url));
+const host = bundle(new URL('./rounds-host.ts', import.meta.url));
 const accept = (content: object) => ({ action: 'accept', content });
 
 describe.each([
@@ -21,7 +21,7 @@ describe.each([
     const store = `sqlite:${folder}/state.db`;
     const server = await stage({ sdk, instances: 1 });
     const url = server.urls[0] as URL;
-    const child = spawn(process.execPath, ['--import', 'tsx', host, url.href, store, client, era], {
+    const child = spawn(process.execPath, [host, url.href, store, client, era], {
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     const [asked] = (await once(child.stdout.setEncoding('utf8'), 'data')) as [string];

@@ -1,16 +1,16 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
 import { type ClientSession, openValise } from 'mcp-valise/client';
 import { memoryStore } from 'mcp-valise/store';
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { child as bundle } from '../child.ts';
 import { service } from '../services.ts';
 import { because } from '../skip.ts';
 import { type AnyClient, type Command, HOSTS, type Host, makeClient, makeTransport } from './hosts.ts';
 
-const FILE = fileURLToPath(new URL('./sessions-teller.ts', import.meta.url));
+const FILE = bundle(new URL('./sessions-teller.ts', import.meta.url));
 const keys = 'T0aGXc1lJg5o3VtW3bYpW2yZr9s0u1v2w3x4y5z6A7Q';
-const args = (...more: string[]) => ['--import', 'tsx', FILE, ...more];
+const args = (...more: string[]) => [FILE, ...more];
 
 const closing: (() => unknown)[] = [];
 afterEach(async () => {

@@ -1,13 +1,13 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { fileURLToPath } from 'node:url';
 import { Client } from '@modelcontextprotocol/client';
 import { type ClientValise, LeaveOpen, openValise } from 'mcp-valise/client';
 import { NAMES } from 'mcp-valise/wire';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { z } from 'zod';
 import { generateKey } from '../../src/seal/index.ts';
+import { child } from '../child.ts';
 
-const greeter = fileURLToPath(new URL('./greeter.ts', import.meta.url));
+const greeter = child(new URL('./greeter.ts', import.meta.url));
 
 /** A client of 2026-07-28 that answers by itself: there the SDK goes on with a call from where its response came in. */
 async function connect(valise: ClientValise, keys: string): Promise<Client> {
@@ -19,7 +19,7 @@ async function connect(valise: ClientValise, keys: string): Promise<Client> {
     action: 'accept',
     content: { name: 'Ada' },
   }));
-  const args = ['--import', 'tsx', greeter, '--stdio'];
+  const args = [greeter, '--stdio'];
   const env = { PATH: process.env['PATH'] ?? '', VALISE_KEYS: keys };
   await valise.connect(client, { command: process.execPath, args, env });
   onTestFinished(() => client.close());
