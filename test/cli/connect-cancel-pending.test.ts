@@ -4,10 +4,11 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { toNodeHandler } from '@modelcontextprotocol/node';
 import { createMcpHandler, inputRequired, McpServer } from '@modelcontextprotocol/server';
+import { openValise } from 'mcp-valise/client';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { z } from 'zod';
 import { type HostKind, sdkHost } from './sdk-hosts.ts';
-import { folder, serveExample, VALISE, valiseJson } from './valise.ts';
+import { folder, serveExample, VALISE } from './valise.ts';
 
 /** A server without Valise that knows only the newer era, and asks. It is done with the answers when nobody waits any more. */
 async function askingServer(answered = (): void => {}): Promise<string> {
@@ -37,13 +38,15 @@ async function askingServer(answered = (): void => {}): Promise<string> {
 
 /** A host in front of that server, and what waits in `valise pending`. */
 async function stage(kind: HostKind, onAsked: () => unknown, target: string) {
-  const store = ['--store', `sqlite:${join(await folder(), 'state.db')}`];
-  const command = [process.execPath, VALISE, 'connect', target, '--era', 'modern', ...store] as const;
+  const store = `sqlite:${join(await folder(), 'state.db')}`;
+  const command = [process.execPath, VALISE, 'connect', target, '--era', 'modern', '--store', store] as const;
   const host = await sdkHost(kind, [...command], {
     capabilities: { elicitation: {} },
     answers: { 'elicitation/create': onAsked },
   });
-  const pending = async () => (await valiseJson<{ pending: unknown[] }>(['pending', ...store])).pending;
+  const valise = await openValise({ store });
+  onTestFinished(() => valise.close());
+  const pending = () => valise.pending.list();
   const isEmpty = () =>
     vi.waitFor(async () => expect(await pending()).toEqual([]), { timeout: 20_000, interval: 100 });
   return { ...host, pending, isEmpty };
@@ -58,7 +61,7 @@ const BUG = {
 describe('valise connect and what a cancelled call leaves for valise pending', { timeout: 60_000 }, () => {
   it.each(['v1', 'v2'] as const)('nothing, where a %s host of the older era is asked', async (kind) => {
     const stop = new AbortController();
-    let kept: unknown[] = [];
+    let kept: readonly unknown[] = [];
     const onAsked = async () => {
       kept = await pending();
       stop.abort();
@@ -91,7 +94,7 @@ describe('valise connect and what a cancelled call leaves for valise pending', {
     'nothing, where the server has the answers of a %s host',
     async (kind) => {
       const stop = new AbortController();
-      let kept: unknown[] = [];
+      let kept: readonly unknown[] = [];
       const onAnswered = async () => {
         kept = await pending();
         stop.abort();
