@@ -226,7 +226,7 @@ describe.each(MATRIX)('client $client, server $server, $over, $era era', (pairin
       const name = stage.fresh();
       await stage.change('server', { set: { [name]: 1 } });
       const [entry] = stage.valise.jar.list({ key: name });
-      expect(entry?.server).toMatch(/^\/.*\/test\/e2e\/probe\.ts#mcp-valise@\d+\.\d+\.\d+$/);
+      expect(entry?.server).toMatch(/^\/.*\/test-e2e-probe\.mjs#mcp-valise@\d+\.\d+\.\d+$/);
     });
   }
 });
