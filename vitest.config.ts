@@ -7,7 +7,7 @@ export default defineConfig({
   resolve: {
     alias: [
       {
-        find: /^mcp-valise\/(client|server|seal|store|wire|adapters|testing|internal)$/,
+        find: /^mcp-valise\/(client|server|seal|store|wire|adapters|otel|testing|internal)$/,
         replacement: src('$1/index'),
       },
       { find: /^mcp-valise\/store\/(sqlite|redis|postgres|keychain)$/, replacement: src('store/$1/store') },

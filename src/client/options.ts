@@ -28,6 +28,10 @@ export function checkClientOptions(options: ClientValiseOptions): void {
     allowLocal: FLAG,
     digest: FLAG,
     recordEvents: FLAG,
+    telemetry: [
+      'the result of telemetry()',
+      (value) => isObject(value) && typeof value['client'] === 'function',
+    ],
     insecurePlaintext: FLAG,
     secrets: [
       "'keychain', 'store' or a store",

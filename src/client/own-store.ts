@@ -25,20 +25,26 @@ export interface OwnStore {
 
 /** Opens the store of a Valise, or wraps one that was passed in. */
 export async function ownStore(
-  { store = DEFAULT_STORE, keys }: ClientValiseOptions,
+  { store = DEFAULT_STORE, keys, telemetry }: ClientValiseOptions,
   events: ClientEventSource,
 ): Promise<OwnStore> {
+  const measured = (own: Store, system: string): Store =>
+    telemetry ? declareSecrecy(telemetry.store(own, system), secrecyOf(own)) : own;
   if (typeof store === 'string') {
     const opened = await openStore(store, { keys: keys ?? keysOfEnvironment() });
     const keyFile = keyFileOf(store);
-    return { ...untilRefused(opened, events), keyFile, release: () => opened.close() };
+    return {
+      ...untilRefused(measured(opened, store.split(':', 1)[0] ?? 'custom'), events),
+      keyFile,
+      release: () => opened.close(),
+    };
   }
   const given = isClientStateStore(store)
     ? fromClientStateStore(store)
     : keys === undefined
       ? store
       : sealedStore(store, keys);
-  return { ...untilRefused(given, events), release: async () => {} };
+  return { ...untilRefused(measured(given, 'custom'), events), release: async () => {} };
 }
 
 /** Returns the file with the key of credentials, for systems without a keychain. */

@@ -51,6 +51,7 @@ import { SessionRecords } from './sessions/record.ts';
 import type { ClientSession, ClientSessions, SessionsAccess } from './sessions/types.ts';
 import { addStdioEdge } from './stdio-edge.ts';
 import { type NamedServer, type Target, targetKey, targetNamed, targetOf } from './target.ts';
+import type { ClientTelemetry } from './telemetry.ts';
 import { accountOf } from './transport-account.ts';
 
 /** An SDK client of either major version. */
@@ -96,6 +97,12 @@ export interface ClientValiseOptions extends SecretsOptions, RecordOptions {
    * @defaultValue 67108864 (64 MiB)
    */
   readonly maxMessageBytes?: number | undefined;
+  /**
+   * Reports spans and metrics to OpenTelemetry: the result of `telemetry()` from `mcp-valise/otel`.
+   *
+   * @defaultValue none, and nothing is loaded or measured
+   */
+  readonly telemetry?: ClientTelemetry | undefined;
 }
 
 /**
@@ -263,7 +270,12 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
     });
     const pendingStore = new PendingStore(store, principal, sessions.returning, events);
     const flows = new Flows(pendingStore, options.carriers);
-    const parts: ClientPart[] = [flows, sessions.part, state];
+    const observed = options.telemetry?.client({
+      events,
+      pending: async () => (await pendingStore.all()).length,
+    });
+    const measuring = observed ? [observed.part] : [];
+    const parts: ClientPart[] = [flows, sessions.part, state, ...measuring];
     // The order in which a call passes the middleware, outermost first.
     const stack = (continuity?: Continuity, auth?: Authorization): ClientMiddleware[] => [
       flows.middleware, // answers the server's input requests and retries the call
@@ -273,9 +285,11 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
       ...(auth ? [sendingAgain(auth)] : []), // waits for the user to sign in
       sessions.middleware, // names the session of the call; creates another if that one is gone
       state.middleware, // sends the jar's entries and stores what the server sets
+      ...(observed ? [observed.middleware] : []), // measures each request that is sent
     ];
     // The same for requests from the server.
     const incoming = (continuity?: Continuity): ServerRequestMiddleware[] => [
+      ...(observed ? [observed.incoming] : []), // measures the request
       flows.incoming, // stores a question that came with a state, and returns the state with its answer
       ...(continuity ? [continuity.incoming] : []), // notes the session in which the client answered
     ];
@@ -293,7 +307,7 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
       keepsSession: false,
     };
     const { announce: _, ...unannounced } = sessions.part;
-    const withoutSessions: ClientPart[] = [flows, unannounced, state];
+    const withoutSessions: ClientPart[] = [flows, unannounced, state, ...measuring];
     const doors = new Set<HostFetch>();
     const stopRecording = options.recordEvents ? recordEvents(store, principal, events) : undefined;
     const attach = async (
@@ -412,6 +426,7 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
       },
       async close() {
         closed = true;
+        observed?.close();
         // This attempt may store what an earlier one could not.
         refuse(false);
         try {

@@ -50,6 +50,8 @@ export interface Attachment {
     exchange: Exchange | undefined,
     link: ServerLink,
   ): Notification | undefined;
+  /** Adds to a request that the server sends to the client. Undefined if nothing does. */
+  readonly asking: ((request: Request) => Request) | undefined;
   /** Handles a response that nobody in this process waits for. Returns true if it was accepted. */
   answered(response: Response, top: Top | undefined, link: ServerLink, extra: unknown): boolean;
   readonly principalOf: TellPrincipal;
@@ -277,7 +279,8 @@ class Attached implements ServerLink, Stage, TapEnd {
     };
   }
 
-  #asking(request: Request): Message {
+  #asking(asked: Request): Message {
+    const request = this.#attachment.asking?.(asked) ?? asked;
     if (typeof request.id !== 'number') return request;
     const id = `${this.#nonce}.${request.id}`;
     this.#asked ??= new Map();

@@ -19,6 +19,7 @@ import type { EdgeContext } from './edge-context.ts';
 import type { Peer } from './peer.ts';
 import type { Principal } from './principal.ts';
 import type { Caller } from './quota.ts';
+import type { Observed } from './telemetry.ts';
 
 /** A middleware around a request to the server. */
 export type ServerMiddleware = Middleware<Exchange, Response>;
@@ -94,6 +95,8 @@ export class Exchange implements AnyExchange<Request> {
   isAnswered = false;
   /** Sends the handler's questions in place of an answer. Its result replaces whatever the SDK makes of the call. */
   round: SendRound | undefined;
+  /** What telemetry adds to the exchange. Undefined without telemetry. */
+  observed: Observed | undefined;
   /** Errors that a handler may let through and that the client must not read as they are; see `advice.ts`. */
   errors: Error[] | undefined;
   readonly #stage: Stage;

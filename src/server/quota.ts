@@ -73,6 +73,11 @@ export class Quota {
     this.#dropped = dropped;
   }
 
+  /** The number of items that are counted. */
+  get count(): number {
+    return this.#all.count;
+  }
+
   /**
    * Counts something, or returns the limit that it would exceed and counts nothing.
    *

@@ -36,6 +36,7 @@ import { SAFE_STATE, type SessionsOptions } from './sessions/options.ts';
 import { type SessionsApi, sessionsApi } from './sessions/public.ts';
 import type { TypedSession } from './sessions/session.ts';
 import { createSessions } from './sessions/sessions.ts';
+import { type ServerTelemetry, storeSystem } from './telemetry.ts';
 
 /** Options of {@link createValise}. */
 export interface ServerValiseOptions<
@@ -136,6 +137,12 @@ export interface ServerValiseOptions<
    * @defaultValue no limit
    */
   readonly maxInFlight?: number | undefined;
+  /**
+   * Reports spans and metrics to OpenTelemetry: the result of `telemetry()` from `mcp-valise/otel`.
+   *
+   * @defaultValue none, and nothing is loaded or measured
+   */
+  readonly telemetry?: ServerTelemetry | undefined;
   /** Options of calls that may be repeated: how long their results are kept, and how many. */
   readonly idempotency?: IdempotencyOptions | undefined;
   /** Options of flows: where their context is stored, and how it is encoded and limited. */
@@ -252,6 +259,10 @@ const TAKEN: TakenBy<ServerValiseOptions> = {
   retiredKeys: ['a list of ids of keys', (value) => Array.isArray(value)],
   flows: SETTINGS,
   idempotency: SETTINGS,
+  telemetry: [
+    'the result of telemetry()',
+    (value) => isObject(value) && typeof value['server'] === 'function',
+  ],
 };
 
 /**
@@ -276,7 +287,9 @@ export function createValise<
       ? lazyStore(options.store, { durability: options.durability })
       : undefined;
   const given = opened ?? (options.store as Store | undefined);
-  const store = given && requestStore(given);
+  const system = storeSystem(options.store);
+  const measured = given && system ? (options.telemetry?.store(given, system) ?? given) : given;
+  const store = measured && requestStore(measured);
   const context: ServerContext = {
     name: options.name,
     sealer: ownKeys(
@@ -298,10 +311,21 @@ export function createValise<
   const jar = createJar(context, options.jar, sessions !== undefined);
   const rounds = createRounds(context, options.flows);
   const idempotency = createIdempotency(context, options.idempotency);
+  const observed = options.telemetry?.server({
+    events,
+    store: system,
+    counts: () => rounds.counters.read(),
+    waiting: () => rounds.held.count,
+    before: (exchange) => {
+      const { f: flow, n: round, x: traceparent } = rounds.inputOf(exchange)?.context ?? {};
+      return flow === undefined || round === undefined ? undefined : { flow, round, traceparent };
+    },
+  });
   const shared: Attachment = {
     owner: context,
     // The middlewares that a request passes through, outermost first.
     stack: [
+      ...(observed ? [observed.middleware] : []), // measures the request
       ...(options.maxInFlight === undefined ? [] : [loadShedding(options.maxInFlight, events)]), // refuses excess requests
       ...(store ? [idempotency.middleware] : []), // gives a repeated call the result of the first
       rounds.carry, // sends what a flow asks; settles the round that the call continues
@@ -319,6 +343,7 @@ export function createValise<
     }),
     notifying: (notification, exchange, link) =>
       sessions ? sessions.requests.notifying(notification, exchange, link) : notification,
+    asking: observed?.asking,
     answered: rounds.answered,
     principalOf: options.principal
       ? checkedPrincipal(options.principal, context.warnOnce)
@@ -366,6 +391,7 @@ export function createValise<
     on: (event, listener) => events.on(event, listener),
     async close() {
       closed = true;
+      observed?.close();
       await sessions?.close();
       await opened?.close();
     },

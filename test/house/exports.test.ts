@@ -11,6 +11,7 @@ describe('the public subpaths', () => {
       'mcp-valise/adapters',
       'mcp-valise/client',
       'mcp-valise/internal',
+      'mcp-valise/otel',
       'mcp-valise/seal',
       'mcp-valise/server',
       'mcp-valise/store',

@@ -41,6 +41,8 @@ export interface RoundContext {
   readonly c?: { readonly c?: JsonObject; readonly v?: string };
   /** A digest of the principal, if the seal itself cannot be bound to it. */
   readonly u?: string;
+  /** The trace context of the request that asked, if the server has telemetry. */
+  readonly x?: string;
   /** The transport session that the question was asked in, if any instance may be answered. */
   readonly s?: string;
 }

@@ -135,7 +135,9 @@ function sendable(call: FlowCall, all: readonly Asked[]): Promise<SendRound> {
     ...(settings.version !== undefined && { h: settings.version }),
     j: journal.lines(),
     q: asked.map(({ question, print }) => [question.key, kindOf(question), print]),
+    ...(exchange.observed?.traceparent !== undefined && { x: exchange.observed.traceparent }),
   };
+  if (exchange.observed) exchange.observed.asked = { flow: id, round: context.n, carrier: way };
   const { mode, budget, renew } = settings;
   return carry(
     way,

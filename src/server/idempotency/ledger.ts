@@ -2,7 +2,7 @@ import { messageOf, ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
 import { withLease } from '../../store/kit/lease.ts';
 import { secondsUntil } from '../../store/kit/update.ts';
-import { EXPIRES_AT, type IdempotencyRefusal } from '../../wire/index.ts';
+import { EXPIRES_AT, type IdempotencyRefusal, type Params } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
 import type { Reply } from '../exchange.ts';
 import { notDone } from '../fault.ts';
@@ -191,7 +191,12 @@ function replyOf(found: CallRecord, { digest }: CallName): Recorded {
 
 /** Returns how long a reply is kept, in seconds. A question is not kept longer than it can be answered. */
 function lifeOf(reply: Reply, keep: number): number {
-  const expires = 'result' in reply ? reply.result._meta?.[EXPIRES_AT] : undefined;
-  const time = typeof expires === 'string' ? Date.parse(expires) : Number.NaN;
-  return Number.isNaN(time) ? keep : Math.min(keep, secondsUntil(time));
+  const questions = 'result' in reply ? reply.result['inputRequests'] : undefined;
+  let life = keep;
+  for (const question of isObject(questions) ? Object.values(questions) : []) {
+    const { params } = question as { readonly params?: Params };
+    const time = Date.parse(String(params?._meta?.[EXPIRES_AT]));
+    if (!Number.isNaN(time)) life = Math.min(life, secondsUntil(time));
+  }
+  return life;
 }
