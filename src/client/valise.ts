@@ -6,15 +6,16 @@ import { StdioClientTransport, type StdioCommand } from '../link/stdio-client.ts
 import type { TransportLike } from '../link/transport.ts';
 import type { Keyring } from '../seal/index.ts';
 import type { Store } from '../store/types.ts';
-import type { Carrier, Result } from '../wire/index.ts';
+import type { Carrier } from '../wire/index.ts';
 import { closedError } from './closed.ts';
 import { authorizationFor, connectHttp, type Surroundings } from './connection/connect.ts';
 import { type Connections, openConnections } from './connection/connections.ts';
 import type { Continuity } from './connection/continuity.ts';
 import { type HttpOptions, HttpTarget } from './connection/http.ts';
+import { connectOver } from './connection/over.ts';
 import { endTransport, followTarget } from './connection/session-state.ts';
 import type { ClientStateStore } from './connection/state-store.ts';
-import { type ClientMiddleware, Connection, type ConnectionOptions } from './connection.ts';
+import type { ClientMiddleware, Connection } from './connection.ts';
 import { type ClientEvents, clientEvents, messageLimit } from './events.ts';
 import { Flows } from './flows/middleware.ts';
 import { pendingQuestions } from './flows/pending.ts';
@@ -49,10 +50,8 @@ import type { ServerRequestMiddleware } from './server-request.ts';
 import { createSessions } from './sessions/middleware.ts';
 import { SessionRecords } from './sessions/record.ts';
 import type { ClientSession, ClientSessions, SessionsAccess } from './sessions/types.ts';
-import { addStdioEdge } from './stdio-edge.ts';
 import { type NamedServer, type Target, targetKey, targetNamed, targetOf } from './target.ts';
 import type { ClientTelemetry } from './telemetry.ts';
-import { accountOf } from './transport-account.ts';
 
 /** An SDK client of either major version. */
 export interface ClientLike {
@@ -97,11 +96,7 @@ export interface ClientValiseOptions extends SecretsOptions, RecordOptions {
    * @defaultValue 67108864 (64 MiB)
    */
   readonly maxMessageBytes?: number | undefined;
-  /**
-   * Reports spans and metrics to OpenTelemetry: the result of `telemetry()` from `mcp-valise/otel`.
-   *
-   * @defaultValue none, and nothing is loaded or measured
-   */
+  /** Reports to OpenTelemetry: the result of `telemetry()` from `mcp-valise/otel`. By default nothing is measured. */
   readonly telemetry?: ClientTelemetry | undefined;
 }
 
@@ -270,10 +265,7 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
     });
     const pendingStore = new PendingStore(store, principal, sessions.returning, events);
     const flows = new Flows(pendingStore, options.carriers);
-    const observed = options.telemetry?.client({
-      events,
-      pending: async () => (await pendingStore.all()).length,
-    });
+    const observed = options.telemetry?.client({ events, pending: () => pendingStore.count() });
     const measuring = observed ? [observed.part] : [];
     const parts: ClientPart[] = [flows, sessions.part, state, ...measuring];
     // The order in which a call passes the middleware, outermost first.
@@ -445,21 +437,4 @@ export async function openValise(options: ClientValiseOptions = {}): Promise<Cli
     await release();
     throw error;
   }
-}
-
-async function connectOver(
-  client: ClientLike,
-  transport: TransportLike,
-  settings: Omit<ConnectionOptions, 'account'>,
-  { store, limit }: { readonly store: Store; readonly limit: MessageLimit },
-): Promise<Connection> {
-  addStdioEdge(transport, limit);
-  const account = await accountOf(transport, settings, store, limit);
-  const connection = new Connection(transport, { ...settings, account });
-  await connection.open();
-  await client.connect(transport);
-  // A v2 client may have sent `server/discover` on its own channel, and its getter omits part of the response.
-  if (!connection.server.introduction)
-    connection.server.introduce({ capabilities: client.getServerCapabilities() } as Result, false);
-  return connection;
 }

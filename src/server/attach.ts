@@ -51,7 +51,7 @@ export interface Attachment {
     link: ServerLink,
   ): Notification | undefined;
   /** Adds to a request that the server sends to the client. Undefined if nothing does. */
-  readonly asking: ((request: Request) => Request) | undefined;
+  readonly asking?: ((request: Request) => Request) | undefined;
   /** Handles a response that nobody in this process waits for. Returns true if it was accepted. */
   answered(response: Response, top: Top | undefined, link: ServerLink, extra: unknown): boolean;
   readonly principalOf: TellPrincipal;

@@ -196,6 +196,11 @@ export class PendingStore {
     return undefined;
   }
 
+  /** Returns the number of pending questions. */
+  async count(): Promise<number> {
+    return (await this.all()).length;
+  }
+
   async all(): Promise<PendingRecord[]> {
     const all: PendingRecord[] = [];
     const newer = ({ what, next = '' }: ValiseError): void =>
