@@ -10,7 +10,7 @@ export default defineConfig({
         find: /^mcp-valise\/(client|server|seal|store|wire|adapters|otel|testing|internal)$/,
         replacement: src('$1/index'),
       },
-      { find: /^mcp-valise\/store\/(sqlite|redis|postgres|keychain)$/, replacement: src('store/$1/store') },
+      { find: /^mcp-valise\/store\/(sqlite|redis|postgres)$/, replacement: src('store/$1/store') },
     ],
   },
   test: {

@@ -11,7 +11,7 @@ storeContract(
     return { open: () => fileStore(file), url: `file:${file}`, remove };
   },
   { describe, it },
-  { name: 'file', execArgv: tsx, scale: soak ? 3 : 1 },
+  { name: 'file', execArgv: tsx, scale: soak ? 3 : 0.25 },
 );
 
 describe('a file store', () => {

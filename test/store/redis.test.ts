@@ -8,7 +8,7 @@ import type { Store } from '../../src/store/types.ts';
 import { noServices, type Service, service, startRedis, uniqueName } from '../services.ts';
 import { because } from '../skip.ts';
 import { withoutPackages } from './elsewhere-packages.ts';
-import { tsx } from './places.ts';
+import { soak, tsx } from './places.ts';
 
 const url = (await service('redis')) as string;
 
@@ -26,7 +26,7 @@ describe.skipIf(!url)('the Redis store', because('needs Redis'), () => {
       };
     },
     { describe, it },
-    { name: 'redis', execArgv: tsx },
+    { name: 'redis', execArgv: tsx, scale: soak ? 1 : 0.25 },
   );
 });
 

@@ -16,7 +16,7 @@ storeContract(
     return { open: () => sqliteStore(file), url: `sqlite:${file}`, remove };
   },
   { describe, it },
-  { name: 'sqlite', execArgv: tsx, scale: soak ? 5 : 1 },
+  { name: 'sqlite', execArgv: tsx, scale: soak ? 5 : 0.25 },
 );
 
 const builtIn = process.getBuiltinModule?.('node:sqlite') !== undefined;
