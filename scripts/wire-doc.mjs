@@ -60,6 +60,13 @@ export function tables({ NAMES, DRAFTS, ...wire }) {
       both('`_meta` of a tool: its calls may be repeated', (names) => names.idempotency.tool),
       both('server extension', (names) => names.extension.idempotency),
     ]),
+    versions: table(
+      ['extension', 'versions'],
+      Object.entries(wire.EXTENSION_VERSIONS).map(([family, versions]) => [
+        code(NAMES.modern.extension[family]),
+        versions.join(', '),
+      ]),
+    ),
     drafts: table(
       ['also read', 'stands for'],
       [

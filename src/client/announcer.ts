@@ -117,6 +117,10 @@ export class Announcer {
  * Returns the families that a 2026-07-28 server can use. It checks everything that requests say, and has its own way to ask back.
  */
 function usefulTo(theirs: unknown, { state = false, sessions = false, expiry = false }: Families): Families {
-  const { sessions: hasSessions, rounds } = readAnnounced(theirs);
-  return { state, sessions: sessions && hasSessions, expiry: expiry && rounds.length > 0 };
+  const { sessions: hasSessions, rounds, unsupported } = readAnnounced(theirs);
+  return {
+    state: state && !unsupported?.state,
+    sessions: sessions && hasSessions,
+    expiry: expiry && rounds.length > 0,
+  };
 }

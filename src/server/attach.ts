@@ -34,6 +34,7 @@ import { isHttp, type Peer, peerOf, STRANGER, withoutIntroduction } from './peer
 import { authInfoOf, type TellPrincipal } from './principal.ts';
 import { asRequest, isInRequest } from './request-store.ts';
 import type { ServerLike } from './server-like.ts';
+import { versionRefusal } from './version-gate.ts';
 
 /** State and callbacks that all links of all servers of one Valise share. */
 export interface Attachment {
@@ -215,7 +216,10 @@ class Attached implements ServerLink, Stage, TapEnd {
     this.#exchanges.set(id, exchange);
     let response: Response | undefined;
     try {
-      response = await compose(this.#attachment.stack, exchange, () => this.#handle(exchange));
+      const { unsupported } = exchange.peer.families;
+      response =
+        (unsupported && versionRefusal(exchange, unsupported)) ??
+        (await compose(this.#attachment.stack, exchange, () => this.#handle(exchange)));
     } catch (error) {
       if (error !== NO_RESPONSE)
         response = exchange.respond({

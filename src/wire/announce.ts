@@ -1,5 +1,14 @@
 import { isObject, type JsonObject } from '../json.ts';
 import { isEmpty } from './dict.ts';
+import {
+  agreedVersion,
+  clientVersion,
+  EXTENSION_VERSIONS,
+  type Family,
+  FIRST_VERSION,
+  serverVersions,
+  versionsIn,
+} from './extension-version.ts';
 import { CARRIERS, type Carrier, NAMES } from './names.ts';
 
 /**
@@ -25,8 +34,15 @@ export interface Families {
 }
 
 /** The {@link Families} of a peer, as read from its capabilities. */
-export type Announced = Required<Omit<Families, Extras>> & Pick<Families, Extras>;
+export type Announced = Required<Omit<Families, Extras>> &
+  Pick<Families, Extras> & {
+    /** The agreed versions that are not 1.0, as `MAJOR.MINOR`. */
+    readonly versions?: FamilyVersions;
+    /** The families that the peer announced in versions that this release does not support. They count as not announced. */
+    readonly unsupported?: FamilyVersions;
+  };
 type Extras = 'revocation' | 'expiry' | 'idempotency';
+type FamilyVersions = Partial<Readonly<Record<Family, string>>>;
 
 /** Both eras use the same identifiers and places, because a client announces before it knows the server's era. */
 const { capability, extension } = NAMES.modern;
@@ -42,7 +58,7 @@ const NONE: Announced = Object.freeze({ state: false, sessions: false, rounds: [
  * ```
  */
 export function announceClient(families: Families): JsonObject {
-  const extensions = extensionsOf(families);
+  const extensions = extensionsOf(families, clientVersion);
   if (isEmpty(extensions)) return {};
   return {
     ...(families.state ? { [capability.state]: {} } : {}),
@@ -53,7 +69,7 @@ export function announceClient(families: Families): JsonObject {
 
 /** Returns the capabilities that tell a client what this server supports. */
 export function announceServer(families: Families): JsonObject {
-  const extensions = extensionsOf(families);
+  const extensions = extensionsOf(families, serverVersions);
   if (isEmpty(extensions)) return {};
   return {
     ...(families.sessions ? { [capability.sessions]: {} } : {}),
@@ -62,14 +78,18 @@ export function announceServer(families: Families): JsonObject {
   };
 }
 
-function extensionsOf({ state, sessions, revocation, rounds, expiry, idempotency }: Families): JsonObject {
+function extensionsOf(
+  { state, sessions, revocation, rounds, expiry, idempotency }: Families,
+  versionOf: (family: Family) => JsonObject,
+): JsonObject {
+  const settings = { ...(rounds && { carriers: rounds }), ...(expiry && { expiry }) };
   return {
-    ...(state ? { [extension.state]: {} } : {}),
-    ...(sessions ? { [extension.sessions]: revocation ? { revocation } : {} } : {}),
-    ...(rounds || expiry
-      ? { [extension.rounds]: { ...(rounds && { carriers: rounds }), ...(expiry && { expiry }) } }
+    ...(state ? { [extension.state]: versionOf('state') } : {}),
+    ...(sessions
+      ? { [extension.sessions]: { ...versionOf('sessions'), ...(revocation && { revocation }) } }
       : {}),
-    ...(idempotency ? { [extension.idempotency]: {} } : {}),
+    ...(rounds || expiry ? { [extension.rounds]: { ...versionOf('rounds'), ...settings } } : {}),
+    ...(idempotency ? { [extension.idempotency]: versionOf('idempotency') } : {}),
   };
 }
 
@@ -84,17 +104,33 @@ export function readAnnounced(capabilities: unknown): Announced {
   const state = named(extension.state, extensions, experimental);
   const sessions = named(extension.sessions, extensions, experimental);
   const rounds = named(extension.rounds, extensions, experimental);
+  const idempotency = named(extension.idempotency, extensions, experimental);
   const revocation = revocationOf(sessions);
+  let versions: FamilyVersions | undefined;
+  let unsupported: FamilyVersions | undefined;
+  const announced = { state, sessions, rounds, idempotency };
+  for (const family in announced) {
+    const settings = announced[family as Family] as { version?: unknown; versions?: unknown } | undefined;
+    // The usual case costs nothing more, since this is read with every request.
+    if ((settings?.version ?? FIRST_VERSION) === FIRST_VERSION && settings?.versions === undefined) continue;
+    const theirs = versionsIn(settings);
+    const agreed = agreedVersion(EXTENSION_VERSIONS[family as Family], theirs);
+    if (agreed === undefined) unsupported = { ...unsupported, [family]: theirs.join(', ') };
+    else if (agreed !== '1.0') versions = { ...versions, [family]: agreed };
+  }
   return {
-    state: isObject(capabilities[capability.state]) || isObject(state),
+    state: !unsupported?.state && (isObject(capabilities[capability.state]) || isObject(state)),
     sessions:
-      isObject(capabilities[capability.sessions]) ||
-      isObject(experimental[capability.sessions]) ||
-      isObject(sessions),
-    rounds: carriersOf(rounds),
+      !unsupported?.sessions &&
+      (isObject(capabilities[capability.sessions]) ||
+        isObject(experimental[capability.sessions]) ||
+        isObject(sessions)),
+    rounds: unsupported?.rounds ? NONE.rounds : carriersOf(rounds),
     ...(revocation && { revocation }),
-    ...(isObject(rounds) && rounds.expiry === true && { expiry: true }),
-    ...(isObject(named(extension.idempotency, extensions, experimental)) && { idempotency: true }),
+    ...(!unsupported?.rounds && isObject(rounds) && rounds.expiry === true && { expiry: true }),
+    ...(!unsupported?.idempotency && isObject(idempotency) && { idempotency: true }),
+    ...(versions && { versions }),
+    ...(unsupported && { unsupported }),
   };
 }
 

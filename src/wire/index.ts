@@ -51,6 +51,7 @@ export {
   type FormSchema,
 } from './elicitation.ts';
 export { eraOf, FIRST_MODERN_VERSION, INTRODUCTIONS, isModernVersion, PROTOCOL_VERSIONS } from './era.ts';
+export { EXTENSION_VERSIONS } from './extension-version.ts';
 export {
   IDEMPOTENT,
   type IdempotencyReading,

@@ -665,8 +665,8 @@ describe('the jar', () => {
       protocolVersion: '2025-11-25',
       capabilities: {
         extensions: {
-          'dev.valise/state': {},
-          'dev.valise/sessions': {},
+          'dev.valise/state': { version: '1.0.0' },
+          'dev.valise/sessions': { version: '1.0.0' },
           'dev.valise/rounds': expect.anything(),
         },
       },
@@ -687,9 +687,9 @@ describe('the jar', () => {
     const { capabilities } = JSON.parse(String(hosts.last().meta['dev.valise/client']));
     expect(capabilities).toEqual({
       extensions: {
-        'dev.valise/state': {},
-        'dev.valise/sessions': {},
-        'dev.valise/rounds': { carriers: expect.arrayContaining(['state']), expiry: true },
+        'dev.valise/state': { version: '1.0.0' },
+        'dev.valise/sessions': { version: '1.0.0' },
+        'dev.valise/rounds': { version: '1.0.0', carriers: expect.arrayContaining(['state']), expiry: true },
       },
     });
     await client.close();
@@ -697,8 +697,8 @@ describe('the jar', () => {
 
   it.each([
     ['state', {}],
-    ['sessions', { 'dev.valise/sessions': {} }],
-    ['rounds', { 'dev.valise/rounds': { expiry: true } }],
+    ['sessions', { 'dev.valise/sessions': { version: '1.0.0' } }],
+    ['rounds', { 'dev.valise/rounds': { version: '1.0.0', expiry: true } }],
   ])('says on 2026-07-28, to a server with %s, once what that can make use of', async (family, too) => {
     hosts.capabilities = { tools: {}, extensions: { [`dev.valise/${family}`]: { carriers: ['state'] } } };
     const info = { name: 'test', version: '1.0.0' };
@@ -711,7 +711,9 @@ describe('the jar', () => {
       extensions: { 'dev.valise/rounds': {} },
     });
     await client.callTool({ name: 'one' });
-    expect(said('tools/call')).toEqual({ extensions: { 'dev.valise/state': {}, ...too } });
+    expect(said('tools/call')).toEqual({
+      extensions: { 'dev.valise/state': { version: '1.0.0' }, ...too },
+    });
     await client.close();
   });
 });

@@ -197,6 +197,7 @@ describe.each(['v1', 'v2'] as const)('a %s client', (client) => {
   it('announces what it can carry, and only over what it can', async () => {
     const { server, host } = await stage(() => undefined);
     expect(server.said[0]?.message.params.capabilities.extensions['dev.valise/rounds']).toEqual({
+      version: '1.0.0',
       carriers: ['state', 'dependent-shared', 'dependent-each'],
       expiry: true,
     });

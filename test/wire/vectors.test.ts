@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { agreedVersion, unsupportedVersions } from '../../src/wire/extension-version.ts';
 import * as wire from '../../src/wire/index.ts';
 import { answerSpelling } from '../../src/wire/spelling.ts';
 
@@ -31,6 +32,7 @@ interface Input {
   readonly notification: wire.Notification;
   readonly tool: unknown;
   readonly version: string;
+  readonly versions: readonly [ours: readonly string[], theirs: readonly string[]];
 }
 
 /** One entry of spec/vectors/*.json. */
@@ -67,6 +69,8 @@ const run: Record<string, (input: Input) => unknown> = {
   // Announcements
   'announce-client': ({ families }) => wire.announceClient(families),
   'announce-server': ({ families }) => wire.announceServer(families),
+  'agreed-version': ({ versions }) => agreedVersion(...versions) ?? null,
+  'unsupported-versions': ({ families }) => unsupportedVersions(families as Record<string, string>),
   'read-announced': ({ capabilities }) => wire.readAnnounced(capabilities),
   // Rounds
   echo: ({ request, response }) => {

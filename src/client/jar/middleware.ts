@@ -67,6 +67,11 @@ export function jarPart(jar: ClientJar, options: IdentityOptions): JarPart {
     },
 
     async middleware(call, next) {
+      // State in another major version is neither sent nor read. Stored entries stay for a server that supports this one.
+      if (call.connection.server.families.unsupported?.state !== undefined) {
+        const response = await next();
+        return 'result' in response ? { ...response, result: withoutState(response.result) } : response;
+      }
       const view = viewOf(call.connection);
       if ('refused' in view) {
         const response = await next();

@@ -1,4 +1,5 @@
 import { ValiseError } from '../../errors.ts';
+import { EXTENSION_VERSIONS } from '../../wire/extension-version.ts';
 import {
   CORE,
   createParams,
@@ -123,6 +124,8 @@ export class SessionRequests {
 
   /** Sends a session request, with the method name that this server uses. */
   #request(verb: SessionVerb, params: Params = {}, options?: OwnRequestOptions): Promise<Result> {
+    const { unsupported } = this.connection.server.families;
+    if (unsupported?.sessions !== undefined) return Promise.reject(otherVersion(unsupported.sessions));
     const { era } = this;
     const _meta = era === 'modern' ? { ...this.#envelope(), ...params._meta } : params._meta;
     return this.connection.request(
@@ -156,6 +159,14 @@ export function explain(error: unknown): never {
     next: 'Call it without a session, or ask its author for data-layer sessions.',
     cause: error,
   });
+}
+
+function otherVersion(theirs: string): ValiseError {
+  return new ValiseError(
+    'no-sessions',
+    `The server supports ${NAMES.modern.extension.sessions} ${theirs}, and this client ${EXTENSION_VERSIONS.sessions.join(', ')}.`,
+    { next: 'Update mcp-valise on the side that is older.', outcome: 'not-done' },
+  );
 }
 
 function badResult(verb: string): ValiseError {

@@ -44,6 +44,7 @@ export async function createSession(
     label,
     seq: 0,
     data: new SessionData(data, settings),
+    version: requester.version,
     found: undefined,
   };
   const { onCreate } = settings;

@@ -17,6 +17,8 @@ export interface Held {
   readonly until: number;
   readonly seq: number;
   readonly data: SessionData;
+  /** The version of the extension that the session was made with, `MAJOR.MINOR`. Absent means 1.0. */
+  readonly version?: string | undefined;
   /** The session's record in the registry. */
   readonly found: Found | undefined;
 }
@@ -31,6 +33,8 @@ export interface Requester {
   readonly shelf: string | undefined;
   /** The caller whose share of a limit the request counts toward. */
   readonly caller: Caller;
+  /** The version of the extension that a new session is made with, `MAJOR.MINOR`. */
+  readonly version: string;
 }
 
 /** Why a session was refused. It is reported in an event, never to the client. */
@@ -54,6 +58,11 @@ export interface Keeping {
 /** Whether a session was refused. */
 export function isRefusal(opened: Held | Refusal): opened is Refusal {
   return 'refused' in opened;
+}
+
+/** Returns the refusal of a session whose version this release does not support. Its record stays as it is. */
+export function otherVersion({ version }: Row): Refusal {
+  return { refused: `it was made with version ${version} of dev.valise/sessions` };
 }
 
 /** Returns when the session would end if it were used now. */
@@ -91,5 +100,6 @@ export function rowOf(held: Held, data: Row['data']): Row {
     data,
     ended: null,
     told: false,
+    ...(held.version !== undefined && { version: held.version }),
   };
 }

@@ -1,5 +1,6 @@
 import type { Json } from '../../json.ts';
 import { SealError } from '../../seal/index.ts';
+import { isUsable } from '../../wire/extension-version.ts';
 import type { SessionMeta } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
 import { Quota } from '../quota.ts';
@@ -12,6 +13,7 @@ import {
   type Keeping,
   metaOf,
   nextExpiry,
+  otherVersion,
   type Refusal,
   type Requester,
   rowOf,
@@ -79,6 +81,7 @@ export function sealedKeeping(
       until,
       seq,
       data: new SessionData(data, settings),
+      version: found?.row.version,
       found,
     };
   };
@@ -90,6 +93,8 @@ export function sealedKeeping(
     ]);
     if (isRefused(payload)) return payload;
     if (found && found.row.ended !== null) return { refused: found.row.ended };
+    if (found && found.row.version !== '1.0' && !isUsable('sessions', found.row.version))
+      return otherVersion(found.row);
     return read(id, payload, requester, found);
   };
 

@@ -1,4 +1,5 @@
 import { SealError } from '../../seal/index.ts';
+import { isUsable } from '../../wire/extension-version.ts';
 import type { SessionMeta } from '../../wire/index.ts';
 import type { ServerContext } from '../context.ts';
 import { SessionData } from './data.ts';
@@ -11,6 +12,7 @@ import {
   type Keeping,
   metaOf,
   nextExpiry,
+  otherVersion,
   type Refusal,
   type Requester,
   rowOf,
@@ -58,6 +60,7 @@ export function storedKeeping(
     const { row } = found;
     if (row.owner !== requester.owner) return { refused: 'it belongs to somebody else' };
     if (row.ended !== null) return { refused: row.ended };
+    if (row.version !== '1.0' && !isUsable('sessions', row.version)) return otherVersion(row);
     if (isBeginning(row)) return { refused: 'it has not begun' };
     if (!isLiving(row)) {
       if (settings.onEnd) endings.end(row.id, 'expired').catch(() => undefined);

@@ -19,6 +19,7 @@ export function requesterOf(exchange: Exchange): Requester {
     get caller() {
       return exchange.caller;
     },
+    version: exchange.peer.families.versions?.sessions ?? '1.0',
     // Computed lazily, since only creating and listing need it.
     get shelf() {
       if (owner !== null) return `principal/${owner}`;

@@ -24,6 +24,8 @@ export interface Row {
   readonly ended: EndReason | null;
   /** Whether `onEnd` has been called. */
   readonly told: boolean;
+  /** The version of `dev.valise/sessions` that the session was made with and keeps, `MAJOR.MINOR`. Absent means 1.0. */
+  readonly version?: string;
   /** Set while `onCreate` prepares the session. `expires` is then when its instance is presumed dead. */
   readonly beginning?: true;
   /** Binds the record to its session under the server's keys. Missing if there are no keys. */
