@@ -1,6 +1,6 @@
 import type { Attributes } from '@opentelemetry/api';
 import { redactUrls } from '../redact-urls.ts';
-import { DRAFTS, type Meta, NAMES, type Request, type Response } from '../wire/index.ts';
+import type { Request, Response } from '../wire/index.ts';
 
 /** The longest name of a tool or prompt in an attribute. */
 const MAX_NAME = 128;
@@ -40,28 +40,6 @@ export function failureOf(response: Response): Attributes | undefined {
     return { 'error.type': code, 'rpc.response.status_code': code };
   }
   return response.result['isError'] === true ? { 'error.type': 'tool_error' } : undefined;
-}
-
-const { legacy, modern } = NAMES;
-const STATE = [modern.state.key, legacy.state.session, legacy.state.server];
-const SESSION = [modern.session, legacy.session, DRAFTS.session];
-
-/** Whether a message names a data-layer session. */
-export function hasSession(meta: Meta | undefined): boolean {
-  return meta !== undefined && SESSION.some((key) => meta[key] !== undefined);
-}
-
-/** Returns the families that a request and its response have used, by their letters. */
-export function familiesOf(request: Request, response: Response | undefined, isRound: boolean): string[] {
-  const metas = [request.params?._meta, response && 'result' in response ? response.result._meta : undefined];
-  const has = (keys: readonly string[]) =>
-    metas.some((meta) => meta && keys.some((key) => meta[key] !== undefined));
-  return [
-    ...(has(STATE) ? ['J'] : []),
-    ...(isRound ? ['R'] : []),
-    ...(has(SESSION) ? ['S'] : []),
-    ...(has([modern.idempotency.key]) ? ['I'] : []),
-  ];
 }
 
 /** The number of different values of one label that metrics distinguish. A peer can send any number of names. */

@@ -14,14 +14,8 @@ import type { ServerRequestMiddleware } from '../client/server-request.ts';
 import type { ClientFacts, ClientObservation } from '../client/telemetry.ts';
 import { NO_RESPONSE } from '../core/compose.ts';
 import type { Request, Response } from '../wire/index.ts';
-import {
-  failureOf,
-  familiesOf,
-  Labels,
-  requestAttributes,
-  spanName,
-  subjectAttributes,
-} from './attributes.ts';
+import { familiesUsed } from '../wire/used.ts';
+import { failureOf, Labels, requestAttributes, spanName, subjectAttributes } from './attributes.ts';
 import type { Settings } from './settings.ts';
 import { contextIn, fieldsOf, hasTrace, spanOfOthers } from './trace-context.ts';
 
@@ -96,7 +90,7 @@ export function observeClient(
     } finally {
       const target = span ?? spanOfOthers(call.method, 'client');
       if (target?.isRecording()) {
-        const families = familiesOf(call.outgoing() as Request, response, call.hasBegun);
+        const families = familiesUsed(call.outgoing() as Request, response, call.hasBegun);
         if (families.length > 0) target.setAttribute('valise.family', families);
       }
       if (failure) span?.setAttributes(failure).setStatus({ code: SpanStatusCode.ERROR });

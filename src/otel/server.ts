@@ -13,15 +13,8 @@ import { NO_RESPONSE } from '../core/compose.ts';
 import type { Exchange, ServerMiddleware } from '../server/exchange.ts';
 import type { ServerFacts, ServerObservation } from '../server/telemetry.ts';
 import { INTRODUCTIONS, type Response } from '../wire/index.ts';
-import {
-  failureOf,
-  familiesOf,
-  hasSession,
-  Labels,
-  requestAttributes,
-  spanName,
-  subjectAttributes,
-} from './attributes.ts';
+import { familiesUsed, hasSession } from '../wire/used.ts';
+import { failureOf, Labels, requestAttributes, spanName, subjectAttributes } from './attributes.ts';
 import type { Settings } from './settings.ts';
 import {
   contextIn,
@@ -80,7 +73,7 @@ export function observeServer(
     const before = facts.before(exchange);
     const asked = exchange.observed?.asked;
     const flow = asked ?? before;
-    const families = familiesOf(exchange.request, response, flow !== undefined);
+    const families = familiesUsed(exchange.request, response, flow !== undefined);
     span.setAttributes({
       ...(families.length > 0 && { 'valise.family': families }),
       'valise.session.kind': sessionKind(exchange),
