@@ -3,6 +3,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { useData, useLive } from './api.ts';
 import { Calls } from './screens/calls.tsx';
 import { Health } from './screens/health.tsx';
+import { OperatorFlows, OperatorRejections, OperatorSessions, OperatorStore } from './screens/operator.tsx';
 import { Questions } from './screens/questions.tsx';
 import { Servers } from './screens/servers.tsx';
 import { SignIns } from './screens/sign-ins.tsx';
@@ -45,8 +46,20 @@ const CLIENT_PAGES: readonly Page[] = [
   { path: 'health', name: 'Health', icon: ICONS.health, show: (meta) => <Health meta={meta} /> },
 ];
 
-function pagesFor(_meta: Meta): readonly Page[] {
-  return CLIENT_PAGES;
+const SERVER_PAGES: readonly Page[] = [
+  {
+    path: 'sessions',
+    name: 'Sessions',
+    icon: ICONS.servers,
+    show: (meta) => <OperatorSessions meta={meta} />,
+  },
+  { path: 'flows', name: 'Flows', icon: ICONS.questions, show: () => <OperatorFlows /> },
+  { path: 'rejections', name: 'Rejections', icon: ICONS.health, show: () => <OperatorRejections /> },
+  { path: 'store', name: 'Store and keys', icon: ICONS.state, show: () => <OperatorStore /> },
+];
+
+function pagesFor({ mode }: Meta): readonly Page[] {
+  return mode === 'server' ? SERVER_PAGES : CLIENT_PAGES;
 }
 
 function useHash(): readonly [path: string, query: URLSearchParams] {

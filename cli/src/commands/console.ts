@@ -8,6 +8,7 @@ import { parseTarget } from '../target.ts';
 interface ConsoleOptions extends ConnectOptions {
   readonly write?: boolean;
   readonly server?: string;
+  readonly name?: string;
   readonly port: number;
 }
 
@@ -24,6 +25,7 @@ export function consoleCommand(program: Command): void {
   )
     .option('--write', 'let the page change what is kept, answer questions and call servers')
     .option('--server <store>', 'show the store of a server instead: sessions, flows, rejections, keys')
+    .option('--name <name>', 'name of that server, to revoke its sessions with VALISE_KEYS')
     .option('--port <port>', 'port on 127.0.0.1 (default: a free one)', portOf, 0)
     .addHelpText(
       'after',
@@ -35,8 +37,8 @@ Examples:
   valise console --write 'stdio:node server.js'
   valise console --server redis://127.0.0.1:6379`,
     )
-    .action(async (targets: readonly string[], { write, server, port, ...options }: ConsoleOptions) => {
+    .action(async (targets: readonly string[], { write, server, name, port, ...options }: ConsoleOptions) => {
       for (const target of targets) parseTarget(target);
-      await openConsole({ options, targets, write: write === true, server, port });
+      await openConsole({ options, targets, write: write === true, server, name, port });
     });
 }

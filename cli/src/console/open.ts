@@ -1,4 +1,3 @@
-import { ValiseError } from 'mcp-valise/client';
 import { targetKey, targetNamed } from 'mcp-valise/internal';
 import { openBrowser } from '../browser.ts';
 import { SIGNALS } from '../interrupted.ts';
@@ -7,6 +6,7 @@ import { print, printJson } from '../output.ts';
 import { parseTarget } from '../target.ts';
 import { openClientConsole } from './client/console.ts';
 import { Feed } from './feed.ts';
+import { openServerConsole } from './operator/console.ts';
 import { startConsole } from './server.ts';
 
 /** Settings of {@link openConsole}. */
@@ -16,17 +16,28 @@ export interface OpenSettings {
   readonly write: boolean;
   /** The store of a server, if the page is for its operator. */
   readonly server: string | undefined;
+  /** The name of that server, as `createValise` has it. */
+  readonly name: string | undefined;
   readonly port: number;
 }
 
 /** Serves the console until the command is interrupted. */
-export async function openConsole({ options, targets, write, server, port }: OpenSettings): Promise<void> {
+export async function openConsole({
+  options,
+  targets,
+  write,
+  server,
+  name,
+  port,
+}: OpenSettings): Promise<void> {
   const stop = new Promise<void>((resolve) => {
     for (const signal of SIGNALS) process.once(signal, () => resolve());
   });
   const feed = new Feed();
-  if (server !== undefined) throw new ValiseError('invalid-argument', '--server is not available.');
-  const opened = await openClientConsole({ options, write, targets: targets.map(keyOf), feed });
+  const opened =
+    server === undefined
+      ? await openClientConsole({ options, write, targets: targets.map(keyOf), feed })
+      : await openServerConsole({ store: server, write, name, feed });
   try {
     const running = await startConsole({ routes: opened.routes, feed, write, port });
     announce(running.url, options);
@@ -38,7 +49,7 @@ export async function openConsole({ options, targets, write, server, port }: Ope
 }
 
 /** Prints the link, and opens it unless the user wants no browser. */
-export function announce(url: string, { json, browser }: Pick<ConnectOptions, 'json' | 'browser'>): void {
+function announce(url: string, { json, browser }: Pick<ConnectOptions, 'json' | 'browser'>): void {
   if (json) printJson({ url });
   else if (browser === false) print(`Open this link; it works once, on this machine: ${url}`);
   else openBrowser(new URL(url), 'The console is here; the link works once, on this machine');
