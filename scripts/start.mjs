@@ -17,3 +17,5 @@ const { status } = spawnSync(process.execPath, [`${root}bin/valise.js`, 'tour', 
   stdio: 'inherit',
 });
 process.exitCode = status ?? 1;
+// Only for people: a program reads what the tour itself prints.
+if (status === 0 && process.stdout.isTTY) say('see it in a page: node bin/valise.js tour --console');

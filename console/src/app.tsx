@@ -9,6 +9,7 @@ import { Servers } from './screens/servers.tsx';
 import { SignIns } from './screens/sign-ins.tsx';
 import { StateScreen } from './screens/state.tsx';
 import { Timeline } from './screens/timeline.tsx';
+import { Tour } from './screens/tour.tsx';
 import type { Meta, Round } from './types.ts';
 import { Badge, Problem } from './ui.tsx';
 
@@ -58,8 +59,13 @@ const SERVER_PAGES: readonly Page[] = [
   { path: 'store', name: 'Store and keys', icon: ICONS.state, show: () => <OperatorStore /> },
 ];
 
+const TOUR_PAGES: readonly Page[] = [
+  { path: 'tour', name: 'Tour', icon: ICONS.calls, show: () => <Tour /> },
+  { path: 'timeline', name: 'Timeline', icon: ICONS.timeline, show: (meta) => <Timeline meta={meta} /> },
+];
+
 function pagesFor({ mode }: Meta): readonly Page[] {
-  return mode === 'server' ? SERVER_PAGES : CLIENT_PAGES;
+  return mode === 'server' ? SERVER_PAGES : mode === 'tour' ? TOUR_PAGES : CLIENT_PAGES;
 }
 
 function useHash(): readonly [path: string, query: URLSearchParams] {

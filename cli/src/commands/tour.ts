@@ -1,5 +1,6 @@
 import { isBuiltin } from 'node:module';
 import { type Command, InvalidArgumentError, Option } from 'commander';
+import { tourConsole } from '../console/tour.ts';
 import { EXIT, type SetExit } from '../exit.ts';
 import { needPackages, SDK_PACKAGES } from '../installed.ts';
 import { beClient } from '../tour/client-process.ts';
@@ -23,6 +24,8 @@ export function tourCommand(program: Command, exit: SetExit): void {
     .option('--slow', 'pause after each step, to read along')
     .option('--json', 'one JSON object per line: stories, steps, events and claims, then a summary')
     .option('--store <url>', 'where state is kept (default: SQLite in a temporary folder)')
+    .option('--console', 'play the stories in a page on this machine, with buttons to kill and restart')
+    .option('--no-browser', 'with --console: only print the link')
     // The tour uses this option to start a client in its own process.
     .addOption(new Option('--as-client').hideHelp())
     .addHelpText(
@@ -32,11 +35,15 @@ Ends with 0 only if every claim held. On a terminal you answer the questions; el
 
 Examples:
   valise tour
-  valise tour --story bug --slow`,
+  valise tour --story bug --slow
+  valise tour --console`,
     )
     .action(async ({ asClient, ...options }: TourOptions & { readonly asClient?: boolean }) => {
       if (asClient) await beClient();
-      else {
+      else if (options.console) {
+        needPackages('The tour', packagesFor(options));
+        await tourConsole(options);
+      } else {
         needPackages('The tour', packagesFor(options));
         // Set in advance for a reader that closes the output early: it has not seen whether all claims held.
         process.exitCode = EXIT.failed;

@@ -49,7 +49,7 @@ export async function openConsole({
 }
 
 /** Prints the link, and opens it unless the user wants no browser. */
-function announce(url: string, { json, browser }: Pick<ConnectOptions, 'json' | 'browser'>): void {
+export function announce(url: string, { json, browser }: Pick<ConnectOptions, 'json' | 'browser'>): void {
   if (json) printJson({ url });
   else if (browser === false) print(`Open this link; it works once, on this machine: ${url}`);
   else openBrowser(new URL(url), 'The console is here; the link works once, on this machine');

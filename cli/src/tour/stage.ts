@@ -26,6 +26,10 @@ export interface TourSettings {
   store(name: string): string;
   /** Returns a store in the tour's directory, which is removed when the tour ends. */
   ownStore(name: string): string;
+  /** Asks the user elsewhere than on the terminal. */
+  readonly ask?: ((params: unknown) => Promise<Elicited>) | undefined;
+  /** Called when the processes of the story have changed. */
+  readonly changed?: (() => void) | undefined;
   /** The principal of this tour alone, whatever else is in the store. */
   readonly principal: string;
 }
@@ -40,6 +44,8 @@ export class Stage {
   readonly processes = new Processes();
   readonly seen: Seen[] = [];
   readonly keys = generateKey();
+  readonly #served = new Map<string, { readonly example: string; readonly args: readonly string[] }>();
+  #fronted: Instance[] = [];
   readonly #ends: (() => Promise<unknown>)[] = [];
   #started = 0;
   #claims = { made: 0, failed: 0 };
@@ -53,9 +59,27 @@ export class Stage {
     return this.#claims;
   }
 
+  /** The instances that requests go to. */
+  get instances(): readonly Instance[] {
+    return this.#fronted;
+  }
+
+  /** Starts an instance again under its name, in the place of the one that it was. */
+  async restart(name: string): Promise<Instance | undefined> {
+    const at = this.#fronted.findIndex((each) => each.name === name);
+    const served = this.#served.get(name);
+    if (at < 0 || !served) return undefined;
+    const keys = { VALISE_KEYS: this.keys };
+    const instance = await this.processes.serve(name, served.example, served.args, keys);
+    this.#fronted[at] = instance;
+    this.show.event(`${name} is started again, as process ${instance.pid}`);
+    return instance;
+  }
+
   /** Starts instances of an example that share the keys and the resources that `args` names. */
   async serve(example: string, count: number, args: readonly string[] = []): Promise<Instance[]> {
     const names = Array.from({ length: count }, () => `instance ${NAMES[this.#started++ % NAMES.length]}`);
+    for (const name of names) this.#served.set(name, { example, args });
     return Promise.all(
       names.map((name) => this.processes.serve(name, example, args, { VALISE_KEYS: this.keys })),
     );
@@ -63,6 +87,7 @@ export class Stage {
 
   /** Starts a front for the instances: each request goes to the next one. The list may change later. */
   async open(instances: Instance[]): Promise<URL> {
+    this.#fronted = instances;
     this.lanes(instances);
     const { port, close } = await startFront({
       targets: () => instances.map(({ url }) => url),
@@ -105,7 +130,8 @@ export class Stage {
   /** Answers a question: a person does if there is one; otherwise the tour uses `given`. */
   async answer(params: unknown, given: Readonly<Record<string, string>>): Promise<Elicited> {
     await this.show.shown();
-    const { interactive } = this.settings;
+    const { interactive, ask } = this.settings;
+    if (ask) return ask(params);
     const source = { given: new Map(interactive ? [] : Object.entries(given)), interactive };
     try {
       return await answerElicitation(params, source);
@@ -119,6 +145,7 @@ export class Stage {
   /** Kills an instance as a crash would. */
   async kill(instance: Instance, why: string): Promise<void> {
     await instance.kill();
+    this.settings.changed?.();
     this.show.event(`${instance.name} (process ${instance.pid}) is killed with SIGKILL ${why}`);
   }
 

@@ -21,6 +21,9 @@ export interface TourOptions {
   readonly slow?: boolean;
   readonly json?: boolean;
   readonly store?: string;
+  /** Plays the stories in a page instead of on the terminal. */
+  readonly console?: boolean;
+  readonly browser?: boolean;
 }
 
 /** Runs the stories. Returns true if every claim held. */
@@ -44,7 +47,7 @@ export async function tellTour(options: TourOptions): Promise<boolean> {
         store: (name) => options.store ?? ownStore(name),
         principal: `tour-${randomBytes(6).toString('hex')}`,
       });
-      await tell(story, stage);
+      await playStory(story, stage);
       await show.shown();
       claims += stage.claims.made;
       failed += stage.claims.failed;
@@ -60,7 +63,8 @@ export async function tellTour(options: TourOptions): Promise<boolean> {
   return held;
 }
 
-async function tell(story: Story, stage: Stage): Promise<void> {
+/** Tells one story on a stage, and closes it. A story that fails is a claim that did not hold. */
+export async function playStory(story: Story, stage: Stage): Promise<void> {
   stage.show.story(story.name, story.title, story.about);
   try {
     await story.tell(stage);
