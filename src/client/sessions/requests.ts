@@ -164,7 +164,7 @@ export function explain(error: unknown): never {
 function otherVersion(theirs: string): ValiseError {
   return new ValiseError(
     'no-sessions',
-    `The server supports ${NAMES.modern.extension.sessions} ${theirs}, and this client ${EXTENSION_VERSIONS.sessions.join(', ')}.`,
+    `The server supports version ${theirs} of sessions, and this client ${EXTENSION_VERSIONS.sessions.join(', ')}.`,
     { next: 'Update mcp-valise on the side that is older.', outcome: 'not-done' },
   );
 }
