@@ -126,7 +126,7 @@ describe.skipIf(why)(
       onTestFinished(remove);
       const url = `sqlite:${join(folder, `${uniqueName()}.db`)}`;
       const make = () => startInstance('v2', url, redis);
-      const [listening, other] = [await make(), await make()];
+      const [listening, other, third] = [await make(), await make(), await make()];
       let listeners = 0;
       let said = 0;
       const address = await balance(async ({ body }) => {
@@ -138,7 +138,7 @@ describe.skipIf(why)(
         // What it has said so far must have arrived at the listener, and nothing else is lost with it.
         if (said > 0) {
           await other.kill();
-          return listening;
+          return third;
         }
         if (text.includes('test_trigger_')) said++;
         return other;
