@@ -185,11 +185,7 @@ export class Connection implements Hooks {
 
   outbound(message: Message, options?: unknown): Message | undefined | Promise<void> {
     if (isRequest(message)) return this.#requesting(message, options);
-    if (isNotification(message)) {
-      return this.#parts.some((part) => part.notifying?.(message, this))
-        ? undefined
-        : this.#cancelling(message);
-    }
+    if (isNotification(message)) return this.#cancelling(message);
     const exchange = this.#serverRequests.get(message.id as Id);
     if (!exchange) return message;
     exchange.answered(message);

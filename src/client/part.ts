@@ -14,8 +14,6 @@ export interface ClientPart {
   opening?(connection: Connection): void | Promise<void>;
   /** Called for a notification from the server. Returns true to hide it from the SDK. */
   notified?(notification: Notification, connection: Connection): boolean;
-  /** Called for an outgoing notification of the client. Returns true to keep it from the server. */
-  notifying?(notification: Notification, connection: Connection): boolean;
   /** Called if a call, or an answer during it, could not be delivered. Resolves to true if it should be sent once more. */
   undelivered?(call: Call, error: unknown): Promise<boolean>;
   /** Called when the transport has closed. */

@@ -2,8 +2,8 @@ import { ValiseError } from '../errors.ts';
 import { type Id, isId } from '../wire/message.ts';
 import { Course } from './course.ts';
 import { lowerSse } from './edge-sse.ts';
-import { type LentSignal, LentSignals } from './lent-signal.ts';
 import { exceed, limitBody, MAX_DOCUMENT, MAX_MESSAGE, type MessageLimit, tooLargeAnswer } from './limit.ts';
+import { type RequestSignal, RequestSignals } from './request-signal.ts';
 import { parseLowered, restoreRaw } from './top.ts';
 
 /** A `fetch` function as both SDK majors accept it. */
@@ -57,26 +57,26 @@ export function edgeFetch(
   watch?: (init: RequestInit) => AnswerWatch | undefined,
   limit: MessageLimit = { maxBytes: MAX_MESSAGE },
 ): FetchLike {
-  const signals = new LentSignals();
+  const signals = new RequestSignals();
   const streams = new Streams(limit);
   return async (url, init = {}) => {
     // With 405, a server says that it has no such stream. Both SDKs then stop; otherwise they would request it forever.
     if (streams.isCutOff(init)) return new Response(null, { status: 405 });
     const hints = requestHints.current;
-    const lent = signals.lend(init.signal);
+    const own = signals.follow(init.signal);
     let response: Response;
     try {
-      response = await base(url, outgoing(init, hints, lent));
+      response = await base(url, outgoing(init, hints, own));
     } catch (error) {
-      lent?.giveBack();
+      own?.release();
       throw error;
     }
     hints?.onResponse?.(response);
     if (!response.body || response.status === 202) {
-      lent?.giveBack();
+      own?.release();
       return response;
     }
-    lowerResponse(response, streams, init, watch && (() => watch(init)), lent);
+    lowerResponse(response, streams, init, watch && (() => watch(init)), own);
     if (hints?.onReply && response.status === 200) {
       hints.onReply(response);
       return new Response(null, { status: 202 });
@@ -88,22 +88,22 @@ export function edgeFetch(
 function outgoing(
   init: RequestInit,
   hints: HttpHints | undefined,
-  lent: LentSignal | undefined,
+  own: RequestSignal | undefined,
 ): RequestInit {
   const body = typeof init.body === 'string' ? restoreRaw(init.body) : init.body;
   const headers = hints?.headers ? withHeaders(init.headers, hints.headers) : init.headers;
-  if (body === init.body && headers === init.headers && !lent) return init;
+  if (body === init.body && headers === init.headers && !own) return init;
   return {
     ...init,
     ...(headers && { headers }),
-    ...(lent && { signal: lent.signal }),
+    ...(own && { signal: own.signal }),
     body: body ?? null,
   };
 }
 
 /** Returns the headers with others added, unless they are already present. */
-export function withHeaders(own: RequestInit['headers'], added: Readonly<Record<string, string>>): Headers {
-  const headers = new Headers(own);
+export function withHeaders(given: RequestInit['headers'], added: Readonly<Record<string, string>>): Headers {
+  const headers = new Headers(given);
   for (const [name, value] of Object.entries(added)) if (!headers.has(name)) headers.set(name, value);
   return headers;
 }
@@ -114,15 +114,15 @@ function lowerResponse(
   streams: Streams,
   init: RequestInit,
   watch: (() => AnswerWatch | undefined) | undefined,
-  lent: LentSignal | undefined,
+  own: RequestSignal | undefined,
 ): void {
   const type = response.headers.get('content-type') ?? '';
   if (type.startsWith('text/event-stream') && response.ok) {
-    const body = response.body && lowerStream(response.body, streams.follow(init), watch?.(), lent);
+    const body = response.body && lowerStream(response.body, streams.follow(init), watch?.(), own);
     Object.defineProperty(response, 'body', { configurable: true, get: () => body });
     return;
   }
-  lent?.giveBackAfter(response);
+  own?.releaseAfter(response);
   const { limit } = streams;
   limitBody(response, limit, response.ok ? limit.maxBytes : Math.min(limit.maxBytes, MAX_DOCUMENT));
   if (type.startsWith('application/json')) {
@@ -151,7 +151,7 @@ function lowerStream(
   body: ReadableStream<Uint8Array<ArrayBuffer>>,
   { read, maxBytes, exceeded }: Followed,
   watch: AnswerWatch | undefined,
-  lent: LentSignal | undefined,
+  own: RequestSignal | undefined,
 ): ReadableStream<Uint8Array<ArrayBuffer>> {
   return lowerSse(body, {
     maxBytes,
@@ -162,7 +162,7 @@ function lowerStream(
     },
     skipped: () => watch?.skipped?.(),
     ended() {
-      lent?.giveBack();
+      own?.release();
       watch?.ended?.();
     },
   });

@@ -10,7 +10,6 @@ import type { TransportLike } from '../../src/link/transport.ts';
 import type { Message } from '../../src/wire/index.ts';
 
 const ping = (id: number): Message => ({ jsonrpc: '2.0', id, method: 'ping' });
-const note = (method: string): Message => ({ jsonrpc: '2.0', method });
 
 /** A hook that notes what it sees and lets it pass. */
 const noting = (notes: unknown[], note: string) => (message: Message) => {
