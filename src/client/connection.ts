@@ -6,6 +6,7 @@ import { withHints, withoutHints } from '../link/edge-fetch.ts';
 import { type Hooks, instrument, type Link } from '../link/instrument.ts';
 import { takeTop } from '../link/top.ts';
 import type { TransportLike } from '../link/transport.ts';
+import { negotiatedEra } from '../wire/era.ts';
 import {
   type Era,
   type Families,
@@ -78,6 +79,7 @@ export class Connection implements Hooks {
   readonly order = new NotificationOrder<Notification>((message) => this.#notified(message));
   #ownRequests = 0;
   #era: Era | undefined;
+  #client: object | undefined;
 
   constructor(
     transport: TransportLike,
@@ -96,9 +98,9 @@ export class Connection implements Hooks {
     );
   }
 
-  /** The era of the latest request, or of the next one if nothing was sent yet. */
+  /** The era that the client has negotiated, or else that of the latest request, or of the next one if nothing was sent yet. */
   get era(): Era {
-    return this.#era ?? (this.#announcer.envelope ? 'modern' : 'legacy');
+    return negotiatedEra(this.#client) ?? this.#era ?? (this.#announcer.envelope ? 'modern' : 'legacy');
   }
 
   /** Whether a server may send the client requests during a call. Most of the support for rounds is only needed then. */
@@ -106,8 +108,9 @@ export class Connection implements Hooks {
     return this.#announcer.isAskable;
   }
 
-  /** Tells the announcer which client this connection belongs to. */
+  /** Sets the client that this connection belongs to. */
   speakFor(client: object): void {
+    this.#client = client;
     this.#announcer.speakFor(client);
   }
 

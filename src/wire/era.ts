@@ -35,3 +35,8 @@ export function eraOf(message: unknown): Era {
 
 /** The requests with which a client and a server introduce themselves, one per era. */
 export const INTRODUCTIONS: ReadonlySet<string> = new Set(['initialize', 'server/discover']);
+
+/** Returns the era that an SDK v2 client has negotiated with its server. Returns undefined for other clients. */
+export function negotiatedEra(client: object | undefined): Era | undefined {
+  return (client as { getProtocolEra?(): Era | undefined } | undefined)?.getProtocolEra?.();
+}

@@ -2,7 +2,7 @@ import { ValiseError } from '../../errors.ts';
 import { isObject } from '../../json.ts';
 import { checkArgument, checkOptions, type Taken, type TakenBy } from '../../options.ts';
 import { redactUrls } from '../../redact-urls.ts';
-import { type Answer, type Era, type Id, outcomeIn, type Response, type Result } from '../../wire/index.ts';
+import { type Answer, type Id, outcomeIn, type Response, type Result } from '../../wire/index.ts';
 import type { Connection } from '../connection.ts';
 import { CONNECTION_CLOSED, RequestError } from '../request-error.ts';
 import { SessionGoneError } from '../sessions/errors.ts';
@@ -41,7 +41,7 @@ export function pendingQuestions(
       isOthers = !connection.account.owns(record.account);
       if (isOthers) continue;
       // A legacy server would not recognize the question's state, and would run the call as if for the first time.
-      if (record.era === 'modern' && eraOf(client, connection) === 'legacy') throw otherEra(record);
+      if (record.era === 'modern' && connection.era === 'legacy') throw otherEra(record);
       return entry;
     }
     if (isOthers) throw otherAccount(record);
@@ -96,11 +96,7 @@ export function pendingQuestions(
       const [connection, client] = await clientOf(record, given);
       const { method } = record;
       // On 2026-07-28 only the SDK may ask its handlers, and it answers the question by itself.
-      if (
-        eraOf(client, connection) === 'modern' &&
-        record.asked.carrier === 'input' &&
-        method !== undefined
-      ) {
+      if (connection.era === 'modern' && record.asked.carrier === 'input' && method !== undefined) {
         return {
           done: true,
           result: await within(connection, record, () => resume(client, { ...record, method })),
@@ -180,11 +176,6 @@ function otherAccount({ id }: PendingRecord): ValiseError {
   return new ValiseError('other-account', `The pending round "${id}" was asked of another account.`, {
     next: 'Connect as the user who was asked, then answer; or drop it.',
   });
-}
-
-/** Prefers the client's era: a connection that resumes an earlier process's session may not have sent anything that shows it. */
-function eraOf(client: { getProtocolEra?(): Era | undefined }, connection: Connection): Era {
-  return client.getProtocolEra?.() ?? connection.era;
 }
 
 async function askClient(connection: Connection, { id, asked }: PendingRecord): Promise<Answer[]> {

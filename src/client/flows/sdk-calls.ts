@@ -1,7 +1,8 @@
 import { isObject } from '../../json.ts';
 import { Course } from '../../link/course.ts';
 import { sha256 } from '../../sha256.ts';
-import { type Era, INPUT_METHODS, inputRequired, outcomeIn, type Result } from '../../wire/index.ts';
+import { negotiatedEra } from '../../wire/era.ts';
+import { INPUT_METHODS, inputRequired, outcomeIn, type Result } from '../../wire/index.ts';
 import { type Call, saysTimeout } from '../call.ts';
 import { SessionGoneError } from '../sessions/errors.ts';
 import { targetKey } from '../target.ts';
@@ -48,7 +49,6 @@ type Send = (request: { readonly method: string }, ...rest: unknown[]) => Promis
 
 interface Requesting {
   request: Send;
-  getProtocolEra?(): Era | undefined;
 }
 
 /** The `request` methods of the clients whose calls are followed, as they were before. */
@@ -57,11 +57,11 @@ const followed = new WeakMap<object, Send>();
 /** Follows the calls of a client, because on 2026-07-28 nothing on the wire shows the outcome of its handlers. */
 export function followCalls(client: object): void {
   const requesting = client as Requesting;
-  if (followed.has(client) || !requesting.getProtocolEra) return;
+  if (followed.has(client) || !('getProtocolEra' in client)) return;
   const send = requesting.request.bind(client);
   followed.set(client, send);
   requesting.request = (asked, ...rest) =>
-    INPUT_METHODS.includes(asked.method) && requesting.getProtocolEra?.() === 'modern'
+    INPUT_METHODS.includes(asked.method) && negotiatedEra(client) === 'modern'
       ? follow(client, () => send(asked, ...rest), { signal: rest.map(signalOf).find(Boolean) })
       : send(asked, ...rest);
 }

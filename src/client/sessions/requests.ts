@@ -22,9 +22,8 @@ import type { OwnRequestOptions } from '../own-requests.ts';
 import { isUnknownMethod } from './errors.ts';
 import type { SessionRecord } from './record.ts';
 
-/** The methods with which a v2 client reports the era it uses with its server. */
-interface MaybeModern {
-  getProtocolEra?(): Era | undefined;
+/** The method with which a v2 client reports the protocol version it uses with its server. */
+interface Negotiating {
   getNegotiatedProtocolVersion?(): string | undefined;
 }
 
@@ -44,20 +43,16 @@ export function isTooLarge({ state }: SessionMeta): boolean {
 /** The session methods of one connection. */
 export class SessionRequests {
   readonly connection: Connection;
-  readonly #client: MaybeModern;
+  readonly #client: Negotiating;
 
   constructor(connection: Connection, client: object) {
     this.connection = connection;
     this.#client = client;
   }
 
-  get era(): Era {
-    return this.#client.getProtocolEra?.() ?? this.connection.era;
-  }
-
   /** The spelling of the session methods and keys at this server. */
   get spelling(): Era {
-    return this.connection.server.spelling(this.era).sessions;
+    return this.connection.server.spelling(this.connection.era).sessions;
   }
 
   async create(label: string | undefined): Promise<SessionMeta> {
@@ -126,8 +121,7 @@ export class SessionRequests {
   #request(verb: SessionVerb, params: Params = {}, options?: OwnRequestOptions): Promise<Result> {
     const { unsupported } = this.connection.server.families;
     if (unsupported?.sessions !== undefined) return Promise.reject(otherVersion(unsupported.sessions));
-    const { era } = this;
-    const _meta = era === 'modern' ? { ...this.#envelope(), ...params._meta } : params._meta;
+    const _meta = this.connection.era === 'modern' ? { ...this.#envelope(), ...params._meta } : params._meta;
     return this.connection.request(
       NAMES[this.spelling].method[verb],
       { ...params, ...(_meta && { _meta }) },
